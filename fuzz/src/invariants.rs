@@ -20,7 +20,7 @@ use countersign::{
         allowlist::{Analysis, AnalysisVerdict, SegmentReport},
         pattern::{ArgumentMatch, ArgumentPattern, ExecutablePattern, PathCase, PatternCache},
     },
-    protocol::ipc::{self, Judged, NonceMemory},
+    protocol::ipc::{self, LineOutcome, NonceMemory},
     runner::run_file::RunFileState,
     session::{
         directive::{self, Directive, Parsed},
@@ -155,57 +155,57 @@ fn plan_of(list: &List) -> Plan {
 /// comments nothing stands that a shell replaces or redirects.
 fn assert_nothing_expands(text: &str) {
     #[derive(Clone, Copy, PartialEq, Eq)]
-    enum State {
+    enum Quoting {
         Bare,
         Single,
         Double,
         Comment,
     }
-    let mut state = State::Bare;
+    let mut state = Quoting::Bare;
     let mut at_word_start = true;
     let mut rest = text.chars().peekable();
     while let Some(character) = rest.next() {
         let next = rest.peek().copied();
         let mut is_word_start = false;
         match (state, character) {
-            (State::Single, '\'') | (State::Double, '"') => state = State::Bare,
-            (State::Comment, '\n') => (state, is_word_start) = (State::Bare, true),
-            (State::Bare, '#') if at_word_start => state = State::Comment,
-            (State::Bare, '\'') => state = State::Single,
-            (State::Bare, '"') => state = State::Double,
-            (State::Bare, '\\') => {
+            (Quoting::Single, '\'') | (Quoting::Double, '"') => state = Quoting::Bare,
+            (Quoting::Comment, '\n') => (state, is_word_start) = (Quoting::Bare, true),
+            (Quoting::Bare, '#') if at_word_start => state = Quoting::Comment,
+            (Quoting::Bare, '\'') => state = Quoting::Single,
+            (Quoting::Bare, '"') => state = Quoting::Double,
+            (Quoting::Bare, '\\') => {
                 // A continuation stands between words alone, and leaves the next word to begin.
                 is_word_start = next == Some('\n');
                 assert!(!is_word_start || at_word_start, "a continued word in {text:?}");
                 rest.next();
             }
-            (State::Double, '\\') if matches!(next, Some('$' | '`' | '"' | '\\')) => {
+            (Quoting::Double, '\\') if matches!(next, Some('$' | '`' | '"' | '\\')) => {
                 rest.next();
             }
-            (State::Bare | State::Double, '`') => panic!("a backtick is open in {text:?}"),
-            (State::Bare, '$') => assert!(
+            (Quoting::Bare | Quoting::Double, '`') => panic!("a backtick is open in {text:?}"),
+            (Quoting::Bare, '$') => assert!(
                 matches!(next, None | Some(' ' | '\t' | '\n' | ';' | '&' | '|')),
                 "an open $ in {text:?}"
             ),
-            (State::Double, '$') => assert!(
+            (Quoting::Double, '$') => assert!(
                 matches!(next, Some(' ' | '\t' | '\n' | '"')),
                 "an open $ in double quotes in {text:?}"
             ),
-            (State::Bare, '<' | '>' | '(' | ')' | '*' | '?' | '[') => {
+            (Quoting::Bare, '<' | '>' | '(' | ')' | '*' | '?' | '[') => {
                 panic!("an open {character} in {text:?}")
             }
-            (State::Bare, '&') => {
+            (Quoting::Bare, '&') => {
                 assert!(next == Some('&'), "an open & in {text:?}");
                 rest.next();
                 is_word_start = true;
             }
-            (State::Bare, ' ' | '\t' | '\n' | ';' | '|') => is_word_start = true,
-            (State::Bare | State::Single | State::Double | State::Comment, _) => {}
+            (Quoting::Bare, ' ' | '\t' | '\n' | ';' | '|') => is_word_start = true,
+            (Quoting::Bare | Quoting::Single | Quoting::Double | Quoting::Comment, _) => {}
         }
         at_word_start = is_word_start;
     }
     assert!(
-        matches!(state, State::Bare | State::Comment),
+        matches!(state, Quoting::Bare | Quoting::Comment),
         "an open quote in {text:?}"
     );
 }
@@ -731,7 +731,7 @@ fn ipc_line(data: &[u8]) {
     const TOKEN: &str = "token";
     let mut nonces = NonceMemory::default();
     let mut judge = |line: &[u8]| {
-        ipc::Desk {
+        ipc::LineVerifier {
             token: TOKEN,
             now: UnixMillis::new(1_700_000_000_000),
             not_before: UnixMillis::new(0),
@@ -741,18 +741,18 @@ fn ipc_line(data: &[u8]) {
         .judge(line)
     };
     match judge(data) {
-        Judged::Exec { order, .. } => {
+        LineOutcome::Exec { order, .. } => {
             assert!(
                 order
                     .argv
                     .first()
                     .is_some_and(|program| !program.trim().is_empty())
             );
-            assert!(matches!(judge(data), Judged::Refused(_)), "it counts once");
+            assert!(matches!(judge(data), LineOutcome::Refused(_)), "it counts once");
         }
-        Judged::Ask { question, .. } => assert!(!question.command.trim().is_empty()),
-        Judged::Open(_) => {}
-        Judged::Refused(replies) => {
+        LineOutcome::Ask { question, .. } => assert!(!question.command.trim().is_empty()),
+        LineOutcome::Open(_) => {}
+        LineOutcome::Refused(replies) => {
             assert!(!replies.lines().is_empty(), "nothing ends in silence");
             let expected = ipc::Expected::plain("nobody's".to_owned());
             for line in replies.lines() {

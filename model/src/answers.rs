@@ -6,7 +6,7 @@
 use countersign::{
     domain::{ApprovalDecision, UnixMillis},
     protocol::ipc::{
-        Challenge, Desk, Expected, Handshake, Hello, Judged, NonceMemory, OutgoingQuestion, Policy,
+        Challenge, LineVerifier, Expected, Handshake, Hello, LineOutcome, NonceMemory, OutgoingQuestion, Policy,
         decision_line,
     },
 };
@@ -123,16 +123,16 @@ impl Answers {
         };
         let nonce = format!("{:032x}", 1_000 + drawn);
         let mut nonces = NonceMemory::default();
-        let mut desk = Desk {
+        let mut verifier = LineVerifier {
             token: TOKEN,
             now: now(),
             not_before: now(),
             nonces: &mut nonces,
             policy: Policy { require_v2: true },
         };
-        match desk.judge(hello(opened_by).line(now()).as_bytes()) {
-            Judged::Open(hello) => Some(Handshake::open(hello, nonce, TOKEN, now())),
-            Judged::Exec { .. } | Judged::Ask { .. } | Judged::Refused(_) => None,
+        match verifier.judge(hello(opened_by).line(now()).as_bytes()) {
+            LineOutcome::Open(hello) => Some(Handshake::open(hello, nonce, TOKEN, now())),
+            LineOutcome::Exec { .. } | LineOutcome::Ask { .. } | LineOutcome::Refused(_) => None,
         }
     }
 
@@ -164,8 +164,8 @@ impl Answers {
         let (handshake, _line) = self.handshake(to, connection.opened_by)?;
         let opened = handshake.judge(self.question(state, of)?.as_bytes(), TOKEN, now());
         match opened.into_parts().0 {
-            Judged::Ask { id: asked, .. } => (0..ASKERS).find(|asker| id(*asker) == asked),
-            Judged::Exec { .. } | Judged::Open(_) | Judged::Refused(_) => None,
+            LineOutcome::Ask { id: asked, .. } => (0..ASKERS).find(|asker| id(*asker) == asked),
+            LineOutcome::Exec { .. } | LineOutcome::Open(_) | LineOutcome::Refused(_) => None,
         }
     }
 

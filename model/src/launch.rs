@@ -84,7 +84,7 @@ pub struct Protocol {
 
 /// What the gate said, and what happens if nobody answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Judged {
+struct GateVerdict {
     verdict: Word,
     in_time: Word,
     found_expired: Word,
@@ -230,7 +230,7 @@ pub struct State {
     epoch: u8,
     policy: u8,
     is_swapped: bool,
-    judged: Judged,
+    judged: GateVerdict,
     rows: Rows,
     /// What is left of the rows when the power fails.
     synced: Rows,
@@ -738,7 +738,7 @@ fn said(file: &RunFile) -> RunFileState {
 }
 
 /// Everything that the gate can say, each once.
-fn judgements() -> Vec<Judged> {
+fn judgements() -> Vec<GateVerdict> {
     let mut found = Vec::new();
     for security in Security::ALL {
         for ask in Ask::ALL {
@@ -768,7 +768,7 @@ fn judgements() -> Vec<Judged> {
                         Verdict::Deny(_) => Word::Deny,
                     };
                     for after in [AfterTimeout::Fallback, AfterTimeout::Deny] {
-                        found.push(Judged {
+                        found.push(GateVerdict {
                             verdict,
                             in_time: unanswered(Unanswered::Timeout(after)),
                             found_expired: unanswered(Unanswered::FoundExpired),

@@ -6,7 +6,7 @@
 
 use countersign::{
     domain::UnixMillis,
-    protocol::ipc::{Desk, Judged, NonceMemory, OutgoingOrder, Policy, plain_exec_line},
+    protocol::ipc::{LineVerifier, LineOutcome, NonceMemory, OutgoingOrder, Policy, plain_exec_line},
 };
 use stateright::{Model, Property};
 
@@ -107,14 +107,14 @@ impl Orders {
             let Some(sent) = state.sent[order] else {
                 return false;
             };
-            let mut desk = Desk {
+            let mut verifier = LineVerifier {
                 token: TOKEN,
                 now: at(i64::from(now)),
                 not_before,
                 nonces: &mut nonces,
                 policy: Policy::default(),
             };
-            matches!(desk.judge(self.line(order, sent).as_bytes()), Judged::Exec { .. })
+            matches!(verifier.judge(self.line(order, sent).as_bytes()), LineOutcome::Exec { .. })
         };
         for (earlier, when) in &state.remembered {
             let is_forgotten = match self.fault {

@@ -109,15 +109,15 @@ impl Prepared {
         forbid_dumping().map_err(StartError::system(
             "this process cannot be protected from being read",
         ))?;
-        match (Place::find(options, environment.as_ref())?, role) {
-            (Place::Beside(state_dir), role) => {
+        match (Deployment::find(options, environment.as_ref())?, role) {
+            (Deployment::Beside(state_dir), role) => {
                 Self::beside(role, role.in_directory(state_dir), limits, options, environment)
             }
-            (Place::Keeper(state_dir, accounts), Role::Server) => {
+            (Deployment::Keeper(state_dir, accounts), Role::Server) => {
                 Self::by_launcher(&state_dir, &accounts, limits, options, environment)
             }
-            (Place::Keeper(..), Role::NodeHost) => Err(StartError::NodeHostOfRoot),
-            (Place::Unit(state_dir, wanted), role) => {
+            (Deployment::Keeper(..), Role::NodeHost) => Err(StartError::NodeHostOfRoot),
+            (Deployment::Unit(state_dir, wanted), role) => {
                 let state_dir = role.in_directory(state_dir);
                 Self::by_unit(role, &state_dir, &wanted, limits, options, environment)
             }
@@ -370,7 +370,7 @@ impl Loaded {
 }
 
 /// Where the state is, and who starts commands.
-enum Place {
+enum Deployment {
     Beside(StateDir),
     /// A process that keeps root, under another account.
     Keeper(StateDir, Box<Accounts>),
@@ -378,7 +378,7 @@ enum Place {
     Unit(StateDir, String),
 }
 
-impl Place {
+impl Deployment {
     fn find(options: &StartOptions, environment: &dyn Environment) -> Result<Self, StartError> {
         let flag = options.state_dir.as_deref();
         let is_root = rustix::process::geteuid().is_root();

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     engine::Engine,
-    ipc::{self, Desk, Host, Hosted, Joined, OtherUi},
+    ipc::{self, EngineUi, Host, Hosted, Joined, OtherUi},
     settings::{IpcRole, StateDir},
 };
 
@@ -21,10 +21,10 @@ const LOOK: Duration = Duration::from_secs(2);
 /// This server's side of the socket, and what it takes to join it again.
 pub(super) struct SocketMembership {
     joined: Joined,
-    place: Place,
+    joiner: SocketJoiner,
 }
 
-struct Place {
+struct SocketJoiner {
     role: IpcRole,
     root: PathBuf,
     home: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub(super) async fn join(
     state_dir: &StateDir,
     document: &Path,
 ) -> SocketMembership {
-    let mut place = Place {
+    let mut joiner = SocketJoiner {
         role,
         root: state_dir.root().to_owned(),
         home: state_dir.home().map(Path::to_owned),
@@ -60,8 +60,8 @@ pub(super) async fn join(
         reported: None,
     };
     SocketMembership {
-        joined: place.join(engine).await,
-        place,
+        joined: joiner.join(engine).await,
+        joiner,
     }
 }
 
@@ -69,21 +69,21 @@ pub(super) async fn join(
 pub(super) async fn serve(engine: Arc<Engine>, membership: SocketMembership, stop: CancellationToken) {
     let SocketMembership {
         mut joined,
-        mut place,
+        mut joiner,
     } = membership;
     loop {
         match joined {
             Joined::Host(hosted, listener) => {
                 let moved = stop.child_token();
                 let host = Host::new(
-                    Desk::new(Arc::clone(&engine)),
+                    EngineUi::new(Arc::clone(&engine)),
                     (Arc::clone(engine.clock()), Arc::clone(engine.ids())),
                     &hosted,
                     Arc::clone(engine.socket_counts()),
                 );
                 let serving = host.serve(listener, moved.clone());
                 let watching = async {
-                    place.until_elsewhere(&engine, &hosted).await;
+                    joiner.until_elsewhere(&engine, &hosted).await;
                     moved.cancel();
                     std::future::pending::<()>().await;
                 };
@@ -97,7 +97,7 @@ pub(super) async fn serve(engine: Arc<Engine>, membership: SocketMembership, sto
                     Ok(()) if stop.is_cancelled() => return,
                     // A client that finds no socket concludes that nobody is at home.
                     Ok(()) => {
-                        joined = place.join(&engine).await;
+                        joined = joiner.join(&engine).await;
                         continue;
                     }
                     Err(error) => {
@@ -107,18 +107,18 @@ pub(super) async fn serve(engine: Arc<Engine>, membership: SocketMembership, sto
                 }
             }
             Joined::Client => return,
-            Joined::Off if place.role == IpcRole::Off => return,
+            Joined::Off if joiner.role == IpcRole::Off => return,
             Joined::Off => {}
         }
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(LOOK) => {}
         }
-        joined = place.join(&engine).await;
+        joined = joiner.join(&engine).await;
     }
 }
 
-impl Place {
+impl SocketJoiner {
     async fn join(&mut self, engine: &Arc<Engine>) -> Joined {
         let joining = {
             let (engine, role) = (Arc::clone(engine), self.role);

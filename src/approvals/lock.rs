@@ -99,7 +99,7 @@ impl FileLock {
             {
                 return Err(LockError::Stale { pid: stale.pid });
             }
-            waiting = waiting.or_else(|| Waiting::announce(&path));
+            waiting = waiting.or_else(|| WaitingWriter::announce(&path));
             wait::pause(LOOK);
         }
         Err(LockError::Locked)
@@ -117,7 +117,7 @@ impl Drop for FileLock {
             return;
         }
         match fs::remove_file(&self.path) {
-            Ok(()) if Waiting::is_announced(&self.path) => wait::pause(COURTESY),
+            Ok(()) if WaitingWriter::is_announced(&self.path) => wait::pause(COURTESY),
             Ok(()) => {}
             Err(error) => tracing::warn!(
                 lock.path = %self.path.display(),
@@ -133,11 +133,11 @@ impl Drop for FileLock {
 ///
 /// A writer that releases the lock and wants it again at once would get it nearly always, since it need not look
 /// for it. The product knows nothing of this, and nothing but fairness depends on it.
-struct Waiting {
+struct WaitingWriter {
     _directory: OwnedFd,
 }
 
-impl Waiting {
+impl WaitingWriter {
     fn announce(lock: &Path) -> Option<Self> {
         let directory = open_directory(lock)?;
         rustix::fs::flock(&directory, FlockOperation::NonBlockingLockShared).ok()?;

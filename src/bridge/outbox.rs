@@ -25,13 +25,13 @@ pub struct Outbox(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     limit: usize,
-    state: Mutex<State>,
+    state: Mutex<OutboxQueue>,
     changed: Notify,
     ended: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OutboxQueue {
     waiting: VecDeque<String>,
     /// Bytes that wait, with those that are being sent.
     bytes: usize,
@@ -184,14 +184,14 @@ impl Outbox {
         state.bytes = state.bytes.saturating_sub(bytes);
     }
 
-    fn begin_closing(&self, mut state: MutexGuard<'_, State>, close: Close) {
+    fn begin_closing(&self, mut state: MutexGuard<'_, OutboxQueue>, close: Close) {
         state.closing.get_or_insert(close);
         drop(state);
         self.0.ended.cancel();
         self.0.changed.notify_one();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OutboxQueue> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{
     outbox::Outbox,
-    token_quota::{Place, Places},
+    token_quota::{QuotaPermit, TokenQuota},
 };
 use crate::{
     domain::{PairedNode, TokenId, UnixMillis},
@@ -43,17 +43,17 @@ pub(super) struct Live {
     pub(super) generation: NodeGeneration,
     pub(super) connected_at: UnixMillis,
     pub(super) outbox: Outbox,
-    waiting: HashMap<String, Waiting>,
-    /// For the calls that wait: they end with the connection, and so do their places.
-    places: Arc<Places>,
+    waiting: HashMap<String, PendingInvoke>,
+    /// For the calls that wait: they end with the connection, and so do their permits.
+    quota: Arc<TokenQuota>,
 }
 
 /// A call that waits for its answer.
 #[derive(Debug)]
-struct Waiting {
+struct PendingInvoke {
     answer: oneshot::Sender<Outcome>,
     /// Free as soon as the call waits no more, however it ends.
-    _place: Place,
+    _permit: QuotaPermit,
 }
 
 /// A connection on its way into the registry.
@@ -151,7 +151,7 @@ impl Registry {
                 connected_at,
                 outbox,
                 waiting: HashMap::new(),
-                places: Places::new(MOST_INVOKES, MOST_INVOKES_OF_TOKEN),
+                quota: TokenQuota::new(MOST_INVOKES, MOST_INVOKES_OF_TOKEN),
             });
             self.connected += 1;
         }
@@ -208,11 +208,11 @@ impl Registry {
         if live.waiting.contains_key(invoke_id) {
             return Err(InvokeFailure::Full);
         }
-        let place = live.places.take(token).map_err(|_none| InvokeFailure::Full)?;
+        let permit = live.quota.take(token).map_err(|_none| InvokeFailure::Full)?;
         let (answer, outcome) = oneshot::channel();
-        let waiting = Waiting {
+        let waiting = PendingInvoke {
             answer,
-            _place: place,
+            _permit: permit,
         };
         live.waiting.insert(invoke_id.to_owned(), waiting);
         Ok(outcome)
@@ -251,7 +251,7 @@ impl Registry {
         &mut self,
         node_id: &str,
         connection: ConnectionId,
-    ) -> Option<&mut HashMap<String, Waiting>> {
+    ) -> Option<&mut HashMap<String, PendingInvoke>> {
         let live = self.nodes.get_mut(node_id)?.live.as_mut()?;
         (live.connection == connection).then_some(&mut live.waiting)
     }
@@ -384,16 +384,16 @@ mod tests {
         };
         let mut all = fill(&mut registry, &greedy);
         assert_eq!(all.len(), MOST_INVOKES_OF_TOKEN);
-        // The same token at another node, another token and this server find places.
+        // The same token at another node, another token and this server find permits.
         all.push(registry.expect("b", "i", Some(&greedy)).unwrap());
         all.push(registry.expect("a", "server", None).unwrap());
         all.push(registry.expect("a", "other", Some(&other)).unwrap());
-        // An id that waits already takes no place.
+        // An id that waits already takes no permit.
         assert_eq!(
             registry.expect("a", "other", Some(&other)).unwrap_err(),
             InvokeFailure::Full
         );
-        // However a call ends its place is free, once.
+        // However a call ends its permit is free, once.
         assert!(
             registry
                 .answer("a", ConnectionId(1), "greedy-0", result())
@@ -418,7 +418,7 @@ mod tests {
             registry.expect("a", "full", None).unwrap_err(),
             InvokeFailure::Full
         );
-        // Another connection has all of its places, and the late end of a call over the one before frees none of them.
+        // Another connection has all of its permits, and the late end of a call over the one before frees none of them.
         registry.enter(paired("a"), live(3), 5).unwrap();
         assert_eq!(fill(&mut registry, &greedy).len(), MOST_INVOKES_OF_TOKEN);
         assert!(!registry.give_up("a", ConnectionId(1), "greedy-2"));

@@ -8,7 +8,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     connection,
     hub::NodeHub,
-    operator::{Askers, OperatorPlaces},
+    operator::{Askers, OperatorQuota},
 };
 use crate::{
     auth::{SharedSecret, Throttle},
@@ -41,7 +41,7 @@ pub struct Bridge {
     pub(super) began: UnixMillis,
     pub(super) stopping: CancellationToken,
     pub(super) askers: Arc<Askers>,
-    pub(super) operators: OperatorPlaces,
+    pub(super) operators: OperatorQuota,
     engine: Arc<Engine>,
     tokens: Arc<Tokens>,
     tasks: TaskTracker,
@@ -76,7 +76,7 @@ impl Bridge {
         } = parts;
         let connections = hub.settings.current().server.limits.max_connections;
         Arc::new(Self {
-            operators: OperatorPlaces::among(connections),
+            operators: OperatorQuota::among(connections),
             began: hub.clock.now(),
             hub,
             secret,

@@ -1,4 +1,4 @@
-//! Places that are counted, in all and for each token: no token takes all of them away from everybody else.
+//! A quota of permits, in all and for each token: no token takes all of them away from the others.
 
 use std::{
     collections::HashMap,
@@ -7,9 +7,9 @@ use std::{
 
 use crate::domain::TokenId;
 
-/// Places of one kind.
+/// Permits of one kind.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct TokenQuota {
     most: usize,
     most_of_token: usize,
     taken: Mutex<Taken>,
@@ -21,24 +21,24 @@ struct Taken {
     of_token: HashMap<TokenId, usize>,
 }
 
-/// One place, free again when it is dropped.
+/// One permit, free again when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    places: Arc<Places>,
+pub(super) struct QuotaPermit {
+    quota: Arc<TokenQuota>,
     token: Option<TokenId>,
 }
 
-/// Why there is no place.
+/// Why there is no permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NoPlace {
+pub(super) enum QuotaExceeded {
     /// All of them are taken.
     Full,
     /// The token has as many as it may.
     OfToken,
 }
 
-impl Places {
-    /// So many places, and so many of them for one token.
+impl TokenQuota {
+    /// So many permits, and so many of them for one token.
     pub(super) fn new(most: usize, most_of_token: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
@@ -47,26 +47,26 @@ impl Places {
         })
     }
 
-    /// A place for the holder of this token; `None` is this server itself, which has no share that it could exceed.
+    /// A permit for the holder of this token; `None` is this server itself, which has no share that it could exceed.
     ///
     /// # Errors
     /// [`NoPlace`] when all of them are taken, or all that this token may have.
-    pub(super) fn take(self: &Arc<Self>, token: Option<&TokenId>) -> Result<Place, NoPlace> {
+    pub(super) fn take(self: &Arc<Self>, token: Option<&TokenId>) -> Result<QuotaPermit, QuotaExceeded> {
         let mut taken = self.taken();
         let own = token.and_then(|token| taken.of_token.get(token));
         if own.is_some_and(|own| *own >= self.most_of_token) {
-            return Err(NoPlace::OfToken);
+            return Err(QuotaExceeded::OfToken);
         }
         if taken.all >= self.most {
-            return Err(NoPlace::Full);
+            return Err(QuotaExceeded::Full);
         }
         taken.all += 1;
         if let Some(token) = token {
             *taken.of_token.entry(token.clone()).or_default() += 1;
         }
         drop(taken);
-        Ok(Place {
-            places: Arc::clone(self),
+        Ok(QuotaPermit {
+            quota: Arc::clone(self),
             token: token.cloned(),
         })
     }
@@ -76,9 +76,9 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for QuotaPermit {
     fn drop(&mut self) {
-        let mut taken = self.places.taken();
+        let mut taken = self.quota.taken();
         taken.all = taken.all.saturating_sub(1);
         let Some(token) = &self.token else { return };
         if let Some(own) = taken.of_token.get_mut(token) {
@@ -99,28 +99,28 @@ mod tests {
     }
 
     #[test]
-    fn no_token_takes_the_places_of_others() {
-        let places = Places::new(5, 2);
+    fn no_token_takes_the_permits_of_others() {
+        let quota = TokenQuota::new(5, 2);
         let (a, b) = (token("a"), token("b"));
-        let mut held = vec![places.take(Some(&a)).unwrap(), places.take(Some(&a)).unwrap()];
-        assert_eq!(places.take(Some(&a)).unwrap_err(), NoPlace::OfToken);
-        drop(places.take(Some(&b)).unwrap());
+        let mut held = vec![quota.take(Some(&a)).unwrap(), quota.take(Some(&a)).unwrap()];
+        assert_eq!(quota.take(Some(&a)).unwrap_err(), QuotaExceeded::OfToken);
+        drop(quota.take(Some(&b)).unwrap());
         held.pop();
-        held.push(places.take(Some(&a)).unwrap());
+        held.push(quota.take(Some(&a)).unwrap());
         held.clear();
-        assert!(places.taken().of_token.is_empty());
-        assert_eq!(places.taken().all, 0);
+        assert!(quota.taken().of_token.is_empty());
+        assert_eq!(quota.taken().all, 0);
     }
 
     #[test]
     fn this_server_has_no_share_and_still_no_more_than_there_is() {
-        let places = Places::new(3, 1);
-        let mut held: Vec<Place> = (0..3).map(|_| places.take(None).unwrap()).collect();
-        assert_eq!(places.take(None).unwrap_err(), NoPlace::Full);
-        assert_eq!(places.take(Some(&token("a"))).unwrap_err(), NoPlace::Full);
+        let quota = TokenQuota::new(3, 1);
+        let mut held: Vec<QuotaPermit> = (0..3).map(|_| quota.take(None).unwrap()).collect();
+        assert_eq!(quota.take(None).unwrap_err(), QuotaExceeded::Full);
+        assert_eq!(quota.take(Some(&token("a"))).unwrap_err(), QuotaExceeded::Full);
         held.pop();
-        drop(places.take(Some(&token("a"))).unwrap());
+        drop(quota.take(Some(&token("a"))).unwrap());
         held.clear();
-        assert_eq!(places.taken().all, 0);
+        assert_eq!(quota.taken().all, 0);
     }
 }

@@ -46,14 +46,14 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// # Errors
 /// When there is no terminal, the server does not come back, or this process is told to end, which cancels the run.
 pub(super) async fn connect(context: &Context, client: &Client, run: &Value) -> Result<(), Failure> {
-    let desk = Desk {
+    let attached = AttachedSession {
         context,
         client,
         session: value::string(run, "sessionId"),
         agent: value::string(run, "agentId"),
     };
     let terminal = RawTerminal::open()?;
-    let served = desk.serve(&terminal).await;
+    let served = attached.serve(&terminal).await;
     // Before anything is said here again.
     drop(terminal);
     match served? {
@@ -82,14 +82,14 @@ enum Served {
 
 /// A session, and who looks after it.
 #[derive(Debug)]
-struct Desk<'a> {
+struct AttachedSession<'a> {
     context: &'a Context,
     client: &'a Client,
     session: &'a str,
     agent: &'a str,
 }
 
-impl Desk<'_> {
+impl AttachedSession<'_> {
     async fn serve(&self, terminal: &RawTerminal) -> Result<Served, Failure> {
         let mut resized = signal(SignalKind::window_change())?;
         let (mut ended, mut hung_up) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);

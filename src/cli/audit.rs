@@ -215,13 +215,13 @@ fn reset(context: &Context, reason: &str) -> Result<ExitStatus, Failure> {
     }
     let state_dir = context.state_dir()?;
     let ledger = ledger_file(context, &state_dir);
-    let place = audit::Place {
+    let paths = audit::LedgerPaths {
         ledger: &ledger,
         key: &state_dir.audit_key(),
         head: &state_dir.audit_head(),
     };
     let by = Actor::state_directory();
-    let done = audit::reset(place, &*context.clock, &SystemIds, &by, reason).map_err(|error| {
+    let done = audit::reset(paths, &*context.clock, &SystemIds, &by, reason).map_err(|error| {
         let cause = std::error::Error::source(&error)
             .map(|cause| format!(": {cause}"))
             .unwrap_or_default();

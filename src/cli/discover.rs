@@ -215,21 +215,21 @@ mod tests {
     };
 
     /// A state directory with tokens and, if wanted, the traces of a server.
-    struct Place {
+    struct TestStateDir {
         folder: tempfile::TempDir,
     }
 
-    impl Place {
+    impl TestStateDir {
         fn new() -> Self {
             crate::tls::install_provider();
-            let place = Self {
+            let test_dir = Self {
                 folder: tempfile::tempdir().unwrap(),
             };
-            let state_dir = place.context(&[], ServerFlags::default()).state_dir().unwrap();
+            let state_dir = test_dir.context(&[], ServerFlags::default()).state_dir().unwrap();
             state_dir.prepare().unwrap();
             create_private_file(&state_dir.operator_token(), b"operator\n").unwrap();
             create_private_file(&state_dir.gateway_token(), b"gateway\n").unwrap();
-            place
+            test_dir
         }
 
         fn context(&self, variables: &[(&str, &str)], flags: ServerFlags) -> Context {
@@ -269,8 +269,8 @@ mod tests {
 
     #[test]
     fn without_a_server_it_says_how_to_start_one() {
-        let place = Place::new();
-        let failure = refused(&place.context(&[], ServerFlags::default()), Role::Gateway);
+        let test_dir = TestStateDir::new();
+        let failure = refused(&test_dir.context(&[], ServerFlags::default()), Role::Gateway);
         assert_eq!(failure.exit, ExitStatus::UNAVAILABLE);
         assert!(failure.hint.unwrap().contains("countersign serve"));
     }
@@ -278,35 +278,35 @@ mod tests {
     #[test]
     fn a_socket_that_others_can_reach_gets_no_token() {
         for (mode, ok) in [(0o600, true), (0o660, false), (0o666, false)] {
-            let place = Place::new();
-            let (path, _listener) = place.socket(mode);
-            place.server(Some(&path));
-            let made = client(&place.context(&[], ServerFlags::default()), Role::Gateway);
+            let test_dir = TestStateDir::new();
+            let (path, _listener) = test_dir.socket(mode);
+            test_dir.server(Some(&path));
+            let made = client(&test_dir.context(&[], ServerFlags::default()), Role::Gateway);
             assert_eq!(made.is_ok(), ok, "{mode:o}");
         }
     }
 
     #[test]
     fn a_file_in_place_of_the_socket_is_refused_and_the_port_is_not_tried() {
-        let place = Place::new();
-        let path = place.folder.path().join("countersign/api.sock");
-        place.server(Some(&path));
+        let test_dir = TestStateDir::new();
+        let path = test_dir.folder.path().join("countersign/api.sock");
+        test_dir.server(Some(&path));
         assert_eq!(
-            refused(&place.context(&[], ServerFlags::default()), Role::Gateway).exit,
+            refused(&test_dir.context(&[], ServerFlags::default()), Role::Gateway).exit,
             ExitStatus::UNAVAILABLE
         );
         create_private_file(&path, b"").unwrap();
         assert_eq!(
-            refused(&place.context(&[], ServerFlags::default()), Role::Gateway).exit,
+            refused(&test_dir.context(&[], ServerFlags::default()), Role::Gateway).exit,
             ExitStatus::UNAVAILABLE
         );
     }
 
     #[test]
     fn the_operators_token_is_not_used_inside_a_run() {
-        let place = Place::new();
-        place.server(None);
-        let inside = place.context(&[("OPENCLAW_SHELL", "exec")], ServerFlags::default());
+        let test_dir = TestStateDir::new();
+        test_dir.server(None);
+        let inside = test_dir.context(&[("OPENCLAW_SHELL", "exec")], ServerFlags::default());
         assert_eq!(refused(&inside, Role::Operator).code, "operator-refused");
         assert!(client(&inside, Role::Gateway).is_ok());
         let with_own_token = ServerFlags {
@@ -315,7 +315,7 @@ mod tests {
         };
         assert!(
             client(
-                &place.context(&[("OPENCLAW_SHELL", "exec")], with_own_token),
+                &test_dir.context(&[("OPENCLAW_SHELL", "exec")], with_own_token),
                 Role::Operator
             )
             .is_ok()
@@ -324,10 +324,10 @@ mod tests {
 
     #[test]
     fn tokens_of_the_state_directory_go_to_no_other_url() {
-        let place = Place::new();
-        place.server(None);
+        let test_dir = TestStateDir::new();
+        test_dir.server(None);
         let token = |variables: &[(&str, &str)], url| {
-            let context = place.context(variables, ServerFlags::default());
+            let context = test_dir.context(variables, ServerFlags::default());
             token_for(&context, Role::Operator, url).unwrap().is_some()
         };
         assert!(token(&[], None));
@@ -339,12 +339,12 @@ mod tests {
 
     #[test]
     fn a_token_file_that_others_may_write_is_refused() {
-        let place = Place::new();
-        place.server(None);
-        let token = place.folder.path().join("countersign/operator.token");
+        let test_dir = TestStateDir::new();
+        test_dir.server(None);
+        let token = test_dir.folder.path().join("countersign/operator.token");
         fs::set_permissions(token, fs::Permissions::from_mode(0o622)).unwrap();
         assert_eq!(
-            refused(&place.context(&[], ServerFlags::default()), Role::Operator).code,
+            refused(&test_dir.context(&[], ServerFlags::default()), Role::Operator).code,
             "no-token"
         );
     }

@@ -240,7 +240,7 @@ fn examine(
         &doctor::Trials {
             confining: &Confined::check,
             sandbox: &try_sandbox,
-            socket: &ipc::check_place,
+            socket: &ipc::check_socket_path,
         },
     );
     let (shown, from) = match asked {

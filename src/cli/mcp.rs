@@ -20,7 +20,7 @@ use super::{
 use crate::{
     clock::{Ids as _, SystemIds},
     http,
-    mcp::{AskingTool, Backend, ExecCall, KEY_META, Origin, Outcome, Server, ToolArguments, WaitPolicy},
+    mcp::{AskingTool, Backend, CallContext, ExecCall, KEY_META, Outcome, Server, ToolArguments, WaitPolicy},
 };
 
 /// A server that restarts is back within this time; what it had admitted is joined under the same key.
@@ -46,15 +46,17 @@ pub(crate) struct McpArgs {
 
 /// Serves until standard input ends.
 pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<ExitStatus, Failure> {
-    let place = Place::of(args.workdir.as_ref())?;
+    let default_workdir = DefaultWorkdir::of(args.workdir.as_ref())?;
     let arguments = ToolArguments {
-        workdir: place.as_ref().map(|place| value::visible(&place.workdir)),
+        workdir: default_workdir
+            .as_ref()
+            .map(|default_workdir| value::visible(&default_workdir.workdir)),
         ..http::tool_arguments()
     };
     let backend = RelayBackend {
         context: context.clone(),
         session: SystemIds.random().to_string(),
-        place,
+        default_workdir,
     };
     let clock = std::sync::Arc::clone(&context.clock);
     let server = Server::new(backend, arguments, clock, std::sync::Arc::new(SystemIds));
@@ -76,18 +78,18 @@ struct RelayBackend {
     /// Stands for this process: within it, request ids are unique.
     session: String,
     /// Where calls happen that do not say.
-    place: Option<Place>,
+    default_workdir: Option<DefaultWorkdir>,
 }
 
 /// A directory for calls that name none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct DefaultWorkdir {
     workdir: String,
     /// Whether the agent's workspace does where the host has no such directory.
     is_default: bool,
 }
 
-impl Place {
+impl DefaultWorkdir {
     /// The directory that a flag names, else the present one; `None` where that has no name that can be sent.
     fn of(flag: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
         if let Some(path) = flag {
@@ -129,16 +131,16 @@ impl RelayBackend {
 
     /// A call that happens in the directory of this process, if it says nothing else.
     async fn call_in_place(&self, tool: &str, arguments: JsonObject, key: Option<&str>) -> Outcome {
-        let Some((place, placed)) = self
-            .place
+        let Some((default_workdir, placed)) = self
+            .default_workdir
             .as_ref()
-            .and_then(|place| Some((place, place.apply(&arguments)?)))
+            .and_then(|default_workdir| Some((default_workdir, default_workdir.apply(&arguments)?)))
         else {
             return self.call(tool, arguments, key).await;
         };
         let outcome = self.call(tool, placed, key).await;
         // Refused before anything began, so that nothing happens twice.
-        if place.is_default && is_about_workdir(&outcome) {
+        if default_workdir.is_default && is_about_workdir(&outcome) {
             return self.call(tool, arguments, key).await;
         }
         outcome
@@ -170,8 +172,8 @@ impl RelayBackend {
 impl Backend for RelayBackend {
     type Caller = ();
 
-    fn origin(&self, _request: &Extensions) -> Result<Origin<()>, ErrorData> {
-        Ok(Origin {
+    fn origin(&self, _request: &Extensions) -> Result<CallContext<()>, ErrorData> {
+        Ok(CallContext {
             caller: (),
             scope: String::new(),
             session: Some(self.session.clone()),
@@ -287,11 +289,11 @@ mod tests {
 
     #[test]
     fn a_call_that_says_where_is_left_as_it_is() {
-        let place = Place {
+        let default_workdir = DefaultWorkdir {
             workdir: "/project".to_owned(),
             is_default: true,
         };
-        let apply = |arguments: Value| place.apply(arguments.as_object().unwrap());
+        let apply = |arguments: Value| default_workdir.apply(arguments.as_object().unwrap());
         let placed = apply(json!({"argv": ["id"]})).unwrap();
         assert_eq!(placed.get("workdir"), Some(&json!("/project")));
         for told in [

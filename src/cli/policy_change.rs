@@ -97,7 +97,7 @@ where
 
 /// One value that changes.
 #[derive(Debug, Clone, PartialEq)]
-struct Change {
+struct ValueChange {
     file: &'static str,
     key: String,
     is: Option<Value>,
@@ -130,7 +130,7 @@ pub(crate) async fn set(context: &Context, client: &Client, args: SetArgs) -> Re
     let mut changes = Vec::new();
     for (member, setting) in wanted {
         let Some(setting) = setting else { continue };
-        changes.push(Change {
+        changes.push(ValueChange {
             file: DOCUMENT,
             key: format!("agents.{}.{member}", owner.agent()),
             is: before.get(member).cloned(),
@@ -267,7 +267,7 @@ async fn own_keys_now(client: &Client, except: Option<&AgentId>) -> Result<Vec<V
     Ok(own_keys)
 }
 
-fn show(context: &Context, changes: &[Change]) -> Result<(), Failure> {
+fn show(context: &Context, changes: &[ValueChange]) -> Result<(), Failure> {
     let mut table = Table::new(&["FILE", "KEY", "IS", "BECOMES"]);
     for change in changes {
         let shown = |value: &Option<Value>| value.as_ref().map_or_else(|| "-".to_owned(), value::spelled);
@@ -283,7 +283,7 @@ fn show(context: &Context, changes: &[Change]) -> Result<(), Failure> {
 }
 
 /// What a preset changes, given the effective policy of its agent: only the layers that it writes count.
-fn preset_changes(effective: &Value, preset: Preset, agent: Option<&AgentId>) -> Vec<Change> {
+fn preset_changes(effective: &Value, preset: Preset, agent: Option<&AgentId>) -> Vec<ValueChange> {
     let PresetValues {
         host,
         security,
@@ -322,7 +322,7 @@ fn preset_changes(effective: &Value, preset: Preset, agent: Option<&AgentId>) ->
         let by_mode =
             spoken.is_some_and(|spoken| value::string(spoken, "source").ends_with("tools.exec.mode"));
         mode |= by_mode;
-        changes.push(Change {
+        changes.push(ValueChange {
             file: CONFIG,
             key: format!("{below}tools.exec.{rule}"),
             is: spoken
@@ -332,7 +332,7 @@ fn preset_changes(effective: &Value, preset: Preset, agent: Option<&AgentId>) ->
         });
     }
     if mode {
-        changes.push(Change {
+        changes.push(ValueChange {
             file: CONFIG,
             key: format!("{below}tools.exec.mode"),
             is: Some(json!("set")),
@@ -344,7 +344,7 @@ fn preset_changes(effective: &Value, preset: Preset, agent: Option<&AgentId>) ->
         ("ask", json!(ask)),
         ("askFallback", json!(ask_fallback)),
     ] {
-        changes.push(Change {
+        changes.push(ValueChange {
             file: DOCUMENT,
             key: format!("{place}.{rule}"),
             is: said(rule, document).and_then(|spoken| spoken.get("value").cloned()),

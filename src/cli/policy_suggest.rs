@@ -67,7 +67,7 @@ pub(crate) async fn run(
     let mut answers = Answers::default();
     // What was denied counts for as long as the record has it.
     let take = |approval: &Value| answers.deny(approval);
-    if each_answer(client, "denied", agent.as_ref(), i64::MIN, take).await? == Reach::Newest {
+    if each_answer(client, "denied", agent.as_ref(), i64::MIN, take).await? == ReadExtent::Newest {
         context
             .console
             .note(&format!("only the newest {MAX_READ} denials were looked at"));
@@ -92,7 +92,7 @@ pub(crate) async fn run(
 
 /// How far back answers were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum ReadExtent {
     /// As far as was wanted.
     All,
     /// There are too many.
@@ -106,7 +106,7 @@ async fn each_answer(
     agent: Option<&AgentId>,
     start: i64,
     mut take: impl FnMut(&Value),
-) -> Result<Reach, Failure> {
+) -> Result<ReadExtent, Failure> {
     let mut query: Query = vec![("status", status.to_owned()), ("limit", PAGE.to_string())];
     query.extend(agent.map(|agent| ("agentId", agent.to_string())));
     let mut cursor: Option<String> = None;
@@ -117,17 +117,17 @@ async fn each_answer(
         let page = client.get_page(&["v1", "approvals"], &page_query).await?;
         for approval in page.get("items").and_then(Value::as_array).into_iter().flatten() {
             if millis(approval, "createdAtMs") < start {
-                return Ok(Reach::All);
+                return Ok(ReadExtent::All);
             }
             take(approval);
             read += 1;
         }
         cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
         if cursor.is_none() {
-            return Ok(Reach::All);
+            return Ok(ReadExtent::All);
         }
     }
-    Ok(Reach::Newest)
+    Ok(ReadExtent::Newest)
 }
 
 /// Whether the same call would be asked about now, and its answer could be remembered as this very entry.
@@ -207,9 +207,9 @@ fn millis(approval: &Value, member: &str) -> i64 {
 }
 
 /// Stands for a command as people saw it: whose, the text, where.
-type Seen = [u8; 32];
+type CommandDigest = [u8; 32];
 
-fn seen(approval: &Value) -> Seen {
+fn command_digest(approval: &Value) -> CommandDigest {
     let parts = ["agentId", "command", "cwd"].map(|member| value::string(approval, member));
     Sha256::digest(json!(parts).to_string().as_bytes()).into()
 }
@@ -231,7 +231,7 @@ struct Habit {
 /// What came of the questions.
 #[derive(Debug, Default)]
 struct Answers {
-    denied: HashSet<Seen>,
+    denied: HashSet<CommandDigest>,
     denied_entries: HashSet<ExactEntry>,
     habits: Vec<Habit>,
     places: HashMap<ExactEntry, usize>,
@@ -251,7 +251,7 @@ struct LeftOut {
 impl Answers {
     /// Takes an answer that was no. Deny these before anything is allowed.
     fn deny(&mut self, approval: &Value) {
-        self.denied.insert(seen(approval));
+        self.denied.insert(command_digest(approval));
         self.denied_entries.extend(ExactEntry::all_of(approval));
     }
 
@@ -264,7 +264,7 @@ impl Answers {
         if value::string(approval, "host") != "gateway" || is_changed || takes_more(approval) || is_long {
             return;
         }
-        let is_denied = self.denied.contains(&seen(approval));
+        let is_denied = self.denied.contains(&command_digest(approval));
         let at = millis(approval, "createdAtMs");
         let by = approval.get("resolvedBy").unwrap_or(&Value::Null);
         for entry in ExactEntry::all_of(approval) {

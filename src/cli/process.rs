@@ -167,26 +167,26 @@ enum ProcessCommand {
 pub(crate) async fn run(context: &Context, args: ProcessArgs) -> Result<ExitStatus, Failure> {
     let ProcessArgs { agent, command } = args;
     let client = context.client(Role::Gateway)?;
-    let desk = Desk {
+    let sessions = ProcessSessions {
         context,
         client: &client,
         agent: &agent,
     };
     match command {
-        ProcessCommand::List => desk.list().await?,
-        ProcessCommand::Poll { session, timeout } => desk.poll(&session, timeout).await?,
+        ProcessCommand::List => sessions.list().await?,
+        ProcessCommand::Poll { session, timeout } => sessions.poll(&session, timeout).await?,
         ProcessCommand::Log {
             session,
             follow: true,
             ..
-        } => desk.follow(&session).await?,
+        } => sessions.follow(&session).await?,
         ProcessCommand::Log {
             session,
             offset,
             limit,
             follow: false,
-        } => desk.log(&session, offset, limit).await?,
-        ProcessCommand::Write { session, data, eof } => desk.write(&session, data, eof).await?,
+        } => sessions.log(&session, offset, limit).await?,
+        ProcessCommand::Write { session, data, eof } => sessions.write(&session, data, eof).await?,
         ProcessCommand::SendKeys {
             session,
             keys,
@@ -197,9 +197,9 @@ pub(crate) async fn run(context: &Context, args: ProcessArgs) -> Result<ExitStat
                 Some(literal) => json!({ "literal": literal, "keys": keys, "hex": hex }),
                 None => json!({ "keys": keys, "hex": hex }),
             };
-            desk.input("send-keys", &session, members).await?;
+            sessions.input("send-keys", &session, members).await?;
         }
-        ProcessCommand::Submit { session } => desk.input("submit", &session, json!({})).await?,
+        ProcessCommand::Submit { session } => sessions.input("submit", &session, json!({})).await?,
         ProcessCommand::Paste {
             session,
             text,
@@ -207,27 +207,28 @@ pub(crate) async fn run(context: &Context, args: ProcessArgs) -> Result<ExitStat
         } => {
             let text = text.map_or_else(standard_input, Ok)?;
             let members = json!({ "text": text, "bracketed": !unbracketed });
-            desk.input("paste", &session, members).await?;
+            sessions.input("paste", &session, members).await?;
         }
         ProcessCommand::Resize { session, rows, cols } => {
-            desk.input("resize", &session, json!({ "rows": rows, "cols": cols }))
+            sessions
+                .input("resize", &session, json!({ "rows": rows, "cols": cols }))
                 .await?;
         }
-        ProcessCommand::Kill { session } => desk.end("kill", &session).await?,
-        ProcessCommand::Clear { session } => desk.end("clear", &session).await?,
-        ProcessCommand::Remove { session } => desk.end("remove", &session).await?,
+        ProcessCommand::Kill { session } => sessions.end("kill", &session).await?,
+        ProcessCommand::Clear { session } => sessions.end("clear", &session).await?,
+        ProcessCommand::Remove { session } => sessions.end("remove", &session).await?,
     }
     Ok(ExitStatus::SUCCESS)
 }
 
 /// One agent's sessions, as a person at a terminal works with them.
-struct Desk<'a> {
+struct ProcessSessions<'a> {
     context: &'a Context,
     client: &'a Client,
     agent: &'a AgentId,
 }
 
-impl Desk<'_> {
+impl ProcessSessions<'_> {
     async fn call(&self, action: &str, session: Option<&str>, members: Value) -> Result<Value, Failure> {
         let mut body = Map::new();
         body.insert("action".to_owned(), action.into());

@@ -53,7 +53,7 @@ const NAMES_OF_OTHER_THINGS: [&str; 11] = [
 pub fn secrets(text: &str) -> Vec<Range<usize>> {
     let mut found = found_in(text);
     if text.chars().any(is_unseen) {
-        let seen = Seen::of(text);
+        let seen = VisibleText::of(text);
         let ranges = found_in(&seen.text);
         found.extend(ranges.into_iter().map(|range| seen.source(&range)));
     }
@@ -151,13 +151,13 @@ fn is_unseen(character: char) -> bool {
 }
 
 /// A text without what nobody sees.
-struct Seen {
+struct VisibleText {
     text: String,
     /// For each byte of `text` the place of its character in the source.
     places: Vec<Range<usize>>,
 }
 
-impl Seen {
+impl VisibleText {
     fn of(source: &str) -> Self {
         let mut seen = Self {
             text: String::with_capacity(source.len()),

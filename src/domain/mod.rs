@@ -61,8 +61,8 @@ pub use run::{
 pub use secret::Secret;
 pub use sign_in::SignIn;
 pub use steps::{
-    Aftermath, Answering, ApprovalStanding, Ballot, Expiring, LaunchStanding, Launching, Reach, Recovery,
-    RelaunchStanding, Traces, after_launch, recover, relaunch,
+    Aftermath, Answering, ApprovalStanding, Ballot, Expiring, LaunchStanding, Launching, Recovery,
+    RelaunchStanding, RunLocality, Traces, after_launch, recover, relaunch,
 };
 pub use stop::{MAX_STOP_REASON_CHARS, Stop, is_stop_reason};
 pub use terminal::TerminalSize;

@@ -195,7 +195,7 @@ pub const fn relaunch(terms: RelaunchStanding) -> bool {
 
 /// Where a run is carried out, as far as its end is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reach {
+pub enum RunLocality {
     /// Under a supervisor of this machine.
     Here,
     /// On a node, which may report late.
@@ -205,11 +205,11 @@ pub enum Reach {
 impl RunStatus {
     /// Whether a run in this state may end like that. `lost` may end once more, but only on a node: nothing else reports
     /// late. A denial is no end of this kind: it is told differently.
-    pub fn may_end(self, end: Self, reach: Reach) -> bool {
+    pub fn may_end(self, end: Self, locality: RunLocality) -> bool {
         end.is_final()
             && end != Self::Denied
             && self.advance(end).is_ok()
-            && (self != Self::Lost || reach == Reach::Node)
+            && (self != Self::Lost || locality == RunLocality::Node)
     }
 }
 

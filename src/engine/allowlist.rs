@@ -369,12 +369,12 @@ impl Engine {
         self: &Arc<Self>,
         by: &Actor,
         agent: &str,
-        edit: impl FnMut(&mut Document) -> Result<(T, Option<Change>), E> + Send + 'static,
+        edit: impl FnMut(&mut Document) -> Result<(T, Option<ListItemChange>), E> + Send + 'static,
     ) -> Result<(T, Arc<Snapshot>), ChangeError<E>> {
         check_writable(agent).map_err(ChangeError::Store)?;
         let subject = subject_of(agent);
         let whom = by.clone();
-        let tell = move |(_value, change): &(T, Option<Change>), _pending: &Pending<'_>| {
+        let tell = move |(_value, change): &(T, Option<ListItemChange>), _pending: &Pending<'_>| {
             let (change, list, entry_id) = change.clone()?;
             let kind = EventKind::AllowlistChanged {
                 change,
@@ -392,7 +392,7 @@ impl Engine {
 }
 
 /// What became of which item of which list.
-type Change = (AllowlistChange, AllowlistList, EntryId);
+type ListItemChange = (AllowlistChange, AllowlistList, EntryId);
 
 impl From<ChangeError<Infallible>> for AllowlistError {
     fn from(error: ChangeError<Infallible>) -> Self {

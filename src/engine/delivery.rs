@@ -24,7 +24,7 @@ use crate::{
         reply::{ExecError, StorageTrouble},
     },
     hosts::workdir::Workdir,
-    ledger::{self, Admission, Kept, KeyState},
+    ledger::{self, Admission, KeyState, StoredOutcome},
     policy::gate::Verdict,
     protocol::bridge::OwnRule,
 };
@@ -459,10 +459,10 @@ pub(super) fn expect_in_time(delivery: Option<&Delivery>, now: UnixMillis) -> Re
     }
 }
 
-fn state_of(kept: Kept) -> InvocationState {
+fn state_of(kept: StoredOutcome) -> InvocationState {
     match kept {
-        Kept::Run { run, hint: _ } => InvocationState::Run(run),
-        Kept::Answer { status: _, body } => InvocationState::Refused(body),
+        StoredOutcome::Run { run, hint: _ } => InvocationState::Run(run),
+        StoredOutcome::Answer { status: _, body } => InvocationState::Refused(body),
     }
 }
 

@@ -23,7 +23,7 @@ const AGE_PER_COST: u32 = 20;
 
 /// The indexes in use. Made once per server.
 #[derive(Debug, Default)]
-pub(super) struct EntryIndexes(Mutex<HashMap<Key, Kept>>);
+pub(super) struct EntryIndexes(Mutex<HashMap<Key, CachedIndex>>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
@@ -33,7 +33,7 @@ struct Key {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedIndex {
     index: Arc<EntryIndex>,
     good_until: UnixMillis,
 }
@@ -73,7 +73,7 @@ impl EntryIndexes {
         let good_until = now + age;
         known.insert(
             key,
-            Kept {
+            CachedIndex {
                 index: Arc::clone(&index),
                 good_until,
             },

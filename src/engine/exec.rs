@@ -25,7 +25,7 @@ use crate::{
         warnings,
     },
     hosts,
-    ledger::{self, Admission, DirectLaunch, Kept, KeyState, launch::LaunchOutcome},
+    ledger::{self, Admission, DirectLaunch, KeyState, StoredOutcome, launch::LaunchOutcome},
     output::{self, Captured},
     policy::gate::Verdict,
     settings::Settings,
@@ -417,7 +417,7 @@ impl Engine {
         let (Err(ExecError::Denied(denial)), Some(key)) = (&reply, key) else {
             return reply;
         };
-        let KeyState::Known(Kept::Run { run, hint }) = self.ledger.key_state(key).await? else {
+        let KeyState::Known(StoredOutcome::Run { run, hint }) = self.ledger.key_state(key).await? else {
             return reply;
         };
         if run != denial.run_id {
@@ -582,7 +582,7 @@ impl Engine {
         live: &Arc<LiveRun>,
         wait_policy: WaitPolicy,
     ) -> Result<ExecReply, ExecError> {
-        let waiting = Waiting {
+        let waiting = RunWaiter {
             engine: self,
             live: Some(live),
             on_disconnect: wait_policy.on_disconnect,
@@ -724,11 +724,11 @@ pub(super) fn admitted<T>(admission: Admission<T>) -> Result<Admitted<T>, ExecEr
     }
 }
 
-fn kept_run(kept: Kept) -> Result<RunId, ExecError> {
+fn kept_run(kept: StoredOutcome) -> Result<RunId, ExecError> {
     match kept {
-        Kept::Run { run, hint: _ } => Ok(run),
+        StoredOutcome::Run { run, hint: _ } => Ok(run),
         // Exec calls keep runs only.
-        Kept::Answer { .. } => Err(ExecError::IdempotencyMismatch),
+        StoredOutcome::Answer { .. } => Err(ExecError::IdempotencyMismatch),
     }
 }
 
@@ -813,21 +813,21 @@ impl Drop for Follower<'_> {
 }
 
 /// A caller who waits for a run under this server's supervision.
-struct Waiting<'a> {
+struct RunWaiter<'a> {
     engine: &'a Arc<Engine>,
     /// There until the wait is over.
     live: Option<&'a Arc<LiveRun>>,
     on_disconnect: OnDisconnect,
 }
 
-impl Waiting<'_> {
+impl RunWaiter<'_> {
     /// They have got what they waited for, or no longer want to wait.
     fn end(mut self) {
         self.live = None;
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for RunWaiter<'_> {
     fn drop(&mut self) {
         if let Some(live) = self.live {
             leave(self.engine, live, self.on_disconnect);

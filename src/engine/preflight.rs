@@ -18,7 +18,7 @@ use crate::{
         combine::Effective,
     },
     sys::{
-        beneath::{Reach, Root},
+        beneath::{LookupScope, Root},
         fs::path_of,
     },
 };
@@ -72,7 +72,7 @@ impl Engine {
         } else {
             within
         };
-        let root = Root::open(workspace, Reach::Beneath).ok()?;
+        let root = Root::open(workspace, LookupScope::Beneath).ok()?;
         let directory = root.below(&below).ok()?;
         let content = read_small(directory.open_regular(within).ok()?)?;
         Some(preflight::check(language, &content)?.describe(name))

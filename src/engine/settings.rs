@@ -15,12 +15,12 @@ pub struct SettingInForce {
     /// Its key, value and origin.
     pub setting: EffectiveValue,
     /// What is in its file and not in force.
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<PendingSetting>,
 }
 
 /// A value that is not in force yet.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Waiting {
+pub struct PendingSetting {
     /// The value; `null` for unset, and `true` in place of a secret.
     pub value: Value,
     /// What it waits for.
@@ -72,7 +72,7 @@ impl Engine {
 fn until_restart(values: Vec<EffectiveValue>, waiting: &[WaitingValue]) -> Vec<SettingInForce> {
     let waits = |key: &str| {
         let waiting = waiting.iter().find(|waiting| waiting.key == key)?;
-        Some(Waiting {
+        Some(PendingSetting {
             value: waiting.value.clone(),
             waits_for: WaitsFor::Restart,
         })
@@ -86,7 +86,7 @@ fn until_restart(values: Vec<EffectiveValue>, waiting: &[WaitingValue]) -> Vec<S
 
 /// What was accepted, with what the file says otherwise.
 fn until_accepted(accepted: Vec<EffectiveValue>, file: &[EffectiveValue]) -> Vec<SettingInForce> {
-    let waits = |value: Value| Waiting {
+    let waits = |value: Value| PendingSetting {
         value,
         waits_for: WaitsFor::Acceptance,
     };

@@ -57,20 +57,20 @@ pub enum NoSlot {
 
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    state: Mutex<State>,
+    state: Mutex<SlotTable>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SlotTable {
     running: usize,
     per_agent: HashMap<AgentId, usize>,
     /// In the order in which they came.
-    queue: VecDeque<Waiting>,
+    queue: VecDeque<QueuedRun>,
     next_ticket: u64,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedRun {
     ticket: u64,
     agent: AgentId,
     limits: SlotLimits,
@@ -210,7 +210,7 @@ impl Slots {
 
     /// Gives free places to those who wait, in their order. Returns the places of those who left meanwhile, which must
     /// be dropped once the lock is free.
-    fn serve(self: &Arc<Self>, state: &mut State) -> Vec<Result<Slot, NoSlot>> {
+    fn serve(self: &Arc<Self>, state: &mut SlotTable) -> Vec<Result<Slot, NoSlot>> {
         let mut undelivered = Vec::new();
         let mut at = 0;
         while let Some(waiting) = state.queue.get(at) {
@@ -234,7 +234,7 @@ impl Slots {
         undelivered
     }
 
-    fn occupy(self: &Arc<Self>, state: &mut State, agent: &AgentId) -> Slot {
+    fn occupy(self: &Arc<Self>, state: &mut SlotTable, agent: &AgentId) -> Slot {
         state.running += 1;
         *state.per_agent.entry(agent.clone()).or_default() += 1;
         Slot {
@@ -244,12 +244,12 @@ impl Slots {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SlotTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl SlotTable {
     fn room(&self, agent: &AgentId, limits: SlotLimits) -> Room {
         let share = self.per_agent.get(agent).copied().unwrap_or(0);
         if limits.per_agent != 0 && share >= limits.per_agent {
@@ -272,7 +272,7 @@ impl State {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let (sender, answer) = oneshot::channel();
-        self.queue.push_back(Waiting {
+        self.queue.push_back(QueuedRun {
             ticket,
             agent: agent.clone(),
             limits,

@@ -331,7 +331,7 @@ impl Engine {
         live.started().await;
         tokio::time::sleep(after).await;
         if let Some(subject) = self.subject_of(live).await {
-            let place = system_event::Place {
+            let place = system_event::RunHost {
                 host: live.host,
                 node_id: subject.node_id.as_deref(),
             };
@@ -576,7 +576,7 @@ impl Engine {
         let exec = settings.policy.exec(agent);
         let is_wanted = exec.notify_on_exit
             && (exec.notify_on_exit_empty_success || !system_event::is_silent_success(end));
-        let place = system_event::Place { host, node_id };
+        let place = system_event::RunHost { host, node_id };
         is_wanted.then(|| system_event::exec_finished(place, run_id, end))
     }
 

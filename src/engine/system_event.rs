@@ -1,6 +1,6 @@
 //! The texts that a session is told about its runs (`docs/spec/exec-tool.md#10-system-events`). Pure.
 
-pub(super) use crate::events::system_text::{Place, exec_denied, exec_started};
+pub(super) use crate::events::system_text::{RunHost, exec_denied, exec_started};
 use crate::{
     domain::{RunEnd, RunId, RunStatus},
     output,
@@ -10,7 +10,7 @@ use crate::{
 const TAIL_CHARS: usize = 400;
 
 /// What a session is told when one of its runs in the background, or on a node, has ended.
-pub(super) fn exec_finished(place: Place<'_>, run_id: &RunId, end: &RunEnd) -> String {
+pub(super) fn exec_finished(run_host: RunHost<'_>, run_id: &RunId, end: &RunEnd) -> String {
     let outcome = if end.timed_out {
         "code=timeout".to_owned()
     } else if let Some(code) = end.exit_code {
@@ -23,7 +23,7 @@ pub(super) fn exec_finished(place: Place<'_>, run_id: &RunId, end: &RunEnd) -> S
             .map_or_else(|| end.status.api_name(), |reason| reason.as_str());
         format!("code={reason}")
     };
-    let line = format!("Exec finished ({place}, id={run_id}, {outcome})");
+    let line = format!("Exec finished ({run_host}, id={run_id}, {outcome})");
     let tail = output::tail(end.tail.trim_end(), TAIL_CHARS);
     if tail.trim().is_empty() {
         line
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use crate::domain::{Host, Reason, UnixMillis};
 
-    const GATEWAY: Place<'static> = Place {
+    const GATEWAY: RunHost<'static> = RunHost {
         host: Host::Gateway,
         node_id: None,
     };
@@ -63,9 +63,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(place: Place<'_>, end: &RunEnd, expect: &str) {
+    fn check(run_host: RunHost<'_>, end: &RunEnd, expect: &str) {
         let run_id = RunId::parse("r-1").unwrap();
-        assert_eq!(exec_finished(place, &run_id, end), expect);
+        assert_eq!(exec_finished(run_host, &run_id, end), expect);
     }
 
     #[test]
@@ -75,12 +75,12 @@ mod tests {
             ..end(RunStatus::Completed)
         };
         check(GATEWAY, &completed, "Exec finished (gateway, id=r-1, code=0)");
-        let sandbox = Place {
+        let sandbox = RunHost {
             host: Host::Sandbox,
             node_id: None,
         };
         check(sandbox, &completed, "Exec finished (sandbox, id=r-1, code=0)");
-        let node = Place {
+        let node = RunHost {
             host: Host::Node,
             node_id: Some("n7"),
         };
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn starts_and_refusals_of_nodes_have_the_texts_of_the_contract() {
-        let node = Place {
+        let node = RunHost {
             host: Host::Node,
             node_id: Some("n7"),
         };

@@ -132,9 +132,9 @@ impl Turns {
     /// [`NoTurn`].
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the place.
+    /// Dropping the future gives up the position.
     pub async fn wait(self: &Arc<Self>, asker: &Actor, timeout: Duration) -> Result<Turn, NoTurn> {
-        let (place, own) = self.enter(asker).ok_or(NoTurn::Full)?;
+        let (position, own) = self.enter(asker).ok_or(NoTurn::Full)?;
         let both = async {
             let own = own.acquire_owned().await.ok()?;
             let machine = Arc::clone(&self.machine).acquire_owned().await.ok()?;
@@ -144,7 +144,7 @@ impl Turns {
             Ok(Some((machine, own))) => Ok(Turn {
                 _machine: machine,
                 _own: own,
-                _place: place,
+                _position: position,
             }),
             // Nothing closes them.
             Ok(None) | Err(_) => Err(NoTurn::TooLong {
@@ -153,7 +153,7 @@ impl Turns {
         }
     }
 
-    fn enter(self: &Arc<Self>, asker: &Actor) -> Option<(Place, Arc<Semaphore>)> {
+    fn enter(self: &Arc<Self>, asker: &Actor) -> Option<(QueuePosition, Arc<Semaphore>)> {
         let asker = match asker.token() {
             Some(token) => ("token", token.as_str().to_owned()),
             None => (asker.kind.as_str(), asker.id.clone()),
@@ -170,7 +170,7 @@ impl Turns {
         let own = Arc::clone(&share.own);
         drop(askers);
         let turns = Arc::clone(self);
-        Some((Place { turns, asker }, own))
+        Some((QueuePosition { turns, asker }, own))
     }
 }
 
@@ -180,17 +180,17 @@ impl Turns {
 pub struct Turn {
     _machine: OwnedSemaphorePermit,
     _own: OwnedSemaphorePermit,
-    _place: Place,
+    _position: QueuePosition,
 }
 
-/// One of the places of an asker.
+/// One of the positions in the queue of an asker.
 #[derive(Debug)]
-struct Place {
+struct QueuePosition {
     turns: Arc<Turns>,
     asker: Asker,
 }
 
-impl Drop for Place {
+impl Drop for QueuePosition {
     fn drop(&mut self) {
         let mut askers = self.turns.askers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(share) = askers.get_mut(&self.asker) {

@@ -36,16 +36,16 @@ pub(super) struct PolicySeen(Mutex<Reported>);
 
 #[derive(Debug, Default)]
 struct Reported {
-    seen: Option<Seen>,
+    seen: Option<ObservedPolicy>,
     /// Contents that are about to be put in place; the code that changes them has reported them.
     announced_document: Option<String>,
     announced_config: Option<String>,
     /// What was there when only a note was announced, and the content with it: nothing is judged differently by that.
-    note: Option<(Seen, String)>,
+    note: Option<(ObservedPolicy, String)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Seen {
+struct ObservedPolicy {
     generation: u64,
     rejected: Vec<RejectedFile>,
     config: String,
@@ -75,9 +75,9 @@ impl PolicySeen {
     }
 
     /// Whether what was seen just now differs by more than the note that was announced from what was seen before it.
-    fn is_more_than_note(&self, now: &Seen) -> bool {
+    fn is_more_than_note(&self, now: &ObservedPolicy) -> bool {
         let reported = self.lock();
-        let noted = reported.note.as_ref().map(|(before, hash)| Seen {
+        let noted = reported.note.as_ref().map(|(before, hash)| ObservedPolicy {
             document: hash.clone(),
             ..before.clone()
         });
@@ -93,7 +93,7 @@ impl PolicySeen {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is(&self, now: &Seen) -> bool {
+    fn is(&self, now: &ObservedPolicy) -> bool {
         self.lock().seen.as_ref() == Some(now)
     }
 
@@ -101,7 +101,9 @@ impl PolicySeen {
     ///
     /// It reads under the lock: of two that read at once, the one that saw the older files must not come last,
     /// or the newer ones would be reported twice.
-    fn replace<T>(&self, read: impl FnOnce() -> (Seen, T)) -> Option<(Seen, Seen, T)> {
+    fn replace<T>(
+        &self, read: impl FnOnce() -> (ObservedPolicy, T),
+    ) -> Option<(ObservedPolicy, ObservedPolicy, T)> {
         let mut reported = self.lock();
         let (now, found) = read();
         if reported.seen.as_ref() == Some(&now) {
@@ -196,9 +198,9 @@ impl Engine {
         rejected
     }
 
-    fn seen_now(&self) -> (Seen, Arc<PolicyInEffect>) {
+    fn seen_now(&self) -> (ObservedPolicy, Arc<PolicyInEffect>) {
         let in_effect = self.accepted_policy.in_effect();
-        let now = Seen {
+        let now = ObservedPolicy {
             generation: in_effect.generation,
             rejected: self.rejected_files(&in_effect),
             config: self.settings.config_hash(),
@@ -210,7 +212,7 @@ impl Engine {
         (now, in_effect)
     }
 
-    fn tell_of_policy(&self, before: &Seen, now: &Seen, in_effect: &PolicyInEffect) {
+    fn tell_of_policy(&self, before: &ObservedPolicy, now: &ObservedPolicy, in_effect: &PolicyInEffect) {
         let mut events = Vec::new();
         if before.generation != now.generation && !now.is_config_pending {
             events.push(EventKind::PolicyChanged {

@@ -7,13 +7,13 @@ use crate::domain::{Host, Reason, RunId};
 
 /// Where a run was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct RunHost<'a> {
     pub host: Host,
     /// The node, where the host is one.
     pub node_id: Option<&'a str>,
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for RunHost<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host {
             Host::Node => write!(f, "node={}", self.node_id.unwrap_or("unknown")),
@@ -23,18 +23,18 @@ impl fmt::Display for Place<'_> {
 }
 
 /// A run that a person was asked about has started.
-pub fn exec_started(place: Place<'_>, run_id: &RunId) -> String {
-    format!("Exec started ({place}, id={run_id})")
+pub fn exec_started(run_host: RunHost<'_>, run_id: &RunId) -> String {
+    format!("Exec started ({run_host}, id={run_id})")
 }
 
 /// A run that a person was asked about will never start.
-pub fn exec_denied(place: Place<'_>, run_id: &RunId, reason: Reason) -> String {
-    format!("Exec denied ({place}, id={run_id}, {reason})")
+pub fn exec_denied(run_host: RunHost<'_>, run_id: &RunId, reason: Reason) -> String {
+    format!("Exec denied ({run_host}, id={run_id}, {reason})")
 }
 
 /// A run still goes on after the time at which that is told.
-pub fn exec_running(place: Place<'_>, run_id: &RunId, after: Duration) -> String {
-    format!("Exec running ({place}, id={run_id}, >{}s)", after.as_secs())
+pub fn exec_running(run_host: RunHost<'_>, run_id: &RunId, after: Duration) -> String {
+    format!("Exec running ({run_host}, id={run_id}, >{}s)", after.as_secs())
 }
 
 #[cfg(test)]
@@ -45,11 +45,11 @@ mod tests {
 
     #[test]
     fn every_text_is_as_its_file_has_it() {
-        let place = |host, node_id| Place { host, node_id };
+        let run_host = |host, node_id| RunHost { host, node_id };
         let run_id = RunId::parse("r-1").unwrap();
-        let gateway = place(Host::Gateway, None);
-        let node = place(Host::Node, Some("n7"));
-        let sandbox = place(Host::Sandbox, None);
+        let gateway = run_host(Host::Gateway, None);
+        let node = run_host(Host::Node, Some("n7"));
+        let sandbox = run_host(Host::Sandbox, None);
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/session/system-events");
         for (name, text) in [
             ("exec-started-gateway", exec_started(gateway, &run_id)),

@@ -51,7 +51,7 @@ pub(in crate::http) struct AdmissionRules {
 
 /// Who sent a request, as far as the admission knows.
 #[derive(Debug, Clone)]
-pub(in crate::http) struct Origin {
+pub(in crate::http) struct RequestSource {
     /// What its credentials open.
     pub(in crate::http) credentials: Credentials,
     /// The client's address, for limits and the record.
@@ -78,7 +78,7 @@ pub(in crate::http) enum Credentials {
     ForeignPage,
 }
 
-impl Origin {
+impl RequestSource {
     /// The browser that sent this, by its cookie; its second secret may be missing. Only for deciding which page
     /// to show.
     pub(in crate::http) fn browser(&self) -> Option<&Arc<Key>> {
@@ -159,7 +159,7 @@ impl AdmissionMiddleware {
         }
     }
 
-    /// Lets a request in and notes its [`Origin`] on it, and on `notes` what its answer is to say.
+    /// Lets a request in and notes its [`RequestSource`] on it, and on `notes` what its answer is to say.
     pub(in crate::http) async fn admit(
         &self,
         peer: Peer,
@@ -213,7 +213,7 @@ impl AdmissionMiddleware {
         } else {
             rules.transport
         };
-        request.extensions_mut().insert(Origin {
+        request.extensions_mut().insert(RequestSource {
             credentials,
             address,
             site,

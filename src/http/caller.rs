@@ -15,7 +15,7 @@ use crate::{
     engine::reply::ExecError,
     http::{
         accept::Accepted,
-        admission::{Credentials, Origin},
+        admission::{Credentials, RequestSource},
         extract::{AgentScope, AtPath},
         problem::{Code, Problem},
     },
@@ -199,7 +199,7 @@ where
     S: Opens,
     Arc<Throttle>: FromRef<State>,
 {
-    let Some(origin) = parts.extensions.get::<Origin>() else {
+    let Some(origin) = parts.extensions.get::<RequestSource>() else {
         return Err(Problem::internal());
     };
     let principal = match &origin.credentials {
@@ -266,7 +266,11 @@ pub(in crate::http) fn refuse_page() -> Problem {
 }
 
 /// The refusal of credentials that open nothing, which are counted: who guesses too often gets 429.
-pub(in crate::http) fn refuse_credentials(origin: &Origin, throttle: &Throttle, detail: &str) -> Problem {
+pub(in crate::http) fn refuse_credentials(
+    origin: &RequestSource,
+    throttle: &Throttle,
+    detail: &str,
+) -> Problem {
     match throttle.count_failure(origin.address) {
         Ok(()) => unauthorized(detail),
         Err(limited) => Problem::limited(limited),

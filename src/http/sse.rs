@@ -16,7 +16,7 @@ use crate::{
     domain::UnixMillis,
     events::{EventType, Publication, StreamItem, Subscription},
     http::{
-        admission::{Credentials, Origin},
+        admission::{Credentials, RequestSource},
         state::AppState,
     },
 };
@@ -92,7 +92,7 @@ pub(in crate::http) fn heartbeat() -> tokio::time::Interval {
 }
 
 /// A stream ends with the token that opened it.
-pub(in crate::http) fn still_open(state: &AppState, origin: Origin) -> StillOpen {
+pub(in crate::http) fn still_open(state: &AppState, origin: RequestSource) -> StillOpen {
     let clock = Arc::clone(state.engine().clock());
     Box::new(move || match &origin.credentials {
         Credentials::Valid(key) => key.is_live(clock.now()),

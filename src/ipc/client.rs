@@ -19,7 +19,7 @@ use tokio::{
 
 use super::{
     peer::{self, Incoming},
-    socket_file::{self, PlaceError},
+    socket_file::{self, SocketFileError},
 };
 use crate::{
     clock::{Clock, Ids},
@@ -52,7 +52,7 @@ pub struct ClientOptions {
 pub enum Unreachable {
     /// The socket is none that may be used.
     #[error(transparent)]
-    Place(#[from] PlaceError),
+    Place(#[from] SocketFileError),
     #[error("nobody answers at the approvals socket")]
     Connect(#[source] io::Error),
     #[error("another account listens at the approvals socket")]

@@ -30,14 +30,14 @@ const MAX_TEXT_BYTES: usize = 4096;
 
 /// What answers for a server.
 #[derive(Debug)]
-pub struct Desk {
+pub struct EngineUi {
     engine: Arc<Engine>,
     prompts: Arc<Prompts>,
     peer: Principal,
 }
 
-impl Desk {
-    /// The desk of a server.
+impl EngineUi {
+    /// The UI of a server.
     pub fn new(engine: Arc<Engine>) -> Self {
         let uid = rustix::process::geteuid().as_raw();
         let peer = Principal {
@@ -228,7 +228,7 @@ impl Desk {
     }
 }
 
-impl Ui for Desk {
+impl Ui for EngineUi {
     fn token(&self) -> Option<Secret> {
         self.engine.named_socket()?.token
     }

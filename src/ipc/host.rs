@@ -24,8 +24,8 @@ use crate::{
     domain::{ApprovalDecision, Secret, UnixMillis, hex},
     engine::socket::SocketCounts,
     protocol::ipc::{
-        self, Desk, ErrorBody, ExecOrder, Handshake, Judged, LineReader, NonceMemory, Opened, Payload,
-        Policy, Question, Refusal, Replies,
+        self, ErrorBody, ExecOrder, Handshake, LineOutcome, LineReader, LineVerifier, NonceMemory, Opened,
+        Payload, Policy, Question, Refusal, Replies,
     },
     sys::peer as sys_peer,
 };
@@ -129,9 +129,9 @@ impl<U: Ui> Host<U> {
             };
             match accepted {
                 Ok(stream) => {
-                    let place = Place::take(&self.counts);
+                    let permit = ConnectionPermit::take(&self.counts);
                     let (host, stop) = (Arc::clone(&self), stop.clone());
-                    tasks.spawn(async move { host.attend(stream, place, stop).await });
+                    tasks.spawn(async move { host.attend(stream, permit, stop).await });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection of the approvals socket could not be accepted");
@@ -161,7 +161,7 @@ impl<U: Ui> Host<U> {
         }
     }
 
-    async fn attend(&self, mut stream: UnixStream, place: Place, stop: CancellationToken) {
+    async fn attend(&self, mut stream: UnixStream, permit: ConnectionPermit, stop: CancellationToken) {
         self.counts.connections.inc();
         // Before a byte is read.
         if !sys_peer::is_of(&stream, rustix::process::geteuid().as_raw()) {
@@ -171,7 +171,7 @@ impl<U: Ui> Host<U> {
             return self.finish(stream, &refusal.to_bytes()).await;
         }
         let limits = self.ui.limits();
-        let is_over = (limits.max_connections > 0 && place.number > limits.max_connections)
+        let is_over = (limits.max_connections > 0 && permit.number > limits.max_connections)
             || !self.rate.admit(limits.rate_limit, limits.rate_burst);
         let mut reader = LineReader::default();
         // Those that say nothing make room for the next that can be told.
@@ -204,7 +204,7 @@ impl<U: Ui> Host<U> {
         };
         let judged = {
             let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut desk = Desk {
+            let mut verifier = LineVerifier {
                 token: token.expose(),
                 now: self.clock.now(),
                 not_before: self.not_before(),
@@ -213,10 +213,10 @@ impl<U: Ui> Host<U> {
                     require_v2: limits.require_v2,
                 },
             };
-            desk.judge(&line)
+            verifier.judge(&line)
         };
         match judged {
-            Judged::Open(hello) => {
+            LineOutcome::Open(hello) => {
                 let (handshake, challenge) =
                     Handshake::open(hello, self.nonce(), token.expose(), self.clock.now());
                 if peer::write(&mut stream, format!("{challenge}\n").as_bytes())
@@ -236,7 +236,7 @@ impl<U: Ui> Host<U> {
                     Incoming::Unfinished => self.refuse(stream, &ipc::pair("json")).await,
                 }
             }
-            judged @ (Judged::Exec { .. } | Judged::Ask { .. } | Judged::Refused(_)) => {
+            judged @ (LineOutcome::Exec { .. } | LineOutcome::Ask { .. } | LineOutcome::Refused(_)) => {
                 if let Some(lines) = self.act(&stream, judged, &stop).await {
                     self.finish(stream, &lines.to_bytes()).await;
                 }
@@ -263,26 +263,31 @@ impl<U: Ui> Host<U> {
     }
 
     /// Does what a line wants and gives the reply; `None` when nobody is there for it any more.
-    async fn act(&self, stream: &UnixStream, judged: Judged, stop: &CancellationToken) -> Option<Replies> {
+    async fn act(
+        &self,
+        stream: &UnixStream,
+        judged: LineOutcome,
+        stop: &CancellationToken,
+    ) -> Option<Replies> {
         let gone = CancellationToken::new();
         let acting = async {
             match judged {
-                Judged::Exec { id, order } => {
+                LineOutcome::Exec { id, order } => {
                     self.counts.execs.inc();
                     let answered = self.ui.exec(*order, gone.clone()).await;
                     Replies::one(ipc::exec_line(&id, answered.as_ref()))
                 }
-                Judged::Ask { id, question } => {
+                LineOutcome::Ask { id, question } => {
                     self.counts.questions.inc();
                     let decision = self.ui.ask(*question, gone.clone()).await;
                     Replies::one(ipc::decision_line(&id, decision))
                 }
-                Judged::Refused(replies) => {
+                LineOutcome::Refused(replies) => {
                     self.counts.refused.inc();
                     replies
                 }
                 // A connection is opened once.
-                Judged::Open(_) => ipc::pair("json"),
+                LineOutcome::Open(_) => ipc::pair("json"),
             }
         };
         let mut acting = std::pin::pin!(acting);
@@ -330,13 +335,13 @@ impl<U: Ui> Host<U> {
 
 /// Held while a connection is open.
 #[derive(Debug)]
-struct Place {
+struct ConnectionPermit {
     counts: Arc<SocketCounts>,
     /// How many there are with it.
     number: usize,
 }
 
-impl Place {
+impl ConnectionPermit {
     fn take(counts: &Arc<SocketCounts>) -> Self {
         Self {
             number: counts.open.fetch_add(1, Ordering::AcqRel) + 1,
@@ -345,7 +350,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.counts.open.fetch_sub(1, Ordering::AcqRel);
     }

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     client::{AskOutcome, Client, ClientOptions, Connection, Unreachable},
-    socket_file::{self, PlaceError},
+    socket_file::{self, SocketFileError},
 };
 use crate::{
     command::{display, question::PlainQuestion},
@@ -58,7 +58,7 @@ impl Prompter for OtherUi {
         Box::pin(async move {
             match client.connect(&options?).await {
                 Ok(connection) => Some(Box::new(Held(connection)) as Box<dyn Prompt>),
-                Err(Unreachable::Place(PlaceError::Missing) | Unreachable::Connect(_)) => None,
+                Err(Unreachable::Place(SocketFileError::Missing) | Unreachable::Connect(_)) => None,
                 Err(error) => {
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,

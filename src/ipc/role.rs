@@ -6,7 +6,7 @@ use std::{
     path::{Component, Path},
 };
 
-use super::socket_file::{Hosted, PlaceError, socket_path};
+use super::socket_file::{Hosted, SocketFileError, socket_path};
 use crate::{approvals::store::StoreError, engine::Engine, settings::IpcRole};
 
 /// The side that was taken.
@@ -25,7 +25,7 @@ pub enum Joined {
 pub enum JoinError {
     /// Because of the place.
     #[error(transparent)]
-    Place(#[from] PlaceError),
+    Place(#[from] SocketFileError),
     /// There is no token, and none can be stored.
     #[error("the approvals socket has no token, and none can be written into the approvals document")]
     Token(#[source] StoreError),
@@ -55,7 +55,7 @@ pub fn join(
         return Ok(Joined::Client);
     }
     let (hosted, listener) = match Hosted::bind(&path, &**engine.clock()) {
-        Err(PlaceError::Hosted) if role == IpcRole::Auto => return Ok(Joined::Client),
+        Err(SocketFileError::Hosted) if role == IpcRole::Auto => return Ok(Joined::Client),
         bound => bound?,
     };
     engine.ensure_socket_token().map_err(JoinError::Token)?;

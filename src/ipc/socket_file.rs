@@ -37,7 +37,7 @@ const BACKLOG: i32 = 1024;
 
 /// Why the socket is not hosted or not used.
 #[derive(Debug, thiserror::Error)]
-pub enum PlaceError {
+pub enum SocketFileError {
     /// It does not fit into an address.
     #[error(
         "the path of the approvals socket has {0} bytes, and no more than {MAX_PATH_BYTES} fit into a socket address"
@@ -72,7 +72,7 @@ pub enum PlaceError {
     },
 }
 
-impl PlaceError {
+impl SocketFileError {
     fn io(path: &Path) -> impl Fn(io::Error) -> Self + '_ {
         |source| Self::Io {
             path: path.to_owned(),
@@ -108,17 +108,17 @@ impl Hosted {
     /// Takes the lock and listens.
     ///
     /// # Errors
-    /// [`PlaceError::Hosted`] when another process does; else what stands against the place.
-    pub fn bind(path: &Path, clock: &dyn Clock) -> Result<(Self, OwnedFd), PlaceError> {
+    /// [`SocketFileError::Hosted`] when another process does; else what stands against the place.
+    pub fn bind(path: &Path, clock: &dyn Clock) -> Result<(Self, OwnedFd), SocketFileError> {
         let address = address_of(path)?;
-        let directory = path.parent().ok_or(PlaceError::Relative)?;
-        ensure_private_dir(directory).map_err(PlaceError::Directory)?;
+        let directory = path.parent().ok_or(SocketFileError::Relative)?;
+        ensure_private_dir(directory).map_err(SocketFileError::Directory)?;
         expect_safe_ancestors(directory)?;
         let lock = take_lock(&lock_path(path))?;
         // The earlier host answers no more, and this one answers nobody yet.
         let since = clock.now();
         clear_the_way(path, &address)?;
-        let failed = PlaceError::io(path);
+        let failed = SocketFileError::io(path);
         let socket = rustix::net::socket_with(
             AddressFamily::UNIX,
             SocketType::STREAM,
@@ -172,20 +172,20 @@ impl Drop for Hosted {
 /// there. Gives its device and inode.
 ///
 /// # Errors
-/// [`PlaceError`] says why nothing may be sent.
-pub(super) fn inspect(path: &Path) -> Result<(u64, u64), PlaceError> {
+/// [`SocketFileError`] says why nothing may be sent.
+pub(super) fn inspect(path: &Path) -> Result<(u64, u64), SocketFileError> {
     address_of(path)?;
     let metadata = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(PlaceError::Missing),
-        metadata => metadata.map_err(PlaceError::io(path))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(SocketFileError::Missing),
+        metadata => metadata.map_err(SocketFileError::io(path))?,
     };
     if !metadata.file_type().is_socket() || !is_ours(&metadata) {
-        return Err(PlaceError::InTheWay(path.to_owned()));
+        return Err(SocketFileError::InTheWay(path.to_owned()));
     }
-    let directory = path.parent().ok_or(PlaceError::Relative)?;
-    let around = fs::metadata(directory).map_err(PlaceError::io(directory))?;
+    let directory = path.parent().ok_or(SocketFileError::Relative)?;
+    let around = fs::metadata(directory).map_err(SocketFileError::io(directory))?;
     if !is_ours(&around) || writable_by_others(&around) {
-        return Err(PlaceError::Ancestor(directory.to_owned()));
+        return Err(SocketFileError::Ancestor(directory.to_owned()));
     }
     expect_safe_ancestors(directory)?;
     Ok((metadata.dev(), metadata.ino()))
@@ -195,7 +195,7 @@ pub(super) fn inspect(path: &Path) -> Result<(u64, u64), PlaceError> {
 ///
 /// # Errors
 /// What stands against it.
-pub fn check_place(
+pub fn check_socket_path(
     named: Option<&str>,
     document: &Path,
     home: Option<&Path>,
@@ -203,25 +203,27 @@ pub fn check_place(
     let path = socket_path(named, document, home);
     let looked = || {
         address_of(&path)?;
-        let directory = path.parent().ok_or(PlaceError::Relative)?;
+        let directory = path.parent().ok_or(SocketFileError::Relative)?;
         match fs::metadata(directory) {
             // It is still to be made.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(PlaceError::io(directory)(error)),
+            Err(error) => return Err(SocketFileError::io(directory)(error)),
             Ok(around) if !is_ours(&around) || writable_by_others(&around) => {
-                return Err(PlaceError::Ancestor(directory.to_owned()));
+                return Err(SocketFileError::Ancestor(directory.to_owned()));
             }
             Ok(_private) => {}
         }
         expect_safe_ancestors(directory)?;
         match fs::symlink_metadata(&path) {
             Ok(metadata) if !metadata.file_type().is_socket() || !is_ours(&metadata) => {
-                return Err(PlaceError::InTheWay(path.clone()));
+                return Err(SocketFileError::InTheWay(path.clone()));
             }
             Ok(_) | Err(_) => {}
         }
         match fs::symlink_metadata(lock_path(&path)) {
-            Ok(metadata) if !is_private_lock(&metadata) => Err(PlaceError::ForeignLock(lock_path(&path))),
+            Ok(metadata) if !is_private_lock(&metadata) => {
+                Err(SocketFileError::ForeignLock(lock_path(&path)))
+            }
             Ok(_) | Err(_) => Ok(()),
         }
     };
@@ -233,26 +235,26 @@ fn is_private_lock(metadata: &fs::Metadata) -> bool {
     metadata.is_file() && is_ours(metadata) && metadata.nlink() == 1 && metadata.mode() & 0o077 == 0
 }
 
-fn address_of(path: &Path) -> Result<SocketAddrUnix, PlaceError> {
+fn address_of(path: &Path) -> Result<SocketAddrUnix, SocketFileError> {
     if !path.is_absolute() {
-        return Err(PlaceError::Relative);
+        return Err(SocketFileError::Relative);
     }
     let bytes = path.as_os_str().as_bytes();
     if bytes.len() > MAX_PATH_BYTES {
-        return Err(PlaceError::TooLong(bytes.len()));
+        return Err(SocketFileError::TooLong(bytes.len()));
     }
-    SocketAddrUnix::new(path).map_err(|error| PlaceError::io(path)(error.into()))
+    SocketAddrUnix::new(path).map_err(|error| SocketFileError::io(path)(error.into()))
 }
 
 /// Every directory above, as the path really goes: owned by us or root, and writable by nobody else unless it is sticky.
-fn expect_safe_ancestors(directory: &Path) -> Result<(), PlaceError> {
-    let real = fs::canonicalize(directory).map_err(PlaceError::io(directory))?;
+fn expect_safe_ancestors(directory: &Path) -> Result<(), SocketFileError> {
+    let real = fs::canonicalize(directory).map_err(SocketFileError::io(directory))?;
     for ancestor in real.ancestors().skip(1) {
-        let metadata = fs::symlink_metadata(ancestor).map_err(PlaceError::io(ancestor))?;
+        let metadata = fs::symlink_metadata(ancestor).map_err(SocketFileError::io(ancestor))?;
         let is_of_ours = is_ours(&metadata) || metadata.uid() == 0;
         let is_sticky = metadata.mode() & 0o1000 != 0;
         if !is_of_ours || (writable_by_others(&metadata) && !is_sticky) {
-            return Err(PlaceError::Ancestor(ancestor.to_owned()));
+            return Err(SocketFileError::Ancestor(ancestor.to_owned()));
         }
     }
     Ok(())
@@ -266,8 +268,8 @@ fn lock_path(path: &Path) -> PathBuf {
 
 /// Takes the lock, without waiting. It stays where it is when the server ends: a lock that is removed could be held by
 /// two, one of them on a file that nobody else finds any more.
-fn take_lock(path: &Path) -> Result<File, PlaceError> {
-    let foreign = || PlaceError::ForeignLock(path.to_owned());
+fn take_lock(path: &Path) -> Result<File, SocketFileError> {
+    let foreign = || SocketFileError::ForeignLock(path.to_owned());
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = OpenOptions::new()
         .read(true)
@@ -286,20 +288,20 @@ fn take_lock(path: &Path) -> Result<File, PlaceError> {
             if is_foreign {
                 foreign()
             } else {
-                PlaceError::io(path)(error)
+                SocketFileError::io(path)(error)
             }
         })?;
-    let metadata = file.metadata().map_err(PlaceError::io(path))?;
+    let metadata = file.metadata().map_err(SocketFileError::io(path))?;
     if !is_private_lock(&metadata) {
         return Err(foreign());
     }
     match rustix::fs::flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => return Err(PlaceError::Hosted),
-        Err(error) => return Err(PlaceError::io(path)(error.into())),
+        Err(Errno::WOULDBLOCK) => return Err(SocketFileError::Hosted),
+        Err(error) => return Err(SocketFileError::io(path)(error.into())),
     }
     // What is locked must be what the next one will find.
-    let there = fs::symlink_metadata(path).map_err(PlaceError::io(path))?;
+    let there = fs::symlink_metadata(path).map_err(SocketFileError::io(path))?;
     if (there.dev(), there.ino()) != (metadata.dev(), metadata.ino()) {
         return Err(foreign());
     }
@@ -307,19 +309,19 @@ fn take_lock(path: &Path) -> Result<File, PlaceError> {
 }
 
 /// Removes what a host of before left. The lock is held.
-fn clear_the_way(path: &Path, address: &SocketAddrUnix) -> Result<(), PlaceError> {
+fn clear_the_way(path: &Path, address: &SocketAddrUnix) -> Result<(), SocketFileError> {
     let metadata = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        metadata => metadata.map_err(PlaceError::io(path))?,
+        metadata => metadata.map_err(SocketFileError::io(path))?,
     };
     if !metadata.file_type().is_socket() || !is_ours(&metadata) {
-        return Err(PlaceError::InTheWay(path.to_owned()));
+        return Err(SocketFileError::InTheWay(path.to_owned()));
     }
-    if is_answered(address).map_err(PlaceError::io(path))? {
+    if is_answered(address).map_err(SocketFileError::io(path))? {
         // A program that knows nothing of the lock.
-        return Err(PlaceError::Hosted);
+        return Err(SocketFileError::Hosted);
     }
-    fs::remove_file(path).map_err(PlaceError::io(path))
+    fs::remove_file(path).map_err(SocketFileError::io(path))
 }
 
 /// Whether a process listens there. A queue that is full has an owner, too.
@@ -350,12 +352,12 @@ mod tests {
             .unwrap()
     }
 
-    fn bind(path: &Path) -> Result<(Hosted, OwnedFd), PlaceError> {
+    fn bind(path: &Path) -> Result<(Hosted, OwnedFd), SocketFileError> {
         Hosted::bind(path, &SystemClock)
     }
 
     #[track_caller]
-    fn refused(path: &Path) -> PlaceError {
+    fn refused(path: &Path) -> SocketFileError {
         bind(path).map(drop).unwrap_err()
     }
 
@@ -370,11 +372,11 @@ mod tests {
             fs::metadata(path.parent().unwrap()).unwrap().mode() & 0o777,
             0o700
         );
-        assert!(matches!(refused(&path), PlaceError::Hosted));
+        assert!(matches!(refused(&path), SocketFileError::Hosted));
         assert!(inspect(&path).is_ok());
         drop(hosted);
         assert!(!path.exists() && lock_path(&path).exists());
-        assert!(matches!(inspect(&path).unwrap_err(), PlaceError::Missing));
+        assert!(matches!(inspect(&path).unwrap_err(), SocketFileError::Missing));
         drop(bind(&path).unwrap());
     }
 
@@ -385,18 +387,21 @@ mod tests {
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         drop(bind(&path).unwrap());
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        assert!(matches!(refused(&path), PlaceError::Hosted));
+        assert!(matches!(refused(&path), SocketFileError::Hosted));
         drop(listener);
         fs::remove_file(&path).unwrap();
         File::create(&path).unwrap();
-        assert!(matches!(refused(&path), PlaceError::InTheWay(_)));
+        assert!(matches!(refused(&path), SocketFileError::InTheWay(_)));
         assert!(path.exists());
         fs::remove_file(&path).unwrap();
         let target = scratch.path().join("target.sock");
         let _target = std::os::unix::net::UnixListener::bind(&target).unwrap();
         std::os::unix::fs::symlink(&target, &path).unwrap();
-        assert!(matches!(refused(&path), PlaceError::InTheWay(_)));
-        assert!(matches!(inspect(&path).unwrap_err(), PlaceError::InTheWay(_)));
+        assert!(matches!(refused(&path), SocketFileError::InTheWay(_)));
+        assert!(matches!(
+            inspect(&path).unwrap_err(),
+            SocketFileError::InTheWay(_)
+        ));
         assert!(target.exists());
     }
 
@@ -419,18 +424,18 @@ mod tests {
         let other = scratch.path().join("other");
         File::create(&other).unwrap();
         std::os::unix::fs::symlink(&other, &lock).unwrap();
-        assert!(matches!(refused(&path), PlaceError::ForeignLock(_)));
+        assert!(matches!(refused(&path), SocketFileError::ForeignLock(_)));
         fs::remove_file(&lock).unwrap();
         fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).unwrap();
         fs::hard_link(&other, &lock).unwrap();
-        assert!(matches!(refused(&path), PlaceError::ForeignLock(_)));
+        assert!(matches!(refused(&path), SocketFileError::ForeignLock(_)));
         fs::remove_file(&lock).unwrap();
         fs::create_dir(&lock).unwrap();
-        assert!(matches!(refused(&path), PlaceError::ForeignLock(_)));
+        assert!(matches!(refused(&path), SocketFileError::ForeignLock(_)));
         fs::remove_dir(&lock).unwrap();
         File::create(&lock).unwrap();
         fs::set_permissions(&lock, fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(matches!(refused(&path), PlaceError::ForeignLock(_)));
+        assert!(matches!(refused(&path), SocketFileError::ForeignLock(_)));
         assert!(!path.exists());
     }
 
@@ -440,15 +445,15 @@ mod tests {
         let loose = scratch.path().join("loose");
         fs::create_dir(&loose).unwrap();
         fs::set_permissions(&loose, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(matches!(refused(&loose.join("s")), PlaceError::Directory(_)));
+        assert!(matches!(refused(&loose.join("s")), SocketFileError::Directory(_)));
         let below = loose.join("below");
         fs::create_dir(&below).unwrap();
         fs::set_permissions(&below, fs::Permissions::from_mode(0o700)).unwrap();
-        assert!(matches!(refused(&below.join("s")), PlaceError::Ancestor(_)));
+        assert!(matches!(refused(&below.join("s")), SocketFileError::Ancestor(_)));
         assert_eq!(fs::metadata(&loose).unwrap().mode() & 0o777, 0o777);
         let link = scratch.path().join("link");
         std::os::unix::fs::symlink(&below, &link).unwrap();
-        assert!(matches!(refused(&link.join("s")), PlaceError::Ancestor(_)));
+        assert!(matches!(refused(&link.join("s")), SocketFileError::Ancestor(_)));
     }
 
     #[test]
@@ -458,9 +463,12 @@ mod tests {
         drop(bind(&scratch.path().join("x".repeat(room))).unwrap());
         assert!(matches!(
             refused(&scratch.path().join("x".repeat(room + 1))),
-            PlaceError::TooLong(108)
+            SocketFileError::TooLong(108)
         ));
-        assert!(matches!(refused(Path::new("relative/s")), PlaceError::Relative));
+        assert!(matches!(
+            refused(Path::new("relative/s")),
+            SocketFileError::Relative
+        ));
     }
 
     #[test]

@@ -23,13 +23,13 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Health,
-    ledger_file::Place,
+    ledger_file::LedgerFile,
     progress::{self, Started},
     queue::{Notes, Ticket},
     retention,
     stats::{LedgerStats, Tally},
     tokens,
-    tx::{Committed, Context, State, Tx},
+    tx::{Committed, Context, Tx, WriterState},
 };
 
 /// How long a note of a started run may wait for a job to ride with.
@@ -58,9 +58,9 @@ const COMMITS: u32 = 512;
 #[derive(Debug)]
 pub(super) struct Committer {
     pub(super) connection: Connection,
-    pub(super) place: Arc<Place>,
+    pub(super) ledger_file: Arc<LedgerFile>,
     pub(super) context: Context,
-    pub(super) state: State,
+    pub(super) state: WriterState,
     pub(super) notes: Arc<Notes>,
     pub(super) feed: Arc<Feed>,
     pub(super) stats: LedgerStats,
@@ -209,7 +209,7 @@ impl Committer {
         let Some(path) = self.connection.path().filter(|path| !path.is_empty()) else {
             return Ok(());
         };
-        if !self.place.is_there() {
+        if !self.ledger_file.is_there() {
             return Err(LedgerError::Gone);
         }
         let Ok(disk) = rustix::fs::statvfs(path) else {
@@ -523,7 +523,7 @@ fn apply_one(tx: &mut Tx<'_>, job: &mut dyn Ticket) -> Result<(), Rollback> {
 }
 
 struct Done {
-    state: State,
+    state: WriterState,
     outbox: Vec<Arc<crate::events::Publication>>,
     tallies: Vec<Tally>,
 }
@@ -532,7 +532,7 @@ struct Done {
 fn transact(
     connection: &Connection,
     context: &Context,
-    state: &State,
+    state: &WriterState,
     synchronous: &mut Option<Durability>,
     durability: Durability,
     work: impl FnOnce(&mut Tx<'_>) -> Result<(), Rollback>,

@@ -2,12 +2,12 @@
 
 use crate::{
     domain::{
-        Actor, Approval, ApprovalState, ApprovalStatus, Host, ProcessKind, Reach, Reason, Run, RunDecision,
-        RunEnd, RunId, RunStatus, TerminalReason, UnixMillis,
+        Actor, Approval, ApprovalState, ApprovalStatus, Host, ProcessKind, Reason, Run, RunDecision, RunEnd,
+        RunId, RunLocality, RunStatus, TerminalReason, UnixMillis,
     },
     events::{
         Event, EventKind, RunSummary, Subject,
-        system_text::{self, Place},
+        system_text::{self, RunHost},
     },
     output::spool,
 };
@@ -155,8 +155,8 @@ pub(super) fn tell(tx: &mut Tx<'_>, subject: Subject, text: String) -> Result<()
 }
 
 /// Where the run of an event is.
-pub(super) fn place_of(subject: &Subject) -> Place<'_> {
-    Place {
+pub(super) fn run_host_of(subject: &Subject) -> RunHost<'_> {
+    RunHost {
         host: subject.host.unwrap_or(Host::Gateway),
         node_id: subject.node_id.as_deref(),
     }
@@ -180,8 +180,8 @@ pub(super) fn end_run(tx: &mut Tx<'_>, id: &RunId, end: &RunEnd, by: &Actor) -> 
         return Ok(EndOutcome::NotFound);
     };
     let reach = match run.subject.host {
-        Some(Host::Node) => Reach::Node,
-        Some(Host::Gateway | Host::Sandbox) | None => Reach::Here,
+        Some(Host::Node) => RunLocality::Node,
+        Some(Host::Gateway | Host::Sandbox) | None => RunLocality::Here,
     };
     if !run.status.may_end(*status, reach) {
         return Ok(EndOutcome::Refused(run.status));
@@ -282,7 +282,7 @@ pub(super) fn deny_run(
         !is_of_node && (run.subject.approval_id.is_some() || sessions::is_session(tx.connection, id)?);
     tell_denied(tx, run.subject.clone(), reason, detail, by)?;
     if is_told {
-        let text = system_text::exec_denied(place_of(&run.subject), id, reason);
+        let text = system_text::exec_denied(run_host_of(&run.subject), id, reason);
         tell(tx, run.subject, text)?;
     }
     Ok(EndOutcome::Applied)

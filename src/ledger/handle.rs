@@ -29,7 +29,7 @@ use super::{
     progress::{Background, Started},
     queue::Queue,
     readers::Readers,
-    record::{Change, Record},
+    record::{AuditedChange, Record},
     retention::{Prune, Pruned},
     revise::{Revise, ReviseOutcome, WaitingEnv},
     stats::LedgerStats,
@@ -99,7 +99,7 @@ impl Ledger {
 
     /// Whether the ledger can be written now.
     pub fn health(&self) -> Health {
-        if !self.files.place.is_there() {
+        if !self.files.ledger_file.is_there() {
             return Health::Gone;
         }
         // Its sender lives as long as anything is written.
@@ -365,7 +365,7 @@ impl Ledger {
         event: Event,
         by: Actor,
     ) -> Result<(), LedgerError> {
-        self.queue.submit(Change { audit, event, by }).await
+        self.queue.submit(AuditedChange { audit, event, by }).await
     }
 
     /// Removes one step's worth of what is too old; call again while it says `more`.

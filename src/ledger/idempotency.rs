@@ -28,7 +28,7 @@ pub struct IdempotencyKey {
 
 /// What a key stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kept {
+pub enum StoredOutcome {
     /// A run; its record has the answer, or will.
     Run {
         run: RunId,
@@ -44,7 +44,7 @@ pub enum Kept {
 pub enum KeyState {
     New,
     /// The first answer.
-    Known(Kept),
+    Known(StoredOutcome),
     /// It was used with another body.
     Mismatch,
 }
@@ -55,7 +55,7 @@ pub enum Admission<T> {
     /// The key, if any, was new.
     New(T),
     /// The key is known; nothing was written.
-    Known(Kept),
+    Known(StoredOutcome),
     /// The key was used with another body; nothing was written.
     Mismatch,
 }
@@ -136,8 +136,8 @@ pub(super) fn state_of(
             let status: Option<u16> = columns.take()?;
             let answer: Option<String> = columns.take()?;
             let kept = match (run, status, answer) {
-                (Some(run), _, hint) => Kept::Run { run, hint },
-                (None, Some(status), Some(body)) => Kept::Answer { status, body },
+                (Some(run), _, hint) => StoredOutcome::Run { run, hint },
+                (None, Some(status), Some(body)) => StoredOutcome::Answer { status, body },
                 (None, _, _) => return columns.contradiction("run_id"),
             };
             Ok((body, kept))

@@ -1,4 +1,4 @@
-//! Where the ledger's file lies, and whether it still does.
+//! The ledger's file, and whether it is still where it was opened.
 //!
 //! An open database goes on taking writes after its file was deleted, and nobody would ever read them. So what begins
 //! something looks here first.
@@ -11,12 +11,12 @@ use std::{
 
 /// The file as it was when it was opened.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct LedgerFile {
     path: PathBuf,
     identity: Option<(u64, u64)>,
 }
 
-impl Place {
+impl LedgerFile {
     /// Of a file that was just opened.
     pub(super) fn of(path: &Path) -> Self {
         Self {
@@ -46,15 +46,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, elsewhere) = (folder.path().join("a"), folder.path().join("b"));
         create_private_file(&path, b"x").unwrap();
-        let place = Place::of(&path);
-        assert!(place.is_there());
+        let file = LedgerFile::of(&path);
+        assert!(file.is_there());
         fs::rename(&path, &elsewhere).unwrap();
-        assert!(!place.is_there());
+        assert!(!file.is_there());
         create_private_file(&path, b"x").unwrap();
-        assert!(!place.is_there());
+        assert!(!file.is_there());
         fs::rename(&elsewhere, &path).unwrap();
-        assert!(place.is_there());
+        assert!(file.is_there());
         fs::remove_file(&path).unwrap();
-        assert!(!place.is_there());
+        assert!(!file.is_there());
     }
 }

@@ -73,7 +73,7 @@ pub use expire::{Expire, ExpireOutcome, Fallback, Undecided};
 pub use finish::{CancelOutcome, EndOutcome, Finish, Finished, RunOutput};
 pub use grants::GrantUse;
 pub use handle::{Health, Ledger, LedgerThread};
-pub use idempotency::{Admission, IdempotencyKey, Kept, KeyState};
+pub use idempotency::{Admission, IdempotencyKey, KeyState, StoredOutcome};
 pub use new_run::NewRun;
 pub use node_runs::{NodeLaunch, NodeRun};
 pub use nodes::{ConnectNode, DecidedPairing, NodeAdmission, NodeCredential, NodeToken};

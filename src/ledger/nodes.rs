@@ -206,7 +206,7 @@ impl Ledger {
     /// # Errors
     /// When the ledger cannot be written.
     pub async fn node_seen(&self, node_id: String, kind: EventKind) -> Result<(), LedgerError> {
-        self.queue.submit(Seen { node_id, kind }).await
+        self.queue.submit(RecordNodeSeen { node_id, kind }).await
     }
 }
 
@@ -570,12 +570,12 @@ impl Job for Revoke {
     }
 }
 
-struct Seen {
+struct RecordNodeSeen {
     node_id: String,
     kind: EventKind,
 }
 
-impl Job for Seen {
+impl Job for RecordNodeSeen {
     type Draft = ();
     type Answer = ();
 

@@ -27,13 +27,13 @@ use super::{
     error::{Fault, LedgerError, OpenError},
     handle::{Health, Ledger, LedgerThread},
     keys::Keys,
-    ledger_file::Place,
+    ledger_file::LedgerFile,
     queue::{Notes, Queue},
     readers::Readers,
     schema,
     stats::LedgerStats,
     stop::StopSwitch,
-    tx::{Context, State, fetch},
+    tx::{Context, WriterState, fetch},
     writer::Writer,
 };
 
@@ -119,10 +119,10 @@ impl Ledger {
         stats
             .pending
             .set(i64::try_from(state.pending).unwrap_or(i64::MAX));
-        let place = Arc::new(Place::of(&path));
+        let ledger_file = Arc::new(LedgerFile::of(&path));
         let committer = Committer {
             connection,
-            place: Arc::clone(&place),
+            ledger_file: Arc::clone(&ledger_file),
             context: Context {
                 clock: Arc::clone(&clock),
                 ids,
@@ -148,7 +148,7 @@ impl Ledger {
         let writer = Writer { intake, shared };
         let files = Arc::new(Files {
             path: path.clone(),
-            place,
+            ledger_file,
             audit_key,
             audit_head,
         });
@@ -186,7 +186,7 @@ impl Ledger {
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) path: PathBuf,
-    pub(super) place: Arc<Place>,
+    pub(super) ledger_file: Arc<LedgerFile>,
     pub(super) audit_key: PathBuf,
     pub(super) audit_head: PathBuf,
 }
@@ -194,7 +194,7 @@ pub(super) struct Files {
 /// What earlier openings left.
 struct Before {
     epoch: i64,
-    state: State,
+    state: WriterState,
 }
 
 impl Before {
@@ -212,7 +212,7 @@ impl Before {
         let last_event = one("SELECT ts FROM events ORDER BY seq DESC LIMIT 1")?;
         let stored_high_water = meta::<i64>(connection, "now_high_water")?.unwrap_or(0);
         let count = |number: i64| u64::try_from(number).unwrap_or(0);
-        let state = State {
+        let state = WriterState {
             event_head,
             chain: ChainHead::stored(connection)?,
             high_water: UnixMillis::new(last_event.max(stored_high_water)),

@@ -63,7 +63,7 @@ pub(super) fn apply_started(tx: &mut Tx<'_>, note: &Started) -> Result<(), Fault
         &Actor::system(),
     )?;
     let Some(subject) = told else { return Ok(()) };
-    let text = system_text::exec_started(finish::place_of(&subject), run_id);
+    let text = system_text::exec_started(finish::run_host_of(&subject), run_id);
     finish::tell(tx, subject, text)
 }
 

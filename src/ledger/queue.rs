@@ -67,13 +67,13 @@ pub(super) trait Ticket: Send {
     fn fail(self: Box<Self>, error: LedgerError);
 }
 
-struct Waiting<J: Job> {
+struct QueuedJob<J: Job> {
     job: J,
     draft: Option<Result<J::Draft, LedgerError>>,
     reply: oneshot::Sender<Result<J::Answer, LedgerError>>,
 }
 
-impl<J: Job> Ticket for Waiting<J> {
+impl<J: Job> Ticket for QueuedJob<J> {
     fn durability(&self, tuning: &Tuning) -> Durability {
         self.job.durability(tuning)
     }
@@ -152,7 +152,7 @@ impl Queue {
     /// A job that finds the ledger idle and needs no sync is committed here and now.
     pub(super) async fn submit<J: Job>(&self, job: J) -> Result<J::Answer, LedgerError> {
         let (reply, answer) = oneshot::channel();
-        let job = Box::new(Waiting {
+        let job = Box::new(QueuedJob {
             job,
             draft: None,
             reply,

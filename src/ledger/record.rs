@@ -35,13 +35,13 @@ impl Job for Record {
 
 /// A change with the audit record that names it, and the event that tells of it.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct AuditedChange {
     pub(super) audit: Entry,
     pub(super) event: Event,
     pub(super) by: Actor,
 }
 
-impl Job for Change {
+impl Job for AuditedChange {
     type Draft = ();
     type Answer = ();
 

@@ -32,7 +32,7 @@ impl Committed {
 
 /// What the writer remembers between transactions.
 #[derive(Debug, Clone)]
-pub(super) struct State {
+pub(super) struct WriterState {
     /// Number of the last event.
     pub(super) event_head: i64,
     /// End of the audit chain.
@@ -61,7 +61,7 @@ pub(super) struct Context {
 pub(super) struct Tx<'open> {
     pub(super) connection: &'open Connection,
     pub(super) context: &'open Context,
-    pub(super) state: State,
+    pub(super) state: WriterState,
     /// Events to publish once this is committed.
     pub(super) outbox: Vec<Arc<Publication>>,
     /// What to count then.
@@ -71,7 +71,11 @@ pub(super) struct Tx<'open> {
 }
 
 impl<'open> Tx<'open> {
-    pub(super) const fn begin(connection: &'open Connection, context: &'open Context, state: State) -> Self {
+    pub(super) const fn begin(
+        connection: &'open Connection,
+        context: &'open Context,
+        state: WriterState,
+    ) -> Self {
         Self {
             connection,
             context,

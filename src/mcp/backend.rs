@@ -21,7 +21,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// When the transport noted nobody.
-    fn origin(&self, request: &Extensions) -> Result<Origin<Self::Caller>, ErrorData>;
+    fn origin(&self, request: &Extensions) -> Result<CallContext<Self::Caller>, ErrorData>;
 
     /// Does what `POST /v1/exec` does, or `POST /v1/apply-patch`.
     ///
@@ -44,7 +44,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
 
 /// Where a request came from.
 #[derive(Debug, Clone)]
-pub struct Origin<C> {
+pub struct CallContext<C> {
     pub caller: C,
     /// Stands for the caller and their conversation: what is remembered for one is not given to another.
     pub scope: String,

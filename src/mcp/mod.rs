@@ -15,7 +15,7 @@ mod progress;
 mod server;
 mod tools;
 
-pub use backend::{Backend, ExecCall, Origin, Outcome, WaitPolicy};
+pub use backend::{Backend, CallContext, ExecCall, Outcome, WaitPolicy};
 pub use key::KEY_META;
 pub use server::Server;
 pub use tools::{AskingTool, ToolArguments};

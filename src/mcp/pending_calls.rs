@@ -28,8 +28,8 @@ const DOUBT: Duration = Duration::from_mins(1);
 
 /// The calls that wait.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
-    calls: Mutex<VecDeque<WaitingCall>>,
+pub(super) struct PendingCalls {
+    calls: Mutex<VecDeque<PendingCall>>,
     /// As many as requests are worked on.
     unanswered: Mutex<Vec<UnansweredCall>>,
     /// Calls whose end was given out a moment ago.
@@ -37,7 +37,7 @@ pub(super) struct Waiting {
 }
 
 #[derive(Debug)]
-struct WaitingCall {
+struct PendingCall {
     scope: String,
     digest: [u8; 32],
     key: String,
@@ -76,7 +76,7 @@ pub(super) enum Known {
 /// The place of a call that has no answer yet.
 #[derive(Debug)]
 pub(super) struct Unanswered<'a> {
-    waiting: &'a Waiting,
+    pending: &'a PendingCalls,
     scope: &'a str,
     digest: [u8; 32],
     key: &'a str,
@@ -84,7 +84,7 @@ pub(super) struct Unanswered<'a> {
     is_answered: bool,
 }
 
-impl Waiting {
+impl PendingCalls {
     /// The call with these arguments that waits for this caller.
     pub(super) fn call_of(&self, scope: &str, digest: &[u8; 32], now: UnixMillis) -> Option<Known> {
         // Looked at first: what is taken back at this moment leaves there only once it is among the others.
@@ -114,7 +114,7 @@ impl Waiting {
             taken_back,
         });
         Unanswered {
-            waiting: self,
+            pending: self,
             scope,
             digest,
             key,
@@ -132,7 +132,7 @@ impl Waiting {
         expires: UnixMillis,
         now: UnixMillis,
     ) {
-        let call = WaitingCall {
+        let call = PendingCall {
             scope: scope.to_owned(),
             digest,
             key: key.to_owned(),
@@ -177,7 +177,7 @@ impl Waiting {
         }) = call
         {
             self.keep(
-                WaitingCall {
+                PendingCall {
                     scope,
                     digest,
                     key,
@@ -189,7 +189,7 @@ impl Waiting {
         }
     }
 
-    fn keep(&self, new: WaitingCall, now: UnixMillis) {
+    fn keep(&self, new: PendingCall, now: UnixMillis) {
         let mut calls = lock(&self.calls);
         calls.retain(|call| now < call.until && !call.is(&new.scope, &new.digest));
         if calls.len() >= CAPACITY {
@@ -209,7 +209,7 @@ impl Unanswered<'_> {
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
         let Self {
-            waiting,
+            pending,
             scope,
             digest,
             key,
@@ -217,16 +217,16 @@ impl Drop for Unanswered<'_> {
             is_answered,
         } = self;
         if !*is_answered {
-            let call = WaitingCall {
+            let call = PendingCall {
                 scope: (*scope).to_owned(),
                 digest: *digest,
                 key: (*key).to_owned(),
                 until: *now + DOUBT,
                 is_doubtful: true,
             };
-            waiting.keep(call, *now);
+            pending.keep(call, *now);
         }
-        let mut unanswered = lock(&waiting.unanswered);
+        let mut unanswered = lock(&pending.unanswered);
         let place = unanswered
             .iter()
             .position(|call| call.key == *key && call.scope == *scope);
@@ -246,7 +246,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl WaitingCall {
+impl PendingCall {
     fn is(&self, scope: &str, digest: &[u8; 32]) -> bool {
         self.digest == *digest && self.scope == scope
     }
@@ -273,83 +273,83 @@ mod tests {
 
     #[test]
     fn a_call_whose_answer_crossed_its_withdrawal_is_in_doubt() {
-        let waiting = Waiting::default();
-        waiting.answered("a", ([1; 32], "k"), "5".to_owned(), NOW);
-        assert_eq!(waiting.call_of("a", &[1; 32], NOW), None);
+        let pending = PendingCalls::default();
+        pending.answered("a", ([1; 32], "k"), "5".to_owned(), NOW);
+        assert_eq!(pending.call_of("a", &[1; 32], NOW), None);
         // Another caller, another request, too late.
-        waiting.taken_back("b", "5", NOW);
-        waiting.taken_back("a", "\"5\"", NOW);
-        waiting.taken_back("a", "5", NOW + DOUBT);
-        assert_eq!(waiting.call_of("a", &[1; 32], NOW), None);
-        waiting.taken_back("a", "5", NOW);
+        pending.taken_back("b", "5", NOW);
+        pending.taken_back("a", "\"5\"", NOW);
+        pending.taken_back("a", "5", NOW + DOUBT);
+        assert_eq!(pending.call_of("a", &[1; 32], NOW), None);
+        pending.taken_back("a", "5", NOW);
         let doubtful = Some(Known::Doubtful("k".to_owned()));
-        assert_eq!(waiting.call_of("a", &[1; 32], NOW), doubtful);
-        waiting.forget("a", &[1; 32]);
-        waiting.taken_back("a", "5", NOW);
-        assert_eq!(waiting.call_of("a", &[1; 32], NOW), None, "once");
+        assert_eq!(pending.call_of("a", &[1; 32], NOW), doubtful);
+        pending.forget("a", &[1; 32]);
+        pending.taken_back("a", "5", NOW);
+        assert_eq!(pending.call_of("a", &[1; 32], NOW), None, "once");
     }
 
     #[test]
     fn few_answered_calls_are_remembered_and_not_for_long() {
-        let waiting = Waiting::default();
+        let pending = PendingCalls::default();
         for number in 0..=CAPACITY {
-            waiting.answered("a", ([1; 32], "k"), number.to_string(), NOW);
+            pending.answered("a", ([1; 32], "k"), number.to_string(), NOW);
         }
-        assert_eq!(lock(&waiting.answered).len(), CAPACITY);
-        waiting.answered("a", ([1; 32], "k"), "last".to_owned(), NOW + DOUBT);
-        assert_eq!(lock(&waiting.answered).len(), 1);
+        assert_eq!(lock(&pending.answered).len(), CAPACITY);
+        pending.answered("a", ([1; 32], "k"), "last".to_owned(), NOW + DOUBT);
+        assert_eq!(lock(&pending.answered).len(), 1);
     }
 
     #[test]
     fn a_call_is_remembered_for_its_caller_until_it_is_over() {
-        let waiting = Waiting::default();
-        waiting.remember("a", [1; 32], "k", at(2_000_000), NOW);
+        let pending = PendingCalls::default();
+        pending.remember("a", [1; 32], "k", at(2_000_000), NOW);
         assert_eq!(
-            waiting.call_of("a", &[1; 32], NOW),
+            pending.call_of("a", &[1; 32], NOW),
             Some(Known::Waits("k".to_owned()))
         );
-        assert_eq!(waiting.call_of("b", &[1; 32], NOW), None);
-        assert_eq!(waiting.call_of("a", &[2; 32], NOW), None);
-        assert!(waiting.call_of("a", &[1; 32], at(2_299_999)).is_some());
-        assert_eq!(waiting.call_of("a", &[1; 32], at(2_300_000)), None);
-        waiting.forget("a", &[1; 32]);
-        assert_eq!(waiting.call_of("a", &[1; 32], NOW), None);
+        assert_eq!(pending.call_of("b", &[1; 32], NOW), None);
+        assert_eq!(pending.call_of("a", &[2; 32], NOW), None);
+        assert!(pending.call_of("a", &[1; 32], at(2_299_999)).is_some());
+        assert_eq!(pending.call_of("a", &[1; 32], at(2_300_000)), None);
+        pending.forget("a", &[1; 32]);
+        assert_eq!(pending.call_of("a", &[1; 32], NOW), None);
     }
 
     #[test]
     fn a_call_taken_back_without_an_answer_is_in_doubt_for_a_while() {
-        let waiting = Waiting::default();
+        let pending = PendingCalls::default();
         let taken_back = CancellationToken::new();
         let tokens = || [taken_back.clone(), CancellationToken::new()];
         let doubtful = Some(Known::Doubtful("k".to_owned()));
-        let unanswered = waiting.begin("a", ([1; 32], "k"), tokens(), NOW);
+        let unanswered = pending.begin("a", ([1; 32], "k"), tokens(), NOW);
         // One that nobody took back is another call.
-        assert_eq!(waiting.call_of("a", &[1; 32], NOW), None);
+        assert_eq!(pending.call_of("a", &[1; 32], NOW), None);
         taken_back.cancel();
-        assert_eq!(waiting.call_of("a", &[1; 32], NOW), doubtful);
+        assert_eq!(pending.call_of("a", &[1; 32], NOW), doubtful);
         drop(unanswered);
-        assert_eq!(waiting.call_of("a", &[1; 32], NOW), doubtful);
-        assert_eq!(waiting.call_of("b", &[1; 32], NOW), None);
-        assert_eq!(waiting.call_of("a", &[1; 32], NOW + DOUBT), None);
-        waiting.forget("a", &[1; 32]);
-        waiting.begin("a", ([1; 32], "k"), tokens(), NOW).answered();
-        assert_eq!(waiting.call_of("a", &[1; 32], NOW), None);
-        assert!(lock(&waiting.unanswered).is_empty());
+        assert_eq!(pending.call_of("a", &[1; 32], NOW), doubtful);
+        assert_eq!(pending.call_of("b", &[1; 32], NOW), None);
+        assert_eq!(pending.call_of("a", &[1; 32], NOW + DOUBT), None);
+        pending.forget("a", &[1; 32]);
+        pending.begin("a", ([1; 32], "k"), tokens(), NOW).answered();
+        assert_eq!(pending.call_of("a", &[1; 32], NOW), None);
+        assert!(lock(&pending.unanswered).is_empty());
     }
 
     #[test]
     fn the_memory_is_bounded_and_the_oldest_goes_first() {
-        let waiting = Waiting::default();
+        let pending = PendingCalls::default();
         let digest = |number: usize| {
             let mut digest = [0; 32];
             digest[..8].copy_from_slice(&number.to_be_bytes());
             digest
         };
         for number in 0..=CAPACITY {
-            waiting.remember("a", digest(number), "k", at(2_000_000), NOW);
+            pending.remember("a", digest(number), "k", at(2_000_000), NOW);
         }
-        assert_eq!(waiting.call_of("a", &digest(0), NOW), None);
-        assert!(waiting.call_of("a", &digest(1), NOW).is_some());
-        assert!(waiting.call_of("a", &digest(CAPACITY), NOW).is_some());
+        assert_eq!(pending.call_of("a", &digest(0), NOW), None);
+        assert!(pending.call_of("a", &digest(1), NOW).is_some());
+        assert!(pending.call_of("a", &digest(CAPACITY), NOW).is_some());
     }
 }

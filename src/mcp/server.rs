@@ -19,8 +19,8 @@ use rmcp::{
 use serde_json::Value;
 
 use super::{
-    Backend, ExecCall, KEY_META, Origin, Outcome, WaitPolicy, key,
-    pending_calls::{Known, Waiting},
+    Backend, CallContext, ExecCall, KEY_META, Outcome, WaitPolicy, key,
+    pending_calls::{Known, PendingCalls},
     present,
     progress::Progress,
     tools::{self, AskingTool, ToolArguments, ToolName},
@@ -44,7 +44,7 @@ pub struct Server<D>(Arc<Shared<D>>);
 struct Shared<D> {
     backend: D,
     tools: Vec<Tool>,
-    waiting: Waiting,
+    waiting: PendingCalls,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
 }
@@ -52,7 +52,7 @@ struct Shared<D> {
 /// A call under way.
 struct Conduct<'a, D: Backend> {
     server: &'a Shared<D>,
-    origin: &'a Origin<D::Caller>,
+    origin: &'a CallContext<D::Caller>,
     context: &'a RequestContext<RoleServer>,
     progress: Progress,
     /// The run, once a person is asked about it.
@@ -89,7 +89,7 @@ impl<D: Backend> Server<D> {
         Self(Arc::new(Shared {
             backend,
             tools: tools::list(arguments),
-            waiting: Waiting::default(),
+            waiting: PendingCalls::default(),
             clock,
             ids,
         }))
@@ -169,7 +169,7 @@ impl<D: Backend> ServerHandler for Server<D> {
 }
 
 /// Ends when the client takes the call back or is gone.
-async fn taken_back<C: Sync>(context: &RequestContext<RoleServer>, origin: &Origin<C>) {
+async fn taken_back<C: Sync>(context: &RequestContext<RoleServer>, origin: &CallContext<C>) {
     tokio::select! {
         () = context.ct.cancelled() => {}
         () = origin.cancelled.cancelled() => {}

@@ -372,14 +372,14 @@ mod tests {
         settings::MapEnvironment,
     };
 
-    struct Place {
+    struct IdentityFixture {
         _folder: tempfile::TempDir,
         state_dir: StateDir,
         clock: ManualClock,
         ids: SeededIds,
     }
 
-    impl Place {
+    impl IdentityFixture {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let state_dir = StateDir::resolve(Some(folder.path()), &MapEnvironment::default()).unwrap();
@@ -398,12 +398,12 @@ mod tests {
 
     #[test]
     fn an_identity_is_made_once_and_is_private() {
-        let place = Place::new();
-        let id = place.identity().unwrap().id();
+        let fixture = IdentityFixture::new();
+        let id = fixture.identity().unwrap().id();
         assert_eq!(id.len(), 64);
-        let path = place.state_dir.device_identity();
+        let path = fixture.state_dir.device_identity();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(place.identity().unwrap().id(), id);
+        assert_eq!(fixture.identity().unwrap().id(), id);
         let file: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         assert_eq!(file.get("version"), Some(&json!(1)));
         assert_eq!(file.get("deviceId"), Some(&json!(id)));
@@ -415,13 +415,13 @@ mod tests {
 
     #[test]
     fn an_identity_that_others_may_know_or_changed_is_refused() {
-        let place = Place::new();
-        place.identity().unwrap();
-        let path = place.state_dir.device_identity();
+        let fixture = IdentityFixture::new();
+        fixture.identity().unwrap();
+        let path = fixture.state_dir.device_identity();
         let text = fs::read_to_string(&path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         assert!(matches!(
-            place.identity(),
+            fixture.identity(),
             Err(IdentityError::Loose { mode: 0o640, .. })
         ));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -432,41 +432,41 @@ mod tests {
             "{}".to_owned(),
         ] {
             fs::write(&path, changed).unwrap();
-            assert!(matches!(place.identity(), Err(IdentityError::Content { .. })));
+            assert!(matches!(fixture.identity(), Err(IdentityError::Content { .. })));
         }
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/null", &path).unwrap();
-        assert!(matches!(place.identity(), Err(IdentityError::Io { .. })));
+        assert!(matches!(fixture.identity(), Err(IdentityError::Io { .. })));
     }
 
     #[test]
     fn a_token_is_kept_for_its_device_alone() {
-        let place = Place::new();
-        let tokens = DeviceTokens::of(&place.state_dir, "a".repeat(64));
+        let fixture = IdentityFixture::new();
+        let tokens = DeviceTokens::of(&fixture.state_dir, "a".repeat(64));
         assert!(tokens.load().unwrap().is_none());
         let secret = Secret::new("device-token".to_owned());
-        tokens.store(&secret, &[], &place.clock).unwrap();
+        tokens.store(&secret, &[], &fixture.clock).unwrap();
         assert_eq!(tokens.load().unwrap().unwrap().expose(), "device-token");
-        let other = DeviceTokens::of(&place.state_dir, "b".repeat(64));
+        let other = DeviceTokens::of(&fixture.state_dir, "b".repeat(64));
         assert!(other.load().unwrap().is_none());
         tokens.forget().unwrap();
         assert!(tokens.load().unwrap().is_none());
-        let file = fs::read_to_string(place.state_dir.device_tokens()).unwrap();
+        let file = fs::read_to_string(fixture.state_dir.device_tokens()).unwrap();
         assert!(!file.contains("device-token"), "{file}");
     }
 
     #[test]
     fn tokens_of_other_roles_stay() {
-        let place = Place::new();
-        let path = place.state_dir.device_tokens();
-        let tokens = DeviceTokens::of(&place.state_dir, "a".repeat(64));
+        let fixture = IdentityFixture::new();
+        let path = fixture.state_dir.device_tokens();
+        let tokens = DeviceTokens::of(&fixture.state_dir, "a".repeat(64));
         write_private(
             &path,
             &json!({"version": 1, "deviceId": "a".repeat(64), "tokens": {"operator": {"token": "o"}}}),
         )
         .unwrap();
         tokens
-            .store(&Secret::new("n".to_owned()), &[], &place.clock)
+            .store(&Secret::new("n".to_owned()), &[], &fixture.clock)
             .unwrap();
         tokens.forget().unwrap();
         let file: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -475,9 +475,9 @@ mod tests {
 
     #[test]
     fn the_node_file_is_read_back() {
-        let place = Place::new();
-        assert_eq!(NodeFile::load(&place.state_dir).unwrap(), None);
-        let mut file = NodeFile::new(&place.ids);
+        let fixture = IdentityFixture::new();
+        assert_eq!(NodeFile::load(&fixture.state_dir).unwrap(), None);
+        let mut file = NodeFile::new(&fixture.ids);
         file.display_name = Some("box".to_owned());
         file.gateway = Some(GatewayEntry {
             host: Some("gw.local".to_owned()),
@@ -485,12 +485,12 @@ mod tests {
             tls: Some(true),
             tls_fingerprint: None,
         });
-        file.save(&place.state_dir).unwrap();
-        assert_eq!(NodeFile::load(&place.state_dir).unwrap(), Some(file));
+        file.save(&fixture.state_dir).unwrap();
+        assert_eq!(NodeFile::load(&fixture.state_dir).unwrap(), Some(file));
         let products =
             r#"{"version":1,"nodeId":"x","token":"t","gateway":{"host":"h","port":2,"tls":false}}"#;
-        fs::write(place.state_dir.node_json(), products).unwrap();
-        let read = NodeFile::load(&place.state_dir).unwrap().unwrap();
+        fs::write(fixture.state_dir.node_json(), products).unwrap();
+        let read = NodeFile::load(&fixture.state_dir).unwrap().unwrap();
         assert_eq!((read.node_id.as_str(), read.token.as_deref()), ("x", Some("t")));
     }
 }

@@ -20,7 +20,7 @@ const MAX_SPOOL_BYTES: u64 = 4 * 1024 * 1024;
 /// # Errors
 /// When the spool cannot be read.
 pub(super) fn capped(bytes: Option<OutputBytes>) -> io::Result<CappedStreams> {
-    let mut kept = Kept::default();
+    let mut kept = StreamCollector::default();
     match bytes {
         None => {}
         Some(OutputBytes::Frames(frames)) => spool::replay(Cursor::new(frames), |stream, bytes| {
@@ -37,13 +37,13 @@ pub(super) fn capped(bytes: Option<OutputBytes>) -> io::Result<CappedStreams> {
 }
 
 #[derive(Default)]
-struct Kept {
+struct StreamCollector {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
     truncated: Option<Truncated>,
 }
 
-impl Kept {
+impl StreamCollector {
     fn push(&mut self, stream: OutputStream, bytes: &[u8]) {
         let room = MAX_RESULT_BYTES.saturating_sub(self.stdout.len() + self.stderr.len());
         let (kept, left_out) = bytes.split_at(bytes.len().min(room));

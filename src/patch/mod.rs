@@ -87,7 +87,7 @@ vocabulary! {
 
 /// One file that a patch changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change<'a> {
+pub struct FileChange<'a> {
     /// Where the file is now, or was.
     pub path: &'a PatchPath,
     /// What becomes of it.
@@ -111,7 +111,7 @@ impl Patch {
     }
 
     /// The files that it changes, in its order.
-    pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
+    pub fn changes(&self) -> impl Iterator<Item = FileChange<'_>> {
         self.operations.iter().map(Operation::change)
     }
 
@@ -130,8 +130,8 @@ impl Patch {
 
 impl Operation {
     /// The file that it changes.
-    pub fn change(&self) -> Change<'_> {
-        let change = |path, kind| Change {
+    pub fn change(&self) -> FileChange<'_> {
+        let change = |path, kind| FileChange {
             path,
             kind,
             from: None,
@@ -142,7 +142,7 @@ impl Operation {
             Self::Update { path, to: None, .. } => change(path, ChangeKind::Updated),
             Self::Update {
                 path, to: Some(to), ..
-            } => Change {
+            } => FileChange {
                 path: to,
                 kind: ChangeKind::Moved,
                 from: Some(path),

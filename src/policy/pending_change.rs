@@ -25,7 +25,7 @@ pub struct PendingChange<T> {
 
 /// Who made the content that is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum EditOrigin {
     /// An outsider, while no command can have been it.
     OutsideQuiet,
     /// An outsider, after a command began: it may have been that.
@@ -89,7 +89,7 @@ impl<T> ChangeControl<T> {
     pub fn see(
         &mut self,
         content: Content<T>,
-        origin: Origin,
+        origin: EditOrigin,
         now_ms: i64,
         allows: impl FnOnce(&T, &T) -> Vec<String>,
     ) -> Step {
@@ -106,9 +106,9 @@ impl<T> ChangeControl<T> {
         }
         let held = self.pending.as_ref();
         let is_judged = match origin {
-            Origin::Whole => false,
-            Origin::Part | Origin::OutsideQuiet => held.is_some(),
-            Origin::OutsideRisky | Origin::Proposed => true,
+            EditOrigin::Whole => false,
+            EditOrigin::Part | EditOrigin::OutsideQuiet => held.is_some(),
+            EditOrigin::OutsideRisky | EditOrigin::Proposed => true,
         };
         if !is_judged {
             return self.accept(content);
@@ -243,35 +243,35 @@ mod tests {
     fn a_widening_edit_waits_and_a_narrowing_one_counts() {
         let mut control = ChangeControl::default();
         assert_eq!(
-            control.see(content(0b0011), Origin::OutsideRisky, 1, newly),
+            control.see(content(0b0011), EditOrigin::OutsideRisky, 1, newly),
             Step::Accepted
         );
         assert_eq!(
-            control.see(content(0b0111), Origin::OutsideRisky, 2, newly),
+            control.see(content(0b0111), EditOrigin::OutsideRisky, 2, newly),
             Step::Pending
         );
         assert_eq!(in_force(&control), 0b0011);
         assert_eq!(
-            control.see(content(0b0111), Origin::OutsideRisky, 3, newly),
+            control.see(content(0b0111), EditOrigin::OutsideRisky, 3, newly),
             Step::Same
         );
         assert_eq!(
-            control.see(content(0b0101), Origin::OutsideRisky, 4, newly),
+            control.see(content(0b0101), EditOrigin::OutsideRisky, 4, newly),
             Step::Pending
         );
         assert_eq!(in_force(&control), 0b0001, "what it takes away is gone at once");
         assert_eq!(control.pending().map(|held| held.since_ms), Some(2));
         assert_eq!(
-            control.see(content(0b0011), Origin::OutsideRisky, 5, newly),
+            control.see(content(0b0011), EditOrigin::OutsideRisky, 5, newly),
             Step::Accepted
         );
         assert!(control.pending().is_none());
         assert_eq!(
-            control.see(content(0b0001), Origin::OutsideRisky, 6, newly),
+            control.see(content(0b0001), EditOrigin::OutsideRisky, 6, newly),
             Step::Accepted
         );
         assert_eq!(
-            control.see(content(0b0011), Origin::OutsideRisky, 7, newly),
+            control.see(content(0b0011), EditOrigin::OutsideRisky, 7, newly),
             Step::Pending,
             "what was narrowed cannot be put back by a command"
         );
@@ -281,18 +281,18 @@ mod tests {
     fn a_change_of_ours_accepts_itself_and_not_what_is_held() {
         let mut control = ChangeControl::of(Some(content(0b0001)));
         assert_eq!(
-            control.see(content(0b0011), Origin::OutsideRisky, 1, newly),
+            control.see(content(0b0011), EditOrigin::OutsideRisky, 1, newly),
             Step::Pending
         );
         // We add bit 3 to what lies there, and to what counts.
         assert_eq!(
-            control.see(content(0b1011), Origin::Part, 2, newly),
+            control.see(content(0b1011), EditOrigin::Part, 2, newly),
             Step::Pending
         );
         assert_eq!(control.amend(content(0b1001), newly), Step::Pending);
         assert_eq!(in_force(&control), 0b1001);
         assert_eq!(
-            control.see(content(0b1011), Origin::Whole, 3, newly),
+            control.see(content(0b1011), EditOrigin::Whole, 3, newly),
             Step::Accepted
         );
         assert_eq!(in_force(&control), 0b1011);
@@ -319,9 +319,9 @@ mod tests {
         #[test]
         fn nothing_that_is_not_accepted_widens_what_is_in_force(first: u8, edits: Vec<(u8, bool)>) {
             let mut control = ChangeControl::default();
-            let _accepted = control.see(content(first), Origin::OutsideQuiet, 0, newly);
+            let _accepted = control.see(content(first), EditOrigin::OutsideQuiet, 0, newly);
             for (edit, is_proposed) in edits {
-                let origin = if is_proposed { Origin::Proposed } else { Origin::OutsideRisky };
+                let origin = if is_proposed { EditOrigin::Proposed } else { EditOrigin::OutsideRisky };
                 let _step = control.see(content(edit), origin, 0, newly);
                 prop_assert_eq!(in_force(&control) & !first, 0);
                 prop_assert_eq!(in_force(&control) & !edit, 0, "what is on disk is never exceeded");

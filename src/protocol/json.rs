@@ -48,7 +48,7 @@ pub fn parse_json(text: &str, bounds: Bounds) -> Result<Value, JsonError> {
     if text.len() > bounds.bytes {
         return Err(JsonError::TooLong);
     }
-    let state = State {
+    let state = ParseState {
         left: Cell::new(bounds.values),
         trouble: Cell::new(None),
     };
@@ -63,12 +63,12 @@ pub fn parse_json(text: &str, bounds: Bounds) -> Result<Value, JsonError> {
     read.map_err(|_error| state.trouble.get().unwrap_or(JsonError::NotJson))
 }
 
-struct State {
+struct ParseState {
     left: Cell<usize>,
     trouble: Cell<Option<JsonError>>,
 }
 
-impl State {
+impl ParseState {
     fn fail<E: de::Error>(&self, trouble: JsonError) -> E {
         self.trouble.set(Some(trouble));
         E::custom(trouble)
@@ -77,7 +77,7 @@ impl State {
 
 #[derive(Clone, Copy)]
 struct Seed<'s> {
-    state: &'s State,
+    state: &'s ParseState,
     depth: usize,
 }
 

@@ -130,25 +130,25 @@ pub enum RunnerError {
 /// A started runner, not watched yet. Make it before the async runtime exists.
 #[derive(Debug)]
 pub struct Runner {
-    origin: Origin,
+    origin: RunnerSpawner,
     socket: OwnedFd,
     process: RunnerProcess,
 }
 
 /// What makes one runner after the other.
 #[derive(Debug)]
-enum Origin {
+enum RunnerSpawner {
     /// This process, which the runner is a child of.
     Here(Box<Recipe>),
     /// The privileged launcher, which may start it under another account.
     PrivilegedLauncher(Arc<PrivilegedLauncher>),
     /// A unit of another account.
-    Unit(UnitOrigin),
+    Unit(UnitSpawner),
 }
 
 /// What a unit must be told, again when there is another one.
 #[derive(Debug, Clone)]
-struct UnitOrigin {
+struct UnitSpawner {
     unit: Arc<RunnerUnit>,
     attach: Arc<OwnedFd>,
     max_running: usize,
@@ -208,7 +208,7 @@ impl Runner {
     pub fn start(options: RunnerOptions) -> Result<Self, RunnerError> {
         let (socket, supervisors_end) = way_to_supervisors().map_err(RunnerError::Start)?;
         let origin = match &options.separate_user {
-            None => Origin::Here(Box::new(Recipe {
+            None => RunnerSpawner::Here(Box::new(Recipe {
                 supervisors_end,
                 runs: open_directory(&options.runs)?,
                 output: open_directory(&options.output)?,
@@ -220,16 +220,16 @@ impl Runner {
                 match launched_by {
                     LaunchedBy::PrivilegedLauncher { account, server } => {
                         let ends = [supervisors_end.as_fd(), attach.as_fd()];
-                        Origin::PrivilegedLauncher(Arc::new(launcher(&options, account, *server, ends)?))
+                        RunnerSpawner::PrivilegedLauncher(Arc::new(launcher(&options, account, *server, ends)?))
                     }
                     LaunchedBy::Unit(unit) => {
-                        let origin = UnitOrigin {
+                        let origin = UnitSpawner {
                             unit: Arc::clone(unit),
                             attach: Arc::new(attach),
                             max_running: options.max_running,
                         };
                         origin.begin(&supervisors_end).map_err(RunnerError::Start)?;
-                        Origin::Unit(origin)
+                        RunnerSpawner::Unit(origin)
                     }
                 }
             }
@@ -245,11 +245,11 @@ impl Runner {
     /// Where processes come from that open files as the account of the commands, when that is another one.
     pub fn file_broker(&self) -> Option<FileBrokerSource> {
         match &self.origin {
-            Origin::Here(_) => None,
-            Origin::PrivilegedLauncher(launcher) => Some(FileBrokerSource(BrokerOrigin::PrivilegedLauncher(
+            RunnerSpawner::Here(_) => None,
+            RunnerSpawner::PrivilegedLauncher(launcher) => Some(FileBrokerSource(BrokerOrigin::PrivilegedLauncher(
                 Arc::clone(launcher),
             ))),
-            Origin::Unit(UnitOrigin { unit, .. }) => {
+            RunnerSpawner::Unit(UnitSpawner { unit, .. }) => {
                 Some(FileBrokerSource(BrokerOrigin::Unit(Arc::clone(unit))))
             }
         }
@@ -266,20 +266,22 @@ impl Runner {
             process,
         } = self;
         let process = WatchedProcess::new(process)?;
-        let state = Arc::new(State {
+        let state = Arc::new(RunnerState {
             way: Mutex::new(Some(watch_way(socket)?)),
             restarts: AtomicU64::new(0),
             is_missing: AtomicBool::new(false),
         });
         let (kill_level, reach) = match &origin {
-            Origin::Here(recipe) => {
+            RunnerSpawner::Here(recipe) => {
                 let kill_level = match &recipe.home {
                     Some(home) if home.kills() => KillLevel::ControlGroup,
                     Some(_) | None => KillLevel::Subreaper,
                 };
-                (kill_level, Reach::Own(recipe.home.clone()))
+                (kill_level, SignalScope::Own(recipe.home.clone()))
             }
-            Origin::PrivilegedLauncher(_) | Origin::Unit(_) => (KillLevel::Subreaper, Reach::Supervisors),
+            RunnerSpawner::PrivilegedLauncher(_) | RunnerSpawner::Unit(_) => {
+                (KillLevel::Subreaper, SignalScope::Supervisors)
+            }
         };
         let watcher = tokio::spawn(keep_alive(origin, process, Arc::clone(&state)));
         Ok(RunnerHandle {
@@ -322,7 +324,7 @@ fn watch_way(socket: OwnedFd) -> io::Result<Arc<AsyncFd<OwnedFd>>> {
     Ok(Arc::new(readiness::watch(socket, Interest::WRITABLE)?))
 }
 
-impl UnitOrigin {
+impl UnitSpawner {
     /// Has runners started for these supervisors from now on.
     fn begin(&self, supervisors_end: &OwnedFd) -> io::Result<()> {
         let ends = [supervisors_end.as_fd(), self.attach.as_fd()];
@@ -331,7 +333,7 @@ impl UnitOrigin {
 
     /// A runner of the unit that is connected.
     fn runner(&self) -> io::Result<RunnerProcess> {
-        let Kept { pid, descriptor } = self.unit.runner()?;
+        let LaunchedProcess { pid, descriptor } = self.unit.runner()?;
         Ok(RunnerProcess {
             pid,
             pidfd: descriptor,
@@ -360,7 +362,7 @@ impl UnitOrigin {
     }
 }
 
-impl Origin {
+impl RunnerSpawner {
     /// Starts a runner. May block for a moment.
     fn runner(&self) -> io::Result<RunnerProcess> {
         match self {
@@ -374,7 +376,7 @@ impl Origin {
                 })
             }
             Self::PrivilegedLauncher(launcher) => {
-                let Kept { pid, descriptor } = launcher.runner()?;
+                let LaunchedProcess { pid, descriptor } = launcher.runner()?;
                 Ok(RunnerProcess {
                     pid,
                     pidfd: descriptor,
@@ -444,15 +446,15 @@ pub struct RunnerHandle {
 
 #[derive(Debug)]
 struct Inner {
-    state: Arc<State>,
+    state: Arc<RunnerState>,
     kill_level: KillLevel,
-    reach: Reach,
+    reach: SignalScope,
     watcher: tokio::task::JoinHandle<()>,
 }
 
 /// What the watcher knows.
 #[derive(Debug)]
-struct State {
+struct RunnerState {
     /// To the supervisors. `None` when those that were there may take nothing more and there are no others yet.
     way: Mutex<Option<Arc<AsyncFd<OwnedFd>>>>,
     restarts: AtomicU64,
@@ -460,7 +462,7 @@ struct State {
     is_missing: AtomicBool,
 }
 
-impl State {
+impl RunnerState {
     fn way(&self) -> MutexGuard<'_, Option<Arc<AsyncFd<OwnedFd>>>> {
         self.way.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -468,7 +470,7 @@ impl State {
 
 /// Who can signal the processes of runs.
 #[derive(Debug)]
-enum Reach {
+enum SignalScope {
     /// The server itself, and their groups.
     Own(Option<Arc<Home>>),
     /// Only what runs under their account.
@@ -496,8 +498,8 @@ impl RunnerHandle {
     /// What kills the rest of runs whose supervisors died. Does not keep the runner alive.
     pub(crate) fn sweeper(&self) -> Sweeper {
         match &self.inner.reach {
-            Reach::Own(home) => Sweeper(Broom::Own(home.clone())),
-            Reach::Supervisors => Sweeper(Broom::Supervisors(Arc::downgrade(&self.inner))),
+            SignalScope::Own(home) => Sweeper(Broom::Own(home.clone())),
+            SignalScope::Supervisors => Sweeper(Broom::Supervisors(Arc::downgrade(&self.inner))),
         }
     }
 
@@ -661,8 +663,8 @@ async fn hung_up(line: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
     clippy::infinite_loop,
     reason = "it ends when the last handle is dropped, which aborts it"
 )]
-async fn keep_alive(mut origin: Origin, mut process: WatchedProcess, state: Arc<State>) {
-    if let Origin::Here(recipe) = &mut origin {
+async fn keep_alive(mut origin: RunnerSpawner, mut process: WatchedProcess, state: Arc<RunnerState>) {
+    if let RunnerSpawner::Here(recipe) = &mut origin {
         // What a kill point of a test build ended once must come back to life.
         recipe.options.environment = hooks::left_away().into_iter().collect();
     }
@@ -709,7 +711,7 @@ async fn keep_alive(mut origin: Origin, mut process: WatchedProcess, state: Arc<
 }
 
 /// Watches another runner, and sends what it is to start on the way that leads to it.
-fn take_over(again: (RunnerProcess, Option<OwnedFd>), state: &State) -> io::Result<WatchedProcess> {
+fn take_over(again: (RunnerProcess, Option<OwnedFd>), state: &RunnerState) -> io::Result<WatchedProcess> {
     let (process, way) = again;
     if let Some(way) = way {
         *state.way() = Some(watch_way(way)?);

@@ -24,7 +24,7 @@ use crate::{
         fs::FileStamp,
         hooks,
         process::{
-            self, Asks, Ended, Judged, JudgedFile, Launch, LaunchError, Launched, Launcher, Lead, Pid,
+            self, Asks, Ended, JudgedFile, JudgedFiles, Launch, LaunchError, Launched, Launcher, Lead, Pid,
             Process, StartPlace, Strings,
         },
         stamp,
@@ -89,7 +89,7 @@ impl Execution<'_> {
         let launch = Launch {
             program: &program.path,
             executable: executable_of(program, self.executables).map_err(LaunchError::BeforeExecution)?,
-            judged: Judged {
+            judged: JudgedFiles {
                 stamp: program.stamp.as_ref(),
                 files: &files,
             },
@@ -385,7 +385,7 @@ impl Leader<'_> {
         let launch = Launch {
             program: &program.path,
             executable: executable_of(program, self.executables)?,
-            judged: Judged {
+            judged: JudgedFiles {
                 stamp: program.stamp.as_ref(),
                 files: &files,
             },

@@ -15,7 +15,7 @@ pub(super) struct Input {
     sink: Option<OwnedFd>,
     queue: Vec<u8>,
     /// Whose bytes these are, in their order.
-    origins: VecDeque<(Origin, usize)>,
+    origins: VecDeque<(InputSource, usize)>,
     ends: bool,
     /// Whether what came last is a line that is not ended.
     is_within_line: bool,
@@ -23,7 +23,7 @@ pub(super) struct Input {
 
 /// Who wants bytes to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum InputSource {
     Server,
     /// Without the server's credit.
     Supervisor,
@@ -46,18 +46,18 @@ impl Input {
         if let Some(last) = bytes.last() {
             self.is_within_line = !matches!(last, b'\n' | b'\r');
         }
-        self.add(Origin::Server, bytes);
+        self.add(InputSource::Server, bytes);
         0
     }
 
     /// Queues bytes of our own.
     pub(super) fn push_own(&mut self, bytes: &[u8]) {
         if self.sink.is_some() && !self.ends {
-            self.add(Origin::Supervisor, bytes);
+            self.add(InputSource::Supervisor, bytes);
         }
     }
 
-    fn add(&mut self, origin: Origin, bytes: &[u8]) {
+    fn add(&mut self, origin: InputSource, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
@@ -73,7 +73,7 @@ impl Input {
         let own = self
             .origins
             .iter()
-            .filter(|(origin, _)| *origin == Origin::Supervisor);
+            .filter(|(origin, _)| *origin == InputSource::Supervisor);
         own.map(|(_, length)| length).sum()
     }
 
@@ -132,7 +132,7 @@ impl Input {
             let part = left.min(*length);
             *length -= part;
             left -= part;
-            if *origin == Origin::Server {
+            if *origin == InputSource::Server {
                 of_server += part;
             }
             if *length == 0 {

@@ -21,7 +21,7 @@ use crate::sys::{
     socket::{self, Received},
 };
 
-use super::launcher_protocol::{FILE_BROKER, Kept, RUNNER, ServerChildren};
+use super::launcher_protocol::{FILE_BROKER, LaunchedProcess, RUNNER, ServerChildren};
 
 /// The word that makes this program the privileged launcher. Not for people.
 pub(super) const MODE: &str = "__keeper";
@@ -75,7 +75,7 @@ impl PrivilegedLauncher {
     }
 
     /// The runner; another one if it died. Blocks until there is one.
-    pub(super) fn runner(&self) -> io::Result<Kept> {
+    pub(super) fn runner(&self) -> io::Result<LaunchedProcess> {
         self.ask(RUNNER)
     }
 
@@ -85,13 +85,13 @@ impl PrivilegedLauncher {
         self.ask(FILE_BROKER).map(|kept| kept.descriptor)
     }
 
-    fn ask(&self, question: &[u8]) -> io::Result<Kept> {
+    fn ask(&self, question: &[u8]) -> io::Result<LaunchedProcess> {
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         socket::send_frame(socket.as_fd(), question, &[])?;
         let mut answer = [0; 16];
         match socket::receive_frame(socket.as_fd(), &mut answer)? {
             Received::Frame(length, descriptors) => {
-                Kept::decode(answer.get(..length).unwrap_or_default(), descriptors)
+                LaunchedProcess::decode(answer.get(..length).unwrap_or_default(), descriptors)
             }
             Received::Closed => Err(io::ErrorKind::BrokenPipe.into()),
             Received::Nothing => Err(io::ErrorKind::TimedOut.into()),

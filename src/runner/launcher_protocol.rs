@@ -42,13 +42,13 @@ const FAILED: u8 = b'f';
 
 /// A process that was started for a server.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct LaunchedProcess {
     pub(super) pid: Pid,
     /// What stands for it: of a runner its process, of a file broker its socket.
     pub(super) descriptor: OwnedFd,
 }
 
-impl Kept {
+impl LaunchedProcess {
     /// What an answer says.
     pub(super) fn decode(answer: &[u8], descriptors: Vec<OwnedFd>) -> io::Result<Self> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidData);

@@ -96,14 +96,14 @@ impl SpoolPlace<'_> {
 pub(super) struct Retained<'a> {
     place_of_spool: SpoolPlace<'a>,
     name: &'a str,
-    place: Place,
+    storage: OutputStorage,
     seen: u64,
     kept: u64,
     limit: u64,
 }
 
 #[derive(Debug)]
-enum Place {
+enum OutputStorage {
     Memory(InlineFrames),
     /// The file and its length up to the last whole frame.
     Spool(OwnedFd, u64),
@@ -116,7 +116,7 @@ impl<'a> Retained<'a> {
         Self {
             place_of_spool,
             name,
-            place: Place::Memory(InlineFrames::default()),
+            storage: OutputStorage::Memory(InlineFrames::default()),
             seen: 0,
             kept: 0,
             limit,
@@ -135,12 +135,12 @@ impl<'a> Retained<'a> {
 
     /// Whether output would be lost with this process.
     pub(super) const fn is_only_in_memory(&self) -> bool {
-        matches!(self.place, Place::Memory(_)) && self.kept > 0
+        matches!(self.storage, OutputStorage::Memory(_)) && self.kept > 0
     }
 
     /// Whether there is a spool instead of memory.
     pub(super) const fn is_spooled(&self) -> bool {
-        !matches!(self.place, Place::Memory(_))
+        !matches!(self.storage, OutputStorage::Memory(_))
     }
 
     pub(super) fn push(&mut self, stream: OutputStream, bytes: &[u8]) {
@@ -151,30 +151,32 @@ impl<'a> Retained<'a> {
         if bytes.is_empty() {
             return;
         }
-        if matches!(self.place, Place::Memory(_)) && self.kept + size(bytes.len()) > size(INLINE_BYTES) {
+        if matches!(self.storage, OutputStorage::Memory(_))
+            && self.kept + size(bytes.len()) > size(INLINE_BYTES)
+        {
             self.spool();
         }
-        match &mut self.place {
-            Place::Memory(frames) => {
+        match &mut self.storage {
+            OutputStorage::Memory(frames) => {
                 frames.push(stream, bytes);
                 self.kept += size(bytes.len());
             }
-            Place::Spool(file, end) => {
+            OutputStorage::Spool(file, end) => {
                 let written = bytes.chunks(spool::MAX_PAYLOAD_BYTES).try_for_each(|payload| {
                     append(file, end, &spool::header(stream, payload.len()), payload)
                 });
                 match written {
                     Ok(()) => self.kept += size(bytes.len()),
-                    Err(_) => self.place = Place::Full,
+                    Err(_) => self.storage = OutputStorage::Full,
                 }
             }
-            Place::Full => {}
+            OutputStorage::Full => {}
         }
     }
 
     /// Moves what is in memory to the spool, and everything that follows.
     pub(super) fn spool(&mut self) {
-        let Place::Memory(frames) = &self.place else {
+        let OutputStorage::Memory(frames) = &self.storage else {
             return;
         };
         let written = self.place_of_spool.open(self.name).and_then(|file| {
@@ -182,11 +184,11 @@ impl<'a> Retained<'a> {
             append(&file, &mut end, &[], frames.as_bytes())?;
             Ok((file, end))
         });
-        self.place = if let Ok((file, end)) = written {
-            Place::Spool(file, end)
+        self.storage = if let Ok((file, end)) = written {
+            OutputStorage::Spool(file, end)
         } else {
             self.kept = 0;
-            Place::Full
+            OutputStorage::Full
         };
     }
 }

@@ -22,7 +22,7 @@ use crate::sys::{
 };
 
 use super::{
-    launcher_protocol::{FILE_BROKER, Kept, RUNNER},
+    launcher_protocol::{FILE_BROKER, LaunchedProcess, RUNNER},
     unit_wire::{DONE, Login, MAX_BYTES, OUTDATED, Request, VERSION, Welcome, text_of},
 };
 
@@ -168,13 +168,13 @@ impl RunnerUnit {
     }
 
     /// The runner; another one if it died. Blocks until there is one.
-    pub(super) fn runner(&self) -> io::Result<Kept> {
-        self.ask(RUNNER, &[], TIMEOUT, Kept::decode)
+    pub(super) fn runner(&self) -> io::Result<LaunchedProcess> {
+        self.ask(RUNNER, &[], TIMEOUT, LaunchedProcess::decode)
     }
 
     /// A new file broker. Blocks until it is there.
     pub(super) fn file_broker(&self) -> io::Result<OwnedFd> {
-        self.ask(FILE_BROKER, &[], TIMEOUT, Kept::decode)
+        self.ask(FILE_BROKER, &[], TIMEOUT, LaunchedProcess::decode)
             .map(|kept| kept.descriptor)
     }
 
@@ -200,7 +200,7 @@ impl RunnerUnit {
             timeout + TIMEOUT,
             |answer, descriptors| match text_of(answer) {
                 Some(text) => Ok(text),
-                None => Err(match Kept::decode(answer, descriptors) {
+                None => Err(match LaunchedProcess::decode(answer, descriptors) {
                     Ok(_process) => io::ErrorKind::InvalidData.into(),
                     Err(error) => error,
                 }),

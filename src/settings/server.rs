@@ -24,7 +24,7 @@ use super::{
 
 /// Whether a change of the file takes effect at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum ReloadMode {
     /// At once (R in the table of `docs/spec/settings.md#2-countersigntoml`).
     Live,
     /// At once, but back to its default, which is the loosest, after a restart: so nobody who can write the file while
@@ -44,7 +44,7 @@ pub(super) struct ServerKey {
     /// The value that the text of a variable stands for.
     pub(super) from_text: fn(&str) -> Option<Value>,
     /// Whether a change takes effect at once.
-    pub(super) change: Change,
+    pub(super) reload: ReloadMode,
     /// Whether it does something in this version.
     pub(super) effect: Effect,
     /// Whether its value must not be shown.
@@ -70,7 +70,7 @@ macro_rules! server_settings {
     ($(
         #[doc = $section_doc:literal]
         $section:ident: $Section:ident {
-            $( #[doc = $doc:literal] $field:ident: $type:ty, $key:literal as $kind:ty = $default:tt, $change:ident, $effect:ident; )+
+            $( #[doc = $doc:literal] $field:ident: $type:ty, $key:literal as $kind:ty = $default:tt, $reload:ident, $effect:ident; )+
         }
     )+) => {
         /// The settings of the server process. Fields are named as their keys, without a unit where the type has one.
@@ -93,7 +93,7 @@ macro_rules! server_settings {
                 default: || json!($default),
                 check: |value, places| read_present::<$kind>(value, places).map(|_value| ()),
                 from_text: <$kind as Kind>::from_text,
-                change: Change::$change,
+                reload: ReloadMode::$reload,
                 effect: Effect::$effect,
                 secret: <$kind as Kind>::SECRET,
             }, )+ )+

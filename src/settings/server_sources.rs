@@ -10,7 +10,7 @@ use super::{
     kinds::{Fault, Mismatch},
     nearest::nearest,
     problem::MAX_PROBLEMS,
-    server::{Change, KEYS, ServerKey},
+    server::{KEYS, ReloadMode, ServerKey},
     values::Places,
 };
 
@@ -135,10 +135,10 @@ impl ServerValues {
             let (Some(new), Some(old)) = (self.0.get_mut(key.name), running.0.get(key.name)) else {
                 continue;
             };
-            let is_kept = match key.change {
-                Change::Live => false,
-                Change::Tighten => new.0 == (key.default)(),
-                Change::Restart => true,
+            let is_kept = match key.reload {
+                ReloadMode::Live => false,
+                ReloadMode::Tighten => new.0 == (key.default)(),
+                ReloadMode::Restart => true,
             };
             if is_kept && new.0 != old.0 {
                 changed.push(WaitingValue {

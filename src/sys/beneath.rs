@@ -1,6 +1,6 @@
 //! Files found from a directory on, without leaving it, and changed without a moment in which they are half of anything.
 //!
-//! A [`Place`] is an open directory and a name in it. Its path may mean something else a moment later: what is done
+//! A [`ResolvedPath`] is an open directory and a name in it. Its path may mean something else a moment later: what is done
 //! there is done there, and never through a link of that name.
 
 use std::{
@@ -26,7 +26,7 @@ const ATTEMPTS: usize = 16;
 
 /// How far a look-up may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum LookupScope {
     /// Not out of the directory, by no link.
     Beneath,
     Anywhere,
@@ -40,7 +40,7 @@ pub enum LastLink {
     Meant,
 }
 
-/// A place was not found.
+/// Why a path was not resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotFound {
     /// The path leads out of the directory.
@@ -61,12 +61,12 @@ pub enum NotFound {
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
-    reach: Reach,
+    scope: LookupScope,
 }
 
 /// Where a file is or would be.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct ResolvedPath {
     /// The deepest directory of its path that is there.
     pub directory: Rc<OwnedFd>,
     pub identity: (u64, u64),
@@ -96,11 +96,11 @@ impl Root {
     ///
     /// # Errors
     /// What opening it says.
-    pub fn open(path: &Path, reach: Reach) -> Result<Self, Errno> {
+    pub fn open(path: &Path, scope: LookupScope) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self {
             directory: rustix::fs::open(path, flags, Mode::empty())?,
-            reach,
+            scope,
         })
     }
 
@@ -111,7 +111,7 @@ impl Root {
     pub fn below(&self, path: &Path) -> Result<Self, NotFound> {
         Ok(Self {
             directory: self.directory(path)?,
-            reach: self.reach,
+            scope: self.scope,
         })
     }
 
@@ -121,20 +121,25 @@ impl Root {
     /// [`NotFound`]
     pub fn open_regular(&self, path: &Path) -> Result<File, NotFound> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let place = self.find(path, LastLink::Followed)?;
-        if !place.missing.is_empty() {
+        let resolved = self.find(path, LastLink::Followed)?;
+        if !resolved.missing.is_empty() {
             return Err(NotFound::System(Errno::NOENT));
         }
         // A device may do something when it is opened.
-        match entry(&*place.directory, &place.name) {
+        match entry(&*resolved.directory, &resolved.name) {
             Ok(Some(found)) if found.kind == FileType::RegularFile => {}
             Ok(Some(_)) => return Err(NotFound::System(Errno::INVAL)),
             Ok(None) => return Err(NotFound::System(Errno::NOENT)),
             Err(errno) => return Err(NotFound::System(errno)),
         }
-        let name = Path::new(&place.name);
-        let file = rustix::fs::openat(&*place.directory, name, flags | OFlags::NOFOLLOW, Mode::empty())
-            .map_err(NotFound::System)?;
+        let name = Path::new(&resolved.name);
+        let file = rustix::fs::openat(
+            &*resolved.directory,
+            name,
+            flags | OFlags::NOFOLLOW,
+            Mode::empty(),
+        )
+        .map_err(NotFound::System)?;
         let stat = rustix::fs::fstat(&file).map_err(NotFound::System)?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
             Ok(file.into())
@@ -143,24 +148,24 @@ impl Root {
         }
     }
 
-    /// Finds the place of a file. `path` has a last part that is a name; an absolute one is found only where paths may lead
+    /// Resolves the path of a file. `path` has a last part that is a name; an absolute one is found only where paths may lead
     /// anywhere.
     ///
     /// # Errors
     /// [`NotFound`]
-    pub fn find(&self, path: &Path, last: LastLink) -> Result<Place, NotFound> {
+    pub fn find(&self, path: &Path, last: LastLink) -> Result<ResolvedPath, NotFound> {
         let mut path = path.to_owned();
         for _ in 0..MAX_LINKS {
-            let place = self.place_of(&path)?;
-            if last == LastLink::Meant || !place.missing.is_empty() {
-                return Ok(place);
+            let resolved = self.resolve(&path)?;
+            if last == LastLink::Meant || !resolved.missing.is_empty() {
+                return Ok(resolved);
             }
-            match entry(&*place.directory, &place.name) {
+            match entry(&*resolved.directory, &resolved.name) {
                 Ok(Some(found)) if found.kind == FileType::Symlink => {}
-                Ok(_) => return Ok(place),
+                Ok(_) => return Ok(resolved),
                 Err(errno) => return Err(NotFound::System(errno)),
             }
-            let link = rustix::fs::readlinkat(&*place.directory, &place.name, Vec::new())
+            let link = rustix::fs::readlinkat(&*resolved.directory, &resolved.name, Vec::new())
                 .map_err(NotFound::System)?;
             let target = PathBuf::from(OsString::from_vec(link.into_bytes()));
             // Joined as it stands: what `..` behind a link means is for the kernel to say.
@@ -169,8 +174,8 @@ impl Root {
         Err(NotFound::System(Errno::LOOP))
     }
 
-    fn place_of(&self, path: &Path) -> Result<Place, NotFound> {
-        if path.is_absolute() && self.reach == Reach::Beneath {
+    fn resolve(&self, path: &Path) -> Result<ResolvedPath, NotFound> {
+        if path.is_absolute() && self.scope == LookupScope::Beneath {
             return Err(NotFound::Outside);
         }
         let bytes = path.as_os_str().as_bytes();
@@ -203,7 +208,7 @@ impl Root {
             };
         };
         let stat = rustix::fs::fstat(&directory).map_err(NotFound::System)?;
-        Ok(Place {
+        Ok(ResolvedPath {
             directory: Rc::new(directory),
             identity: (stat.st_dev, stat.st_ino),
             missing,
@@ -213,9 +218,9 @@ impl Root {
 
     fn directory(&self, path: &Path) -> Result<OwnedFd, NotFound> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let beneath = match self.reach {
-            Reach::Beneath => ResolveFlags::BENEATH,
-            Reach::Anywhere => ResolveFlags::empty(),
+        let beneath = match self.scope {
+            LookupScope::Beneath => ResolveFlags::BENEATH,
+            LookupScope::Anywhere => ResolveFlags::empty(),
         };
         let resolve = beneath | ResolveFlags::NO_MAGICLINKS;
         for _ in 0..ATTEMPTS {
@@ -231,7 +236,7 @@ impl Root {
     }
 }
 
-impl Place {
+impl ResolvedPath {
     /// Its path as this process sees it.
     ///
     /// # Errors
@@ -382,11 +387,18 @@ mod tests {
     #[test]
     fn paths_stay_beneath_or_are_refused() {
         let outside = tree();
-        let root = Root::open(&outside.path().join("root"), Reach::Beneath).unwrap();
+        let root = Root::open(&outside.path().join("root"), LookupScope::Beneath).unwrap();
         let real = outside.path().canonicalize().unwrap().join("root");
         let find = |path: &str, last| {
             root.find(Path::new(path), last)
-                .map(|place| place.real_path().unwrap().strip_prefix(&real).unwrap().to_owned())
+                .map(|resolved| {
+                    resolved
+                        .real_path()
+                        .unwrap()
+                        .strip_prefix(&real)
+                        .unwrap()
+                        .to_owned()
+                })
                 .map(|path| path.to_str().unwrap().to_owned())
         };
         for (path, found) in [
@@ -412,8 +424,8 @@ mod tests {
             );
         }
         // The deepest directory that is there, no matter what the rest would be.
-        let place = root.find(Path::new("a/x/y/z"), LastLink::Meant).unwrap();
-        assert_eq!(place.missing, ["x", "y"]);
+        let resolved = root.find(Path::new("a/x/y/z"), LastLink::Meant).unwrap();
+        assert_eq!(resolved.missing, ["x", "y"]);
     }
 
     #[test]
@@ -424,7 +436,7 @@ mod tests {
         let mut file = File::create(path.join("a/file")).unwrap();
         file.write_all(b"content").unwrap();
         rustix::fs::mknodat(CWD, path.join("a/pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
-        let root = Root::open(&path, Reach::Beneath).unwrap();
+        let root = Root::open(&path, LookupScope::Beneath).unwrap();
         for (directory, name) in [("a", "file"), ("a/b", "back/file"), (".", "inside/file")] {
             let found = root
                 .below(Path::new(directory))
@@ -451,7 +463,7 @@ mod tests {
     #[test]
     fn where_paths_may_lead_anywhere_they_do_but_not_by_way_of_a_process() {
         let outside = tree();
-        let root = Root::open(&outside.path().join("root"), Reach::Anywhere).unwrap();
+        let root = Root::open(&outside.path().join("root"), LookupScope::Anywhere).unwrap();
         for path in ["leaves", "up/secret", "absolute/file"] {
             assert!(root.find(Path::new(path), LastLink::Followed).is_ok(), "{path}");
         }
@@ -466,12 +478,12 @@ mod tests {
     #[test]
     fn both_ways_of_exchanging_do_the_same() {
         for renames in [Renames::AtOnce, Renames::ByLinks] {
-            let place = tempfile::tempdir().unwrap();
-            let at = |name: &str| place.path().join(name);
+            let resolved = tempfile::tempdir().unwrap();
+            let at = |name: &str| resolved.path().join(name);
             for name in ["one", "other"] {
                 crate::sys::fs::create_passing_file(&at(name), name.as_bytes()).unwrap();
             }
-            let directory = File::open(place.path()).unwrap();
+            let directory = File::open(resolved.path()).unwrap();
             let name = OsStr::new;
             renames
                 .exchange(&directory, name("one"), name("other"), name("spare"))
@@ -481,7 +493,7 @@ mod tests {
             let to = |to: &'static str| renames.move_new((&directory, name("one")), (&directory, name(to)));
             assert_eq!(to("other"), Err(Errno::EXIST));
             assert_eq!(to("third"), Ok(()));
-            let mut names: Vec<_> = fs::read_dir(place.path())
+            let mut names: Vec<_> = fs::read_dir(resolved.path())
                 .unwrap()
                 .map(|entry| entry.unwrap().file_name())
                 .collect();

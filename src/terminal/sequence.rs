@@ -33,7 +33,7 @@ pub(super) enum Met {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ParserState {
     Ground,
     Escape,
     /// Behind `ESC` and a character that chooses a table, such as `ESC (`.
@@ -48,7 +48,7 @@ enum State {
 /// Where in a sequence the output is, across any cuts.
 #[derive(Debug)]
 pub(super) struct Sequences {
-    state: State,
+    state: ParserState,
     /// The sequence between `CSI` and its last byte.
     sequence: Vec<u8>,
     is_too_long: bool,
@@ -57,7 +57,7 @@ pub(super) struct Sequences {
 impl Sequences {
     pub(super) const fn new() -> Self {
         Self {
-            state: State::Ground,
+            state: ParserState::Ground,
             sequence: Vec::new(),
             is_too_long: false,
         }
@@ -81,40 +81,40 @@ impl Sequences {
     fn byte(&mut self, byte: u8, columns: u16, drawn: &mut Vec<u8>) -> Option<Query> {
         match (self.state, byte) {
             // Wherever it is, this begins anew.
-            (_, ESCAPE) => self.state = State::Escape,
-            (State::Ground, _) => drawn.push(byte),
-            (_, CANCEL | SUBSTITUTE) | (State::Text { ends_with_bell: true }, BELL) => {
-                self.state = State::Ground;
+            (_, ESCAPE) => self.state = ParserState::Escape,
+            (ParserState::Ground, _) => drawn.push(byte),
+            (_, CANCEL | SUBSTITUTE) | (ParserState::Text { ends_with_bell: true }, BELL) => {
+                self.state = ParserState::Ground;
             }
-            (State::Text { .. }, _) => {}
+            (ParserState::Text { .. }, _) => {}
             // Control characters count inside of sequences, too.
             (_, ..0x20) => drawn.push(byte),
-            (State::Escape, b'[') => {
+            (ParserState::Escape, b'[') => {
                 self.sequence.clear();
                 self.is_too_long = false;
-                self.state = State::Sequence;
+                self.state = ParserState::Sequence;
             }
-            (State::Escape, b']') => self.state = State::Text { ends_with_bell: true },
-            (State::Escape, b'P' | b'X' | b'^' | b'_') => {
-                self.state = State::Text {
+            (ParserState::Escape, b']') => self.state = ParserState::Text { ends_with_bell: true },
+            (ParserState::Escape, b'P' | b'X' | b'^' | b'_') => {
+                self.state = ParserState::Text {
                     ends_with_bell: false,
                 };
             }
-            (State::Escape | State::Choice, 0x20..=0x2f) => self.state = State::Choice,
-            (State::Escape, _) => {
+            (ParserState::Escape | ParserState::Choice, 0x20..=0x2f) => self.state = ParserState::Choice,
+            (ParserState::Escape, _) => {
                 drawn.extend([ESCAPE, byte]);
-                self.state = State::Ground;
+                self.state = ParserState::Ground;
             }
-            (State::Sequence, 0x20..=0x3f) if self.sequence.len() < MAX_SEQUENCE_BYTES => {
+            (ParserState::Sequence, 0x20..=0x3f) if self.sequence.len() < MAX_SEQUENCE_BYTES => {
                 self.sequence.push(byte);
             }
-            (State::Sequence, 0x20..=0x3f) => self.is_too_long = true,
-            (State::Sequence, 0x40..=0x7e) => {
-                self.state = State::Ground;
+            (ParserState::Sequence, 0x20..=0x3f) => self.is_too_long = true,
+            (ParserState::Sequence, 0x40..=0x7e) => {
+                self.state = ParserState::Ground;
                 return self.finish(byte, columns, drawn);
             }
             // A choice is made, and no sequence has such a byte.
-            (State::Choice | State::Sequence, _) => self.state = State::Ground,
+            (ParserState::Choice | ParserState::Sequence, _) => self.state = ParserState::Ground,
         }
         None
     }

@@ -126,8 +126,8 @@ async fn an_untouched_record_verifies_with_and_without_a_server() {
 
 #[tokio::test]
 async fn every_kind_of_tampering_is_found() {
-    type Change = fn(&rusqlite::Connection);
-    let changes: [(&str, Change, &str); 24] = [
+    type Tampering = fn(&rusqlite::Connection);
+    let changes: [(&str, Tampering, &str); 24] = [
         (
             "a changed record",
             |ledger| {

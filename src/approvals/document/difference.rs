@@ -17,7 +17,7 @@ use super::model::{Agent, ByName, Document, Entry, Grant, Keyed, WILDCARD};
 
 /// Which way a change goes. Where that cannot be seen it counts as widening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum ChangeDirection {
     /// The same commands run, are asked and are denied as before.
     Neutral,
     /// Some command that ran or could be allowed no longer does, and none the other way round.
@@ -30,7 +30,7 @@ pub enum Change {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// Which way it goes as a whole.
-    pub change: Change,
+    pub change: ChangeDirection,
     /// What may run now that could not before, or without being asked, in words; empty unless it widens.
     pub allows: Vec<String>,
     /// Agents (`*` included) that had deny rules or grants and have none of them any more, as after a writer that
@@ -67,7 +67,7 @@ impl LostRules {
 
     fn still_missing_in(mut self, document: &ByName<'_>) -> Option<Self> {
         let agent = document.agent(&self.agent);
-        let present: BTreeSet<RuleReach<'_>> = rules_of(agent).collect();
+        let present: BTreeSet<RuleKey<'_>> = rules_of(agent).collect();
         let had_rules = !self.deny_rules.is_empty();
         self.deny_rules
             .retain(|(pattern, arg_pattern)| !present.contains(&(pattern.as_str(), arg_pattern.as_deref())));
@@ -112,7 +112,10 @@ impl Document {
         let (earlier, later) = (ByName::of(self), ByName::of(later));
         let (before, after) = (Everybody::of(&earlier), Everybody::of(&later));
         for name in &names {
-            let (was, is) = (Reach::of(&earlier, name), Reach::of(&later, name));
+            let (was, is) = (
+                AgentPermissions::of(&earlier, name),
+                AgentPermissions::of(&later, name),
+            );
             is.allows_beyond(&was, &before, &after, name, &mut widened);
             was.allows_beyond(&is, &after, &before, name, &mut narrowed);
         }
@@ -123,9 +126,9 @@ impl Document {
             .collect();
         let allows = widened.into_lines();
         let change = match (allows.is_empty(), narrowed.into_lines().is_empty()) {
-            (false, _) => Change::Widens,
-            (true, false) => Change::Narrows,
-            (true, true) => Change::Neutral,
+            (false, _) => ChangeDirection::Widens,
+            (true, false) => ChangeDirection::Narrows,
+            (true, true) => ChangeDirection::Neutral,
         };
         Difference {
             change,
@@ -190,8 +193,8 @@ fn has_same_socket(before: &Document, later: &Document) -> bool {
 
 /// What the wildcard's lists say, for every agent. Where they change, the wildcard itself shows it.
 struct Everybody<'a> {
-    entries: BTreeSet<EntryReach<'a>>,
-    deny_rules: BTreeSet<RuleReach<'a>>,
+    entries: BTreeSet<EntryKey<'a>>,
+    deny_rules: BTreeSet<RuleKey<'a>>,
 }
 
 impl<'a> Everybody<'a> {
@@ -206,24 +209,24 @@ impl<'a> Everybody<'a> {
 
 /// What decides for one agent besides the wildcard's lists; a member that is absent is as loose as can be, since the
 /// configuration then decides alone.
-struct Reach<'a> {
+struct AgentPermissions<'a> {
     security: Security,
     ask: Ask,
     ask_fallback: Security,
     auto_allow_skills: bool,
-    entries: BTreeSet<EntryReach<'a>>,
-    grants: BTreeMap<RuleReach<'a>, Vec<(&'a EntryId, &'a Grant)>>,
-    deny_rules: BTreeSet<RuleReach<'a>>,
+    entries: BTreeSet<EntryKey<'a>>,
+    grants: BTreeMap<RuleKey<'a>, Vec<(&'a EntryId, &'a Grant)>>,
+    deny_rules: BTreeSet<RuleKey<'a>>,
 }
 
-type EntryReach<'a> = (&'a str, Option<&'a str>, bool, Option<&'a str>, Typing);
+type EntryKey<'a> = (&'a str, Option<&'a str>, bool, Option<&'a str>, Typing);
 /// Pattern and argument pattern.
-type RuleReach<'a> = (&'a str, Option<&'a str>);
+type RuleKey<'a> = (&'a str, Option<&'a str>);
 
 /// How many grants of one pattern are compared with another; beyond it a grant counts as new.
 const MAX_COMPARED: usize = 64;
 
-impl<'a> Reach<'a> {
+impl<'a> AgentPermissions<'a> {
     fn of(document: &ByName<'a>, name: &str) -> Self {
         let policy = document.policy(name);
         let agent = document.agent(name);
@@ -314,28 +317,28 @@ impl<'a> Reach<'a> {
     }
 }
 
-fn rule_text((pattern, arguments): RuleReach<'_>) -> String {
+fn rule_text((pattern, arguments): RuleKey<'_>) -> String {
     match arguments {
         None => quoted(pattern),
         Some(arguments) => format!("{} with arguments {}", quoted(pattern), quoted(arguments)),
     }
 }
 
-fn entries_of(agent: Option<&Agent>) -> impl Iterator<Item = EntryReach<'_>> {
+fn entries_of(agent: Option<&Agent>) -> impl Iterator<Item = EntryKey<'_>> {
     agent
         .into_iter()
         .flat_map(|agent| agent.allowlist.iter().flatten())
-        .map(|keyed| entry_reach(&keyed.item))
+        .map(|keyed| entry_key(&keyed.item))
 }
 
-fn rules_of(agent: Option<&Agent>) -> impl Iterator<Item = RuleReach<'_>> {
+fn rules_of(agent: Option<&Agent>) -> impl Iterator<Item = RuleKey<'_>> {
     agent
         .into_iter()
         .flat_map(|agent| agent.denylist.iter().flatten())
         .map(|keyed| (keyed.item.pattern.as_str(), keyed.item.arg_pattern.as_deref()))
 }
 
-fn entry_reach(entry: &Entry) -> EntryReach<'_> {
+fn entry_key(entry: &Entry) -> EntryKey<'_> {
     (
         &entry.pattern,
         entry.arg_pattern.as_deref(),
@@ -346,7 +349,7 @@ fn entry_reach(entry: &Entry) -> EntryReach<'_> {
 }
 
 /// Whether entries have this one, or the same one that includes more of an open input.
-fn includes(entries: &BTreeSet<EntryReach<'_>>, entry: &EntryReach<'_>) -> bool {
+fn includes(entries: &BTreeSet<EntryKey<'_>>, entry: &EntryKey<'_>) -> bool {
     let (pattern, arguments, is_generated, sha256, typing) = *entry;
     entries
         .range((pattern, arguments, is_generated, sha256, typing)..)

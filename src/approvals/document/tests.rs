@@ -382,7 +382,7 @@ fn equal_items_without_ids_are_read_in_one_pass() {
         .map(|listed| listed.id.as_str())
         .collect();
     assert_eq!(ids.len(), MANY);
-    assert_eq!(many.difference(&many).change, Change::Neutral);
+    assert_eq!(many.difference(&many).change, ChangeDirection::Neutral);
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn long_documents_are_compared_and_replaced_in_one_pass() {
     let with_rules = agents(r#"{"denylist":[{"pattern":"rm"}]}"#);
     let empty = agents("{}");
     let difference = with_rules.difference(&empty);
-    assert_eq!(difference.change, Change::Widens);
+    assert_eq!(difference.change, ChangeDirection::Widens);
     assert_eq!(difference.lost_members.len(), MANY);
     let lost = with_rules.lost_rules(&empty);
     assert_eq!(lost.len(), MANY);
@@ -921,9 +921,9 @@ fn an_unknown_number_may_come_back_in_another_spelling() {
 
 #[test]
 fn differences_say_which_way_they_go() {
-    use Change::{Narrows, Neutral, Widens};
+    use ChangeDirection::{Narrows, Neutral, Widens};
     #[track_caller]
-    fn check(before: &str, after: &str, change: Change, back: Change) {
+    fn check(before: &str, after: &str, change: ChangeDirection, back: ChangeDirection) {
         let wrap = |text: &str| document(&format!(r#"{{"version":1,"agents":{text}}}"#));
         assert_eq!(
             wrap(before).difference(&wrap(after)).change,
@@ -1109,14 +1109,14 @@ proptest! {
         let mut replaced = document.clone();
         replaced.replace(document.clone(), Incoming::Ours);
         prop_assert_eq!(&replaced, &document);
-        prop_assert_eq!(document.difference(&replaced).change, Change::Neutral);
+        prop_assert_eq!(document.difference(&replaced).change, ChangeDirection::Neutral);
     }
 
     #[test]
     fn what_widens_one_way_narrows_or_widens_the_other(one in any_document(), other in any_document()) {
         let there = one.difference(&other).change;
         let back = other.difference(&one).change;
-        prop_assert_eq!(there == Change::Neutral, back == Change::Neutral);
-        prop_assert!(there != Change::Narrows || back == Change::Widens);
+        prop_assert_eq!(there == ChangeDirection::Neutral, back == ChangeDirection::Neutral);
+        prop_assert!(there != ChangeDirection::Narrows || back == ChangeDirection::Widens);
     }
 }

@@ -25,7 +25,7 @@ mod output;
 mod pairing;
 
 pub(super) use asking::Askers;
-pub(super) use quota::OperatorPlaces;
+pub(super) use quota::OperatorQuota;
 pub(super) use session::{Grant, OperatorSession};
 
 use scope::OperatorScope;
@@ -62,7 +62,7 @@ pub(super) async fn authenticate(
             why: "storage does not answer",
         })?;
     let key = key.ok_or(Refusal::Token)?;
-    let place = bridge.operators.take(key.token_id())?;
+    let permit = bridge.operators.take(key.token_id())?;
     // A client of the first generation that names no scopes means all of them.
     let everything = [OperatorScope::Admin.as_str().to_owned()];
     let asked = match protocol {
@@ -82,6 +82,6 @@ pub(super) async fn authenticate(
         key,
         scopes,
         protocol,
-        place,
+        permit,
     })
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
-    bridge::token_quota::{NoPlace, Place, Places},
+    bridge::token_quota::{QuotaExceeded, QuotaPermit, TokenQuota},
     domain::TokenId,
     protocol::bridge::Refusal,
 };
@@ -14,27 +14,27 @@ const MOST: usize = 256;
 /// Most of them with one token.
 const MOST_OF_TOKEN: usize = 32;
 
-/// The places of operators.
+/// The permits of operators.
 #[derive(Debug)]
-pub(in crate::bridge) struct OperatorPlaces(Arc<Places>);
+pub(in crate::bridge) struct OperatorQuota(Arc<TokenQuota>);
 
-impl OperatorPlaces {
-    /// Places for operators where a listener has so many connections: half of them are never theirs, and half of theirs
+impl OperatorQuota {
+    /// Permits for operators where a listener has so many connections: half of them are never theirs, and half of theirs
     /// never one token's.
     pub(in crate::bridge) fn among(connections: usize) -> Self {
         let most = MOST.min((connections / 2).max(1));
-        Self(Places::new(most, MOST_OF_TOKEN.min((most / 2).max(1))))
+        Self(TokenQuota::new(most, MOST_OF_TOKEN.min((most / 2).max(1))))
     }
 
-    /// A place for an operator with this token.
+    /// A permit for an operator with this token.
     ///
     /// # Errors
     /// [`Refusal::Full`] when all of them are taken, or all that this token may have.
-    pub(super) fn take(&self, token: &TokenId) -> Result<Place, Refusal> {
+    pub(super) fn take(&self, token: &TokenId) -> Result<QuotaPermit, Refusal> {
         self.0.take(Some(token)).map_err(|none| Refusal::Full {
             what: match none {
-                NoPlace::OfToken => "operators are connected with this token",
-                NoPlace::Full => "operators are connected",
+                QuotaExceeded::OfToken => "operators are connected with this token",
+                QuotaExceeded::Full => "operators are connected",
             },
         })
     }
@@ -50,38 +50,38 @@ mod tests {
 
     #[test]
     fn no_token_takes_the_places_of_others() {
-        let places = OperatorPlaces::among(8192);
-        let mut held: Vec<Place> = (0..MOST_OF_TOKEN)
-            .map(|_| places.take(&token("a")).unwrap())
+        let quota = OperatorQuota::among(8192);
+        let mut held: Vec<QuotaPermit> = (0..MOST_OF_TOKEN)
+            .map(|_| quota.take(&token("a")).unwrap())
             .collect();
-        let refused = places.take(&token("a")).unwrap_err();
+        let refused = quota.take(&token("a")).unwrap_err();
         assert_eq!(
             refused.error().message,
             "too many operators are connected with this token; retry later"
         );
-        drop(places.take(&token("b")).unwrap());
+        drop(quota.take(&token("b")).unwrap());
         held.pop();
-        held.push(places.take(&token("a")).unwrap());
+        held.push(quota.take(&token("a")).unwrap());
     }
 
     #[test]
     fn all_tokens_together_leave_half_of_the_connections() {
-        let places = OperatorPlaces::among(100);
+        let quota = OperatorQuota::among(100);
         let mut held = Vec::new();
         for name in ["a", "b"] {
             for _ in 0..25 {
-                held.push(places.take(&token(name)).unwrap());
+                held.push(quota.take(&token(name)).unwrap());
             }
         }
-        let refused = places.take(&token("c")).unwrap_err();
+        let refused = quota.take(&token("c")).unwrap_err();
         assert_eq!(
             refused.error().message,
             "too many operators are connected; retry later"
         );
         drop(held);
-        drop(places.take(&token("c")).unwrap());
+        drop(quota.take(&token("c")).unwrap());
         // One is always let in.
-        let few = OperatorPlaces::among(1);
+        let few = OperatorQuota::among(1);
         let _one = few.take(&token("a")).unwrap();
         assert!(few.take(&token("b")).is_err());
     }

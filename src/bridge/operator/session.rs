@@ -21,7 +21,7 @@ use super::{
 use crate::{
     approvals::broker::ApproverGuard,
     auth::Key,
-    bridge::{Bridge, Outbox, token_quota::Place},
+    bridge::{Bridge, Outbox, token_quota::QuotaPermit},
     domain::{Principal, UnixMillis},
     protocol::{
         ByName,
@@ -42,8 +42,8 @@ pub(in crate::bridge) struct Grant {
     pub(super) protocol: Protocol,
     /// Whether people answer there.
     pub(super) answers: bool,
-    /// Their place among the operators.
-    pub(super) place: Place,
+    /// Their permit among the operators.
+    pub(super) permit: QuotaPermit,
 }
 
 impl Grant {
@@ -78,7 +78,7 @@ pub(in crate::bridge) struct OperatorSession {
     unanswered: Arc<Semaphore>,
     unanswered_bytes: Arc<Semaphore>,
     /// Held for as long as they are connected.
-    _place: Place,
+    _permit: QuotaPermit,
     /// Tells the engine that an approver is there, for as long as they are.
     approver: Option<ApproverGuard>,
 }
@@ -94,7 +94,7 @@ impl OperatorSession {
             scopes,
             protocol,
             answers,
-            place,
+            permit,
         } = grant;
         let session = Arc::new(Self {
             approver: answers.then(|| bridge.engine().approver_connected()),
@@ -106,7 +106,7 @@ impl OperatorSession {
             seq: AtomicI64::new(0),
             unanswered: Arc::new(Semaphore::new(MOST_UNANSWERED)),
             unanswered_bytes: Arc::new(Semaphore::new(MOST_UNANSWERED_BYTES)),
-            _place: place,
+            _permit: permit,
         });
         news::begin(&session);
         session

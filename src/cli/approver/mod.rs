@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use self::{
-    state::{Deed, Desk},
+    state::{ApproverState, Deed},
     terminal::Terminal,
 };
 use super::{
@@ -70,7 +70,7 @@ pub(crate) async fn run(context: &Context, args: ApproverArgs) -> Result<ExitSta
     let approver = Approver {
         context,
         client,
-        desk: Desk::new(context.clock.now(), terminal.screen()),
+        state: ApproverState::new(context.clock.now(), terminal.screen()),
         terminal,
         stream: Some(stream),
         last_event: None,
@@ -99,7 +99,7 @@ struct Approver<'a> {
     context: &'a Context,
     client: Client,
     terminal: Terminal,
-    desk: Desk,
+    state: ApproverState,
     /// `None` while the server cannot be reached.
     stream: Option<EventStream>,
     last_event: Option<String>,
@@ -113,28 +113,28 @@ impl Approver<'_> {
         let mut terminated = signal(SignalKind::terminate())?;
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let deeds = self.desk.reload(pending, self.context.clock.now());
+        let deeds = self.state.reload(pending, self.context.clock.now());
         self.carry_out(deeds).await?;
         while !self.is_over {
             self.show_status();
             tokio::select! {
                 keys = self.terminal.keys() => match keys? {
                     Some(keys) => {
-                        let deeds = self.desk.keys(&keys, self.context.clock.now());
+                        let deeds = self.state.keys(&keys, self.context.clock.now());
                         self.carry_out(deeds).await?;
                     }
                     None => self.is_over = true,
                 },
                 event = next_event(&mut self.stream) => self.take_event(event?).await?,
                 _ = ticks.tick() => {
-                    let deeds = self.desk.tick(self.context.clock.now());
+                    let deeds = self.state.tick(self.context.clock.now());
                     self.carry_out(deeds).await?;
                     if self.stream.is_none() {
                         self.reconnect().await?;
                     }
                 }
                 _ = resized.recv() => {
-                    let deeds = self.desk.resized(self.terminal.screen());
+                    let deeds = self.state.resized(self.terminal.screen());
                     self.carry_out(deeds).await?;
                 }
                 _ = terminated.recv() => self.is_over = true,
@@ -146,7 +146,7 @@ impl Approver<'_> {
     }
 
     fn show_status(&self) {
-        let mut status = self.desk.status(self.context.clock.now());
+        let mut status = self.state.status(self.context.clock.now());
         if self.stream.is_none() {
             status = format!("offline, trying again … · {status}");
         }
@@ -172,7 +172,7 @@ impl Approver<'_> {
             "exec.approval.requested" => {
                 let id = value::string(&data, "approvalId");
                 match self.client.get(&["v1", "approvals", id], &Vec::new()).await {
-                    Ok(approval) => self.desk.asked(approval, now),
+                    Ok(approval) => self.state.asked(approval, now),
                     Err(failure) if failure.is_no_connection() => {
                         self.stream = None;
                         Vec::new()
@@ -186,12 +186,12 @@ impl Approver<'_> {
                 let id = value::string(&data, "approvalId");
                 // Should it not be there, its end is told of next.
                 let approval = self.client.get(&["v1", "approvals", id], &Vec::new()).await.ok();
-                self.desk.voted(&data, approval)
+                self.state.voted(&data, approval)
             }
-            "exec.approval.resolved" => self.desk.resolved(&data, now),
+            "exec.approval.resolved" => self.state.resolved(&data, now),
             "events.gap" => {
                 let pending = pending(&self.client).await?;
-                self.desk.reload(pending, now)
+                self.state.reload(pending, now)
             }
             _ => Vec::new(),
         };
@@ -207,7 +207,7 @@ impl Approver<'_> {
             Ok((stream, pending)) => {
                 self.stream = Some(stream);
                 self.say("connected again")?;
-                let deeds = self.desk.reload(pending, self.context.clock.now());
+                let deeds = self.state.reload(pending, self.context.clock.now());
                 self.carry_out(deeds).await
             }
             Err(failure) if Failure::is_no_connection(&failure) => Ok(()),
@@ -220,7 +220,7 @@ impl Approver<'_> {
             match deed {
                 Deed::Card => {
                     self.terminal.forget_typed();
-                    show_card(self.context, &self.desk)?;
+                    show_card(self.context, &self.state)?;
                 }
                 Deed::Page { number, of, text } => show_page(self.context, number, of, &text)?,
                 Deed::Say(text) => self.say(&text)?,
@@ -234,7 +234,7 @@ impl Approver<'_> {
                     self.show_status();
                     let (what, is_over) = self.send(&id, decision, reason.as_deref(), rule).await?;
                     let now = self.context.clock.now();
-                    let next = self.desk.answered(&id, what, is_over, now);
+                    let next = self.state.answered(&id, what, is_over, now);
                     Box::pin(self.carry_out(next)).await?;
                 }
             }
@@ -282,7 +282,7 @@ impl Approver<'_> {
                 );
                 // A question for others leaves those that are for this person.
                 let is_for_others = self
-                    .desk
+                    .state
                     .front()
                     .is_some_and(|front| front.get("groups").is_some());
                 let is_refusal =
@@ -301,16 +301,16 @@ impl Approver<'_> {
     }
 }
 
-fn show_card(context: &Context, desk: &Desk) -> Result<(), Failure> {
+fn show_card(context: &Context, state: &ApproverState) -> Result<(), Failure> {
     let console = context.console;
     console.end_progress();
-    let Some(approval) = desk.front() else {
+    let Some(approval) = state.front() else {
         return Ok(());
     };
     let title = format!(
         "── {} · 1 of {} ──",
         value::visible(value::string(approval, "slug")),
-        desk.count()
+        state.count()
     );
     console.line(&console.paint(Tone::Caution, &title))?;
     console.table(&approvals::facts(context, approval), "")?;

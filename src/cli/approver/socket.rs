@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     TICK, show_card, show_page,
-    state::{Deed, Desk},
+    state::{ApproverState, Deed},
     terminal::Terminal,
 };
 use crate::{
@@ -29,7 +29,7 @@ use crate::{
     command::prompt::Prompt,
     domain::{ApprovalDecision, Ask, Secret},
     engine::socket::SocketCounts,
-    ipc::{Answered, Host, HostLimits, Hosted, PlaceError, Ui},
+    ipc::{Answered, Host, HostLimits, Hosted, SocketFileError, Ui},
     protocol::ipc::{ExecOrder, Question, Refusal},
     settings::{Server, Settings, SettingsStore, StartOptions},
 };
@@ -86,7 +86,7 @@ pub(super) async fn run(context: &Context, path: PathBuf) -> Result<ExitStatus, 
         .line(&format!("answering at {}; q leaves", hosted.path().display()))?;
     let shown = Answering {
         context,
-        desk: Desk::new(context.clock.now(), terminal.screen()),
+        state: ApproverState::new(context.clock.now(), terminal.screen()),
         terminal,
         answers: HashMap::new(),
         is_over: false,
@@ -99,19 +99,19 @@ pub(super) async fn run(context: &Context, path: PathBuf) -> Result<ExitStatus, 
     left
 }
 
-fn not_hosted(error: &PlaceError) -> Failure {
+fn not_hosted(error: &SocketFileError) -> Failure {
     let hint = match error {
-        PlaceError::Hosted => {
+        SocketFileError::Hosted => {
             "a server hosts the socket of its state directory: answer with countersign approver, or set [ipc] role = \
              \"client\" in countersign.toml"
         }
-        PlaceError::TooLong(_) | PlaceError::Relative => "name a short absolute path",
-        PlaceError::Directory(_)
-        | PlaceError::Ancestor(_)
-        | PlaceError::InTheWay(_)
-        | PlaceError::ForeignLock(_)
-        | PlaceError::Missing
-        | PlaceError::Io { .. } => "name a path in a directory of yours with mode 0700",
+        SocketFileError::TooLong(_) | SocketFileError::Relative => "name a short absolute path",
+        SocketFileError::Directory(_)
+        | SocketFileError::Ancestor(_)
+        | SocketFileError::InTheWay(_)
+        | SocketFileError::ForeignLock(_)
+        | SocketFileError::Missing
+        | SocketFileError::Io { .. } => "name a path in a directory of yours with mode 0700",
     };
     Failure::new("approvals-socket", error.to_string()).hint(hint)
 }
@@ -235,7 +235,7 @@ fn shown_question(id: &str, question: &Question, expires_at: i64) -> Value {
 struct Answering<'a> {
     context: &'a Context,
     terminal: Terminal,
-    desk: Desk,
+    state: ApproverState,
     answers: HashMap<String, oneshot::Sender<ApprovalDecision>>,
     is_over: bool,
 }
@@ -252,18 +252,18 @@ impl Answering<'_> {
             tokio::select! {
                 keys = self.terminal.keys() => match keys? {
                     Some(keys) => {
-                        let deeds = self.desk.keys(&keys, self.context.clock.now());
+                        let deeds = self.state.keys(&keys, self.context.clock.now());
                         self.carry_out(deeds)?;
                     }
                     None => self.is_over = true,
                 },
                 Some(asked) = news.recv() => self.take(asked)?,
                 _ = ticks.tick() => {
-                    let deeds = self.desk.tick(self.context.clock.now());
+                    let deeds = self.state.tick(self.context.clock.now());
                     self.carry_out(deeds)?;
                 }
                 _ = resized.recv() => {
-                    let deeds = self.desk.resized(self.terminal.screen());
+                    let deeds = self.state.resized(self.terminal.screen());
                     self.carry_out(deeds)?;
                 }
                 _ = terminated.recv() => self.is_over = true,
@@ -275,7 +275,7 @@ impl Answering<'_> {
     }
 
     fn show_status(&self) {
-        let status = self.desk.status(self.context.clock.now());
+        let status = self.state.status(self.context.clock.now());
         let line: String = status
             .chars()
             .take(self.terminal.screen().columns.saturating_sub(1))
@@ -289,14 +289,14 @@ impl Answering<'_> {
             News::Asked { approval, answer } => {
                 let id = crate::cli::value::string(&approval, "id").to_owned();
                 self.answers.insert(id, answer);
-                self.desk.asked(approval, now)
+                self.state.asked(approval, now)
             }
             News::Gone(id) => {
                 if self.answers.remove(&id).is_none() {
                     return Ok(());
                 }
                 let event = json!({ "approvalId": id, "status": "cancelled" });
-                self.desk.resolved(&event, now)
+                self.state.resolved(&event, now)
             }
         };
         self.carry_out(deeds)
@@ -307,7 +307,7 @@ impl Answering<'_> {
             match deed {
                 Deed::Card => {
                     self.terminal.forget_typed();
-                    show_card(self.context, &self.desk)?;
+                    show_card(self.context, &self.state)?;
                 }
                 Deed::Page { number, of, text } => show_page(self.context, number, of, &text)?,
                 Deed::Say(text) => {
@@ -331,7 +331,7 @@ impl Answering<'_> {
                     } else {
                         format!("{slug}: the asker does not wait any more")
                     };
-                    let next = self.desk.answered(&id, what, true, self.context.clock.now());
+                    let next = self.state.answered(&id, what, true, self.context.clock.now());
                     self.carry_out(next)?;
                 }
             }

@@ -94,7 +94,7 @@ enum Mode {
 
 /// The questions that wait, the one in front first.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct ApproverState {
     waiting: VecDeque<Value>,
     mode: Mode,
     /// When the question in front came up.
@@ -104,7 +104,7 @@ pub(super) struct Desk {
     screen: Screen,
 }
 
-impl Desk {
+impl ApproverState {
     pub(super) const fn new(now: UnixMillis, screen: Screen) -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -537,10 +537,10 @@ mod tests {
         START + Duration::from_millis(millis)
     }
 
-    fn desk(approvals: Vec<Value>) -> Desk {
-        let mut desk = Desk::new(START, SCREEN);
-        assert_eq!(desk.reload(approvals, START), [Deed::Card]);
-        desk
+    fn state(approvals: Vec<Value>) -> ApproverState {
+        let mut state = ApproverState::new(START, SCREEN);
+        assert_eq!(state.reload(approvals, START), [Deed::Card]);
+        state
     }
 
     fn send(id: &str, decision: ApprovalDecision, reason: Option<&str>) -> Vec<Deed> {
@@ -554,24 +554,24 @@ mod tests {
 
     #[test]
     fn one_key_answers_once_and_only_when_the_question_has_settled() {
-        let mut desk = desk(vec![approval(FIRST)]);
-        assert_eq!(desk.keys("a", at(100)), []);
+        let mut state = state(vec![approval(FIRST)]);
+        assert_eq!(state.keys("a", at(100)), []);
         assert_eq!(
-            desk.keys("a", at(500)),
+            state.keys("a", at(500)),
             send(FIRST, ApprovalDecision::AllowOnce, None)
         );
-        assert_eq!(desk.keys("a", at(500)), []);
-        let over = desk.answered(FIRST, "allowed".to_owned(), true, at(600));
+        assert_eq!(state.keys("a", at(500)), []);
+        let over = state.answered(FIRST, "allowed".to_owned(), true, at(600));
         assert_eq!(over, [Deed::Say("allowed".to_owned())]);
-        assert_eq!(desk.count(), 0);
+        assert_eq!(state.count(), 0);
     }
 
     #[test]
     fn a_key_meant_for_the_question_before_does_not_answer_the_next() {
-        let mut desk = desk(vec![approval(FIRST), approval(SECOND)]);
+        let mut state = state(vec![approval(FIRST), approval(SECOND)]);
         let gone =
             json!({ "approvalId": FIRST, "status": "denied", "resolvedBy": { "name": "ann\u{1b}[2J" } });
-        let deeds = desk.resolved(&gone, at(5_000));
+        let deeds = state.resolved(&gone, at(5_000));
         assert_eq!(
             deeds,
             [
@@ -579,81 +579,81 @@ mod tests {
                 Deed::Card
             ]
         );
-        assert_eq!(desk.keys("a", at(5_100)), []);
+        assert_eq!(state.keys("a", at(5_100)), []);
         assert_eq!(
-            desk.keys("a", at(5_400)),
+            state.keys("a", at(5_400)),
             send(SECOND, ApprovalDecision::AllowOnce, None)
         );
     }
 
     #[test]
     fn what_is_pasted_answers_nothing() {
-        let mut desk = desk(vec![approval(FIRST)]);
+        let mut state = state(vec![approval(FIRST)]);
         for pasted in ["aa", "\u{1b}[A", "a\n", "da"] {
-            assert_eq!(desk.keys(pasted, at(1_000)), [], "{pasted:?}");
+            assert_eq!(state.keys(pasted, at(1_000)), [], "{pasted:?}");
         }
     }
 
     #[test]
     fn a_denial_takes_a_reason_that_can_be_mended_or_given_up() {
-        let mut desk = desk(vec![approval(FIRST)]);
-        desk.keys("d", at(1_000));
-        desk.keys("not a", at(1_000));
-        assert!(desk.status(at(1_000)).ends_with("not a"));
-        desk.keys("\u{1b}", at(1_000));
-        desk.keys("d", at(1_000));
-        desk.keys("nox", at(1_000));
-        desk.keys("\u{7f}", at(1_000));
-        desk.keys("\u{1b}[D", at(1_000));
+        let mut state = state(vec![approval(FIRST)]);
+        state.keys("d", at(1_000));
+        state.keys("not a", at(1_000));
+        assert!(state.status(at(1_000)).ends_with("not a"));
+        state.keys("\u{1b}", at(1_000));
+        state.keys("d", at(1_000));
+        state.keys("nox", at(1_000));
+        state.keys("\u{7f}", at(1_000));
+        state.keys("\u{1b}[D", at(1_000));
         assert_eq!(
-            desk.keys("pe\r", at(1_000)),
+            state.keys("pe\r", at(1_000)),
             send(FIRST, ApprovalDecision::Deny, Some("nope"))
         );
     }
 
     #[test]
     fn a_reason_whose_question_went_away_answers_nothing_else() {
-        let mut desk = desk(vec![approval(FIRST), approval(SECOND)]);
-        desk.keys("d", at(1_000));
-        desk.keys("n", at(1_100));
+        let mut state = state(vec![approval(FIRST), approval(SECOND)]);
+        state.keys("d", at(1_000));
+        state.keys("n", at(1_100));
         let gone = json!({ "approvalId": FIRST, "status": "denied" });
-        desk.resolved(&gone, at(2_000));
+        state.resolved(&gone, at(2_000));
         // An approver who looks at the keys types on, slowly.
         for (place, key) in (1_u64..).zip(["o", "t", " ", "a", "A", "d", "q", "v", "n"]) {
-            assert_eq!(desk.keys(key, at(2_000 + 1_000 * place)), [], "{key:?}");
+            assert_eq!(state.keys(key, at(2_000 + 1_000 * place)), [], "{key:?}");
         }
-        assert!(desk.status(at(20_000)).contains("is over"));
-        assert_eq!(desk.keys("\r", at(20_000)), [Deed::Card]);
-        assert_eq!(desk.keys("a", at(20_100)), []);
+        assert!(state.status(at(20_000)).contains("is over"));
+        assert_eq!(state.keys("\r", at(20_000)), [Deed::Card]);
+        assert_eq!(state.keys("a", at(20_100)), []);
         assert_eq!(
-            desk.keys("a", at(20_400)),
+            state.keys("a", at(20_400)),
             send(SECOND, ApprovalDecision::AllowOnce, None)
         );
     }
 
     #[test]
     fn a_question_that_comes_while_somebody_types_into_the_void_is_not_answered_by_it() {
-        let mut desk = desk(vec![approval(FIRST)]);
-        desk.keys("d", at(1_000));
-        assert_eq!(desk.tick(at(60_000)).len(), 1);
-        assert_eq!(desk.keys("a", at(60_500)), []);
+        let mut state = state(vec![approval(FIRST)]);
+        state.keys("d", at(1_000));
+        assert_eq!(state.tick(at(60_000)).len(), 1);
+        assert_eq!(state.keys("a", at(60_500)), []);
         let mut late = approval(SECOND);
         late["expiresAtMs"] = json!(START.get() + 90_000);
-        assert_eq!(desk.asked(late, at(61_000)), [Deed::Card]);
-        assert_eq!(desk.keys("a", at(62_000)), []);
-        assert_eq!(desk.keys("\u{1b}", at(63_000)), [Deed::Card]);
+        assert_eq!(state.asked(late, at(61_000)), [Deed::Card]);
+        assert_eq!(state.keys("a", at(62_000)), []);
+        assert_eq!(state.keys("\u{1b}", at(63_000)), [Deed::Card]);
         assert_eq!(
-            desk.keys("a", at(64_000)),
+            state.keys("a", at(64_000)),
             send(SECOND, ApprovalDecision::AllowOnce, None)
         );
     }
 
     #[test]
     fn a_denial_without_a_reason_has_none() {
-        let mut desk = desk(vec![approval(FIRST)]);
-        desk.keys("d", at(1_000));
+        let mut state = state(vec![approval(FIRST)]);
+        state.keys("d", at(1_000));
         assert_eq!(
-            desk.keys("\r", at(1_000)),
+            state.keys("\r", at(1_000)),
             send(FIRST, ApprovalDecision::Deny, None)
         );
     }
@@ -662,17 +662,17 @@ mod tests {
     fn always_and_what_is_not_read_whole_are_refused_here() {
         let mut long = approval(FIRST);
         long["display"]["truncated"] = json!(true);
-        let mut desk = desk(vec![long]);
-        assert!(matches!(desk.keys("A", at(1_000))[..], [Deed::Say(_)]));
-        assert!(matches!(desk.keys("a", at(1_000))[..], [Deed::Say(_)]));
+        let mut state = state(vec![long]);
+        assert!(matches!(state.keys("A", at(1_000))[..], [Deed::Say(_)]));
+        assert!(matches!(state.keys("a", at(1_000))[..], [Deed::Say(_)]));
         let whole = Deed::Page {
             number: 1,
             of: 1,
             text: "make x".to_owned(),
         };
-        assert_eq!(desk.keys("v", at(1_000)), [whole]);
+        assert_eq!(state.keys("v", at(1_000)), [whole]);
         assert_eq!(
-            desk.keys("a", at(1_000)),
+            state.keys("a", at(1_000)),
             send(FIRST, ApprovalDecision::AllowOnce, None)
         );
     }
@@ -683,7 +683,7 @@ mod tests {
         let mut long = approval(FIRST);
         long["command"] = json!(lines.join("; "));
         long["display"]["text"] = json!(lines.join("; "));
-        let mut small = Desk::new(START, Screen { rows: 6, columns: 40 });
+        let mut small = ApproverState::new(START, Screen { rows: 6, columns: 40 });
         small.reload(vec![long.clone()], START);
         assert!(matches!(small.keys("a", at(1_000))[..], [Deed::Say(_)]));
         let pages = small.pages(&long).len();
@@ -717,30 +717,30 @@ mod tests {
             { "pattern": "/usr/bin/make", "argPattern": "^x$", "default": true },
             { "pattern": "/usr/bin/make" },
         ]);
-        let mut desk = desk(vec![open]);
+        let mut state = state(vec![open]);
         let panel = "always: what is stored\n  1 (Enter)  /usr/bin/make ^x$\n  2  /usr/bin/make";
-        assert_eq!(desk.keys("A", at(1_000)), [Deed::Say(panel.to_owned())]);
+        assert_eq!(state.keys("A", at(1_000)), [Deed::Say(panel.to_owned())]);
         assert_eq!(
-            desk.keys("A", at(1_100)),
+            state.keys("A", at(1_100)),
             [Deed::Say("nothing is stored".to_owned())]
         );
-        desk.keys("A", at(1_200));
+        state.keys("A", at(1_200));
         assert_eq!(
-            desk.keys("7", at(1_250)),
+            state.keys("7", at(1_250)),
             [Deed::Say("nothing is stored".to_owned())]
         );
-        desk.keys("A", at(1_300));
+        state.keys("A", at(1_300));
         let wide = vec![Deed::Send {
             id: FIRST.to_owned(),
             decision: ApprovalDecision::AllowAlways,
             reason: None,
             rule: Some(json!({ "pattern": "/usr/bin/make" })),
         }];
-        assert_eq!(desk.keys("2", at(1_400)), wide);
-        desk.answered(FIRST, "forbidden".to_owned(), false, at(1_500));
-        desk.keys("A", at(1_600));
+        assert_eq!(state.keys("2", at(1_400)), wide);
+        state.answered(FIRST, "forbidden".to_owned(), false, at(1_500));
+        state.keys("A", at(1_600));
         assert_eq!(
-            desk.keys("\r", at(1_700)),
+            state.keys("\r", at(1_700)),
             send(FIRST, ApprovalDecision::AllowAlways, None)
         );
     }
@@ -749,20 +749,20 @@ mod tests {
     fn expiry_takes_a_question_away_and_shows_the_next() {
         let mut late = approval(SECOND);
         late["expiresAtMs"] = json!(START.get() + 90_000);
-        let mut desk = desk(vec![approval(FIRST), late]);
-        assert_eq!(desk.tick(at(59_999)), []);
+        let mut state = state(vec![approval(FIRST), late]);
+        assert_eq!(state.tick(at(59_999)), []);
         assert_eq!(
-            desk.tick(at(60_000)),
+            state.tick(at(60_000)),
             [Deed::Say("11111111 has expired".to_owned()), Deed::Card]
         );
     }
 
     #[test]
     fn after_a_break_the_list_counts() {
-        let mut desk = desk(vec![approval(FIRST), approval(SECOND)]);
-        assert_eq!(desk.reload(vec![approval(SECOND)], at(10)), [Deed::Card]);
-        assert_eq!(desk.reload(vec![approval(SECOND)], at(20)), []);
-        assert_eq!(desk.reload(Vec::new(), at(30)), []);
-        assert_eq!(desk.status(at(30)), "nothing waits for a person · q quits");
+        let mut state = state(vec![approval(FIRST), approval(SECOND)]);
+        assert_eq!(state.reload(vec![approval(SECOND)], at(10)), [Deed::Card]);
+        assert_eq!(state.reload(vec![approval(SECOND)], at(20)), []);
+        assert_eq!(state.reload(Vec::new(), at(30)), []);
+        assert_eq!(state.status(at(30)), "nothing waits for a person · q quits");
     }
 }

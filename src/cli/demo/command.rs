@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
-    server::Place,
+    server::DemoServer,
     steps::{Answerer, Story, say},
 };
 use crate::cli::{console::Format, context::Context, exit::ExitStatus, failure::Failure};
@@ -27,8 +27,8 @@ pub(crate) struct DemoArgs {
 
 pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<ExitStatus, Failure> {
     let mut interruption = std::pin::pin!(interruption());
-    let place = tokio::select! {
-        place = Place::open(context) => place?,
+    let server = tokio::select! {
+        server = DemoServer::open(context) => server?,
         () = interruption.as_mut() => return Err(interrupted()),
     };
     let answerer = if args.approve {
@@ -37,27 +37,27 @@ pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<ExitStatus,
         Answerer::Person
     };
     let told = tokio::select! {
-        told = tell(context, &place, answerer) => told,
+        told = tell(context, &server, answerer) => told,
         () = interruption => Err(interrupted()),
     };
     context.console.end_progress();
     // The server stops and the directory goes, no matter what happened.
-    let closed = place.close().await;
+    let closed = server.close().await;
     told?;
     closed?;
     Ok(ExitStatus::SUCCESS)
 }
 
-async fn tell(context: &Context, place: &Place, answerer: Answerer) -> Result<(), Failure> {
+async fn tell(context: &Context, server: &DemoServer, answerer: Answerer) -> Result<(), Failure> {
     let console = context.console;
     say(
         console,
         &format!(
             "a server runs on the throw-away state directory {}",
-            place.state_dir().display()
+            server.state_dir().display()
         ),
     )?;
-    let mut story = Story::new(context, place)?;
+    let mut story = Story::new(context, server)?;
     story.sandboxed().await?;
     story.allowlisted().await?;
     story.denied().await?;

@@ -1,4 +1,4 @@
-//! Where the demo happens: a state directory of its own and a real server on it, both gone afterwards.
+//! The server of the demo: a state directory of its own and a real server on it, both gone afterwards.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path, sync::Arc, time::Duration};
 
@@ -36,13 +36,13 @@ pub(super) const BOXED_AGENT: &str = "boxed";
 
 /// A running server on a throw-away state directory.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct DemoServer {
     folder: TempDir,
     server: Option<SpawnedProcess>,
     context: Context,
 }
 
-impl Place {
+impl DemoServer {
     /// Writes the settings and starts the server.
     pub(super) async fn open(context: &Context) -> Result<Self, Failure> {
         let folder = tempfile::Builder::new().prefix("countersign-demo-").tempdir()?;
@@ -124,7 +124,7 @@ impl Place {
 }
 
 /// Ctrl-C and failures leave no server behind.
-impl Drop for Place {
+impl Drop for DemoServer {
     fn drop(&mut self) {
         self.end_server();
     }

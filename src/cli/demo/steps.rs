@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::server::{ANSWER_WITHIN, BOXED_AGENT, Place, STRICT_AGENT};
+use super::server::{ANSWER_WITHIN, BOXED_AGENT, DemoServer, STRICT_AGENT};
 use crate::{
     cli::{
         client::Client,
@@ -35,7 +35,7 @@ pub(super) enum Answerer {
 /// What the demo showed, for `--json`.
 #[derive(Debug)]
 pub(super) struct Story<'a> {
-    place: &'a Place,
+    server: &'a DemoServer,
     context: &'a Context,
     gateway: Client,
     operator: Client,
@@ -44,13 +44,13 @@ pub(super) struct Story<'a> {
 
 impl<'a> Story<'a> {
     /// A story that begins.
-    pub(super) fn new(context: &'a Context, place: &'a Place) -> Result<Self, Failure> {
+    pub(super) fn new(context: &'a Context, server: &'a DemoServer) -> Result<Self, Failure> {
         Ok(Self {
-            gateway: place.client(Role::Gateway)?,
-            operator: place.client(Role::Operator)?,
+            gateway: server.client(Role::Gateway)?,
+            operator: server.client(Role::Operator)?,
             steps: Vec::new(),
             context,
-            place,
+            server,
         })
     }
 
@@ -64,7 +64,7 @@ impl<'a> Story<'a> {
         self.title("1", "a command in the sandbox, which nobody has to allow")?;
         let command =
             "echo \"in $(pwd)\" && echo kept > note && cat note; touch /usr/x 2>&1; ls \"$STATE\" 2>&1";
-        let state_dir = self.place.state_dir().to_string_lossy().into_owned();
+        let state_dir = self.server.state_dir().to_string_lossy().into_owned();
         let call = json!({"command": command, "agentId": BOXED_AGENT, "env": {"STATE": state_dir}});
         match self.ask(&call).await {
             Ok(answer) => {
@@ -132,7 +132,7 @@ impl<'a> Story<'a> {
             self.say(&format!("  {}", login_link::url(&link)))?;
         }
         self.say("to answer on the command line, in another terminal:")?;
-        let state_dir = quoted(&self.place.state_dir().to_string_lossy());
+        let state_dir = quoted(&self.server.state_dir().to_string_lossy());
         let program = std::env::current_exe()?;
         let program = quoted(&program.to_string_lossy());
         self.say(&format!(
@@ -184,7 +184,7 @@ impl<'a> Story<'a> {
         let wanted = json!({"name": "demo-approver", "scopes": ["approve", "read"]});
         let token = self.operator.post(&["v1", "tokens"], &wanted).await?;
         let secret = Secret::new(value::string(&token, "secret").to_owned());
-        let socket = self.place.state_dir().join("countersign/api.sock");
+        let socket = self.server.state_dir().join("countersign/api.sock");
         let approver = Client::new(&Address::Socket(socket), secret)?;
         let decision = json!({"decision": "allow-once", "reason": "demo --approve"});
         let id = value::string(pending, "approvalId");

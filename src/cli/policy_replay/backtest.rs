@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     candidate::CandidateArgs,
     past::{self, Fingerprint},
-    tally::{self, Change, Changes, Compared, Counts},
+    tally::{self, ChangedCommand, ChangedCommands, Compared, Counts},
 };
 use crate::{
     cli::{
@@ -88,7 +88,7 @@ pub(crate) async fn run(
     let mut known = Known::new(&candidate);
     let mut in_force = InForce::new(client);
     let mut counts = Counts::default();
-    let mut changes = Changes::default();
+    let mut changes = ChangedCommands::default();
     let mut cursor: Option<String> = None;
     while counts.total() < limit {
         let mut page_query = query.clone();
@@ -213,14 +213,19 @@ fn fallback_in_force(policy: &Value) -> Security {
         .unwrap_or(Security::Deny)
 }
 
-fn report(context: &Context, counts: &Counts, distinct: u64, changes: &Changes) -> Result<(), Failure> {
+fn report(
+    context: &Context,
+    counts: &Counts,
+    distinct: u64,
+    changes: &ChangedCommands,
+) -> Result<(), Failure> {
     let console = context.console;
     match console.format() {
         Format::Json => {
             let mut members = counts.to_json();
             members.insert("distinct".to_owned(), json!(distinct));
             members.insert("widerFallback".to_owned(), json!(counts.wider_fallback()));
-            let changed = changes.kept().iter().map(Change::to_json).collect();
+            let changed = changes.kept().iter().map(ChangedCommand::to_json).collect();
             members.insert("changed".to_owned(), Value::Array(changed));
             members.insert("omitted".to_owned(), json!(changes.omitted()));
             console.document(&Value::Object(members))

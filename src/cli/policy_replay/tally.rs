@@ -180,7 +180,7 @@ impl Counts {
 
 /// Runs of one command that were decided alike then.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct ChangedCommand {
     pub(super) count: u64,
     /// The newest.
     pub(super) newest: Compared,
@@ -188,14 +188,14 @@ pub(super) struct Change {
 
 /// The commands about which the candidate decides otherwise, in the order in which they were first seen.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
-    kept: Vec<Change>,
+pub(super) struct ChangedCommands {
+    kept: Vec<ChangedCommand>,
     places: HashMap<(Fingerprint, Foreseen), usize>,
     bytes: usize,
     omitted: u64,
 }
 
-impl Changes {
+impl ChangedCommands {
     /// Takes a run, unless it is decided as it was. Newer runs come first.
     pub(super) fn add(&mut self, compared: Compared) {
         if !compared.differs() {
@@ -215,14 +215,14 @@ impl Changes {
         }
         self.bytes += bytes;
         self.places.insert(key, self.kept.len());
-        self.kept.push(Change {
+        self.kept.push(ChangedCommand {
             count: 1,
             newest: compared,
         });
     }
 
     /// What was kept, newest first.
-    pub(super) fn kept(&self) -> &[Change] {
+    pub(super) fn kept(&self) -> &[ChangedCommand] {
         &self.kept
     }
 
@@ -232,7 +232,7 @@ impl Changes {
     }
 }
 
-impl Change {
+impl ChangedCommand {
     /// What is told of it.
     pub(super) fn to_json(&self) -> Value {
         let mut members = self.newest.to_json();
@@ -342,7 +342,7 @@ mod tests {
             );
         }
         let mut counts = Counts::default();
-        let mut changes = Changes::default();
+        let mut changes = ChangedCommands::default();
         for (by, verdict) in [("person", "run"), ("policy", "deny"), ("policy", "run")] {
             let compared = unanswered(by, verdict, Some(Full), Deny);
             counts.add(&Ok(compared.clone()));
@@ -355,7 +355,7 @@ mod tests {
             "4 runs: 1 the same, 0 would now run, 0 would now be asked about, 0 would now be denied, \
              3 would now be asked about and run without an answer"
         );
-        let told = changes.kept().first().map(Change::to_json).unwrap();
+        let told = changes.kept().first().map(ChangedCommand::to_json).unwrap();
         assert_eq!((&told["then"], &told["now"]), (&json!("ask"), &json!("ask")));
         assert_eq!(
             told["why"],
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn one_command_decided_alike_is_one_change_with_its_newest_run() {
-        let mut changes = Changes::default();
+        let mut changes = ChangedCommands::default();
         for (id, program, by) in [
             ("9", "git", "policy"),
             ("8", "make", "policy"),
@@ -380,7 +380,7 @@ mod tests {
             };
             changes.add(compared(&run(id, program, by, "run"), now).unwrap());
         }
-        let told: Vec<Value> = changes.kept().iter().map(Change::to_json).collect();
+        let told: Vec<Value> = changes.kept().iter().map(ChangedCommand::to_json).collect();
         let row = |id: &str, program: &str, count: u32, then: &str| {
             json!({"argv": [program], "cwd": "/srv", "agentId": "main", "then": then, "now": "deny", "why": "because",
                 "count": count, "lastRunId": id})
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_and_the_rest_counted() {
-        let mut changes = Changes::default();
+        let mut changes = ChangedCommands::default();
         let long = "x".repeat(MAX_KEPT_BYTES / 4);
         for id in 0..6 {
             let run = run(&id.to_string(), &format!("{id}{long}"), "policy", "run");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Judged,
+    CaseResult,
     case::{Case, Expect, OwnWorld},
 };
 use crate::{
@@ -23,11 +23,11 @@ const HOME: &str = "/home/agent";
 const SAFE_BINS: [&str; 6] = ["cut", "uniq", "head", "tail", "tr", "wc"];
 
 /// What the allowlist of the world says about a command.
-pub(super) fn judge(case: &Case, world: &OwnWorld) -> Judged {
+pub(super) fn judge(case: &Case, world: &OwnWorld) -> CaseResult {
     let env = match env_policy::check_overrides(&world.env) {
         Ok(env) => env,
         Err(blocked) => {
-            return Judged {
+            return CaseResult {
                 actual: Expect::Reject,
                 why: format!("these variables can never be set: {}", blocked.names.join(", ")),
             };
@@ -88,7 +88,7 @@ pub(super) fn judge(case: &Case, world: &OwnWorld) -> Judged {
         || "the allowlist covers it".to_owned(),
         |finding| format!("{}: {}", finding.rule, finding.detail),
     );
-    Judged { actual, why }
+    CaseResult { actual, why }
 }
 
 /// The files of a world. Every one can be executed, and every directory belongs to root.

@@ -53,7 +53,7 @@ pub(crate) struct TestArgs {
 }
 
 /// What policy says about a case.
-struct Judged {
+struct CaseResult {
     actual: Expect,
     why: String,
 }
@@ -90,7 +90,7 @@ fn read(args: &TestArgs) -> Result<String, Failure> {
 }
 
 /// `files` are those of the state directory, once it is known that no server runs.
-async fn judge(context: &Context, case: &Case, files: &mut Option<Candidate>) -> Result<Judged, Failure> {
+async fn judge(context: &Context, case: &Case, files: &mut Option<Candidate>) -> Result<CaseResult, Failure> {
     let world = match &case.world {
         World::Own(world) => return Ok(mock::judge(case, world)),
         World::Server { agent } => agent,
@@ -118,7 +118,7 @@ async fn judge(context: &Context, case: &Case, files: &mut Option<Candidate>) ->
             by_files(files, case, world.as_ref())
         }
         // The rules are not even asked, and nothing runs.
-        Err(failure) if failure.code == "blank-command" => Ok(Judged {
+        Err(failure) if failure.code == "blank-command" => Ok(CaseResult {
             actual: Expect::Reject,
             why: failure.message,
         }),
@@ -126,9 +126,9 @@ async fn judge(context: &Context, case: &Case, files: &mut Option<Candidate>) ->
     }
 }
 
-fn by_files(files: &Candidate, case: &Case, agent: Option<&AgentId>) -> Result<Judged, Failure> {
+fn by_files(files: &Candidate, case: &Case, agent: Option<&AgentId>) -> Result<CaseResult, Failure> {
     if case.command.trim().is_empty() {
-        return Ok(Judged {
+        return Ok(CaseResult {
             actual: Expect::Reject,
             why: "the command is blank".to_owned(),
         });
@@ -156,7 +156,7 @@ fn by_files(files: &Candidate, case: &Case, agent: Option<&AgentId>) -> Result<J
     let opinion = files
         .judge(recorded)
         .map_err(|error| not_here(error.to_string()))?;
-    Ok(Judged {
+    Ok(CaseResult {
         actual: match opinion.foreseen {
             Foreseen::Run => Expect::Allow,
             Foreseen::Ask => Expect::Ask,
@@ -167,7 +167,7 @@ fn by_files(files: &Candidate, case: &Case, agent: Option<&AgentId>) -> Result<J
 }
 
 /// A question that nobody could be asked now is a question all the same, no matter what its fallback is.
-fn of_explanation(explained: &Value) -> Judged {
+fn of_explanation(explained: &Value) -> CaseResult {
     let reason = value::string(explained, "reason");
     let actual = match value::string(explained, "outcome") {
         _ if explained.get("approvalsRequired").is_some() => Expect::Ask,
@@ -179,7 +179,7 @@ fn of_explanation(explained: &Value) -> Judged {
         .and_then(Value::as_str);
     let why = [Some(reason).filter(|reason| !reason.is_empty()), finding];
     let why: Vec<&str> = why.into_iter().flatten().collect();
-    Judged {
+    CaseResult {
         actual,
         why: if why.is_empty() {
             "policy lets it run".to_owned()
@@ -189,14 +189,14 @@ fn of_explanation(explained: &Value) -> Judged {
     }
 }
 
-fn report(context: &Context, total: usize, failed: &[(&Case, Judged)]) -> Result<ExitStatus, Failure> {
+fn report(context: &Context, total: usize, failed: &[(&Case, CaseResult)]) -> Result<ExitStatus, Failure> {
     let console = context.console;
     let passed = total - failed.len();
     match console.format() {
         Format::Json => {
             let failed: Vec<Value> = failed
                 .iter()
-                .map(|(case, Judged { actual, why })| {
+                .map(|(case, CaseResult { actual, why })| {
                     json!({ "id": case.id, "expected": case.expect.as_str(), "actual": actual.as_str(), "why": why })
                 })
                 .collect();
@@ -204,7 +204,7 @@ fn report(context: &Context, total: usize, failed: &[(&Case, Judged)]) -> Result
         }
         Format::People => {
             let mut table = Table::new(&["CASE", "EXPECTED", "ACTUAL", "COMMAND", "WHY"]);
-            for (case, Judged { actual, why }) in failed {
+            for (case, CaseResult { actual, why }) in failed {
                 table.row([
                     &case.id,
                     case.expect.as_str(),

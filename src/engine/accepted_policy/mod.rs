@@ -22,7 +22,7 @@ use crate::{
     clock::Clock,
     domain::{Actor, UnixMillis},
     ledger::PolicyStamp,
-    policy::pending_change::{ChangeControl, Content, Origin, Step},
+    policy::pending_change::{ChangeControl, Content, EditOrigin, Step},
     settings::{
         ConfigFile, PolicyConfig, PolicyText, Settings, SettingsStore, StagedConfig, StateDir, Widening,
     },
@@ -113,11 +113,11 @@ pub struct AcceptedPolicy {
     clock: Arc<dyn Clock>,
     document_copy: PathBuf,
     config_copy: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<AcceptanceState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct AcceptanceState {
     document: Watched<Arc<Snapshot>>,
     config: Watched<Arc<ConfigContent>>,
     /// Whether a gateway run began since a content was last accepted.
@@ -155,7 +155,7 @@ impl AcceptedPolicy {
             .map(|copy| copy.quiet_since_ms)
             .max()
             .unwrap_or(i64::MIN);
-        let state = State {
+        let state = AcceptanceState {
             lost: document.as_ref().map_or_else(Vec::new, |copy| copy.lost.clone()),
             document: document.map_or_else(Watched::default, |copy| copy.restore(Copy::into_snapshot)),
             config: config.map_or_else(Watched::default, |copy| {
@@ -316,7 +316,7 @@ impl AcceptedPolicy {
         self.is_own(&self.lock(), file, by)
     }
 
-    fn is_own(&self, state: &State, file: PolicyFile, by: &Actor) -> bool {
+    fn is_own(&self, state: &AcceptanceState, file: PolicyFile, by: &Actor) -> bool {
         let proposals = match file {
             PolicyFile::Document => &state.document.proposals,
             PolicyFile::Config => &state.config.proposals,
@@ -384,7 +384,7 @@ impl AcceptedPolicy {
         }
     }
 
-    fn in_effect_with(&self, state: &mut State) -> Arc<PolicyInEffect> {
+    fn in_effect_with(&self, state: &mut AcceptanceState) -> Arc<PolicyInEffect> {
         let document = self.documents.snapshot();
         let generation = self.settings.current().generation;
         if let Some(in_effect) = &state.in_effect {
@@ -406,7 +406,12 @@ impl AcceptedPolicy {
         in_effect
     }
 
-    fn see_config(&self, state: &mut State, PolicyText { text, hash }: PolicyText, policy: PolicyConfig) {
+    fn see_config(
+        &self,
+        state: &mut AcceptanceState,
+        PolicyText { text, hash }: PolicyText,
+        policy: PolicyConfig,
+    ) {
         let origin = state.config.seen_as(&hash, state.began, self.takes_two());
         let value = Arc::new(ConfigContent {
             text,
@@ -429,7 +434,7 @@ impl AcceptedPolicy {
         }
     }
 
-    fn see_document(&self, state: &mut State, document: &Arc<Snapshot>) {
+    fn see_document(&self, state: &mut AcceptanceState, document: &Arc<Snapshot>) {
         if let DocumentStatus::Refused(_) = document.status {
             if state.document.control.forget_edit() != Step::Same {
                 state.revision += 1;
@@ -479,7 +484,7 @@ impl AcceptedPolicy {
 
     /// Keeps what counts, so that a restart does not accept anything else. A copy that cannot be written leaves the
     /// one before: the next server may hold more than this one does, never less.
-    fn keep(&self, state: &State, file: PolicyFile) {
+    fn keep(&self, state: &AcceptanceState, file: PolicyFile) {
         let (path, copy) = match file {
             PolicyFile::Document => (
                 &self.document_copy,
@@ -505,20 +510,25 @@ impl AcceptedPolicy {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, AcceptanceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl AcceptanceState {
     /// Notes what a new content that counts lacks. Says whether that is something new.
-    fn note_lost_rules(&mut self, before: Option<&Arc<Snapshot>>, now: &Snapshot, origin: Origin) -> bool {
+    fn note_lost_rules(
+        &mut self,
+        before: Option<&Arc<Snapshot>>,
+        now: &Snapshot,
+        origin: EditOrigin,
+    ) -> bool {
         let was = self.lost.clone();
         match origin {
             // An operator answers for the whole.
-            Origin::Whole => self.lost.clear(),
-            Origin::Part | Origin::Proposed => {}
-            Origin::OutsideQuiet | Origin::OutsideRisky => {
+            EditOrigin::Whole => self.lost.clear(),
+            EditOrigin::Part | EditOrigin::Proposed => {}
+            EditOrigin::OutsideQuiet | EditOrigin::OutsideRisky => {
                 let before = before.and_then(|before| before.document());
                 if let (Some(before), Some(now)) = (before, now.document()) {
                     let lost = before.lost_rules(now);

@@ -6,7 +6,7 @@ use std::thread::{self, ThreadId};
 use crate::{
     domain::{Actor, UnixMillis},
     policy::{
-        pending_change::{self, ChangeControl, Content, Origin, Step},
+        pending_change::{self, ChangeControl, Content, EditOrigin, Step},
         proposals::Proposals,
     },
 };
@@ -77,7 +77,7 @@ impl<T> Watched<T> {
     pub(super) fn see(
         &mut self,
         content: Content<T>,
-        origin: Origin,
+        origin: EditOrigin,
         now_ms: i64,
         allows: impl Fn(&T, &T) -> Vec<String>,
     ) -> (Step, bool) {
@@ -112,7 +112,7 @@ impl<T> Watched<T> {
         };
         let step = self
             .control
-            .see(content, Origin::Whole, now_ms, |_, _| Vec::new());
+            .see(content, EditOrigin::Whole, now_ms, |_, _| Vec::new());
         let is_accepted = step == Step::Accepted;
         if is_accepted {
             self.proposals = Proposals::default();
@@ -127,20 +127,20 @@ impl<T> Watched<T> {
     }
 
     /// Whose a content is. `began` says that a command may have written one that is not ours.
-    pub(super) fn origin(&self, hash: &str, began: bool) -> Origin {
+    pub(super) fn origin(&self, hash: &str, began: bool) -> EditOrigin {
         match self.announcement(hash).map(|announced| announced.ours) {
-            Some(Ours::Part | Ours::Note) => Origin::Part,
-            Some(Ours::Whole) => Origin::Whole,
-            None if began => Origin::OutsideRisky,
-            None => Origin::OutsideQuiet,
+            Some(Ours::Part | Ours::Note) => EditOrigin::Part,
+            Some(Ours::Whole) => EditOrigin::Whole,
+            None if began => EditOrigin::OutsideRisky,
+            None => EditOrigin::OutsideQuiet,
         }
     }
 
     /// The same where it may take two people to widen.
-    pub(super) fn seen_as(&self, hash: &str, began: bool, takes_two: bool) -> Origin {
+    pub(super) fn seen_as(&self, hash: &str, began: bool, takes_two: bool) -> EditOrigin {
         let is_note = |announced: &Announced| announced.ours == Ours::Note;
         if takes_two && !self.announcement(hash).is_some_and(is_note) {
-            Origin::Proposed
+            EditOrigin::Proposed
         } else {
             self.origin(hash, began)
         }
@@ -165,11 +165,11 @@ impl<T> Watched<T> {
     /// changed from outside is of the owner of the state directory, where it takes two.
     fn proposer(
         &self,
-        origin: Origin,
+        origin: EditOrigin,
         content: &Content<T>,
         allows: impl Fn(&T, &T) -> Vec<String>,
     ) -> Option<Actor> {
-        if origin != Origin::Proposed || self.known.as_ref() == Some(&content.hash) {
+        if origin != EditOrigin::Proposed || self.known.as_ref() == Some(&content.hash) {
             return None;
         }
         let widens =

@@ -151,7 +151,7 @@ impl Engine {
         };
         hooks::reach("node.before-send");
         let fenced = is_fenced(&node);
-        let place = Place {
+        let place = NodeRunTarget {
             run_id,
             agent,
             node_id: node.node_id,
@@ -170,7 +170,7 @@ impl Engine {
         node: NodeRun,
         supervision: Supervision,
     ) -> Arc<LiveRun> {
-        let place = Place {
+        let place = NodeRunTarget {
             run_id: run.id.clone(),
             agent: run.agent.clone(),
             node_id: node.node_id,
@@ -184,12 +184,12 @@ impl Engine {
 
     fn spawn_run_task(
         self: &Arc<Self>,
-        place: Place,
+        place: NodeRunTarget,
         request: Option<InvokeRequest>,
         supervision: Supervision,
         permitted_at: Option<Duration>,
     ) -> Arc<LiveRun> {
-        let Place {
+        let NodeRunTarget {
             run_id,
             agent,
             node_id,
@@ -544,7 +544,7 @@ impl Engine {
     async fn tell_of(
         &self,
         live: &Arc<LiveRun>,
-        text: impl FnOnce(system_event::Place<'_>, &RunId) -> String,
+        text: impl FnOnce(system_event::RunHost<'_>, &RunId) -> String,
     ) {
         let settings = Arc::clone(&self.accepted_policy.in_effect().settings);
         if !settings.policy.exec(&live.agent).notify_on_exit {
@@ -553,7 +553,7 @@ impl Engine {
         let Some(subject) = self.subject_of(live).await else {
             return;
         };
-        let place = system_event::Place {
+        let place = system_event::RunHost {
             host: Host::Node,
             node_id: live.control().node_id(),
         };
@@ -702,8 +702,8 @@ impl Engine {
     }
 }
 
-/// Which run on which node.
-struct Place {
+/// A run and the node that runs it.
+struct NodeRunTarget {
     run_id: RunId,
     agent: crate::domain::AgentId,
     node_id: String,
@@ -720,7 +720,7 @@ struct Start {
 }
 
 /// The link is gone, and the node may still say what became of the run.
-struct Waiting;
+struct AwaitingReconnect;
 
 /// What a refusal means for a run: one that was said to run was not denied any more.
 fn refused(reason: Reason, start: &Start) -> Reason {
@@ -758,7 +758,7 @@ fn evaluate_answer(
     result: Result<InvokeResult, InvokeFailure>,
     task: &NodeRunTask,
     said: Option<&RunEvent>,
-) -> Result<NodeEnd, Waiting> {
+) -> Result<NodeEnd, AwaitingReconnect> {
     let failure = match result {
         Ok(result) => return Ok(NodeEnd::Answered(result.outcome)),
         Err(failure) => failure,
@@ -766,7 +766,7 @@ fn evaluate_answer(
     let or_said = |lost| said.cloned().map_or(NodeEnd::Lost(lost), NodeEnd::Said);
     match failure {
         failure if failure.was_not_sent() => Ok(NodeEnd::NotSent(failure)),
-        InvokeFailure::Disconnected if task.fenced => Err(Waiting),
+        InvokeFailure::Disconnected if task.fenced => Err(AwaitingReconnect),
         InvokeFailure::TimedOut => Ok(or_said("the node did not answer in time")),
         InvokeFailure::Disconnected
         | InvokeFailure::NotConnected

@@ -56,10 +56,10 @@ pub(in crate::engine) enum Purpose {
 
 /// What nodes said lately.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct SeenNodes(Mutex<HashMap<String, Seen>>);
+pub(in crate::engine) struct SeenNodes(Mutex<HashMap<String, CachedNode>>);
 
 #[derive(Debug)]
-struct Seen {
+struct CachedNode {
     connection: ConnectionId,
     document: Option<(Instant, Arc<TheirDocument>)>,
     programs: HashMap<String, (Instant, Option<String>)>,
@@ -112,9 +112,9 @@ impl SeenNodes {
         });
     }
 
-    fn with(&self, node: &NodeInfo, change: impl FnOnce(&mut Seen)) {
+    fn with(&self, node: &NodeInfo, change: impl FnOnce(&mut CachedNode)) {
         let Some(connection) = node.connection else { return };
-        let new = || Seen {
+        let new = || CachedNode {
             connection,
             document: None,
             programs: HashMap::new(),
@@ -127,7 +127,7 @@ impl SeenNodes {
         change(seen);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Seen>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, CachedNode>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

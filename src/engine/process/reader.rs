@@ -45,12 +45,12 @@ impl Default for OutputReader {
 }
 
 /// Where the bytes are.
-enum Place {
+enum OutputSource {
     Frames(Vec<u8>),
     Spool(PathBuf),
 }
 
-/// What was found at a place.
+/// What was found in a source.
 #[derive(Default)]
 struct Found {
     /// The last bytes of what was passed on the way.
@@ -80,16 +80,16 @@ impl OutputReader {
         run_id: &RunId,
         most: usize,
     ) -> Result<Vec<OutputText>, StorageTrouble> {
-        let Some(place) = self.place(engine, run_id).await? else {
+        let Some(source) = self.source(engine, run_id).await? else {
             return Ok(Vec::new());
         };
         let offset = self.offset;
-        let found = match place {
-            Place::Frames(frames) => {
+        let found = match source {
+            OutputSource::Frames(frames) => {
                 let mut follower = SpoolFollower::new(Cursor::new(frames));
                 find(&mut follower, offset, most)
             }
-            Place::Spool(path) => {
+            OutputSource::Spool(path) => {
                 let open = self.spool.take();
                 let read = tokio::task::spawn_blocking(move || {
                     let Some(mut follower) = open.map_or_else(|| open_spool(&path), |open| Ok(Some(open)))?
@@ -128,17 +128,17 @@ impl OutputReader {
         })
     }
 
-    async fn place(&self, engine: &Engine, run_id: &RunId) -> Result<Option<Place>, StorageTrouble> {
-        let spool = || Place::Spool(engine.gateway.spool(run_id));
+    async fn source(&self, engine: &Engine, run_id: &RunId) -> Result<Option<OutputSource>, StorageTrouble> {
+        let spool = || OutputSource::Spool(engine.gateway.spool(run_id));
         if let Some(live) = engine.live_run(run_id) {
             if live.seen() <= self.offset {
                 return Ok(None);
             }
-            return Ok(Some(live.frames().map_or_else(spool, Place::Frames)));
+            return Ok(Some(live.frames().map_or_else(spool, OutputSource::Frames)));
         }
         Ok(match engine.ledger.output(run_id).await? {
             None => None,
-            Some(StoredOutput::Inline(frames)) => Some(Place::Frames(frames)),
+            Some(StoredOutput::Inline(frames)) => Some(OutputSource::Frames(frames)),
             Some(StoredOutput::Spooled) => Some(spool()),
         })
     }

@@ -33,7 +33,7 @@ use crate::{
 
 use super::{
     plan::{self, Opened},
-    run_files::{Kept, MadeSpool, most},
+    run_files::{MadeSpool, RunFiles, most},
     setup::Turns,
     supervised::Supervised,
 };
@@ -345,8 +345,8 @@ impl GatewayHost {
     }
 
     /// Where the exact output of a run goes, for the caller that follows the run.
-    pub(super) fn kept(&self, run_id: &RunId) -> Kept {
-        Kept {
+    pub(super) fn run_files(&self, run_id: &RunId) -> RunFiles {
+        RunFiles {
             run_file: self.run_file(run_id),
             made_spool: self.separate_user.as_ref().map(|separate_user| MadeSpool {
                 path: self.spool(run_id),
@@ -387,7 +387,7 @@ impl GatewayHost {
     pub fn void(&self, run_id: &RunId) -> io::Result<Voided> {
         let voided = run_file::void(&self.run_file(run_id))?;
         if voided == Voided::Done {
-            self.kept(run_id).tidy();
+            self.run_files(run_id).tidy();
         }
         Ok(voided)
     }
@@ -456,7 +456,7 @@ impl GatewayHost {
         Ok(Supervised::new(
             stream,
             spec.run_id.clone(),
-            self.kept(&spec.run_id),
+            self.run_files(&spec.run_id),
             spec.keep_when_orphaned,
             spec.max_run_bytes,
         ))
@@ -530,7 +530,7 @@ impl GatewayHost {
         {
             tracing::warn!(run.id = %spec.run_id, error = %error, "an unused run file stays");
         }
-        self.kept(&spec.run_id).tidy();
+        self.run_files(&spec.run_id).tidy();
         StartError::Runner(error)
     }
 }

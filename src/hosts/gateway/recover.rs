@@ -107,10 +107,10 @@ impl GatewayHost {
                 (_, RunFileState::Started(fence)) => {
                     // Of another boot nothing is left, and its pids belong to others.
                     if process::boot_id().is_ok_and(|boot_id| boot_id == fence.boot_id) {
-                        self.kept(run_id).sweep(&fence).await;
+                        self.run_files(run_id).sweep(&fence).await;
                         if let Some(own) = self.own_account() {
                             // It may have been a client, which the account of the commands cannot end.
-                            own.kept(run_id).sweep(&fence).await;
+                            own.run_files(run_id).sweep(&fence).await;
                         }
                     }
                     Recovered::StartedAndGone
@@ -128,8 +128,8 @@ impl GatewayHost {
         // A process that holds the file of a run that has ended stays with its leftovers, or is about to go.
         while self.inspect(run_id).is_ok_and(|inspected| inspected.is_locked) {
             if let Some((stream, inbox, _first_process, _kept_bytes)) = self.connect_to(run_id).await {
-                let kept = self.kept(run_id);
-                return Some(Supervised::leftovers(stream, run_id.clone(), kept, inbox));
+                let run_files = self.run_files(run_id);
+                return Some(Supervised::leftovers(stream, run_id.clone(), run_files, inbox));
             }
             if tokio::time::Instant::now() > deadline {
                 tracing::error!(run.id = %run_id, "the supervisor of what a run left running does not answer");
@@ -141,16 +141,17 @@ impl GatewayHost {
     }
 
     fn exited(&self, run_id: &RunId, exit: Exit) -> Recovered {
-        let kept = self.kept(run_id);
-        kept.cut();
-        kept.tidy();
+        let run_files = self.run_files(run_id);
+        run_files.cut();
+        run_files.tidy();
         let spool = Some(self.spool(run_id)).filter(|spool| spool.exists());
         Recovered::Exited { exit, spool }
     }
 
     fn is_spooled(&self, run_id: &RunId, exit: &Exit) -> bool {
         let measure = || spool::measure(File::open(self.spool(run_id))?);
-        exit.kept_bytes == 0 || measure().is_ok_and(|kept| kept.of(spool::Selection::Both) >= exit.kept_bytes)
+        exit.kept_bytes == 0
+            || measure().is_ok_and(|kept| kept.of(spool::Selection::Both) >= exit.kept_bytes)
     }
 
     /// Attaches to a supervisor that went on alone. `None` when there is none, or none any more.
@@ -165,8 +166,14 @@ impl GatewayHost {
             VecDeque::from([SupervisorEvent::Skipped { bytes: kept_bytes }])
         });
         before.push_front(SupervisorEvent::Started { pid });
-        let kept = self.kept(run_id);
-        Some(Supervised::attached(stream, run_id.clone(), kept, inbox, before))
+        let run_files = self.run_files(run_id);
+        Some(Supervised::attached(
+            stream,
+            run_id.clone(),
+            run_files,
+            inbox,
+            before,
+        ))
     }
 
     /// Connects to a supervisor that went on alone, and hears its first process and how much of the output its spool

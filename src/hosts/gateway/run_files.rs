@@ -20,7 +20,7 @@ use crate::{
 
 /// Where the exact output and the record of a run go.
 #[derive(Debug, Clone)]
-pub(super) struct Kept {
+pub(super) struct RunFiles {
     pub(super) run_file: PathBuf,
     /// The spool, when the server made it for a supervisor of another account.
     pub(super) made_spool: Option<MadeSpool>,
@@ -35,7 +35,7 @@ pub(super) struct MadeSpool {
     pub(super) most: u64,
 }
 
-impl Kept {
+impl RunFiles {
     /// What the run's file says.
     pub(super) fn state(&self) -> io::Result<RunFileState> {
         run_file::inspect(&self.run_file).map(|inspected| inspected.state)

@@ -26,7 +26,7 @@ use crate::{
     terminal::CursorKeys,
 };
 
-use super::run_files::Kept;
+use super::run_files::RunFiles;
 
 /// How long a supervisor may take to say whether a terminal shows what is typed. What is not known is not shown.
 const ECHO_TIMEOUT: Duration = Duration::from_secs(1);
@@ -97,7 +97,7 @@ impl Supervised {
     pub(super) fn new(
         stream: UnixStream,
         run_id: RunId,
-        kept: Kept,
+        run_files: RunFiles,
         outlives_server: bool,
         max_bytes: u64,
     ) -> Self {
@@ -109,12 +109,12 @@ impl Supervised {
             lets_go: AtomicBool::new(outlives_server),
             sends_application_keys: AtomicBool::new(false),
             echoes: watch::Sender::new(false),
-            kept: kept.clone(),
+            run_files: run_files.clone(),
         });
         let events = RunEvents {
             link: Arc::clone(&link),
             run_id,
-            kept,
+            run_files,
             inbox: Inbox::default(),
             buffer: vec![0; 16 * 1024],
             inline: Some(InlineFrames::default()),
@@ -132,12 +132,12 @@ impl Supervised {
     pub(super) fn attached(
         stream: UnixStream,
         run_id: RunId,
-        kept: Kept,
+        run_files: RunFiles,
         inbox: Inbox,
         before: VecDeque<SupervisorEvent>,
     ) -> Self {
         // All of its output is in the spool, which its supervisor keeps short.
-        let mut supervised = Self::new(stream, run_id, kept, true, 0);
+        let mut supervised = Self::new(stream, run_id, run_files, true, 0);
         supervised.events.stage = Stage::Running;
         supervised.events.inbox = inbox;
         supervised.events.inline = None;
@@ -146,8 +146,8 @@ impl Supervised {
     }
 
     /// What a run left running, whose supervisor a server attached to again.
-    pub(super) fn leftovers(stream: UnixStream, run_id: RunId, kept: Kept, inbox: Inbox) -> Self {
-        let mut supervised = Self::attached(stream, run_id, kept, inbox, VecDeque::new());
+    pub(super) fn leftovers(stream: UnixStream, run_id: RunId, run_files: RunFiles, inbox: Inbox) -> Self {
+        let mut supervised = Self::attached(stream, run_id, run_files, inbox, VecDeque::new());
         supervised.events.stage = Stage::LeftoversRun;
         supervised
     }
@@ -169,7 +169,7 @@ struct Link {
     sends_application_keys: AtomicBool,
     /// Whether its terminal showed what is typed when that was last asked.
     echoes: watch::Sender<bool>,
-    kept: Kept,
+    run_files: RunFiles,
 }
 
 impl Link {
@@ -232,7 +232,7 @@ impl RunControl {
     pub fn stored(&self) {
         self.link.lets_go.store(true, Ordering::Relaxed);
         self.link.send(&ToSupervisor::Stored);
-        self.link.kept.tidy();
+        self.link.run_files.tidy();
     }
 
     /// Writes to the run's standard input, when that was kept open. Waits while the command does not read.
@@ -305,7 +305,7 @@ impl Drop for RunControl {
 pub struct RunEvents {
     link: Arc<Link>,
     run_id: RunId,
-    kept: Kept,
+    run_files: RunFiles,
     inbox: Inbox,
     buffer: Vec<u8>,
     /// The output that is kept so far in the spool's format, as long as it is small.
@@ -347,7 +347,7 @@ impl RunEvents {
             match &self.stage {
                 Stage::Over => return None,
                 Stage::Vanished(fence) => {
-                    self.kept.sweep(fence).await;
+                    self.run_files.sweep(fence).await;
                     self.stage = Stage::Over;
                     return Some(SupervisorEvent::Lost);
                 }
@@ -442,7 +442,7 @@ impl RunEvents {
             }
             FromSupervisor::NotStarted(why) => {
                 self.over();
-                self.kept.tidy();
+                self.run_files.tidy();
                 SupervisorEvent::NotStarted(why)
             }
         };
@@ -463,7 +463,7 @@ impl RunEvents {
     }
 
     fn end(&mut self, exit: Exit, is_spooled: bool, leftovers_run: bool) {
-        self.kept.cut();
+        self.run_files.cut();
         let output = match self.inline.take() {
             Some(inline) if !is_spooled => KeptOutput::Inline(inline.into_bytes()),
             Some(_) | None => KeptOutput::Spooled,
@@ -496,13 +496,13 @@ impl RunEvents {
             self.ready.push_back(SupervisorEvent::LeftoversEnded);
             return;
         }
-        let event = match self.kept.state() {
+        let event = match self.run_files.state() {
             Ok(RunFileState::Missing | RunFileState::Empty) => {
                 SupervisorEvent::NotStarted(NotStarted::NoReport)
             }
             Ok(RunFileState::Void) => SupervisorEvent::NotStarted(NotStarted::FenceLost),
             Ok(RunFileState::Exited(exit)) => {
-                self.kept.cut();
+                self.run_files.cut();
                 // All of the output was sent before the end was recorded, unless there is a spool.
                 let output = self
                     .inline

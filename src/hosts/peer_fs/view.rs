@@ -42,12 +42,12 @@ pub(in crate::hosts) enum View {
 #[derive(Debug)]
 pub(in crate::hosts) struct RemoteView {
     remote: Arc<Remote>,
-    seen: Mutex<Seen>,
+    seen: Mutex<LookupCache>,
     is_blind: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct LookupCache {
     objects: HashMap<String, Option<CachedPath>>,
     directories: HashMap<String, DirectoryTrust>,
     spent: Duration,
@@ -209,7 +209,7 @@ impl RemoteView {
         answered
     }
 
-    fn seen<T>(&self, use_it: impl FnOnce(&mut Seen) -> T) -> T {
+    fn seen<T>(&self, use_it: impl FnOnce(&mut LookupCache) -> T) -> T {
         use_it(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     domain::Actor,
     engine::{Turn, Turns},
     http::{
-        admission::{Credentials, Origin},
+        admission::{Credentials, RequestSource},
         problem::{Code, Problem},
     },
     protocol::ByName,
@@ -187,7 +187,7 @@ fn is_json(content_type: &str) -> bool {
 async fn read_large(request: Request, limit: &BodyLimit) -> Result<Bytes, Problem> {
     let caller = match request
         .extensions()
-        .get::<Origin>()
+        .get::<RequestSource>()
         .map(|origin| &origin.credentials)
     {
         Some(Credentials::Valid(key)) => Some(key.principal().actor.clone()),

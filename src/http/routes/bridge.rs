@@ -19,7 +19,7 @@ use crate::{
     auth::Throttle,
     bridge::Caller,
     http::{
-        admission::Origin,
+        admission::RequestSource,
         listen::KeptPlace,
         problem::{Code, Problem},
         state::AppState,
@@ -38,7 +38,7 @@ pub(super) fn is_meant(state: &AppState, headers: &HeaderMap) -> bool {
 
 async fn connect(
     State(state): State<AppState>,
-    Extension(origin): Extension<Origin>,
+    Extension(origin): Extension<RequestSource>,
     request: Request<Body>,
 ) -> Result<Response, Problem> {
     if !state.engine().settings().current().server.bridge.enabled {
@@ -50,7 +50,7 @@ async fn connect(
 /// Answers with the upgrade; what comes after is the Bridge's.
 pub(super) fn upgrade(
     state: &AppState,
-    origin: &Origin,
+    origin: &RequestSource,
     mut request: Request<Body>,
 ) -> Result<Response, Problem> {
     if state.bridge().is_stopping() {

@@ -17,7 +17,7 @@ use crate::{
     events::{EventFilter, Publication, Start},
     http::{
         accept::Accepted,
-        admission::Origin,
+        admission::RequestSource,
         caller::{AgentCaller, ReadOrOwn},
         extract::{Parameters, QueryForm, QueryOf},
         problem::{Code, Problem},
@@ -116,7 +116,7 @@ fn limit(limit: usize) -> Result<usize, Problem> {
 )]
 async fn events(
     caller: AgentCaller<ReadOrOwn>,
-    Extension(origin): Extension<Origin>,
+    Extension(origin): Extension<RequestSource>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<EventsQuery>,
     headers: HeaderMap,

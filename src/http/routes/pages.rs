@@ -16,7 +16,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     domain::ApprovalId,
     http::{
-        admission::Origin,
+        admission::RequestSource,
         assets::{self, Html},
         problem::Problem,
         routes::bridge,
@@ -43,7 +43,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 )]
 async fn home(
     State(state): State<AppState>,
-    Extension(origin): Extension<Origin>,
+    Extension(origin): Extension<RequestSource>,
     request: Request<Body>,
 ) -> Result<Response, Problem> {
     // Nodes know no other path than this one.
@@ -53,7 +53,7 @@ async fn home(
     Ok(signed_in_or(&origin, "/login"))
 }
 
-fn signed_in_or(origin: &Origin, sign_in: &str) -> Response {
+fn signed_in_or(origin: &RequestSource, sign_in: &str) -> Response {
     if origin.browser().is_some() {
         Html::Approvals.answer()
     } else {
@@ -67,7 +67,7 @@ async fn login() -> Response {
 
 /// One approval, decided or not: the same page, which looks at its own address.
 async fn one(
-    Extension(origin): Extension<Origin>,
+    Extension(origin): Extension<RequestSource>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
     let Path(id) = id.map_err(|_not_utf8| Problem::not_found("resource"))?;

@@ -26,7 +26,7 @@ use crate::{
         reply::{JsonReply, Located},
         state::AppState,
     },
-    patch::{Change, ChangeKind},
+    patch::{ChangeKind, FileChange},
 };
 
 /// Longer than the name of any model.
@@ -185,8 +185,8 @@ impl From<AppliedPatch> for Applied {
     }
 }
 
-impl From<Change<'_>> for ChangeBody {
-    fn from(Change { path, kind, from }: Change<'_>) -> Self {
+impl From<FileChange<'_>> for ChangeBody {
+    fn from(FileChange { path, kind, from }: FileChange<'_>) -> Self {
         Self {
             path: path.as_str().to_owned(),
             kind,

@@ -17,7 +17,7 @@ use crate::{
     domain::{Scope, Secret, UnixMillis},
     engine::sign_in::{Shown, SignedIn},
     http::{
-        admission::{Credentials, Origin},
+        admission::{Credentials, RequestSource},
         caller::{self, Admin, Caller, refuse_cookie_alone, refuse_page, unauthorized},
         cookie,
         extract::{EmptyBody, QueryOf, ShortJson},
@@ -201,7 +201,7 @@ async fn logout(
     security(("session" = [], "csrf" = [])),
 )]
 async fn session(
-    Extension(origin): Extension<Origin>,
+    Extension(origin): Extension<RequestSource>,
     query: Result<QueryOf<()>, Problem>,
 ) -> Result<JsonReply<SessionBody>, Problem> {
     let browser = match &origin.credentials {
@@ -229,7 +229,7 @@ async fn session(
 
 /// A request that no page but ours sent: a page that signed another person's browser in would make that person act
 /// under a name that is not theirs.
-struct OwnPage(Origin);
+struct OwnPage(RequestSource);
 
 impl<State: Send + Sync> FromRequestParts<State> for OwnPage {
     type Rejection = Problem;
@@ -267,7 +267,7 @@ impl<State: Send + Sync> FromRequestParts<State> for SignOut {
     }
 }
 
-fn origin_of(parts: &Parts) -> Result<&Origin, Problem> {
+fn origin_of(parts: &Parts) -> Result<&RequestSource, Problem> {
     parts.extensions.get().ok_or_else(Problem::internal)
 }
 

@@ -31,7 +31,7 @@ use crate::{
     engine::tokens::{TokenRequest, Tokens},
     http::{
         HttpService, Peer, Transport,
-        admission::{AdmissionMiddleware, AdmissionRules, Origin},
+        admission::{AdmissionMiddleware, AdmissionRules, RequestSource},
         caller::{Admin, Approve, Caller, Exec},
         extract::{BodyLimit, JsonBody},
         host_header::HostNames,
@@ -244,7 +244,7 @@ fn routes_of_the_test() -> Router<TestState> {
         .route("/page", get(|| async { axum::response::Html("<p>hello") }))
         .route(
             "/transport",
-            get(|Extension(origin): Extension<Origin>| async move { format!("{:?}", origin.transport) }),
+            get(|Extension(origin): Extension<RequestSource>| async move { format!("{:?}", origin.transport) }),
         )
         .route(
             "/v1/approve",

@@ -21,6 +21,6 @@ mod witness;
 pub use entry::{AuditAction, AuditActor, AuditOutcome, AuditRecord, Entry, Target};
 pub use glance::glance;
 pub use list::AuditFilter;
-pub use reset::{Place, Reset, ResetError, reset};
+pub use reset::{LedgerPaths, Reset, ResetError, reset};
 pub use verify::{Problem, ProblemKind, SealedHead, Verification, VerifyError, verify, verify_with_witness};
 pub use witness::{Witnessed, WitnessedHead, published, read_witness};

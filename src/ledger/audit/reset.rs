@@ -75,7 +75,7 @@ pub enum ResetError {
 
 /// Where the ledger and what belongs to it lie.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct LedgerPaths<'a> {
     pub ledger: &'a Path,
     pub key: &'a Path,
     pub head: &'a Path,
@@ -86,13 +86,13 @@ pub struct Place<'a> {
 /// # Errors
 /// [`ResetError`]; the ledger is as it was then, unless the head alone could not be sealed.
 pub fn reset(
-    place: Place<'_>,
+    paths: LedgerPaths<'_>,
     clock: &dyn Clock,
     ids: &dyn Ids,
     by: &Actor,
     reason: &str,
 ) -> Result<Reset, ResetError> {
-    let Place { ledger, key, head } = place;
+    let LedgerPaths { ledger, key, head } = paths;
     let _lock = open::lock(ledger).map_err(ResetError::Open)?;
     let (keys, new_key) = Keys::load_or_make(key, ids).map_err(ResetError::Open)?;
     let database = |source| {

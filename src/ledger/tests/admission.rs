@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::*;
 use crate::{
     domain::{ApprovalState, ApprovalStatus, DecidedBy, Reason, RunDecision, RunVerdict, TerminalReason},
-    ledger::{ApprovalFilter, Denial, Fallback, Kept, KeyState, NoRoute, NoRouteOutcome, Page, RunFilter},
+    ledger::{
+        ApprovalFilter, Denial, Fallback, KeyState, NoRoute, NoRouteOutcome, Page, RunFilter, StoredOutcome,
+    },
 };
 
 #[tokio::test]
@@ -40,12 +42,12 @@ async fn the_same_key_and_body_gets_the_first_run_and_another_body_none() {
         other => panic!("{other:?}"),
     };
     let again = opened.ledger.admit_and_launch(keyed("one")).await.unwrap();
-    assert!(matches!(again, Admission::Known(Kept::Run { run, hint: None }) if run == first));
+    assert!(matches!(again, Admission::Known(StoredOutcome::Run { run, hint: None }) if run == first));
     let other = opened.ledger.admit_and_launch(keyed("two")).await.unwrap();
     assert!(matches!(other, Admission::Mismatch));
     assert_eq!(
         opened.ledger.key_state(&key("k", "one")).await.unwrap(),
-        KeyState::Known(Kept::Run {
+        KeyState::Known(StoredOutcome::Run {
             run: first,
             hint: None
         })
@@ -97,7 +99,7 @@ async fn an_answer_without_a_run_is_kept_too() {
         .await
         .unwrap();
     assert!(matches!(kept, Admission::New(())));
-    let expected = KeyState::Known(Kept::Answer {
+    let expected = KeyState::Known(StoredOutcome::Answer {
         status: 404,
         body: "{}".to_owned(),
     });

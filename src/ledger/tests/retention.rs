@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     domain::Reason,
     events::{Event, EventKind},
-    ledger::{Denial, Kept, KeyState, Page, Retention, RunFilter, audit::AuditFilter},
+    ledger::{Denial, KeyState, Page, Retention, RunFilter, StoredOutcome, audit::AuditFilter},
 };
 
 const DAY: Duration = Duration::from_hours(24);
@@ -172,7 +172,7 @@ async fn keys_are_forgotten_after_a_day() {
     opened.ledger.prune().await.unwrap();
     assert_eq!(
         opened.ledger.key_state(&key("k", "b")).await.unwrap(),
-        KeyState::Known(Kept::Run { run: id, hint: None })
+        KeyState::Known(StoredOutcome::Run { run: id, hint: None })
     );
     opened.clock.advance(Duration::from_millis(1));
     opened.ledger.prune().await.unwrap();

@@ -8,7 +8,7 @@ use super::{
     proposal::{Proposal, Remembered},
     shells::is_text_option,
     unseen::is_fed,
-    work::{Judged, Work},
+    work::{EvaluatedSegment, Work},
 };
 use crate::command::{
     Code, Executable, Rule, inline_eval,
@@ -24,7 +24,7 @@ pub(super) type Reason = (Code, &'static str, &'static str);
 
 impl Evaluation<'_> {
     /// Looks for something that covers the segment; with a `reason`, only entries that name the arguments count.
-    pub(super) fn judge_entries(&mut self, mut work: Work<'_>, reason: Option<Reason>) -> Judged {
+    pub(super) fn judge_entries(&mut self, mut work: Work<'_>, reason: Option<Reason>) -> EvaluatedSegment {
         self.check_inline_eval(&mut work, reason.is_some());
         let need = if reason.is_some() {
             Need::Arguments
@@ -64,7 +64,7 @@ impl Evaluation<'_> {
     }
 
     /// The end of a segment that an entry covers.
-    pub(super) fn covered(&mut self, mut work: Work<'_>, cover: Cover) -> Judged {
+    pub(super) fn covered(&mut self, mut work: Work<'_>, cover: Cover) -> EvaluatedSegment {
         work.keeps_link = cover.keeps_link;
         self.typing = self.typing.min(cover.typing);
         self.credit(cover.credit);
@@ -105,13 +105,13 @@ impl Evaluation<'_> {
         ask: impl FnOnce(&Coverage<'_>, &Candidate<'_>) -> T,
     ) -> T {
         let arguments = work.arguments();
-        let directory = self.real_directory(work.place.directory);
+        let directory = self.real_directory(work.context.directory);
         let candidate = Candidate {
             typed: work.typed(),
             executable: work.executable(),
             arguments: &arguments,
             literal: work.has_literal_arguments(),
-            is_direct: work.wrappers.is_empty() && work.place.depth == 0,
+            is_direct: work.wrappers.is_empty() && work.context.depth == 0,
             directory: directory.as_deref(),
             need,
         };
@@ -126,7 +126,7 @@ impl Evaluation<'_> {
         }
         let arguments = work.arguments();
         let own = inline_eval::inline_eval(&work.names(), &arguments);
-        let is_fed = work.place.operator == Some("|") || is_fed(&work.names());
+        let is_fed = work.context.operator == Some("|") || is_fed(&work.names());
         let inner = || {
             (0..arguments.len().min(MAX_INNER_WORDS)).find_map(|at| {
                 let (name, behind) = (paths::base_name(arguments.get(at)?), arguments.get(at + 1..)?);
@@ -173,7 +173,7 @@ impl Evaluation<'_> {
             names: &work.names(),
             arguments: &work.arguments(),
             has_literal_arguments: work.has_literal_arguments(),
-            directory: self.real_directory(work.place.directory).as_deref(),
+            directory: self.real_directory(work.context.directory).as_deref(),
             strict_inline_eval: self.policy.strict_inline_eval,
             is_settled_by_path: executable.is_settled_by_path(),
             has_one_script: self.has_one_script(work),
@@ -200,7 +200,7 @@ impl Evaluation<'_> {
             .iter()
             .filter(|word| !word.starts_with('-'))
             .filter(|word| {
-                let directory = work.place.directory.known();
+                let directory = work.context.directory.known();
                 let path = directory.map(|directory| paths::join_normalised(directory, word));
                 path.is_some_and(|path| self.lookup.real(&path).is_some())
             });

@@ -10,7 +10,7 @@ use super::{
     directory::Directory,
     effort::Effort,
     proposal::{self, Proposal},
-    work::Place,
+    work::SegmentContext,
 };
 use crate::{
     command::{
@@ -87,13 +87,13 @@ fn evaluate(
         Err(Unread::Rejected(finding)) => return (rejected(finding), false),
         Ok(list) => {
             let directory = Directory::new(request.cwd_real);
-            let place = Place {
+            let context = SegmentContext {
                 operator: None,
                 directory: &directory,
                 alone: true,
                 depth: 0,
             };
-            evaluation.judge_list(&list, place)
+            evaluation.judge_list(&list, context)
         }
         Err(Unread::Outside(finding)) => {
             evaluation.parsed = false;
@@ -244,9 +244,9 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Judges all segments of a list, starting in the directory of `place`.
-    pub(super) fn judge_list(&mut self, list: &List, place: Place<'_>) -> JudgedList {
-        let mut directory = place.directory.clone();
+    /// Judges all segments of a list, starting in the directory of `context`.
+    pub(super) fn judge_list(&mut self, list: &List, context: SegmentContext<'_>) -> JudgedList {
+        let mut directory = context.directory.clone();
         let mut judged = JudgedList::default();
         let mut items = Vec::new();
         let mut plannable = true;
@@ -270,11 +270,11 @@ impl<'a> Evaluation<'a> {
                 }
                 let one = self.judge(
                     segment,
-                    Place {
+                    SegmentContext {
                         operator: operator_before(index, *join),
                         directory: &directory,
                         alone: pipeline.len() == 1,
-                        depth: place.depth,
+                        depth: context.depth,
                     },
                 );
                 let at = judged.reports.len();

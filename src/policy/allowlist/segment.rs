@@ -7,7 +7,7 @@ use super::{
     denial::{Arguments, Scan},
     evaluation::Evaluation,
     proposal::Proposal,
-    work::{Judged, Place, Target, Work},
+    work::{EvaluatedSegment, SegmentContext, Target, Work},
 };
 use crate::command::{
     Code, Finding, Rule,
@@ -24,8 +24,8 @@ const MAX_BASES: usize = 8;
 
 impl Evaluation<'_> {
     /// Judges one segment of a list.
-    pub(super) fn judge(&mut self, segment: &Segment, place: Place<'_>) -> Judged {
-        let mut work = Work::new(segment, place, self.lookup.home());
+    pub(super) fn judge(&mut self, segment: &Segment, context: SegmentContext<'_>) -> EvaluatedSegment {
+        let mut work = Work::new(segment, context, self.lookup.home());
         self.check_assignments(&mut work);
         self.check_protected(&mut work);
         if self.rules.holds(Rule::B1, is_builtin(&work)) {
@@ -49,7 +49,7 @@ impl Evaluation<'_> {
         if self.policy.protected.roots.is_empty() || self.is_aside {
             return;
         }
-        let directory = work.place.directory;
+        let directory = work.context.directory;
         let is_inside = directory
             .candidates()
             .is_some_and(|candidates| candidates.iter().any(|path| self.holds(path)));
@@ -58,9 +58,9 @@ impl Evaluation<'_> {
         let mut words = work.values.iter().zip(&work.segment.words).enumerate();
         let hit = words.find_map(|(at, (value, word))| {
             let is_hit = readings_of(value, code.contains(&at))
-                .any(|(text, reading)| self.is_protected(text, work.place, &bases, reading))
+                .any(|(text, reading)| self.is_protected(text, work.context, &bases, reading))
                 || self.holds_root(value)
-                || self.is_protected_address(value, work.place, &bases);
+                || self.is_protected_address(value, work.context, &bases);
             is_hit.then_some(word)
         });
         let span = match hit {
@@ -108,17 +108,17 @@ impl Evaluation<'_> {
         let code = code_words(work);
         let words = work.values.iter().enumerate();
         for (text, reading) in words.flat_map(|(at, value)| readings_of(value, code.contains(&at))) {
-            let places = work.place.directory.candidates().unwrap_or_default();
-            for place in places {
+            let starts = work.context.directory.candidates().unwrap_or_default();
+            for start in starts {
                 if !self.effort.spend(text) {
                     return bases;
                 }
                 let path = paths::expand_home(text, self.lookup.home());
-                let read = Some(paths::join_normalised(place, &path)).filter(|_| reading == Reading::Path);
+                let read = Some(paths::join_normalised(start, &path)).filter(|_| reading == Reading::Path);
                 let real = match &read {
                     Some(read) => self.lookup.real(read),
                     None if path.starts_with('/') => self.lookup.real(&path),
-                    None => self.lookup.real(&format!("{place}/{path}")),
+                    None => self.lookup.real(&format!("{start}/{path}")),
                 };
                 for base in [read, real].into_iter().flatten() {
                     let is_above = self.policy.protected.lies_below(&base, self.policy.path_case);
@@ -133,15 +133,21 @@ impl Evaluation<'_> {
 
     /// An address of a file, in which a path may be written in other ways: `file:///st%61te`, and curl's `{a,b}` and
     /// `[a-z]`, which are not tried.
-    fn is_protected_address(&self, value: &str, place: Place<'_>, bases: &[String]) -> bool {
+    fn is_protected_address(&self, value: &str, context: SegmentContext<'_>, bases: &[String]) -> bool {
         let is_file = value.to_ascii_lowercase().contains("file:");
         let decoded = percent_decode_str(value).decode_utf8_lossy();
         let mut texts = parts_of(&decoded);
         (is_file && value.contains(['{', '[']))
-            || (decoded != value && texts.any(|text| self.is_protected(text, place, bases, Reading::Path)))
+            || (decoded != value && texts.any(|text| self.is_protected(text, context, bases, Reading::Path)))
     }
 
-    fn is_protected(&self, text: &str, place: Place<'_>, bases: &[String], reading: Reading) -> bool {
+    fn is_protected(
+        &self,
+        text: &str,
+        context: SegmentContext<'_>,
+        bases: &[String],
+        reading: Reading,
+    ) -> bool {
         if text.is_empty() {
             return false;
         }
@@ -150,18 +156,24 @@ impl Evaluation<'_> {
         }
         let path = paths::expand_home(text, self.lookup.home());
         if path.starts_with('/') {
-            return self.leads_to_protected("/", &path, place, reading);
+            return self.leads_to_protected("/", &path, context, reading);
         }
-        place.directory.candidates().is_none_or(|candidates| {
+        context.directory.candidates().is_none_or(|candidates| {
             let mut bases = candidates.iter().chain(bases);
-            bases.any(|base| self.leads_to_protected(base, &path, place, reading))
+            bases.any(|base| self.leads_to_protected(base, &path, context, reading))
         })
     }
 
     /// Whether a path is protected as it reads, or as the links on its way lead. Of a path that is not there the
     /// part that is counts, and where a command before may make the rest, a link among it, the name of the server's
     /// directory in it. Also when there was too much to look at.
-    fn leads_to_protected(&self, base: &str, path: &str, place: Place<'_>, reading: Reading) -> bool {
+    fn leads_to_protected(
+        &self,
+        base: &str,
+        path: &str,
+        context: SegmentContext<'_>,
+        reading: Reading,
+    ) -> bool {
         if reading == Reading::Path && self.holds(&paths::join_normalised(base, path)) {
             return true;
         }
@@ -178,7 +190,7 @@ impl Evaluation<'_> {
         if let Some(real) = self.lookup.real(&whole) {
             return self.holds(&real);
         }
-        if place.operator.is_some() && self.names_root(path) {
+        if context.operator.is_some() && self.names_root(path) {
             return true;
         }
         let mut reached = None;
@@ -212,7 +224,7 @@ impl Evaluation<'_> {
     }
 
     /// `cd` and the safe builtins (B1).
-    fn judge_builtin(&mut self, mut work: Work<'_>) -> Judged {
+    fn judge_builtin(&mut self, mut work: Work<'_>) -> EvaluatedSegment {
         self.deny(&mut work);
         let changes_to = if work.typed() == "cd" {
             let target = cd_target(&mut work);
@@ -238,7 +250,7 @@ impl Evaluation<'_> {
         } else {
             Proposal::Never
         };
-        Judged {
+        EvaluatedSegment {
             step: step
                 .filter(|_| work.plannable)
                 .map(|words| work.builtin_step(words)),
@@ -247,7 +259,7 @@ impl Evaluation<'_> {
         }
     }
 
-    fn judge_program(&mut self, mut work: Work<'_>, class: NameClass) -> Judged {
+    fn judge_program(&mut self, mut work: Work<'_>, class: NameClass) -> EvaluatedSegment {
         let is_of_the_shell = work.at > 0 && (parser::is_keyword(work.typed()) || work.typed() == "cd");
         if self.rules.holds(Rule::G9, is_of_the_shell) {
             work.fail(Code::ReservedWord, "G9", "a word of the shell behind a wrapper");
@@ -303,8 +315,8 @@ impl Evaluation<'_> {
         }
     }
 
-    fn judge_ordinary(&mut self, mut work: Work<'_>) -> Judged {
-        let reads_commands = work.place.operator == Some("|") && delegation::reads_commands(&work.names());
+    fn judge_ordinary(&mut self, mut work: Work<'_>) -> EvaluatedSegment {
+        let reads_commands = work.context.operator == Some("|") && delegation::reads_commands(&work.names());
         let reading = delegation::read(&work.names(), &work.arguments());
         let writes_deciding = self.writes_deciding(&work, &reading.outputs);
         let delegates = reads_commands || reading.delegation != Delegation::None;
@@ -339,7 +351,7 @@ impl Evaluation<'_> {
             return;
         }
         let denial = self.denial();
-        let program = denial.program(work.typed(), work.executable(), work.place.directory);
+        let program = denial.program(work.typed(), work.executable(), work.context.directory);
         let values = work.arguments();
         let arguments = Arguments::Given {
             values: &values,
@@ -353,21 +365,26 @@ impl Evaluation<'_> {
     }
 
     /// The end of a segment that nothing covers and that is never remembered.
-    pub(super) fn miss(&mut self, work: Work<'_>) -> Judged {
+    pub(super) fn miss(&mut self, work: Work<'_>) -> EvaluatedSegment {
         self.finish(work, Match::plain(MatchKind::None), vec![Proposal::Never])
     }
 
     /// The end of a segment. It is covered if nothing was found against it.
-    pub(super) fn finish(&mut self, mut work: Work<'_>, matched: Match, proposals: Vec<Proposal>) -> Judged {
+    pub(super) fn finish(
+        &mut self,
+        mut work: Work<'_>,
+        matched: Match,
+        proposals: Vec<Proposal>,
+    ) -> EvaluatedSegment {
         let is_covered_word = work.executable == Err(Unresolved::NotFound) && work.findings.is_empty();
         let step = (work.plannable || is_covered_word).then(|| work.step());
-        Judged {
+        EvaluatedSegment {
             step,
             ..self.report(work, matched, proposals)
         }
     }
 
-    fn report(&mut self, work: Work<'_>, matched: Match, proposals: Vec<Proposal>) -> Judged {
+    fn report(&mut self, work: Work<'_>, matched: Match, proposals: Vec<Proposal>) -> EvaluatedSegment {
         // A deny rule's match shows as such, no matter what else was found.
         let matched = work.denied.as_ref().map_or(matched, |hit| Match {
             kind: MatchKind::Denylist,
@@ -381,7 +398,7 @@ impl Evaluation<'_> {
         let runs_unseen = work.runs_unseen() || runs_what_is_typed;
         let report = SegmentReport {
             span: work.segment.span,
-            operator: work.place.operator,
+            operator: work.context.operator,
             executable: work.typed().to_owned(),
             resolved_path: work.executable().map(|executable| executable.resolved.clone()),
             matched,
@@ -397,7 +414,7 @@ impl Evaluation<'_> {
         if let Some(hit) = work.denied {
             self.denylisted.get_or_insert(hit);
         }
-        Judged {
+        EvaluatedSegment {
             report,
             findings: work.findings,
             step: None,
@@ -420,7 +437,7 @@ enum Reading {
 /// The places of the words that hold code of an interpreter, or follow the option that says so; none where a command before
 /// may have made a way.
 fn code_words(work: &Work<'_>) -> Vec<usize> {
-    if work.place.operator.is_some() {
+    if work.context.operator.is_some() {
         return Vec::new();
     }
     match inline_eval::inline_eval(&work.names(), &work.arguments()) {
@@ -486,7 +503,7 @@ fn is_builtin(work: &Work<'_>) -> bool {
 
 fn cd_target(work: &mut Work<'_>) -> Option<String> {
     if let ([operand], [word]) = (work.arguments().as_slice(), work.argument_words())
-        && work.place.alone
+        && work.context.alone
         && work.segment.assignments.is_empty()
         && !word.class.is_dynamic()
         && !operand.is_empty()

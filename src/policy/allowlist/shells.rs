@@ -6,7 +6,7 @@ use super::{
     entries::Reason,
     evaluation::Evaluation,
     proposal::Proposal,
-    work::{Judged, Place, Work},
+    work::{EvaluatedSegment, SegmentContext, Work},
 };
 use crate::command::{
     Code, Finding, PlanStep, Rule, RuleSet,
@@ -28,7 +28,7 @@ struct Payload {
 }
 
 impl Evaluation<'_> {
-    pub(super) fn judge_shell(&mut self, work: Work<'_>, class: NameClass) -> Judged {
+    pub(super) fn judge_shell(&mut self, work: Work<'_>, class: NameClass) -> EvaluatedSegment {
         // A link may hide a shell of one kind behind the name of another, so all names must agree.
         let is_understood = class == NameClass::PayloadShell
             && work
@@ -48,11 +48,11 @@ impl Evaluation<'_> {
         mut work: Work<'_>,
         is_understood: bool,
         call: Result<PayloadCall, RefusedCall>,
-    ) -> Judged {
+    ) -> EvaluatedSegment {
         // Commands come from standard input, where nothing can be looked at.
         let reads_input = shell::reads_input(&work.arguments(), is_understood);
         self.opaque |= reads_input;
-        if self.rules.holds(Rule::S4, work.place.operator == Some("|")) {
+        if self.rules.holds(Rule::S4, work.context.operator == Some("|")) {
             work.fail(
                 Code::Shell,
                 "S4",
@@ -72,7 +72,7 @@ impl Evaluation<'_> {
         self.judge_entries(work, refusal(self.rules, is_understood, call))
     }
 
-    fn judge_payload_call(&mut self, mut work: Work<'_>, word: &Word) -> Judged {
+    fn judge_payload_call(&mut self, mut work: Work<'_>, word: &Word) -> EvaluatedSegment {
         self.shell_payload = true;
         let trusted = work
             .executable()
@@ -84,14 +84,17 @@ impl Evaluation<'_> {
                 "the shell does not lie in a trusted directory",
             );
         }
-        if self.rules.holds(Rule::G10, work.place.depth >= MAX_PAYLOAD_DEPTH) {
+        if self
+            .rules
+            .holds(Rule::G10, work.context.depth >= MAX_PAYLOAD_DEPTH)
+        {
             self.opaque = true;
             work.fail(Code::ShellDepth, "G10", "too many shells inside each other");
             return self.miss(work);
         }
         let before = self.usage();
         let payload = match parser::parse_under(self.rules, &word.value, &word.map) {
-            Ok(list) => self.judge_payload(&list, work.place),
+            Ok(list) => self.judge_payload(&list, work.context),
             Err(finding) => {
                 self.parsed = false;
                 Payload::unread(finding)
@@ -123,11 +126,11 @@ impl Evaluation<'_> {
         }
     }
 
-    fn judge_payload(&mut self, list: &List, place: Place<'_>) -> Payload {
-        let inner = Place {
+    fn judge_payload(&mut self, list: &List, context: SegmentContext<'_>) -> Payload {
+        let inner = SegmentContext {
             operator: None,
-            depth: place.depth + 1,
-            ..place
+            depth: context.depth + 1,
+            ..context
         };
         let judged = self.judge_list(list, inner);
         Payload {
@@ -153,7 +156,7 @@ impl Evaluation<'_> {
         !payload.findings.iter().any(is_final) && (self.parsed || !self.policy.strict_inline_eval)
     }
 
-    fn uncovered(&mut self, mut work: Work<'_>, payload: Payload) -> Judged {
+    fn uncovered(&mut self, mut work: Work<'_>, payload: Payload) -> EvaluatedSegment {
         let proposals = if work.findings.is_empty() && work.segment.assignments.is_empty() {
             payload.proposals.clone()
         } else {
@@ -176,7 +179,7 @@ impl Payload {
     }
 
     /// The plan runs the payload's canonical form; without one the whole command can only run as text.
-    fn put_into(self, mut judged: Judged) -> Judged {
+    fn put_into(self, mut judged: EvaluatedSegment) -> EvaluatedSegment {
         judged.report.segments = self.segments;
         judged.step = judged
             .step

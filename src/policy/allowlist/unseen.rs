@@ -9,7 +9,7 @@ use super::{
     denial::{MAX_SCANNED_WORDS, Scan, is_shell_text, texts_of},
     evaluation::Evaluation,
     unwrapping::is_guide,
-    work::{Place, Work},
+    work::{SegmentContext, Work},
 };
 use crate::command::{
     Code, Rule,
@@ -78,7 +78,7 @@ const XARGS_LONG: &[&str] = &[
 
 /// What was found in a text.
 #[derive(Default)]
-struct Seen {
+struct ScanResult {
     denied: Option<DenyHit>,
     is_opaque: bool,
     inline_eval: bool,
@@ -92,7 +92,7 @@ impl Evaluation<'_> {
         let words: Vec<&str> = work.values.iter().skip(work.at).map(String::as_str).collect();
         self.opaque = self.opaque
             || changes_place(&work.arguments())
-            || reads_commands(&words, |word| self.runs(word, work.place))
+            || reads_commands(&words, |word| self.runs(word, work.context))
             || splits_text(&words);
     }
 
@@ -106,7 +106,7 @@ impl Evaluation<'_> {
         self.opaque = self.opaque
             || (!is_clear && names_a_runner(&arguments))
             || runs_what_is_found(&arguments)
-            || reads_commands(behind, |word| self.runs(word, work.place));
+            || reads_commands(behind, |word| self.runs(word, work.context));
     }
 
     /// Looks at every word as if it were a program, and into words that are text for a shell; what is not understood
@@ -120,9 +120,9 @@ impl Evaluation<'_> {
         let words = work.argument_words();
         let start = handed.programs.start;
         let end = words.len().min(handed.programs.end);
-        let mut seen = Seen {
+        let mut seen = ScanResult {
             is_opaque: end.saturating_sub(start) > MAX_SCANNED_WORDS,
-            ..Seen::default()
+            ..ScanResult::default()
         };
         let mut is_clear = !seen.is_opaque;
         let beginning = 0..words.len().min(MAX_SCANNED_WORDS);
@@ -131,7 +131,7 @@ impl Evaluation<'_> {
             let (Some(word), Some(rest)) = (words.get(at), words.get(at + 1..)) else {
                 break;
             };
-            match denial.candidate(word, rest, work.place.directory, letters, is_fed) {
+            match denial.candidate(word, rest, work.context.directory, letters, is_fed) {
                 Scan::Hit(hit) => seen.denied = Some(hit),
                 Scan::Opaque => {
                     is_clear = false;
@@ -140,7 +140,7 @@ impl Evaluation<'_> {
                 Scan::Clear => {}
             }
             for text in texts_of(&word.value, letters).filter(|text| is_shell_text(text)) {
-                let inside = self.look_into(text, word, work.place, is_fed);
+                let inside = self.look_into(text, word, work.context, is_fed);
                 is_clear &= !inside.is_opaque;
                 seen.is_opaque |= inside.is_opaque && handed.texts.contains(&at);
                 seen.inline_eval |= inside.inline_eval;
@@ -163,13 +163,19 @@ impl Evaluation<'_> {
     }
 
     /// Judges a text for a shell as if it were a command, for what is in it alone: it covers nothing.
-    fn look_into(&mut self, text: &str, word: &Word, place: Place<'_>, is_fed: bool) -> Seen {
+    fn look_into(
+        &mut self,
+        text: &str,
+        word: &Word,
+        context: SegmentContext<'_>,
+        is_fed: bool,
+    ) -> ScanResult {
         self.texts += 1;
-        let opaque = Seen {
+        let opaque = ScanResult {
             is_opaque: true,
-            ..Seen::default()
+            ..ScanResult::default()
         };
-        if self.texts > MAX_TEXTS || place.depth >= MAX_DEPTH {
+        if self.texts > MAX_TEXTS || context.depth >= MAX_DEPTH {
             return opaque;
         }
         // Only of the whole word the places are known.
@@ -183,20 +189,20 @@ impl Evaluation<'_> {
         let mut seen = self.aside(|inner| {
             inner.judge_list(
                 &list,
-                Place {
+                SegmentContext {
                     operator: None,
                     alone: true,
-                    depth: place.depth + 1,
-                    ..place
+                    depth: context.depth + 1,
+                    ..context
                 },
             );
-            Seen {
+            ScanResult {
                 denied: inner.denylisted.take(),
                 is_opaque: inner.opaque || !inner.parsed,
                 inline_eval: inner.inline_eval,
             }
         });
-        match self.denial().scan_list(&list, place.directory, is_fed) {
+        match self.denial().scan_list(&list, context.directory, is_fed) {
             Scan::Hit(hit) => seen.denied = Some(hit),
             Scan::Opaque => seen.is_opaque = true,
             Scan::Clear => {}
@@ -211,18 +217,18 @@ impl Evaluation<'_> {
                 }
             }
         };
-        Seen {
+        ScanResult {
             denied: seen.denied.map(in_source),
             ..seen
         }
     }
 
     /// Whether a word is a program or text that holds one.
-    fn runs(&self, word: &str, place: Place<'_>) -> bool {
+    fn runs(&self, word: &str, context: SegmentContext<'_>) -> bool {
         is_shell_text(word)
             || (!word.starts_with('-')
                 && if word.contains('/') {
-                    let mut bases = place.directory.candidates().into_iter().flatten();
+                    let mut bases = context.directory.candidates().into_iter().flatten();
                     bases.any(|base| self.lookup.inspect(&paths::join_normalised(base, word)).is_some())
                 } else {
                     self.lookup.search(word).is_some()

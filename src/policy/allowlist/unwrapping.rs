@@ -17,7 +17,7 @@ impl Evaluation<'_> {
     /// Resolves the command word, and the one behind it as long as it is a wrapper in an accepted form.
     pub(super) fn unwrap(&mut self, work: &mut Work<'_>) -> Target {
         while let Some(word) = work.word() {
-            let directory = work.place.directory.known();
+            let directory = work.context.directory.known();
             work.executable = Executable::resolve_under(self.rules, word, directory, self.lookup);
             if let Ok(executable) = &work.executable {
                 if !self.executables.contains(&executable.identity) {

@@ -12,9 +12,9 @@ use crate::command::{
 };
 use crate::domain::FileIdentity;
 
-/// Where a segment stands.
+/// What surrounds a segment.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct SegmentContext<'a> {
     pub(super) operator: Option<&'static str>,
     pub(super) directory: &'a Directory,
     /// Whether it is a pipeline of its own, as `cd` has to be.
@@ -25,7 +25,7 @@ pub(super) struct Place<'a> {
 
 /// What became of a segment.
 #[derive(Debug)]
-pub(super) struct Judged {
+pub(super) struct EvaluatedSegment {
     pub(super) report: SegmentReport,
     /// Empty if and only if the segment is covered.
     pub(super) findings: Vec<Finding>,
@@ -50,7 +50,7 @@ pub(super) enum Target {
 #[expect(clippy::struct_excessive_bools, reason = "each is found out apart")]
 pub(super) struct Work<'a> {
     pub(super) segment: &'a Segment,
-    pub(super) place: Place<'a>,
+    pub(super) context: SegmentContext<'a>,
     /// Values of all words, with the home directory put in.
     pub(super) values: Vec<String>,
     /// Index of the command word behind the wrappers taken so far.
@@ -78,7 +78,7 @@ pub(super) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    pub(super) fn new(segment: &'a Segment, place: Place<'a>, home: &str) -> Self {
+    pub(super) fn new(segment: &'a Segment, context: SegmentContext<'a>, home: &str) -> Self {
         let value = |word: &Word| {
             if word.class.is_below_home() {
                 paths::expand_home(&word.value, home)
@@ -88,7 +88,7 @@ impl<'a> Work<'a> {
         };
         Self {
             segment,
-            place,
+            context,
             values: segment.words.iter().map(value).collect(),
             at: 0,
             executable: Err(Unresolved::NotFound),
@@ -155,7 +155,7 @@ impl<'a> Work<'a> {
                 NameClass::Carrier | NameClass::RefusedBuiltin | NameClass::Multiplexer | NameClass::Wrapper
             )
             || delegation::delegates(&names, &arguments)
-            || (self.place.operator == Some("|") && delegation::reads_commands(&names))
+            || (self.context.operator == Some("|") && delegation::reads_commands(&names))
             || inline_eval::inline_eval(&names, &arguments).is_some()
     }
 

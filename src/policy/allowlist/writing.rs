@@ -28,7 +28,7 @@ impl Evaluation<'_> {
             let named = paths::join_normalised(base, last_name(&path));
             deciding(&named).is_some() || (!path.starts_with('/') && self.is_decided(base, &path))
         };
-        let bases = work.place.directory.candidates();
+        let bases = work.context.directory.candidates();
         match bases {
             Some(bases) => bases.iter().any(is_here),
             None => !path.starts_with('/'),

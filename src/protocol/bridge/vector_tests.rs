@@ -167,7 +167,7 @@ fn every_recorded_connect_is_read_and_its_proof_holds() {
 
 /// A proof is good for exactly what it was made for.
 fn assert_refused_when_changed(params: &ConnectParams, nonce: &str, now: UnixMillis) {
-    type Change = (fn(&mut ConnectParams), DeviceTrouble);
+    type Mutation = (fn(&mut ConnectParams), DeviceTrouble);
 
     let check = |params: &ConnectParams, nonce: &str, now: UnixMillis| {
         let device = params.device.as_ref().unwrap();
@@ -183,7 +183,7 @@ fn assert_refused_when_changed(params: &ConnectParams, nonce: &str, now: UnixMil
     let early = UnixMillis::new(signed_at - 600_001);
     assert_eq!(check(params, nonce, early), Err(DeviceTrouble::SignatureExpired));
 
-    let changes: [Change; 8] = [
+    let changes: [Mutation; 8] = [
         (
             |params| params.role = Some("operator2".to_owned()),
             DeviceTrouble::SignatureInvalid,

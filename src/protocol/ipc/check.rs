@@ -24,7 +24,7 @@ pub struct Policy {
 
 /// All that a line is judged by.
 #[derive(Debug)]
-pub struct Desk<'a> {
+pub struct LineVerifier<'a> {
     /// The token of the document.
     pub token: &'a str,
     pub now: UnixMillis,
@@ -39,7 +39,7 @@ pub struct Desk<'a> {
 
 /// What a line comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judged {
+pub enum LineOutcome {
     /// A genuine wish to run something, for policy to decide on.
     Exec {
         /// Echoed in the reply.
@@ -75,22 +75,24 @@ struct RequestEnvelope<'a> {
     request: &'a RawValue,
 }
 
-impl Desk<'_> {
+impl LineVerifier<'_> {
     /// Judges the first line of a connection, without its newline.
-    pub fn judge(&mut self, bytes: &[u8]) -> Judged {
+    pub fn judge(&mut self, bytes: &[u8]) -> LineOutcome {
         let Some(line) = Line::parse(bytes) else {
-            return Judged::Refused(unreadable(bytes));
+            return LineOutcome::Refused(unreadable(bytes));
         };
         match line.kind {
             Kind::Exec => self.judge_exec(&line),
             Kind::Request => self.judge_request(&line),
-            Kind::Hello => Hello::parse(&line).map_or_else(|| Judged::Refused(unknown()), Judged::Open),
+            Kind::Hello => {
+                Hello::parse(&line).map_or_else(|| LineOutcome::Refused(unknown()), LineOutcome::Open)
+            }
             // They mean something only after a challenge.
-            Kind::Exec2 | Kind::Request2 => Judged::Refused(unknown()),
+            Kind::Exec2 | Kind::Request2 => LineOutcome::Refused(unknown()),
         }
     }
 
-    fn judge_exec(&mut self, line: &Line<'_>) -> Judged {
+    fn judge_exec(&mut self, line: &Line<'_>) -> LineOutcome {
         let Some(envelope) = line.members::<ExecEnvelope>() else {
             return refuse_shape(line);
         };
@@ -102,7 +104,7 @@ impl Desk<'_> {
             request_json,
         } = envelope;
         match self.check_exec(&nonce, ts, &hmac, &request_json) {
-            Ok(order) => Judged::Exec {
+            Ok(order) => LineOutcome::Exec {
                 id,
                 order: Box::new(order),
             },
@@ -139,8 +141,9 @@ impl Desk<'_> {
         read_order(request_json)
     }
 
-    fn judge_request(&self, line: &Line<'_>) -> Judged {
-        let deny = |id: &str| Judged::Refused(Replies::one(reply::decision_line(id, ApprovalDecision::Deny)));
+    fn judge_request(&self, line: &Line<'_>) -> LineOutcome {
+        let deny =
+            |id: &str| LineOutcome::Refused(Replies::one(reply::decision_line(id, ApprovalDecision::Deny)));
         let echoed = line.id.as_deref().unwrap_or_default();
         let Some(envelope) = line.members::<RequestEnvelope<'_>>() else {
             return deny(echoed);
@@ -150,7 +153,7 @@ impl Desk<'_> {
             return deny(&id);
         }
         match Question::parse(request.get()) {
-            Some(question) => Judged::Ask {
+            Some(question) => LineOutcome::Ask {
                 id,
                 question: Box::new(question),
             },
@@ -206,15 +209,15 @@ pub(super) fn read_order(request_json: &str) -> Result<ExecOrder, Refusal> {
     Ok(order)
 }
 
-pub(super) fn refuse_exec(id: &str, refusal: Refusal) -> Judged {
-    Judged::Refused(Replies::one(reply::exec_line(id, Err(&refusal.to_body()))))
+pub(super) fn refuse_exec(id: &str, refusal: Refusal) -> LineOutcome {
+    LineOutcome::Refused(Replies::one(reply::exec_line(id, Err(&refusal.to_body()))))
 }
 
 /// An `exec` line without what one needs.
-pub(super) fn refuse_shape(line: &Line<'_>) -> Judged {
+pub(super) fn refuse_shape(line: &Line<'_>) -> LineOutcome {
     match &line.id {
         Some(id) => refuse_exec(id, Refusal::Json),
-        None => Judged::Refused(unknown()),
+        None => LineOutcome::Refused(unknown()),
     }
 }
 

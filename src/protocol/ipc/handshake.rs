@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     MAX_LINE_BYTES, TTL_MS,
-    check::{self, Judged},
+    check::{self, LineOutcome},
     envelope::{Kind, Line},
     expected::Expected,
     order::Question,
@@ -115,7 +115,7 @@ pub struct Handshake {
 /// What the line after a challenge came to, and how its reply is sealed.
 #[derive(Debug)]
 pub struct Opened {
-    judged: Judged,
+    judged: LineOutcome,
     seal: Seal,
 }
 
@@ -162,7 +162,7 @@ impl Handshake {
                 server_nonce: server_nonce.clone(),
             },
         };
-        let unknown = || opened(Judged::Refused(check::unknown()), Kind::Hello, "");
+        let unknown = || opened(LineOutcome::Refused(check::unknown()), Kind::Hello, "");
         let Some(line) = Line::parse(bytes) else {
             return unknown();
         };
@@ -177,7 +177,7 @@ impl Handshake {
                     reply::decision_line(id, ApprovalDecision::Deny)
                 }
             };
-            opened(Judged::Refused(Replies::one(reply)), kind, id)
+            opened(LineOutcome::Refused(Replies::one(reply)), kind, id)
         };
         let Some(second) = line.members::<SecondMembers>() else {
             return refuse(line.id.as_deref().unwrap_or_default(), Refusal::Json);
@@ -207,7 +207,7 @@ impl Handshake {
         match kind {
             Kind::Exec2 => match check::read_order(&request_json) {
                 Ok(order) => opened(
-                    Judged::Exec {
+                    LineOutcome::Exec {
                         id: id.clone(),
                         order: Box::new(order),
                     },
@@ -219,7 +219,7 @@ impl Handshake {
             Kind::Request2 | Kind::Exec | Kind::Request | Kind::Hello => match Question::parse(&request_json)
             {
                 Some(question) => opened(
-                    Judged::Ask {
+                    LineOutcome::Ask {
                         id: id.clone(),
                         question: Box::new(question),
                     },
@@ -234,7 +234,7 @@ impl Handshake {
 
 impl Opened {
     /// What to do, and how the reply is sealed.
-    pub fn into_parts(self) -> (Judged, Seal) {
+    pub fn into_parts(self) -> (LineOutcome, Seal) {
         (self.judged, self.seal)
     }
 }
@@ -383,7 +383,7 @@ mod tests {
         let line = challenge.exec_line("j-1", NOW, r#"{"command":["ls"]}"#, TOKEN);
         assert!(!line.contains(TOKEN));
         let opened = handshake.judge(line.as_bytes(), TOKEN, NOW);
-        let Judged::Exec { id, order } = &opened.judged else {
+        let LineOutcome::Exec { id, order } = &opened.judged else {
             panic!("{opened:?}")
         };
         assert_eq!(
@@ -422,21 +422,24 @@ mod tests {
             .request_line("j", NOW, r#"{"command":"ls"}"#, TOKEN);
         let judge =
             |handshake: Handshake, line: &str, now| handshake.judge(line.as_bytes(), TOKEN, now).judged;
-        assert!(matches!(judge(begin(TOKEN).0, &line, NOW), Judged::Ask { .. }));
-        let denied = Judged::Refused(Replies::one(reply::decision_line("j", ApprovalDecision::Deny)));
+        assert!(matches!(
+            judge(begin(TOKEN).0, &line, NOW),
+            LineOutcome::Ask { .. }
+        ));
+        let denied = LineOutcome::Refused(Replies::one(reply::decision_line("j", ApprovalDecision::Deny)));
         let later = UnixMillis::new(NOW.get() + 10_001);
         assert_eq!(judge(begin(TOKEN).0, &line, later), denied);
         let (other, _line) = Handshake::open(hello(), "e".repeat(32), TOKEN, NOW);
         assert_eq!(judge(other, &line, NOW), denied);
         let forged = line.replace("request2", "exec2");
-        let Judged::Refused(replies) = judge(begin(TOKEN).0, &forged, NOW) else {
+        let LineOutcome::Refused(replies) = judge(begin(TOKEN).0, &forged, NOW) else {
             panic!()
         };
         assert!(replies.lines()[0].contains("hmac"), "{replies:?}");
         let plain = r#"{"type":"request","token":"tok-1","id":"x","request":{"command":"ls"}}"#;
         assert_eq!(
             judge(begin(TOKEN).0, plain, NOW),
-            Judged::Refused(check::unknown())
+            LineOutcome::Refused(check::unknown())
         );
     }
 

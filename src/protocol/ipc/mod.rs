@@ -2,7 +2,7 @@
 //! and what an answer is worth.
 //!
 //! Pure: the time, the token and random values are handed in, and the only state is [`NonceMemory`], which belongs to
-//! the caller. The side that is asked calls [`Desk::judge`] once for a line and gets back what to do or the very lines to
+//! the caller. The side that is asked calls [`LineVerifier::verify`] once for a line and gets back what to do or the very lines to
 //! send. The side that asks builds its line with [`plain_exec_line`] or a
 //! [`Challenge`] and reads what comes with [`Expected`]. Invariants: nothing that
 //! may have been a question is refused without an answer that denies it; nothing is acted on whose proof was not compared.
@@ -22,7 +22,7 @@ mod unique;
 mod vectors;
 
 pub use ask::{OutgoingOrder, OutgoingQuestion, plain_exec_line, plain_request_line};
-pub use check::{Desk, Judged, Policy};
+pub use check::{LineOutcome, LineVerifier, Policy};
 pub use envelope::{LineReader, Read};
 pub use expected::{ExecAnswer, Expected};
 pub use handshake::{Challenge, Handshake, HandshakeError, Hello, Opened, Seal};

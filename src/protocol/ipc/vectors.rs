@@ -35,8 +35,8 @@ fn line_of(case: &Value) -> Option<Vec<u8>> {
 
 const TOKEN: &str = "Zm9vYmFyLXRva2VuLTAwMDEtYmFzZTY0dXJs";
 
-fn judge(case: &Value, nonces: &mut NonceMemory, now: &str, line: &[u8]) -> Judged {
-    Desk {
+fn judge(case: &Value, nonces: &mut NonceMemory, now: &str, line: &[u8]) -> LineOutcome {
+    LineVerifier {
         token: case["token"].as_str().unwrap_or(TOKEN),
         now: UnixMillis::new(case[now].as_i64().unwrap_or(0)),
         not_before: UnixMillis::new(0),
@@ -53,7 +53,7 @@ fn every_genuine_exec_line_is_taken() {
         let name = &case["name"];
         let line = line_of(case).unwrap();
         let judged = judge(case, &mut NonceMemory::default(), "nowMs", &line);
-        let Judged::Exec { id, order } = judged else {
+        let LineOutcome::Exec { id, order } = judged else {
             panic!("{name}: {judged:?}")
         };
         if let Some(expected) = case.get("id") {
@@ -115,10 +115,10 @@ fn every_other_exec_line_is_refused_as_it_should_be() {
                 "nowMs"
             };
             let judged = judge(case, &mut nonces, now, first.as_str().unwrap().as_bytes());
-            assert!(matches!(judged, Judged::Exec { .. }), "{name}: {judged:?}");
+            assert!(matches!(judged, LineOutcome::Exec { .. }), "{name}: {judged:?}");
         }
         let judged = judge(case, &mut nonces, "nowMs", &line);
-        let Judged::Refused(replies) = judged else {
+        let LineOutcome::Refused(replies) = judged else {
             panic!("{name}: {judged:?}")
         };
         if case["reply"].is_null() {
@@ -186,7 +186,7 @@ fn every_question_is_asked_or_denied() {
             "nowMs",
             &line_of(case).unwrap(),
         );
-        let Judged::Ask { id, question } = judged else {
+        let LineOutcome::Ask { id, question } = judged else {
             panic!("{name}: {judged:?}")
         };
         let prompt = &case["expect"]["prompt"];
@@ -211,7 +211,7 @@ fn every_question_is_asked_or_denied() {
         // Another account is the shell's to see.
         let Some(line) = line_of(case) else { continue };
         let judged = judge(case, &mut NonceMemory::default(), "nowMs", &line);
-        let Judged::Refused(replies) = judged else {
+        let LineOutcome::Refused(replies) = judged else {
             panic!("{name}: {judged:?}")
         };
         let [reply] = replies.lines() else {
@@ -299,7 +299,7 @@ fn what_may_have_counted_with_the_memory_of_before_does_not_count_again() {
     let plain = &cases(&vectors, "/exec/valid")[0];
     let ts = plain["ts"].as_i64().unwrap();
     let judge_after = |not_before: i64| {
-        Desk {
+        LineVerifier {
             token: TOKEN,
             now: UnixMillis::new(ts + 5),
             not_before: UnixMillis::new(not_before),
@@ -308,8 +308,8 @@ fn what_may_have_counted_with_the_memory_of_before_does_not_count_again() {
         }
         .judge(plain["line"].as_str().unwrap().as_bytes())
     };
-    assert!(matches!(judge_after(ts), Judged::Exec { .. }));
-    let Judged::Refused(replies) = judge_after(ts + 1) else {
+    assert!(matches!(judge_after(ts), LineOutcome::Exec { .. }));
+    let LineOutcome::Refused(replies) = judge_after(ts + 1) else {
         panic!()
     };
     assert!(replies.lines()[0].contains("\"ttl\""), "{replies:?}");

@@ -7,12 +7,12 @@ const MAX_OWN_LINKS: usize = 16;
 
 /// A path of a caller, and the directory that it begins at if it is relative.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct PathAt {
     pub(super) directory: i32,
     pub(super) path: Vec<u8>,
 }
 
-impl Place {
+impl PathAt {
     /// Without what `/proc` calls the caller's own: that is its root, its working directory or one of its descriptors.
     pub(super) fn new(directory: i32, path: Vec<u8>) -> Self {
         let mut place = Self { directory, path };
@@ -177,7 +177,7 @@ mod tests {
             ("/proc/1/cwd/x", 5, "/proc/1/cwd/x"),
             ("proc/self/cwd/x", 5, "proc/self/cwd/x"),
         ] {
-            let place = Place::new(5, path.as_bytes().to_vec());
+            let place = PathAt::new(5, path.as_bytes().to_vec());
             assert_eq!(
                 (place.directory, place.path.as_slice()),
                 (directory, expected.as_bytes()),
@@ -204,7 +204,7 @@ mod tests {
             ("proc/77/cwd/x", false, None),
             ("/w/x", false, None),
         ] {
-            let place = Place::new(5, path.as_bytes().to_vec());
+            let place = PathAt::new(5, path.as_bytes().to_vec());
             assert_eq!(
                 (place.is_of_process(), place.named_by_link()),
                 (is_of_process, named),

@@ -12,7 +12,7 @@ use crate::sys::{
     process::{self, Pid},
 };
 
-use super::{Identity, paths::Place, scripts::Scripts};
+use super::{Identity, paths::PathAt, scripts::Scripts};
 
 /// The process behind a call, as far as it can be looked at.
 pub(super) struct Caller<'a> {
@@ -26,15 +26,15 @@ impl Caller<'_> {
         format!("/proc/{}/{name}", self.call.pid)
     }
 
-    pub(super) fn place(&self, directory: i32, address: u64) -> Result<Place, Errno> {
+    pub(super) fn place(&self, directory: i32, address: u64) -> Result<PathAt, Errno> {
         let mut buffer = [0; PATH_BYTES];
         let length = interception::read_text(self.call.pid, address, &mut buffer)?;
         let path = buffer.get(..length).unwrap_or_default().to_vec();
-        Ok(Place::new(directory, path))
+        Ok(PathAt::new(directory, path))
     }
 
     /// Where this process finds what the caller means by a path.
-    pub(super) fn seen(&self, place: &Place) -> Vec<u8> {
+    pub(super) fn seen(&self, place: &PathAt) -> Vec<u8> {
         let begin = if place.is_absolute() {
             self.proc("root")
         } else {
@@ -44,14 +44,14 @@ impl Caller<'_> {
     }
 
     /// Whether anything is there.
-    pub(super) fn finds(&self, place: &Place) -> bool {
+    pub(super) fn finds(&self, place: &PathAt) -> bool {
         look_at(&self.seen(place), AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
     /// Whether a path leads to the directory in which this name lies.
-    pub(super) fn leads_to(&self, place: &Place, name: &[u8]) -> bool {
-        let named = Place::new(interception::WORKING_DIRECTORY, name.to_vec());
-        let at = |place: &Place| identity(self.seen(&place.parent())).ok();
+    pub(super) fn leads_to(&self, place: &PathAt, name: &[u8]) -> bool {
+        let named = PathAt::new(interception::WORKING_DIRECTORY, name.to_vec());
+        let at = |place: &PathAt| identity(self.seen(&place.parent())).ok();
         at(place).is_some_and(|found| at(&named) == Some(found))
     }
 
@@ -67,7 +67,7 @@ impl Caller<'_> {
 
     /// Opens a directory as the caller would, where it is certain that this leads there and that nothing more is
     /// permitted by it.
-    pub(super) fn open_directory(&self, place: &Place, flags: OFlags) -> Option<OwnedFd> {
+    pub(super) fn open_directory(&self, place: &PathAt, flags: OFlags) -> Option<OwnedFd> {
         const KNOWN: OFlags = OFlags::DIRECTORY
             .union(OFlags::CLOEXEC)
             .union(OFlags::NOFOLLOW)

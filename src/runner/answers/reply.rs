@@ -14,7 +14,7 @@ use crate::sys::{
 
 use super::{
     Answer,
-    paths::{Place, lexical, plain, rest_beneath},
+    paths::{PathAt, lexical, plain, rest_beneath},
     processes::{Caller, identity, identity_of, kind_of, look_at},
     scripts::{Named, Scripts},
 };
@@ -124,7 +124,7 @@ impl Scripts {
         }
     }
 
-    fn opening(&mut self, caller: &Caller<'_>, place: &Place, flags: Flags) -> Result<Answer, Errno> {
+    fn opening(&mut self, caller: &Caller<'_>, place: &PathAt, flags: Flags) -> Result<Answer, Errno> {
         let bits = flag_bits(caller.flags(flags)?);
         let opening = Opening::of(bits);
         if opening == Opening::Changes {
@@ -153,7 +153,7 @@ impl Scripts {
     fn way(
         &mut self,
         caller: &Caller<'_>,
-        place: &Place,
+        place: &PathAt,
         (ways, flags): (Vec<Vec<u8>>, Option<OFlags>),
     ) -> Result<Answer, Errno> {
         if self.sees_the_same(caller)? {
@@ -174,7 +174,7 @@ impl Scripts {
     }
 
     /// The script that an interpreter asks for, or what there is to say otherwise.
-    fn asked(&self, caller: &Caller<'_>, place: &Place) -> Result<Result<usize, Answer>, Errno> {
+    fn asked(&self, caller: &Caller<'_>, place: &PathAt) -> Result<Result<usize, Answer>, Errno> {
         let named = self.named(caller, place)?;
         Ok(match named {
             Named::Other => Err(Answer::Through),
@@ -190,7 +190,7 @@ impl Scripts {
     fn look(
         &mut self,
         caller: &Caller<'_>,
-        place: &Place,
+        place: &PathAt,
         index: usize,
         follows: bool,
     ) -> Result<Statx, Errno> {
@@ -228,7 +228,7 @@ impl Scripts {
     fn reach(
         &mut self,
         caller: &Caller<'_>,
-        place: &Place,
+        place: &PathAt,
         index: usize,
         mode: u64,
     ) -> Result<Answer, Errno> {
@@ -283,7 +283,7 @@ impl Scripts {
     fn link(
         &mut self,
         caller: &Caller<'_>,
-        place: &Place,
+        place: &PathAt,
         (buffer, size): (u64, u64),
     ) -> Result<Answer, Errno> {
         let is_on_the_way = |name: &Vec<u8>| {

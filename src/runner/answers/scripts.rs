@@ -17,7 +17,7 @@ use crate::{
 
 use super::{
     Identity,
-    paths::{Place, last_part, lexical, parts, plain, rest_beneath},
+    paths::{PathAt, last_part, lexical, parts, plain, rest_beneath},
     processes::{Caller, identity},
     steps::Steps,
 };
@@ -175,7 +175,7 @@ impl Scripts {
 
     /// What a path of a caller is to the scripts that the run left alone. To one that sees other files a script's name is
     /// unclear.
-    pub(super) fn named(&self, caller: &Caller<'_>, place: &Place) -> Result<Named, Errno> {
+    pub(super) fn named(&self, caller: &Caller<'_>, place: &PathAt) -> Result<Named, Errno> {
         // Nearly every path ends here.
         if !parts(&place.path).any(|part| self.endings.contains(part)) {
             return Ok(Named::Other);
@@ -196,7 +196,7 @@ impl Scripts {
 
     /// Whether a path that ends like a script begins where only the kernel knows: at a directory that may be another one
     /// than its process means, or at what `/proc` says of a process by its number.
-    fn is_hidden(&self, caller: &Caller<'_>, place: &Place) -> bool {
+    fn is_hidden(&self, caller: &Caller<'_>, place: &PathAt) -> bool {
         if place.is_absolute() {
             return place.is_of_process() && self.ends_like_one(last_part(&place.path));
         }
@@ -209,7 +209,7 @@ impl Scripts {
     }
 
     /// By the text of the path as it was typed.
-    pub(super) fn named_by(&self, names: &[Vec<u8>], place: &Place) -> Named {
+    pub(super) fn named_by(&self, names: &[Vec<u8>], place: &PathAt) -> Named {
         if let Some(index) = names.iter().find_map(|name| self.of_name(name)) {
             return if place.is_of_directory() {
                 Named::Beneath
@@ -232,7 +232,7 @@ impl Scripts {
     }
 
     /// By the text without `..`, if that leads to the same directory.
-    fn nearly_named(&self, caller: &Caller<'_>, place: &Place, names: &[Vec<u8>]) -> Named {
+    fn nearly_named(&self, caller: &Caller<'_>, place: &PathAt, names: &[Vec<u8>]) -> Named {
         if parts(&place.path).any(|part| part == b"..") {
             for name in names.iter().map(|name| lexical(name)) {
                 match self.of_name(&name) {
@@ -253,7 +253,7 @@ impl Scripts {
 
     /// What a path of a caller is called in full. A relative one begins at a directory that has more than one name when
     /// it was renamed.
-    pub(super) fn names_of(&self, caller: &Caller<'_>, place: &Place) -> Vec<Vec<u8>> {
+    pub(super) fn names_of(&self, caller: &Caller<'_>, place: &PathAt) -> Vec<Vec<u8>> {
         let path = place.path.as_slice();
         if place.is_absolute() {
             return vec![plain(path)];
@@ -412,7 +412,7 @@ mod tests {
             ("/w/y/x", Named::Other),
             ("/w", Named::Other),
         ] {
-            let place = Place::new(0, path.as_bytes().to_vec());
+            let place = PathAt::new(0, path.as_bytes().to_vec());
             assert_eq!(
                 scripts.named_by(&[plain(path.as_bytes())], &place),
                 expected,

@@ -25,7 +25,7 @@ use crate::sys::{
 use super::{
     Identity,
     lineage::Lineage,
-    paths::{Place, lexical, parts, rest_beneath},
+    paths::{PathAt, lexical, parts, rest_beneath},
     processes::{Caller, identity},
     scripts::Scripts,
 };
@@ -295,7 +295,7 @@ impl Scripts {
         Ok(())
     }
 
-    fn landing(&mut self, caller: &Caller<'_>, place: &Place) -> Result<Landing, Errno> {
+    fn landing(&mut self, caller: &Caller<'_>, place: &PathAt) -> Result<Landing, Errno> {
         let names = self.names_of(caller, place);
         let is_link = is_link(&names);
         if (is_link || !place.is_absolute()) && self.strays(caller, place.directory) {
@@ -352,7 +352,7 @@ impl Scripts {
 
     /// A process is about to open what is there, and not to change it: a directory may be what paths begin at later. The
     /// names of one that lies on the way to a script. `None` for a way up from where it stands astray: it says the name.
-    pub(super) fn approach(&mut self, caller: &Caller<'_>, place: &Place) -> Option<Vec<Vec<u8>>> {
+    pub(super) fn approach(&mut self, caller: &Caller<'_>, place: &PathAt) -> Option<Vec<Vec<u8>>> {
         let steps = &self.steps;
         let is_quiet =
             steps.astray.is_empty() && steps.open.is_empty() && steps.left.is_empty() && !steps.is_lost;
@@ -382,7 +382,7 @@ impl Scripts {
     /// the content.
     pub(super) fn learn_ways(&mut self, caller: &Caller<'_>, ways: &[Vec<u8>]) {
         for way in ways {
-            let named = Place::new(interception::WORKING_DIRECTORY, way.clone());
+            let named = PathAt::new(interception::WORKING_DIRECTORY, way.clone());
             if let Ok(identity) = identity(caller.seen(&named)) {
                 self.learn(identity, way);
             }

@@ -16,9 +16,9 @@ pub enum Controller {
     Cpu,
 }
 
-/// Where a controller is to be had.
+/// The hierarchy that a controller is attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ControllerHierarchy {
     /// In the home of the second version.
     Unified,
     /// In a hierarchy of its own, where the home has this directory.

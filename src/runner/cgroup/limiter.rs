@@ -9,7 +9,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::{Controller, HELD, Home, Place, make_directory, name, write};
+use super::{Controller, ControllerHierarchy, HELD, Home, make_directory, name, write};
 use crate::{
     domain::LimitReport,
     sys::process::{self, Ended, Forked, Pid, Process},
@@ -213,7 +213,9 @@ fn make_groups(home: &Home) -> Vec<Group> {
     let in_unified: Vec<_> = home
         .controllers
         .iter()
-        .filter_map(|(controller, place)| (*place == Place::Unified).then_some(*controller))
+        .filter_map(|(controller, hierarchy)| {
+            (*hierarchy == ControllerHierarchy::Unified).then_some(*controller)
+        })
         .collect();
     let unified = home
         .unified
@@ -223,9 +225,9 @@ fn make_groups(home: &Home) -> Vec<Group> {
     let first = home
         .controllers
         .iter()
-        .filter_map(|(controller, place)| match place {
-            Place::Unified => None,
-            Place::Own(path) => Some((path.as_path(), Version::First, vec![*controller])),
+        .filter_map(|(controller, hierarchy)| match hierarchy {
+            ControllerHierarchy::Unified => None,
+            ControllerHierarchy::Own(path) => Some((path.as_path(), Version::First, vec![*controller])),
         });
     unified
         .into_iter()

@@ -27,7 +27,7 @@ use crate::sys::process::{self, Pid, Process};
 pub(super) use self::limiter::{Holding, Limiter};
 pub use self::{controllers::Controller, limiter::RunLimits};
 
-use self::controllers::Place;
+use self::controllers::ControllerHierarchy;
 
 /// All of ours begin with this.
 const PREFIX: &str = "countersign-";
@@ -43,7 +43,7 @@ pub(super) struct Home {
     /// Of the second version; everything in it can be killed at once.
     unified: Option<PathBuf>,
     /// Where each controller is to be had.
-    controllers: Vec<(Controller, Place)>,
+    controllers: Vec<(Controller, ControllerHierarchy)>,
 }
 
 /// How many words a home is on a command line.
@@ -69,11 +69,11 @@ impl Home {
             .unwrap_or_default();
         let found = Controller::ALL.into_iter().filter_map(|controller| {
             if in_unified.contains(&controller) {
-                return Some((controller, Place::Unified));
+                return Some((controller, ControllerHierarchy::Unified));
             }
             let home = controllers::own_group_of(controller)?.join(&name);
             make_directory(&home).ok()?;
-            Some((controller, Place::Own(home)))
+            Some((controller, ControllerHierarchy::Own(home)))
         });
         let home = Self {
             controllers: found.collect(),
@@ -88,10 +88,10 @@ impl Home {
         let unified = word(home.and_then(|home| home.unified.as_deref()));
         let [memory, processes, cpu] =
             Controller::ALL.map(
-                |controller| match home.and_then(|home| home.place_of(controller)) {
+                |controller| match home.and_then(|home| home.hierarchy_of(controller)) {
                     None => NONE.to_owned(),
-                    Some(Place::Unified) => UNIFIED.to_owned(),
-                    Some(Place::Own(path)) => word(Some(path)),
+                    Some(ControllerHierarchy::Unified) => UNIFIED.to_owned(),
+                    Some(ControllerHierarchy::Own(path)) => word(Some(path)),
                 },
             );
         [unified, memory, processes, cpu]
@@ -107,8 +107,8 @@ impl Home {
                 .zip(controllers)
                 .filter_map(|(controller, word)| match word.as_str() {
                     NONE => None,
-                    UNIFIED => Some((controller, Place::Unified)),
-                    path => Some((controller, Place::Own(path.into()))),
+                    UNIFIED => Some((controller, ControllerHierarchy::Unified)),
+                    path => Some((controller, ControllerHierarchy::Own(path.into()))),
                 })
                 .collect(),
         };
@@ -120,17 +120,20 @@ impl Home {
         self.unified.is_some()
     }
 
-    fn place_of(&self, controller: Controller) -> Option<&Place> {
+    fn hierarchy_of(&self, controller: Controller) -> Option<&ControllerHierarchy> {
         let found = self.controllers.iter().find(|(known, _)| *known == controller);
-        found.map(|(_, place)| place)
+        found.map(|(_, hierarchy)| hierarchy)
     }
 
     /// The directories in which supervisors have theirs.
     fn directories(&self) -> impl Iterator<Item = &Path> {
-        let own = self.controllers.iter().filter_map(|(_, place)| match place {
-            Place::Unified => None,
-            Place::Own(path) => Some(path.as_path()),
-        });
+        let own = self
+            .controllers
+            .iter()
+            .filter_map(|(_, hierarchy)| match hierarchy {
+                ControllerHierarchy::Unified => None,
+                ControllerHierarchy::Own(path) => Some(path.as_path()),
+            });
         self.unified.as_deref().into_iter().chain(own)
     }
 
@@ -374,11 +377,16 @@ mod tests {
             }),
             Some(Home {
                 unified: Some("/sys/fs/cgroup/x".into()),
-                controllers: Controller::ALL.map(|one| (one, Place::Unified)).into(),
+                controllers: Controller::ALL
+                    .map(|one| (one, ControllerHierarchy::Unified))
+                    .into(),
             }),
             Some(Home {
                 unified: None,
-                controllers: vec![(Controller::Processes, Place::Own("/sys/fs/cgroup/pids/x".into()))],
+                controllers: vec![(
+                    Controller::Processes,
+                    ControllerHierarchy::Own("/sys/fs/cgroup/pids/x".into()),
+                )],
             }),
         ];
         for home in homes {

@@ -19,7 +19,7 @@ use rustix::{
 
 use super::{
     Trouble,
-    plan::{Change, Changes, Target},
+    plan::{Changes, PlannedChange, Target},
 };
 use crate::{
     patch::{Failure, TEMPORARY_PREFIX},
@@ -119,15 +119,17 @@ enum Undo {
 
 impl<'a> Work<'a> {
     /// Writes every new content beside its place, and makes the directories for that.
-    fn stage<'c>(&mut self, changes: &'c [Change]) -> Result<Vec<Staged<'a>>, Failure>
+    fn stage<'c>(&mut self, changes: &'c [PlannedChange]) -> Result<Vec<Staged<'a>>, Failure>
     where
         'a: 'c,
     {
         let mut staged = Vec::with_capacity(changes.len());
         for change in changes {
             let at = match change {
-                Change::Create { at, .. } | Change::Replace { at, .. } | Change::Remove { at } => *at,
-                Change::Rename { to, .. } => *to,
+                PlannedChange::Create { at, .. }
+                | PlannedChange::Replace { at, .. }
+                | PlannedChange::Remove { at } => *at,
+                PlannedChange::Rename { to, .. } => *to,
             };
             let Some(target) = self.targets.get(at) else {
                 continue;
@@ -140,26 +142,30 @@ impl<'a> Work<'a> {
         Ok(staged)
     }
 
-    fn stage_one(&mut self, change: &Change, target: &'a Target) -> Result<Option<Staged<'a>>, Trouble> {
+    fn stage_one(
+        &mut self,
+        change: &PlannedChange,
+        target: &'a Target,
+    ) -> Result<Option<Staged<'a>>, Trouble> {
         Ok(Some(match change {
-            Change::Create { at: _, content, like } => {
-                let place = (self.directory_of(target)?, target.place.name.clone());
+            PlannedChange::Create { at: _, content, like } => {
+                let place = (self.directory_of(target)?, target.resolved.name.clone());
                 let new = self.write(&place.0, content, like.as_ref())?;
                 Staged::Create(target, new, place)
             }
-            Change::Replace { at: _, content, like } => {
-                let place = (self.directory_of(target)?, target.place.name.clone());
+            PlannedChange::Replace { at: _, content, like } => {
+                let place = (self.directory_of(target)?, target.resolved.name.clone());
                 let new = self.write(&place.0, content, Some(like))?;
                 Staged::Replace(target, new, place)
             }
-            Change::Rename { from, to: _ } => {
-                let place = (self.directory_of(target)?, target.place.name.clone());
+            PlannedChange::Rename { from, to: _ } => {
+                let place = (self.directory_of(target)?, target.resolved.name.clone());
                 let Some(from) = self.targets.get(*from) else {
                     return Ok(None);
                 };
                 Staged::Rename(from, target, place)
             }
-            Change::Remove { at: _ } => Staged::Remove(target),
+            PlannedChange::Remove { at: _ } => Staged::Remove(target),
         }))
     }
 
@@ -202,13 +208,16 @@ impl<'a> Work<'a> {
     }
 
     fn rename(&self, from: &Target, place: &Named) -> Result<Undo, Trouble> {
-        let old = (Rc::clone(&from.place.directory), from.place.name.clone());
+        let old = (Rc::clone(&from.resolved.directory), from.resolved.name.clone());
         self.move_checked(from, &old, place)?;
         Ok(Undo::Move(place.clone(), old))
     }
 
     fn put_aside(&mut self, target: &Target) -> Result<Undo, Trouble> {
-        let place = (Rc::clone(&target.place.directory), target.place.name.clone());
+        let place = (
+            Rc::clone(&target.resolved.directory),
+            target.resolved.name.clone(),
+        );
         let aside = (Rc::clone(&place.0), self.names.next());
         self.move_checked(target, &place, &aside)?;
         self.temporary.push(aside.clone());
@@ -239,9 +248,9 @@ impl<'a> Work<'a> {
 
     /// The directory of a file, made where it is missing.
     fn directory_of(&mut self, target: &Target) -> Result<Rc<OwnedFd>, Trouble> {
-        let mut directory = Rc::clone(&target.place.directory);
-        let mut key = (target.place.identity, Vec::new());
-        for name in &target.place.missing {
+        let mut directory = Rc::clone(&target.resolved.directory);
+        let mut key = (target.resolved.identity, Vec::new());
+        for name in &target.resolved.missing {
             key.1.push(name.clone());
             if let Some(known) = self.directories.get(&key) {
                 directory = Rc::clone(known);
@@ -415,8 +424,8 @@ fn sweep(changes: &Changes) {
     }
     let mut seen = BTreeSet::new();
     for target in &changes.targets {
-        if seen.insert(target.place.identity) {
-            sweep_directory(&target.place.directory);
+        if seen.insert(target.resolved.identity) {
+            sweep_directory(&target.resolved.directory);
         }
     }
 }

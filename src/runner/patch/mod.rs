@@ -20,7 +20,7 @@ use super::wire::PatchOrder;
 use crate::{
     patch::{Failure, HunkError, Patch, PatchPath, PathFault},
     sys::{
-        beneath::{NotFound, Reach, Root},
+        beneath::{LookupScope, NotFound, Root},
         hooks,
     },
 };
@@ -41,9 +41,9 @@ fn apply_in(directory: &Path, order: &PatchOrder) -> Result<Patch, Failure> {
     };
     let patch = Patch::parse(&order.text).map_err(|error| nowhere(error.to_string()))?;
     let reach = if order.workspace_only {
-        Reach::Beneath
+        LookupScope::Beneath
     } else {
-        Reach::Anywhere
+        LookupScope::Anywhere
     };
     let root = Root::open(directory, reach)
         .map_err(|errno| nowhere(format!("the directory cannot be opened: {}", errno_text(errno))))?;

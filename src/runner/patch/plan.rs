@@ -21,7 +21,7 @@ use super::Trouble;
 use crate::{
     patch::{self, Failure, Hunk, MAX_FILE_BYTES, Operation, PatchPath, PathFault},
     runner::wire::PatchOrder,
-    sys::beneath::{self, Entry, LastLink, Place, Root},
+    sys::beneath::{self, Entry, LastLink, ResolvedPath, Root},
 };
 
 /// Text that one patch may work on, each time that it does.
@@ -45,7 +45,7 @@ type Key = ((u64, u64), Vec<OsString>);
 struct Node {
     /// As it was called first.
     path: PatchPath,
-    place: Place,
+    resolved: ResolvedPath,
     found: Option<Entry>,
     /// What is to be there.
     wanted: Content,
@@ -67,20 +67,20 @@ enum Content {
 #[derive(Debug)]
 pub(super) struct Changes {
     pub(super) targets: Vec<Target>,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<PlannedChange>,
 }
 
 /// A place that changes.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) path: PatchPath,
-    pub(super) place: Place,
+    pub(super) resolved: ResolvedPath,
     pub(super) found: Option<Entry>,
 }
 
 /// What becomes of one place. Numbers are those of targets.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum PlannedChange {
     Create {
         at: usize,
         content: Vec<u8>,
@@ -220,18 +220,18 @@ impl<'a> Tree<'a> {
 
     /// The file of a path, which may lead by another way to one that is known.
     fn node(&mut self, path: &PatchPath, last: LastLink) -> Result<usize, Trouble> {
-        let mut place = self.root.find(&self.path_below_root(path)?, last)?;
-        self.check_place(&place)?;
-        let known = self.directories.entry(place.identity);
-        place.directory = Rc::clone(known.or_insert(place.directory));
-        let mut names = place.missing.clone();
-        names.push(place.name.clone());
-        let key = (place.identity, names);
+        let mut resolved = self.root.find(&self.path_below_root(path)?, last)?;
+        self.check_resolved(&resolved)?;
+        let known = self.directories.entry(resolved.identity);
+        resolved.directory = Rc::clone(known.or_insert(resolved.directory));
+        let mut names = resolved.missing.clone();
+        names.push(resolved.name.clone());
+        let key = (resolved.identity, names);
         if let Some(known) = self.known.get(&key) {
             return Ok(*known);
         }
-        let found = if place.missing.is_empty() {
-            beneath::entry(&*place.directory, &place.name).map_err(|errno| match errno {
+        let found = if resolved.missing.is_empty() {
+            beneath::entry(&*resolved.directory, &resolved.name).map_err(|errno| match errno {
                 Errno::NAMETOOLONG => Trouble::Path(PathFault::TooLong),
                 errno => Trouble::system("it cannot be looked at", errno),
             })?
@@ -241,7 +241,7 @@ impl<'a> Tree<'a> {
         let number = self.nodes.len();
         self.nodes.push(Node {
             path: path.clone(),
-            place,
+            resolved,
             found,
             wanted: found.map_or(Content::Nothing, |_found| Content::Found(number)),
         });
@@ -265,14 +265,14 @@ impl<'a> Tree<'a> {
     }
 
     /// Links may have led where the path itself does not.
-    fn check_place(&self, place: &Place) -> Result<(), Trouble> {
-        let path = place
+    fn check_resolved(&self, resolved: &ResolvedPath) -> Result<(), Trouble> {
+        let path = resolved
             .real_path()
             .map_err(|errno| Trouble::system("its place cannot be told", errno))?;
         let is_within = |places: &[Vec<u8>]| {
             places
                 .iter()
-                .any(|place| path.starts_with(OsStr::from_bytes(place)))
+                .any(|resolved| path.starts_with(OsStr::from_bytes(resolved)))
         };
         if is_within(&self.order.off_limits) && !is_within(&self.order.spared) {
             return Err(Trouble::OffLimits);
@@ -280,7 +280,7 @@ impl<'a> Tree<'a> {
         if let Some(fault) = PathFault::of_place(&path.to_string_lossy()) {
             return Err(Trouble::Path(fault));
         }
-        if place
+        if resolved
             .name
             .as_bytes()
             .starts_with(patch::TEMPORARY_PREFIX.as_bytes())
@@ -346,16 +346,15 @@ impl<'a> Tree<'a> {
             For::Changing => OFlags::RDWR,
             For::Copying => OFlags::RDONLY,
         };
-        let place = &self.nodes.get(node).ok_or(Trouble::Missing)?.place;
+        let resolved = &self.nodes.get(node).ok_or(Trouble::Missing)?.resolved;
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file =
-            rustix::fs::openat(&*place.directory, &place.name, flags, Mode::empty()).map_err(|errno| {
-                match errno {
-                    Errno::ACCESS | Errno::PERM | Errno::ROFS => Trouble::ReadOnly,
-                    Errno::NOENT | Errno::LOOP | Errno::NXIO => Trouble::Changed,
-                    errno => Trouble::system("it cannot be opened", errno),
-                }
-            })?;
+        let file = rustix::fs::openat(&*resolved.directory, &resolved.name, flags, Mode::empty()).map_err(
+            |errno| match errno {
+                Errno::ACCESS | Errno::PERM | Errno::ROFS => Trouble::ReadOnly,
+                Errno::NOENT | Errno::LOOP | Errno::NXIO => Trouble::Changed,
+                errno => Trouble::system("it cannot be opened", errno),
+            },
+        )?;
         let bytes = read_bounded(file, &found)?;
         Ok(bytes)
     }
@@ -376,7 +375,7 @@ impl<'a> Tree<'a> {
         for (at, node) in self.nodes.iter().enumerate() {
             let goes = node.found.is_some() && matches!(node.wanted, Content::Nothing);
             if goes && renamed.get(at) == Some(&false) {
-                changes.push(Change::Remove { at });
+                changes.push(PlannedChange::Remove { at });
             }
         }
         let targets = self
@@ -384,15 +383,22 @@ impl<'a> Tree<'a> {
             .into_iter()
             .map(
                 |Node {
-                     path, place, found, ..
-                 }| Target { path, place, found },
+                     path,
+                     resolved,
+                     found,
+                     ..
+                 }| Target {
+                    path,
+                    resolved,
+                    found,
+                },
             )
             .collect();
         Ok(Changes { targets, changes })
     }
 
     /// The change that brings something into a place, if one does.
-    fn change_of(&mut self, at: usize, renamed: &mut [bool]) -> Result<Option<Change>, Trouble> {
+    fn change_of(&mut self, at: usize, renamed: &mut [bool]) -> Result<Option<PlannedChange>, Trouble> {
         let (content, like) = match self.wanted(at) {
             Content::Nothing => return Ok(None),
             Content::Found(from) if from == at => return Ok(None),
@@ -402,7 +408,7 @@ impl<'a> Tree<'a> {
                     if let Some(renamed) = renamed.get_mut(from) {
                         *renamed = true;
                     }
-                    return Ok(Some(Change::Rename { from, to: at }));
+                    return Ok(Some(PlannedChange::Rename { from, to: at }));
                 }
                 // Both places have something before and after: a copy never leaves either of them empty.
                 (self.read(from, For::Copying)?, self.found(from))
@@ -410,9 +416,9 @@ impl<'a> Tree<'a> {
             Content::Text { text, like } => (text.into_bytes(), like.and_then(|like| self.found(like))),
         };
         Ok(Some(match self.found(at) {
-            None => Change::Create { at, content, like },
+            None => PlannedChange::Create { at, content, like },
             // What is put in the place of a link is a new file.
-            Some(found) => Change::Replace {
+            Some(found) => PlannedChange::Replace {
                 at,
                 content,
                 like: like.unwrap_or(found),

@@ -16,18 +16,18 @@ use crate::{
     patch::{Failure, MAX_FILE_BYTES, Patch, TEMPORARY_PREFIX},
     runner::wire::PatchOrder,
     sys::{
-        beneath::{Reach, Renames, Root},
+        beneath::{LookupScope, Renames, Root},
         fs::create_passing_file,
         process,
     },
 };
 
 /// A workspace beside a file that is outside of it.
-struct Place {
+struct PatchFixture {
     around: tempfile::TempDir,
 }
 
-impl Place {
+impl PatchFixture {
     fn new() -> Self {
         let around = tempfile::tempdir().unwrap();
         create_passing_file(&around.path().join("outside"), b"outside\n").unwrap();
@@ -87,20 +87,20 @@ fn envelope(body: &str) -> String {
 fn every_case_comes_out_as_it_says() {
     for case in cases() {
         let name = case["name"].as_str().unwrap();
-        let place = Place::new();
-        make(&place.work(), &case["before"]);
-        let before = look(&place.work());
-        let result = place.apply(case["patch"].as_str().unwrap());
-        let outside = fs::read_to_string(place.around.path().join("outside")).unwrap();
+        let fixture = PatchFixture::new();
+        make(&fixture.work(), &case["before"]);
+        let before = look(&fixture.work());
+        let result = fixture.apply(case["patch"].as_str().unwrap());
+        let outside = fs::read_to_string(fixture.around.path().join("outside")).unwrap();
         assert_eq!(outside, "outside\n", "{name}");
         let Some(error) = case.get("error") else {
             assert!(result.is_ok(), "{name}: {result:?}");
-            let expected = Place::new();
+            let expected = PatchFixture::new();
             make(&expected.work(), &case["after"]);
-            assert_eq!(files(&place.work()), files(&expected.work()), "{name}");
+            assert_eq!(files(&fixture.work()), files(&expected.work()), "{name}");
             continue;
         };
-        assert_eq!(look(&place.work()), before, "{name}: nothing may have changed");
+        assert_eq!(look(&fixture.work()), before, "{name}: nothing may have changed");
         let failure = result.expect_err(name);
         tree::assert_says(name, error, &failure.detail);
         assert_eq!(failure.path.as_deref(), error["path"].as_str(), "{name}");
@@ -115,28 +115,28 @@ fn every_case_comes_out_as_it_says() {
 
 #[test]
 fn paths_may_be_absolute_where_the_workspace_is_called_so() {
-    let place = Place::new();
-    place.write("a", "1\n");
+    let fixture = PatchFixture::new();
+    fixture.write("a", "1\n");
     let mut order = order(&envelope(
         "*** Update File: /workspace/a\n-1\n+2\n*** Add File: /workspace/sub/b\n+x\n",
     ));
     order.called = vec![b"/workspace".to_vec()];
-    apply_in(&place.work(), &order).unwrap();
+    apply_in(&fixture.work(), &order).unwrap();
     assert_eq!(
-        (place.read("a"), place.read("sub/b")),
+        (fixture.read("a"), fixture.read("sub/b")),
         ("2\n".to_owned(), "x\n".to_owned())
     );
     for outside in ["/workspace", "/workspaces/a", "/workspace2/a", "/etc/passwd"] {
         order.text = envelope(&format!("*** Add File: {outside}\n+x\n"));
-        let failure = apply_in(&place.work(), &order).unwrap_err();
+        let failure = apply_in(&fixture.work(), &order).unwrap_err();
         assert!(failure.detail.contains("outside"), "{failure:?}");
     }
 }
 
 #[test]
 fn a_patch_that_is_not_kept_in_may_go_anywhere_but_to_the_server() {
-    let place = Place::new();
-    let outside = place.around.path().canonicalize().unwrap();
+    let fixture = PatchFixture::new();
+    let outside = fixture.around.path().canonicalize().unwrap();
     let mut order = order("");
     order.workspace_only = false;
     order.off_limits = vec![outside.join("state").to_str().unwrap().as_bytes().to_vec()];
@@ -149,10 +149,10 @@ fn a_patch_that_is_not_kept_in_may_go_anywhere_but_to_the_server() {
             .to_vec(),
     ];
     fs::create_dir_all(outside.join("state/workspace")).unwrap();
-    symlink(outside.join("state"), place.at("way")).unwrap();
+    symlink(outside.join("state"), fixture.at("way")).unwrap();
     let mut apply = |path: &str| {
         order.text = envelope(&format!("*** Add File: {path}\n+x\n"));
-        apply_in(&place.work(), &order).map(|_patch| ())
+        apply_in(&fixture.work(), &order).map(|_patch| ())
     };
     assert_eq!(apply(outside.join("new").to_str().unwrap()), Ok(()));
     assert_eq!(
@@ -178,61 +178,61 @@ fn a_patch_that_is_not_kept_in_may_go_anywhere_but_to_the_server() {
 
 #[test]
 fn large_files_are_moved_but_not_changed() {
-    let place = Place::new();
-    let file = fs::File::create(place.at("large")).unwrap();
+    let fixture = PatchFixture::new();
+    let file = fs::File::create(fixture.at("large")).unwrap();
     file.set_len(u64::try_from(MAX_FILE_BYTES).unwrap() + 1).unwrap();
-    let failure = place
+    let failure = fixture
         .apply(&envelope("*** Update File: large\n+x\n"))
         .unwrap_err();
     assert!(failure.detail.contains("larger than"), "{failure:?}");
-    place
+    fixture
         .apply(&envelope("*** Update File: large\n*** Move to: moved\n"))
         .unwrap();
-    assert_eq!(place.names(), ["moved"]);
+    assert_eq!(fixture.names(), ["moved"]);
 }
 
 #[test]
 fn another_name_of_a_file_keeps_what_it_had() {
-    let place = Place::new();
-    place.write("a", "1\n");
-    fs::hard_link(place.at("a"), place.around.path().join("other")).unwrap();
-    place.apply(&envelope("*** Update File: a\n-1\n+2\n")).unwrap();
-    assert_eq!(place.read("a"), "2\n");
+    let fixture = PatchFixture::new();
+    fixture.write("a", "1\n");
+    fs::hard_link(fixture.at("a"), fixture.around.path().join("other")).unwrap();
+    fixture.apply(&envelope("*** Update File: a\n-1\n+2\n")).unwrap();
+    assert_eq!(fixture.read("a"), "2\n");
     assert_eq!(
-        fs::read_to_string(place.around.path().join("other")).unwrap(),
+        fs::read_to_string(fixture.around.path().join("other")).unwrap(),
         "1\n"
     );
 }
 
 #[test]
 fn bits_that_hand_on_rights_go() {
-    let place = Place::new();
-    place.write("a", "1\n");
-    fs::set_permissions(place.at("a"), fs::Permissions::from_mode(0o6755)).unwrap();
-    place.apply(&envelope("*** Update File: a\n-1\n+2\n")).unwrap();
-    assert_eq!(fs::metadata(place.at("a")).unwrap().mode() & 0o7777, 0o755);
+    let fixture = PatchFixture::new();
+    fixture.write("a", "1\n");
+    fs::set_permissions(fixture.at("a"), fs::Permissions::from_mode(0o6755)).unwrap();
+    fixture.apply(&envelope("*** Update File: a\n-1\n+2\n")).unwrap();
+    assert_eq!(fs::metadata(fixture.at("a")).unwrap().mode() & 0o7777, 0o755);
 }
 
 #[test]
 fn what_a_dead_patch_left_goes_and_what_a_living_one_has_stays() {
-    let place = Place::new();
-    place.write("a", "1\n");
+    let fixture = PatchFixture::new();
+    fixture.write("a", "1\n");
     let own = process::current().unwrap();
     let alive = format!("{TEMPORARY_PREFIX}{}-{}-99", own.pid, own.start_time);
     let dead = format!("{TEMPORARY_PREFIX}{}-{}-1", own.pid, own.start_time + 1);
     let foreign = format!("{TEMPORARY_PREFIX}notes");
     for name in [&alive, &dead, &foreign] {
-        create_passing_file(&place.at(name), b"x").unwrap();
+        create_passing_file(&fixture.at(name), b"x").unwrap();
     }
-    place.apply(&envelope("*** Update File: a\n-1\n+2\n")).unwrap();
+    fixture.apply(&envelope("*** Update File: a\n-1\n+2\n")).unwrap();
     let mut expected = vec![alive, foreign, "a".to_owned()];
     expected.sort();
-    assert_eq!(place.names(), expected);
+    assert_eq!(fixture.names(), expected);
 }
 
 /// The changes of a patch, not made yet.
-fn planned(place: &Place, body: &str) -> super::plan::Changes {
-    let root = Root::open(&place.work(), Reach::Beneath).unwrap();
+fn planned(fixture: &PatchFixture, body: &str) -> super::plan::Changes {
+    let root = Root::open(&fixture.work(), LookupScope::Beneath).unwrap();
     let order = order("");
     let mut tree = Tree::new(&root, &order);
     for operation in Patch::parse(&envelope(body)).unwrap().operations() {
@@ -242,7 +242,7 @@ fn planned(place: &Place, body: &str) -> super::plan::Changes {
 }
 
 /// What another process does between the look and the change, and where the patch then fails.
-type Meddling = (&'static str, fn(&Place), &'static str, &'static str);
+type Meddling = (&'static str, fn(&PatchFixture), &'static str, &'static str);
 
 #[test]
 fn whatever_changes_in_between_everything_is_put_back() {
@@ -251,98 +251,98 @@ fn whatever_changes_in_between_everything_is_put_back() {
     let meddling: [Meddling; 9] = [
         (
             "content",
-            |place| place.write("changed", "3\n"),
+            |fixture| fixture.write("changed", "3\n"),
             "changed",
             "it changed",
         ),
         (
             "a link in its place",
-            |place| {
-                fs::remove_file(place.at("changed")).unwrap();
-                symlink("../outside", place.at("changed")).unwrap();
+            |fixture| {
+                fs::remove_file(fixture.at("changed")).unwrap();
+                symlink("../outside", fixture.at("changed")).unwrap();
             },
             "changed",
             "it changed",
         ),
         (
             "a directory in its place",
-            |place| {
-                fs::remove_file(place.at("changed")).unwrap();
-                fs::create_dir(place.at("changed")).unwrap();
+            |fixture| {
+                fs::remove_file(fixture.at("changed")).unwrap();
+                fs::create_dir(fixture.at("changed")).unwrap();
             },
             "changed",
             "it changed",
         ),
         (
             "away",
-            |place| fs::remove_file(place.at("changed")).unwrap(),
+            |fixture| fs::remove_file(fixture.at("changed")).unwrap(),
             "changed",
             "it changed",
         ),
         (
             "a file where one is added",
-            |place| place.write("new/a", "theirs"),
+            |fixture| fixture.write("new/a", "theirs"),
             "new/a",
             "already",
         ),
         (
             "a file where one goes",
-            |place| place.write("to", "theirs"),
+            |fixture| fixture.write("to", "theirs"),
             "to",
             "already",
         ),
         (
             "another file that moves",
-            |place| place.write("from", "theirs"),
+            |fixture| fixture.write("from", "theirs"),
             "to",
             "it changed",
         ),
         (
             "another file that is deleted",
-            |place| place.write("gone", "theirs"),
+            |fixture| fixture.write("gone", "theirs"),
             "gone",
             "it changed",
         ),
         (
             "a link where a directory is made",
-            |place| symlink("..", place.at("new")).unwrap(),
+            |fixture| symlink("..", fixture.at("new")).unwrap(),
             "new/a",
             "not a directory",
         ),
     ];
     for renames in [Renames::AtOnce, Renames::ByLinks] {
         for (name, meddle, path, words) in meddling {
-            let place = Place::new();
+            let fixture = PatchFixture::new();
             for (file, content) in [("changed", "1\n"), ("from", "f\n"), ("gone", "g\n")] {
-                place.write(file, content);
+                fixture.write(file, content);
             }
-            let changes = planned(&place, BODY);
-            meddle(&place);
-            let before = look(place.around.path());
+            let changes = planned(&fixture, BODY);
+            meddle(&fixture);
+            let before = look(fixture.around.path());
             let failure = commit::commit_by(&changes, renames).expect_err(name);
-            assert_eq!(look(place.around.path()), before, "{name} {renames:?}");
+            assert_eq!(look(fixture.around.path()), before, "{name} {renames:?}");
             assert_eq!(failure.path.as_deref(), Some(path), "{name}: {failure:?}");
             assert!(failure.detail.contains(words), "{name}: {failure:?}");
             assert!(failure.not_restored.is_empty(), "{name}: {failure:?}");
         }
-        let place = Place::new();
+        let fixture = PatchFixture::new();
         for (file, content) in [("changed", "1\n"), ("from", "f\n"), ("gone", "g\n")] {
-            place.write(file, content);
+            fixture.write(file, content);
         }
-        let changes = planned(&place, BODY);
+        let changes = planned(&fixture, BODY);
         commit::commit_by(&changes, renames).unwrap();
-        assert_eq!(place.names(), ["changed", "new", "to"], "{renames:?}");
-        assert_eq!(place.read("changed"), "2\n");
+        assert_eq!(fixture.names(), ["changed", "new", "to"], "{renames:?}");
+        assert_eq!(fixture.read("changed"), "2\n");
     }
 }
 
 #[test]
 fn many_files_need_few_descriptors() {
-    let place = Place::new();
+    let fixture = PatchFixture::new();
     let operations: Vec<String> = (0..crate::patch::MAX_OPERATIONS)
         .map(|number| format!("*** Add File: d{}/f{number}\n+x\n", number % 3))
         .collect();
     let body = operations.concat();
-    place.apply(&envelope(&body)).unwrap();
-    assert_eq!(look(&place.work()).len(), crate::patch::MAX_OPERATIONS + 3);
+    fixture.apply(&envelope(&body)).unwrap();
+    assert_eq!(look(&fixture.work()).len(), crate::patch::MAX_OPERATIONS + 3);
 }

@@ -71,7 +71,7 @@ pub struct Launch<'a> {
     /// by now.
     pub executable: Option<BorrowedFd<'a>>,
     /// What the program must still be at the last moment before it is started.
-    pub judged: Judged<'a>,
+    pub judged: JudgedFiles<'a>,
     /// Arguments, the program's name included.
     pub arguments: &'a Strings,
     pub environment: &'a Strings,
@@ -113,14 +113,14 @@ impl StartPlace<'_> {
 
 /// What was judged, for the last look before a start.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Judged<'a> {
+pub struct JudgedFiles<'a> {
     /// The stamp of the executable.
     pub stamp: Option<&'a FileStamp>,
     /// Files that the program finds by their paths.
     pub files: &'a [JudgedFile],
 }
 
-impl Judged<'_> {
+impl JudgedFiles<'_> {
     /// `STALE` when something is not what was judged. Allocates nothing.
     fn look(&self, executable: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
         if let Some(judged) = self.stamp {

@@ -19,7 +19,7 @@ pub use fork::{Forked, SharedBytes, exit_now, fork, thread_count};
 pub use inspect::{Process, boot_id, children, current, inspect, list};
 pub use keyring::leave_session_keyring;
 pub use launch::{
-    Asks, Judged, JudgedFile, Launch, LaunchError, Launched, Launcher, StartPlace, Strings, execute,
+    Asks, JudgedFile, JudgedFiles, Launch, LaunchError, Launched, Launcher, StartPlace, Strings, execute,
     execute_one_of,
 };
 pub use lead::{Lead, heed_interruption};

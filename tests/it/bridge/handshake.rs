@@ -23,10 +23,10 @@ async fn refused(server: &TestServer, change: impl FnOnce(&Device, &Line) -> Val
 
 #[tokio::test]
 async fn every_refusal_has_the_products_words() {
-    type Change = fn(&Device, &Line) -> Value;
+    type Mutation = fn(&Device, &Line) -> Value;
 
     let server = TestServer::full().start().await;
-    let cases: &[(&str, Change, Value, u16)] = &[
+    let cases: &[(&str, Mutation, Value, u16)] = &[
         (
             "no nonce",
             |device, line| {

@@ -240,12 +240,12 @@ async fn one_byte_at_a_time_is_too_slow() {
 
 #[tokio::test]
 async fn parameters_that_no_client_has() {
-    type Change = fn(&mut Value);
+    type Mutation = fn(&mut Value);
 
     let server = TestServer::full().start().await;
     let mut witness = Witness::begin(&server).await;
     let many = |count: usize| -> Value { (0..count).map(|number| json!(format!("c{number}"))).collect() };
-    let cases: &[(&str, Change, &str)] = &[
+    let cases: &[(&str, Mutation, &str)] = &[
         (
             "an unknown member",
             |p| p["admin"] = json!(true),

@@ -9,7 +9,7 @@ use countersign::{
 };
 use serde_json::Value;
 
-use super::fixture::{OWNER, Place, argv, shell};
+use super::fixture::{DockerFixture, OWNER, argv, shell};
 use crate::{
     container::engine::run,
     support::{Invocation, write_file},
@@ -20,9 +20,11 @@ const HOSTILE: &str = "a b'c\"d$(touch /tmp/x)`touch /tmp/x`;\\\n*~ü&|";
 
 #[tokio::test]
 async fn commands_run_in_a_container_as_they_would_in_a_shell() {
-    let Some(place) = Place::new().await else { return };
-    place.backend.probe(super::fixture::IMAGE).await.unwrap();
-    let sandbox = place.ready("commands").await;
+    let Some(fixture) = DockerFixture::new().await else {
+        return;
+    };
+    fixture.backend.probe(super::fixture::IMAGE).await.unwrap();
+    let sandbox = fixture.ready("commands").await;
 
     // How it ends.
     for (text, code) in [
@@ -32,31 +34,31 @@ async fn commands_run_in_a_container_as_they_would_in_a_shell() {
         ("nosuchprogram", 127),
         ("exit 255", 255),
     ] {
-        assert_eq!(place.run(&sandbox, shell(text)).await.code(), code, "{text}");
+        assert_eq!(fixture.run(&sandbox, shell(text)).await.code(), code, "{text}");
     }
-    let not_there = place.run(&sandbox, argv(&["nosuchprogram"])).await;
+    let not_there = fixture.run(&sandbox, argv(&["nosuchprogram"])).await;
     assert_eq!(not_there.code(), 127, "{not_there:?}");
-    let option = place.run(&sandbox, argv(&["-c", "true"])).await;
+    let option = fixture.run(&sandbox, argv(&["-c", "true"])).await;
     assert_eq!(option.end(), ClientEnd::NotStarted, "{option:?}");
 
     // What it reads and writes.
-    let both = place
+    let both = fixture
         .run(&sandbox, shell("echo one; echo two >&2; kill -9 $$"))
         .await;
     assert_eq!((both.stdout.as_str(), both.stderr.as_str()), ("one\n", "two\n"));
     let input: Vec<u8> = (0..=255_u8).cycle().take(60_000).collect();
-    let read = place.run(&sandbox, argv(&["sha256sum"]).stdin(&input)).await;
+    let read = fixture.run(&sandbox, argv(&["sha256sum"]).stdin(&input)).await;
     assert_eq!((read.code(), read.stdout), (0, sha256(&input).await));
-    let nothing = place.run(&sandbox, argv(&["cat"])).await;
+    let nothing = fixture.run(&sandbox, argv(&["cat"])).await;
     assert_eq!((nothing.code(), nothing.stdout.as_str()), (0, ""));
-    let much = place
+    let much = fixture
         .run(&sandbox, shell("head -c 3000000 /dev/zero | tr '\\0' x"))
         .await;
     let written = much.stdout.len() as u64 + much.skipped;
     assert_eq!((much.code(), written), (0, 3_000_000));
 
     // Arguments, variables and paths are what they are.
-    let words = place
+    let words = fixture
         .run(&sandbox, argv(&["printf", "%s|", HOSTILE, "", "-n"]))
         .await;
     assert_eq!(words.stdout, format!("{HOSTILE}||-n|"));
@@ -66,15 +68,15 @@ async fn commands_run_in_a_container_as_they_would_in_a_shell() {
         .env("mode", "m")
         .env("LANG", "other");
     assert_eq!(
-        place.run(&sandbox, variables).await.stdout,
+        fixture.run(&sandbox, variables).await.stdout,
         format!("{HOSTILE}|m|exec|other|yes|")
     );
     let path = format!("/first:{}", HOSTILE.replace('/', ":"));
-    let shown = place
+    let shown = fixture
         .run(&sandbox, shell("printf %s \"$PATH\"; echo \"/$#\"").path(&path))
         .await;
     assert_eq!(shown.stdout, format!("{path}:/profile/bin:/bin/0\n"), "{shown:?}");
-    let shown = place.run(&sandbox, argv(&["env"]).path(&path)).await;
+    let shown = fixture.run(&sandbox, argv(&["env"]).path(&path)).await;
     assert!(shown.stdout.contains(&format!("PATH={path}:/usr")), "{shown:?}");
     for name in [
         "COUNTERSIGN_PATH",
@@ -85,36 +87,36 @@ async fn commands_run_in_a_container_as_they_would_in_a_shell() {
         assert!(!shown.stdout.contains(name), "{name}: {shown:?}");
     }
     assert_eq!(
-        place.printed(&sandbox, "ls -A /tmp").await,
+        fixture.printed(&sandbox, "ls -A /tmp").await,
         "",
         "something was executed"
     );
 
     // Where it is.
-    assert_eq!(place.printed(&sandbox, "pwd").await, "/workspace\n");
+    assert_eq!(fixture.printed(&sandbox, "pwd").await, "/workspace\n");
     assert_eq!(
-        place.run(&sandbox, shell("pwd").cwd("/tmp")).await.stdout,
+        fixture.run(&sandbox, shell("pwd").cwd("/tmp")).await.stdout,
         "/tmp\n"
     );
-    let nowhere = place.run(&sandbox, shell("pwd").cwd("/nowhere")).await;
+    let nowhere = fixture.run(&sandbox, shell("pwd").cwd("/nowhere")).await;
     assert_ne!(nowhere.code(), 0, "{nowhere:?}");
-    place.printed(&sandbox, "echo made inside > made").await;
+    fixture.printed(&sandbox, "echo made inside > made").await;
     let made = std::fs::read_to_string(sandbox.workspace.join("made")).unwrap();
     assert_eq!(made, "made inside\n");
 
-    at_a_terminal(&place).await;
-    place.engine.stop().await;
+    at_a_terminal(&fixture).await;
+    fixture.engine.stop().await;
 }
 
-async fn at_a_terminal(place: &Place) {
-    let sandbox = place.ready("commands").await;
+async fn at_a_terminal(fixture: &DockerFixture) {
+    let sandbox = fixture.ready("commands").await;
     // The first bytes look like the head of a frame, and the last line has no end.
     let text = "printf '\\001\\000\\000\\000'; test -t 0 && test -t 1 && echo; \
                 until stty size 2>/dev/null | grep -q '33 77'; do :; done; stty size; printf 'name? '; read name; echo \"<$name>\"";
     let mut order = shell(text);
     order.terminal = TerminalSize::new(33, 77);
     order.stdin_stays_open = true;
-    let mut running = place.start(&sandbox, order).await;
+    let mut running = fixture.start(&sandbox, order).await;
     running.until_written("name? ").await;
     let control = &running.supervised.control;
     control.write_input(b"somebody\n").await.unwrap();
@@ -128,9 +130,11 @@ async fn at_a_terminal(place: &Place) {
 
 #[tokio::test]
 async fn a_container_is_what_the_settings_say() {
-    let Some(place) = Place::new().await else { return };
-    let mut sandbox = place.enclosure("limits");
-    let data = place.engine.scratch().dir("of-the-host");
+    let Some(fixture) = DockerFixture::new().await else {
+        return;
+    };
+    let mut sandbox = fixture.enclosure("limits");
+    let data = fixture.engine.scratch().dir("of-the-host");
     write_file(&data.join("file"), "of the host");
     let bind = |inside: &str, writable| BindMount {
         host: data.clone(),
@@ -148,7 +152,7 @@ async fn a_container_is_what_the_settings_say() {
         hard: 6 << 20,
     };
     sandbox.settings.ulimits.insert("stack".to_owned(), stack);
-    place.backend.prepare(&sandbox).await.unwrap();
+    fixture.backend.prepare(&sandbox).await.unwrap();
 
     for (text, expected) in [
         ("cat /ro/file", "of the host"),
@@ -167,31 +171,31 @@ async fn a_container_is_what_the_settings_say() {
             "CapEff:0000000000000000CapBnd:0000000000000000NoNewPrivs:1",
         ),
     ] {
-        assert_eq!(place.printed(&sandbox, text).await, expected, "{text}");
+        assert_eq!(fixture.printed(&sandbox, text).await, expected, "{text}");
     }
     // More memory than there is ends the command, not the machine.
-    let hungry = place.run(&sandbox, shell("tail /dev/zero")).await;
+    let hungry = fixture.run(&sandbox, shell("tail /dev/zero")).await;
     assert_eq!(hungry.code(), 137, "{hungry:?}");
-    place.printed(&sandbox, "true").await;
+    fixture.printed(&sandbox, "true").await;
 
-    let mut worker = place.enclosure("worker");
+    let mut worker = fixture.enclosure("worker");
     worker.settings.user = Some("1000:1000".to_owned());
     worker.workspace_writable = false;
-    place.backend.prepare(&worker).await.unwrap();
-    assert_eq!(place.printed(&worker, "id -u; id -g").await, "1000\n1000\n");
+    fixture.backend.prepare(&worker).await.unwrap();
+    assert_eq!(fixture.printed(&worker, "id -u; id -g").await, "1000\n1000\n");
     assert_eq!(
-        place.printed(&worker, "touch /workspace/x || echo no").await,
+        fixture.printed(&worker, "touch /workspace/x || echo no").await,
         "no\n"
     );
 
-    let labels = place
+    let labels = fixture
         .engine
         .docker(&["inspect", "--format", "{{json .Config.Labels}}", "sbx-worker"])
         .await;
     let labels: Value = serde_json::from_str(&labels).unwrap();
     assert_eq!(labels["countersign.owner"], OWNER);
     assert_eq!(labels["countersign.scope"], "agent:worker");
-    place.engine.stop().await;
+    fixture.engine.stop().await;
 }
 
 /// As `sha256sum` of this machine has it.

@@ -10,35 +10,37 @@ use countersign::{
     settings::BindMount,
 };
 
-use super::fixture::{IMAGE, OWNER, Place, backend, shell};
+use super::fixture::{DockerFixture, IMAGE, OWNER, backend, shell};
 use crate::support::{Scratch, eventually};
 
 #[tokio::test]
 async fn there_is_one_container_per_scope_and_it_is_what_the_settings_say() {
-    let Some(place) = Place::new().await else { return };
-    let first = place.enclosure("one");
+    let Some(fixture) = DockerFixture::new().await else {
+        return;
+    };
+    let first = fixture.enclosure("one");
     // Whoever comes first makes it. There is one server for a state directory, whose calls share what they know.
-    let others = place.backend.clone();
+    let others = fixture.backend.clone();
     let (a, b, c) = tokio::join!(
-        place.backend.prepare(&first),
-        place.backend.prepare(&first),
+        fixture.backend.prepare(&first),
+        fixture.backend.prepare(&first),
         others.prepare(&first)
     );
     assert_eq!((a, b, c), (Ok(()), Ok(()), Ok(())));
-    assert_eq!(place.containers().await, ["sbx-one"]);
+    assert_eq!(fixture.containers().await, ["sbx-one"]);
     let id = || {
-        place
+        fixture
             .engine
             .docker(&["inspect", "--format", "{{.Id}}", "sbx-one"])
     };
     let original = id().await;
-    place.backend.prepare(&first).await.unwrap();
+    fixture.backend.prepare(&first).await.unwrap();
     assert_eq!(id().await, original);
     // One that stopped is started again.
-    place.engine.docker(&["kill", "sbx-one"]).await;
-    place.backend.prepare(&first).await.unwrap();
+    fixture.engine.docker(&["kill", "sbx-one"]).await;
+    fixture.backend.prepare(&first).await.unwrap();
     assert_eq!(
-        (id().await, place.printed(&first, "echo x").await),
+        (id().await, fixture.printed(&first, "echo x").await),
         (original.clone(), "x\n".to_owned())
     );
 
@@ -47,22 +49,22 @@ async fn there_is_one_container_per_scope_and_it_is_what_the_settings_say() {
     changed.settings.env.insert("NEW".to_owned(), "yes".to_owned());
     let mut order = shell("echo ready; read line");
     order.stdin_stays_open = true;
-    let mut running = place.start(&first, order).await;
+    let mut running = fixture.start(&first, order).await;
     running.until_written("ready").await;
-    place.backend.prepare(&changed).await.unwrap();
+    fixture.backend.prepare(&changed).await.unwrap();
     assert_eq!(id().await, original);
     running.supervised.control.close_input();
     running.end().await;
     let prepared = || async {
         // Another server, for which it was not in use a moment ago: still it waits until nobody is about to use it.
-        place.backend.prepare(&changed).await.unwrap();
+        fixture.backend.prepare(&changed).await.unwrap();
         id().await
     };
     eventually("made anew", prepared, |now| *now != original).await;
-    assert_eq!(place.printed(&changed, "echo $NEW").await, "yes\n");
+    assert_eq!(fixture.printed(&changed, "echo $NEW").await, "yes\n");
 
     // Nobody's container is taken over, or removed.
-    place
+    fixture
         .engine
         .docker(&[
             "run",
@@ -76,56 +78,56 @@ async fn there_is_one_container_per_scope_and_it_is_what_the_settings_say() {
             "1000",
         ])
         .await;
-    let foreign = place.enclosure("foreign");
-    is_refused(place.backend.prepare(&foreign).await, "not this sandbox's");
-    let strangers = backend(&place.engine, "somebody else");
+    let foreign = fixture.enclosure("foreign");
+    is_refused(fixture.backend.prepare(&foreign).await, "not this sandbox's");
+    let strangers = backend(&fixture.engine, "somebody else");
     is_refused(strangers.prepare(&changed).await, "not this sandbox's");
     let mut namesake = changed.clone();
     namesake.scope_key = "agent:other".to_owned();
-    is_refused(place.backend.prepare(&namesake).await, "not this sandbox's");
+    is_refused(fixture.backend.prepare(&namesake).await, "not this sandbox's");
 
     // Setting up happens once, and when it fails nothing is left.
-    let mut prepared = place.enclosure("prepared");
+    let mut prepared = fixture.enclosure("prepared");
     prepared.settings.setup_command = Some("echo x >> /workspace/setup".to_owned());
-    place.backend.prepare(&prepared).await.unwrap();
-    place.backend.prepare(&prepared).await.unwrap();
-    assert_eq!(place.printed(&prepared, "cat setup").await, "x\n");
-    let mut failing = place.enclosure("failing");
+    fixture.backend.prepare(&prepared).await.unwrap();
+    fixture.backend.prepare(&prepared).await.unwrap();
+    assert_eq!(fixture.printed(&prepared, "cat setup").await, "x\n");
+    let mut failing = fixture.enclosure("failing");
     failing.settings.setup_command = Some("echo what is wrong; exit 7".to_owned());
     is_refused(
-        place.backend.prepare(&failing).await,
+        fixture.backend.prepare(&failing).await,
         "setupCommand ended with code 7: what is wrong",
     );
     assert_eq!(
-        place.containers().await,
+        fixture.containers().await,
         ["sbx-foreign", "sbx-one", "sbx-prepared"]
     );
 
-    is_pruned(&place).await;
-    place.engine.stop().await;
+    is_pruned(&fixture).await;
+    fixture.engine.stop().await;
 }
 
 /// Those of this owner go, each after its own time; what is in use and what belongs to others stays.
-async fn is_pruned(place: &Place) {
+async fn is_pruned(fixture: &DockerFixture) {
     let at_once = PruneLimits {
         idle: Some(Duration::ZERO),
         age: None,
     };
-    let short = backend(&place.engine, OWNER).with_limits(at_once);
-    let strangers = backend(&place.engine, "somebody else").with_limits(at_once);
+    let short = backend(&fixture.engine, OWNER).with_limits(at_once);
+    let strangers = backend(&fixture.engine, "somebody else").with_limits(at_once);
     let (idle, busy, strange) = (
-        place.enclosure("idle"),
-        place.enclosure("busy"),
-        place.enclosure("strange"),
+        fixture.enclosure("idle"),
+        fixture.enclosure("busy"),
+        fixture.enclosure("strange"),
     );
     short.prepare(&idle).await.unwrap();
     short.prepare(&busy).await.unwrap();
     strangers.prepare(&strange).await.unwrap();
     let mut order = shell("echo ready; read line");
     order.stdin_stays_open = true;
-    let mut running = place.start(&busy, order).await;
+    let mut running = fixture.start(&busy, order).await;
     running.until_written("ready").await;
-    place.backend.prune().await;
+    fixture.backend.prune().await;
     let stayed = [
         "sbx-busy",
         "sbx-foreign",
@@ -133,12 +135,12 @@ async fn is_pruned(place: &Place) {
         "sbx-prepared",
         "sbx-strange",
     ];
-    assert_eq!(place.containers().await, stayed);
+    assert_eq!(fixture.containers().await, stayed);
     running.kill();
     running.end().await;
-    place.backend.prune().await;
+    fixture.backend.prune().await;
     assert_eq!(
-        place.containers().await,
+        fixture.containers().await,
         ["sbx-foreign", "sbx-one", "sbx-prepared", "sbx-strange"]
     );
 
@@ -146,13 +148,13 @@ async fn is_pruned(place: &Place) {
         idle: None,
         age: Some(Duration::ZERO),
     };
-    backend(&place.engine, OWNER)
+    backend(&fixture.engine, OWNER)
         .with_limits(old)
         .prepare(&idle)
         .await
         .unwrap();
-    place.backend.prune().await;
-    assert!(!place.containers().await.contains(&"sbx-idle".to_owned()));
+    fixture.backend.prune().await;
+    assert!(!fixture.containers().await.contains(&"sbx-idle".to_owned()));
 }
 
 #[tokio::test]
@@ -179,33 +181,35 @@ async fn what_is_missing_is_said_with_what_to_do() {
     is_refused(at(mute).probe(IMAGE).await, "it does not answer");
     drop(listener);
 
-    let Some(place) = Place::new().await else { return };
+    let Some(fixture) = DockerFixture::new().await else {
+        return;
+    };
     is_refused(
-        place.backend.probe("made-here/nothing:1").await,
+        fixture.backend.probe("made-here/nothing:1").await,
         "docker pull made-here/nothing:1",
     );
-    let mut other = place.enclosure("other");
+    let mut other = fixture.enclosure("other");
     other.settings.image = "made-here/nothing:1".to_owned();
     is_refused(
-        place.backend.prepare(&other).await,
+        fixture.backend.prepare(&other).await,
         "docker pull made-here/nothing:1",
     );
     for host in [
-        place.engine.scratch().join("docker.sock"),
-        place.engine.scratch().path(),
+        fixture.engine.scratch().join("docker.sock"),
+        fixture.engine.scratch().path(),
         "/etc".into(),
         "/".into(),
     ] {
-        let mut open = place.enclosure("open");
+        let mut open = fixture.enclosure("open");
         open.settings.binds = vec![BindMount {
             host,
             inside: PathBuf::from("/inside"),
             writable: true,
         }];
-        is_refused(place.backend.prepare(&open).await, "a sandbox cannot mount");
+        is_refused(fixture.backend.prepare(&open).await, "a sandbox cannot mount");
     }
-    assert_eq!(place.containers().await, Vec::<String>::new());
-    place.engine.stop().await;
+    assert_eq!(fixture.containers().await, Vec::<String>::new());
+    fixture.engine.stop().await;
 }
 
 #[track_caller]

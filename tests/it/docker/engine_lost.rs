@@ -2,19 +2,21 @@
 
 use countersign::hosts::sandbox::docker::ClientEnd;
 
-use super::fixture::{Place, shell};
+use super::fixture::{DockerFixture, shell};
 
 #[tokio::test]
 async fn a_run_whose_engine_goes_away_ends_and_says_so() {
-    let Some(place) = Place::new().await else { return };
-    let sandbox = place.ready("lost").await;
-    let mut running = place.start(&sandbox, shell("echo ready; sleep 1000")).await;
+    let Some(fixture) = DockerFixture::new().await else {
+        return;
+    };
+    let sandbox = fixture.ready("lost").await;
+    let mut running = fixture.start(&sandbox, shell("echo ready; sleep 1000")).await;
     running.until_written("ready").await;
-    let Place {
+    let DockerFixture {
         engine,
         host,
         backend,
-    } = place;
+    } = fixture;
     // Its containers live in its name spaces, and end with it.
     engine.kill();
     let ended = running.end().await;
@@ -26,12 +28,12 @@ async fn a_run_whose_engine_goes_away_ends_and_says_so() {
 
     let refused = backend.prepare(&sandbox).await.expect_err("there is no engine");
     assert!(refused.to_string().contains("no Docker engine at"), "{refused}");
-    let place = Place {
+    let fixture = DockerFixture {
         engine,
         backend,
         host,
     };
-    let ended = place.run(&sandbox, shell("true")).await;
+    let ended = fixture.run(&sandbox, shell("true")).await;
     assert_eq!(ended.end(), ClientEnd::NotStarted, "{ended:?}");
     assert!(
         ended

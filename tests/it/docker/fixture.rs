@@ -34,13 +34,13 @@ pub(crate) const IMAGE: &str = "made-here/busybox:test";
 /// Whose the containers of these tests are.
 pub(crate) const OWNER: &str = "tests";
 
-pub(crate) struct Place {
+pub(crate) struct DockerFixture {
     pub(crate) engine: Engine,
     pub(crate) backend: DockerBackend,
     pub(crate) host: GatewayHost,
 }
 
-impl Place {
+impl DockerFixture {
     /// `None`, and said so, where an engine cannot run.
     pub(crate) async fn new() -> Option<Self> {
         let engine = Engine::start().await?;
@@ -396,9 +396,9 @@ async fn make_image(engine: &Engine) {
         symlink("busybox", root.join("bin").join(name)).unwrap();
     }
     for name in ["tmp", "var/tmp"] {
-        let place = root.join(name);
-        fs::create_dir_all(&place).unwrap();
-        fs::set_permissions(&place, fs::Permissions::from_mode(0o1777)).unwrap();
+        let fixture = root.join(name);
+        fs::create_dir_all(&fixture).unwrap();
+        fs::set_permissions(&fixture, fs::Permissions::from_mode(0o1777)).unwrap();
     }
     let accounts = "root:x:0:0:root:/root:/bin/sh\nworker:x:1000:1000:worker:/tmp:/bin/sh\n";
     write_file_mode(&root.join("etc/passwd"), accounts, 0o644);

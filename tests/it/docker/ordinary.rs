@@ -4,7 +4,7 @@ use std::path::Path;
 
 use countersign::settings::BindMount;
 
-use super::fixture::{Place, shell};
+use super::fixture::{DockerFixture, shell};
 use crate::support::write_file;
 
 /// Each prints one line.
@@ -58,7 +58,7 @@ master, slave = os.openpty(); fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pac
 assert os.get_terminal_size(slave) == (7, 3)
 memory = mmap.mmap(-1, 4096); memory[0:1] = b'z'
 with tempfile.TemporaryFile() as file: file.write(b'1'); fcntl.flock(file, fcntl.LOCK_EX); os.fsync(file.fileno())
-with tempfile.TemporaryDirectory() as place: os.mkfifo(place + '/pipe', 0o600); os.chmod(place + '/pipe', 0o640)
+with tempfile.TemporaryDirectory() as fixture: os.mkfifo(fixture + '/pipe', 0o600); os.chmod(fixture + '/pipe', 0o640)
 os.getrandom(8); os.sched_getaffinity(0); os.memfd_create('m'); os.utime('.'); os.copy_file_range
 signal.setitimer(signal.ITIMER_REAL, 0); os.pidfd_open(os.getpid()); time.clock_gettime(time.CLOCK_MONOTONIC)
 assert ctypes.CDLL(None).getpid() == os.getpid()
@@ -73,8 +73,10 @@ print('well')
 
 #[tokio::test]
 async fn ordinary_programs_work_with_our_list_of_system_calls() {
-    let Some(place) = Place::new().await else { return };
-    let mut sandbox = place.enclosure("ordinary");
+    let Some(fixture) = DockerFixture::new().await else {
+        return;
+    };
+    let mut sandbox = fixture.enclosure("ordinary");
     for directory in ["/usr", "/lib", "/lib64"].map(Path::new) {
         if directory.exists() {
             sandbox.settings.binds.push(BindMount {
@@ -84,24 +86,26 @@ async fn ordinary_programs_work_with_our_list_of_system_calls() {
             });
         }
     }
-    place.backend.prepare(&sandbox).await.unwrap();
-    let filter = place.printed(&sandbox, "grep ^Seccomp: /proc/self/status").await;
+    fixture.backend.prepare(&sandbox).await.unwrap();
+    let filter = fixture
+        .printed(&sandbox, "grep ^Seccomp: /proc/self/status")
+        .await;
     assert_eq!(filter, "Seccomp:\t2\n");
     let mut wrong = Vec::new();
     for (text, expected) in ORDINARY {
         // The names of busybox come first, whatever the machine has.
-        let ended = place.run(&sandbox, shell(text).path("/bin")).await;
+        let ended = fixture.run(&sandbox, shell(text).path("/bin")).await;
         if ended.stdout.trim() != *expected {
             wrong.push(format!("{text}: {ended:?}"));
         }
     }
     if Path::new("/usr/bin/python3").exists() {
         write_file(&sandbox.workspace.join("program.py"), PYTHON);
-        let ended = place.run(&sandbox, shell("/usr/bin/python3 program.py")).await;
+        let ended = fixture.run(&sandbox, shell("/usr/bin/python3 program.py")).await;
         if ended.stdout != "well\n" {
             wrong.push(format!("{ended:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    place.engine.stop().await;
+    fixture.engine.stop().await;
 }

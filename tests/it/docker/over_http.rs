@@ -2,13 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::fixture::{IMAGE, Place};
+use super::fixture::{DockerFixture, IMAGE};
 use crate::support::{TestServer, eventually, only};
 
 #[tokio::test]
 async fn calls_run_in_the_container_of_their_agent() {
-    let Some(place) = Place::new().await else { return };
-    let socket = place.engine.scratch().join("docker.sock");
+    let Some(fixture) = DockerFixture::new().await else {
+        return;
+    };
+    let socket = fixture.engine.scratch().join("docker.sock");
     let server = TestServer::full()
         .config(&json!({
             "tools": { "exec": { "host": "sandbox" } },
@@ -55,12 +57,12 @@ async fn calls_run_in_the_container_of_their_agent() {
         .exec(json!({ "command": "(setsid sleep 1032 &); sleep 1033", "background": true }))
         .await;
     let run_id = background.json()["runId"].as_str().expect("a run").to_owned();
-    let names = place.containers().await;
+    let names = fixture.containers().await;
     let [name] = names.as_slice() else {
         panic!("{names:?}")
     };
     let looking = ["exec", name, "ps", "-o", "args"];
-    let processes = || place.engine.docker(&looking);
+    let processes = || fixture.engine.docker(&looking);
     eventually("started", processes, |left| {
         left.contains("sleep 1032") && left.contains("sleep 1033")
     })
@@ -76,7 +78,7 @@ async fn calls_run_in_the_container_of_their_agent() {
     eventually("killed inside", processes, is_quiet).await;
 
     // Without the engine nothing runs anywhere.
-    place.engine.kill();
+    fixture.engine.kill();
     let lost = agent.exec(json!({ "command": "echo here" })).await;
     assert_ne!(lost.json()["stdout"], "here\n", "{}", lost.text());
     assert_ne!(lost.json()["status"], "completed", "{}", lost.text());

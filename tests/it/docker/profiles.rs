@@ -5,20 +5,22 @@ use std::path::Path;
 use countersign::hosts::sandbox::Unusable;
 use serde_json::{Value, json};
 
-use super::fixture::{Place, shell};
+use super::fixture::{DockerFixture, shell};
 use crate::support::{only, write_file};
 
 /// What the engine has to say about a container.
-async fn inspected(place: &Place, name: &str) -> Value {
-    let text = place.engine.docker(&["inspect", name]).await;
+async fn inspected(fixture: &DockerFixture, name: &str) -> Value {
+    let text = fixture.engine.docker(&["inspect", name]).await;
     let all: Value = serde_json::from_str(&text).unwrap();
     all[0].clone()
 }
 
 #[tokio::test]
 async fn the_engine_is_told_names_servers_and_limits() {
-    let Some(place) = Place::new().await else { return };
-    let mut sandbox = place.enclosure("told");
+    let Some(fixture) = DockerFixture::new().await else {
+        return;
+    };
+    let mut sandbox = fixture.enclosure("told");
     let settings = &mut sandbox.settings;
     settings.dns = vec!["192.0.2.53".to_owned()];
     settings.extra_hosts = vec!["made.example:192.0.2.7".to_owned()];
@@ -26,8 +28,8 @@ async fn the_engine_is_told_names_servers_and_limits() {
     settings.memory_bytes = Some(64 << 20);
     settings.memory_swap_bytes = Some(64 << 20);
     settings.pids_limit = Some(50);
-    place.backend.prepare(&sandbox).await.unwrap();
-    let host = &inspected(&place, &sandbox.name).await["HostConfig"];
+    fixture.backend.prepare(&sandbox).await.unwrap();
+    let host = &inspected(&fixture, &sandbox.name).await["HostConfig"];
     assert_eq!(
         only(
             host,
@@ -66,23 +68,25 @@ async fn the_engine_is_told_names_servers_and_limits() {
     for kept in ["/proc/sys", "/proc/sysrq-trigger"] {
         assert!(has("ReadonlyPaths", kept), "{kept}: {host}");
     }
-    place.engine.stop().await;
+    fixture.engine.stop().await;
 }
 
 #[tokio::test]
 async fn a_profile_for_system_calls_is_sent_whole_and_a_bad_one_is_refused() {
-    let Some(place) = Place::new().await else { return };
-    let profile = place.engine.scratch().join("profile.json");
+    let Some(fixture) = DockerFixture::new().await else {
+        return;
+    };
+    let profile = fixture.engine.scratch().join("profile.json");
     let no_sync = json!({
         "defaultAction": "SCMP_ACT_ALLOW",
         "syscalls": [{ "names": ["sync"], "action": "SCMP_ACT_KILL_PROCESS" }],
     });
     write_file(&profile, no_sync.to_string());
-    let mut sandbox = place.enclosure("profiled");
+    let mut sandbox = fixture.enclosure("profiled");
     sandbox.settings.seccomp_profile = Some(profile.to_str().unwrap().to_owned());
-    place.backend.prepare(&sandbox).await.unwrap();
-    assert_eq!(place.run(&sandbox, shell("true")).await.code(), 0);
-    let killed = place.run(&sandbox, shell("busybox sync; echo $?")).await;
+    fixture.backend.prepare(&sandbox).await.unwrap();
+    assert_eq!(fixture.run(&sandbox, shell("true")).await.code(), 0);
+    let killed = fixture.run(&sandbox, shell("busybox sync; echo $?")).await;
     assert_eq!(killed.stdout, "159\n", "killed by SIGSYS: {killed:?}");
 
     for (name, content, words) in [
@@ -95,33 +99,33 @@ async fn a_profile_for_system_calls_is_sent_whole_and_a_bad_one_is_refused() {
             "NO_SUCH_ACTION",
         ),
     ] {
-        let path = place.engine.scratch().join(name);
+        let path = fixture.engine.scratch().join(name);
         if let Some(content) = content {
             write_file(&path, content);
         }
-        let mut refused = place.enclosure("refused");
+        let mut refused = fixture.enclosure("refused");
         refused.settings.seccomp_profile = Some(path.to_str().unwrap().to_owned());
-        is_refused(place.backend.prepare(&refused).await, words);
+        is_refused(fixture.backend.prepare(&refused).await, words);
     }
     assert_eq!(
-        place.containers().await,
+        fixture.containers().await,
         ["sbx-profiled"],
         "what could not be started does not stay"
     );
 
     // An engine on a kernel without AppArmor takes any name for it, and says nothing.
-    let mut other = place.enclosure("other");
+    let mut other = fixture.enclosure("other");
     other.settings.seccomp_profile = Some("builtin".to_owned());
     other.settings.apparmor_profile = Some("no-such-profile".to_owned());
-    let prepared = place.backend.prepare(&other).await;
+    let prepared = fixture.backend.prepare(&other).await;
     if Path::new("/sys/kernel/security/apparmor").exists() {
         is_refused(prepared, "no-such-profile");
     } else {
         prepared.unwrap();
-        let told = &inspected(&place, &other.name).await["HostConfig"]["SecurityOpt"];
+        let told = &inspected(&fixture, &other.name).await["HostConfig"]["SecurityOpt"];
         assert_eq!(*told, json!(["no-new-privileges", "apparmor=no-such-profile"]));
     }
-    place.engine.stop().await;
+    fixture.engine.stop().await;
 }
 
 #[track_caller]

@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
-use super::fixture::{IMAGE, Place};
+use super::fixture::{DockerFixture, IMAGE};
 use crate::{
     sandbox::recovery::{POINTS, comes_out_right},
     support::{ServerBuilder, TestServer, eventually, only},
 };
 
 /// A server whose commands go into containers of this engine.
-fn contained(place: &Place) -> ServerBuilder {
-    let socket = place.engine.scratch().join("docker.sock");
+fn contained(fixture: &DockerFixture) -> ServerBuilder {
+    let socket = fixture.engine.scratch().join("docker.sock");
     TestServer::full()
         .config(&json!({
             "tools": { "exec": { "host": "sandbox" } },
@@ -23,29 +23,33 @@ fn contained(place: &Place) -> ServerBuilder {
 
 #[tokio::test]
 async fn wherever_something_dies_a_command_in_a_container_runs_once_or_not_at_all() {
-    let Some(place) = Place::new().await else { return };
+    let Some(fixture) = DockerFixture::new().await else {
+        return;
+    };
     for point in POINTS {
-        let mut server = contained(&place).prepare();
+        let mut server = contained(&fixture).prepare();
         let kill = format!("{point}:1");
         server
             .start_until_ready_or_dead(&[("COUNTERSIGN_TEST_KILL", kill.as_str())])
             .await;
         comes_out_right(point, &mut server).await;
         // Whatever was left inside was swept, by whoever noticed.
-        for name in place.containers().await {
+        for name in fixture.containers().await {
             let looking = ["exec", name.as_str(), "ps", "-o", "args"];
             let is_quiet = |processes: &String| !processes.contains("echo ran");
-            eventually(point, || place.engine.docker(&looking), is_quiet).await;
-            place.engine.docker(&["rm", "--force", &name]).await;
+            eventually(point, || fixture.engine.docker(&looking), is_quiet).await;
+            fixture.engine.docker(&["rm", "--force", &name]).await;
         }
     }
-    place.engine.stop().await;
+    fixture.engine.stop().await;
 }
 
 #[tokio::test]
 async fn a_run_in_a_container_outlives_a_crash_of_the_server() {
-    let Some(place) = Place::new().await else { return };
-    let mut server = contained(&place).start().await;
+    let Some(fixture) = DockerFixture::new().await else {
+        return;
+    };
+    let mut server = contained(&fixture).start().await;
     let text = "echo first; read line; echo \"got $line\"; echo done >> ran; wc -l < ran";
     let started = server
         .agent()
@@ -78,5 +82,5 @@ async fn a_run_in_a_container_outlives_a_crash_of_the_server() {
         only(&ended, &["status", "exitCode", "stdout"]),
         json!({ "status": "completed", "exitCode": 0, "stdout": "first\ngot on\n1\n" })
     );
-    place.engine.stop().await;
+    fixture.engine.stop().await;
 }

@@ -7,7 +7,7 @@ use countersign::{
     hosts::sandbox::docker::ClientEnd,
 };
 
-use super::fixture::{Place, argv, shell};
+use super::fixture::{DockerFixture, argv, shell};
 use crate::support::{eventually, kill_hard};
 
 /// What hides: in a session of its own, without a parent, without its environment, deaf to signals, under a name that
@@ -22,44 +22,46 @@ const HIDING: [&str; 5] = [
 
 #[tokio::test]
 async fn nothing_of_a_run_outlives_it() {
-    let Some(place) = Place::new().await else { return };
-    let mut sandbox = place.enclosure("supervision");
+    let Some(fixture) = DockerFixture::new().await else {
+        return;
+    };
+    let mut sandbox = fixture.enclosure("supervision");
     sandbox.settings.tmpfs = vec!["/tmp:exec".to_owned()];
-    place.backend.prepare(&sandbox).await.unwrap();
+    fixture.backend.prepare(&sandbox).await.unwrap();
 
     // A run that ends leaves nothing.
     for hiding in HIDING {
-        let ended = place.run(&sandbox, shell(&format!("{hiding}; exit 3"))).await;
+        let ended = fixture.run(&sandbox, shell(&format!("{hiding}; exit 3"))).await;
         assert_eq!(ended.code(), 3, "{hiding}: {ended:?}");
-        place.assert_nothing_is_left(&sandbox).await;
+        fixture.assert_nothing_is_left(&sandbox).await;
     }
     // Not even one that kills the shell that watches it.
-    let ended = place
+    let ended = fixture
         .run(
             &sandbox,
             shell("(env -i setsid sleep 1006 &); kill -9 $PPID; sleep 1007"),
         )
         .await;
     assert_eq!(ended.code(), 137, "{ended:?}");
-    place.assert_nothing_is_left(&sandbox).await;
+    fixture.assert_nothing_is_left(&sandbox).await;
 
     // One that is killed takes everything along, at once or after a grace.
     for grace in [Duration::ZERO, Duration::from_millis(300)] {
         let text = format!("trap '' TERM; {}; echo ready; sleep 1008", HIDING.join("; "));
         let mut order = shell(&text);
         order.grace = grace;
-        let mut running = place.start(&sandbox, order).await;
+        let mut running = fixture.start(&sandbox, order).await;
         running.until_written("ready").await;
         running.kill();
         let ended = running.end().await;
         assert_eq!(ended.exit.killed, Some(KillCause::Cancelled), "{ended:?}");
         assert_eq!(ended.end(), ClientEnd::Killed);
-        place.assert_nothing_is_left(&sandbox).await;
+        fixture.assert_nothing_is_left(&sandbox).await;
     }
     // One that listens may still say something.
     let mut order = shell("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.1; done");
     order.grace = Duration::from_mins(1);
-    let mut running = place.start(&sandbox, order).await;
+    let mut running = fixture.start(&sandbox, order).await;
     running.until_written("ready").await;
     running.kill();
     let ended = running.end().await;
@@ -68,25 +70,27 @@ async fn nothing_of_a_run_outlives_it() {
     // A time limit is a kill.
     let mut order = argv(&["sleep", "1009"]);
     order.timeout = Some(Duration::from_millis(1));
-    let ended = place.run(&sandbox, order).await;
+    let ended = fixture.run(&sandbox, order).await;
     assert_eq!(ended.exit.killed, Some(KillCause::Timeout), "{ended:?}");
-    place.assert_nothing_is_left(&sandbox).await;
-    place.engine.stop().await;
+    fixture.assert_nothing_is_left(&sandbox).await;
+    fixture.engine.stop().await;
 }
 
 #[tokio::test]
 async fn runs_of_one_container_do_not_touch_each_other() {
-    let Some(place) = Place::new().await else { return };
-    let sandbox = place.ready("neighbours").await;
+    let Some(fixture) = DockerFixture::new().await else {
+        return;
+    };
+    let sandbox = fixture.ready("neighbours").await;
     let text = "(setsid sleep 1011 &); (env -i setsid sleep 1012 &); echo ready; read line; echo \"$line\"; sleep 1013";
     let mut order = shell(text);
     order.stdin_stays_open = true;
-    let mut neighbour = place.start(&sandbox, order).await;
+    let mut neighbour = fixture.start(&sandbox, order).await;
     neighbour.until_written("ready").await;
 
     // What others leave and how they are killed is not its business.
-    place.printed(&sandbox, "(env -i setsid sleep 1014 &)").await;
-    let mut killed = place
+    fixture.printed(&sandbox, "(env -i setsid sleep 1014 &)").await;
+    let mut killed = fixture
         .start(
             &sandbox,
             shell("(env -i setsid sleep 1015 &); echo ready; sleep 1016"),
@@ -95,7 +99,7 @@ async fn runs_of_one_container_do_not_touch_each_other() {
     killed.until_written("ready").await;
     killed.kill();
     assert_eq!(killed.end().await.end(), ClientEnd::Killed);
-    let left = place.processes(&sandbox).await;
+    let left = fixture.processes(&sandbox).await;
     for (number, lives) in [
         (1011, true),
         (1012, true),
@@ -119,38 +123,45 @@ async fn runs_of_one_container_do_not_touch_each_other() {
     let run_id = neighbour.run_id.clone();
     let ended = neighbour.end().await;
     assert_eq!(ended.end(), ClientEnd::Vanished, "{ended:?}");
-    place.backend.sweep(&run_id).await;
+    fixture.backend.sweep(&run_id).await;
     let is_swept = |left: &Vec<String>| {
         !left
             .iter()
             .any(|line| line == "sleep 1011" || line == "sleep 1013")
     };
-    eventually("swept", || place.processes(&sandbox), is_swept).await;
+    eventually("swept", || fixture.processes(&sandbox), is_swept).await;
 
     // What may stay, stays.
     let mut order = shell("setsid sleep 1017 >/dev/null 2>&1 & true");
     order.leftovers = Leftovers::Keep;
-    assert_eq!(place.run(&sandbox, order).await.code(), 0);
-    place.printed(&sandbox, "true").await;
-    assert!(place.processes(&sandbox).await.contains(&"sleep 1017".to_owned()));
-    place.engine.stop().await;
+    assert_eq!(fixture.run(&sandbox, order).await.code(), 0);
+    fixture.printed(&sandbox, "true").await;
+    assert!(
+        fixture
+            .processes(&sandbox)
+            .await
+            .contains(&"sleep 1017".to_owned())
+    );
+    fixture.engine.stop().await;
 }
 
 #[tokio::test]
 async fn a_fork_bomb_is_bounded_and_ends() {
-    let Some(place) = Place::new().await else { return };
-    let mut sandbox = place.enclosure("bomb");
+    let Some(fixture) = DockerFixture::new().await else {
+        return;
+    };
+    let mut sandbox = fixture.enclosure("bomb");
     sandbox.settings.pids_limit = Some(60);
-    place.backend.prepare(&sandbox).await.unwrap();
+    fixture.backend.prepare(&sandbox).await.unwrap();
     let text = "bomb() { bomb | bomb & }; (bomb 2>/dev/null &); echo ready; exec sleep 1020";
-    let mut running = place.start(&sandbox, shell(text)).await;
+    let mut running = fixture.start(&sandbox, shell(text)).await;
     running.until_written("ready").await;
     running.kill();
     let ended = running.end().await;
     assert_eq!(ended.end(), ClientEnd::Killed, "{ended:?}");
     // If nothing could be started in it any more, the container was stopped, and is there for the next run.
-    place.backend.prepare(&sandbox).await.unwrap();
-    place.assert_nothing_is_left(&sandbox).await;
-    place.printed(&sandbox, "true").await;
-    place.engine.stop().await;
+    fixture.backend.prepare(&sandbox).await.unwrap();
+    fixture.assert_nothing_is_left(&sandbox).await;
+    fixture.printed(&sandbox, "true").await;
+    fixture.engine.stop().await;
 }

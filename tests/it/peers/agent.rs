@@ -50,7 +50,7 @@ pub(super) trait Client: Sized + Send + Sync {
     fn find() -> Option<Self>;
 
     /// How it is started to do what `model` says, with a home of its own and the settings of the documentation.
-    fn invocation(&self, place: &Place, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation;
+    fn invocation(&self, fixture: &ClientFixture, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation;
 
     /// The call that runs a command, with more members where countersign takes them.
     fn call(&self, way: Way, command: &str, more: Value) -> Call;
@@ -58,7 +58,7 @@ pub(super) trait Client: Sized + Send + Sync {
 
 /// Files of a client, and the programs that its model runs.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ClientFixture {
     scratch: Scratch,
     environment: Vec<(String, String)>,
     address: Option<String>,
@@ -73,26 +73,26 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("slow", "exec sleep 1000"),
 ];
 
-impl Place {
+impl ClientFixture {
     pub(super) fn new() -> Self {
         let scratch = Scratch::new();
         for name in ["home", "project"] {
             scratch.dir(name);
         }
-        let place = Self {
+        let fixture = Self {
             scratch,
             environment: Vec::new(),
             address: None,
         };
         for (name, rest) in PROGRAMS {
-            let file = place.file();
+            let file = fixture.file();
             let text = format!(
                 "#!/bin/sh\necho \"{name}${{1:+ $1}}\" >> {}\n{rest}\n",
                 file.display()
             );
-            write_file_mode(&place.scratch.join("bin").join(name), text, 0o755);
+            write_file_mode(&fixture.scratch.join("bin").join(name), text, 0o755);
         }
-        place
+        fixture
     }
 
     /// A server that runs some of the programs, denies one, and asks about the others.
@@ -230,11 +230,11 @@ async fn asked_about(operator: &Api) -> String {
 /// One conversation with a command of each kind, two in one turn among them.
 pub(super) async fn each_command_runs_once_or_not_at_all<C: Client>(way: Way) {
     let Some(client) = C::find() else { return };
-    let place = Place::new();
-    let server = place.server().start().await;
-    let place = place.beside(&server);
+    let fixture = ClientFixture::new();
+    let server = fixture.server().start().await;
+    let fixture = fixture.beside(&server);
     let run = |name: &str, mark: &str, more: Value| {
-        client.call(way, format!("{} {mark}", place.program(name)).trim_end(), more)
+        client.call(way, format!("{} {mark}", fixture.program(name)).trim_end(), more)
     };
     let model = Model::saying(vec![
         vec![run("allowed", "one", json!({}))],
@@ -244,15 +244,15 @@ pub(super) async fn each_command_runs_once_or_not_at_all<C: Client>(way: Way) {
         vec![run("many", "", json!({"yieldMs": 60_000}))],
     ])
     .await;
-    let mut running = place.start(&client.invocation(&place, way, WaitPolicy::Advised, &model));
+    let mut running = fixture.start(&client.invocation(&fixture, way, WaitPolicy::Advised, &model));
     let operator = server.operator();
     let id = asked_about(&operator).await;
-    assert_eq!(place.marks(), ["allowed one"]);
+    assert_eq!(fixture.marks(), ["allowed one"]);
     operator.decide(&id, "allow-once").await.expect(200);
     running.ended().await;
     let expected = ["allowed a", "allowed b", "allowed one", "asked three", "many"];
     let results = model.results();
-    assert_eq!(place.marks(), expected, "{results:#?}");
+    assert_eq!(fixture.marks(), expected, "{results:#?}");
     assert_eq!(results.len(), 6, "{results:#?}");
     assert!(results[1].contains("deny"), "{}", results[1]);
     // Each client shows its model the part that it has room for, or where the rest is.
@@ -275,12 +275,12 @@ pub(super) async fn each_command_runs_once_or_not_at_all<C: Client>(way: Way) {
 /// The client gives a call up before a person answers; the person allows it; and the same call again has its result.
 pub(super) async fn a_call_that_was_given_up_is_joined<C: Client>(way: Way) {
     let Some(client) = C::find() else { return };
-    let place = Place::new();
-    let server = place.server().start().await;
-    let place = place.beside(&server);
-    let command = format!("{} late", place.program("asked"));
+    let fixture = ClientFixture::new();
+    let server = fixture.server().start().await;
+    let fixture = fixture.beside(&server);
+    let command = format!("{} late", fixture.program("asked"));
     // The third says how it went when nobody answers an agent that does not wait.
-    let other = format!("{} never", place.program("asked"));
+    let other = format!("{} never", fixture.program("asked"));
     let model = Model::saying(vec![
         vec![client.call(way, &command, waiting())],
         vec![client.call(way, &command, waiting())],
@@ -288,20 +288,20 @@ pub(super) async fn a_call_that_was_given_up_is_joined<C: Client>(way: Way) {
     ])
     .await;
     model.stop_before(1);
-    let mut running = place.start(&client.invocation(&place, way, WaitPolicy::Short, &model));
+    let mut running = fixture.start(&client.invocation(&fixture, way, WaitPolicy::Short, &model));
     model.asked_for(1).await;
-    assert_eq!(place.marks(), Vec::<String>::new());
+    assert_eq!(fixture.marks(), Vec::<String>::new());
     let operator = server.operator();
     let asked = operator.pending().await;
     assert_eq!(asked.len(), 1, "{asked:?}");
     let id = asked[0]["id"].as_str().expect("an id");
     operator.decide(id, "allow-once").await.expect(200);
-    let ran = || async { place.marks() };
+    let ran = || async { fixture.marks() };
     eventually("ran", ran, |marks| marks == &["asked late"]).await;
     model.go_on();
     running.ended().await;
     let results = model.results();
-    assert_eq!(place.marks(), ["asked late"], "{results:#?}");
+    assert_eq!(fixture.marks(), ["asked late"], "{results:#?}");
     assert!(
         results[1].contains("exit code 0") || results[1].contains("completed"),
         "{results:#?}"
@@ -326,19 +326,19 @@ pub(super) async fn what_is_taken_back_ends<C: Client>(way: Way) {
 /// The same with a client whose shell may outlive it.
 pub(super) async fn what_is_taken_back_from<C: Client>(way: Way, shell: Shell) {
     let Some(client) = C::find() else { return };
-    let place = Place::new();
-    let server = place.server().start().await;
-    let place = place.beside(&server);
+    let fixture = ClientFixture::new();
+    let server = fixture.server().start().await;
+    let fixture = fixture.beside(&server);
     let operator = server.operator();
     let started = async |name: &str| {
-        let call = client.call(way, &place.program(name), waiting());
+        let call = client.call(way, &fixture.program(name), waiting());
         let model = Model::saying(vec![vec![call]]).await;
-        let running = place.start(&client.invocation(&place, way, WaitPolicy::Advised, &model));
+        let running = fixture.start(&client.invocation(&fixture, way, WaitPolicy::Advised, &model));
         (model, running)
     };
 
     let (_model, mut running) = started("slow").await;
-    let marks = || async { place.marks() };
+    let marks = || async { fixture.marks() };
     patiently("running", marks, |marks| (marks == &["slow"]).then_some(())).await;
     running.interrupt();
     running.ended().await;
@@ -362,64 +362,65 @@ pub(super) async fn what_is_taken_back_from<C: Client>(way: Way, shell: Shell) {
     if way == Way::Hook {
         // A hook's question ends with it.
         eventually("withdrawn", || operator.pending(), Vec::is_empty).await;
-        assert_eq!(place.marks(), ["slow"]);
+        assert_eq!(fixture.marks(), ["slow"]);
         return;
     }
     // The person who may be reading it can still answer.
-    assert_eq!((operator.pending().await.len(), place.marks().len()), (1, 1));
+    assert_eq!((operator.pending().await.len(), fixture.marks().len()), (1, 1));
     operator.decide(&id, "deny").await.expect(200);
     eventually("denied", runs, |status| status == "denied").await;
-    assert_eq!(place.marks(), ["slow"]);
+    assert_eq!(fixture.marks(), ["slow"]);
 }
 
 /// There is no server.
 pub(super) async fn without_a_server_nothing_runs<C: Client>(ways: &[Way]) {
     let Some(client) = C::find() else { return };
     for way in ways {
-        let place = Place::new();
-        let server = place.server().prepare();
-        let place = place.beside(&server);
-        let command = place.program("allowed");
+        let fixture = ClientFixture::new();
+        let server = fixture.server().prepare();
+        let fixture = fixture.beside(&server);
+        let command = fixture.program("allowed");
         let model = Model::saying(vec![vec![client.call(*way, &command, json!({}))]]).await;
-        let mut running = place.start(&client.invocation(&place, *way, WaitPolicy::Advised, &model));
+        let mut running = fixture.start(&client.invocation(&fixture, *way, WaitPolicy::Advised, &model));
         running.ended().await;
         let results = model.results();
-        assert_eq!(place.marks(), Vec::<String>::new(), "{way:?}: {results:#?}");
+        assert_eq!(fixture.marks(), Vec::<String>::new(), "{way:?}: {results:#?}");
         assert_eq!(results.len(), 1, "{way:?}: {results:#?}");
         assert!(!results[0].contains("exit code 0"), "{way:?}: {results:#?}");
     }
 }
 
 /// A call that is asked about by the hook of a client and that nobody answers; then the client has ended.
-async fn nobody_answers<C: Client>(client: &C, wait_policy: WaitPolicy) -> (TestServer, Place, Vec<String>) {
-    let place = Place::new();
-    let server = place.server().start().await;
-    let place = place.beside(&server);
-    let command = place.program("asked");
+async fn nobody_answers<C: Client>(
+    client: &C, wait_policy: WaitPolicy,) -> (TestServer, ClientFixture, Vec<String>) {
+    let fixture = ClientFixture::new();
+    let server = fixture.server().start().await;
+    let fixture = fixture.beside(&server);
+    let command = fixture.program("asked");
     let model = Model::saying(vec![vec![client.call(Way::Hook, &command, json!({}))]]).await;
-    let mut running = place.start(&client.invocation(&place, Way::Hook, wait_policy, &model));
+    let mut running = fixture.start(&client.invocation(&fixture, Way::Hook, wait_policy, &model));
     running.ended().await;
-    (server, place, model.results())
+    (server, fixture, model.results())
 }
 
 /// Nobody answers a hook: its question is withdrawn, and the command denied.
 pub(super) async fn nobody_answers_its_hook<C: Client>() {
     let Some(client) = C::find() else { return };
-    let (server, place, results) = nobody_answers(&client, WaitPolicy::ShortHook).await;
+    let (server, fixture, results) = nobody_answers(&client, WaitPolicy::ShortHook).await;
     assert!(results[0].contains("approval-timeout"), "{results:#?}");
-    assert_eq!(place.marks(), Vec::<String>::new());
+    assert_eq!(fixture.marks(), Vec::<String>::new());
     assert_eq!(server.operator().pending().await, Vec::<Value>::new());
 }
 
 /// The client's limit for its hook is over before anyone answers.
 pub(super) async fn its_hook_is_ended<C: Client>(goes_on_without: bool) {
     let Some(client) = C::find() else { return };
-    let (server, place, results) = nobody_answers(&client, WaitPolicy::Short).await;
+    let (server, fixture, results) = nobody_answers(&client, WaitPolicy::Short).await;
     // Never by countersign, also when a client is known to run it by itself then.
     let operator = server.operator();
     eventually("withdrawn", || operator.pending(), Vec::is_empty).await;
     let expected: &[&str] = if goes_on_without { &["asked"] } else { &[] };
-    assert_eq!(place.marks(), expected, "{results:#?}");
+    assert_eq!(fixture.marks(), expected, "{results:#?}");
     let runs = operator.get("/v1/runs").await.expect(200);
     assert_eq!(runs["items"][0]["status"], "cancelled", "{runs}");
 }

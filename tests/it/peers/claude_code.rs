@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    agent::{self, Client, Place, WaitPolicy, Way},
+    agent::{self, Client, ClientFixture, WaitPolicy, Way},
     model::{Call, Model},
 };
 use crate::support::{
@@ -95,19 +95,22 @@ impl Client for ClaudeCode {
         program.map(|program| Self { program })
     }
 
-    fn invocation(&self, place: &Place, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation {
-        let invocation = begin(&self.program, model, &place.home(), &place.project());
-        let invocation = place.surround(invocation).args(&["-p", "Begin."]);
+    fn invocation(&self, fixture: &ClientFixture, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation {
+        let invocation = begin(&self.program, model, &fixture.home(), &fixture.project());
+        let invocation = fixture.surround(invocation).args(&["-p", "Begin."]);
         if way == Way::Hook {
             let label = ".claude/settings.json use=hook";
-            let mut settings: Value = serde_json::from_str(&place.documented(label)).expect("settings");
+            let mut settings: Value = serde_json::from_str(&fixture.documented(label)).expect("settings");
             let hook = &mut settings["hooks"]["PreToolUse"][0]["hooks"][0];
             match wait_policy {
                 WaitPolicy::Advised => {}
                 WaitPolicy::Short => hook["timeout"] = json!(4),
                 WaitPolicy::ShortHook => hook["command"] = json!("countersign hook claude-code --timeout 1s"),
             }
-            write_file(&place.home().join(".claude/settings.json"), settings.to_string());
+            write_file(
+                &fixture.home().join(".claude/settings.json"),
+                settings.to_string(),
+            );
             return invocation;
         }
         let label = if way == Way::Http {
@@ -118,9 +121,9 @@ impl Client for ClaudeCode {
         invocation.env("MCP_TOOL_TIMEOUT", "700000").args(&[
             "--strict-mcp-config",
             "--mcp-config",
-            &place.documented(label),
+            &fixture.documented(label),
             "--settings",
-            &place.documented(".claude/settings.json use=permissions"),
+            &fixture.documented(".claude/settings.json use=permissions"),
         ])
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
-    agent::{self, Client, Place, WaitPolicy, Way},
+    agent::{self, Client, ClientFixture, WaitPolicy, Way},
     model::{Call, Model},
 };
 use crate::support::{Invocation, eventually, installed, skip, write_file};
@@ -26,24 +26,24 @@ impl Client for Codex {
         program.map(|program| Self { program })
     }
 
-    fn invocation(&self, place: &Place, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation {
+    fn invocation(&self, fixture: &ClientFixture, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation {
         let label = if way == Way::Http {
             "config.toml over=http"
         } else {
             "config.toml"
         };
-        let mut settings = place.documented(label);
+        let mut settings = fixture.documented(label);
         if wait_policy == WaitPolicy::Short {
             settings = replaced(&settings, "tool_timeout_sec = 700", "tool_timeout_sec = 4");
         }
-        let invocation = place.surround(Invocation::new(&self.program));
+        let invocation = fixture.surround(Invocation::new(&self.program));
         let mut invocation = invocation.args(&["exec", "--skip-git-repo-check", "Begin."]);
         if way == Way::Hook {
             // Its own shell, which the hook is for. Its sandbox does not start in a home below the directory of
             // temporary files.
             settings = String::new();
             let mut hooks = replaced(
-                &place.documented("hooks.json"),
+                &fixture.documented("hooks.json"),
                 "countersign hook codex",
                 "countersign hook codex --mode rewrite",
             );
@@ -52,14 +52,14 @@ impl Client for Codex {
                 WaitPolicy::Short => replaced(&hooks, "\"timeout\": 600", "\"timeout\": 4"),
                 WaitPolicy::ShortHook => replaced(&hooks, "--mode rewrite", "--mode rewrite --timeout 1s"),
             };
-            write_file(&place.home().join(".codex/hooks.json"), hooks);
+            write_file(&fixture.home().join(".codex/hooks.json"), hooks);
             invocation = invocation.args(&[
                 "--dangerously-bypass-hook-trust",
                 "--sandbox",
                 "danger-full-access",
             ]);
         }
-        configure(place, model, &settings);
+        configure(fixture, model, &settings);
         invocation
     }
 
@@ -95,13 +95,13 @@ fn replaced(text: &str, from: &str, to: &str) -> String {
 }
 
 /// Settings with the model before them.
-fn configure(place: &Place, model: &Model, settings: &str) {
+fn configure(fixture: &ClientFixture, model: &Model, settings: &str) {
     let address = model.address();
     let all = format!(
         "model = \"obedient\"\nmodel_provider = \"here\"\n[model_providers.here]\nname = \"here\"\n\
          base_url = \"{address}/v1\"\nwire_api = \"responses\"\n{settings}\n"
     );
-    write_file(&place.home().join(".codex/config.toml"), all);
+    write_file(&fixture.home().join(".codex/config.toml"), all);
 }
 
 #[tokio::test]
@@ -165,41 +165,41 @@ async fn it_goes_on_without_a_hook_that_it_ended() {
 #[tokio::test]
 async fn its_settings_do_what_is_said_of_them() {
     let Some(client) = Codex::find() else { return };
-    let place = Place::new();
-    let server = place.server().start().await;
-    let place = place.beside(&server);
-    let allowed = place.program("allowed");
+    let fixture = ClientFixture::new();
+    let server = fixture.server().start().await;
+    let fixture = fixture.beside(&server);
+    let allowed = fixture.program("allowed");
     let told = |settings: &str, more: &[&str], turns: Vec<Vec<Call>>| {
         let settings = settings.to_owned();
         let arguments: Vec<String> = more.iter().map(ToString::to_string).collect();
-        let (place, client) = (&place, &client);
+        let (fixture, client) = (&fixture, &client);
         async move {
             let model = Model::saying(turns).await;
-            configure(place, &model, &settings);
-            let invocation = place.surround(Invocation::new(&client.program));
+            configure(fixture, &model, &settings);
+            let invocation = fixture.surround(Invocation::new(&client.program));
             let invocation = invocation
                 .args(&["exec", "--skip-git-repo-check", "Begin."])
                 .args(&arguments);
-            place.start(&invocation).ended().await;
+            fixture.start(&invocation).ended().await;
             model
         }
     };
     let shell = || vec![client.call(Way::Hook, &format!("{allowed} shell"), json!({}))];
     let tool = || vec![client.call(Way::Stdio, &format!("{allowed} tool"), json!({}))];
-    let settings = place.documented("config.toml");
+    let settings = fixture.documented("config.toml");
 
     let model = told(&settings, &[], vec![shell(), tool()]).await;
     assert!(!model.knows("exec_command") && !model.knows("shell"));
-    assert_eq!(place.marks(), ["allowed tool"], "{:?}", model.results());
+    assert_eq!(fixture.marks(), ["allowed tool"], "{:?}", model.results());
 
     let unasked = replaced(&settings, "default_tools_approval_mode = \"approve\"\n", "");
     let model = told(&unasked, &[], vec![tool()]).await;
-    assert_eq!(place.marks(), ["allowed tool"], "{:?}", model.results());
+    assert_eq!(fixture.marks(), ["allowed tool"], "{:?}", model.results());
 
     let (servers, _features) = settings.split_once("[features]").expect("features");
     write_file(
-        &place.home().join(".codex/hooks.json"),
-        place.documented("hooks.json"),
+        &fixture.home().join(".codex/hooks.json"),
+        fixture.documented("hooks.json"),
     );
     let open = ["--sandbox", "danger-full-access"];
     let trusted = [
@@ -209,10 +209,10 @@ async fn its_settings_do_what_is_said_of_them() {
     ];
     let model = told(servers, &trusted, vec![shell(), tool()]).await;
     assert!(model.results()[0].contains("use-mcp"), "{:?}", model.results());
-    assert_eq!(place.marks(), ["allowed tool", "allowed tool"]);
+    assert_eq!(fixture.marks(), ["allowed tool", "allowed tool"]);
 
     told(servers, &open, vec![shell()]).await;
-    let marks = || async { place.marks() };
+    let marks = || async { fixture.marks() };
     let marks = eventually("ran", marks, |marks| marks.len() > 2).await;
     assert_eq!(marks, ["allowed shell", "allowed tool", "allowed tool"]);
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
-    agent::{self, Client, Place, Shell, WaitPolicy, Way},
+    agent::{self, Client, ClientFixture, Shell, WaitPolicy, Way},
     model::{Call, Model},
 };
 use crate::support::{Invocation, installed, skip, write_file};
@@ -24,13 +24,13 @@ impl Client for Gemini {
         found
     }
 
-    fn invocation(&self, place: &Place, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation {
+    fn invocation(&self, fixture: &ClientFixture, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation {
         let label = match way {
             Way::Stdio => "settings.json",
             Way::Http => "settings.json over=http",
             Way::Hook => "settings.json use=hook",
         };
-        let mut settings: Value = serde_json::from_str(&place.documented(label)).expect("settings");
+        let mut settings: Value = serde_json::from_str(&fixture.documented(label)).expect("settings");
         let limited = match way {
             Way::Stdio | Way::Http => &mut settings["mcpServers"]["countersign"],
             Way::Hook => &mut settings["hooks"]["BeforeTool"][0]["hooks"][0],
@@ -41,10 +41,10 @@ impl Client for Gemini {
             WaitPolicy::Short => limited["timeout"] = json!(4_000),
             WaitPolicy::ShortHook => limited["command"] = json!("countersign hook gemini --timeout 1s"),
         }
-        configure(place, settings);
+        configure(fixture, settings);
         // Without a person it has no shell otherwise.
         let more: &[&str] = if way == Way::Hook { &["--yolo"] } else { &[] };
-        self.begin(place, model).args(more)
+        self.begin(fixture, model).args(more)
     }
 
     fn call(&self, way: Way, command: &str, more: Value) -> Call {
@@ -59,8 +59,8 @@ impl Client for Gemini {
 }
 
 impl Gemini {
-    fn begin(&self, place: &Place, model: &Model) -> Invocation {
-        place
+    fn begin(&self, fixture: &ClientFixture, model: &Model) -> Invocation {
+        fixture
             .surround(Invocation::new(&self.runtime))
             .arg(&self.program)
             .args(&[
@@ -88,11 +88,14 @@ fn found() -> Option<Gemini> {
     Some(Gemini { runtime, program }).filter(|found| found.program.is_file())
 }
 
-fn configure(place: &Place, mut settings: Value) {
+fn configure(fixture: &ClientFixture, mut settings: Value) {
     settings["security"] = json!({"auth": {"selectedType": "gemini-api-key"}});
     settings["privacy"] = json!({"usageStatisticsEnabled": false});
     settings["general"] = json!({"enableAutoUpdate": false});
-    write_file(&place.home().join(".gemini/settings.json"), settings.to_string());
+    write_file(
+        &fixture.home().join(".gemini/settings.json"),
+        settings.to_string(),
+    );
 }
 
 #[tokio::test]
@@ -150,26 +153,26 @@ async fn it_goes_on_without_a_hook_that_it_ended() {
 #[tokio::test]
 async fn its_settings_do_what_is_said_of_them() {
     let Some(client) = Gemini::find() else { return };
-    let place = Place::new();
-    let server = place.server().start().await;
-    let place = place.beside(&server);
-    let allowed = place.program("allowed");
-    let mut settings: Value = serde_json::from_str(&place.documented("settings.json")).expect("settings");
+    let fixture = ClientFixture::new();
+    let server = fixture.server().start().await;
+    let fixture = fixture.beside(&server);
+    let allowed = fixture.program("allowed");
+    let mut settings: Value = serde_json::from_str(&fixture.documented("settings.json")).expect("settings");
     let turns = vec![
         vec![client.call(Way::Hook, &allowed, json!({}))],
         vec![client.call(Way::Stdio, &format!("{allowed} tool"), json!({}))],
     ];
     let model = Model::saying(turns.clone()).await;
-    configure(&place, settings.clone());
+    configure(&fixture, settings.clone());
     // With everything else allowed.
-    let begun = client.begin(&place, &model).args(&["--yolo"]);
-    place.start(&begun).ended().await;
-    assert_eq!(place.marks(), ["allowed tool"], "{:?}", model.results());
+    let begun = client.begin(&fixture, &model).args(&["--yolo"]);
+    fixture.start(&begun).ended().await;
+    assert_eq!(fixture.marks(), ["allowed tool"], "{:?}", model.results());
     assert!(!model.knows("run_shell_command") && model.knows("mcp_countersign_exec"));
 
     settings["mcpServers"]["countersign"]["trust"] = json!(false);
     let model = Model::saying(turns).await;
-    configure(&place, settings);
-    place.start(&client.begin(&place, &model)).ended().await;
-    assert_eq!(place.marks(), ["allowed tool"], "{:?}", model.results());
+    configure(&fixture, settings);
+    fixture.start(&client.begin(&fixture, &model)).ended().await;
+    assert_eq!(fixture.marks(), ["allowed tool"], "{:?}", model.results());
 }

@@ -36,11 +36,11 @@ impl Call {
 #[derive(Debug)]
 pub(super) struct Model {
     address: String,
-    state: Arc<State>,
+    state: Arc<ModelState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ModelState {
     turns: Vec<Vec<Call>>,
     talk: Mutex<Talk>,
     /// The turns before this one are answered; the others wait.
@@ -65,7 +65,7 @@ impl Model {
             .await
             .expect("a port");
         let address = listener.local_addr().expect("its address");
-        let state = Arc::new(State {
+        let state = Arc::new(ModelState {
             turns,
             talk: Mutex::default(),
             open: watch::Sender::new(usize::MAX),
@@ -119,7 +119,7 @@ impl Model {
     }
 }
 
-impl State {
+impl ModelState {
     async fn answer(&self, path: &str, body: &str) -> Response {
         let request: Value = serde_json::from_str(body).unwrap_or_default();
         let (api, request) = match Api::of(path) {

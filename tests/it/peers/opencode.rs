@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
-    agent::{self, Client, Place, WaitPolicy, Way},
+    agent::{self, Client, ClientFixture, WaitPolicy, Way},
     model::{Call, Model},
 };
 use crate::support::{Invocation, installed, skip, write_file};
@@ -26,20 +26,25 @@ impl Client for OpenCode {
         program.map(|program| Self { program })
     }
 
-    fn invocation(&self, place: &Place, way: Way, _wait_policy: WaitPolicy, model: &Model) -> Invocation {
+    fn invocation(
+        &self,
+        fixture: &ClientFixture,
+        way: Way,_wait_policy: WaitPolicy,
+        model: &Model,
+    ) -> Invocation {
         let label = if way == Way::Http {
             "opencode.json over=http"
         } else {
             "opencode.json"
         };
-        let mut settings: Value = serde_json::from_str(&place.documented(label)).expect("settings");
+        let mut settings: Value = serde_json::from_str(&fixture.documented(label)).expect("settings");
         settings["provider"] = json!({"here": {
             "npm": "@ai-sdk/openai-compatible", "name": "here",
             "options": {"baseURL": format!("{}/v1", model.address()), "apiKey": "none"},
             "models": {"obedient": {"name": "obedient", "tool_call": true}},
         }});
-        write_file(&place.project().join("opencode.json"), settings.to_string());
-        let invocation = place.surround(Invocation::new(&self.program));
+        write_file(&fixture.project().join("opencode.json"), settings.to_string());
+        let invocation = fixture.surround(Invocation::new(&self.program));
         invocation
             .args(&["run", "--model", "here/obedient", "Begin."])
             .env("OPENCODE_DISABLE_AUTOUPDATE", "1")

@@ -7,7 +7,7 @@ use countersign::{
     sys::process::{self, Spawn},
 };
 
-use super::harness::{Place, identity};
+use super::harness::{RunnerDirs, identity};
 
 fn percentile(times: &mut [Duration], percent: usize) -> Duration {
     times.sort_unstable();
@@ -24,8 +24,8 @@ fn report(what: &str, mut times: Vec<Duration>) {
 #[ignore = "measures; says nothing when something else runs"]
 async fn a_start_costs_little_more_than_a_bare_one() {
     const COUNT: usize = 1000;
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     for round in 0..3 {
         let mut bare = Vec::new();
         for _ in 0..COUNT {
@@ -63,8 +63,8 @@ async fn a_start_costs_little_more_than_a_bare_one() {
 #[ignore = "measures; says nothing when something else runs"]
 async fn a_pipeline_costs_less_than_through_a_shell() {
     const COUNT: usize = 500;
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let step = |join, path: &str| BoundStep {
         join,
         action: BoundAction::Program {

@@ -14,7 +14,7 @@ use countersign::{
 };
 use rustix::process::Signal;
 
-use super::harness::{Place, Report, Server, os, started, until};
+use super::harness::{Report, RunnerDirs, Server, os, started, until};
 
 const PLACE: &str = "RUNNER_TEST_PLACE";
 const MARK: &str = "RUNNER_TEST_MARK";
@@ -36,10 +36,10 @@ async fn server_process_of_other_tests() {
         reason = "the parent test says in the environment what is wanted"
     )]
     let variable = |name| std::env::var(name).ok();
-    let (Some(place), Some(mark), Some(script)) = (variable(PLACE), variable(MARK), variable(SCRIPT)) else {
+    let (Some(dirs), Some(mark), Some(script)) = (variable(PLACE), variable(MARK), variable(SCRIPT)) else {
         return;
     };
-    let server = Server::at(Path::new(&place), &mark, None);
+    let server = Server::at(Path::new(&dirs), &mark, None);
     let mut spec = server.script(&script);
     spec.run_id = run_id();
     spec.keep_when_orphaned = variable(OUTLIVES).is_some();
@@ -49,16 +49,16 @@ async fn server_process_of_other_tests() {
 }
 
 /// Another process with a server that starts one run.
-fn server_process(place: &Place, script: &str, outlives: bool) -> SpawnedProcess {
+fn server_process(dirs: &RunnerDirs, script: &str, outlives: bool) -> SpawnedProcess {
     let wishes: &[&str] = if outlives { &[OUTLIVES] } else { &[] };
-    server_process_with(place, script, wishes)
+    server_process_with(dirs, script, wishes)
 }
 
-fn server_process_with(place: &Place, script: &str, wishes: &[&'static str]) -> SpawnedProcess {
+fn server_process_with(dirs: &RunnerDirs, script: &str, wishes: &[&'static str]) -> SpawnedProcess {
     let program = std::env::current_exe().unwrap();
     let arguments = ["it", "--exact", "runner::crash::server_process_of_other_tests"].map(OsStr::new);
-    let path = place.path().to_str().unwrap();
-    let mut environment = vec![(PLACE, path), (MARK, place.mark.as_str()), (SCRIPT, script)];
+    let path = dirs.path().to_str().unwrap();
+    let mut environment = vec![(PLACE, path), (MARK, dirs.mark.as_str()), (SCRIPT, script)];
     environment.extend(wishes.iter().map(|wish| (*wish, "1")));
     let spawn = Spawn {
         program: &program,
@@ -77,21 +77,21 @@ fn kill(process: SpawnedProcess) {
 
 #[tokio::test]
 async fn a_background_run_survives_its_server_and_is_attached_to_again() {
-    let place = Place::new();
+    let dirs = RunnerDirs::new();
     let script = "echo one; echo two >&2; touch began
         while ! [ -e go ]; do sleep 0.01; done
         echo three; head -c 100000 /dev/zero | tr '\\0' x; echo end";
-    let old = server_process(&place, script, true);
-    until("it began", || place.file("began").exists()).await;
+    let old = server_process(&dirs, script, true);
+    until("it began", || dirs.file("began").exists()).await;
     kill(old);
 
-    let server = place.server();
+    let server = dirs.server();
     let Recovered::Attached(mut supervised) = server.host.recover(&run_id()).await.unwrap() else {
         panic!("not attached")
     };
     let pid = started(&mut supervised).await;
     assert!(inspect(pid).is_some());
-    fs::File::create(place.file("go")).unwrap();
+    fs::File::create(dirs.file("go")).unwrap();
     let report = Report::of(*supervised).await;
     let tail = format!("three\n{}end\n", "x".repeat(100_000));
     assert_eq!((report.skipped, report.out().len()), (0, tail.len() + 4));
@@ -116,7 +116,7 @@ async fn a_background_run_survives_its_server_and_is_attached_to_again() {
     })
     .await;
     assert_eq!(
-        fs::read_dir(place.file("runs")).unwrap().count(),
+        fs::read_dir(dirs.file("runs")).unwrap().count(),
         1,
         "a socket stays"
     );
@@ -124,17 +124,17 @@ async fn a_background_run_survives_its_server_and_is_attached_to_again() {
 
 #[tokio::test]
 async fn a_run_on_a_terminal_survives_its_server_and_takes_input_from_the_next() {
-    let place = Place::new();
+    let dirs = RunnerDirs::new();
     let script = "echo one; touch began; while ! [ -e go ]; do sleep 0.01; done
         seq 1 20000; touch more; read line; echo \"read $line\"";
-    let old = server_process_with(&place, script, &[OUTLIVES, TERMINAL]);
-    until("it began", || place.file("began").exists()).await;
+    let old = server_process_with(&dirs, script, &[OUTLIVES, TERMINAL]);
+    until("it began", || dirs.file("began").exists()).await;
     kill(old);
-    fs::File::create(place.file("go")).unwrap();
+    fs::File::create(dirs.file("go")).unwrap();
     // Nobody is there while it writes more than a terminal holds.
-    until("it wrote more", || place.file("more").exists()).await;
+    until("it wrote more", || dirs.file("more").exists()).await;
 
-    let server = place.server();
+    let server = dirs.server();
     let Recovered::Attached(supervised) = server.host.recover(&run_id()).await.unwrap() else {
         panic!("not attached")
     };
@@ -149,20 +149,20 @@ async fn a_run_on_a_terminal_survives_its_server_and_takes_input_from_the_next()
 
 #[tokio::test]
 async fn a_background_run_can_lose_its_server_twice_and_end_alone() {
-    let place = Place::new();
+    let dirs = RunnerDirs::new();
     let script = "echo one; touch began; while ! [ -e go ]; do sleep 0.01; done; echo two";
-    let old = server_process(&place, script, true);
-    until("it began", || place.file("began").exists()).await;
+    let old = server_process(&dirs, script, true);
+    until("it began", || dirs.file("began").exists()).await;
     kill(old);
     {
-        let server = place.server();
+        let server = dirs.server();
         let Recovered::Attached(supervised) = server.host.recover(&run_id()).await.unwrap() else {
             panic!("not attached")
         };
         drop(supervised);
     }
-    fs::File::create(place.file("go")).unwrap();
-    let server = place.server();
+    fs::File::create(dirs.file("go")).unwrap();
+    let server = dirs.server();
     until("it ended", || !server.host.inspect(&run_id()).unwrap().is_locked).await;
     let Recovered::Exited { exit, spool } = server.host.recover(&run_id()).await.unwrap() else {
         panic!()
@@ -182,31 +182,31 @@ async fn a_background_run_can_lose_its_server_twice_and_end_alone() {
 
 #[tokio::test]
 async fn an_attached_run_can_be_killed() {
-    let place = Place::new();
-    let old = server_process(&place, "touch began; setsid sleep 1000 & sleep 1000", true);
-    until("it began", || place.file("began").exists()).await;
+    let dirs = RunnerDirs::new();
+    let old = server_process(&dirs, "touch began; setsid sleep 1000 & sleep 1000", true);
+    until("it began", || dirs.file("began").exists()).await;
     kill(old);
-    let server = place.server();
+    let server = dirs.server();
     let Recovered::Attached(supervised) = server.host.recover(&run_id()).await.unwrap() else {
         panic!()
     };
     supervised.control.kill(KillCause::Cancelled);
     let report = Report::of(*supervised).await;
     assert_eq!(report.exit().killed, Some(KillCause::Cancelled));
-    place.assert_nothing_is_alive();
+    dirs.assert_nothing_is_alive();
 }
 
 #[tokio::test]
 async fn a_foreground_run_dies_with_its_server_and_its_end_is_known() {
-    let place = Place::new();
+    let dirs = RunnerDirs::new();
     let old = server_process(
-        &place,
+        &dirs,
         "echo said; touch began; setsid sleep 1000 & sleep 1000",
         false,
     );
-    until("it began", || place.file("began").exists()).await;
+    until("it began", || dirs.file("began").exists()).await;
     kill(old);
-    let server = place.server();
+    let server = dirs.server();
     let Recovered::Exited { exit, .. } = server.host.recover(&run_id()).await.unwrap() else {
         panic!()
     };
@@ -215,14 +215,14 @@ async fn a_foreground_run_dies_with_its_server_and_its_end_is_known() {
         (Some(KillCause::Shutdown), Some(9), 5)
     );
     assert_eq!(server.spooled(&run_id(), Selection::Both), b"said\n");
-    place.assert_nothing_is_alive();
+    dirs.assert_nothing_is_alive();
 }
 
 #[tokio::test]
 async fn the_output_of_a_run_that_ended_before_its_server_died_is_not_lost() {
-    let place = Place::new();
-    let old = server_process(&place, "echo said", false);
-    let path = place.file("runs").join(RUN);
+    let dirs = RunnerDirs::new();
+    let old = server_process(&dirs, "echo said", false);
+    let path = dirs.file("runs").join(RUN);
     until("it ended", || {
         let inspected = countersign::runner::run_file::inspect(&path).unwrap();
         matches!(inspected.state, RunFileState::Exited(_))
@@ -230,7 +230,7 @@ async fn the_output_of_a_run_that_ended_before_its_server_died_is_not_lost() {
     .await;
     // The server knows by now, or will never know; it has stored nothing.
     kill(old);
-    let server = place.server();
+    let server = dirs.server();
     let Recovered::Exited { exit, spool } = server.host.recover(&run_id()).await.unwrap() else {
         panic!()
     };
@@ -241,8 +241,8 @@ async fn the_output_of_a_run_that_ended_before_its_server_died_is_not_lost() {
 
 #[tokio::test]
 async fn all_processes_of_the_runner_end_with_the_server() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let mut supervised = server
         .host
         .start(server.script("touch began; sleep 1000"))
@@ -261,17 +261,17 @@ async fn all_processes_of_the_runner_end_with_the_server() {
             .all(|pid| inspect(*pid).is_none_or(|process| process.is_zombie))
     })
     .await;
-    place.assert_nothing_is_alive();
+    dirs.assert_nothing_is_alive();
 }
 
 #[tokio::test]
 async fn a_killed_runner_is_replaced_and_its_runs_go_on() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let script = "touch began; while ! [ -e go ]; do sleep 0.01; done; echo went on";
     let mut supervised = server.host.start(server.script(script)).await.unwrap();
     let pid = started(&mut supervised).await;
-    until("it began", || place.file("began").exists()).await;
+    until("it began", || dirs.file("began").exists()).await;
     let runner = inspect(inspect(pid).unwrap().parent).unwrap().parent;
     process::signal_process(runner, Signal::KILL);
     until("there is another runner", || server.host.runner().restarts() == 1).await;
@@ -279,14 +279,14 @@ async fn a_killed_runner_is_replaced_and_its_runs_go_on() {
     for _ in 0..4 {
         assert_eq!(server.run(server.argv(&["/bin/true"])).await.exit().code, Some(0));
     }
-    fs::File::create(place.file("go")).unwrap();
+    fs::File::create(dirs.file("go")).unwrap();
     assert_eq!(Report::of(supervised).await.out(), "went on\n");
 }
 
 #[tokio::test]
 async fn frames_that_wait_when_the_runner_dies_are_served_by_the_next() {
-    let place = Place::new();
-    let server = place.server_that_dies_at("runner.started");
+    let dirs = RunnerDirs::new();
+    let server = dirs.server_that_dies_at("runner.started");
     // The first runner dies before it takes anything; what was sent waits for the one after it.
     let report = Report::of(server.host.start(server.script("true")).await.unwrap()).await;
     assert_eq!(report.exit().code, Some(0));
@@ -295,17 +295,17 @@ async fn frames_that_wait_when_the_runner_dies_are_served_by_the_next() {
 
 #[tokio::test]
 async fn what_a_killed_supervisor_leaves_is_killed_and_the_run_is_lost() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let spec = server.script("trap '' TERM; setsid setsid sleep 1000 & touch began; sleep 1000");
     let run_id = spec.run_id.clone();
     let mut supervised = server.host.start(spec).await.unwrap();
     let pid = started(&mut supervised).await;
-    until("it began", || place.file("began").exists()).await;
+    until("it began", || dirs.file("began").exists()).await;
     process::signal_process(inspect(pid).unwrap().parent, Signal::KILL);
     let report = Report::of(supervised).await;
     assert_eq!(report.end, SupervisorEvent::Lost);
-    place.until_nothing_is_alive().await;
+    dirs.until_nothing_is_alive().await;
     assert!(matches!(
         server.host.inspect(&run_id).unwrap().state,
         RunFileState::Started(_)
@@ -319,13 +319,13 @@ async fn what_a_killed_supervisor_leaves_is_killed_and_the_run_is_lost() {
 
 #[tokio::test]
 async fn the_session_of_a_run_is_killed_even_when_runner_and_supervisor_died() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let spec = server.script("trap '' TERM; (sleep 1000 & sleep 1001) & touch began; sleep 1000");
     let run_id = spec.run_id.clone();
     let mut supervised = server.host.start(spec).await.unwrap();
     let pid = started(&mut supervised).await;
-    until("it began", || place.file("began").exists()).await;
+    until("it began", || dirs.file("began").exists()).await;
     let supervisor = inspect(pid).unwrap().parent;
     let runner = inspect(supervisor).unwrap().parent;
     process::signal_process(runner, Signal::KILL);
@@ -335,14 +335,14 @@ async fn the_session_of_a_run_is_killed_even_when_runner_and_supervisor_died() {
         server.host.recover(&run_id).await.unwrap(),
         Recovered::StartedAndGone
     ));
-    place.until_nothing_is_alive().await;
+    dirs.until_nothing_is_alive().await;
 }
 
 #[tokio::test]
 #[expect(clippy::print_stderr, reason = "a skip says why")]
 async fn even_what_left_the_session_is_killed_when_runner_and_supervisor_died() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     if server.host.runner().kill_level() != KillLevel::ControlGroup {
         eprintln!("skipped: no control group of the second version is delegated to this process");
         return;
@@ -350,7 +350,7 @@ async fn even_what_left_the_session_is_killed_when_runner_and_supervisor_died() 
     let script = "trap '' TERM; setsid setsid sleep 1000 & touch began; sleep 1000";
     let mut supervised = server.host.start(server.script(script)).await.unwrap();
     let pid = started(&mut supervised).await;
-    until("it began", || place.file("began").exists()).await;
+    until("it began", || dirs.file("began").exists()).await;
     let supervisor = inspect(pid).unwrap().parent;
     let runner = inspect(supervisor).unwrap().parent;
     // The next runner finds the group of the dead supervisor when it starts.
@@ -358,13 +358,13 @@ async fn even_what_left_the_session_is_killed_when_runner_and_supervisor_died() 
     process::signal_process(runner, Signal::KILL);
     process::signal_process(supervisor, Signal::KILL);
     assert_eq!(Report::of(supervised).await.end, SupervisorEvent::Lost);
-    place.until_nothing_is_alive().await;
+    dirs.until_nothing_is_alive().await;
 }
 
 #[tokio::test]
 async fn recovery_knows_runs_that_never_started() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let id = run_id();
     assert!(matches!(
         server.host.recover(&id).await.unwrap(),
@@ -404,11 +404,11 @@ async fn a_supervisor_killed_anywhere_leaves_a_run_that_happened_once_or_not_at_
         ("sup.exit-line-written", Exited),
         ("sup.exit-sent", Exited),
     ] {
-        let place = Place::new();
+        let dirs = RunnerDirs::new();
         let id = run_id();
         let launch_id = LaunchId::parse("the-launch").unwrap();
         let outcome = {
-            let server = place.server_that_dies_at(point);
+            let server = dirs.server_that_dies_at(point);
             let mut spec = server.script("echo ran >> ran; echo said");
             (spec.run_id, spec.launch_id) = (id.clone(), launch_id.clone());
             let report = Report::of(server.host.start(spec).await.unwrap()).await;
@@ -427,11 +427,11 @@ async fn a_supervisor_killed_anywhere_leaves_a_run_that_happened_once_or_not_at_
             }
         };
         assert_eq!(outcome, expect, "{point}");
-        place.until_nothing_is_alive().await;
+        dirs.until_nothing_is_alive().await;
 
-        let server = place.server();
+        let server = dirs.server();
         let recovered = server.host.recover(&id).await.unwrap();
-        let ran = || fs::read_to_string(place.file("ran")).unwrap_or_default();
+        let ran = || fs::read_to_string(dirs.file("ran")).unwrap_or_default();
         match outcome {
             NotStarted => {
                 assert!(
@@ -472,8 +472,8 @@ async fn start_again(host: &GatewayHost, server: &Server, id: &RunId, launch_id:
 #[tokio::test]
 async fn a_runner_killed_while_it_grows_serves_everybody_in_the_end() {
     for point in ["runner.forked:3", "runner.forked:4"] {
-        let place = Place::new();
-        let server = place.server_that_dies_at(point);
+        let dirs = RunnerDirs::new();
+        let server = dirs.server_that_dies_at(point);
         let runs = (0..12).map(|_| server.run(server.argv(&["/bin/sleep", "0.05"])));
         let reports = futures_util::future::join_all(runs).await;
         assert!(

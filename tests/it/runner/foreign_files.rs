@@ -8,11 +8,11 @@ use countersign::hosts::{
 };
 use rustix::process::Signal;
 
-use super::harness::{Place, Report, Server, identity};
+use super::harness::{Report, RunnerDirs, Server, identity};
 use crate::peer_fs::{Account, FileBroker};
 
-fn server(place: &Place, broker: &FileBroker) -> Server {
-    let mut server = place.server();
+fn server(dirs: &RunnerDirs, broker: &FileBroker) -> Server {
+    let mut server = dirs.server();
     server.host = server.host.with_files(broker.files());
     server
 }
@@ -33,8 +33,8 @@ async fn a_run_starts_from_what_the_account_opened() {
     let Some(account) = Account::new() else { return };
     account.file("home/tool", account.uid, 0o700, "#!/bin/sh\npwd\n");
     let broker = account.broker();
-    let place = Place::new();
-    let server = server(&place, &broker);
+    let dirs = RunnerDirs::new();
+    let server = server(&dirs, &broker);
     let home = account.path("home");
     let report = server.run(spec(&server, &home, &home.join("tool"))).await;
     assert_eq!(report.out(), format!("{}\n", home.display()));
@@ -48,8 +48,8 @@ async fn what_the_account_cannot_see_does_not_start() {
     account.file("closed/tool", 0, 0o755, "#!/bin/sh\n");
     account.file("home/tool", account.uid, 0o700, "#!/bin/sh\n");
     let broker = account.broker();
-    let place = Place::new();
-    let server = server(&place, &broker);
+    let dirs = RunnerDirs::new();
+    let server = server(&dirs, &broker);
     let program = server
         .host
         .start(spec(&server, &home, &closed.join("tool")))
@@ -78,8 +78,8 @@ async fn another_program_or_directory_of_the_name_does_not_start() {
     account.directory("home/work", account.uid, 0o700);
     account.directory("home/else", account.uid, 0o700);
     let broker = account.broker();
-    let place = Place::new();
-    let server = server(&place, &broker);
+    let dirs = RunnerDirs::new();
+    let server = server(&dirs, &broker);
     let replaced = spec(&server, &home, &home.join("tool"));
     let linked = spec(&server, &home, &home.join("linked"));
     let moved = spec(&server, &home.join("work"), &home.join("other"));
@@ -105,8 +105,8 @@ async fn nothing_starts_unseen() {
     let Some(account) = Account::new() else { return };
     account.file("home/tool", account.uid, 0o700, "#!/bin/sh\necho seen\n");
     let mut broker = account.broker();
-    let place = Place::new();
-    let server = server(&place, &broker);
+    let dirs = RunnerDirs::new();
+    let server = server(&dirs, &broker);
     let home = account.path("home");
     let spec = spec(&server, &home, &home.join("tool"));
     let run_id = spec.run_id.clone();

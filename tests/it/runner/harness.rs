@@ -28,13 +28,13 @@ use tempfile::TempDir;
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Directories of one server after the other.
-pub(crate) struct Place {
+pub(crate) struct RunnerDirs {
     directory: TempDir,
     /// In the environment of every run that is started here, so that what is left of any can be found.
     pub(crate) mark: String,
 }
 
-impl Place {
+impl RunnerDirs {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("runs")).unwrap();

@@ -16,12 +16,12 @@ use countersign::{
 };
 use rustix::io::Errno;
 
-use super::harness::{Place, Report, identity, program, until};
+use super::harness::{Report, RunnerDirs, identity, program, until};
 
 #[tokio::test]
 async fn a_command_reports_its_output_and_its_exit_code() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let spec = server.script("echo out; echo err >&2; exit 7");
     let run_id = spec.run_id.clone();
     let report = server.run(spec).await;
@@ -53,8 +53,8 @@ async fn a_command_reports_its_output_and_its_exit_code() {
 
 #[tokio::test]
 async fn a_command_without_output_is_whole_with_its_exit() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let report = server.run(server.argv(&["/bin/true"])).await;
     assert_eq!(
         report.exit(),
@@ -68,8 +68,8 @@ async fn a_command_without_output_is_whole_with_its_exit() {
 
 #[tokio::test]
 async fn a_signal_is_reported_as_such() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let report = server.run(server.script("kill -USR1 $$")).await;
     assert_eq!(
         report.exit(),
@@ -82,11 +82,11 @@ async fn a_signal_is_reported_as_such() {
 
 #[tokio::test]
 async fn what_cannot_be_executed_is_an_end_with_its_errno() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let long = "x".repeat(131_072);
-    program(&place.file("no-interpreter"), "#!/nowhere/sh\n");
-    let script = place.file("no-interpreter");
+    program(&dirs.file("no-interpreter"), "#!/nowhere/sh\n");
+    let script = dirs.file("no-interpreter");
     for (argv, errno) in [
         (vec!["/nowhere/program"], Errno::NOENT),
         (vec!["/etc/passwd"], Errno::ACCESS),
@@ -110,8 +110,8 @@ async fn what_cannot_be_executed_is_an_end_with_its_errno() {
 
 #[tokio::test]
 async fn a_command_finds_a_clean_process() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let script = "
         ls -l /proc/self/fd | sed -n 's/.* \\([0-9]* -> .*\\)/\\1/p'
         grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status
@@ -143,7 +143,7 @@ async fn a_command_finds_a_clean_process() {
         "{lines:?}"
     );
     assert!(
-        lines.contains(&place.path().canonicalize().unwrap().to_str().unwrap()),
+        lines.contains(&dirs.path().canonicalize().unwrap().to_str().unwrap()),
         "{lines:?}"
     );
     assert_eq!(
@@ -156,8 +156,8 @@ async fn a_command_finds_a_clean_process() {
 
 #[tokio::test]
 async fn the_runner_has_nothing_of_the_servers_environment() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let report = server
         .run(server.script("cat /proc/$PPID/environ | wc -c; grep ^PPid: /proc/$PPID/status"))
         .await;
@@ -168,13 +168,13 @@ async fn the_runner_has_nothing_of_the_servers_environment() {
 
 #[tokio::test]
 async fn scripts_and_links_start_with_the_names_they_were_given() {
-    let place = Place::new();
-    let server = place.server();
-    let script = place.file("script");
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
+    let script = dirs.file("script");
     program(&script, "#!/bin/sh\necho \"$0\" \"$@\"\n");
     let report = server.run(server.argv(&[script.to_str().unwrap(), "a b"])).await;
     assert_eq!(report.out(), format!("{} a b\n", script.display()));
-    let link = place.file("link");
+    let link = dirs.file("link");
     std::os::unix::fs::symlink("/bin/sh", &link).unwrap();
     let report = server
         .run(server.argv(&[link.to_str().unwrap(), "-c", "cat /proc/$$/comm; echo $0"]))
@@ -189,8 +189,8 @@ async fn scripts_and_links_start_with_the_names_they_were_given() {
 
 #[tokio::test]
 async fn a_large_plan_arrives_whole() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let words: Vec<_> = (0..60).map(|_| "y".repeat(10_000)).collect();
     let mut argv = vec!["/usr/bin/printf", "%s"];
     argv.extend(words.iter().map(String::as_str));
@@ -200,15 +200,15 @@ async fn a_large_plan_arrives_whole() {
 
 #[tokio::test]
 async fn another_directory_of_the_same_name_is_refused() {
-    let place = Place::new();
-    let server = place.server();
-    let path = place.file("work");
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
+    let path = dirs.file("work");
     fs::create_dir(&path).unwrap();
     let mut spec = server.script("touch here");
     let directory = fs::metadata(&path).unwrap();
     (spec.cwd, spec.cwd_dev, spec.cwd_ino) = (path.clone(), directory.dev(), directory.ino());
     let run_id = spec.run_id.clone();
-    fs::rename(&path, place.file("moved")).unwrap();
+    fs::rename(&path, dirs.file("moved")).unwrap();
     for replacement in ["nothing", "a directory", "a file"] {
         match replacement {
             "a directory" => fs::create_dir(&path).unwrap(),
@@ -232,9 +232,9 @@ async fn another_directory_of_the_same_name_is_refused() {
 
 #[tokio::test]
 async fn a_replaced_program_is_refused() {
-    let place = Place::new();
-    let server = place.server();
-    let path = place.file("tool");
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
+    let path = dirs.file("tool");
     program(&path, "#!/bin/sh\necho good\n");
     let start = |executables| {
         let mut spec = server.argv(&[path.to_str().unwrap()]);
@@ -244,7 +244,7 @@ async fn a_replaced_program_is_refused() {
     let good = identity(&path);
     let report = Report::of(start(vec![good.clone()]).await.unwrap()).await;
     assert_eq!(report.out(), "good\n");
-    fs::rename(&path, place.file("old")).unwrap();
+    fs::rename(&path, dirs.file("old")).unwrap();
     program(&path, "#!/bin/sh\necho evil\n");
     let error = start(vec![good]).await.unwrap_err();
     assert!(
@@ -258,7 +258,7 @@ async fn a_replaced_program_is_refused() {
         "{error:?}"
     );
     // A program that is none of those that were judged does not start either.
-    let error = start(vec![identity(&place.file("old"))]).await.unwrap_err();
+    let error = start(vec![identity(&dirs.file("old"))]).await.unwrap_err();
     assert!(
         matches!(
             error,
@@ -273,8 +273,8 @@ async fn a_replaced_program_is_refused() {
 
 #[tokio::test]
 async fn a_run_starts_once_however_often_it_is_sent() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let first = server.script("echo ran >> ran");
     let (run_id, launch_id) = (first.run_id.clone(), first.launch_id.clone());
     let again = |attempt| {
@@ -290,13 +290,13 @@ async fn a_run_starts_once_however_often_it_is_sent() {
         report.end,
         SupervisorEvent::NotStarted(NotStarted::FenceLost | NotStarted::Held)
     ));
-    assert_eq!(fs::read_to_string(place.file("ran")).unwrap(), "ran\n");
+    assert_eq!(fs::read_to_string(dirs.file("ran")).unwrap(), "ran\n");
 }
 
 #[tokio::test]
 async fn a_run_that_is_held_or_voided_does_not_start() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let holder = server.script("true");
     let path = server.host.run_file(&holder.run_id);
     program(&path, "");
@@ -318,25 +318,25 @@ async fn a_run_that_is_held_or_voided_does_not_start() {
     .await;
     let report = Report::of(start(&holder.run_id).await.unwrap()).await;
     assert_eq!(report.end, SupervisorEvent::NotStarted(NotStarted::FenceLost));
-    assert!(!place.file("ran").exists());
+    assert!(!dirs.file("ran").exists());
 }
 
 #[tokio::test]
 async fn many_runs_at_once_all_end() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let runs = (0..48).map(|number| server.run(server.script(&format!("sleep 0.2; echo {number}"))));
     let reports = futures_util::future::join_all(runs).await;
     for (number, report) in reports.iter().enumerate() {
         assert_eq!(report.out(), format!("{number}\n"));
     }
-    place.assert_nothing_is_alive();
+    dirs.assert_nothing_is_alive();
 }
 
 #[tokio::test]
 async fn more_runs_than_supervisors_wait_for_one() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     // 64 may run, and a few more supervisors are there for those that wait for something else.
     let runs = (0..200).map(|_| server.run(server.argv(&["/bin/sleep", "0.05"])));
     let reports = futures_util::future::join_all(runs).await;
@@ -345,8 +345,8 @@ async fn more_runs_than_supervisors_wait_for_one() {
 
 #[tokio::test]
 async fn input_reaches_the_command_and_its_end_too() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let mut spec = server.script("wc -c; echo done");
     spec.stdin_open = true;
     let supervised = server.host.start(spec).await.unwrap();

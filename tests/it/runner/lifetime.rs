@@ -9,7 +9,7 @@ use countersign::{
 };
 use rustix::process::Signal;
 
-use super::harness::{Place, Report, started, until};
+use super::harness::{Report, RunnerDirs, started, until};
 
 /// Three processes that hide: one in another session with another parent, one that ignores what can be ignored,
 /// one that forks on when it is asked to end. Each says that it is there.
@@ -25,27 +25,27 @@ const HIDERS: &str = "
 #[tokio::test]
 async fn the_time_limit_reaches_everything_that_hides() {
     for grace in [Duration::ZERO, Duration::from_millis(150)] {
-        let place = Place::new();
-        let server = place.server();
+        let dirs = RunnerDirs::new();
+        let server = dirs.server();
         let mut spec = server.script(&format!("{HIDERS} sleep 1004"));
         spec.timeout = Some(Duration::from_secs(3));
         spec.kill_grace = grace;
         let report = server.run(spec).await;
-        assert!(place.file("hidden").exists(), "the limit passed before they hid");
+        assert!(dirs.file("hidden").exists(), "the limit passed before they hid");
         assert_eq!(report.exit().killed, Some(KillCause::Timeout));
         assert_eq!((report.exit().code, report.exit().signal), (None, Some(9)));
-        place.assert_nothing_is_alive();
+        dirs.assert_nothing_is_alive();
     }
 }
 
 #[tokio::test]
 async fn a_command_may_use_the_grace_to_end_in_its_own_way() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let mut spec = server.script("trap 'echo bye; exit 3' TERM; echo > ready; while :; do sleep 0.01; done");
     spec.kill_grace = Duration::from_mins(1);
     let supervised = server.host.start(spec).await.unwrap();
-    until("it is ready", || place.file("ready").exists()).await;
+    until("it is ready", || dirs.file("ready").exists()).await;
     supervised.control.kill(KillCause::Cancelled);
     let report = Report::of(supervised).await;
     assert_eq!(report.out(), "bye\n");
@@ -57,12 +57,12 @@ async fn a_command_may_use_the_grace_to_end_in_its_own_way() {
 
 #[tokio::test]
 async fn dropping_the_control_kills_a_foreground_run() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let spec = server.script(&format!("{HIDERS} sleep 1004"));
     let run_id = spec.run_id.clone();
     let supervised = server.host.start(spec).await.unwrap();
-    until("they hid", || place.file("hidden").exists()).await;
+    until("they hid", || dirs.file("hidden").exists()).await;
     let Supervised { mut events, control } = supervised;
     drop(control);
     let end = loop {
@@ -73,40 +73,40 @@ async fn dropping_the_control_kills_a_foreground_run() {
         }
     };
     assert_eq!(end.exit.killed, Some(KillCause::Cancelled));
-    place.assert_nothing_is_alive();
+    dirs.assert_nothing_is_alive();
     assert!(!server.host.spool(&run_id).exists());
 }
 
 #[tokio::test]
 async fn dropping_everything_kills_a_foreground_run() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let supervised = server
         .host
         .start(server.script(&format!("{HIDERS} sleep 1004")))
         .await
         .unwrap();
-    until("they hid", || place.file("hidden").exists()).await;
+    until("they hid", || dirs.file("hidden").exists()).await;
     drop(supervised);
-    place.until_nothing_is_alive().await;
+    dirs.until_nothing_is_alive().await;
 }
 
 #[tokio::test]
 async fn leftovers_are_killed_after_their_grace_and_reported() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let script = format!("{HIDERS} echo end; exit 4");
     let report = server.run(server.script(&script)).await;
     assert_eq!(report.out(), "end\n");
     assert_eq!((report.exit().code, report.exit().killed), (Some(4), None));
     assert!(report.exit().leftovers_killed);
-    place.assert_nothing_is_alive();
+    dirs.assert_nothing_is_alive();
 }
 
 #[tokio::test]
 async fn leftovers_that_end_in_time_are_nothing_special() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let report = server
         .run(server.script("(sleep 0.1; echo late) & echo first"))
         .await;
@@ -116,8 +116,8 @@ async fn leftovers_that_end_in_time_are_nothing_special() {
 
 #[tokio::test]
 async fn leftovers_can_be_kept_and_killed_later() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let mut spec = server.script(&format!("{HIDERS} echo end"));
     spec.leftovers = Leftovers::Keep;
     let Supervised { events, control } = server.host.start(spec).await.unwrap();
@@ -134,7 +134,7 @@ async fn leftovers_can_be_kept_and_killed_later() {
         (ended.exit.code, ended.exit.leftovers_killed, ended.leftovers_run),
         (Some(0), false, true)
     );
-    assert!(place.alive().len() >= 3);
+    assert!(dirs.alive().len() >= 3);
     supervised.control.stored();
     // Other runs go on meanwhile.
     assert_eq!(server.run(server.argv(&["/bin/true"])).await.exit().code, Some(0));
@@ -144,13 +144,13 @@ async fn leftovers_can_be_kept_and_killed_later() {
         Some(SupervisorEvent::LeftoversEnded)
     );
     assert_eq!(supervised.events.recv().await, None);
-    place.assert_nothing_is_alive();
+    dirs.assert_nothing_is_alive();
 }
 
 #[tokio::test]
 async fn kept_leftovers_go_on_when_nobody_holds_the_run_any_more() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let mut spec = server.script("echo said; setsid sleep 1000 > /dev/null 2>&1 &");
     spec.leftovers = Leftovers::Keep;
     let run_id = spec.run_id.clone();
@@ -162,7 +162,7 @@ async fn kept_leftovers_go_on_when_nobody_holds_the_run_any_more() {
     let recovered = server.host.recover(&run_id).await.unwrap();
     assert!(matches!(recovered, Recovered::Exited { .. }), "{recovered:?}");
     assert_eq!(server.run(server.argv(&["/bin/true"])).await.exit().code, Some(0));
-    let alive = place.alive();
+    let alive = dirs.alive();
     assert_eq!(alive.len(), 1);
     for pid in alive {
         process::signal_process(pid, Signal::KILL);
@@ -175,12 +175,12 @@ async fn kept_leftovers_go_on_when_nobody_holds_the_run_any_more() {
 
 #[tokio::test]
 async fn a_kill_after_the_end_does_not_change_how_it_ended() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let spec = server.script("setsid sleep 1000 & echo $$ > pid; exit 6");
     let supervised = server.host.start(spec).await.unwrap();
     let first_is_gone = || {
-        let pid = std::fs::read_to_string(place.file("pid")).unwrap_or_default();
+        let pid = std::fs::read_to_string(dirs.file("pid")).unwrap_or_default();
         pid.trim()
             .parse()
             .is_ok_and(|pid| process::inspect(pid).is_none())
@@ -190,19 +190,19 @@ async fn a_kill_after_the_end_does_not_change_how_it_ended() {
     let report = Report::of(supervised).await;
     assert_eq!((report.exit().code, report.exit().killed), (Some(6), None));
     assert!(report.exit().leftovers_killed);
-    place.assert_nothing_is_alive();
+    dirs.assert_nothing_is_alive();
 }
 
 #[tokio::test]
 async fn a_kill_during_the_output_still_reports_what_was_written() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let supervised = server
         .host
         .start(server.script("echo before; touch ready; sleep 1000"))
         .await
         .unwrap();
-    until("it is ready", || place.file("ready").exists()).await;
+    until("it is ready", || dirs.file("ready").exists()).await;
     supervised.control.kill(KillCause::Shutdown);
     let report = Report::of(supervised).await;
     assert_eq!(report.out(), "before\n");
@@ -211,8 +211,8 @@ async fn a_kill_during_the_output_still_reports_what_was_written() {
 
 #[tokio::test]
 async fn a_run_that_spawns_without_end_is_killed_too() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let mut spec = server.script(
         "f() { while :; do setsid sh -c 'sleep 0.02; exec sleep 1000' > /dev/null 2>&1 & sleep 0.01; done; }
          f & f & f & sleep 1000",
@@ -220,5 +220,5 @@ async fn a_run_that_spawns_without_end_is_killed_too() {
     spec.timeout = Some(Duration::from_millis(400));
     let report = server.run(spec).await;
     assert_eq!(report.exit().killed, Some(KillCause::Timeout));
-    place.assert_nothing_is_alive();
+    dirs.assert_nothing_is_alive();
 }

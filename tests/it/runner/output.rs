@@ -9,7 +9,7 @@ use countersign::{
     sys::process::inspect,
 };
 
-use super::harness::{Place, Report, measure, started, until};
+use super::harness::{Report, RunnerDirs, measure, started, until};
 
 /// What a process holds in memory of its own. How much of its program the kernel maps in besides is the kernel's affair.
 pub(super) fn own_kib(pid: i32) -> u64 {
@@ -21,8 +21,8 @@ pub(super) fn own_kib(pid: i32) -> u64 {
 #[tokio::test]
 async fn two_hundred_megabytes_are_spooled_in_bounded_memory() {
     const TOTAL: u64 = 200_000_000;
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let spec = server.script(&format!("head -c {TOTAL} /dev/zero; sleep 0.3; echo end"));
     let run_id = spec.run_id.clone();
     let mut supervised = server.host.start(spec).await.unwrap();
@@ -54,13 +54,13 @@ async fn two_hundred_megabytes_are_spooled_in_bounded_memory() {
 
 #[tokio::test]
 async fn a_server_that_does_not_listen_holds_nobody_up() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let spec = server.script("head -c 20000000 /dev/zero; touch written; echo end >&2");
     let run_id = spec.run_id.clone();
     let supervised = server.host.start(spec).await.unwrap();
     // Nothing is read until it has written everything.
-    until("all is written", || place.file("written").exists()).await;
+    until("all is written", || dirs.file("written").exists()).await;
     let report = Report::of(supervised).await;
     assert_eq!(
         (report.stdout.len() + report.stderr.len()) as u64 + report.skipped,
@@ -73,8 +73,8 @@ async fn a_server_that_does_not_listen_holds_nobody_up() {
 
 #[tokio::test]
 async fn more_than_the_limit_is_counted_but_not_kept() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     // The last one is too much to be reported whole.
     for (limit, is_small, total) in [
         (10, true, 300_000),
@@ -100,8 +100,8 @@ async fn more_than_the_limit_is_counted_but_not_kept() {
 
 #[tokio::test]
 async fn small_output_that_nobody_stored_gets_a_spool() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let spec = server.script("echo out; sleep 0.05; echo err >&2");
     let run_id = spec.run_id.clone();
     let report = Report::of(server.host.start(spec).await.unwrap()).await;
@@ -118,8 +118,8 @@ async fn small_output_that_nobody_stored_gets_a_spool() {
 
 #[tokio::test]
 async fn both_streams_keep_their_order_of_arrival() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let script = "for i in 1 2 3; do echo o$i; sleep 0.05; echo e$i >&2; sleep 0.05; done";
     let report = server.run(server.script(script)).await;
     assert_eq!(report.inline(Selection::Both), b"o1\ne1\no2\ne2\no3\ne3\n");
@@ -127,8 +127,8 @@ async fn both_streams_keep_their_order_of_arrival() {
 
 #[tokio::test]
 async fn output_is_reported_while_the_command_runs() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let mut spec = server.script("echo ready; read answer; echo got $answer");
     spec.stdin_open = true;
     let mut supervised = server.host.start(spec).await.unwrap();

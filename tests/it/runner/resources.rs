@@ -8,7 +8,7 @@ use countersign::{
     runner::{Controller, RunLimits, enforceable},
 };
 
-use super::harness::{Place, Report, Server};
+use super::harness::{Report, RunnerDirs, Server};
 use crate::support::skip;
 
 const MEBIBYTE: u64 = 1 << 20;
@@ -42,8 +42,8 @@ async fn a_run_over_its_memory_is_killed_and_says_so_and_the_next_is_not() {
     if is_missing(Controller::Memory) {
         return;
     }
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let limits = |mebibytes: u64| RunLimits {
         memory_bytes: mebibytes * MEBIBYTE,
         ..RunLimits::default()
@@ -65,7 +65,7 @@ async fn a_run_over_its_memory_is_killed_and_says_so_and_the_next_is_not() {
             assert_eq!(report.exit().limits, LimitReport::default(), "round {round}");
         }
     }
-    place.assert_nothing_is_alive();
+    dirs.assert_nothing_is_alive();
 }
 
 #[tokio::test]
@@ -73,8 +73,8 @@ async fn a_fork_bomb_ends_at_its_limit_and_nothing_of_it_is_left() {
     if is_missing(Controller::Processes) {
         return;
     }
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let limits = RunLimits {
         processes: 30,
         ..RunLimits::default()
@@ -85,7 +85,7 @@ async fn a_fork_bomb_ends_at_its_limit_and_nothing_of_it_is_left() {
     spec.timeout = Some(std::time::Duration::from_secs(2));
     let report = server.run(spec).await;
     assert!(report.exit().limits.out_of_processes, "{:?}", report.exit());
-    place.assert_nothing_is_alive();
+    dirs.assert_nothing_is_alive();
     let few = server
         .run(limited(
             server.script("for i in 1 2 3; do sleep 0 & done; wait; echo fine"),
@@ -100,8 +100,8 @@ async fn processor_time_is_limited_for_the_command_and_not_for_its_supervisor() 
     if is_missing(Controller::Cpu) {
         return;
     }
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let limits = |cpu_percent| RunLimits {
         cpu_percent,
         ..RunLimits::default()
@@ -160,8 +160,8 @@ async fn a_plan_of_several_programs_is_held_as_a_whole() {
     if is_missing(Controller::Memory) {
         return;
     }
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let step = |join, program: &str, argv: &[&str]| countersign::domain::BoundStep {
         join,
         action: countersign::domain::BoundAction::Program {
@@ -192,9 +192,9 @@ async fn groups_are_taken_away_with_their_supervisors() {
     if is_missing(Controller::Processes) {
         return;
     }
-    let place = Place::new();
+    let dirs = RunnerDirs::new();
     let group = {
-        let server = place.server();
+        let server = dirs.server();
         let limits = RunLimits {
             processes: 10,
             ..RunLimits::default()
@@ -222,7 +222,7 @@ async fn groups_are_taken_away_with_their_supervisors() {
         let hierarchies = ["/sys/fs/cgroup", "/sys/fs/cgroup/pids", "/sys/fs/cgroup/unified"];
         hierarchies
             .iter()
-            .all(|place| !PathBuf::from(place).join(&group).exists())
+            .all(|dirs| !PathBuf::from(dirs).join(&group).exists())
     };
     super::harness::until("the groups are gone", is_gone).await;
 }

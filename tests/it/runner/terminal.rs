@@ -12,7 +12,7 @@ use countersign::{
 use crate::support::{skip, write_file};
 
 use super::{
-    harness::{Place, Report, Server, identity, measure, started, until},
+    harness::{Report, RunnerDirs, Server, identity, measure, started, until},
     terminal_session::TerminalSession,
 };
 
@@ -40,8 +40,8 @@ fn program(server: &Server, argv: &[&str]) -> Option<LaunchSpec> {
 
 #[tokio::test]
 async fn a_command_finds_a_terminal_of_its_own() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let text =
         "test -t 0 && test -t 1 && test -t 2 && stty size && tty; echo errors >&2; echo direct > /dev/tty
         set -- $(cat /proc/self/stat); echo $6 $7 $8 $$; exit 7";
@@ -64,12 +64,12 @@ async fn a_command_finds_a_terminal_of_its_own() {
 
 #[tokio::test]
 async fn all_output_arrives_though_nobody_listens_until_the_end() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let spec = script(&server, "seq 1 100000; touch written");
     let run_id = spec.run_id.clone();
     let supervised = server.host.start(spec).await.unwrap();
-    until("all is written", || place.file("written").exists()).await;
+    until("all is written", || dirs.file("written").exists()).await;
     let report = Report::of(supervised).await;
     assert_eq!(report.exit().code, Some(0));
     let all: Vec<_> = (1..=100_000).map(|number| format!("{number}\r\n")).collect();
@@ -87,13 +87,13 @@ async fn all_output_arrives_though_nobody_listens_until_the_end() {
 
 #[tokio::test]
 async fn a_command_that_closes_its_output_has_not_ended() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let text = "echo one; exec <&- >&- 2>&-; while ! [ -e go ]; do sleep 0.01; done; echo two > /dev/tty; touch done";
     let mut supervised = server.host.start(script(&server, text)).await.unwrap();
     started(&mut supervised).await;
-    fs::File::create(place.file("go")).unwrap();
-    until("it went on", || place.file("done").exists()).await;
+    fs::File::create(dirs.file("go")).unwrap();
+    until("it went on", || dirs.file("done").exists()).await;
     let report = Report::of(supervised).await;
     assert_eq!(report.out(), "one\r\ntwo\r\n");
     assert_eq!(report.exit().code, Some(0));
@@ -103,27 +103,27 @@ async fn a_command_that_closes_its_output_has_not_ended() {
 async fn a_time_limit_and_a_kill_leave_nothing_alive() {
     let hiders = "trap '' HUP INT QUIT TERM; (setsid sleep 1000 & sleep 1001) & setsid setsid sleep 1002 &
         touch hidden; while :; do sleep 0.1; done";
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let mut spec = script(&server, hiders);
     spec.timeout = Some(Duration::from_secs(4));
     let report = server.run(spec).await;
     assert_eq!(report.exit().killed, Some(KillCause::Timeout));
-    place.assert_nothing_is_alive();
+    dirs.assert_nothing_is_alive();
 
-    fs::remove_file(place.file("hidden")).unwrap();
+    fs::remove_file(dirs.file("hidden")).unwrap();
     let supervised = server.host.start(script(&server, hiders)).await.unwrap();
-    until("they hid", || place.file("hidden").exists()).await;
+    until("they hid", || dirs.file("hidden").exists()).await;
     supervised.control.kill(KillCause::Cancelled);
     let report = Report::of(supervised).await;
     assert_eq!(report.exit().killed, Some(KillCause::Cancelled));
-    place.assert_nothing_is_alive();
+    dirs.assert_nothing_is_alive();
 }
 
 #[tokio::test]
 async fn the_cursor_is_told_without_a_server_too_and_a_new_one_gets_all_output() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let text = "echo one; while ! [ -e alone ]; do sleep 0.01; done; stty -icanon -echo
         printf '\\033[?1h\\033[5;7H\\033[6n'; head -c 6 | tr -d '\\033' > told; stty sane
         echo two; read line; echo \"read $line\"";
@@ -134,12 +134,12 @@ async fn the_cursor_is_told_without_a_server_too_and_a_new_one_gets_all_output()
     started(&mut supervised).await;
     drop(supervised);
     until("it is alone", || {
-        place.file("runs").join(format!("{run_id}.s")).exists()
+        dirs.file("runs").join(format!("{run_id}.s")).exists()
     })
     .await;
-    fs::File::create(place.file("alone")).unwrap();
+    fs::File::create(dirs.file("alone")).unwrap();
     until("it was told", || {
-        fs::read_to_string(place.file("told")).is_ok_and(|told| told == "[5;7R")
+        fs::read_to_string(dirs.file("told")).is_ok_and(|told| told == "[5;7R")
     })
     .await;
     let Recovered::Attached(supervised) = server.host.recover(&run_id).await.unwrap() else {
@@ -158,8 +158,8 @@ async fn the_cursor_is_told_without_a_server_too_and_a_new_one_gets_all_output()
 #[tokio::test]
 async fn a_flood_of_questions_that_nobody_reads_costs_nothing() {
     const QUESTIONS: usize = 1_000_000;
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let text = format!(
         "stty raw -echo; yes \"$(printf '\\033[6n')\" | tr -d '\\n' | head -c {}; sleep 0.2; echo end",
         4 * QUESTIONS
@@ -185,8 +185,8 @@ async fn a_flood_of_questions_that_nobody_reads_costs_nothing() {
 
 #[tokio::test]
 async fn hostile_output_neither_ends_a_run_nor_holds_up_its_time_limit() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     // A title that never ends, random bytes, and the repetition of a character as often as it can be said.
     let text = "printf '\\033]0;'; head -c 2000000 /dev/zero | tr '\\0' x; printf '\\007'
         head -c 300000 /dev/urandom; printf '\\033c\\030x'; while :; do printf '\\033[65535b\\033[2J\\033[65535@\\033[999S'; done";
@@ -197,13 +197,13 @@ async fn hostile_output_neither_ends_a_run_nor_holds_up_its_time_limit() {
     let report = server.run(spec).await;
     assert_eq!(report.exit().killed, Some(KillCause::Timeout));
     assert!(report.exit().output_bytes > 2_300_000);
-    place.assert_nothing_is_alive();
+    dirs.assert_nothing_is_alive();
 }
 
 #[tokio::test]
 async fn the_end_of_the_input_is_typed() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     for (text, shown) in [
         ("line\n", "line\r\nline\r\n"),
         ("within", "withinwithin"),
@@ -225,8 +225,8 @@ async fn the_end_of_the_input_is_typed() {
 
 #[tokio::test]
 async fn programs_are_told_of_another_size() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let text = "trap 'stty size; tput cols; exit 3' WINCH; echo ready; while :; do sleep 0.01; done";
     let mut session = TerminalSession::of(server.host.start(script(&server, text)).await.unwrap());
     session.until_text("ready").await;
@@ -240,8 +240,8 @@ async fn programs_are_told_of_another_size() {
 
 #[tokio::test]
 async fn what_is_typed_to_interrupt_ends_a_list_only_if_it_ends_a_program() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let program = |join, script: &str| BoundStep {
         join,
         action: BoundAction::Program {
@@ -268,14 +268,14 @@ async fn what_is_typed_to_interrupt_ends_a_list_only_if_it_ends_a_program() {
             (code, signal),
             "{first}"
         );
-        place.assert_nothing_is_alive();
+        dirs.assert_nothing_is_alive();
     }
 }
 
 #[tokio::test]
 async fn a_password_is_never_shown() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let text = "stty -echo; printf 'Password: '; read -r word; stty echo; echo; echo ${#word} characters";
     let mut session = TerminalSession::of(server.host.start(script(&server, text)).await.unwrap());
     session.until_text("Password: ").await;
@@ -286,8 +286,8 @@ async fn a_password_is_never_shown() {
 
 #[tokio::test]
 async fn bash_stops_continues_and_interrupts_jobs() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let Some(spec) = program(&server, &["/usr/bin/bash", "--norc", "--noprofile", "-i"]) else {
         return;
     };
@@ -332,8 +332,8 @@ async fn bash_stops_continues_and_interrupts_jobs() {
 
 #[tokio::test]
 async fn vi_edits_and_saves_a_file() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let Some(spec) = program(&server, &["/usr/bin/vi", "-u", "NONE", "-N", "text"]) else {
         return;
     };
@@ -349,13 +349,13 @@ async fn vi_edits_and_saves_a_file() {
     session.press(&["Escape"]).await;
     session.type_text(":wq\r").await;
     assert_eq!(session.end().await.exit().code, Some(0));
-    assert_eq!(fs::read_to_string(place.file("text")).unwrap(), "one!\ntwo\n");
+    assert_eq!(fs::read_to_string(dirs.file("text")).unwrap(), "one!\ntwo\n");
 }
 
 #[tokio::test]
 async fn nano_edits_and_saves_a_file() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let Some(spec) = program(&server, &["/usr/bin/nano", "-I", "text"]) else {
         return;
     };
@@ -369,13 +369,13 @@ async fn nano_edits_and_saves_a_file() {
     session.until_text("Wrote 1 line").await;
     session.press(&["C-x"]).await;
     assert_eq!(session.end().await.exit().code, Some(0));
-    assert_eq!(fs::read_to_string(place.file("text")).unwrap(), "some words\n");
+    assert_eq!(fs::read_to_string(dirs.file("text")).unwrap(), "some words\n");
 }
 
 #[tokio::test]
 async fn top_draws_and_quits() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let Some(spec) = program(&server, &["/usr/bin/top"]) else {
         return;
     };
@@ -388,8 +388,8 @@ async fn top_draws_and_quits() {
 
 #[tokio::test]
 async fn python_reads_and_prints() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let Some(spec) = program(&server, &["/usr/bin/python3", "-q", "-E", "-s"]) else {
         return;
     };
@@ -404,11 +404,11 @@ async fn python_reads_and_prints() {
 
 #[tokio::test]
 async fn less_searches_and_quits() {
-    let place = Place::new();
-    let server = place.server();
+    let dirs = RunnerDirs::new();
+    let server = dirs.server();
     let lines: Vec<_> = (1..=2000).map(|number| format!("line {number}\n")).collect();
     let lines = lines.concat();
-    write_file(&place.file("text"), &lines);
+    write_file(&dirs.file("text"), &lines);
     let Some(spec) = program(&server, &["/usr/bin/less", "text"]) else {
         return;
     };

@@ -10,8 +10,8 @@ use serde_json::json;
 use crate::support::{Scratch, TestServer, write_file_mode};
 
 use super::{
-    Place, STARTED, field, have_their_account_and_nothing_else, is_missing, launcher, printed, processes,
-    run, runner,
+    AccountsFixture, STARTED, field, have_their_account_and_nothing_else, is_missing, launcher, printed,
+    processes,run, runner,
 };
 
 #[tokio::test]
@@ -19,15 +19,15 @@ async fn commands_have_the_account_its_limits_and_nothing_of_the_servers() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let server = place
+    let accounts = AccountsFixture::new();
+    let server = accounts
         .builder()
         .behind("sh", &["-c", STARTED, "sh"])
         .env("A_SECRET_OF_ROOT", "hush")
         .env("PATH", "/opt/of/root:/usr/bin:/bin")
         .start()
         .await;
-    have_their_account_and_nothing_else(&server, &place).await;
+    have_their_account_and_nothing_else(&server, &accounts).await;
     assert_eq!(
         printed(
             &server,
@@ -37,8 +37,8 @@ async fn commands_have_the_account_its_limits_and_nothing_of_the_servers() {
         "0000000000000000\n"
     );
     printed(&server, "touch made").await;
-    let account = place.commands;
-    let made = fs::metadata(place.workspace().join("made")).unwrap();
+    let account = accounts.commands;
+    let made = fs::metadata(accounts.workspace().join("made")).unwrap();
     assert_eq!(
         (made.uid(), made.gid(), made.mode() & 0o777),
         (account, account, 0o640)
@@ -56,15 +56,15 @@ async fn an_agent_cannot_be_taken_out() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
+    let accounts = AccountsFixture::new();
     let exec = json!({ "host": "gateway", "security": "full", "ask": "off", "isolation": "same-user" });
-    let server = place
+    let server = accounts
         .with_exec(&exec)
-        .env("COUNTERSIGN_EXEC__RUN_AS", &place.commands.to_string())
+        .env("COUNTERSIGN_EXEC__RUN_AS", &accounts.commands.to_string())
         .start()
         .await;
     let answer = run(&server, "id -u").await;
-    assert_eq!(answer["stdout"], format!("{}\n", place.commands));
+    assert_eq!(answer["stdout"], format!("{}\n", accounts.commands));
     let record = server.agent().run(answer["runId"].as_str().unwrap()).await;
     assert_eq!(record["isolation"], "separate-user");
 }
@@ -80,8 +80,8 @@ async fn a_named_account_brings_its_groups_home_and_name() {
         .map(|line| line.split(':').collect::<Vec<_>>())
         .find(|entry| entry[0] == "games")
         .expect("every system has games");
-    let place = Place::new();
-    let server = place.as_account("games").start().await;
+    let accounts = AccountsFixture::new();
+    let server = accounts.as_account("games").start().await;
     let expect = crate::support::run_program(&crate::support::Invocation::new("id").args(&["-G", "games"]));
     assert_eq!(printed(&server, "id -G").await, expect.stdout);
     assert_eq!(
@@ -96,20 +96,20 @@ async fn the_login_shell_is_asked_as_the_account() {
     if is_missing() {
         return;
     }
-    let (place, shells) = (Place::new(), Scratch::new());
+    let (accounts, shells) = (AccountsFixture::new(), Scratch::new());
     fs::set_permissions(shells.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let shell = shells.join("sh");
     // Without the profile of the machine, which sets the PATH, too.
     let script = "#!/bin/sh\nif [ $1 = -l ]; then shift; export PATH=/of/$(id -u)/$(id -G | tr ' ' '-')/$(pwd | tr / _); fi\n\
                   exec /bin/sh \"$@\"\n";
     write_file_mode(&shell, script, 0o755);
-    let server = place
+    let server = accounts
         .builder()
         .env("COUNTERSIGN_EXEC__SHELL", &shell.to_string_lossy())
         .env("COUNTERSIGN_EXEC__LOGIN_PATH", "true")
         .start()
         .await;
-    let account = place.commands;
+    let account = accounts.commands;
     assert_eq!(
         printed(&server, "echo $PATH").await,
         format!("/of/{account}/{account}/_:/usr/local/bin:/usr/bin:/bin\n"),
@@ -123,10 +123,10 @@ async fn the_server_gives_up_root_for_good_and_owns_its_state() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let server = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let server = accounts.builder().start().await;
     let four = |id: u32| format!("{id} {id} {id} {id}");
-    let (own, none) = (place.server, "0000000000000000");
+    let (own, none) = (accounts.server, "0000000000000000");
     assert_eq!(field(server.pid(), "Uid"), four(own));
     assert_eq!(field(server.pid(), "Gid"), four(own));
     assert_eq!(field(server.pid(), "Groups"), own.to_string());
@@ -136,17 +136,17 @@ async fn the_server_gives_up_root_for_good_and_owns_its_state() {
     assert_eq!(field(server.pid(), "NoNewPrivs"), "1");
     // Root is left in one process, which has nothing to do but to start runners.
     assert_eq!(field(launcher(&server), "Uid"), four(0));
-    assert_eq!(field(runner(&server), "Uid"), four(place.commands));
+    assert_eq!(field(runner(&server), "Uid"), four(accounts.commands));
     // One is of the server's account: it holds the clients of a container engine.
     for pid in processes(&server, "__runner") {
-        assert!([four(place.commands), four(own)].contains(&field(pid, "Uid")));
+        assert!([four(accounts.commands), four(own)].contains(&field(pid, "Uid")));
     }
     // What may be read of a process by its own account belongs to that account; what may not, to root.
     for pid in [server.pid(), runner(&server)] {
         let owner = fs::metadata(format!("/proc/{pid}/environ")).unwrap().uid();
         assert_eq!(owner, 0, "{pid} can be read");
     }
-    let state = place.state();
+    let state = accounts.state();
     for directory in [
         state.clone(),
         state.join("countersign"),

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::support::{TestServer, eventually, is_alive, kill_hard, write_file, write_file_mode};
 
-use super::{Place, background, is_missing, launcher, printed, processes, run, runner, until_there};
+use super::{AccountsFixture, background, is_missing, launcher, printed, processes, run, runner, until_there};
 
 /// Succeeds against a server of the level `same-user`, fails against this one.
 pub(super) async fn is_kept_out(
@@ -42,8 +42,8 @@ async fn nothing_of_the_server_can_be_read_changed_or_signalled() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let separate = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let separate = accounts.builder().start().await;
     let free = TestServer::full().start().await;
     for attack in [
         "cat STATE/countersign/operator.token",
@@ -79,8 +79,8 @@ async fn the_runner_shows_nobody_what_it_holds() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let server = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let server = accounts.builder().start().await;
     let mut all = processes(&server, "__runner");
     all.push(launcher(&server));
     assert!(all.contains(&runner(&server)));
@@ -128,8 +128,8 @@ async fn only_a_socket_of_the_account_is_attached_to_and_no_link_is_followed() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let mut server = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let mut server = accounts.builder().start().await;
     let mut runs = Vec::new();
     for name in ["link", "foreign", "file", "honest"] {
         let run = background(
@@ -137,27 +137,27 @@ async fn only_a_socket_of_the_account_is_attached_to_and_no_link_is_followed() {
             &format!("echo $$ > {name}; while ! test -e go; do sleep 0.05; done"),
         )
         .await;
-        until_there(&place.workspace().join(name)).await;
+        until_there(&accounts.workspace().join(name)).await;
         runs.push(run);
     }
     server.kill();
-    let socket = |run: &str| place.state().join(format!("countersign/attach/{run}.s"));
+    let socket = |run: &str| accounts.state().join(format!("countersign/attach/{run}.s"));
     for run in &runs {
         until_there(&socket(run)).await;
     }
     // As if the account had got hold of the directory.
     let [link, foreign, file, honest] = runs.try_into().unwrap();
-    let elsewhere = place.scratch.join("another-server.sock");
+    let elsewhere = accounts.scratch.join("another-server.sock");
     let of_link = decoy(&elsewhere);
-    chown(&elsewhere, Some(place.commands), None).unwrap();
+    chown(&elsewhere, Some(accounts.commands), None).unwrap();
     fs::remove_file(socket(&link)).unwrap();
     symlink(&elsewhere, socket(&link)).unwrap();
     fs::remove_file(socket(&foreign)).unwrap();
     let of_foreign = decoy(&socket(&foreign));
-    chown(socket(&foreign), Some(place.server), None).unwrap();
+    chown(socket(&foreign), Some(accounts.server), None).unwrap();
     fs::remove_file(socket(&file)).unwrap();
     write_file_mode(&socket(&file), "exit 0", 0o666);
-    chown(socket(&file), Some(place.commands), None).unwrap();
+    chown(socket(&file), Some(accounts.commands), None).unwrap();
 
     server.start().await;
     assert_eq!(
@@ -180,7 +180,7 @@ async fn only_a_socket_of_the_account_is_attached_to_and_no_link_is_followed() {
         !had_a_visitor(of_foreign, &socket(&foreign)),
         "somebody else's socket was connected to"
     );
-    write_file(&place.workspace().join("go"), "");
+    write_file(&accounts.workspace().join("go"), "");
     assert_eq!(server.agent().finished(&honest).await["status"], "completed");
     // The supervisors of the others still wait for a server.
     for pid in processes(&server, "__runner") {
@@ -199,8 +199,8 @@ async fn a_spool_written_beyond_its_limit_is_cut() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let server = place
+    let accounts = AccountsFixture::new();
+    let server = accounts
         .builder()
         .toml("[output]\nmax_run_bytes = 1000\n")
         .start()
@@ -210,8 +210,8 @@ async fn a_spool_written_beyond_its_limit_is_cut() {
         "echo $$ > started; while ! test -e go; do sleep 0.05; done; head -c 70000 /dev/zero",
     )
     .await;
-    until_there(&place.workspace().join("started")).await;
-    let spool = place.state().join(format!("countersign/output/{run}"));
+    until_there(&accounts.workspace().join("started")).await;
+    let spool = accounts.state().join(format!("countersign/output/{run}"));
     // As a supervisor could that was taken over.
     fs::File::options()
         .write(true)
@@ -219,7 +219,7 @@ async fn a_spool_written_beyond_its_limit_is_cut() {
         .unwrap()
         .set_len(1 << 40)
         .unwrap();
-    write_file(&place.workspace().join("go"), "");
+    write_file(&accounts.workspace().join("go"), "");
     let ended = server.agent().finished(&run).await;
     assert_eq!(ended["status"], "completed", "{ended:#}");
     let length = || std::future::ready(fs::metadata(&spool).map_or(0, |metadata| metadata.len()));
@@ -232,17 +232,17 @@ async fn a_waiting_supervisor_obeys_nobody_else() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let mut server = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let mut server = accounts.builder().start().await;
     let run = background(&server, "echo $$ > started; sleep 1000").await;
-    until_there(&place.workspace().join("started")).await;
-    let pid: i32 = fs::read_to_string(place.workspace().join("started"))
+    until_there(&accounts.workspace().join("started")).await;
+    let pid: i32 = fs::read_to_string(accounts.workspace().join("started"))
         .unwrap()
         .trim()
         .parse()
         .unwrap();
     server.kill();
-    let socket = place.state().join(format!("countersign/attach/{run}.s"));
+    let socket = accounts.state().join(format!("countersign/attach/{run}.s"));
     until_there(&socket).await;
     // Root gets through the door, but it is not the server.
     let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();

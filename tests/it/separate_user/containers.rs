@@ -4,7 +4,7 @@ use std::os::unix::fs::chown;
 
 use serde_json::json;
 
-use super::{Place, is_missing, processes, runner};
+use super::{AccountsFixture, is_missing, processes, runner};
 use crate::{
     docker::fixture::{self, IMAGE},
     support::TestServer,
@@ -15,28 +15,28 @@ async fn clients_of_an_engine_run_under_the_account_of_the_server() {
     if is_missing() {
         return;
     }
-    let Some(engine) = fixture::Place::new().await else {
+    let Some(engine) = fixture::DockerFixture::new().await else {
         return;
     };
-    let place = Place::new();
-    let socket = place.scratch.join("engine.sock");
+    let accounts = AccountsFixture::new();
+    let socket = accounts.scratch.join("engine.sock");
     std::fs::hard_link(engine.engine.scratch().join("docker.sock"), &socket).unwrap();
-    chown(&socket, Some(place.server), Some(place.server)).unwrap();
+    chown(&socket, Some(accounts.server), Some(accounts.server)).unwrap();
     let server = TestServer::full()
         .config(&json!({
             "tools": { "exec": { "host": "sandbox" } },
             "agents": { "defaults": {
-                "workspace": place.workspace(),
+                "workspace": accounts.workspace(),
                 "sandbox": { "mode": "all", "docker": { "image": IMAGE } },
             } },
         }))
         .toml(&format!(
             "[sandbox]\nbackend = \"docker\"\ndocker_socket = {socket:?}\n"
         ))
-        .state_dir(&place.state())
-        .owned_by(place.server)
+        .state_dir(&accounts.state())
+        .owned_by(accounts.server)
         .argument("--run-as")
-        .argument(&place.commands.to_string())
+        .argument(&accounts.commands.to_string())
         .start()
         .await;
     let answer = server
@@ -47,7 +47,7 @@ async fn clients_of_an_engine_run_under_the_account_of_the_server() {
     let clients = || std::future::ready(processes(&server, "__docker-exec"));
     let clients = crate::support::eventually("a client", clients, |clients| !clients.is_empty()).await;
     let owner = super::field(clients[0], "Uid");
-    assert!(owner.starts_with(&place.server.to_string()), "{owner}");
+    assert!(owner.starts_with(&accounts.server.to_string()), "{owner}");
     assert_ne!(super::field(clients[0], "PPid"), runner(&server).to_string());
     server
         .agent()

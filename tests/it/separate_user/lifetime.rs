@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 
 use crate::support::{Api, TestServer, eventually, is_alive, kill_hard, within, write_file};
 
-use super::{Place, background, is_missing, launcher, printed, processes, run, runner, runners, until_there};
+use super::{
+    AccountsFixture, background, is_missing, launcher, printed, processes, run, runner, runners, until_there,
+};
 
 /// The numbers of processes that a command wrote.
-fn pids(place: &Place, file: &str) -> Vec<i32> {
-    let text = fs::read_to_string(place.workspace().join(file)).unwrap();
+fn pids(accounts: &AccountsFixture, file: &str) -> Vec<i32> {
+    let text = fs::read_to_string(accounts.workspace().join(file)).unwrap();
     text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
@@ -37,8 +39,8 @@ async fn output(server: &TestServer, run: &str) -> Vec<u8> {
     answer.bytes.to_vec()
 }
 
-fn spools(place: &Place) -> usize {
-    fs::read_dir(place.state().join("countersign/output"))
+fn spools(accounts: &AccountsFixture) -> usize {
+    fs::read_dir(accounts.state().join("countersign/output"))
         .unwrap()
         .count()
 }
@@ -48,19 +50,19 @@ async fn an_approved_command_runs_as_the_account() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
+    let accounts = AccountsFixture::new();
     let exec = json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" });
-    let server = place
+    let server = accounts
         .with_exec(&exec)
         .toml("[approvals]\nalways_reachable = true\n")
         .argument("--run-as")
-        .argument(&place.commands.to_string())
+        .argument(&accounts.commands.to_string())
         .start()
         .await;
     let pending = server.asked(json!({ "argv": ["/usr/bin/id", "-u"] })).await;
     let run = server.answered(&pending, "allow-once").await;
     assert_eq!(run["status"], "completed", "{run:#}");
-    assert_eq!(run["tail"], format!("{}\n", place.commands));
+    assert_eq!(run["tail"], format!("{}\n", accounts.commands));
 }
 
 #[tokio::test]
@@ -68,8 +70,8 @@ async fn exact_output_of_every_size_is_kept_and_no_empty_spool_stays() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let server = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let server = accounts.builder().start().await;
     for size in [0_usize, 5, 70_000, 3_000_000] {
         let text = format!("head -c {size} /dev/zero | tr '\\0' x; test {size} = 5 && echo end >&2; true");
         let answer = run(&server, &text).await;
@@ -79,7 +81,7 @@ async fn exact_output_of_every_size_is_kept_and_no_empty_spool_stays() {
         assert_eq!(bytes.len(), expect, "{size}");
         assert!(bytes.iter().take(size).all(|byte| *byte == b'x'), "{size}");
     }
-    assert_eq!(spools(&place), 2);
+    assert_eq!(spools(&accounts), 2);
 }
 
 #[tokio::test]
@@ -87,14 +89,14 @@ async fn a_run_that_is_killed_or_takes_too_long_leaves_nothing() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let server = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let server = accounts.builder().start().await;
     let tree = "setsid sh -c 'trap \"\" TERM HUP; sleep 1000 & echo $$ $! > hidden; wait' & \
                 trap '' TERM; sleep 1000 & echo $$ $! > plain; wait";
     let run = background(&server, tree).await;
-    until_there(&place.workspace().join("hidden")).await;
-    until_there(&place.workspace().join("plain")).await;
-    let all = [pids(&place, "hidden"), pids(&place, "plain")].concat();
+    until_there(&accounts.workspace().join("hidden")).await;
+    until_there(&accounts.workspace().join("plain")).await;
+    let all = [pids(&accounts, "hidden"), pids(&accounts, "plain")].concat();
     let cancelled = server
         .agent()
         .post(&format!("/v1/runs/{run}/cancel"), json!({}))
@@ -106,7 +108,7 @@ async fn a_run_that_is_killed_or_takes_too_long_leaves_nothing() {
     let call = json!({ "command": "sleep 1000 & echo $$ $! > late; wait", "timeout": 4, "yieldMs": 60_000 });
     let answer = server.agent().exec(call).await.expect(200);
     assert_eq!(answer["timedOut"], true, "{answer:#}");
-    until_dead(&pids(&place, "late")).await;
+    until_dead(&pids(&accounts, "late")).await;
 }
 
 #[tokio::test]
@@ -114,26 +116,26 @@ async fn a_background_run_outlives_its_server_and_is_attached_to_again() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let mut server = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let mut server = accounts.builder().start().await;
     let text = "umask 077; head -c 2000000 /dev/zero | tr '\\0' a; echo $$ > started; \
                 while ! test -e go; do sleep 0.05; done; echo end";
     let run = background(&server, text).await;
-    until_there(&place.workspace().join("started")).await;
+    until_there(&accounts.workspace().join("started")).await;
     let before = launcher(&server);
     server.kill();
     // The launcher goes with the server; the runner only once nothing needs it.
     until_dead(&[before]).await;
-    let pid = pids(&place, "started");
+    let pid = pids(&accounts, "started");
     assert!(is_alive(pid[0]));
-    let socket = place.state().join(format!("countersign/attach/{run}.s"));
+    let socket = accounts.state().join(format!("countersign/attach/{run}.s"));
     until_there(&socket).await;
 
     server.start().await;
     let live = server.agent().run(&run).await;
     assert_eq!(live["status"], "running", "{live:#}\n{}", server.log());
     assert!(!socket.exists(), "a supervisor with a server waits for no other");
-    write_file(&place.workspace().join("go"), "");
+    write_file(&accounts.workspace().join("go"), "");
     let ended = server.agent().finished(&run).await;
     assert_eq!(ended["status"], "completed", "{ended:#}");
     let bytes = output(&server, &run).await;
@@ -146,16 +148,16 @@ async fn a_run_that_ends_without_a_server_is_finished_by_the_next() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let mut server = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let mut server = accounts.builder().start().await;
     let text = "echo early; echo $$ > started; while ! test -e go; do sleep 0.05; done; echo late; exit 7";
     let ended = background(&server, text).await;
     let attached = background(&server, "echo $$ > second; sleep 1000").await;
-    until_there(&place.workspace().join("started")).await;
-    until_there(&place.workspace().join("second")).await;
+    until_there(&accounts.workspace().join("started")).await;
+    until_there(&accounts.workspace().join("second")).await;
     server.kill();
-    write_file(&place.workspace().join("go"), "");
-    until_dead(&pids(&place, "started")).await;
+    write_file(&accounts.workspace().join("go"), "");
+    until_dead(&pids(&accounts, "started")).await;
     server.start().await;
     let record = server.agent().finished(&ended).await;
     assert_eq!(
@@ -171,7 +173,7 @@ async fn a_run_that_ends_without_a_server_is_finished_by_the_next() {
         .await
         .expect(200);
     assert_eq!(server.agent().finished(&attached).await["status"], "cancelled");
-    until_dead(&pids(&place, "second")).await;
+    until_dead(&pids(&accounts, "second")).await;
 }
 
 #[tokio::test]
@@ -179,18 +181,18 @@ async fn a_foreground_run_ends_with_its_server() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let mut server = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let mut server = accounts.builder().start().await;
     let agent = server.agent();
     let call = json!({ "command": "sleep 1000 & echo $$ $! > started; wait", "yieldMs": 120_000 });
     let asked = tokio::spawn(async move {
         let request = agent.request(reqwest::Method::POST, "/v1/exec").json(&call);
         Api::try_send(request).await
     });
-    until_there(&place.workspace().join("started")).await;
+    until_there(&accounts.workspace().join("started")).await;
     server.kill();
     drop(asked.await);
-    until_dead(&pids(&place, "started")).await;
+    until_dead(&pids(&accounts, "started")).await;
 }
 
 #[tokio::test]
@@ -198,21 +200,24 @@ async fn another_runner_takes_the_place_of_one_that_was_killed() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let server = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let server = accounts.builder().start().await;
     let going_on = background(
         &server,
         "echo $$ > started; while ! test -e go; do sleep 0.05; done",
     )
     .await;
-    until_there(&place.workspace().join("started")).await;
+    until_there(&accounts.workspace().join("started")).await;
     let mut before = runner(&server);
     for _ in 0..3 {
         // Whoever runs commands may kill it, too: it is of their account.
         printed(&server, &format!("kill -9 {before}")).await;
         let is_replaced = |runners: &Vec<i32>| matches!(runners[..], [other] if other != before);
         let now = eventually("replaced", || std::future::ready(runners(&server)), is_replaced).await;
-        assert_eq!(printed(&server, "id -u").await, format!("{}\n", place.commands));
+        assert_eq!(
+            printed(&server, "id -u").await,
+            format!("{}\n", accounts.commands)
+        );
         before = now[0];
     }
     // The launcher is root's, so they cannot end that.
@@ -220,7 +225,7 @@ async fn another_runner_takes_the_place_of_one_that_was_killed() {
     let answer = run(&server, &format!("kill -9 {launcher} {}", server.pid())).await;
     assert_ne!(answer["exitCode"], 0, "{answer:#}");
     assert!(is_alive(launcher));
-    write_file(&place.workspace().join("go"), "");
+    write_file(&accounts.workspace().join("go"), "");
     assert_eq!(server.agent().finished(&going_on).await["status"], "completed");
 }
 
@@ -229,13 +234,13 @@ async fn what_a_dead_supervisor_leaves_is_killed_even_without_its_runner() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let server = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let server = accounts.builder().start().await;
     for (file, with_runner) in [("one", false), ("two", true)] {
         let text = format!("sleep 1000 & echo $PPID $$ $! > {file}; wait");
         let run = background(&server, &text).await;
-        until_there(&place.workspace().join(file)).await;
-        let all = pids(&place, file);
+        until_there(&accounts.workspace().join(file)).await;
+        let all = pids(&accounts, file);
         assert!(processes(&server, "__runner").contains(&all[0]));
         if with_runner {
             // First the runner, so that nobody sweeps up by itself.
@@ -254,8 +259,8 @@ async fn a_server_that_is_told_to_stop_leaves_nobody() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let mut server = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let mut server = accounts.builder().start().await;
     printed(&server, "true").await;
     let all: Vec<i32> = server.processes();
     assert!(all.len() >= 4, "{all:?}");
@@ -269,8 +274,8 @@ async fn without_its_launcher_a_server_says_that_nothing_runs() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let server = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let server = accounts.builder().start().await;
     let (launcher, runner) = (launcher(&server), runner(&server));
     kill_hard(launcher);
     kill_hard(runner);
@@ -297,19 +302,19 @@ async fn a_patch_makes_files_of_the_account() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let server = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let server = accounts.builder().start().await;
     let body = json!({ "input": "*** Begin Patch\n*** Add File: made/new\n+x\n*** End Patch\n" });
     let applied = server.agent().post("/v1/apply-patch", body).await.expect(200);
     let made = std::path::Path::new(applied["cwd"].as_str().unwrap()).join("made/new");
     let found = fs::metadata(&made).unwrap();
-    assert_eq!(std::os::unix::fs::MetadataExt::uid(&found), place.commands);
+    assert_eq!(std::os::unix::fs::MetadataExt::uid(&found), accounts.commands);
     assert_eq!(fs::read_to_string(made).unwrap(), "x\n");
     // What the account may not change stays.
-    let foreign = place.workspace().join("foreign");
+    let foreign = accounts.workspace().join("foreign");
     fs::create_dir(&foreign).unwrap();
     let body = json!({
-        "input": "*** Begin Patch\n*** Add File: foreign/new\n+x\n*** End Patch\n", "workdir": place.workspace(),
+        "input": "*** Begin Patch\n*** Add File: foreign/new\n+x\n*** End Patch\n", "workdir": accounts.workspace(),
     });
     let problem = server
         .agent()

@@ -37,27 +37,27 @@ fn is_missing() -> bool {
 }
 
 /// The accounts of one test, and a directory that both reach.
-struct Place {
+struct AccountsFixture {
     scratch: Scratch,
     server: u32,
     commands: u32,
 }
 
-impl Place {
+impl AccountsFixture {
     fn new() -> Self {
         let scratch = Scratch::new();
         fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
         // Every test is a process of its own.
         let base = 1_000_000 + 10 * std::process::id();
-        let place = Self {
+        let accounts = Self {
             scratch,
             server: base,
             commands: base + 1,
         };
-        let workspace = place.workspace();
+        let workspace = accounts.workspace();
         fs::create_dir(&workspace).unwrap();
-        chown(&workspace, Some(place.commands), Some(place.commands)).unwrap();
-        place
+        chown(&workspace, Some(accounts.commands), Some(accounts.commands)).unwrap();
+        accounts
     }
 
     fn workspace(&self) -> PathBuf {
@@ -105,15 +105,15 @@ async fn printed(server: &TestServer, text: &str) -> String {
 }
 
 /// Commands of a server that was started as [`STARTED`] says have their account and what they need, and no more.
-async fn have_their_account_and_nothing_else(server: &TestServer, place: &Place) {
+async fn have_their_account_and_nothing_else(server: &TestServer, accounts: &AccountsFixture) {
     assert!(
         server.ready_line().contains("isolation=separate-user"),
         "{}",
         server.ready_line()
     );
-    let account = place.commands;
+    let account = accounts.commands;
     let id = printed(server, "id -u; id -g; id -G; id -ur; umask; ulimit -S -n; pwd").await;
-    let workspace = place.workspace();
+    let workspace = accounts.workspace();
     let expect = format!(
         "{account}\n{account}\n{account}\n{account}\n0027\n777\n{}\n",
         workspace.display()

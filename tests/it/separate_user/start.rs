@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::{ServerBuilder, TestServer, write_file_mode};
 
-use super::{BAD_SETTINGS, Place, field, is_missing, printed};
+use super::{AccountsFixture, BAD_SETTINGS, field, is_missing, printed};
 
 async fn is_refused(builder: ServerBuilder, because: &str) {
     let server = builder.prepare();
@@ -26,22 +26,22 @@ async fn accounts_that_commands_must_not_have_are_refused() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
+    let accounts = AccountsFixture::new();
     for (account, because) in [
         ("no-such-account", "there is no account no-such-account"),
         ("root", "root is root"),
         ("0", "0 is root"),
         ("0:1", "0:1 is root"),
-        (&place.server.to_string(), "whom commands run as"),
+        (&accounts.server.to_string(), "whom commands run as"),
     ] {
-        is_refused(place.as_account(account), because).await;
+        is_refused(accounts.as_account(account), because).await;
     }
 }
 
 #[tokio::test]
 async fn the_level_needs_an_account_and_an_account_needs_root() {
-    let place = TestServer::full().env("COUNTERSIGN_EXEC__ISOLATION", "separate-user");
-    is_refused(place, "exec.isolation: does nothing without exec.run_as").await;
+    let accounts = TestServer::full().env("COUNTERSIGN_EXEC__ISOLATION", "separate-user");
+    is_refused(accounts, "exec.isolation: does nothing without exec.run_as").await;
     if is_missing() {
         return;
     }
@@ -50,15 +50,15 @@ async fn the_level_needs_an_account_and_an_account_needs_root() {
         .argument("--run-as")
         .argument("games");
     is_refused(ordinary, "only root can start commands under another account").await;
-    let place = Place::new();
-    let demanding = place
+    let accounts = AccountsFixture::new();
+    let demanding = accounts
         .builder()
         .env("COUNTERSIGN_EXEC__ISOLATION", "separate-user")
         .start()
         .await;
     assert_eq!(
         printed(&demanding, "id -u").await,
-        format!("{}\n", place.commands)
+        format!("{}\n", accounts.commands)
     );
 }
 
@@ -67,11 +67,11 @@ async fn a_state_directory_that_somebody_else_has_a_hand_in_is_refused() {
     if is_missing() {
         return;
     }
-    let account = |place: &Place| Some(place.commands);
+    let account = |accounts: &AccountsFixture| Some(accounts.commands);
     // A file of the account.
-    let place = Place::new();
-    let server = place.builder().prepare();
-    chown(place.state().join("openclaw.json"), account(&place), None).unwrap();
+    let accounts = AccountsFixture::new();
+    let server = accounts.builder().prepare();
+    chown(accounts.state().join("openclaw.json"), account(&accounts), None).unwrap();
     assert_eq!(server.start_fails().await, Some(BAD_SETTINGS));
     assert!(
         server.log().contains("openclaw.json belongs to"),
@@ -80,38 +80,38 @@ async fn a_state_directory_that_somebody_else_has_a_hand_in_is_refused() {
     );
 
     // A spool of the account's making.
-    let place = Place::new();
-    let server = place.builder().prepare();
-    fs::create_dir(place.state().join("countersign/output")).unwrap();
-    let planted = place.state().join("countersign/output/planted");
+    let accounts = AccountsFixture::new();
+    let server = accounts.builder().prepare();
+    fs::create_dir(accounts.state().join("countersign/output")).unwrap();
+    let planted = accounts.state().join("countersign/output/planted");
     write_file_mode(&planted, "", 0o600);
-    chown(&planted, account(&place), None).unwrap();
+    chown(&planted, account(&accounts), None).unwrap();
     assert_eq!(server.start_fails().await, Some(BAD_SETTINGS));
     assert!(server.log().contains("planted belongs to"), "{}", server.log());
 
     // A link, which leads to a directory that would be fine.
-    let place = Place::new();
-    let server = place.builder().prepare();
-    let moved = place.scratch.join("moved");
-    fs::rename(place.state(), &moved).unwrap();
-    symlink(&moved, place.state()).unwrap();
+    let accounts = AccountsFixture::new();
+    let server = accounts.builder().prepare();
+    let moved = accounts.scratch.join("moved");
+    fs::rename(accounts.state(), &moved).unwrap();
+    symlink(&moved, accounts.state()).unwrap();
     assert_eq!(server.start_fails().await, Some(BAD_SETTINGS));
     assert!(server.log().contains("state is a link"), "{}", server.log());
 
     // One that the account can move away.
-    let place = Place::new();
-    let above = place.scratch.join("above");
+    let accounts = AccountsFixture::new();
+    let above = accounts.scratch.join("above");
     fs::create_dir(&above).unwrap();
-    chown(&above, account(&place), None).unwrap();
+    chown(&above, account(&accounts), None).unwrap();
     is_refused(
-        place.builder().state_dir(&above.join("state")),
+        accounts.builder().state_dir(&above.join("state")),
         "above can be replaced",
     )
     .await;
     fs::set_permissions(&above, fs::Permissions::from_mode(0o777)).unwrap();
     chown(&above, Some(0), None).unwrap();
     is_refused(
-        place.builder().state_dir(&above.join("state")),
+        accounts.builder().state_dir(&above.join("state")),
         "above can be replaced",
     )
     .await;
@@ -122,11 +122,11 @@ async fn a_second_name_of_a_file_is_not_given_away() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let secret = place.scratch.join("of-root");
+    let accounts = AccountsFixture::new();
+    let secret = accounts.scratch.join("of-root");
     write_file_mode(&secret, "hush", 0o600);
-    let server = place.builder().prepare();
-    fs::hard_link(&secret, place.state().join("countersign/trap")).unwrap();
+    let server = accounts.builder().prepare();
+    fs::hard_link(&secret, accounts.state().join("countersign/trap")).unwrap();
     assert_eq!(server.start_fails().await, Some(BAD_SETTINGS));
     assert!(server.log().contains("trap is a link"), "{}", server.log());
     assert_eq!(fs::metadata(&secret).unwrap().uid(), 0);
@@ -137,24 +137,32 @@ async fn a_directory_of_roots_becomes_the_servers() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let secret = place.scratch.join("of-root");
+    let accounts = AccountsFixture::new();
+    let secret = accounts.scratch.join("of-root");
     write_file_mode(&secret, "hush", 0o600);
-    let mut server = place.builder().prepare();
+    let mut server = accounts.builder().prepare();
     // As if root had worked in it: files of root's, a mode that is too wide, a link.
-    let own = place.state().join("countersign");
+    let own = accounts.state().join("countersign");
     for file in ["openclaw.json", "countersign/countersign.toml"] {
-        chown(place.state().join(file), Some(0), Some(0)).unwrap();
+        chown(accounts.state().join(file), Some(0), Some(0)).unwrap();
     }
-    fs::set_permissions(place.state(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(accounts.state(), fs::Permissions::from_mode(0o755)).unwrap();
     symlink(&secret, own.join("link")).unwrap();
     server.start().await;
-    assert_eq!(printed(&server, "id -u").await, format!("{}\n", place.commands));
-    let metadata = fs::metadata(place.state()).unwrap();
-    assert_eq!((metadata.uid(), metadata.mode() & 0o777), (place.server, 0o700));
     assert_eq!(
-        fs::metadata(place.state().join("openclaw.json")).unwrap().uid(),
-        place.server
+        printed(&server, "id -u").await,
+        format!("{}\n", accounts.commands)
+    );
+    let metadata = fs::metadata(accounts.state()).unwrap();
+    assert_eq!(
+        (metadata.uid(), metadata.mode() & 0o777),
+        (accounts.server, 0o700)
+    );
+    assert_eq!(
+        fs::metadata(accounts.state().join("openclaw.json"))
+            .unwrap()
+            .uid(),
+        accounts.server
     );
     assert_eq!(fs::metadata(&secret).unwrap().uid(), 0);
     assert_eq!(server.stop().await, Some(0));
@@ -170,11 +178,14 @@ async fn without_an_account_for_the_server_it_stays_root_and_says_so() {
         crate::support::skip("this machine has an account for the server");
         return;
     }
-    let place = Place::new();
-    let server = place.builder().owned_by(0).start().await;
+    let accounts = AccountsFixture::new();
+    let server = accounts.builder().owned_by(0).start().await;
     assert!(server.log().contains("useradd --system"), "{}", server.log());
     assert_eq!(field(server.pid(), "Uid"), "0 0 0 0");
-    assert_eq!(printed(&server, "id -u").await, format!("{}\n", place.commands));
+    assert_eq!(
+        printed(&server, "id -u").await,
+        format!("{}\n", accounts.commands)
+    );
     let report = server.cli(&["doctor", "--json"]).await.stdout;
     assert!(report.contains("server-is-root"), "{report}");
 }
@@ -184,9 +195,12 @@ async fn the_account_can_be_set_in_the_file() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
+    let accounts = AccountsFixture::new();
     let exec = json!({ "host": "gateway", "security": "full", "ask": "off" });
-    let toml = format!("[exec]\nlogin_path = false\nrun_as = \"{}\"\n", place.commands);
-    let server = place.with_exec(&exec).without_toml().toml(&toml).start().await;
-    assert_eq!(printed(&server, "id -u").await, format!("{}\n", place.commands));
+    let toml = format!("[exec]\nlogin_path = false\nrun_as = \"{}\"\n", accounts.commands);
+    let server = accounts.with_exec(&exec).without_toml().toml(&toml).start().await;
+    assert_eq!(
+        printed(&server, "id -u").await,
+        format!("{}\n", accounts.commands)
+    );
 }

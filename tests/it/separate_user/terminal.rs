@@ -2,19 +2,19 @@
 
 use serde_json::json;
 
-use super::{Place, is_missing};
+use super::{AccountsFixture, is_missing};
 
 #[tokio::test]
 async fn a_terminal_belongs_to_the_account_of_the_commands() {
     if is_missing() {
         return;
     }
-    let place = Place::new();
-    let server = place.builder().start().await;
+    let accounts = AccountsFixture::new();
+    let server = accounts.builder().start().await;
     let command = "stat -c %u \"$(tty)\"; stty size; echo direct > /dev/tty
         bash -c 'set -m; sleep 0.05 & fg > /dev/null && echo continued'";
     let call = json!({ "command": command, "pty": true, "yieldMs": 120_000 });
     let answer = server.agent().exec(call).await.expect(200);
-    let expected = format!("{}\r\n30 120\r\ndirect\r\ncontinued\r\n", place.commands);
+    let expected = format!("{}\r\n30 120\r\ndirect\r\ncontinued\r\n", accounts.commands);
     assert_eq!(answer["stdout"], expected, "{answer:#}");
 }

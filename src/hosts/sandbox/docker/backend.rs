@@ -255,8 +255,8 @@ impl DockerBackend {
         for _attempt in 0..ATTEMPTS {
             match engine.api.inspect_container(&enclosure.name, None).await {
                 Ok(state) => match self.judge(enclosure, &wanted, &state)? {
-                    Judged::Usable => return start(&engine, enclosure, &state).await,
-                    Judged::Outdated => remove(&engine, &enclosure.name)
+                    ContainerCheck::Usable => return start(&engine, enclosure, &state).await,
+                    ContainerCheck::Outdated => remove(&engine, &enclosure.name)
                         .await
                         .map_err(|error| failed(enclosure, "be removed", &error))?,
                 },
@@ -279,7 +279,7 @@ impl DockerBackend {
         enclosure: &Enclosure,
         wanted: &Wanted,
         state: &ContainerInspectResponse,
-    ) -> Result<Judged, Unusable> {
+    ) -> Result<ContainerCheck, Unusable> {
         let name = &enclosure.name;
         let labels = labels_of(state);
         if labels.owner != self.options.owner || labels.scope != enclosure.scope_key {
@@ -290,16 +290,16 @@ impl DockerBackend {
         }
         if labels.configuration == wanted.configuration {
             self.shared.is_as_described(name);
-            return Ok(Judged::Usable);
+            return Ok(ContainerCheck::Usable);
         }
         if is_busy(state) || self.shared.is_about_to_be_used(name) {
             tracing::warn!(
                 container.name = %name,
                 "the settings of a sandbox changed while its container is in use; it is made anew once it is not"
             );
-            return Ok(Judged::Usable);
+            return Ok(ContainerCheck::Usable);
         }
-        Ok(Judged::Outdated)
+        Ok(ContainerCheck::Outdated)
     }
 
     /// Makes a container and sets it up, under another name as long as that is not done: under its own there is never
@@ -426,7 +426,7 @@ struct Found {
     labels: Labels,
 }
 
-enum Judged {
+enum ContainerCheck {
     Usable,
     /// It is not what the settings say any more, and nobody uses it.
     Outdated,

@@ -10,7 +10,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{in_flight::Place, session::Session};
+use super::{in_flight::InFlightPermit, session::Session};
 use crate::{
     domain::{Principal, RunId},
     engine::{Engine, IdempotencyKey, OnDisconnect, reply::CancelError},
@@ -23,7 +23,7 @@ use crate::{
             process::{ProcessAnswer, ProcessBody},
         },
     },
-    mcp::{AskingTool, Backend, ExecCall, Origin, Outcome, WaitPolicy},
+    mcp::{AskingTool, Backend, CallContext, ExecCall, Outcome, WaitPolicy},
 };
 
 /// The path that problem documents name.
@@ -42,7 +42,7 @@ pub(super) struct Asker {
     session: Option<Session>,
     cancelled: CancellationToken,
     /// Given back when the request has been answered.
-    _place: Option<Arc<Place>>,
+    _permit: Option<Arc<InFlightPermit>>,
 }
 
 impl Asker {
@@ -50,13 +50,13 @@ impl Asker {
         principal: &Principal,
         session: Option<Session>,
         cancelled: CancellationToken,
-        place: Option<Arc<Place>>,
+        permit: Option<Arc<InFlightPermit>>,
     ) -> Self {
         Self {
             principal: Arc::new(principal.clone()),
             session,
             cancelled,
-            _place: place,
+            _permit: permit,
         }
     }
 }
@@ -124,12 +124,12 @@ impl EngineBackend {
 impl Backend for EngineBackend {
     type Caller = Arc<Principal>;
 
-    fn origin(&self, request: &Extensions) -> Result<Origin<Arc<Principal>>, ErrorData> {
+    fn origin(&self, request: &Extensions) -> Result<CallContext<Arc<Principal>>, ErrorData> {
         let asker = request
             .get::<Parts>()
             .and_then(|parts| parts.extensions.get::<Asker>())
             .ok_or_else(|| ErrorData::internal_error("nobody is known to have sent this", None))?;
-        Ok(Origin {
+        Ok(CallContext {
             scope: scope_of(&asker.principal, asker.session.as_ref()),
             session: asker.session.as_ref().map(Session::to_text),
             shows_links: asker.session.as_ref().is_some_and(|session| session.shows_links),

@@ -22,20 +22,20 @@ struct RequestName {
     id: String,
 }
 
-/// The place of one request, held until it is answered.
+/// The permit of one request, held until it is answered.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct InFlightPermit {
     in_flight: Arc<InFlight>,
     name: RequestName,
     cancelled: CancellationToken,
 }
 
 impl InFlight {
-    pub(super) fn enter(self: &Arc<Self>, caller: &str, session: &Session, id: &Value) -> Place {
+    pub(super) fn enter(self: &Arc<Self>, caller: &str, session: &Session, id: &Value) -> InFlightPermit {
         let name = RequestName::new(caller, session, id);
         let cancelled = CancellationToken::new();
         self.lock().insert(name.clone(), cancelled.clone());
-        Place {
+        InFlightPermit {
             in_flight: Arc::clone(self),
             name,
             cancelled,
@@ -64,14 +64,14 @@ impl RequestName {
     }
 }
 
-impl Place {
+impl InFlightPermit {
     /// Ends when the request is taken back.
     pub(super) fn cancelled(&self) -> CancellationToken {
         self.cancelled.clone()
     }
 }
 
-impl Drop for Place {
+impl Drop for InFlightPermit {
     fn drop(&mut self) {
         self.in_flight.lock().remove(&self.name);
     }
@@ -88,14 +88,14 @@ mod tests {
     fn a_request_is_taken_back_by_its_own_caller_and_session_only() {
         let session = |number| Session::open(&Value::Null, Uuid::from_u128(number));
         let in_flight = Arc::new(InFlight::default());
-        let place = in_flight.enter("a", &session(1), &json!(1));
+        let permit = in_flight.enter("a", &session(1), &json!(1));
         for (caller, number, id) in [("b", 1, json!(1)), ("a", 2, json!(1)), ("a", 1, json!("1"))] {
             in_flight.cancel(caller, &session(number), &id);
-            assert!(!place.cancelled().is_cancelled(), "{caller} {number} {id}");
+            assert!(!permit.cancelled().is_cancelled(), "{caller} {number} {id}");
         }
         in_flight.cancel("a", &session(1), &json!(1));
-        assert!(place.cancelled().is_cancelled());
-        drop(place);
+        assert!(permit.cancelled().is_cancelled());
+        drop(permit);
         assert!(in_flight.lock().is_empty());
     }
 }

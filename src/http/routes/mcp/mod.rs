@@ -157,7 +157,7 @@ async fn mcp(
     let mount = state.mcp();
     let mut opened = None;
     let mut cancelled = CancellationToken::new();
-    let mut place = None;
+    let mut permit = None;
     match message {
         Message::Answer => return Ok(StatusCode::ACCEPTED.into_response()),
         Message::Cancels(request_id) => {
@@ -175,14 +175,14 @@ async fn mcp(
             if let Some(session) = &session {
                 let held = mount.in_flight.enter(&caller.actor.id, session, request_id);
                 cancelled = held.cancelled();
-                place = Some(Arc::new(held));
+                permit = Some(Arc::new(held));
             }
         }
         Message::Other => {}
     }
     parts
         .extensions
-        .insert(Asker::new(&caller, session, cancelled, place));
+        .insert(Asker::new(&caller, session, cancelled, permit));
     let response = mount
         .service
         .handle(Request::from_parts(parts, Body::from(bytes)))

@@ -14,7 +14,7 @@ use crate::{
     engine::process::{Followed, OutputForm, OutputText, SessionFollower},
     http::{
         accept::Accepted,
-        admission::Origin,
+        admission::RequestSource,
         caller::{AgentCaller, ReadOrOwn},
         extract::{AtPath, Parameters, ProcessSessionName, QueryForm, QueryOf},
         problem::{Code, Problem},
@@ -49,7 +49,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) async fn output(
     caller: AgentCaller<ReadOrOwn>,
     AtPath(id): AtPath<ProcessSessionName>,
-    Extension(origin): Extension<Origin>,
+    Extension(origin): Extension<RequestSource>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<StreamQuery>,
     headers: HeaderMap,

@@ -26,8 +26,8 @@ async fn a_supervisor_without_any_right_makes_one_too() {
     }
     let account = 1_000_000 + 10 * std::process::id();
     let mut sandbox = Sandbox::new();
-    let (runs, output) = (sandbox.place.file("runs"), sandbox.place.file("output"));
-    let attach = sandbox.place.file("attach");
+    let (runs, output) = (sandbox.dirs.file("runs"), sandbox.dirs.file("output"));
+    let attach = sandbox.dirs.file("attach");
     fs::create_dir(&attach).unwrap();
     std::os::unix::fs::chown(&attach, Some(account), Some(account)).unwrap();
     let limits = InheritedLimits {
@@ -53,9 +53,9 @@ async fn a_supervisor_without_any_right_makes_one_too() {
     let runner = Runner::start(options).unwrap().watch().unwrap();
     sandbox.server.host = GatewayHost::new(runner, runs, output).with_account(account, attach, 1 << 30);
 
-    fs::set_permissions(sandbox.place.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    fs::set_permissions(sandbox.dirs.path(), fs::Permissions::from_mode(0o700)).unwrap();
     // The state directory is closed to the account: it gets the workspace as a descriptor.
-    assert_eq!(fs::metadata(sandbox.place.path()).unwrap().mode() & 0o077, 0);
+    assert_eq!(fs::metadata(sandbox.dirs.path()).unwrap().mode() & 0o077, 0);
     let printed = sandbox
         .printed("id -u; echo made >file; cat file; cat /proc/self/uid_map")
         .await;

@@ -12,7 +12,7 @@ use countersign::{
 };
 
 use crate::{
-    runner::harness::{Place, Report, Server},
+    runner::harness::{Report, RunnerDirs, Server},
     support::{Scratch, countersign, run_program, skip},
 };
 
@@ -30,7 +30,7 @@ pub(crate) fn is_missing() -> bool {
 
 /// One sandbox.
 pub(crate) struct Sandbox {
-    pub(crate) place: Place,
+    pub(crate) dirs: RunnerDirs,
     /// A place of the machine that is nothing of the server's.
     pub(crate) beside: Scratch,
     pub(crate) server: Server,
@@ -39,15 +39,15 @@ pub(crate) struct Sandbox {
 
 impl Sandbox {
     pub(crate) fn new() -> Self {
-        let place = Place::new();
-        let workspace = place.path().join("sandboxes/one");
+        let dirs = RunnerDirs::new();
+        let workspace = dirs.path().join("sandboxes/one");
         fs::create_dir_all(&workspace).unwrap();
-        let server = place.server();
+        let server = dirs.server();
         Self {
             beside: Scratch::new(),
             server,
             enclosure: enclosure(workspace),
-            place,
+            dirs,
         }
     }
 
@@ -127,7 +127,7 @@ impl Sandbox {
     }
 
     fn inside(&self, command: InsideCommand) -> Inside {
-        let mark = vec![("MARK".to_owned(), self.place.mark.clone())];
+        let mark = vec![("MARK".to_owned(), self.dirs.mark.clone())];
         inside(&self.enclosure, command, mark)
     }
 }

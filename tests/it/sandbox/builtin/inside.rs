@@ -264,7 +264,7 @@ async fn binds_are_where_they_should_be_and_some_are_refused() {
     }
     let mut sandbox = Sandbox::new();
     let host = sandbox.beside.path();
-    let own = sandbox.place.path().to_owned();
+    let own = sandbox.dirs.path().to_owned();
     write_file(&host.join("data/file"), "data");
     write_file(&host.join("one-file"), "one");
     sandbox.bind(host.join("data"), "/srv/data", true);

@@ -48,7 +48,7 @@ async fn an_end_is_told_as_it_was() {
         let exit = sandbox.run(&sandbox.argv(&argv)).await.exit().clone();
         assert_eq!(exit.spawn_errno, Some(errno.raw_os_error()), "{argv:?}");
     }
-    sandbox.place.assert_nothing_is_alive();
+    sandbox.dirs.assert_nothing_is_alive();
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn a_command_that_is_asked_to_end_ends_by_that() {
     assert_eq!(report.exit().signal, Some(Signal::TERM.as_raw()));
     assert_eq!(report.exit().killed, Some(KillCause::Cancelled));
     report.control.stored();
-    sandbox.place.until_nothing_is_alive().await;
+    sandbox.dirs.until_nothing_is_alive().await;
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn a_kill_reaches_whatever_hides() {
     let report = Report::of(supervised).await;
     assert_eq!(report.exit().signal, Some(Signal::KILL.as_raw()));
     report.control.stored();
-    sandbox.place.until_nothing_is_alive().await;
+    sandbox.dirs.until_nothing_is_alive().await;
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn a_time_limit_ends_everything() {
     let report = Report::of(sandbox.start(spec, &sandbox.script(&script)).await).await;
     assert_eq!(report.exit().killed, Some(KillCause::Timeout));
     report.control.stored();
-    sandbox.place.until_nothing_is_alive().await;
+    sandbox.dirs.until_nothing_is_alive().await;
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn what_a_command_leaves_is_killed_unless_it_may_stay() {
     let report = sandbox.shell("setsid sleep 1000 & echo done").await;
     assert_eq!((report.exit().code, report.out()), (Some(0), "done\n"));
     assert!(report.exit().leftovers_killed);
-    sandbox.place.until_nothing_is_alive().await;
+    sandbox.dirs.until_nothing_is_alive().await;
 
     let mut spec = sandbox.spec();
     spec.leftovers = Leftovers::Keep;
@@ -127,9 +127,9 @@ async fn what_a_command_leaves_is_killed_unless_it_may_stay() {
     assert_eq!(report.exit().code, Some(0));
     assert!(!report.exit().leftovers_killed && report.ended().leftovers_run);
     report.control.stored();
-    assert!(!sandbox.place.alive().is_empty());
+    assert!(!sandbox.dirs.alive().is_empty());
     crate::support::write_file(&sandbox.workspace().join("end"), "");
-    sandbox.place.until_nothing_is_alive().await;
+    sandbox.dirs.until_nothing_is_alive().await;
     assert_eq!(
         fs::read_to_string(sandbox.workspace().join("after")).unwrap(),
         "later\n"
@@ -162,7 +162,7 @@ async fn a_killed_supervisor_takes_everything_inside_along() {
     kill_hard(supervisor);
     let report = Report::of(supervised).await;
     assert_eq!(report.end, SupervisorEvent::Lost);
-    sandbox.place.until_nothing_is_alive().await;
+    sandbox.dirs.until_nothing_is_alive().await;
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn the_first_process_inside_cannot_be_killed_from_inside_but_takes_everyth
     let report = Report::of(supervised).await;
     assert_eq!(report.exit().signal, Some(Signal::KILL.as_raw()));
     report.control.stored();
-    sandbox.place.until_nothing_is_alive().await;
+    sandbox.dirs.until_nothing_is_alive().await;
 }
 
 #[tokio::test]
@@ -206,14 +206,14 @@ async fn a_background_run_goes_on_without_its_server_and_is_found_again() {
     let mut supervised = sandbox.start(spec, &inside).await;
     started(&mut supervised).await;
     let Sandbox {
-        place,
+        dirs,
         beside: _,
         server,
         enclosure,
     } = sandbox;
     drop((supervised, server));
 
-    let server = place.server();
+    let server = dirs.server();
     let countersign::hosts::gateway::Recovered::Attached(supervised) =
         server.host.recover(&run_id).await.unwrap()
     else {
@@ -225,7 +225,7 @@ async fn a_background_run_goes_on_without_its_server_and_is_found_again() {
     report.control.stored();
     let spooled = server.spooled(&run_id, countersign::output::spool::Selection::Both);
     assert_eq!(spooled, b"first\nsecond\n");
-    until("nothing is alive", || place.alive().is_empty()).await;
+    until("nothing is alive", || dirs.alive().is_empty()).await;
 }
 
 #[tokio::test]
@@ -242,5 +242,5 @@ async fn what_cannot_be_made_is_named_and_nothing_was_started() {
         panic!("{:?}", report.end)
     };
     assert_eq!(report.pid, None);
-    sandbox.place.assert_nothing_is_alive();
+    sandbox.dirs.assert_nothing_is_alive();
 }

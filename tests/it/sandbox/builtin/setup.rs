@@ -33,12 +33,12 @@ async fn it_is_run_once_for_a_workspace_and_before_any_command_of_it() {
     assert_eq!(lines_of(&sandbox), 2);
     // And so is another directory of the same name.
     let workspace = sandbox.workspace();
-    fs::rename(&workspace, sandbox.place.file("sandboxes/old")).unwrap();
+    fs::rename(&workspace, sandbox.dirs.file("sandboxes/old")).unwrap();
     fs::create_dir(&workspace).unwrap();
     sandbox.printed("true").await;
     assert_eq!(lines_of(&sandbox), 1);
     // Nothing of it is among the runs.
-    let left = fs::read_dir(sandbox.place.path().join("runs")).unwrap();
+    let left = fs::read_dir(sandbox.dirs.path().join("runs")).unwrap();
     let names = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert!(!joined_lines(names).contains("setup"));
 }

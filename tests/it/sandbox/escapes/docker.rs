@@ -12,10 +12,10 @@ use super::{
     scene::{Scene, has_program},
     table::Needs,
 };
-use crate::docker::fixture::{Place, shell};
+use crate::docker::fixture::{DockerFixture, shell};
 
 struct Docker {
-    place: Place,
+    fixture: DockerFixture,
     sandbox: Enclosure,
 }
 
@@ -23,7 +23,7 @@ impl Backend for Docker {
     async fn inside(&self, script: &str) -> Outcome {
         let mut order = shell(script).path("/usr/bin");
         order.timeout = Some(Duration::from_mins(1));
-        let ended = self.place.run(&self.sandbox, order).await;
+        let ended = self.fixture.run(&self.sandbox, order).await;
         let code = match ended.end() {
             ClientEnd::Ended(code) => Some(code),
             ClientEnd::Killed | ClientEnd::NotStarted | ClientEnd::EngineLost | ClientEnd::Vanished => None,
@@ -44,9 +44,11 @@ impl Backend for Docker {
 
 #[tokio::test]
 async fn nothing_gets_out() {
-    let Some(place) = Place::new().await else { return };
+    let Some(fixture) = DockerFixture::new().await else {
+        return;
+    };
     let scene = Scene::new().await;
-    let mut sandbox = place.enclosure("escapes");
+    let mut sandbox = fixture.enclosure("escapes");
     sandbox.workspace = scene.workspace();
     let settings = &mut sandbox.settings;
     settings.pids_limit = Some(64);
@@ -66,15 +68,15 @@ async fn nothing_gets_out() {
                 .push(read_only(directory, directory.to_str().unwrap()));
         }
     }
-    place.backend.prepare(&sandbox).await.unwrap();
-    let docker = Docker { place, sandbox };
+    fixture.backend.prepare(&sandbox).await.unwrap();
+    let docker = Docker { fixture, sandbox };
     // Every interpreter that an attempt needs works inside: one that does not start would show nothing.
     if docker.has(Needs::Python) {
         let works = docker
-            .inside(&scene.fill(Needs::Python, "print('works')", super::scene::Seen::Inside))
+            .inside(&scene.fill(Needs::Python, "print('works')", super::scene::Viewpoint::Inside))
             .await;
         assert_eq!(works.code, Some(0), "{works:?}");
     }
     attempt_all(&scene, &docker).await;
-    docker.place.engine.stop().await;
+    docker.fixture.engine.stop().await;
 }

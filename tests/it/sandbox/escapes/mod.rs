@@ -14,7 +14,7 @@ pub(crate) mod scene;
 pub(crate) mod table;
 mod workdirs;
 
-use scene::{Scene, Seen};
+use scene::{Scene, Viewpoint};
 use table::{ATTEMPTS, Attempt, Needs};
 
 /// How a script ended.
@@ -49,14 +49,18 @@ pub(crate) async fn attempt_all(scene: &Scene, backend: &(impl Backend + Sync)) 
         }
         // One that works nowhere shows nothing.
         if *control == table::Control::Works {
-            let outside = scene.outside(&scene.fill(*needs, script, Seen::Outside)).await;
+            let outside = scene
+                .outside(&scene.fill(*needs, script, Viewpoint::Outside))
+                .await;
             if outside.code != Some(0) {
                 wrong.push(format!("{name}: does not work outside: {outside:?}"));
                 continue;
             }
         }
         scene.restore();
-        let inside = backend.inside(&scene.fill(*needs, script, Seen::Inside)).await;
+        let inside = backend
+            .inside(&scene.fill(*needs, script, Viewpoint::Inside))
+            .await;
         if inside.code == Some(0) {
             wrong.push(format!("{name}: got out: {inside:?}"));
         }

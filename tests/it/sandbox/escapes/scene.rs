@@ -16,13 +16,13 @@ use std::{
 
 use super::{Outcome, table::Needs};
 use crate::{
-    runner::harness::{Place, Server, started},
+    runner::harness::{RunnerDirs, Server, started},
     support::{Scratch, program, write_file, write_file_mode},
 };
 
 /// From where a script looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum Viewpoint {
     Inside,
     Outside,
 }
@@ -31,7 +31,7 @@ pub(crate) enum Seen {
 const VICTIM: &str = "100047";
 
 pub(crate) struct Scene {
-    pub(crate) place: Place,
+    pub(crate) dirs: RunnerDirs,
     pub(crate) server: Server,
     victim: i32,
     port: u16,
@@ -44,9 +44,9 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn new() -> Self {
-        let place = Place::new();
-        let server = place.server();
-        let host = place.path().to_owned();
+        let dirs = RunnerDirs::new();
+        let server = dirs.server();
+        let host = dirs.path().to_owned();
         fs::set_permissions(&host, fs::Permissions::from_mode(0o755)).unwrap();
         for directory in ["sandboxes/one", "sandboxes/two", "outside"] {
             fs::create_dir_all(host.join(directory)).unwrap();
@@ -61,13 +61,13 @@ impl Scene {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         thread::spawn(move || answer(&listener));
-        let name = format!("countersign-{}", place.mark);
+        let name = format!("countersign-{}", dirs.mark);
         let abstract_socket =
             UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let socket = UnixListener::bind(host.join("socket")).unwrap();
 
         let mut spec = server.argv(&["/bin/sleep", VICTIM]);
-        spec.env.push(("SECRET".into(), place.mark.clone().into()));
+        spec.env.push(("SECRET".into(), dirs.mark.clone().into()));
         let mut victim = server.host.start(spec).await.unwrap();
         let scene = Self {
             victim: started(&mut victim).await,
@@ -77,14 +77,14 @@ impl Scene {
             _sockets: (abstract_socket, socket),
             _victim: victim,
             server,
-            place,
+            dirs,
         };
         scene.restore();
         scene
     }
 
     fn host(&self) -> &Path {
-        self.place.path()
+        self.dirs.path()
     }
 
     pub(crate) fn workspace(&self) -> PathBuf {
@@ -97,10 +97,10 @@ impl Scene {
     }
 
     /// A script as it is meant from there.
-    pub(crate) fn fill(&self, needs: Needs, script: &str, seen: Seen) -> String {
+    pub(crate) fn fill(&self, needs: Needs, script: &str, seen: Viewpoint) -> String {
         let read_only = match seen {
-            Seen::Inside => "/ro".to_owned(),
-            Seen::Outside => self.read_only().display().to_string(),
+            Viewpoint::Inside => "/ro".to_owned(),
+            Viewpoint::Outside => self.read_only().display().to_string(),
         };
         let disk = fs::metadata("/").unwrap().dev();
         let disk = format!("{} {}", rustix::fs::major(disk), rustix::fs::minor(disk));
@@ -115,7 +115,7 @@ impl Scene {
             ("{ro}", read_only),
             ("{pid}", self.victim.to_string()),
             ("{victim}", VICTIM.to_owned()),
-            ("{mark}", self.place.mark.clone()),
+            ("{mark}", self.dirs.mark.clone()),
             ("{port}", self.port.to_string()),
             ("{abstract}", self.name.clone()),
             ("{disk}", disk),

@@ -28,7 +28,7 @@ async fn ways_up_and_links_stay_inside() {
         return;
     }
     let sandbox = Sandbox::new();
-    let host = sandbox.place.path().to_owned();
+    let host = sandbox.dirs.path().to_owned();
     write_file(&host.join("beside/secret-file"), "");
     std::os::unix::fs::symlink(host.join("beside"), sandbox.workspace().join("out")).unwrap();
     std::os::unix::fs::symlink("../../../../..", sandbox.workspace().join("up")).unwrap();
