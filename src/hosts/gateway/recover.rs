@@ -150,8 +150,7 @@ impl GatewayHost {
 
     fn is_spooled(&self, run_id: &RunId, exit: &Exit) -> bool {
         let measure = || spool::measure(File::open(self.spool(run_id))?);
-        exit.kept_bytes == 0
-            || measure().is_ok_and(|kept| kept.of(spool::Selection::Both) >= exit.kept_bytes)
+        exit.kept_bytes == 0 || measure().is_ok_and(|kept| kept.of(spool::Selection::Both) >= exit.kept_bytes)
     }
 
     /// Attaches to a supervisor that went on alone. `None` when there is none, or none any more.

@@ -58,7 +58,7 @@ master, slave = os.openpty(); fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pac
 assert os.get_terminal_size(slave) == (7, 3)
 memory = mmap.mmap(-1, 4096); memory[0:1] = b'z'
 with tempfile.TemporaryFile() as file: file.write(b'1'); fcntl.flock(file, fcntl.LOCK_EX); os.fsync(file.fileno())
-with tempfile.TemporaryDirectory() as fixture: os.mkfifo(fixture + '/pipe', 0o600); os.chmod(fixture + '/pipe', 0o640)
+with tempfile.TemporaryDirectory() as place: os.mkfifo(place + '/pipe', 0o600); os.chmod(place + '/pipe', 0o640)
 os.getrandom(8); os.sched_getaffinity(0); os.memfd_create('m'); os.utime('.'); os.copy_file_range
 signal.setitimer(signal.ITIMER_REAL, 0); os.pidfd_open(os.getpid()); time.clock_gettime(time.CLOCK_MONOTONIC)
 assert ctypes.CDLL(None).getpid() == os.getpid()
