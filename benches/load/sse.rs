@@ -161,7 +161,7 @@ impl Crowd {
             cause_one(&mut connection, &self.cause).await;
         }
         let caused = begun.elapsed();
-        let (events, lost, late) = self.settle(before).await;
+        let (events, lost, late) = self.await_all(before).await;
         println!(
             "    {events} events in {caused:.1?}: lost {lost}, the last one with everybody {late:.0?} after it was \
              caused; RSS then {} KiB, at most {} KiB",
@@ -176,7 +176,7 @@ impl Crowd {
         let begun = Instant::now();
         self.cause(BURST).await;
         let caused = begun.elapsed();
-        let (events, lost, _) = self.settle(before).await;
+        let (events, lost, _) = self.await_all(before).await;
         let delivered = self.received.count.load(Ordering::Relaxed);
         let rate = kib(delivered) / begun.elapsed().as_secs_f64();
         println!(
@@ -216,7 +216,7 @@ impl Crowd {
 
     /// Waits until everybody has what there is; returns how many events that were, how many deliveries are missing
     /// and how long it took.
-    async fn settle(&mut self, before: u64) -> (u64, u64, Duration) {
+    async fn await_all(&mut self, before: u64) -> (u64, u64, Duration) {
         let begun = Instant::now();
         let (newest, events) = self.after(before).await;
         self.last.send_replace(Some(newest));

@@ -730,7 +730,7 @@ fn printed_patch(patch: &Patch) -> String {
 fn ipc_line(data: &[u8]) {
     const TOKEN: &str = "token";
     let mut nonces = NonceMemory::default();
-    let mut judge = |line: &[u8]| {
+    let mut verify = |line: &[u8]| {
         ipc::LineVerifier {
             token: TOKEN,
             now: UnixMillis::new(1_700_000_000_000),
@@ -738,9 +738,9 @@ fn ipc_line(data: &[u8]) {
             nonces: &mut nonces,
             policy: ipc::Policy::default(),
         }
-        .judge(line)
+        .verify(line)
     };
-    match judge(data) {
+    match verify(data) {
         LineOutcome::Exec { order, .. } => {
             assert!(
                 order
@@ -748,7 +748,7 @@ fn ipc_line(data: &[u8]) {
                     .first()
                     .is_some_and(|program| !program.trim().is_empty())
             );
-            assert!(matches!(judge(data), LineOutcome::Refused(_)), "it counts once");
+            assert!(matches!(verify(data), LineOutcome::Refused(_)), "it counts once");
         }
         LineOutcome::Ask { question, .. } => assert!(!question.command.trim().is_empty()),
         LineOutcome::Open(_) => {}

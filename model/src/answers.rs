@@ -130,7 +130,7 @@ impl Answers {
             nonces: &mut nonces,
             policy: Policy { require_v2: true },
         };
-        match verifier.judge(hello(opened_by).line(now()).as_bytes()) {
+        match verifier.verify(hello(opened_by).line(now()).as_bytes()) {
             LineOutcome::Open(hello) => Some(Handshake::open(hello, nonce, TOKEN, now())),
             LineOutcome::Exec { .. } | LineOutcome::Ask { .. } | LineOutcome::Refused(_) => None,
         }
@@ -162,7 +162,7 @@ impl Answers {
     fn taken(&self, state: &State, of: usize, to: usize) -> Option<usize> {
         let connection = state.connections.get(to)?;
         let (handshake, _line) = self.handshake(to, connection.opened_by)?;
-        let opened = handshake.judge(self.question(state, of)?.as_bytes(), TOKEN, now());
+        let opened = handshake.verify(self.question(state, of)?.as_bytes(), TOKEN, now());
         match opened.into_parts().0 {
             LineOutcome::Ask { id: asked, .. } => (0..ASKERS).find(|asker| id(*asker) == asked),
             LineOutcome::Exec { .. } | LineOutcome::Open(_) | LineOutcome::Refused(_) => None,
@@ -174,7 +174,7 @@ impl Answers {
         let connection = state.connections.get(of)?;
         let asker = connection.asked_by?;
         let (handshake, _line) = self.handshake(of, connection.opened_by)?;
-        let opened = handshake.judge(self.question(state, asker)?.as_bytes(), TOKEN, now());
+        let opened = handshake.verify(self.question(state, asker)?.as_bytes(), TOKEN, now());
         let (_judged, seal) = opened.into_parts();
         Some(seal.seal(&decision_line(&id(asker), decision(asker)), TOKEN))
     }

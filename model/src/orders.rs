@@ -103,7 +103,7 @@ impl Orders {
         } else {
             at(i64::from(state.since))
         };
-        let mut judge = |order: usize, now: u8| {
+        let mut verify = |order: usize, now: u8| {
             let Some(sent) = state.sent[order] else {
                 return false;
             };
@@ -114,7 +114,7 @@ impl Orders {
                 nonces: &mut nonces,
                 policy: Policy::default(),
             };
-            matches!(verifier.judge(self.line(order, sent).as_bytes()), LineOutcome::Exec { .. })
+            matches!(verifier.verify(self.line(order, sent).as_bytes()), LineOutcome::Exec { .. })
         };
         for (earlier, when) in &state.remembered {
             let is_forgotten = match self.fault {
@@ -123,10 +123,10 @@ impl Orders {
                 Some(Fault::TakesOlderLines) | None => false,
             };
             if !is_forgotten {
-                judge(*earlier, *when);
+                verify(*earlier, *when);
             }
         }
-        judge(order, state.now)
+        verify(order, state.now)
     }
 }
 

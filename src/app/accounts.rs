@@ -117,7 +117,7 @@ impl Accounts {
     ///
     /// # Errors
     /// [`AccountProblem`].
-    pub(super) fn settle(wanted: &str, state_dir: &StateDir) -> Result<Self, AccountProblem> {
+    pub(super) fn resolve(wanted: &str, state_dir: &StateDir) -> Result<Self, AccountProblem> {
         let commands = account_of_commands(wanted)?;
         let root = state_dir.root();
         let directory = make_directory(root)?;

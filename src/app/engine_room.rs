@@ -80,7 +80,7 @@ impl Opened {
         })
     }
 
-    /// Joins the engine, settles what an earlier process left, and begins. `nodes` is the way to other machines.
+    /// Joins the engine, recovers what an earlier process left, and begins. `nodes` is the way to other machines.
     ///
     /// # Errors
     /// [`StartError`] says what has to change.

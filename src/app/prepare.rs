@@ -393,7 +393,7 @@ impl Deployment {
         Ok(match wanted {
             None => Self::Beside(state_dir),
             Some(wanted) if is_root => {
-                let accounts = Accounts::settle(&wanted, &state_dir)?;
+                let accounts = Accounts::resolve(&wanted, &state_dir)?;
                 Self::Keeper(state_dir, Box::new(accounts))
             }
             Some(wanted) => Self::Unit(state_dir, wanted),

@@ -36,7 +36,7 @@ use crate::{
     tls::LiveTls,
 };
 
-/// How long connections may take to finish once every run is settled. A client that waits for a background run or a
+/// How long connections may take to finish once every run has ended. A client that waits for a background run or a
 /// person waits on at the next server.
 const CONNECTIONS: Duration = Duration::from_secs(2);
 
@@ -151,7 +151,7 @@ pub async fn serve(
     closing.cancel();
     tokio::join!(
         bridge.shut_down(),
-        settle_connections(connections, &hang_up, &abort)
+        finish_connections(connections, &hang_up, &abort)
     );
     if asked.await.is_err() {
         tracing::error!("the approvals socket had panicked");
@@ -334,15 +334,15 @@ async fn bind_metrics(server: &Server) -> Result<Option<Bound>, ListenError> {
 }
 
 /// Lets answers that are under way leave, and hangs up on who takes too long; at once at a second signal.
-async fn settle_connections(
+async fn finish_connections(
     mut connections: tokio::task::JoinHandle<()>,
     hang_up: &CancellationToken,
     abort: &CancellationToken,
 ) {
     let is_hurried = abort.is_cancelled();
     tokio::select! {
-        settled = timeout(CONNECTIONS, &mut connections) => {
-            if settled.is_ok() {
+        finished = timeout(CONNECTIONS, &mut connections) => {
+            if finished.is_ok() {
                 return;
             }
         }

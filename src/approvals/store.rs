@@ -149,7 +149,7 @@ pub struct DocumentStore {
 struct Cached {
     glance: Glance,
     /// Whether an equal stamp proves that nothing changed.
-    settled: bool,
+    stable: bool,
     /// What was read, to notice that a new stamp means nothing new.
     bytes: Option<Vec<u8>>,
     loose: bool,
@@ -180,7 +180,7 @@ impl DocumentStore {
     pub fn snapshot(&self) -> Arc<Snapshot> {
         let glance = file::glance(&self.path, &self.home);
         if let Some(cached) = &*self.cached.load()
-            && cached.settled
+            && cached.stable
             && cached.glance == glance
         {
             return Arc::clone(&cached.snapshot);
@@ -369,7 +369,7 @@ impl DocumentStore {
         let cached = match file::read(&self.path, &self.home) {
             Found::Missing => Cached {
                 glance: Glance::Missing,
-                settled: true,
+                stable: true,
                 bytes: None,
                 loose: false,
                 snapshot: Arc::new(Snapshot::missing()),
@@ -382,7 +382,7 @@ impl DocumentStore {
                     stamp => Glance::Refused(reason, stamp),
                 },
                 // What kept us from reading may end without a trace in the stamp.
-                settled: false,
+                stable: false,
                 bytes: None,
                 loose: false,
                 snapshot: Arc::new(Snapshot::unreadable(reason, stamp)),
@@ -416,7 +416,7 @@ impl DocumentStore {
         );
         Cached {
             glance: Glance::File(stamp),
-            settled: stamp.is_settled(now),
+            stable: stamp.is_stable(now),
             bytes: Some(bytes),
             loose,
             snapshot,

@@ -125,7 +125,7 @@ where
         return Err(NotIn::Gone);
     }
     let request = first_request(socket).await?;
-    match handshake::judge(bridge, &request, &challenge, caller).await {
+    match handshake::verify(bridge, &request, &challenge, caller).await {
         Ok(welcome) => Ok((request, welcome)),
         Err(refusal) => Err(NotIn::Refused(request.id, refusal)),
     }

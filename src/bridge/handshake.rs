@@ -39,9 +39,9 @@ pub(super) struct Node<'b> {
     pub(super) changes: RwLockReadGuard<'b, ()>,
 }
 
-/// Judges a `connect`: its form, the protocol, the role, the device's proof, the credentials, the pairing, in that
+/// Verifies a `connect`: its form, the protocol, the role, the device's proof, the credentials, the pairing, in that
 /// order.
-pub(super) async fn judge<'b>(
+pub(super) async fn verify<'b>(
     bridge: &'b Arc<Bridge>,
     request: &Request,
     challenge: &Challenge,

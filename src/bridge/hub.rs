@@ -216,7 +216,7 @@ impl NodeHub {
         if connection.is_some_and(|wanted| wanted != live.connection) {
             return Err(InvokeFailure::NotConnected);
         }
-        judge(node, &rules, &command)?;
+        check_command(node, &rules, &command)?;
         let (connection, outbox) = (live.connection, live.outbox.clone());
         let answer = registry.expect(&node_id, &id, token.as_ref())?;
         // Under the lock, so that an answer cannot come before the caller waits for it; sending does not wait.
@@ -322,11 +322,11 @@ pub(super) fn tell_node(live: &Live, event: Event) {
     live.outbox.send(event.into());
 }
 
-fn judge(node: &Node, rules: &CommandRules, command: &str) -> Result<(), InvokeFailure> {
+fn check_command(node: &Node, rules: &CommandRules, command: &str) -> Result<(), InvokeFailure> {
     let paired = &node.paired;
     let offered = paired.commands();
     rules
-        .judge(Some(&paired.profile.platform), paired.family(), &offered, command)
+        .check(Some(&paired.profile.platform), paired.family(), &offered, command)
         .map_err(|refusal| InvokeFailure::NotAllowed {
             reason: refusal.reason(),
         })

@@ -137,9 +137,9 @@ impl Executable {
         })
     }
 
-    /// Whether the name it is called by settles what it does together with its real path: some files are several
+    /// Whether its real path identifies the program, no matter by which name it is called: some files are several
     /// programs, and each name of them is another.
-    pub fn is_settled_by_path(&self) -> bool {
+    pub fn is_identified_by_path(&self) -> bool {
         let own = paths::base_name(&self.real);
         !super::multi_call::tells_by_name(own) || paths::base_name(&self.resolved) == own
     }

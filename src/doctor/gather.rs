@@ -25,7 +25,7 @@ use crate::{
     domain::{AgentId, Backend, HostChoice, OnMiss, Token, UnixMillis},
     engine::{
         accepted_policy::{edits_since_accepted, lost_rules},
-        lint::{self, DocumentRemarks, GrantUses, Judging},
+        lint::{self, DocumentRemarks, GrantUses, LintContext},
         tokens,
     },
     hosts::{
@@ -254,7 +254,7 @@ fn remarks(store: &SettingsStore, document: &Document, home: &Path, now: UnixMil
     );
     let mut remarks = lint::document_remarks(
         document,
-        Judging {
+        LintContext {
             lookup: &SystemLookup::new(path, home.to_string_lossy().into_owned(), &Files::Direct),
             path_case: lint::path_case(&settings),
             now,

@@ -150,11 +150,11 @@ impl Engine {
     ) -> Result<Option<AllowlistEntry>, AllowlistError> {
         let snapshot = self.documents().snapshot();
         readable(&snapshot)?;
-        self.judged_entry(&snapshot, agent, id).await
+        self.entry_with_remarks(&snapshot, agent, id).await
     }
 
     /// One entry or grant of a document, with everything that is odd about it.
-    async fn judged_entry(
+    async fn entry_with_remarks(
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
         agent: &str,
@@ -166,8 +166,8 @@ impl Engine {
             .into_iter()
             .find(|entry| entry.id == *id);
         let found = found.into_iter().collect();
-        let mut judged = self.judged(snapshot, agent, found).await?;
-        Ok(judged.pop())
+        let mut remarked = self.with_remarks(snapshot, agent, found).await?;
+        Ok(remarked.pop())
     }
 
     /// Entries and grants of an agent with everything that is odd about them; of those that are not there any more
@@ -181,10 +181,10 @@ impl Engine {
         entries: Vec<AllowlistEntry>,
     ) -> Result<Vec<AllowlistEntry>, AllowlistError> {
         let snapshot = self.documents().snapshot();
-        self.judged(&snapshot, agent, entries).await
+        self.with_remarks(&snapshot, agent, entries).await
     }
 
-    async fn judged(
+    async fn with_remarks(
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
         agent: &str,
@@ -230,7 +230,7 @@ impl Engine {
             Ok::<_, Infallible>((added, change))
         };
         let (added, snapshot) = self.change_list(by, agent, edit).await?;
-        let entry = self.judged_entry(&snapshot, agent, &added.id).await?;
+        let entry = self.entry_with_remarks(&snapshot, agent, &added.id).await?;
         Ok((entry.ok_or_else(|| gone(&snapshot))?, added.created))
     }
 
@@ -295,7 +295,7 @@ impl Engine {
         if !found {
             return Ok(None);
         }
-        self.judged_entry(&snapshot, agent, id).await
+        self.entry_with_remarks(&snapshot, agent, id).await
     }
 
     /// The agent's own deny rules as written; for `*` those of the wildcard.

@@ -273,13 +273,13 @@ impl Engine {
     ) -> Result<Call, ExecError> {
         let host = Self::resolve_place_now(caller, &request, &asked, now, availability)?;
         let call = if let (Host::Sandbox, SandboxAvailability::Usable(backend)) = (host.value, availability) {
-            self.settle_inside(caller, request, *backend, Workdir::workspace, now.settings())?
+            self.resolve_in_sandbox(caller, request, *backend, Workdir::workspace, now.settings())?
         } else if host.value == Host::Node {
-            self.settle_on_node(caller, request, &asked, now)?
+            self.resolve_on_node(caller, request, &asked, now)?
         } else {
             let env = env_policy::check_overrides(&request.env)
                 .map_err(|blocked| ExecError::BlockedEnv { names: blocked.names })?;
-            self.settle(caller, request, env, Workdir::workspace, now.settings())?
+            self.resolve_on_gateway(caller, request, env, Workdir::workspace, now.settings())?
         };
         Ok(Call { asked, ..call })
     }
@@ -348,7 +348,7 @@ impl Engine {
 
     /// Puts a call on the gateway host together from what was found to be acceptable. `workspace` finds the directory of
     /// a call that names none.
-    pub(super) fn settle(
+    pub(super) fn resolve_on_gateway(
         &self,
         caller: &Principal,
         request: ExecRequest,

@@ -93,9 +93,9 @@ pub struct Opinion {
     pub unanswered: Option<Security>,
 }
 
-/// A command cannot be judged, and nothing is guessed.
+/// A command cannot be evaluated, and nothing is guessed.
 #[derive(Debug, thiserror::Error)]
-pub enum NotJudged {
+pub enum NotEvaluated {
     /// Its directory is not there any more, or cannot be entered.
     #[error("its working directory cannot be used")]
     Workdir(#[from] WorkdirError),
@@ -156,8 +156,8 @@ impl Candidate {
     /// never used.
     ///
     /// # Errors
-    /// [`NotJudged`] when the command's directory or the files of this machine cannot be looked at.
-    pub fn judge(&self, recorded: RecordedCommand) -> Result<Opinion, NotJudged> {
+    /// [`NotEvaluated`] when the command's directory or the files of this machine cannot be looked at.
+    pub fn evaluate(&self, recorded: RecordedCommand) -> Result<Opinion, NotEvaluated> {
         let RecordedCommand {
             agent,
             command,
@@ -284,7 +284,7 @@ mod tests {
             env_names: env_names.iter().map(|name| (*name).to_owned()).collect(),
             input: CommandInput::Closed,
         };
-        candidate.judge(recorded).unwrap()
+        candidate.evaluate(recorded).unwrap()
     }
 
     fn candidate(folder: &Path, config: &Value, document: &Value) -> Candidate {
@@ -378,13 +378,13 @@ mod tests {
     fn a_directory_that_is_gone_is_not_guessed() {
         let folder = tempfile::tempdir().unwrap();
         let candidate = candidate(folder.path(), &exec("full", "off"), &json!({ "version": 1 }));
-        let judged = candidate.judge(RecordedCommand {
+        let judged = candidate.evaluate(RecordedCommand {
             agent: AgentId::main(),
             command: argv(&["/bin/echo"]),
             cwd: folder.path().join("gone"),
             env_names: Vec::new(),
             input: CommandInput::Closed,
         });
-        assert!(matches!(judged, Err(NotJudged::Workdir(_))), "{judged:?}");
+        assert!(matches!(judged, Err(NotEvaluated::Workdir(_))), "{judged:?}");
     }
 }

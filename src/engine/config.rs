@@ -114,7 +114,7 @@ impl Engine {
         self.record_blocking(by, telling)?;
         self.announce_config(&held, &staged, Some(by));
         let committed = staged.commit();
-        self.settle_policy(PolicyFile::Config);
+        self.finish_policy_change(PolicyFile::Config);
         Ok(committed?)
     }
 }

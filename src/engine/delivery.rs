@@ -253,7 +253,7 @@ impl Engine {
         call::refuse_less_than_demanded(&request.agent, now.settings())?;
         let env = env_policy::check_overrides(&request.env)
             .map_err(|blocked| ExecError::BlockedEnv { names: blocked.names })?;
-        let call = self.settle(caller, request, env, Workdir::workspace, now.settings())?;
+        let call = self.resolve_on_gateway(caller, request, env, Workdir::workspace, now.settings())?;
         Ok(Call {
             answers: delivery.answers,
             named: None,

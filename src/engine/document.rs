@@ -277,7 +277,7 @@ impl Engine {
                         Ours::Whole,
                     )
                 });
-            engine.settle_policy(PolicyFile::Document);
+            engine.finish_policy_change(PolicyFile::Document);
             forced
         });
         match forced.await {
@@ -364,7 +364,7 @@ impl Engine {
                     None => Ok(()),
                 },
             );
-            engine.settle_policy(PolicyFile::Document);
+            engine.finish_policy_change(PolicyFile::Document);
             if ours == Ours::Part && changed.is_ok() {
                 engine
                     .accepted_policy

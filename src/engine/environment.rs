@@ -18,7 +18,7 @@ const TERMINAL_VARIABLES: &[&str] = &["TERM", "TERMCAP", "COLUMNS", "LINES"];
 /// What the pseudo-terminals of commands understand and send.
 pub(super) const TERMINAL_KIND: &str = "xterm-256color";
 
-/// What commands inherit, settled once when the server starts.
+/// What commands inherit, determined once when the server starts.
 #[derive(Debug, Clone)]
 pub struct HostEnvironment {
     inherited: Vec<(OsString, OsString)>,

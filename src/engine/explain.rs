@@ -183,11 +183,13 @@ impl Engine {
         };
         let (workspace, settings): (Workspace, _) = (Workdir::future_workspace, now.settings());
         let call = match inside {
-            Some(backend) => self.settle_inside_with(caller, request, env, backend, workspace, settings)?,
-            None if host.value == Host::Node => {
-                self.settle_on_node_with(caller, request, env, &asked, &now)?
+            Some(backend) => {
+                self.resolve_in_sandbox_with(caller, request, env, backend, workspace, settings)?
             }
-            None => self.settle(caller, request, env, workspace, settings)?,
+            None if host.value == Host::Node => {
+                self.resolve_on_node_with(caller, request, env, &asked, &now)?
+            }
+            None => self.resolve_on_gateway(caller, request, env, workspace, settings)?,
         };
         let call = Call { asked, ..call };
         let is_judged = bad_command.is_none() && blocked_env.is_empty();

@@ -53,9 +53,9 @@ pub struct DocumentRemarks {
     pub left_off: usize,
 }
 
-/// What a document is judged against.
+/// What a document is linted against.
 #[derive(Debug, Clone, Copy)]
-pub struct Judging<'a> {
+pub struct LintContext<'a> {
     /// The files of the machine.
     pub lookup: &'a dyn PathLookup,
     pub path_case: PathCase,
@@ -70,11 +70,11 @@ pub struct Judging<'a> {
 pub type GrantUses = BTreeMap<(String, EntryId), u64>;
 
 /// Everything that is odd about a document.
-pub fn document_remarks(document: &Document, judging: Judging<'_>) -> DocumentRemarks {
+pub fn document_remarks(document: &Document, context: LintContext<'_>) -> DocumentRemarks {
     let cache = PatternCache::default();
     let wildcard = document.agent(WILDCARD);
-    let everybody_rules = OwnRules::of(WILDCARD, wildcard, judging.uses);
-    let everybody = Linter::new(judging.surroundings(&cache), everybody_rules.lists());
+    let everybody_rules = OwnRules::of(WILDCARD, wildcard, context.uses);
+    let everybody = Linter::new(context.surroundings(&cache), everybody_rules.lists());
     let mut remarks = DocumentRemarks::default();
     if let Some(agent) = wildcard {
         remarks.collect(WILDCARD, agent, &everybody);
@@ -85,7 +85,7 @@ pub fn document_remarks(document: &Document, judging: Judging<'_>) -> DocumentRe
         .flatten()
         .filter(|(name, _)| name != WILDCARD)
     {
-        let rules = OwnRules::of(name, Some(agent), judging.uses);
+        let rules = OwnRules::of(name, Some(agent), context.uses);
         remarks.collect(name, agent, &Linter::below(&everybody, rules.lists()));
     }
     remarks
@@ -94,14 +94,14 @@ pub fn document_remarks(document: &Document, judging: Judging<'_>) -> DocumentRe
 /// What is odd about some rules of one owner, in the order in which they are named.
 fn remarks_on(
     document: &Document,
-    judging: Judging<'_>,
+    context: LintContext<'_>,
     owner: &str,
     rules: &[(AllowlistList, EntryId)],
 ) -> Vec<Vec<Remark>> {
     let cache = PatternCache::default();
-    let everybody_rules = OwnRules::of(WILDCARD, document.agent(WILDCARD), judging.uses);
-    let everybody = Linter::new(judging.surroundings(&cache), everybody_rules.lists());
-    let own = OwnRules::of(owner, document.agent(owner), judging.uses);
+    let everybody_rules = OwnRules::of(WILDCARD, document.agent(WILDCARD), context.uses);
+    let everybody = Linter::new(context.surroundings(&cache), everybody_rules.lists());
+    let own = OwnRules::of(owner, document.agent(owner), context.uses);
     let below;
     let linter = if owner == WILDCARD {
         &everybody
@@ -156,8 +156,8 @@ impl Engine {
         let owner = owner.to_owned();
         let looked = tokio::task::spawn_blocking(move || {
             let document = snapshot.document()?;
-            Some(engine.judging(&owner, &uses, |judging| {
-                remarks_on(document, judging, &owner, &rules)
+            Some(engine.with_lint_context(&owner, &uses, |context| {
+                remarks_on(document, context, &owner, &rules)
             }))
         });
         // Only a panic or the end of the process makes the task fail.
@@ -174,7 +174,7 @@ impl Engine {
         let looked = tokio::task::spawn_blocking(move || {
             let snapshot = engine.documents.snapshot();
             let document = snapshot.document()?;
-            Some(engine.judging(WILDCARD, &uses, |judging| document_remarks(document, judging)))
+            Some(engine.with_lint_context(WILDCARD, &uses, |context| document_remarks(document, context)))
         });
         Ok(looked.await.ok().flatten().unwrap_or_default())
     }
@@ -243,11 +243,16 @@ impl Engine {
         Ok(uses)
     }
 
-    fn judging<T>(&self, owner: &str, uses: &GrantUses, judge: impl FnOnce(Judging<'_>) -> T) -> T {
+    fn with_lint_context<T>(
+        &self,
+        owner: &str,
+        uses: &GrantUses,
+        lint: impl FnOnce(LintContext<'_>) -> T,
+    ) -> T {
         let settings = self.settings.current();
         let agent = AgentId::parse(owner).unwrap_or_else(|_wildcard| AgentId::main());
         let lookup = self.path_lookup(&agent, &settings);
-        judge(Judging {
+        lint(LintContext {
             lookup: &lookup,
             path_case: path_case(&settings),
             now: self.clock.now(),
@@ -256,7 +261,7 @@ impl Engine {
     }
 }
 
-impl<'a> Judging<'a> {
+impl<'a> LintContext<'a> {
     fn surroundings(&self, cache: &'a PatternCache) -> Surroundings<'a> {
         Surroundings {
             lookup: self.lookup,

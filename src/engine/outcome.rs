@@ -26,7 +26,7 @@ pub(crate) fn end_of(
     output: OutputSummary,
     now: UnixMillis,
 ) -> RunEnd {
-    let (status, reason, detail) = judge(exit, timeout);
+    let (status, reason, detail) = classify(exit, timeout);
     RunEnd {
         status,
         reason,
@@ -89,7 +89,7 @@ pub(crate) fn end_without_exit(
     }
 }
 
-fn judge(exit: &Exit, timeout: Option<Duration>) -> (RunStatus, Option<Reason>, Option<String>) {
+fn classify(exit: &Exit, timeout: Option<Duration>) -> (RunStatus, Option<Reason>, Option<String>) {
     if exit.spawn_errno == Some(CHANGED) {
         return (
             RunStatus::Denied,

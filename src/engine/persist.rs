@@ -125,7 +125,7 @@ impl Engine {
                         Ok(())
                     })
             });
-            engine.settle_policy(PolicyFile::Document);
+            engine.finish_policy_change(PolicyFile::Document);
             if added.is_ok() {
                 engine
                     .accepted_policy
@@ -136,7 +136,7 @@ impl Engine {
         })
         .await;
         hooks::reach("engine.persisted");
-        let settled = match added {
+        let recorded = match added {
             Ok(Ok((added, _snapshot))) => {
                 for added in added.into_iter().filter(|added| added.created) {
                     self.tell_entry_added(approval, added.id, by).await;
@@ -149,7 +149,7 @@ impl Engine {
             }
             Err(_panicked) => self.give_up(approval).await,
         };
-        if let Err(error) = settled {
+        if let Err(error) = recorded {
             tracing::error!(approval.id = %approval.id, error = %error, "cannot record that entries are stored");
         }
     }
@@ -309,7 +309,7 @@ impl Engine {
                 engine.announce_note(pending);
                 Ok(())
             });
-            engine.settle_note();
+            engine.finish_note();
             written.map(|(noted, _snapshot)| noted)
         })
         .await;
@@ -331,7 +331,7 @@ fn while_locked<T, E>(mut attempt: impl FnMut() -> Result<T, UpdateError<E>>) ->
     for _ in 1..LOCK_TRIES {
         match attempt() {
             Err(UpdateError::Store(StoreError::Locked)) => {}
-            settled => return settled,
+            finished => return finished,
         }
     }
     attempt()
@@ -376,11 +376,11 @@ mod tests {
         let tries = |outcomes: &[Attempt]| {
             let mut outcomes = outcomes.iter();
             let mut count = 0;
-            let settled = while_locked(|| {
+            let result = while_locked(|| {
                 count += 1;
                 outcomes.next().unwrap()().map_err(UpdateError::<()>::Store)
             });
-            (count, settled.is_ok())
+            (count, result.is_ok())
         };
         let locked: Attempt = || Err(StoreError::Locked);
         let stale: Attempt = || Err(StoreError::LockStale { pid: Some(1) });

@@ -108,8 +108,8 @@ impl Engine {
         };
         let applied = tokio::task::spawn_blocking(move || {
             let applied = engine.apply_preset_blocking(&by, preset, &reach);
-            engine.settle_policy(PolicyFile::Document);
-            engine.settle_policy(PolicyFile::Config);
+            engine.finish_policy_change(PolicyFile::Document);
+            engine.finish_policy_change(PolicyFile::Config);
             if applied.is_ok() {
                 engine.accepted_policy.amend_document(Ours::Part, |document| {
                     apply_to_document(document, preset, &reach);
@@ -303,7 +303,7 @@ impl Engine {
             let staged = config.stage(&journal.config_text)?;
             self.announce_config(&config, &staged, journal.by.as_ref());
             let committed = staged.commit();
-            self.settle_policy(PolicyFile::Config);
+            self.finish_policy_change(PolicyFile::Config);
             committed?;
             tracing::info!("a preset that an earlier server had begun to apply is whole now");
         }

@@ -140,7 +140,7 @@ impl Engine {
     }
 
     /// Puts a call into its sandbox.
-    pub(super) fn settle_inside(
+    pub(super) fn resolve_in_sandbox(
         &self,
         caller: &Principal,
         request: ExecRequest,
@@ -150,11 +150,11 @@ impl Engine {
     ) -> Result<Call, ExecError> {
         let env = env_policy::check_inside_overrides(&request.env)
             .map_err(|blocked| ExecError::BlockedEnv { names: blocked.names })?;
-        self.settle_inside_with(caller, request, env, backend, workspace, settings)
+        self.resolve_in_sandbox_with(caller, request, env, backend, workspace, settings)
     }
 
     /// The same with overrides that were looked at.
-    pub(super) fn settle_inside_with(
+    pub(super) fn resolve_in_sandbox_with(
         &self,
         caller: &Principal,
         request: ExecRequest,

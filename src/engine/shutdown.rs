@@ -62,7 +62,7 @@ impl Engine {
     pub async fn drain(&self) {
         let shutdown = self.settings.current().server.shutdown.clone();
         self.stop_taking().await;
-        if tokio::time::timeout(shutdown.grace, self.settle_launches())
+        if tokio::time::timeout(shutdown.grace, self.await_launches())
             .await
             .is_err()
         {
@@ -87,7 +87,7 @@ impl Engine {
         self.stopping.cancel();
         self.kill_where(|_background| true);
         let ended = async {
-            self.settle_launches().await;
+            self.await_launches().await;
             self.kill_where(|_background| true);
             self.wait_for_runs(BackgroundRuns::Kill).await;
         };
@@ -97,7 +97,7 @@ impl Engine {
     }
 
     /// Waits until nothing is being started any more; what begins to start from now on sees that the server stops.
-    async fn settle_launches(&self) {
+    async fn await_launches(&self) {
         self.launches.close();
         self.launches.wait().await;
     }

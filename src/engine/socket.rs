@@ -115,7 +115,7 @@ impl Engine {
             self.announce_note(pending);
             Ok(())
         });
-        self.settle_note();
+        self.finish_note();
         match made {
             Ok((token, _snapshot)) => {
                 self.accepted_policy

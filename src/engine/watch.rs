@@ -153,8 +153,8 @@ impl Engine {
     }
 
     /// What was announced of a file is in place, or will not be.
-    pub(super) fn settle_policy(&self, file: PolicyFile) {
-        self.accepted_policy.settle(file, || self.is_idle());
+    pub(super) fn finish_policy_change(&self, file: PolicyFile) {
+        self.accepted_policy.finish_change(file, || self.is_idle());
         self.refresh_policy();
         match file {
             PolicyFile::Document => self.policy_seen.announce_document(None),
@@ -169,8 +169,8 @@ impl Engine {
     }
 
     /// What [`Self::announce_note`] said is in place, or will not be.
-    pub(super) fn settle_note(&self) {
-        self.accepted_policy.settle_note();
+    pub(super) fn finish_note(&self) {
+        self.accepted_policy.finish_note();
         self.refresh_policy();
         self.policy_seen.announce_document(None);
     }

@@ -40,7 +40,7 @@ impl ShebangCache {
         if stamp != stamp_of(identity) {
             return None;
         }
-        if stamp.is_settled(now.get()) {
+        if stamp.is_stable(now.get()) {
             let mut known = self.known();
             if known.len() >= MAX_KNOWN {
                 known.clear();

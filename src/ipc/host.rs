@@ -202,7 +202,7 @@ impl<U: Ui> Host<U> {
                 .refuse(stream, &Replies::to_everything(&line, Refusal::SecurityDeny))
                 .await;
         };
-        let judged = {
+        let outcome = {
             let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
             let mut verifier = LineVerifier {
                 token: token.expose(),
@@ -213,9 +213,9 @@ impl<U: Ui> Host<U> {
                     require_v2: limits.require_v2,
                 },
             };
-            verifier.judge(&line)
+            verifier.verify(&line)
         };
-        match judged {
+        match outcome {
             LineOutcome::Open(hello) => {
                 let (handshake, challenge) =
                     Handshake::open(hello, self.nonce(), token.expose(), self.clock.now());
@@ -228,7 +228,7 @@ impl<U: Ui> Host<U> {
                 let ttl = Duration::from_millis(ipc::TTL_MS);
                 match peer::read_line(&mut stream, &mut reader, ttl).await {
                     Incoming::Line(second) => {
-                        let opened = handshake.judge(&second, token.expose(), self.clock.now());
+                        let opened = handshake.verify(&second, token.expose(), self.clock.now());
                         self.answer_sealed(stream, opened, &token, &stop).await;
                     }
                     Incoming::Silence | Incoming::Closed => {}
@@ -236,8 +236,8 @@ impl<U: Ui> Host<U> {
                     Incoming::Unfinished => self.refuse(stream, &ipc::pair("json")).await,
                 }
             }
-            judged @ (LineOutcome::Exec { .. } | LineOutcome::Ask { .. } | LineOutcome::Refused(_)) => {
-                if let Some(lines) = self.act(&stream, judged, &stop).await {
+            outcome @ (LineOutcome::Exec { .. } | LineOutcome::Ask { .. } | LineOutcome::Refused(_)) => {
+                if let Some(lines) = self.act(&stream, outcome, &stop).await {
                     self.finish(stream, &lines.to_bytes()).await;
                 }
             }
@@ -251,8 +251,8 @@ impl<U: Ui> Host<U> {
         token: &Secret,
         stop: &CancellationToken,
     ) {
-        let (judged, seal) = opened.into_parts();
-        if let Some(lines) = self.act(&stream, judged, stop).await {
+        let (outcome, seal) = opened.into_parts();
+        if let Some(lines) = self.act(&stream, outcome, stop).await {
             let sealed: Vec<u8> = lines
                 .lines()
                 .iter()
@@ -266,12 +266,12 @@ impl<U: Ui> Host<U> {
     async fn act(
         &self,
         stream: &UnixStream,
-        judged: LineOutcome,
+        outcome: LineOutcome,
         stop: &CancellationToken,
     ) -> Option<Replies> {
         let gone = CancellationToken::new();
         let acting = async {
-            match judged {
+            match outcome {
                 LineOutcome::Exec { id, order } => {
                     self.counts.execs.inc();
                     let answered = self.ui.exec(*order, gone.clone()).await;

@@ -100,7 +100,7 @@ pub async fn run(
     let room = opened
         .into_engine_room(Arc::new(NoNodes), Unstarted::Void)
         .await?;
-    let policy = settle_policy(&room, &state_dir).await?;
+    let policy = apply_chosen_policy(&room, &state_dir).await?;
     let uplink = Arc::new(Uplink::new());
     let host = Host::new(HostParts {
         engine: Arc::clone(&room.engine),
@@ -139,7 +139,10 @@ pub async fn run(
 }
 
 /// Sets the policy that was chosen for this machine, where it has none; the choice is done with then. What there is to say.
-async fn settle_policy(room: &EngineRoom, state_dir: &StateDir) -> Result<Option<PolicyNews>, NodeError> {
+async fn apply_chosen_policy(
+    room: &EngineRoom,
+    state_dir: &StateDir,
+) -> Result<Option<PolicyNews>, NodeError> {
     let file = NodeFile::load(state_dir)?;
     let chosen = file.as_ref().and_then(|file| file.policy);
     let news = match (chosen, has_policy(room)) {

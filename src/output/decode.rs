@@ -57,7 +57,7 @@ impl Utf8Decoder {
         }
     }
 
-    /// Adds bytes to the pending character until it is settled; returns what is left of the piece.
+    /// Adds bytes to the pending character until it is complete; returns what is left of the piece.
     fn complete_pending<'b>(&mut self, bytes: &'b [u8], text: &mut impl FnMut(&str)) -> &'b [u8] {
         let mut rest = bytes;
         while !self.pending.is_empty() {

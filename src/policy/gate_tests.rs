@@ -44,7 +44,7 @@ const fn ask(why: AskWhy, allow_always_offered: bool) -> Verdict {
 
 /// A row that never asks.
 #[track_caller]
-fn settled(security: Security, ask: Ask, matches: bool, expected: Verdict) {
+fn decided(security: Security, ask: Ask, matches: bool, expected: Verdict) {
     for ask_fallback in [Deny, Allowlist, Full] {
         let input = GateInput {
             ask_fallback,
@@ -80,7 +80,7 @@ fn asked(security: Security, ask: Ask, matches: bool, expected: Verdict, unanswe
 fn security_deny_denies_whatever_is_asked_or_matches() {
     for ask in [Off, OnMiss, Always] {
         for matches in [true, false] {
-            settled(Deny, ask, matches, Verdict::Deny(Reason::SecurityDeny));
+            decided(Deny, ask, matches, Verdict::Deny(Reason::SecurityDeny));
         }
     }
 }
@@ -89,9 +89,9 @@ fn security_deny_denies_whatever_is_asked_or_matches() {
 fn every_row_of_security_allowlist() {
     let miss = ask(AskWhy::AllowlistMiss, true);
     let always = ask(AskWhy::AskAlways, false);
-    settled(Allowlist, Off, true, Verdict::Run);
-    settled(Allowlist, Off, false, Verdict::Deny(Reason::AllowlistMiss));
-    settled(Allowlist, OnMiss, true, Verdict::Run);
+    decided(Allowlist, Off, true, Verdict::Run);
+    decided(Allowlist, Off, false, Verdict::Deny(Reason::AllowlistMiss));
+    decided(Allowlist, OnMiss, true, Verdict::Run);
     asked(Allowlist, OnMiss, false, miss, [NOBODY, MISS, MISS]);
     asked(Allowlist, Always, true, always, [NOBODY, RUNS, RUNS]);
     asked(Allowlist, Always, false, always, [NOBODY, MISS, MISS]);
@@ -101,8 +101,8 @@ fn every_row_of_security_allowlist() {
 fn every_row_of_security_full() {
     let always = ask(AskWhy::AskAlways, false);
     for matches in [true, false] {
-        settled(Full, Off, matches, Verdict::Run);
-        settled(Full, OnMiss, matches, Verdict::Run);
+        decided(Full, Off, matches, Verdict::Run);
+        decided(Full, OnMiss, matches, Verdict::Run);
     }
     asked(Full, Always, true, always, [NOBODY, RUNS, RUNS]);
     asked(Full, Always, false, always, [NOBODY, MISS, RUNS]);

@@ -291,17 +291,17 @@ impl Leader<'_> {
         let mut running: Vec<Pid> = Vec::new();
         let mut later: Vec<Later<'_>> = Vec::new();
         // Of the last step, when it is no process.
-        let mut settled = None;
+        let mut known_status = None;
         let mut input: Option<OwnedFd> = None;
         let mut changed = Ok(());
         for (at, step) in steps.iter().enumerate() {
-            settled = None;
+            known_status = None;
             let (next, output) = if at + 1 < steps.len() {
                 match rustix::pipe::pipe_with(PipeFlags::CLOEXEC) {
                     Ok((read_end, write_end)) => (Some(read_end), Some(write_end)),
                     Err(errno) => {
                         complain(b"pipe", &reason(errno));
-                        settled = Some(BUILTIN_FAILED);
+                        known_status = Some(BUILTIN_FAILED);
                         break;
                     }
                 }
@@ -315,7 +315,7 @@ impl Leader<'_> {
                     .map_or_else(|| rustix::stdio::stdout(), AsFd::as_fd);
                 match self.start(program, from, to) {
                     Ok(Ok(pid)) => running.push(pid),
-                    Ok(Err(code)) => settled = Some(code),
+                    Ok(Err(code)) => known_status = Some(code),
                     Err(Changed) => {
                         changed = Err(Changed);
                         break;
@@ -337,12 +337,12 @@ impl Leader<'_> {
                 .map_or_else(|| rustix::stdio::stdout(), AsFd::as_fd);
             let code = self.builtin(action, to);
             if is_builtin_last {
-                settled = Some(code);
+                known_status = Some(code);
             }
         }
         let status = self.wait_for_all(&running);
         changed?;
-        Ok(settled.unwrap_or(status))
+        Ok(known_status.unwrap_or(status))
     }
 
     /// Starts a program. What cannot be executed has an exit code, as in a shell.

@@ -35,13 +35,13 @@ impl Stamp {
     }
 
     /// Whether a later change must show in the stamp.
-    pub(crate) fn is_settled(&self) -> bool {
+    pub(crate) fn is_stable(&self) -> bool {
         match self {
             Self::Missing | Self::Unreadable(_) => true,
             // The clock that file systems stamp with, to be compared with their stamps and with nothing else.
             Self::Present(stamp) => {
                 let tick = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-                stamp.is_settled(
+                stamp.is_stable(
                     tick.tv_sec
                         .saturating_mul(1000)
                         .saturating_add(tick.tv_nsec / 1_000_000),

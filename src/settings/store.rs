@@ -145,7 +145,7 @@ struct Watched {
 #[derive(Debug)]
 struct WatchedFile {
     stamp: Stamp,
-    settled: bool,
+    stable: bool,
     content: Result<SourceFile, Problem>,
     hash: String,
     problems: Vec<SettingsProblem>,
@@ -428,7 +428,7 @@ impl WatchedFile {
     fn look(file: &NamedFile) -> Self {
         // The stamp comes first: a change while we read differs from it and is seen the next time.
         let stamp = Stamp::of(&file.path);
-        let settled = stamp.is_settled();
+        let stable = stamp.is_stable();
         let content = read(file);
         let hash = match &content {
             Ok(source) => config_file::content_hash(source.text.as_deref()),
@@ -436,7 +436,7 @@ impl WatchedFile {
         };
         Self {
             stamp,
-            settled,
+            stable,
             content,
             hash,
             problems: Vec::new(),
@@ -446,12 +446,12 @@ impl WatchedFile {
 
     /// Whether the file says something else than when it was last looked at.
     fn look_again(&mut self, file: &NamedFile) -> bool {
-        if self.settled && Stamp::of(&file.path) == self.stamp {
+        if self.stable && Stamp::of(&file.path) == self.stamp {
             return false;
         }
         let seen = Self::look(file);
         self.stamp = seen.stamp;
-        self.settled = seen.settled;
+        self.stable = seen.stable;
         let changed = seen.content != self.content;
         self.content = seen.content;
         self.hash = seen.hash;

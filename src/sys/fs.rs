@@ -351,7 +351,7 @@ impl FileStamp {
     ///
     /// A file system stamps in steps. Two writes within one step that leave the length alone look like one, so a
     /// stamp that is still fresh proves nothing.
-    pub fn is_settled(&self, now_ms: i64) -> bool {
+    pub fn is_stable(&self, now_ms: i64) -> bool {
         const STEP_NS: i128 = 100_000_000;
         const WHOLE_SECONDS_STEP_NS: i128 = 2_000_000_000;
         let latest = self.mtime_ns.max(self.ctime_ns);
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_changes_with_the_file_and_is_settled_only_later() {
+    fn a_stamp_changes_with_the_file_and_is_stable_only_later() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a");
         assert_eq!(FileStamp::of(&path).unwrap(), None);
@@ -499,7 +499,7 @@ mod tests {
         let second = FileStamp::of(&path).unwrap().unwrap();
         assert_ne!(first, second);
         let written_ms = i64::try_from(second.ctime_ns / 1_000_000).unwrap();
-        assert!(!second.is_settled(written_ms));
-        assert!(second.is_settled(written_ms + 2_001));
+        assert!(!second.is_stable(written_ms));
+        assert!(second.is_stable(written_ms + 2_001));
     }
 }

@@ -20,7 +20,7 @@ pub struct LiveTls {
 #[derive(Debug)]
 struct Watched {
     stamps: Vec<Stamp>,
-    settled: bool,
+    stable: bool,
     /// Of the content in use.
     digest: [u8; 32],
     /// What was last complained about.
@@ -38,7 +38,7 @@ impl LiveTls {
         let material = files.read()?;
         let config = files.configure(&material)?;
         let watched = Watched {
-            settled: stamps.iter().all(Stamp::is_settled),
+            stable: stamps.iter().all(Stamp::is_stable),
             stamps,
             digest: material.digest(),
             problem: None,
@@ -69,10 +69,10 @@ impl LiveTls {
 
     fn follow(&self, watched: &mut Watched) {
         let stamps = stamps(&self.files);
-        if watched.settled && stamps == watched.stamps {
+        if watched.stable && stamps == watched.stamps {
             return;
         }
-        watched.settled = stamps.iter().all(Stamp::is_settled);
+        watched.stable = stamps.iter().all(Stamp::is_stable);
         watched.stamps = stamps;
         match self.reload(watched.digest) {
             Ok(reloaded) => {

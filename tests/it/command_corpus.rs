@@ -135,12 +135,12 @@ pub(crate) fn read_cases(lines: &str) -> Vec<Case> {
         .collect()
 }
 
-fn judge(case: &Case) -> &'static str {
-    judge_under(RuleSet::ALL, case)
+fn evaluate(case: &Case) -> &'static str {
+    evaluate_under(RuleSet::ALL, case)
 }
 
 /// `allow`, `ask` or `reject`.
-pub(crate) fn judge_under(rules: RuleSet, case: &Case) -> &'static str {
+pub(crate) fn evaluate_under(rules: RuleSet, case: &Case) -> &'static str {
     let Ok(env) = env_policy::check_overrides_under(rules, &case.env) else {
         return "reject";
     };
@@ -215,7 +215,7 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
 fn nothing_of_the_corpus_is_wrongly_allowed() {
     let wrong: Vec<String> = cases()
         .iter()
-        .filter(|case| case.expect != "allow" && judge(case) == "allow")
+        .filter(|case| case.expect != "allow" && evaluate(case) == "allow")
         .map(|case| format!("{}: {:?} ({})", case.id, case.command, case.why))
         .collect();
     assert_eq!(wrong, Vec::<String>::new());
@@ -224,7 +224,12 @@ fn nothing_of_the_corpus_is_wrongly_allowed() {
 #[test]
 fn bad_requests_are_told_from_misses() {
     for case in cases() {
-        assert_eq!(case.expect == "reject", judge(&case) == "reject", "{}", case.id);
+        assert_eq!(
+            case.expect == "reject",
+            evaluate(&case) == "reject",
+            "{}",
+            case.id
+        );
     }
 }
 
@@ -232,7 +237,7 @@ fn bad_requests_are_told_from_misses() {
 fn nothing_of_the_corpus_is_asked_without_need() {
     let wrong: Vec<String> = cases()
         .iter()
-        .filter(|case| case.expect == "allow" && judge(case) != "allow")
+        .filter(|case| case.expect == "allow" && evaluate(case) != "allow")
         .map(|case| format!("{}: {:?} {:?}", case.id, case.command, analysis(case).findings))
         .collect();
     assert_eq!(wrong, Vec::<String>::new());

@@ -192,7 +192,7 @@ async fn tell(kill: &str) -> bool {
             );
         }
     }
-    story.settle(&mut requests).await;
+    story.finish_open(&mut requests).await;
     story.check(&requests).await;
     story.deaths > 0
 }
@@ -313,7 +313,7 @@ impl Story {
     }
 
     /// Ends what is still open: denies questions nobody answered, waits for what runs.
-    async fn settle(&mut self, requests: &mut [Request]) {
+    async fn finish_open(&mut self, requests: &mut [Request]) {
         // The kill may still come while the last runs end; then the server is started again, once.
         let what = format!("{}: settled or dead", self.kill);
         let server = &self.server;

@@ -37,7 +37,11 @@ fn a_figure_is_worse_only_where_its_whole_interval_is() {
         (Limit::AtLeast(1.0), between(0.7, 0.8), Verdict::Worse),
         (Limit::AtLeast(1.0), Interval::exact(1.16), Verdict::Better),
     ] {
-        assert_eq!(limits.judge(limit, measured), expected, "{measured:?}, {limit}");
+        assert_eq!(
+            limits.evaluate(limit, measured),
+            expected,
+            "{measured:?}, {limit}"
+        );
     }
 }
 

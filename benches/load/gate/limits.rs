@@ -63,7 +63,7 @@ impl Limits {
     }
 
     /// What a figure means beside a limit.
-    pub(crate) fn judge(&self, limit: Limit, measured: Interval) -> Verdict {
+    pub(crate) fn evaluate(&self, limit: Limit, measured: Interval) -> Verdict {
         let (over, under) = (1.0 + self.margin, 1.0 - self.margin);
         let is_worse = limit.is_passed(self.margin, measured);
         let is_better = match limit {

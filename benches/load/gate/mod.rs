@@ -40,7 +40,7 @@ impl Row {
     fn is_worse(&self, limits: &Limits) -> bool {
         limits
             .of(&self.name)
-            .is_some_and(|limit| limits.judge(limit, self.measured) == Verdict::Worse)
+            .is_some_and(|limit| limits.evaluate(limit, self.measured) == Verdict::Worse)
     }
 }
 
@@ -115,7 +115,7 @@ impl<'limits> Report<'limits> {
     }
 
     /// Compares with the limits; whether no row is worse, none is missing and none is unknown.
-    fn judge(&self, is_all: bool) -> bool {
+    fn passes(&self, is_all: bool) -> bool {
         let limits = self.limits;
         let mut is_good = true;
         for row in &self.rows {
@@ -125,7 +125,7 @@ impl<'limits> Report<'limits> {
                 continue;
             };
             let figure = plain(row.measured.figure);
-            match limits.judge(limit, row.measured) {
+            match limits.evaluate(limit, row.measured) {
                 Verdict::Within => {}
                 Verdict::Better => {
                     println!("better   {}: {figure}, limit {limit}; lower the limit", row.name);
@@ -189,7 +189,7 @@ pub(crate) async fn run(options: &Options) -> bool {
         report.look_again(second);
     }
     println!();
-    let is_good = report.judge(options.is_whole_gate());
+    let is_good = report.passes(options.is_whole_gate());
     let (rows, skipped) = (report.rows.len(), report.skipped.len());
     if is_good {
         println!("guard: {rows} rows within their limits, {skipped} groups skipped");

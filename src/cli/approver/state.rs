@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// A question that has just come up takes no answer for this long: the key was meant for the one before.
-const SETTLING: Duration = Duration::from_millis(400);
+const ANSWER_GUARD: Duration = Duration::from_millis(400);
 /// Longest reason that the server takes.
 const MAX_REASON_CHARS: usize = 2000;
 
@@ -280,7 +280,7 @@ impl ApproverState {
                     self.mode = Mode::Choosing;
                     vec![Deed::Say(self.rules_in_words())]
                 }),
-            'd' if now.since(self.shown_at) >= SETTLING => {
+            'd' if now.since(self.shown_at) >= ANSWER_GUARD => {
                 self.mode = Mode::Typing(String::new());
                 Vec::new()
             }
@@ -300,7 +300,7 @@ impl ApproverState {
         let Some(front) = self.waiting.front() else {
             return Some(Vec::new());
         };
-        if now.since(self.shown_at) < SETTLING {
+        if now.since(self.shown_at) < ANSWER_GUARD {
             return Some(Vec::new());
         }
         let allowed = front.get("allowedDecisions").and_then(Value::as_array);
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn one_key_answers_once_and_only_when_the_question_has_settled() {
+    fn one_key_answers_once_and_only_when_the_guard_time_is_over() {
         let mut state = state(vec![approval(FIRST)]);
         assert_eq!(state.keys("a", at(100)), []);
         assert_eq!(

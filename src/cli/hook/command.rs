@@ -128,8 +128,8 @@ async fn decide(context: &Context, args: &HookArgs, asked: &AskedCommand) -> Res
         // No server has ever run here, or it is gone.
         Err(failure) => return Ok(args.if_unavailable.decision(failure)),
     };
-    let judged = evaluate::evaluate(&client, replacement, &key, args.timeout).await;
-    Ok(match judged {
+    let decision = evaluate::evaluate(&client, replacement, &key, args.timeout).await;
+    Ok(match decision {
         Ok(decision) => decision,
         Err(failure) if failure.is_no_connection() => args.if_unavailable.decision(failure),
         Err(failure) if failure.code == "interrupted" => return Err(failure),

@@ -26,7 +26,7 @@ const SERVER_RETURN: Duration = Duration::from_secs(30);
 /// A question ends with its hook: an agent that ended it runs nothing any more, or something else.
 const HELD: EndsWithCaller = EndsWithCaller::Question;
 
-/// Judges a command: what policy would run is replaced by a call that runs it; everything else is submitted, so that
+/// Evaluates a command: what policy would run is replaced by a call that runs it; everything else is submitted, so that
 /// there is a record and perhaps a question, which is waited for.
 pub(super) async fn evaluate(
     client: &Client,

@@ -96,7 +96,7 @@ pub(crate) async fn run(
         page_query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
         let page = client.get_page(&["v1", "runs"], &page_query).await?;
         for run in page.get("items").and_then(Value::as_array).into_iter().flatten() {
-            let compared = match Compared::of(run, |recorded| known.judge(recorded)) {
+            let compared = match Compared::of(run, |recorded| known.evaluate(recorded)) {
                 Ok(compared) => Ok(in_force.beside(compared).await?),
                 Err(left_out) => Err(left_out),
             };
@@ -116,7 +116,7 @@ pub(crate) async fn run(
         }
     }
     context.console.end_progress();
-    report(context, &counts, known.judged, &changes)?;
+    report(context, &counts, known.evaluated, &changes)?;
     Ok(if fail_on_wider && counts.wider() > 0 {
         ExitStatus::FAILURE
     } else {
@@ -129,12 +129,12 @@ fn start_of(now: UnixMillis, since: Duration) -> String {
     now.get().saturating_sub(millis).max(0).to_string()
 }
 
-/// Each command is judged once, however often it ran.
+/// Each command is evaluated once, however often it ran.
 struct Known<'a> {
     candidate: &'a Candidate,
     opinions: HashMap<Fingerprint, Option<Opinion>>,
-    /// Commands that could be judged.
-    judged: u64,
+    /// Commands that could be evaluated.
+    evaluated: u64,
 }
 
 impl<'a> Known<'a> {
@@ -142,17 +142,17 @@ impl<'a> Known<'a> {
         Self {
             candidate,
             opinions: HashMap::new(),
-            judged: 0,
+            evaluated: 0,
         }
     }
 
-    fn judge(&mut self, recorded: &RecordedCommand) -> Option<Opinion> {
+    fn evaluate(&mut self, recorded: &RecordedCommand) -> Option<Opinion> {
         let key = past::fingerprint(recorded);
         if let Some(opinion) = self.opinions.get(&key) {
             return opinion.clone();
         }
-        let opinion = self.candidate.judge(recorded.clone()).ok();
-        self.judged += u64::from(opinion.is_some());
+        let opinion = self.candidate.evaluate(recorded.clone()).ok();
+        self.evaluated += u64::from(opinion.is_some());
         self.opinions.insert(key, opinion.clone());
         opinion
     }

@@ -135,7 +135,7 @@ impl Watch<'_> {
     async fn compare(&self, run_id: &str) -> Result<Result<Compared, LeftOut>, Failure> {
         match self.client.get(&["v1", "runs", run_id], &Vec::new()).await {
             Ok(run) => Ok(Compared::of(&run, |recorded| {
-                self.candidate.judge(recorded.clone()).ok()
+                self.candidate.evaluate(recorded.clone()).ok()
             })),
             // It was removed, or the server is gone, which the stream tells.
             Err(failure) if failure.is_no_connection() || failure.code == "not-found" => {

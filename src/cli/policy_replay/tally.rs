@@ -26,16 +26,16 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    /// Judges a run object; `judge` says `None` to what cannot be judged.
+    /// Evaluates a run object; `evaluate` says `None` to what cannot be evaluated.
     ///
     /// # Errors
     /// [`LeftOut`] when it is not known what it was, or what would become of it.
     pub(super) fn of(
         run: &Value,
-        judge: impl FnOnce(&RecordedCommand) -> Option<Opinion>,
+        evaluate: impl FnOnce(&RecordedCommand) -> Option<Opinion>,
     ) -> Result<Self, LeftOut> {
         let past = Past::of(run)?;
-        let now = judge(&past.recorded).ok_or(LeftOut::Directory)?;
+        let now = evaluate(&past.recorded).ok_or(LeftOut::Directory)?;
         Ok(Self {
             past,
             now,

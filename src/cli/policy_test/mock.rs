@@ -23,7 +23,7 @@ const HOME: &str = "/home/agent";
 const SAFE_BINS: [&str; 6] = ["cut", "uniq", "head", "tail", "tr", "wc"];
 
 /// What the allowlist of the world says about a command.
-pub(super) fn judge(case: &Case, world: &OwnWorld) -> CaseResult {
+pub(super) fn evaluate(case: &Case, world: &OwnWorld) -> CaseResult {
     let env = match env_policy::check_overrides(&world.env) {
         Ok(env) => env,
         Err(blocked) => {

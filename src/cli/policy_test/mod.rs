@@ -65,9 +65,9 @@ pub(crate) async fn run(context: &Context, args: &TestArgs) -> Result<ExitStatus
     let mut failed = Vec::new();
     let mut files = None;
     for case in &cases {
-        let judged = judge(context, case, &mut files).await?;
-        if judged.actual != case.expect {
-            failed.push((case, judged));
+        let result = evaluate(context, case, &mut files).await?;
+        if result.actual != case.expect {
+            failed.push((case, result));
         }
     }
     report(context, cases.len(), &failed)
@@ -90,9 +90,13 @@ fn read(args: &TestArgs) -> Result<String, Failure> {
 }
 
 /// `files` are those of the state directory, once it is known that no server runs.
-async fn judge(context: &Context, case: &Case, files: &mut Option<Candidate>) -> Result<CaseResult, Failure> {
+async fn evaluate(
+    context: &Context,
+    case: &Case,
+    files: &mut Option<Candidate>,
+) -> Result<CaseResult, Failure> {
     let world = match &case.world {
-        World::Own(world) => return Ok(mock::judge(case, world)),
+        World::Own(world) => return Ok(mock::evaluate(case, world)),
         World::Server { agent } => agent,
     };
     let mut call = json!({ "command": case.command });
@@ -154,7 +158,7 @@ fn by_files(files: &Candidate, case: &Case, agent: Option<&AgentId>) -> Result<C
         input: case.input(),
     };
     let opinion = files
-        .judge(recorded)
+        .evaluate(recorded)
         .map_err(|error| not_here(error.to_string()))?;
     Ok(CaseResult {
         actual: match opinion.foreseen {

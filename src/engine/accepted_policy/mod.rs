@@ -248,7 +248,7 @@ impl AcceptedPolicy {
     }
 
     /// What this thread announced is in place, or will not be. `is_idle` says that no gateway run is under way.
-    pub(super) fn settle(&self, file: PolicyFile, is_idle: impl FnOnce() -> bool) {
+    pub(super) fn finish_change(&self, file: PolicyFile, is_idle: impl FnOnce() -> bool) {
         drop(self.in_effect());
         let mut state = self.lock();
         let own = state.announced(file).take_if(Announced::is_of_this_thread);
@@ -266,7 +266,7 @@ impl AcceptedPolicy {
     }
 
     /// Forgets a note that this thread announced.
-    pub(super) fn settle_note(&self) {
+    pub(super) fn finish_note(&self) {
         drop(self.in_effect());
         drop(
             self.lock()

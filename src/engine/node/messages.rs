@@ -30,7 +30,9 @@ impl NodeSink for Engine {
         }
         if let Some(engine) = self.this.upgrade().filter(|_| is_fenced(&node)) {
             let work = Arc::clone(&engine);
-            engine.tasks.spawn(async move { work.settle_lost(&node).await });
+            engine
+                .tasks
+                .spawn(async move { work.resolve_lost_runs(&node).await });
         }
     }
 
@@ -100,7 +102,7 @@ impl Engine {
     }
 
     /// Asks a node that came back what became of the runs that it was lost with.
-    async fn settle_lost(self: Arc<Self>, node: &NodeInfo) {
+    async fn resolve_lost_runs(self: Arc<Self>, node: &NodeInfo) {
         let lost = match self.ledger.lost_on_node(node.node_id.clone()).await {
             Ok(lost) => lost,
             Err(error) => {

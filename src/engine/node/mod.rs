@@ -255,7 +255,7 @@ impl Call {
 
 impl Engine {
     /// Puts a call on its node. What is known of the node is asked for later.
-    pub(super) fn settle_on_node(
+    pub(super) fn resolve_on_node(
         &self,
         caller: &Principal,
         request: ExecRequest,
@@ -264,11 +264,11 @@ impl Engine {
     ) -> Result<Call, ExecError> {
         let env = env_policy::check_overrides(&request.env)
             .map_err(|blocked| ExecError::BlockedEnv { names: blocked.names })?;
-        self.settle_on_node_with(caller, request, env, asked, now)
+        self.resolve_on_node_with(caller, request, env, asked, now)
     }
 
     /// The same with overrides that were looked at.
-    pub(super) fn settle_on_node_with(
+    pub(super) fn resolve_on_node_with(
         &self,
         caller: &Principal,
         request: ExecRequest,

@@ -31,7 +31,7 @@ pub(super) fn end_of_answer(
     output: (OutputSummary, u64),
     now: UnixMillis,
 ) -> RunEnd {
-    let (status, reason, detail) = judge(answer, killed, timeout);
+    let (status, reason, detail) = classify(answer, killed, timeout);
     let (summary, bytes) = output;
     RunEnd {
         exit_code: answer.exit_code,
@@ -44,7 +44,7 @@ pub(super) fn end_of_answer(
     .with_reason(reason)
 }
 
-fn judge(
+fn classify(
     answer: &RunAnswer,
     killed: Option<KillCause>,
     timeout: Option<Duration>,

@@ -135,8 +135,8 @@ impl Coverage<'_> {
         for entry in self.policy.entries.naming(candidate.executable) {
             let rule = ArgumentRule::of(entry.arg_pattern, entry.source);
             // Of two that cover it the one is better that means the link by which it is called.
-            let is_settled = path_only.is_some_and(|found| self.covers_link(found.pattern, candidate));
-            if (rule == ArgumentRule::Any && is_settled) || !self.names(entry.pattern, rule, candidate) {
+            let covers_link = path_only.is_some_and(|found| self.covers_link(found.pattern, candidate));
+            if (rule == ArgumentRule::Any && covers_link) || !self.names(entry.pattern, rule, candidate) {
                 continue;
             }
             if !self.includes_input(entry.typing) {
@@ -251,7 +251,7 @@ impl Coverage<'_> {
                         == Some(true)
                         && self.means_this_name(&pattern, rule, executable)
                         // A file that is several programs cannot be told which one without its link.
-                        && (executable.is_settled_by_path() || self.keeps_link(&pattern, executable)));
+                        && (executable.is_identified_by_path() || self.keeps_link(&pattern, executable)));
                 self.rules.holds(Rule::M1, matches)
             }
         }
@@ -358,7 +358,7 @@ impl Coverage<'_> {
             ArgumentRule::Inert => false,
             // The digest is about arguments and directory; what is run by another name is another command.
             ArgumentRule::Generated(digest) => {
-                let is_same = candidate.executable.is_none_or(Executable::is_settled_by_path)
+                let is_same = candidate.executable.is_none_or(Executable::is_identified_by_path)
                     && candidate.directory.is_some_and(|cwd| {
                         cwd_argv_pattern(cwd, candidate.arguments.iter().copied()).as_deref() == Some(digest)
                     });

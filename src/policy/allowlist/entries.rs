@@ -24,7 +24,11 @@ pub(super) type Reason = (Code, &'static str, &'static str);
 
 impl Evaluation<'_> {
     /// Looks for something that covers the segment; with a `reason`, only entries that name the arguments count.
-    pub(super) fn judge_entries(&mut self, mut work: Work<'_>, reason: Option<Reason>) -> EvaluatedSegment {
+    pub(super) fn evaluate_entries(
+        &mut self,
+        mut work: Work<'_>,
+        reason: Option<Reason>,
+    ) -> EvaluatedSegment {
         self.check_inline_eval(&mut work, reason.is_some());
         let need = if reason.is_some() {
             Need::Arguments
@@ -42,7 +46,7 @@ impl Evaluation<'_> {
                     work.notes
                         .push("which file it would run as its script cannot be told for certain");
                 }
-                if !work.executable().is_none_or(Executable::is_settled_by_path) {
+                if !work.executable().is_none_or(Executable::is_identified_by_path) {
                     work.notes
                         .push("its file is another program under another name, so it is not remembered");
                 }
@@ -175,7 +179,7 @@ impl Evaluation<'_> {
             has_literal_arguments: work.has_literal_arguments(),
             directory: self.real_directory(work.context.directory).as_deref(),
             strict_inline_eval: self.policy.strict_inline_eval,
-            is_settled_by_path: executable.is_settled_by_path(),
+            is_identified_by_path: executable.is_identified_by_path(),
             has_one_script: self.has_one_script(work),
         }
         .propose()

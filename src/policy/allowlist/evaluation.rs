@@ -83,7 +83,7 @@ fn evaluate(
 ) -> (Analysis, bool) {
     let scanning = Effort::default();
     let mut evaluation = Evaluation::new(rules, request, policy, lookup, &scanning);
-    let judged = match read(rules, command) {
+    let evaluated = match read(rules, command) {
         Err(Unread::Rejected(finding)) => return (rejected(finding), false),
         Ok(list) => {
             let directory = Directory::new(request.cwd_real);
@@ -93,17 +93,17 @@ fn evaluate(
                 alone: true,
                 depth: 0,
             };
-            evaluation.judge_list(&list, context)
+            evaluation.evaluate_list(&list, context)
         }
         Err(Unread::Outside(finding)) => {
             evaluation.parsed = false;
-            JudgedList {
+            EvaluatedList {
                 findings: vec![finding],
-                ..JudgedList::default()
+                ..EvaluatedList::default()
             }
         }
     };
-    let analysis = evaluation.conclude(command, judged);
+    let analysis = evaluation.conclude(command, evaluated);
     (analysis, evaluation.lacks_input.get())
 }
 
@@ -188,7 +188,7 @@ pub(super) struct Usage {
 
 /// What became of a list.
 #[derive(Debug, Default)]
-pub(super) struct JudgedList {
+pub(super) struct EvaluatedList {
     pub(super) reports: Vec<SegmentReport>,
     pub(super) findings: Vec<Finding>,
     pub(super) plan: Option<Plan>,
@@ -244,10 +244,10 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Judges all segments of a list, starting in the directory of `context`.
-    pub(super) fn judge_list(&mut self, list: &List, context: SegmentContext<'_>) -> JudgedList {
+    /// Evaluates all segments of a list, starting in the directory of `context`.
+    pub(super) fn evaluate_list(&mut self, list: &List, context: SegmentContext<'_>) -> EvaluatedList {
         let mut directory = context.directory.clone();
-        let mut judged = JudgedList::default();
+        let mut evaluated = EvaluatedList::default();
         let mut items = Vec::new();
         let mut plannable = true;
         for Item { join, pipeline } in &list.items {
@@ -259,16 +259,18 @@ impl<'a> Evaluation<'a> {
                 self.segments += 1;
                 if self.rules.holds(Rule::G10, self.segments > parser::MAX_SEGMENTS) {
                     self.parsed = false;
-                    judged.findings.push(Finding::new(
+                    evaluated.findings.push(Finding::new(
                         Code::TooManySegments,
                         "G10",
                         segment.span,
                         "more than 64 segments, those of shells counted",
                     ));
-                    judged.proposals.push((judged.reports.len(), Proposal::Never));
-                    return judged;
+                    evaluated
+                        .proposals
+                        .push((evaluated.reports.len(), Proposal::Never));
+                    return evaluated;
                 }
-                let one = self.judge(
+                let one = self.evaluate_segment(
                     segment,
                     SegmentContext {
                         operator: operator_before(index, *join),
@@ -277,10 +279,10 @@ impl<'a> Evaluation<'a> {
                         depth: context.depth,
                     },
                 );
-                let at = judged.reports.len();
-                judged.reports.push(one.report);
-                judged.findings.extend(one.findings);
-                judged
+                let at = evaluated.reports.len();
+                evaluated.reports.push(one.report);
+                evaluated.findings.extend(one.findings);
+                evaluated
                     .proposals
                     .extend(one.proposals.into_iter().map(|proposal| (at, proposal)));
                 match one.step {
@@ -293,8 +295,8 @@ impl<'a> Evaluation<'a> {
             }
             items.push(PlanItem { join: *join, steps });
         }
-        judged.plan = plannable.then_some(Plan { items });
-        judged
+        evaluated.plan = plannable.then_some(Plan { items });
+        evaluated
     }
 
     pub(super) fn credit(&mut self, credit: Option<CreditedEntry>) {
@@ -308,8 +310,8 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Judges something whose outcome counts for nothing but what is returned.
-    pub(super) fn aside<T>(&mut self, judge: impl FnOnce(&mut Self) -> T) -> T {
+    /// Evaluates something whose outcome counts for nothing but what is returned.
+    pub(super) fn aside<T>(&mut self, evaluate: impl FnOnce(&mut Self) -> T) -> T {
         let usage = self.usage();
         let executables = self.executables.len();
         let before = (
@@ -328,7 +330,7 @@ impl<'a> Evaluation<'a> {
             self.opaque,
             self.inline_eval,
         ) = (0, true, true, false, false);
-        let outcome = judge(self);
+        let outcome = evaluate(self);
         (
             self.segments,
             self.is_aside,
@@ -361,8 +363,8 @@ impl<'a> Evaluation<'a> {
         self.durable = Some(durable && self.durable.unwrap_or(true));
     }
 
-    fn conclude(&mut self, command: &Command, judged: JudgedList) -> Analysis {
-        let mut findings = judged.findings;
+    fn conclude(&mut self, command: &Command, evaluated: EvaluatedList) -> Analysis {
+        let mut findings = evaluated.findings;
         let unknown = env_policy::unknown_overrides_under(self.rules, self.request.env);
         if !unknown.is_empty() {
             let detail = format!(
@@ -371,7 +373,7 @@ impl<'a> Evaluation<'a> {
             );
             findings.push(Finding::new(Code::EnvUnknown, "E2", Span::default(), detail));
         }
-        let (plan, rendered) = match judged.plan.map(|plan| (plan.checked_script(), plan)) {
+        let (plan, rendered) = match evaluated.plan.map(|plan| (plan.checked_script(), plan)) {
             Some((Ok(script), plan)) => (Some(plan), Some(script)),
             Some((Err(_), _)) | None => (None, None),
         };
@@ -410,7 +412,7 @@ impl<'a> Evaluation<'a> {
         let proposed_patterns = if satisfied || !unknown.is_empty() || self.request.input.is_open() {
             Vec::new()
         } else {
-            self.propose(command, &judged.proposals)
+            self.propose(command, &evaluated.proposals)
         };
         let verdict = match findings.first() {
             Some(finding) if !satisfied => AnalysisVerdict::Ask(finding.clone()),
@@ -427,7 +429,7 @@ impl<'a> Evaluation<'a> {
             shell_payload: self.shell_payload,
             denylisted: self.denylisted.take(),
             credited: std::mem::take(&mut self.credited),
-            segments: judged.reports,
+            segments: evaluated.reports,
             // What an exact text covers runs as that text (X2), unless its segments are covered anyway.
             plan: plan.filter(|_| !satisfied || findings.is_empty()),
             rendered: rendered.filter(|_| !satisfied || findings.is_empty()),

@@ -43,7 +43,7 @@ pub struct AnalysisPolicy<'a> {
     pub strict_delegation: bool,
     /// Whether `=command:` entries may be offered (`[policy] exact_text_grants`).
     pub exact_text_grants: bool,
-    /// How path and name patterns compare, `auto` already settled.
+    /// How path and name patterns compare, `auto` already resolved.
     pub path_case: PathCase,
     /// The time that grants expire by.
     pub now: UnixMillis,

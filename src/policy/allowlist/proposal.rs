@@ -42,7 +42,7 @@ pub(super) struct Remembered<'a> {
     pub(super) directory: Option<&'a str>,
     pub(super) strict_inline_eval: bool,
     /// Whether another name of the file could not be another program.
-    pub(super) is_settled_by_path: bool,
+    pub(super) is_identified_by_path: bool,
     /// Whether it is known what an interpreter would run (T2).
     pub(super) has_one_script: bool,
 }
@@ -63,7 +63,7 @@ impl Remembered<'_> {
             .is_ok_and(|pattern| pattern == ExecutablePattern::File(self.real.to_owned()));
         if !self.has_literal_arguments
             || !reads_back
-            || !self.is_settled_by_path
+            || !self.is_identified_by_path
             || NameClass::of_all(self.names.iter().copied()) != NameClass::Program
             || !self.has_one_script
             || (is_interpreter && !self.strict_inline_eval)

@@ -23,13 +23,17 @@ use crate::command::{
 const MAX_BASES: usize = 8;
 
 impl Evaluation<'_> {
-    /// Judges one segment of a list.
-    pub(super) fn judge(&mut self, segment: &Segment, context: SegmentContext<'_>) -> EvaluatedSegment {
+    /// Evaluates one segment of a list.
+    pub(super) fn evaluate_segment(
+        &mut self,
+        segment: &Segment,
+        context: SegmentContext<'_>,
+    ) -> EvaluatedSegment {
         let mut work = Work::new(segment, context, self.lookup.home());
         self.check_assignments(&mut work);
         self.check_protected(&mut work);
         if self.rules.holds(Rule::B1, is_builtin(&work)) {
-            return self.judge_builtin(work);
+            return self.evaluate_builtin(work);
         }
         match self.unwrap(&mut work) {
             Target::Refused => {
@@ -38,7 +42,7 @@ impl Evaluation<'_> {
                 work.plannable &= work.executable.is_ok();
                 self.miss(work)
             }
-            Target::Program(class) => self.judge_program(work, class),
+            Target::Program(class) => self.evaluate_program(work, class),
         }
     }
 
@@ -224,7 +228,7 @@ impl Evaluation<'_> {
     }
 
     /// `cd` and the safe builtins (B1).
-    fn judge_builtin(&mut self, mut work: Work<'_>) -> EvaluatedSegment {
+    fn evaluate_builtin(&mut self, mut work: Work<'_>) -> EvaluatedSegment {
         self.deny(&mut work);
         let changes_to = if work.typed() == "cd" {
             let target = cd_target(&mut work);
@@ -259,7 +263,7 @@ impl Evaluation<'_> {
         }
     }
 
-    fn judge_program(&mut self, mut work: Work<'_>, class: NameClass) -> EvaluatedSegment {
+    fn evaluate_program(&mut self, mut work: Work<'_>, class: NameClass) -> EvaluatedSegment {
         let is_of_the_shell = work.at > 0 && (parser::is_keyword(work.typed()) || work.typed() == "cd");
         if self.rules.holds(Rule::G9, is_of_the_shell) {
             work.fail(Code::ReservedWord, "G9", "a word of the shell behind a wrapper");
@@ -304,18 +308,18 @@ impl Evaluation<'_> {
             }
             NameClass::Carrier if self.rules.on(Rule::W2) => {
                 self.scan(&mut work);
-                self.judge_entries(work, Some((Code::Carrier, "W2", "a program that runs another")))
+                self.evaluate_entries(work, Some((Code::Carrier, "W2", "a program that runs another")))
             }
-            NameClass::PayloadShell | NameClass::OtherShell => self.judge_shell(work, class),
+            NameClass::PayloadShell | NameClass::OtherShell => self.evaluate_shell(work, class),
             NameClass::Program
             | NameClass::Wrapper
             | NameClass::Carrier
             | NameClass::RefusedBuiltin
-            | NameClass::Multiplexer => self.judge_ordinary(work),
+            | NameClass::Multiplexer => self.evaluate_ordinary(work),
         }
     }
 
-    fn judge_ordinary(&mut self, mut work: Work<'_>) -> EvaluatedSegment {
+    fn evaluate_ordinary(&mut self, mut work: Work<'_>) -> EvaluatedSegment {
         let reads_commands = work.context.operator == Some("|") && delegation::reads_commands(&work.names());
         let reading = delegation::read(&work.names(), &work.arguments());
         let writes_deciding = self.writes_deciding(&work, &reading.outputs);
@@ -332,7 +336,7 @@ impl Evaluation<'_> {
             Rule::D1,
             (delegates || writes_deciding) && self.policy.strict_delegation,
         ) {
-            return self.judge_entries(work, None);
+            return self.evaluate_entries(work, None);
         }
         let detail = match reading.delegation {
             _ if writes_deciding => "it may write a file that decides what programs start",
@@ -342,7 +346,7 @@ impl Evaluation<'_> {
             Delegation::None | Delegation::Known => "an argument makes this program run another",
         };
         let reason = (Code::Delegation, "D1", detail);
-        self.judge_entries(work, Some(reason))
+        self.evaluate_entries(work, Some(reason))
     }
 
     /// Matches deny rules against the word that runs next.

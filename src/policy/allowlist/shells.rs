@@ -28,7 +28,7 @@ struct Payload {
 }
 
 impl Evaluation<'_> {
-    pub(super) fn judge_shell(&mut self, work: Work<'_>, class: NameClass) -> EvaluatedSegment {
+    pub(super) fn evaluate_shell(&mut self, work: Work<'_>, class: NameClass) -> EvaluatedSegment {
         // A link may hide a shell of one kind behind the name of another, so all names must agree.
         let is_understood = class == NameClass::PayloadShell
             && work
@@ -37,13 +37,13 @@ impl Evaluation<'_> {
                 .all(|name| NameClass::of(name) == NameClass::PayloadShell);
         let call = shell::payload_call(&work.arguments());
         match payload_word(&work, is_understood, call).filter(|_| self.rules.on(Rule::S1)) {
-            Some(word) => self.judge_payload_call(work, word),
-            None => self.judge_other_call(work, is_understood, call),
+            Some(word) => self.evaluate_payload_call(work, word),
+            None => self.evaluate_other_call(work, is_understood, call),
         }
     }
 
     /// A shell without a payload that can be read.
-    fn judge_other_call(
+    fn evaluate_other_call(
         &mut self,
         mut work: Work<'_>,
         is_understood: bool,
@@ -69,10 +69,10 @@ impl Evaluation<'_> {
             work.inline_eval = true;
             work.fail(Code::InlineEval, "I1", "a payload that cannot be looked into");
         }
-        self.judge_entries(work, refusal(self.rules, is_understood, call))
+        self.evaluate_entries(work, refusal(self.rules, is_understood, call))
     }
 
-    fn judge_payload_call(&mut self, mut work: Work<'_>, word: &Word) -> EvaluatedSegment {
+    fn evaluate_payload_call(&mut self, mut work: Work<'_>, word: &Word) -> EvaluatedSegment {
         self.shell_payload = true;
         let trusted = work
             .executable()
@@ -94,7 +94,7 @@ impl Evaluation<'_> {
         }
         let before = self.usage();
         let payload = match parser::parse_under(self.rules, &word.value, &word.map) {
-            Ok(list) => self.judge_payload(&list, work.context),
+            Ok(list) => self.evaluate_payload(&list, work.context),
             Err(finding) => {
                 self.parsed = false;
                 Payload::unread(finding)
@@ -104,8 +104,8 @@ impl Evaluation<'_> {
             work.keeps_link = work
                 .executable()
                 .is_none_or(|executable| self.coverage().is_fixed(executable));
-            let judged = self.finish(work, Match::plain(MatchKind::Payload), vec![Proposal::Covered]);
-            return payload.put_into(judged);
+            let evaluated = self.finish(work, Match::plain(MatchKind::Payload), vec![Proposal::Covered]);
+            return payload.put_into(evaluated);
         }
         if !work.findings.is_empty() || !self.may_be_lifted(&payload) {
             return self.uncovered(work, payload);
@@ -118,26 +118,26 @@ impl Evaluation<'_> {
         match self.cover(&work, need) {
             Ok(cover) => {
                 self.restore_usage(before);
-                let mut judged = self.covered(work, cover);
-                judged.report.segments = payload.segments;
-                judged
+                let mut evaluated = self.covered(work, cover);
+                evaluated.report.segments = payload.segments;
+                evaluated
             }
             Err(_) => self.uncovered(work, payload),
         }
     }
 
-    fn judge_payload(&mut self, list: &List, context: SegmentContext<'_>) -> Payload {
+    fn evaluate_payload(&mut self, list: &List, context: SegmentContext<'_>) -> Payload {
         let inner = SegmentContext {
             operator: None,
             depth: context.depth + 1,
             ..context
         };
-        let judged = self.judge_list(list, inner);
+        let evaluated = self.evaluate_list(list, inner);
         Payload {
-            segments: judged.reports,
-            findings: judged.findings,
-            script: judged.plan.and_then(|plan| plan.checked_script().ok()),
-            proposals: judged
+            segments: evaluated.reports,
+            findings: evaluated.findings,
+            script: evaluated.plan.and_then(|plan| plan.checked_script().ok()),
+            proposals: evaluated
                 .proposals
                 .into_iter()
                 .map(|(_, proposal)| proposal)
@@ -163,8 +163,8 @@ impl Evaluation<'_> {
             vec![Proposal::Never]
         };
         work.findings.extend(payload.findings.iter().cloned());
-        let judged = self.finish(work, Match::plain(MatchKind::None), proposals);
-        payload.put_into(judged)
+        let evaluated = self.finish(work, Match::plain(MatchKind::None), proposals);
+        payload.put_into(evaluated)
     }
 }
 
@@ -179,13 +179,13 @@ impl Payload {
     }
 
     /// The plan runs the payload's canonical form; without one the whole command can only run as text.
-    fn put_into(self, mut judged: EvaluatedSegment) -> EvaluatedSegment {
-        judged.report.segments = self.segments;
-        judged.step = judged
+    fn put_into(self, mut evaluated: EvaluatedSegment) -> EvaluatedSegment {
+        evaluated.report.segments = self.segments;
+        evaluated.step = evaluated
             .step
             .zip(self.script)
             .map(|(step, script)| with_last_word(step, script));
-        judged
+        evaluated
     }
 }
 

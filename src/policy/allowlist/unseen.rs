@@ -162,7 +162,7 @@ impl Evaluation<'_> {
         is_clear
     }
 
-    /// Judges a text for a shell as if it were a command, for what is in it alone: it covers nothing.
+    /// Evaluates a text for a shell as if it were a command, for what is in it alone: it covers nothing.
     fn look_into(
         &mut self,
         text: &str,
@@ -187,7 +187,7 @@ impl Evaluation<'_> {
         };
         let Ok(list) = list else { return opaque };
         let mut seen = self.aside(|inner| {
-            inner.judge_list(
+            inner.evaluate_list(
                 &list,
                 SegmentContext {
                     operator: None,

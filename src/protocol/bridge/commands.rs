@@ -80,11 +80,11 @@ impl CommandRules {
         by_platform || names(&self.allow)
     }
 
-    /// Judges a call of a command, given those that were declared and approved.
+    /// Checks a call of a command, given those that were declared and approved.
     ///
     /// # Errors
     /// The product's reason for refusing it.
-    pub fn judge(
+    pub fn check(
         &self,
         platform: Option<&str>,
         family: Option<&str>,
@@ -164,17 +164,17 @@ mod tests {
     #[test]
     fn the_reason_is_the_first_that_holds() {
         let declared = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let judge = |names: &[&str], command: &str| {
+        let check = |names: &[&str], command: &str| {
             rules(&[], &[])
-                .judge(Some("linux"), None, &declared(names), command)
+                .check(Some("linux"), None, &declared(names), command)
                 .map_err(CommandRefusal::reason)
         };
-        assert_eq!(judge(&["system.run"], "system.run"), Ok(()));
-        assert_eq!(judge(&[], "system.run"), Err("node did not declare commands"));
+        assert_eq!(check(&["system.run"], "system.run"), Ok(()));
+        assert_eq!(check(&[], "system.run"), Err("node did not declare commands"));
         assert_eq!(
-            judge(&["system.run"], "system.which"),
+            check(&["system.run"], "system.which"),
             Err("command not declared by node")
         );
-        assert_eq!(judge(&["x.y"], "x.y"), Err("command not allowlisted"));
+        assert_eq!(check(&["x.y"], "x.y"), Err("command not allowlisted"));
     }
 }

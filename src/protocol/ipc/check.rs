@@ -22,7 +22,7 @@ pub struct Policy {
     pub require_v2: bool,
 }
 
-/// All that a line is judged by.
+/// All that a line is verified by.
 #[derive(Debug)]
 pub struct LineVerifier<'a> {
     /// The token of the document.
@@ -76,14 +76,14 @@ struct RequestEnvelope<'a> {
 }
 
 impl LineVerifier<'_> {
-    /// Judges the first line of a connection, without its newline.
-    pub fn judge(&mut self, bytes: &[u8]) -> LineOutcome {
+    /// Verifies the first line of a connection, without its newline.
+    pub fn verify(&mut self, bytes: &[u8]) -> LineOutcome {
         let Some(line) = Line::parse(bytes) else {
             return LineOutcome::Refused(unreadable(bytes));
         };
         match line.kind {
-            Kind::Exec => self.judge_exec(&line),
-            Kind::Request => self.judge_request(&line),
+            Kind::Exec => self.verify_exec(&line),
+            Kind::Request => self.verify_request(&line),
             Kind::Hello => {
                 Hello::parse(&line).map_or_else(|| LineOutcome::Refused(unknown()), LineOutcome::Open)
             }
@@ -92,7 +92,7 @@ impl LineVerifier<'_> {
         }
     }
 
-    fn judge_exec(&mut self, line: &Line<'_>) -> LineOutcome {
+    fn verify_exec(&mut self, line: &Line<'_>) -> LineOutcome {
         let Some(envelope) = line.members::<ExecEnvelope>() else {
             return refuse_shape(line);
         };
@@ -141,7 +141,7 @@ impl LineVerifier<'_> {
         read_order(request_json)
     }
 
-    fn judge_request(&self, line: &Line<'_>) -> LineOutcome {
+    fn verify_request(&self, line: &Line<'_>) -> LineOutcome {
         let deny =
             |id: &str| LineOutcome::Refused(Replies::one(reply::decision_line(id, ApprovalDecision::Deny)));
         let echoed = line.id.as_deref().unwrap_or_default();

@@ -115,7 +115,7 @@ pub struct Handshake {
 /// What the line after a challenge came to, and how its reply is sealed.
 #[derive(Debug)]
 pub struct Opened {
-    judged: LineOutcome,
+    outcome: LineOutcome,
     seal: Seal,
 }
 
@@ -147,15 +147,15 @@ impl Handshake {
         (handshake, line)
     }
 
-    /// Judges the line that answers the challenge. There is no second one.
-    pub fn judge(self, bytes: &[u8], token: &str, now: UnixMillis) -> Opened {
+    /// Verifies the line that answers the challenge. There is no second one.
+    pub fn verify(self, bytes: &[u8], token: &str, now: UnixMillis) -> Opened {
         let Self {
             hello,
             server_nonce,
             issued_at,
         } = self;
-        let opened = |judged, kind, id: &str| Opened {
-            judged,
+        let opened = |outcome, kind, id: &str| Opened {
+            outcome,
             seal: Seal {
                 kind,
                 id: id.to_owned(),
@@ -235,7 +235,7 @@ impl Handshake {
 impl Opened {
     /// What to do, and how the reply is sealed.
     pub fn into_parts(self) -> (LineOutcome, Seal) {
-        (self.judged, self.seal)
+        (self.outcome, self.seal)
     }
 }
 
@@ -382,8 +382,8 @@ mod tests {
         let challenge = challenge.unwrap();
         let line = challenge.exec_line("j-1", NOW, r#"{"command":["ls"]}"#, TOKEN);
         assert!(!line.contains(TOKEN));
-        let opened = handshake.judge(line.as_bytes(), TOKEN, NOW);
-        let LineOutcome::Exec { id, order } = &opened.judged else {
+        let opened = handshake.verify(line.as_bytes(), TOKEN, NOW);
+        let LineOutcome::Exec { id, order } = &opened.outcome else {
             panic!("{opened:?}")
         };
         assert_eq!(
@@ -420,25 +420,25 @@ mod tests {
             .1
             .unwrap()
             .request_line("j", NOW, r#"{"command":"ls"}"#, TOKEN);
-        let judge =
-            |handshake: Handshake, line: &str, now| handshake.judge(line.as_bytes(), TOKEN, now).judged;
+        let verify =
+            |handshake: Handshake, line: &str, now| handshake.verify(line.as_bytes(), TOKEN, now).outcome;
         assert!(matches!(
-            judge(begin(TOKEN).0, &line, NOW),
+            verify(begin(TOKEN).0, &line, NOW),
             LineOutcome::Ask { .. }
         ));
         let denied = LineOutcome::Refused(Replies::one(reply::decision_line("j", ApprovalDecision::Deny)));
         let later = UnixMillis::new(NOW.get() + 10_001);
-        assert_eq!(judge(begin(TOKEN).0, &line, later), denied);
+        assert_eq!(verify(begin(TOKEN).0, &line, later), denied);
         let (other, _line) = Handshake::open(hello(), "e".repeat(32), TOKEN, NOW);
-        assert_eq!(judge(other, &line, NOW), denied);
+        assert_eq!(verify(other, &line, NOW), denied);
         let forged = line.replace("request2", "exec2");
-        let LineOutcome::Refused(replies) = judge(begin(TOKEN).0, &forged, NOW) else {
+        let LineOutcome::Refused(replies) = verify(begin(TOKEN).0, &forged, NOW) else {
             panic!()
         };
         assert!(replies.lines()[0].contains("hmac"), "{replies:?}");
         let plain = r#"{"type":"request","token":"tok-1","id":"x","request":{"command":"ls"}}"#;
         assert_eq!(
-            judge(begin(TOKEN).0, plain, NOW),
+            verify(begin(TOKEN).0, plain, NOW),
             LineOutcome::Refused(check::unknown())
         );
     }

@@ -35,7 +35,7 @@ fn line_of(case: &Value) -> Option<Vec<u8>> {
 
 const TOKEN: &str = "Zm9vYmFyLXRva2VuLTAwMDEtYmFzZTY0dXJs";
 
-fn judge(case: &Value, nonces: &mut NonceMemory, now: &str, line: &[u8]) -> LineOutcome {
+fn verify(case: &Value, nonces: &mut NonceMemory, now: &str, line: &[u8]) -> LineOutcome {
     LineVerifier {
         token: case["token"].as_str().unwrap_or(TOKEN),
         now: UnixMillis::new(case[now].as_i64().unwrap_or(0)),
@@ -43,7 +43,7 @@ fn judge(case: &Value, nonces: &mut NonceMemory, now: &str, line: &[u8]) -> Line
         nonces,
         policy: Policy::default(),
     }
-    .judge(line)
+    .verify(line)
 }
 
 #[test]
@@ -52,9 +52,9 @@ fn every_genuine_exec_line_is_taken() {
     for case in cases(&vectors, "/exec/valid") {
         let name = &case["name"];
         let line = line_of(case).unwrap();
-        let judged = judge(case, &mut NonceMemory::default(), "nowMs", &line);
-        let LineOutcome::Exec { id, order } = judged else {
-            panic!("{name}: {judged:?}")
+        let outcome = verify(case, &mut NonceMemory::default(), "nowMs", &line);
+        let LineOutcome::Exec { id, order } = outcome else {
+            panic!("{name}: {outcome:?}")
         };
         if let Some(expected) = case.get("id") {
             assert_eq!(id, expected.as_str().unwrap(), "{name}");
@@ -114,12 +114,12 @@ fn every_other_exec_line_is_refused_as_it_should_be() {
             } else {
                 "nowMs"
             };
-            let judged = judge(case, &mut nonces, now, first.as_str().unwrap().as_bytes());
-            assert!(matches!(judged, LineOutcome::Exec { .. }), "{name}: {judged:?}");
+            let outcome = verify(case, &mut nonces, now, first.as_str().unwrap().as_bytes());
+            assert!(matches!(outcome, LineOutcome::Exec { .. }), "{name}: {outcome:?}");
         }
-        let judged = judge(case, &mut nonces, "nowMs", &line);
-        let LineOutcome::Refused(replies) = judged else {
-            panic!("{name}: {judged:?}")
+        let outcome = verify(case, &mut nonces, "nowMs", &line);
+        let LineOutcome::Refused(replies) = outcome else {
+            panic!("{name}: {outcome:?}")
         };
         if case["reply"].is_null() {
             assert_eq!(case["alsoAccepted"], "pair", "{name}");
@@ -180,14 +180,14 @@ fn every_question_is_asked_or_denied() {
     let vectors = vectors();
     for case in cases(&vectors, "/approval/valid") {
         let name = &case["name"];
-        let judged = judge(
+        let outcome = verify(
             case,
             &mut NonceMemory::default(),
             "nowMs",
             &line_of(case).unwrap(),
         );
-        let LineOutcome::Ask { id, question } = judged else {
-            panic!("{name}: {judged:?}")
+        let LineOutcome::Ask { id, question } = outcome else {
+            panic!("{name}: {outcome:?}")
         };
         let prompt = &case["expect"]["prompt"];
         assert_eq!(id, case["id"].as_str().unwrap(), "{name}");
@@ -210,9 +210,9 @@ fn every_question_is_asked_or_denied() {
         let name = &case["name"];
         // Another account is the shell's to see.
         let Some(line) = line_of(case) else { continue };
-        let judged = judge(case, &mut NonceMemory::default(), "nowMs", &line);
-        let LineOutcome::Refused(replies) = judged else {
-            panic!("{name}: {judged:?}")
+        let outcome = verify(case, &mut NonceMemory::default(), "nowMs", &line);
+        let LineOutcome::Refused(replies) = outcome else {
+            panic!("{name}: {outcome:?}")
         };
         let [reply] = replies.lines() else {
             panic!("{name}: {replies:?}")
@@ -298,7 +298,7 @@ fn what_may_have_counted_with_the_memory_of_before_does_not_count_again() {
     let vectors = vectors();
     let plain = &cases(&vectors, "/exec/valid")[0];
     let ts = plain["ts"].as_i64().unwrap();
-    let judge_after = |not_before: i64| {
+    let verify_after = |not_before: i64| {
         LineVerifier {
             token: TOKEN,
             now: UnixMillis::new(ts + 5),
@@ -306,10 +306,10 @@ fn what_may_have_counted_with_the_memory_of_before_does_not_count_again() {
             nonces: &mut NonceMemory::default(),
             policy: Policy::default(),
         }
-        .judge(plain["line"].as_str().unwrap().as_bytes())
+        .verify(plain["line"].as_str().unwrap().as_bytes())
     };
-    assert!(matches!(judge_after(ts), LineOutcome::Exec { .. }));
-    let LineOutcome::Refused(replies) = judge_after(ts + 1) else {
+    assert!(matches!(verify_after(ts), LineOutcome::Exec { .. }));
+    let LineOutcome::Refused(replies) = verify_after(ts + 1) else {
         panic!()
     };
     assert!(replies.lines()[0].contains("\"ttl\""), "{replies:?}");

@@ -27,7 +27,7 @@ const DELETED: &[u8] = b" (deleted)";
 
 impl Scripts {
     pub(super) fn answer(&mut self, caller: &Caller<'_>, wish: Wish) -> Result<Answer, Errno> {
-        self.settle(caller);
+        self.resolve_steps(caller);
         if self.view.is_none() {
             self.view = Some(caller.view()?);
         }

@@ -2,12 +2,12 @@
 //!
 //! What a relative path means depends on the directory that its process stands in, or has a descriptor of. The kernel
 //! looks for a directory after its name was answered for, so another one can have the name just then, and have its own
-//! back a moment later. Therefore a step is noted when a process asks for it, and settled at the next question of its
+//! back a moment later. Therefore a step is noted when a process asks for it, and resolved at the next question of its
 //! thread, before that moves again. It landed in a directory that is known by the name, or it stands astray. A directory in
 //! which one process stood astray is not trusted for the rest of the run. What a process starts in between stands where
 //! that one stands, and does so until it asks for something itself: then the two are compared. Where that one is gone, what
 //! it may have left behind is not trusted. Directories on the way to a script are opened here, so their descriptors are
-//! what they are called. Invariant: where something cannot be settled, no process of the run is trusted.
+//! what they are called. Invariant: where something cannot be resolved, no process of the run is trusted.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -30,7 +30,7 @@ use super::{
     scripts::Scripts,
 };
 
-/// Steps that are not settled: more are only made on purpose.
+/// Steps that are not resolved: more are only made on purpose.
 const MAX_STEPS: usize = 4096;
 /// Where there are more of them, those of processes that are gone are looked for.
 const MANY_STEPS: usize = 16;
@@ -49,7 +49,7 @@ const LINKS: [&[u8]; 2] = [b"/proc", b"/dev/fd"];
 pub(super) struct Steps {
     /// By the thread that made one and has asked for nothing else since.
     open: BTreeMap<Pid, Step>,
-    /// Where those of processes led that were gone before they could be settled. What these left behind may stand there.
+    /// Where those of processes led that were gone before they could be resolved. What these left behind may stand there.
     left: Vec<Landing>,
     /// Directories in which a process stood astray, by the name that led there if there was one only.
     astray: BTreeMap<Identity, Option<Vec<u8>>>,
@@ -141,7 +141,7 @@ impl Steps {
         }
     }
 
-    /// Takes the steps of processes that are gone from those that may be settled.
+    /// Takes the steps of processes that are gone from those that may be resolved.
     fn bury(&mut self) {
         let steps = std::mem::take(&mut self.open);
         for (thread, step) in steps {
@@ -170,12 +170,12 @@ impl Steps {
 impl Scripts {
     /// Looks where the last step of this thread led, and that of the one which started it. To be called before anything
     /// else that a call asks for.
-    pub(super) fn settle(&mut self, caller: &Caller<'_>) {
-        self.settle_own(caller);
-        self.settle_inherited(caller);
+    pub(super) fn resolve_steps(&mut self, caller: &Caller<'_>) {
+        self.resolve_own_step(caller);
+        self.resolve_inherited_step(caller);
     }
 
-    fn settle_own(&mut self, caller: &Caller<'_>) {
+    fn resolve_own_step(&mut self, caller: &Caller<'_>) {
         let Some(step) = self.steps.open.remove(&caller.call.pid) else {
             return;
         };
@@ -199,8 +199,8 @@ impl Scripts {
     }
 
     /// A process that was just started stands where the one that started it stood, perhaps after a step of that which is not
-    /// settled yet. Then both still stand there: each moves only after a question.
-    fn settle_inherited(&mut self, caller: &Caller<'_>) {
+    /// resolved yet. Then both still stand there: each moves only after a question.
+    fn resolve_inherited_step(&mut self, caller: &Caller<'_>) {
         if self.steps.is_lost || self.steps.open.values().all(|step| step.landing.is_any()) {
             return;
         }
@@ -218,7 +218,7 @@ impl Scripts {
         let group = caller.group();
         for _ in 0..ATTEMPTS {
             self.steps.bury();
-            self.settle_arrived();
+            self.resolve_arrived_steps();
             if self.steps.astray.contains_key(&stands) || self.led_here(group, stands).is_empty() {
                 return;
             }
@@ -229,8 +229,8 @@ impl Scripts {
         }
     }
 
-    /// Settles the steps of threads that stand somewhere else by now.
-    fn settle_arrived(&mut self) {
+    /// Resolves the steps of threads that stand somewhere else by now.
+    fn resolve_arrived_steps(&mut self) {
         let open = self.steps.open.iter();
         let arrived: Vec<(Pid, Identity)> = open
             .filter(|(_, step)| !step.landing.is_any() && step.from.is_some())

@@ -24,13 +24,13 @@ pub(super) fn main(enclosing: &Enclosing<'_>, program: &Program, prepared: &Prep
         go,
         executed,
     } = ends;
-    let settled = settle(enclosing, program);
-    let said = settled
+    let readied = make_ready(enclosing, program);
+    let said = readied
         .as_ref()
         .map(|_| process::own_id())
         .map_err(|failure| *failure);
     say(executed, said);
-    if let Ok(ready) = settled
+    if let Ok(ready) = readied
         && read(go, &mut [0; 1]) == Ok(1)
     {
         let errno = execute(&ready, prepared);
@@ -51,7 +51,7 @@ struct Ready {
     environment: Strings,
 }
 
-fn settle(enclosing: &Enclosing<'_>, program: &Program) -> Result<Ready, Failure> {
+fn make_ready(enclosing: &Enclosing<'_>, program: &Program) -> Result<Ready, Failure> {
     let invalid = || Failure {
         obstacle: Obstacle::Process,
         errno: Errno::INVAL,

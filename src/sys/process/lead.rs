@@ -48,7 +48,7 @@ impl Lead<'_> {
                     Ok(process) => process,
                     Err(errno) => give_up(&report, NOT_BEGUN, errno),
                 };
-                let ready = self.settle(supervisor, &report).and_then(|()| check());
+                let ready = self.detach(supervisor, &report).and_then(|()| check());
                 if let Err(errno) = ready {
                     give_up(&report, NOT_STARTED, errno);
                 }
@@ -82,7 +82,7 @@ impl Lead<'_> {
     }
 
     /// Leaves everything of the supervisor behind.
-    fn settle(&self, supervisor: super::Pid, report: &OwnedFd) -> Result<(), Errno> {
+    fn detach(&self, supervisor: super::Pid, report: &OwnedFd) -> Result<(), Errno> {
         self.place.enter()?;
         // As for a program: after all changes of credentials, and a supervisor that is gone by now is another parent.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;

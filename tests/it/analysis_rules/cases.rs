@@ -6,7 +6,7 @@ use countersign::command::{Rule, RuleSet};
 use serde_json::json;
 
 use crate::{
-    command_corpus::{Case, judge_under, read_cases},
+    command_corpus::{Case, evaluate_under, read_cases},
     support::{Scratch, countersign, run_program, write_file},
 };
 
@@ -37,7 +37,7 @@ pub(super) fn all() -> Vec<(Rule, Case)> {
 fn our_cases_are_judged_as_the_rules_say() {
     let wrong: Vec<String> = all()
         .iter()
-        .map(|(_, case)| (case, judge_under(RuleSet::ALL, case)))
+        .map(|(_, case)| (case, evaluate_under(RuleSet::ALL, case)))
         .filter(|(case, judged)| case.expect != *judged)
         .map(|(case, judged)| {
             format!(

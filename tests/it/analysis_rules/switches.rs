@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use countersign::command::{Rule, RuleSet};
 
 use super::{cases, worlds};
-use crate::command_corpus::{self, Case, judge_under};
+use crate::command_corpus::{self, Case, evaluate_under};
 
 fn flips(rule: Rule, case: &Case) -> bool {
     let alone = Case {
@@ -15,10 +15,10 @@ fn flips(rule: Rule, case: &Case) -> bool {
         ..case.clone()
     };
     let changes = |case: &Case| {
-        judge_under(RuleSet::ALL, case) == case.expect
+        evaluate_under(RuleSet::ALL, case) == case.expect
             && [false, true]
                 .into_iter()
-                .any(|answer| judge_under(RuleSet::forced(rule, answer), case) != case.expect)
+                .any(|answer| evaluate_under(RuleSet::forced(rule, answer), case) != case.expect)
     };
     changes(case) || changes(&alone)
 }
@@ -40,7 +40,7 @@ fn every_rule_changes_a_case() {
     alive.extend(
         cases::all()
             .iter()
-            .filter(|(rule, case)| judge_under(RuleSet::forced(*rule, false), case) != case.expect)
+            .filter(|(rule, case)| evaluate_under(RuleSet::forced(*rule, false), case) != case.expect)
             .map(|(rule, _)| *rule),
     );
     // What only an overdone rule shows: every segment has to be covered (A3).

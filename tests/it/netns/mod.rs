@@ -58,7 +58,7 @@ async fn is(agent: &Api, run: &str, status: &str) -> Value {
     eventually(status, || agent.run(run), |run| run["status"] == status).await
 }
 
-fn is_settled(run: &Value) -> bool {
+fn has_ended(run: &Value) -> bool {
     matches!(
         run["status"].as_str(),
         Some("completed" | "failed" | "lost" | "denied" | "cancelled")
@@ -128,7 +128,7 @@ async fn a_call_into_a_pulled_cable_runs_once_or_not_at_all() {
         hosts.cable.plug();
         let answer = call.await.expect("an answer");
         let run = match answer["runId"].as_str() {
-            Some(run) => eventually("settled", || agent.run(run), is_settled).await,
+            Some(run) => eventually("settled", || agent.run(run), has_ended).await,
             // It was not begun, and the caller is told so.
             None => answer,
         };

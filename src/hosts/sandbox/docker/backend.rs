@@ -254,7 +254,7 @@ impl DockerBackend {
         let engine = self.connect().await?;
         for _attempt in 0..ATTEMPTS {
             match engine.api.inspect_container(&enclosure.name, None).await {
-                Ok(state) => match self.judge(enclosure, &wanted, &state)? {
+                Ok(state) => match self.check_container(enclosure, &wanted, &state)? {
                     ContainerCheck::Usable => return start(&engine, enclosure, &state).await,
                     ContainerCheck::Outdated => remove(&engine, &enclosure.name)
                         .await
@@ -274,7 +274,7 @@ impl DockerBackend {
     }
 
     /// Whether a container that exists can be used.
-    fn judge(
+    fn check_container(
         &self,
         enclosure: &Enclosure,
         wanted: &Wanted,

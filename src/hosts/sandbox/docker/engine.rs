@@ -57,7 +57,7 @@ pub(super) struct Finished {
 }
 
 impl Engine {
-    /// Connects, and settles on a version of the API that both know.
+    /// Connects, and negotiates a version of the API that both know.
     pub(super) async fn connect(socket: &Path) -> Result<Self, Unusable> {
         let unusable = |words: String| Unusable(format!("no Docker engine at {}: {words}", socket.display()));
         let opened = timeout(FIRST_ANSWER, UnixStream::connect(socket)).await;
