@@ -1,7 +1,7 @@
 //! What is wrong or risky, and how to mend it.
 //!
 //! [`gather()`] looks at the state directory, the settings and the approvals document and changes nothing;
-//! [`findings()`] judges what it saw and is pure. A finding has a stable id, and its fix names the exact key or
+//! [`findings()`] evaluates what it saw and is pure. A finding has a stable id, and its fix names the exact key or
 //! command. A caller that shows the findings may apply a [`Repair`]; nothing here does.
 
 mod finding;

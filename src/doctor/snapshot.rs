@@ -1,4 +1,4 @@
-//! What doctor judges: plain values, as they were seen.
+//! What doctor evaluates: plain values, as they were seen.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 

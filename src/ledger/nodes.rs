@@ -131,7 +131,7 @@ impl Ledger {
             .await
     }
 
-    /// Judges a device that wants to connect, and stores what follows: its request, or that it was here.
+    /// Checks a device that wants to connect, and stores what follows: its request, or that it was here.
     ///
     /// # Errors
     /// When the ledger cannot be written; then it must not connect.

@@ -44,7 +44,7 @@ pub struct Server<D>(Arc<Shared<D>>);
 struct Shared<D> {
     backend: D,
     tools: Vec<Tool>,
-    waiting: PendingCalls,
+    pending: PendingCalls,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
 }
@@ -89,7 +89,7 @@ impl<D: Backend> Server<D> {
         Self(Arc::new(Shared {
             backend,
             tools: tools::list(arguments),
-            waiting: PendingCalls::default(),
+            pending: PendingCalls::default(),
             clock,
             ids,
         }))
@@ -97,8 +97,8 @@ impl<D: Backend> Server<D> {
 
     /// A client took a request back, whose id this is as JSON. One that is being worked on hears of it by its context.
     pub fn taken_back(&self, scope: &str, request: &str) {
-        let Shared { waiting, clock, .. } = &*self.0;
-        waiting.taken_back(scope, request, clock.now());
+        let Shared { pending, clock, .. } = &*self.0;
+        pending.taken_back(scope, request, clock.now());
     }
 }
 
@@ -202,7 +202,7 @@ impl<D: Backend> Conduct<'_, D> {
         let mut outcome = self.exec_first(&call).await;
         if doubt == Doubt::Yes && outcome.was_cancelled() {
             // What was taken back has ended. This call wants it done.
-            self.server.waiting.forget(&self.origin.scope, &call.digest);
+            self.server.pending.forget(&self.origin.scope, &call.digest);
             call.key = self.new_key(&call.digest);
             outcome = self.exec_first(&call).await;
         }
@@ -262,7 +262,7 @@ impl<D: Backend> Conduct<'_, D> {
     fn key_of(&self, digest: &[u8; 32]) -> (String, Doubt) {
         let known = self
             .server
-            .waiting
+            .pending
             .call_of(&self.origin.scope, digest, self.now());
         match known {
             Some(Known::Waits(key)) => (key, Doubt::No),
@@ -289,8 +289,8 @@ impl<D: Backend> Conduct<'_, D> {
         }
         let taken_back = [self.context.ct.clone(), self.origin.cancelled.clone()];
         let identity = (call.digest, call.key.as_str());
-        let waiting = &self.server.waiting;
-        let unanswered = waiting.begin(&self.origin.scope, identity, taken_back, self.now());
+        let pending = &self.server.pending;
+        let unanswered = pending.begin(&self.origin.scope, identity, taken_back, self.now());
         let outcome = self
             .progress
             .during(self.exec_once(call), || ready("running".to_owned()))
@@ -311,12 +311,12 @@ impl<D: Backend> Conduct<'_, D> {
         let expires = outcome
             .pending()
             .and_then(|answer| answer.get("expiresAtMs")?.as_i64());
-        let waiting = &self.server.waiting;
+        let pending = &self.server.pending;
         if let Some(expires) = expires {
             let expires = UnixMillis::new(expires);
-            waiting.remember(&self.origin.scope, call.digest, &call.key, expires, self.now());
+            pending.remember(&self.origin.scope, call.digest, &call.key, expires, self.now());
         } else {
-            waiting.forget(&self.origin.scope, &call.digest);
+            pending.forget(&self.origin.scope, &call.digest);
             self.note_answered(call);
         }
     }
@@ -335,11 +335,11 @@ impl<D: Backend> Conduct<'_, D> {
         let request = key::request_name(&context.id);
         let identity = (call.digest, call.key.as_str());
         server
-            .waiting
+            .pending
             .answered(&origin.scope, identity, request.clone(), self.now());
         // From here on a notification finds it; one that came before ended one of these.
         if context.ct.is_cancelled() || origin.cancelled.is_cancelled() {
-            server.waiting.taken_back(&origin.scope, &request, self.now());
+            server.pending.taken_back(&origin.scope, &request, self.now());
         }
     }
 

@@ -333,7 +333,7 @@ impl SettingsStore {
         files.into_iter().filter_map(rejected).collect()
     }
 
-    /// Judges by what a running server says is in force, in place of what its files say by now. Without effect when this
+    /// Evaluates by what a running server says is in force, in place of what its files say by now. Without effect when this
     /// version does not read it.
     pub fn adopt(&self, in_force: &BTreeMap<String, Value>) {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);

@@ -59,14 +59,14 @@ impl DemoServer {
             ..context.clone()
         };
         write_settings(&context.state_dir()?)?;
-        let mut place = Self {
+        let mut demo = Self {
             server: None,
             folder,
             context,
         };
-        place.server = Some(start(place.folder.path(), &place.context)?);
-        place.until_ready().await?;
-        Ok(place)
+        demo.server = Some(start(demo.folder.path(), &demo.context)?);
+        demo.until_ready().await?;
+        Ok(demo)
     }
 
     /// The state directory, for the commands that a person types.

@@ -1,4 +1,4 @@
-//! Judges names and values against the lists.
+//! Checks names and values against the lists.
 
 use std::{collections::BTreeMap, ffi::OsString};
 

@@ -15,7 +15,7 @@ mod tests;
 
 use super::{Finding, Snapshot};
 
-/// Judges what was seen. The worst come first.
+/// Evaluates what was seen. The worst come first.
 pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(files::directory(snapshot));
