@@ -102,7 +102,8 @@ impl PolicySeen {
     /// It reads under the lock: of two that read at once, the one that saw the older files must not come last,
     /// or the newer ones would be reported twice.
     fn replace<T>(
-        &self, read: impl FnOnce() -> (ObservedPolicy, T),
+        &self,
+        read: impl FnOnce() -> (ObservedPolicy, T),
     ) -> Option<(ObservedPolicy, ObservedPolicy, T)> {
         let mut reported = self.lock();
         let (now, found) = read();

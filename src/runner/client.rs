@@ -30,7 +30,7 @@ use super::{
     cgroup::Home,
     confine::Confinement,
     launcher::PrivilegedLauncher,
-    launcher_protocol::Kept,
+    launcher_protocol::LaunchedProcess,
     limits::IDLE_INTERVAL,
     pool::{self, RunnerPlace},
     run_file::Fence,
@@ -220,7 +220,9 @@ impl Runner {
                 match launched_by {
                     LaunchedBy::PrivilegedLauncher { account, server } => {
                         let ends = [supervisors_end.as_fd(), attach.as_fd()];
-                        RunnerSpawner::PrivilegedLauncher(Arc::new(launcher(&options, account, *server, ends)?))
+                        RunnerSpawner::PrivilegedLauncher(Arc::new(launcher(
+                            &options, account, *server, ends,
+                        )?))
                     }
                     LaunchedBy::Unit(unit) => {
                         let origin = UnitSpawner {
@@ -246,9 +248,9 @@ impl Runner {
     pub fn file_broker(&self) -> Option<FileBrokerSource> {
         match &self.origin {
             RunnerSpawner::Here(_) => None,
-            RunnerSpawner::PrivilegedLauncher(launcher) => Some(FileBrokerSource(BrokerOrigin::PrivilegedLauncher(
-                Arc::clone(launcher),
-            ))),
+            RunnerSpawner::PrivilegedLauncher(launcher) => Some(FileBrokerSource(
+                BrokerOrigin::PrivilegedLauncher(Arc::clone(launcher)),
+            )),
             RunnerSpawner::Unit(UnitSpawner { unit, .. }) => {
                 Some(FileBrokerSource(BrokerOrigin::Unit(Arc::clone(unit))))
             }

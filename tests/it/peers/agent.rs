@@ -50,7 +50,13 @@ pub(super) trait Client: Sized + Send + Sync {
     fn find() -> Option<Self>;
 
     /// How it is started to do what `model` says, with a home of its own and the settings of the documentation.
-    fn invocation(&self, fixture: &ClientFixture, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation;
+    fn invocation(
+        &self,
+        fixture: &ClientFixture,
+        way: Way,
+        wait_policy: WaitPolicy,
+        model: &Model,
+    ) -> Invocation;
 
     /// The call that runs a command, with more members where countersign takes them.
     fn call(&self, way: Way, command: &str, more: Value) -> Call;
@@ -392,7 +398,9 @@ pub(super) async fn without_a_server_nothing_runs<C: Client>(ways: &[Way]) {
 
 /// A call that is asked about by the hook of a client and that nobody answers; then the client has ended.
 async fn nobody_answers<C: Client>(
-    client: &C, wait_policy: WaitPolicy,) -> (TestServer, ClientFixture, Vec<String>) {
+    client: &C,
+    wait_policy: WaitPolicy,
+) -> (TestServer, ClientFixture, Vec<String>) {
     let fixture = ClientFixture::new();
     let server = fixture.server().start().await;
     let fixture = fixture.beside(&server);

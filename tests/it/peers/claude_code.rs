@@ -95,7 +95,13 @@ impl Client for ClaudeCode {
         program.map(|program| Self { program })
     }
 
-    fn invocation(&self, fixture: &ClientFixture, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation {
+    fn invocation(
+        &self,
+        fixture: &ClientFixture,
+        way: Way,
+        wait_policy: WaitPolicy,
+        model: &Model,
+    ) -> Invocation {
         let invocation = begin(&self.program, model, &fixture.home(), &fixture.project());
         let invocation = fixture.surround(invocation).args(&["-p", "Begin."]);
         if way == Way::Hook {

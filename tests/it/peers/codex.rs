@@ -26,7 +26,13 @@ impl Client for Codex {
         program.map(|program| Self { program })
     }
 
-    fn invocation(&self, fixture: &ClientFixture, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation {
+    fn invocation(
+        &self,
+        fixture: &ClientFixture,
+        way: Way,
+        wait_policy: WaitPolicy,
+        model: &Model,
+    ) -> Invocation {
         let label = if way == Way::Http {
             "config.toml over=http"
         } else {

@@ -24,7 +24,13 @@ impl Client for Gemini {
         found
     }
 
-    fn invocation(&self, fixture: &ClientFixture, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation {
+    fn invocation(
+        &self,
+        fixture: &ClientFixture,
+        way: Way,
+        wait_policy: WaitPolicy,
+        model: &Model,
+    ) -> Invocation {
         let label = match way {
             Way::Stdio => "settings.json",
             Way::Http => "settings.json over=http",

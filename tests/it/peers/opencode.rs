@@ -29,7 +29,8 @@ impl Client for OpenCode {
     fn invocation(
         &self,
         fixture: &ClientFixture,
-        way: Way,_wait_policy: WaitPolicy,
+        way: Way,
+        _wait_policy: WaitPolicy,
         model: &Model,
     ) -> Invocation {
         let label = if way == Way::Http {

@@ -11,7 +11,7 @@ use crate::support::{Scratch, TestServer, write_file_mode};
 
 use super::{
     AccountsFixture, STARTED, field, have_their_account_and_nothing_else, is_missing, launcher, printed,
-    processes,run, runner,
+    processes, run, runner,
 };
 
 #[tokio::test]

@@ -14,7 +14,9 @@ use serde_json::json;
 
 use crate::support::{TestServer, eventually, is_alive, kill_hard, write_file, write_file_mode};
 
-use super::{AccountsFixture, background, is_missing, launcher, printed, processes, run, runner, until_there};
+use super::{
+    AccountsFixture, background, is_missing, launcher, printed, processes, run, runner, until_there,
+};
 
 /// Succeeds against a server of the level `same-user`, fails against this one.
 pub(super) async fn is_kept_out(

@@ -5,7 +5,10 @@ use std::{fs::File, io::Write};
 use super::own_variable;
 
 /// Reports that a test cannot run here: on standard error, and in the file that `dev/test` sums up.
-#[expect(clippy::print_stderr, reason = "the only way to tell the person who runs the tests")]
+#[expect(
+    clippy::print_stderr,
+    reason = "the only way to tell the person who runs the tests"
+)]
 pub(crate) fn skip(why: &str) {
     let strict = own_variable("COUNTERSIGN_TEST_STRICT").is_some_and(|strict| strict == "1");
     assert!(!strict, "skipping is forbidden here: {why}");
