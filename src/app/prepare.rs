@@ -113,10 +113,10 @@ impl Prepared {
             (Deployment::Beside(state_dir), role) => {
                 Self::beside(role, role.in_directory(state_dir), limits, options, environment)
             }
-            (Deployment::Keeper(state_dir, accounts), Role::Server) => {
+            (Deployment::Launcher(state_dir, accounts), Role::Server) => {
                 Self::by_launcher(&state_dir, &accounts, limits, options, environment)
             }
-            (Deployment::Keeper(..), Role::NodeHost) => Err(StartError::NodeHostOfRoot),
+            (Deployment::Launcher(..), Role::NodeHost) => Err(StartError::NodeHostOfRoot),
             (Deployment::Unit(state_dir, wanted), role) => {
                 let state_dir = role.in_directory(state_dir);
                 Self::by_unit(role, &state_dir, &wanted, limits, options, environment)
@@ -373,7 +373,7 @@ impl Loaded {
 enum Deployment {
     Beside(StateDir),
     /// A process that keeps root, under another account.
-    Keeper(StateDir, Box<Accounts>),
+    Launcher(StateDir, Box<Accounts>),
     /// A unit of the account that has this name.
     Unit(StateDir, String),
 }
@@ -394,7 +394,7 @@ impl Deployment {
             None => Self::Beside(state_dir),
             Some(wanted) if is_root => {
                 let accounts = Accounts::resolve(&wanted, &state_dir)?;
-                Self::Keeper(state_dir, Box::new(accounts))
+                Self::Launcher(state_dir, Box::new(accounts))
             }
             Some(wanted) => Self::Unit(state_dir, wanted),
         })

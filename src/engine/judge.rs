@@ -885,7 +885,7 @@ impl Judgement {
         let (layer, detail, span) = match spec.why {
             AskWhy::AskAlways => (
                 &self.effective.ask.source,
-                "every command is asked about".to_owned(),
+                "ask is `always`".to_owned(),
                 None,
             ),
             AskWhy::Revised => (

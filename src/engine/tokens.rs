@@ -779,7 +779,7 @@ mod tests {
 
         // What another process still writes is left alone.
         let unfinished = offers.join(".later.json.1.0.tmp");
-        std::fs::write(&unfinished, "{").unwrap();
+        sys::fs::create_private_file(&unfinished, b"{").unwrap();
         assert!(
             server
                 .tokens

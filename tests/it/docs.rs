@@ -1,7 +1,7 @@
 //! What the documents say is what the program does.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -91,4 +91,39 @@ fn links_between_the_documents_lead_somewhere() {
         }
     }
     assert_eq!(dead, Vec::<String>::new());
+}
+
+#[test]
+fn the_glossary_names_what_the_code_has() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let glossary = fs::read_to_string(root.join("docs/glossary.md")).expect("docs/glossary.md");
+    let code = sources(&root.join("src"));
+    let words: BTreeSet<&str> = code
+        .iter()
+        .flat_map(|text| text.split(|c: char| !c.is_alphanumeric() && c != '_'))
+        .collect();
+    let rows = glossary
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.rsplit_once(" | ").map(|(_, last)| last));
+    let named: Vec<&str> = rows.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    assert!(named.len() > 50, "{named:?}");
+    let unknown: Vec<&&str> = named
+        .iter()
+        .filter(|path| !path.split("::").all(|part| words.contains(part)))
+        .collect();
+    assert_eq!(unknown, Vec::<&&str>::new());
+}
+
+/// The texts of all Rust files below a folder.
+fn sources(folder: &Path) -> Vec<String> {
+    let mut texts = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            texts.extend(sources(&path));
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            texts.push(fs::read_to_string(&path).expect("a source file"));
+        }
+    }
+    texts
 }

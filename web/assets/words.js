@@ -18,7 +18,7 @@ export function trust(level) {
 }
 
 const RULES = {
-  "ask-always": "Every command is asked about",
+  "ask-always": "You are asked each time",
   "allowlist-miss": "The allowlist does not cover it",
   "needs-person": "Only a person may allow this",
 };
