@@ -6,8 +6,8 @@
 use countersign::{
     domain::{ApprovalDecision, UnixMillis},
     protocol::ipc::{
-        Challenge, LineVerifier, Expected, Handshake, Hello, LineOutcome, NonceMemory, OutgoingQuestion, Policy,
-        decision_line,
+        Challenge, Expected, Handshake, Hello, LineOutcome, LineVerifier, NonceMemory, OutgoingQuestion,
+        Policy, decision_line,
     },
 };
 use stateright::{Model, Property};

@@ -7,8 +7,8 @@
 use countersign::{
     domain::{
         self, Aftermath, Answering, ApprovalDecision, ApprovalStanding, ApprovalStatus, Ask, Ballot,
-        DecidedBy, Exit, Expiring, LaunchId, LaunchStanding, Launching, Reach, Reason, Recovery,
-        RelaunchStanding, RunStatus, Security,
+        DecidedBy, Exit, Expiring, LaunchId, LaunchStanding, Launching, Reason, Recovery, RelaunchStanding,
+        RunLocality, RunStatus, Security,
     },
     policy::gate::{self, AfterTimeout, Coverage, FallbackVerdict, GateInput, Unanswered, Verdict},
     runner::run_file::{self, Claim, Line, RunFileState, Voiding},
@@ -689,7 +689,7 @@ fn write_end(state: &mut State, end: RunStatus, reason: Option<Reason>) {
     let may = if end == RunStatus::Denied {
         state.rows.run.advance(end).is_ok()
     } else {
-        state.rows.run.may_end(end, Reach::Here)
+        state.rows.run.may_end(end, RunLocality::Here)
     };
     if may {
         if state.rows.run.is_final() {

@@ -6,7 +6,7 @@
 //! come more than once.
 
 use countersign::{
-    domain::{self, Reach, Reason, Recovery, RunStatus},
+    domain::{self, Reason, Recovery, RunLocality, RunStatus},
     hosts::node::InvokeFailure,
 };
 use stateright::{Model, Property};
@@ -182,7 +182,7 @@ impl OnNode {
         } else if end == RunStatus::Denied {
             row.status.advance(end).is_ok()
         } else {
-            row.status.may_end(end, Reach::Node)
+            row.status.may_end(end, RunLocality::Node)
         };
         if !may {
             return;

@@ -6,7 +6,7 @@
 
 use countersign::{
     domain::UnixMillis,
-    protocol::ipc::{LineVerifier, LineOutcome, NonceMemory, OutgoingOrder, Policy, plain_exec_line},
+    protocol::ipc::{LineOutcome, LineVerifier, NonceMemory, OutgoingOrder, Policy, plain_exec_line},
 };
 use stateright::{Model, Property};
 
@@ -114,7 +114,10 @@ impl Orders {
                 nonces: &mut nonces,
                 policy: Policy::default(),
             };
-            matches!(verifier.verify(self.line(order, sent).as_bytes()), LineOutcome::Exec { .. })
+            matches!(
+                verifier.verify(self.line(order, sent).as_bytes()),
+                LineOutcome::Exec { .. }
+            )
         };
         for (earlier, when) in &state.remembered {
             let is_forgotten = match self.fault {
