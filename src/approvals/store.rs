@@ -424,7 +424,7 @@ impl DocumentStore {
     }
 
     fn hold_lock(&self) -> Result<(FileLock, lock::Turn<'_>), StoreError> {
-        // A refused path is not even given a lock file: its directory may not be the one that is meant.
+        // A refused path is not even given a lock file: its directory may be another one than the settings name.
         let before = self.snapshot();
         if before.document().is_none() {
             return Err(refused_error(&before));

@@ -122,7 +122,7 @@ pub(crate) enum Command {
     Token(TokenCommand),
     /// Print a one-time link that signs a browser in
     LoginLink(LoginLinkArgs),
-    /// Say what is wrong or risky, and how to mend it
+    /// Say what is wrong or risky, and how to fix it
     Doctor(DoctorArgs),
     /// Look for what lets more happen than it should
     #[command(subcommand)]

@@ -408,7 +408,7 @@ fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
     None
 }
 
-/// How an answerable TLS failure is mended.
+/// How you fix a TLS failure that has an answer.
 fn hint_at(error: &rustls::Error) -> &'static str {
     use rustls::{AlertDescription, Error};
     if let Error::InvalidCertificate(_) = error {

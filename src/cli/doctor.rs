@@ -37,7 +37,7 @@ use crate::{
     },
 };
 
-/// Say what is wrong or risky, and how to mend it
+/// Say what is wrong or risky, and how to fix it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   countersign doctor
@@ -64,11 +64,11 @@ pub(crate) struct DoctorArgs {
 #[command(after_help = "Examples:
   countersign security audit")]
 pub(crate) enum SecurityCommand {
-    /// Say which settings, rules, files and tokens are risky, and how to mend them
+    /// Say which settings, rules, files and tokens are risky, and how to fix them
     Audit(SecurityAuditArgs),
 }
 
-/// Say which settings, rules, files and tokens are risky, and how to mend them
+/// Say which settings, rules, files and tokens are risky, and how to fix them
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   countersign security audit
@@ -155,14 +155,14 @@ pub(crate) fn security(context: &Context, command: &SecurityCommand) -> Result<E
     Ok(examined.status())
 }
 
-/// What was found, after what could be mended is.
+/// What was found, after what can be fixed is fixed.
 struct Examined {
     /// The worst come first.
     findings: Vec<Finding>,
     settings: Vec<Shown>,
     /// Who said what the settings are.
     from: SettingsSource,
-    /// The ids of what was mended.
+    /// The ids of what was fixed.
     repaired: Vec<&'static str>,
 }
 
@@ -317,15 +317,11 @@ fn repair(context: &Context, state_dir: &StateDir, findings: &[Finding]) -> Vec<
         };
         match done {
             Ok(()) => {
-                console.note(&format!(
-                    "mended {}: {}",
-                    finding.id,
-                    value::visible(&finding.key)
-                ));
+                console.note(&format!("fixed {}: {}", finding.id, value::visible(&finding.key)));
                 repaired.push(finding.id);
             }
             Err(error) => console.note(&format!(
-                "could not mend {}: {error}",
+                "could not fix {}: {error}",
                 value::visible(&finding.key)
             )),
         }

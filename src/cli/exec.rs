@@ -228,7 +228,7 @@ fn body_of(args: &ExecArgs) -> Result<Value, Failure> {
     Ok(Value::Object(body))
 }
 
-/// `~/…` is the server's business; anything else relative is meant from here.
+/// `~/…` is the server's business; any other relative path starts here.
 pub(super) fn workdir(path: &PathBuf) -> Result<Value, Failure> {
     if path.starts_with("~") || path.is_absolute() {
         return Ok(json!(path));

@@ -267,7 +267,7 @@ async fn find_node(client: &Client, wanted: &str) -> Result<Value, Failure> {
     pick_node(&nodes(client).await?, wanted)
 }
 
-/// The node that is meant: the first rule that any node satisfies decides, and it must be satisfied by one alone.
+/// The chosen node: the first rule that any node satisfies decides, and it must be satisfied by one alone.
 fn pick_node(nodes: &[Value], wanted: &str) -> Result<Value, Failure> {
     let plain = |text: &str| text.trim().to_lowercase();
     let rules: [&dyn Fn(&Value) -> bool; 4] = [
@@ -299,7 +299,7 @@ fn pick_node(nodes: &[Value], wanted: &str) -> Result<Value, Failure> {
     }
     Err(Failure::new(
         "node-not-found",
-        format!("no node is meant by {}", value::visible(wanted)),
+        format!("no node matches {}", value::visible(wanted)),
     )
     .hint("countersign nodes list"))
 }
@@ -327,7 +327,7 @@ fn pick_request(requests: Vec<Value>, wanted: &str) -> Result<Value, Failure> {
         .hint("give more characters of the id")),
         (None, _) => Err(Failure::new(
             "not-found",
-            format!("no pairing request is meant by {}", value::visible(wanted)),
+            format!("no pairing request matches {}", value::visible(wanted)),
         )
         .hint("countersign nodes pairings")),
     }

@@ -1,4 +1,4 @@
-//! `countersign policy`: what holds for an agent, which layer says so, and changes of it.
+//! `countersign policy`: the effective policy of an agent, which layer sets it, and changes of it.
 
 use serde_json::Value;
 

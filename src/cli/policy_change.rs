@@ -27,7 +27,7 @@ use crate::{
 
 Changes what the approvals document says for one agent, or with '*' for all of them; `inherit`
 takes a value away. The stricter of document and configuration counts: `countersign config set
-tools.exec.security …` changes the latter, and `countersign policy show` says what holds and
+tools.exec.security …` changes the latter, and `countersign policy show` says what is in effect and
 why.")]
 pub(crate) struct SetArgs {
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(crate) struct SetArgs {
     /// off, on-miss, always, or inherit
     #[arg(long)]
     ask: Option<Setting<Ask>>,
-    /// What holds when nobody answers: deny, allowlist, full, or inherit
+    /// The verdict when nobody answers: deny, allowlist, full, or inherit
     #[arg(long)]
     ask_fallback: Option<Setting<Security>>,
     /// Whether the programs of skills are allowed by themselves: true, false, or inherit

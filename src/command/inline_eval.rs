@@ -96,7 +96,7 @@ const MAKE_CODE: &[&str] = &[
     "MFLAGS",
 ];
 
-/// Forms of a family of interpreters that each has some of. Whichever is meant, it is asked about.
+/// Forms of a family of interpreters that each has some of. Each of them is asked about.
 const EVAL_WORDS: &[&str] = &["-e", "-E", "-c", "-s", "-eval", "-run"];
 const EVAL_LONG: &[&str] = &["eval", "print", "rpc-eval"];
 

@@ -27,7 +27,7 @@ pub struct Finding {
     pub key: String,
     /// What is the matter, in words.
     pub explanation: String,
-    /// The exact key or command that mends it.
+    /// The exact key or command that fixes it.
     pub fix: String,
     /// What `doctor --fix` can do about it by itself.
     pub repair: Option<Repair>,

@@ -1,4 +1,4 @@
-//! What is wrong or risky, and how to mend it.
+//! What is wrong or risky, and how to fix it.
 //!
 //! [`gather()`] looks at the state directory, the settings and the approvals document and changes nothing;
 //! [`findings()`] evaluates what it saw and is pure. A finding has a stable id, and its fix names the exact key or

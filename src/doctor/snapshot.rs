@@ -153,7 +153,7 @@ pub enum DocumentState {
     Refused(String),
 }
 
-/// What counts for one agent on the gateway host.
+/// The effective policy of one agent on the gateway host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRules {
     pub agent: AgentId,

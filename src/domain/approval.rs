@@ -624,7 +624,7 @@ impl Approval {
         now >= self.expires_at
     }
 
-    /// What counts of it at this moment.
+    /// What of it is in effect at this moment.
     pub fn standing(&self, now: UnixMillis) -> ApprovalStanding {
         ApprovalStanding::of(&self.state, self.is_due(now))
     }

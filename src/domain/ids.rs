@@ -103,7 +103,7 @@ id!(
 );
 
 impl AgentId {
-    /// The agent that is meant when none is named.
+    /// The agent of a call that names none.
     pub fn main() -> Self {
         Self("main".to_owned())
     }

@@ -137,7 +137,7 @@ pub enum Expiring {
     Ended,
 }
 
-/// What counts besides the approval when a run is to be launched.
+/// What the launch of a run compares besides the approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LaunchStanding {
     /// The state of the run.
@@ -168,7 +168,7 @@ pub enum Launching {
     BindingMismatch,
 }
 
-/// What counts when a run is to be started once more under the launch that it has.
+/// What a second start of a run under its launch compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a finding of its own")]
 pub struct RelaunchStanding {

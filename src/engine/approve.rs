@@ -441,7 +441,7 @@ impl Engine {
         Ok(self.ledger.is_keyed(run_id).await?)
     }
 
-    /// What counts at this moment for what was asked about.
+    /// The effective policy at this moment for what was asked about.
     fn effective_for(&self, approval: &Approval, now: &PolicyNow) -> Effective {
         let card = &approval.card;
         let Binding { agent, session, .. } = &card.binding;

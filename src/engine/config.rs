@@ -12,7 +12,7 @@ use crate::{
     settings::{ConfigFile, ConfigFileError, EditError, EffectiveValue, KeyEdit, config_edit},
 };
 
-/// The keys of `openclaw.json` with what holds, and the hash of the file.
+/// The keys of `openclaw.json` with their effective values, and the hash of the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Every key, then those that agents have of their own. While the file is rejected these are the last good ones.

@@ -278,7 +278,7 @@ impl Engine {
         })
     }
 
-    /// Refuses an invocation for ever, unless something else became of it before. Returns what counts.
+    /// Refuses an invocation for ever, unless something else became of it before. Returns the decision that stands.
     ///
     /// # Errors
     /// [`StorageTrouble`] when that cannot be kept.

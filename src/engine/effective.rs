@@ -66,7 +66,7 @@ pub struct DocumentView {
 }
 
 impl DocumentView {
-    /// What counts, and what is held.
+    /// The effective policy, and the pending change.
     pub(super) fn of(in_effect: &PolicyInEffect) -> Self {
         let document = &in_effect.document;
         Self {

@@ -70,7 +70,7 @@ pub(super) struct Judgement {
     far: Option<(FarPolicy, bool)>,
 }
 
-/// The policy of one moment: what counts, and while an edit is held the files as they are besides.
+/// The policy of one moment: the accepted policy, and while a change is pending the files as they are, too.
 #[derive(Debug)]
 pub(super) struct PolicyNow {
     pub(super) counted: PolicyView,
@@ -223,7 +223,7 @@ impl PolicyView {
 }
 
 impl Engine {
-    /// Looks at settings and document again and returns what holds now.
+    /// Looks at settings and document again and returns the present policy.
     pub(super) fn policy_now(&self) -> PolicyNow {
         let in_effect = self.refresh_policy();
         let edited = in_effect.edited.as_ref().map(|(settings, document)| PolicyView {
@@ -883,11 +883,7 @@ impl Judgement {
             .as_ref()
             .and_then(|analysis| analysis.verdict.finding());
         let (layer, detail, span) = match spec.why {
-            AskWhy::AskAlways => (
-                &self.effective.ask.source,
-                "ask is `always`".to_owned(),
-                None,
-            ),
+            AskWhy::AskAlways => (&self.effective.ask.source, "ask is `always`".to_owned(), None),
             AskWhy::Revised => (
                 &self.effective.ask.source,
                 "an approver changed the command; it runs by an answer of its own or not at all".to_owned(),

@@ -99,7 +99,7 @@ impl Engine {
     }
 
     /// Begins something that may only begin while nothing is stopped, and waits for it however that goes on. What its
-    /// first poll does is what counts.
+    /// first poll does decides.
     ///
     /// # Errors
     /// The stop; then it was not begun.

@@ -36,7 +36,7 @@ use crate::{
         (name = "sessions", description = "What a session overrides, says in chat, and is told."),
         (name = "runs", description = "What was asked and what became of it."),
         (name = "approvals", description = "What a person is asked, and their answer."),
-        (name = "policy", description = "What holds for whom, and why."),
+        (name = "policy", description = "The effective policy of each agent, and why."),
         (name = "allowlist", description = "What runs without asking."),
         (name = "nodes", description = "Other machines that run commands, and those that want to."),
         (name = "events", description = "What happens, as it happens."),

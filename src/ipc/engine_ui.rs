@@ -325,7 +325,7 @@ impl SessionPlace {
 
     /// The question that the peer would have asked about a command before: the text that a person saw, in the same place.
     /// That text is made of what is to run. What the peer says was typed is not looked at: of the arguments it may tell
-    /// less than a person had to see, such as which file is meant by the name of a shell.
+    /// less than a person had to see, such as which file the name of a shell stands for.
     fn question_before(&self, peer: &Actor, order: &ExecOrder) -> Option<AskRequest> {
         if !order.env.is_empty() {
             return None;

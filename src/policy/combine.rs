@@ -108,7 +108,7 @@ pub struct Effective {
 }
 
 impl Effective {
-    /// What counts in a sandbox, where no approvals apply.
+    /// The effective policy in a sandbox, where no approvals apply.
     pub fn without_approvals() -> Self {
         fn all<T: Copy>(value: T) -> Resolved<T> {
             Resolved::last_of(&[], Spoken::new(Layer::Default, "sandbox", value))

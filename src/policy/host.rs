@@ -48,7 +48,7 @@ pub enum HostRefusal {
         /// The key that would have to change (`session` for a session override).
         key: String,
     },
-    /// The sandbox is meant and there is none. It never runs elsewhere instead.
+    /// The call is for the sandbox and there is none. It never runs elsewhere instead.
     #[error("no sandbox is active, and {key} asks for one")]
     SandboxUnavailable {
         /// The key that asks for it; `call` when the call does.
@@ -79,7 +79,7 @@ impl ResolvedHost {
 /// Resolves where a command runs.
 ///
 /// # Errors
-/// [`HostRefusal`] when the call may not choose its host, or the sandbox is meant and none is active.
+/// [`HostRefusal`] when the call may not choose its host, or the call is for the sandbox and none is active.
 pub fn resolve_host(layers: HostLayers<'_>) -> Result<ResolvedHost, HostRefusal> {
     let HostLayers {
         configured,

@@ -47,7 +47,7 @@ impl<T> Spoken<T> {
     }
 }
 
-/// A value after combining, with everybody who spoke, strongest last. What they said may be less definite than what counts.
+/// A value after combining, with everybody who spoke, strongest last. A layer may be less definite than the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved<T, S = T> {
     pub value: T,

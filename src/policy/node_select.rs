@@ -34,7 +34,7 @@ pub enum Name<'a> {
     Approved(&'a str),
 }
 
-/// Why no node is meant. Nodes are named by their place in the list.
+/// Why no node is chosen. Nodes are named by their place in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotSelected {
     /// No paired node is called so.

@@ -284,7 +284,7 @@ mod tests {
             control.see(content(0b0011), EditOrigin::OutsideRisky, 1, newly),
             Step::Pending
         );
-        // We add bit 3 to what lies there, and to what counts.
+        // We add bit 3 to the files, and to the accepted policy.
         assert_eq!(
             control.see(content(0b1011), EditOrigin::Part, 2, newly),
             Step::Pending

@@ -68,7 +68,7 @@ pub(super) struct Command<'a> {
     /// What keeps the first process of a sandbox waiting for the command.
     pub(super) life: Option<OwnedFd>,
     pub(super) terminal: Option<Terminal>,
-    /// What holds it to its limits.
+    /// What keeps it within its limits.
     pub(super) holding: Holding<'a>,
     /// Who answers for the scripts that it reads.
     pub(super) answers: Option<Answering>,

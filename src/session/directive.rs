@@ -36,7 +36,7 @@ pub struct Parsed {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Directive {
-    /// `/exec` alone: what holds.
+    /// `/exec` alone: shows what is in effect.
     ShowExec,
     /// `/exec` with options; never none of them.
     SetExec(ExecOverrides),

@@ -57,7 +57,7 @@ pub struct Elevated {
     covers: Covers,
 }
 
-/// What is said later counts: an `/exec ask=always` after `/elevated full` is meant.
+/// The later directive wins: an `/exec ask=always` after `/elevated full` is no slip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Covers {
     host: bool,
@@ -134,7 +134,7 @@ impl Overrides {
             .map_or(ElevatedLevel::Off, |elevated| elevated.level)
     }
 
-    /// What holds, where the configuration says `configured` about the host.
+    /// What is in effect, where the configuration says `configured` about the host.
     pub fn in_force(&self, configured: HostChoice) -> InForce {
         let ExecOverrides {
             host,

@@ -336,7 +336,7 @@ fn names_prototype(value: &Value) -> bool {
 }
 
 /// Only keys that we read can be taken away, and whole groups and agents that hold nothing else. In the strict parts
-/// that goes for unknown keys too: they are errors, and this mends them.
+/// that goes for unknown keys too: they are errors, and this removes them.
 fn check_removable(tree: &Value, path: &KeyPath) -> Result<(), EditError> {
     let Err(unknown) = check_known(path) else {
         return Ok(());

@@ -187,7 +187,7 @@ pub enum SettingsFinding {
     },
 }
 
-/// So many problems of one kind are looked for; a person mends the first ones and looks again. Naming the nearest key
+/// So many problems of one kind are looked for; a person fixes the first ones and runs it again. Naming the nearest key
 /// costs time for each.
 pub(super) const MAX_PROBLEMS: usize = 100;
 

@@ -36,7 +36,7 @@ pub enum LookupScope {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastLink {
     Followed,
-    /// It is what is meant.
+    /// The link itself is the file that the path names.
     Meant,
 }
 

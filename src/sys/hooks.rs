@@ -186,7 +186,7 @@ mod armed {
         reach_for(point, process::own_id());
     }
 
-    /// The same for another process: a child that shares its memory with the process that is meant. Allocates
+    /// The same for another process: a child that shares its memory with that process. Allocates
     /// nothing once [`setting`] was called.
     pub fn reach_for(point: &str, pid: Pid) {
         let Some(target) = target() else { return };

@@ -587,7 +587,7 @@ fn objects_have_the_members_of_the_program() {
             "## Resources",
             &["Agent", "PatchApplied", "Setting", "SignedIn"],
         ),
-        (&api, "### Probes", &["Checks", "Readiness", "Version"]),
+        (&api, "### Probes", &["HealthChecks", "Readiness", "Version"]),
         (
             &api,
             "## POST /v1/exec answers",
@@ -597,18 +597,24 @@ fn objects_have_the_members_of_the_program() {
         (
             &api,
             "## Effective policy",
-            &["EffectivePolicy", "DocumentState", "HeldEdit", "SandboxState"],
+            &["EffectivePolicy", "DocumentState", "PendingEdit", "SandboxState"],
         ),
         (
             &api,
             "## POST /v1/exec/explain answer",
-            &["Explanation", "Analysis", "Segment", "Match", "Finding"],
+            &[
+                "Explanation",
+                "Analysis",
+                "Segment",
+                "AllowlistMatch",
+                "AnalysisFinding",
+            ],
         ),
         (&api, "### Pattern object", &["Pattern"]),
         (
             &api,
             "## Approval object",
-            &["Approval", "Binding", "Display", "Vote", "Why"],
+            &["Approval", "Binding", "CommandDisplay", "Vote", "AskReason"],
         ),
         (
             &api,
@@ -632,7 +638,7 @@ fn objects_have_the_members_of_the_program() {
         (
             &api,
             "## Emergency stop",
-            &["StopAnswer", "StopInForce", "StopRequest", "ResumeAnswer"],
+            &["StopAnswer", "ActiveStop", "StopRequest", "ResumeAnswer"],
         ),
         (&api, "## POST /tools/invoke", &["ToolCall"]),
     ] {

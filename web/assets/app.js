@@ -1,5 +1,5 @@
 // The approvals page: joins the API, the model and the board. Reads who is signed in, loads what waits, follows the
-// events, and says in every state what holds.
+// events, and says in every state how things are.
 
 import { announce } from "./announce.js";
 import { everything, forgetSecret, json, onSecretChange, Refused, secret, send } from "./api.js";

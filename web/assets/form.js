@@ -14,7 +14,7 @@ const CHANGED = "This was changed in the meantime. It shows the present value; n
 
 /**
  * Makes a form. `fields` are `{key, title}`; `load()` gives `{who, tag, values, inherited, without, choices}`, where a value that is
- * not written is undefined and `without` says in words what holds then; `save(known, values)` writes, `saved()` is called
+ * not written is undefined and `without` says in words what is in effect then; `save(known, values)` writes, `saved()` is called
  * afterwards. `failed(error)` hears when nobody is signed in any more.
  */
 export function createForm({ id, title, hint, fields, mayChange, load, save, saved, failed }) {
@@ -100,7 +100,7 @@ export function createForm({ id, title, hint, fields, mayChange, load, save, sav
       await write(known, chosen());
       announce("Your change is saved.");
     } catch (error) {
-      if (!(error instanceof Refused)) complain("No answer came. Look at what holds before you save again.");
+      if (!(error instanceof Refused)) complain("No answer came. Look at the present value before you save again.");
       else if (error.isSignedOut) failed(error);
       else complain(error.status === 412 ? CHANGED : reasons(error));
     }

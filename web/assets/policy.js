@@ -1,10 +1,11 @@
-// The policy of each agent: what holds and where it comes from, what the approvals document and the settings say, its
+// The policy of each agent: the effective values and where they come from, what the approvals document and the settings say, its
 // lists, and the node that it is bound to. Nothing is loaded before you open it.
 
 import { everything, json, Refused, send } from "./api.js";
 import { byId, fill, h } from "./dom.js";
 import { createForm } from "./form.js";
 import { createRules } from "./rules.js";
+import { createSettings } from "./settings.js";
 import { brief, visible } from "./text.js";
 
 const MOST_SHOWN = 500;
@@ -49,11 +50,12 @@ export function createPolicy({ mayChange, failed }) {
       hint: "tools.exec.host and tools.exec.node. A bound agent reaches no other node, and the node applies its own rules too.",
     }),
   ];
+  const ofServer = createSettings();
   const lists = ["allowlist", "denylist"].map((kind) => [kind, createRules(kind, { mayChange, changed: common.saved, failed })]);
 
   const panels = h("div", { class: "panels", hidden: true },
-    h("section", { class: "panel", id: "policy-force", "aria-labelledby": "policy-force-title" }, h("h3", { id: "policy-force-title" }, "What holds"), remark, inForce),
-    [...forms, ...lists].map(([, { root }]) => root));
+    h("section", { class: "panel", id: "policy-force", "aria-labelledby": "policy-force-title" }, h("h3", { id: "policy-force-title" }, "Effective policy"), remark, inForce),
+    [...forms, ...lists].map(([, { root }]) => root), ofServer.root);
   fill(byId("policy-body"),
     h("div", { class: "field" }, h("label", { for: "policy-agent" }, "Agent"), agents),
     !mayChange && h("p", { class: "hint" }, "You can look at this, but not change it: your sign-in lacks the scope admin."),
@@ -84,15 +86,16 @@ export function createPolicy({ mayChange, failed }) {
     const config = await tagged("/v1/config");
     const known = (await everything("/v1/agents", MOST_SHOWN)).items;
     const effective = `/v1/policy/effective?agentId=${encodeURIComponent(agent === ALL ? nobody(known) : agent)}`;
-    const [document, holds, here, nodes, ...listed] = await Promise.all([
+    const [document, holds, here, nodes, inEffect, ...listed] = await Promise.all([
       tagged(policyPath(agent)),
       json("GET", effective),
       // The document of this machine, wherever the agent's commands go.
       json("GET", `${effective}&host=gateway`),
       everything("/v1/nodes", MOST_SHOWN),
+      json("GET", "/v1/settings"),
       ...lists.map(([, list]) => list.load(agent)),
     ]);
-    return { agent, who: agent === ALL ? "all agents" : `agent ${agent}`, config, known, document, holds, here, nodes: nodes.items, listed };
+    return { agent, who: agent === ALL ? "all agents" : `agent ${agent}`, config, known, document, holds, here, nodes: nodes.items, inEffect: inEffect.items, listed };
   }
 
   function draw(all) {
@@ -102,6 +105,7 @@ export function createPolicy({ mayChange, failed }) {
     drawAgents(all);
     drawInForce(all.holds);
     for (const [known, { show }] of forms) show(known(all));
+    ofServer.show(all.inEffect);
     lists.forEach(([, { show }], at) => show({ ...all.listed[at], agent: all.agent, who: all.who }));
   }
 
@@ -145,7 +149,7 @@ export function createPolicy({ mayChange, failed }) {
 
 const policyPath = (agent) => `/v1/agents/${encodeURIComponent(agent)}/policy`;
 
-/** An agent that nothing knows of: what holds for it is what holds for everybody. */
+/** An agent that nothing knows of: it has the policy of every agent. */
 function nobody(known) {
   let name = "any-other";
   while (known.some(({ agentId }) => agentId === name)) name += "-";

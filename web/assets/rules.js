@@ -148,7 +148,7 @@ export function createRules(kind, { mayChange, changed, failed }) {
     try {
       await deed();
     } catch (error) {
-      if (!(error instanceof Refused)) complain("No answer came. Look at what holds before you try again.");
+      if (!(error instanceof Refused)) complain("No answer came. Look at the present rules before you try again.");
       else if (error.isSignedOut) failed(error);
       else complain(reasons(error));
     }

@@ -11,7 +11,7 @@ use super::{
     read::trim,
 };
 
-/// Whose policy is meant.
+/// Whose policy it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicyTarget<'a> {
     Defaults,

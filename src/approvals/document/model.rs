@@ -17,7 +17,7 @@ use super::json::{Json, Number, pointer_step};
 /// The agent whose part of the document speaks for every agent.
 pub(super) const WILDCARD: &str = "*";
 
-/// The agent that is meant when none is named.
+/// The agent of a call that names none.
 const MAIN: &str = "main";
 
 /// Members that we do not know, in the order in which they stood.

@@ -29,7 +29,7 @@ pub(super) fn agent(rules: &AgentRules, settings: &SettingsState) -> Vec<Finding
             "{wanted_by} wants {what} {wanted} for the agent {agent}, and {counts_by} says {counts}: the stricter one, \
              {counts}, counts"
         ),
-        fix: format!("set both to what is meant: {wanted_by} and {counts_by}"),
+        fix: format!("set both to the value that you want: {wanted_by} and {counts_by}"),
         repair: None,
     };
     if let Some((wanted, by)) = wanted_security

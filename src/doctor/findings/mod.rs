@@ -61,7 +61,7 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     found.extend(server::server(&snapshot.server));
     found.extend(machine::room(snapshot.room, &snapshot.state_dir));
     found.extend(snapshot.ahead.and_then(machine::clock));
-    // Stable: among equals the order above stays, which is the order in which to mend things.
+    // Stable: among equals the order above stays, which is the order in which to fix things.
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     found
 }

@@ -38,7 +38,7 @@ pub(super) fn rules(snapshot: &Snapshot) -> Vec<Finding> {
             severity: Severity::Info,
             key: snapshot.document_path.display().to_string(),
             explanation: format!("there are {} more remarks on rules", snapshot.rules.left_off),
-            fix: "mend those that are named and look again".to_owned(),
+            fix: "fix those that are named and run it again".to_owned(),
             repair: None,
         });
     }
@@ -98,7 +98,7 @@ fn many(code: RemarkCode, more: usize, snapshot: &Snapshot) -> Finding {
         severity: severity_of(code),
         key: snapshot.document_path.display().to_string(),
         explanation: format!("and {more} more rules like these ({code})"),
-        fix: "mend those that are named and look again".to_owned(),
+        fix: "fix those that are named and run it again".to_owned(),
         repair: None,
     }
 }

@@ -482,7 +482,7 @@ impl AcceptedPolicy {
         }
     }
 
-    /// Keeps what counts, so that a restart does not accept anything else. A copy that cannot be written leaves the
+    /// Keeps the accepted policy, so that a restart does not accept anything else. A copy that cannot be written leaves the
     /// one before: the next server may hold more than this one does, never less.
     fn keep(&self, state: &AcceptanceState, file: PolicyFile) {
         let (path, copy) = match file {
@@ -555,7 +555,7 @@ impl AcceptanceState {
         }
     }
 
-    /// The token that was drawn for a document of ours is no change of what counts.
+    /// The token that was drawn for a document of ours is no change of the policy.
     fn restate_with_token(&mut self, document: &Snapshot) -> bool {
         let drew = |announced: &Announced| announced.drew_token;
         let token = document.document().and_then(Document::socket_token);

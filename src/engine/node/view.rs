@@ -12,7 +12,7 @@ use crate::{
 /// The node of a call, and how much of its own policy is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeView {
-    /// Its id; absent when no node is meant.
+    /// Its id; absent when no node is chosen.
     pub node_id: Option<String>,
     /// Its name for people.
     pub display_name: Option<String>,

@@ -111,7 +111,7 @@ fn files(directory: &Path) -> Option<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).ok()? {
         let path = entry.ok()?.path();
-        // Links are followed: what counts is the file that they lead to.
+        // Links are followed to the file that they lead to.
         let meta = fs::metadata(&path).ok()?;
         let is_readable = fs::File::open(&path).is_ok();
         if !meta.is_file() || meta.len() > MAX_FILE_BYTES || !is_readable || files.len() >= MAX_FILES {

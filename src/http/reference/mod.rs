@@ -79,7 +79,7 @@ fn contents(contract: &Value, page: &mut Html) {
     );
 }
 
-/// What holds for every operation and stands in no single one of them.
+/// What is true of every operation and is written at no single one.
 fn conventions(page: &mut Html) {
     page.raw("<section id=\"conventions\">\n<h2>Conventions</h2>\n<ul>\n");
     for text in [

@@ -56,7 +56,7 @@ struct PolicyBody {
     security: Option<Security>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ask: Option<Ask>,
-    /// What holds when nobody answers.
+    /// The verdict when nobody answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     ask_fallback: Option<Security>,
     /// Whether the programs of skills are allowed by themselves.

@@ -34,7 +34,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(preset))
 }
 
-/// Every key with what holds.
+/// Every key with its effective value.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Config)]
 struct ConfigBody {
@@ -46,7 +46,7 @@ struct ConfigBody {
 struct ConfigItem {
     /// Its path; `agents.list[0].…` or `agents.entries.<id>.…` for what an agent has of its own.
     path: String,
-    /// What holds; null when it is unset and there is no default.
+    /// The effective value; null when it is unset and there is no default.
     value: Value,
     /// `openclaw.json`, or `default`.
     #[schema(value_type = String)]
@@ -152,7 +152,7 @@ struct OwnKeysBody {
     ask: Ask,
 }
 
-/// The keys of `openclaw.json` that are read, with what holds.
+/// The keys of `openclaw.json` that are read, with their effective values.
 #[utoipa::path(
     get, path = "/v1/config", tag = "policy", operation_id = "get_config",
     responses(

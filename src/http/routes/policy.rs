@@ -151,7 +151,7 @@ pub(super) struct LayerBody<T> {
 #[serde(rename_all = "camelCase")]
 #[schema(as = NodeOfCall)]
 pub(super) struct NodeBody {
-    /// Absent when no node is meant.
+    /// Absent when no node is chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     node_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

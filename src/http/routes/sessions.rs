@@ -37,7 +37,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(drain))
 }
 
-/// Whose session is meant.
+/// Whose session it is.
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 struct OwnerQuery {
@@ -58,7 +58,7 @@ fn named(key: SessionKey, query: OwnerQuery) -> Result<SessionName, Problem> {
     Ok(SessionName { agent, key })
 }
 
-/// What a session overrides, as it was set. What counts in the end is under `/v1/policy/effective`.
+/// What a session overrides, as it was set. The result is under `/v1/policy/effective`.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SessionOverrides)]

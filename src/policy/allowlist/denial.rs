@@ -204,7 +204,7 @@ impl Denial<'_> {
             // What it was meant to stop is not known: see `has_unreadable_rules`.
             return false;
         };
-        // Of a file that is several programs the one is meant that the pattern names.
+        // Of a file that is several programs the pattern names one.
         let is_same = |path: &str, real: &str| {
             paths::base_name(path) == paths::base_name(real) || !is_several(paths::base_name(real))
         };
@@ -265,7 +265,7 @@ impl<'a> Arguments<'a> {
 
 impl Program<'_> {
     /// Whether a plain name leads to the same file: who denies `python3` means what it is a link to. Not of a file that
-    /// is several programs, of which one is meant.
+    /// is several programs, of which the pattern names one.
     fn is_meant_by(&self, name: &str) -> bool {
         if self.reals.is_empty() || has_wildcard(name) {
             return false;

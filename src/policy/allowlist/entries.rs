@@ -92,7 +92,7 @@ impl Evaluation<'_> {
         found
     }
 
-    /// Why a grant that is meant for the segment does not cover it.
+    /// Why a grant for the segment does not cover it.
     #[expect(
         clippy::redundant_closure_for_method_calls,
         reason = "the method's own lifetimes are not general enough"

@@ -25,7 +25,7 @@ pub const PAIR_RESOLVED: &str = "node.pair.resolved";
 #[derive(Debug, Clone, PartialEq)]
 pub struct InvokeCall {
     pub id: String,
-    /// The node that is meant.
+    /// The node that is called.
     pub node_id: String,
     pub command: String,
     /// Its parameters; `Null` for none.
@@ -46,7 +46,7 @@ pub enum UnreadableCall {
     #[error("{error}")]
     Named {
         id: String,
-        /// The node that is meant.
+        /// The node that is called.
         node_id: String,
         command: String,
         /// What is wrong with it.

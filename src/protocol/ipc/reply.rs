@@ -134,7 +134,7 @@ impl Refusal {
     }
 }
 
-/// The lines that are sent before the connection is closed. Mostly one; none where silence is meant.
+/// The lines that are sent before the connection is closed. Mostly one; none where the host stays silent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Replies(Vec<String>);
 

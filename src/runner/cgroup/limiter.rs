@@ -85,7 +85,7 @@ enum Version {
     Second,
 }
 
-/// What holds one run.
+/// The control group of one run.
 #[derive(Debug)]
 pub(in crate::runner) struct Holding<'a> {
     groups: Vec<&'a Group>,

@@ -633,3 +633,31 @@ async fn it_fits_reads_and_is_named_on_every_screen() {
     becomes(&server.operator(), BUILD, json!({ "askFallback": "full" })).await;
     complains_of_nothing(&browser).await;
 }
+
+#[tokio::test]
+async fn the_settings_of_the_server_stand_there_and_what_waits_for_a_restart() {
+    let server = builder().start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    turn_to(&browser, "build").await;
+    let row = |key: &str| {
+        format!(
+            "[...document.querySelectorAll('#settings .fact')].find((row) => row.firstChild.textContent === '{key}')?.textContent"
+        )
+    };
+    let ask = browser.value(&row("tools.exec.ask")).await;
+    assert_eq!(ask, "tools.exec.askon-miss from openclaw.json");
+    let is_open = "document.getElementById('settings-defaults').open";
+    assert_eq!(browser.value(is_open).await, false);
+    browser.click("#settings-defaults summary").await;
+    server.edit_toml("[exec]\nlogin_path = false\n[limits]\nmax_sessions = 77\n");
+    let waits = format!(
+        "{}.includes('77 waits for a restart')",
+        row("limits.max_sessions")
+    );
+    browser.until(&waits).await;
+    assert_eq!(browser.value(is_open).await, true, "what was opened stays open");
+    looks_right(&browser, "settings").await;
+    complains_of_nothing(&browser).await;
+}
