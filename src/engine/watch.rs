@@ -1,6 +1,9 @@
 //! Noticing that the policy changed, and telling of it once.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+};
 
 use crate::{
     approvals::store::{DocumentStatus, Pending},
@@ -10,7 +13,7 @@ use crate::{
         accepted_policy::{AcceptedPolicy, Ours, PendingChange, PolicyFile, PolicyInEffect},
     },
     events::{Event, EventKind, PolicyPart},
-    ledger::{PolicyStamp, PolicyWatch},
+    ledger::{Ledger, PolicyStamp, PolicyWatch},
     settings::{ConfigFile, RejectedFile, StagedConfig, WaitingValue},
 };
 
@@ -32,7 +35,36 @@ impl PolicyWatch for PolicyFiles {
 
 /// What was last reported.
 #[derive(Debug, Default)]
-pub(super) struct PolicySeen(Mutex<Reported>);
+pub(super) struct PolicySeen {
+    reported: Mutex<Reported>,
+    unrecorded: Arc<Unrecorded>,
+}
+
+/// Events of changes that were noticed, in their order; each change starts a task that records what is there.
+#[derive(Debug, Default)]
+struct Unrecorded {
+    events: Mutex<VecDeque<EventKind>>,
+    /// One task records at a time, so that the record has the order of the changes.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Unrecorded {
+    fn events(&self) -> MutexGuard<'_, VecDeque<EventKind>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn record(&self, ledger: &Ledger) {
+        let _turn = self.turn.lock().await;
+        loop {
+            let Some(kind) = self.events().pop_front() else {
+                return;
+            };
+            if let Err(error) = ledger.record(Event::general(kind), Actor::system()).await {
+                tracing::error!(error = %error, "a change of policy is not recorded");
+            }
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 struct Reported {
@@ -90,21 +122,23 @@ impl PolicySeen {
     }
 
     fn lock(&self) -> MutexGuard<'_, Reported> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is(&self, now: &ObservedPolicy) -> bool {
         self.lock().seen.as_ref() == Some(now)
     }
 
-    /// Remembers what `read` finds and returns it with what was there before, if that was something else.
+    /// Remembers what `read` finds and returns it, if something else was there before; what `events` makes of both is
+    /// queued for the record.
     ///
-    /// It reads under the lock: of two that read at once, the one that saw the older files must not come last,
-    /// or the newer ones would be reported twice.
+    /// All of it under the lock: of two that read at once, the one that saw the older files must not come last, or the
+    /// newer ones would be reported twice.
     fn replace<T>(
         &self,
         read: impl FnOnce() -> (ObservedPolicy, T),
-    ) -> Option<(ObservedPolicy, ObservedPolicy, T)> {
+        events: impl FnOnce(&ObservedPolicy, &ObservedPolicy, &T) -> Vec<EventKind>,
+    ) -> Option<(ObservedPolicy, T)> {
         let mut reported = self.lock();
         let (now, found) = read();
         if reported.seen.as_ref() == Some(&now) {
@@ -117,7 +151,8 @@ impl PolicySeen {
         if before.config != now.config && reported.announced_config.as_ref() == Some(&now.config) {
             before.generation = now.generation;
         }
-        Some((before, now, found))
+        self.unrecorded.events().extend(events(&before, &now, &found));
+        Some((now, found))
     }
 }
 
@@ -126,13 +161,15 @@ impl Engine {
     pub fn refresh_policy(&self) -> Arc<PolicyInEffect> {
         let (now, in_effect) = self.seen_now();
         if !self.policy_seen.is(&now)
-            && let Some((before, now, in_effect)) = self.policy_seen.replace(|| self.seen_now())
+            && let Some((now, in_effect)) = self.policy_seen.replace(|| self.seen_now(), events_of)
         {
             self.again.saw([&now.document, &now.config]);
             if self.policy_seen.is_more_than_note(&now) {
                 self.judge_again();
             }
-            self.tell_of_policy(&before, &now, &in_effect);
+            let (ledger, unrecorded) = (self.ledger.clone(), Arc::clone(&self.policy_seen.unrecorded));
+            self.tasks.spawn(async move { unrecorded.record(&ledger).await });
+            return in_effect;
         }
         in_effect
     }
@@ -213,60 +250,58 @@ impl Engine {
         (now, in_effect)
     }
 
-    fn tell_of_policy(&self, before: &ObservedPolicy, now: &ObservedPolicy, in_effect: &PolicyInEffect) {
-        let mut events = Vec::new();
-        if before.generation != now.generation && !now.is_config_pending {
-            events.push(EventKind::PolicyChanged {
-                what: PolicyPart::Config,
-                hash: None,
-                by: None,
-            });
-        }
-        for file in now.rejected.iter().filter(|file| !before.rejected.contains(file)) {
-            events.push(EventKind::ConfigRejected {
-                path: file.name.clone(),
-                message: file.problem.clone(),
-            });
-        }
-        if !now.waiting.is_empty() && now.waiting != before.waiting {
-            let paths = now.waiting.iter().map(|waiting| waiting.key.clone());
-            events.push(EventKind::ConfigRestartNeeded {
-                paths: paths.collect(),
-            });
-        }
-        if let Some(hash) = &now.pending_document {
-            if before.pending_document.as_ref() != Some(hash) {
-                events.push(EventKind::DocumentHeld { hash: hash.clone() });
-            }
-        } else if before.document != now.document {
-            events.push(match &in_effect.document.status {
-                DocumentStatus::Refused(refusal) => EventKind::DocumentRefused {
-                    reason: refusal.reason.to_string(),
-                    pointer: refusal.pointer.clone(),
-                },
-                DocumentStatus::Missing | DocumentStatus::Ok => EventKind::PolicyChanged {
-                    what: PolicyPart::Document,
-                    hash: Some(now.document.clone()),
-                    by: None,
-                },
-            });
-        }
-        let ledger = self.ledger.clone();
-        self.tasks.spawn(async move {
-            for kind in events {
-                if let Err(error) = ledger.record(Event::general(kind), Actor::system()).await {
-                    tracing::error!(error = %error, "a change of policy is not recorded");
-                }
-            }
-        });
-    }
-
     /// Records an event that belongs to no other change.
     pub(super) async fn tell(&self, event: Event, by: Actor) {
         if let Err(error) = self.ledger.record(event, by).await {
             tracing::error!(error = %error, "an event is not recorded");
         }
     }
+}
+
+/// What the record and the streams have of a change.
+fn events_of(
+    before: &ObservedPolicy,
+    now: &ObservedPolicy,
+    in_effect: &Arc<PolicyInEffect>,
+) -> Vec<EventKind> {
+    let mut events = Vec::new();
+    if before.generation != now.generation && !now.is_config_pending {
+        events.push(EventKind::PolicyChanged {
+            what: PolicyPart::Config,
+            hash: None,
+            by: None,
+        });
+    }
+    for file in now.rejected.iter().filter(|file| !before.rejected.contains(file)) {
+        events.push(EventKind::ConfigRejected {
+            path: file.name.clone(),
+            message: file.problem.clone(),
+        });
+    }
+    if !now.waiting.is_empty() && now.waiting != before.waiting {
+        let paths = now.waiting.iter().map(|waiting| waiting.key.clone());
+        events.push(EventKind::ConfigRestartNeeded {
+            paths: paths.collect(),
+        });
+    }
+    if let Some(hash) = &now.pending_document {
+        if before.pending_document.as_ref() != Some(hash) {
+            events.push(EventKind::DocumentHeld { hash: hash.clone() });
+        }
+    } else if before.document != now.document {
+        events.push(match &in_effect.document.status {
+            DocumentStatus::Refused(refusal) => EventKind::DocumentRefused {
+                reason: refusal.reason.to_string(),
+                pointer: refusal.pointer.clone(),
+            },
+            DocumentStatus::Missing | DocumentStatus::Ok => EventKind::PolicyChanged {
+                what: PolicyPart::Document,
+                hash: Some(now.document.clone()),
+                by: None,
+            },
+        });
+    }
+    events
 }
 
 fn pending_config(held: &PendingChange) -> String {

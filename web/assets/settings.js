@@ -29,7 +29,7 @@ export function createSettings() {
   const summary = h("summary");
   const defaults = h("dl", { class: "facts" });
   // The same element stays, so that it stays open.
-  const rest = h("details", { id: "settings-defaults" }, summary, defaults);
+  const rest = h("details", { id: "settings-defaults", "aria-label": "Settings that have their default" }, summary, defaults);
   const root = h("section", { class: "panel", id: "settings", "aria-labelledby": "settings-title" },
     h("h3", { id: "settings-title" }, "Settings of this server"),
     h("p", { class: "hint" }, "What is in effect in the running server, and what waits. countersign.toml and openclaw.json change it."),
