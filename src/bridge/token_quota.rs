@@ -50,7 +50,7 @@ impl TokenQuota {
     /// A permit for the holder of this token; `None` is this server itself, which has no share that it could exceed.
     ///
     /// # Errors
-    /// [`NoPlace`] when all of them are taken, or all that this token may have.
+    /// [`QuotaExceeded`] when all of them are taken, or all that this token may have.
     pub(super) fn take(self: &Arc<Self>, token: Option<&TokenId>) -> Result<QuotaPermit, QuotaExceeded> {
         let mut taken = self.taken();
         let own = token.and_then(|token| taken.of_token.get(token));

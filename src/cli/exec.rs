@@ -2,7 +2,7 @@
 //!
 //! Every call carries an idempotency key of its own, so that a connection that drops can ask again without
 //! anything running twice. The call asks not to wait for a person; the wait is here, where the time left can be
-//! shown, by looking at the run. What is waited for ends with this process, however that ends ([`super::hold`]).
+//! shown, by looking at the run. What is waited for ends with this process, however that ends ([`super::caller_lease`]).
 //! With `--pty` at a terminal the command goes on in the background at once, and the person who sits there is
 //! connected to it ([`super::attach`]).
 

@@ -2,7 +2,7 @@
 //!
 //! Goes through the functions that judge calls, up to the gate, with the files of this machine as this process sees
 //! them. Nothing is started, stored, counted or created, and no script is looked into. Entry point:
-//! [`Candidate::judge`].
+//! [`Candidate::evaluate`].
 
 use std::{
     path::{Path, PathBuf},

@@ -82,7 +82,6 @@ struct ObservedPolicy {
     rejected: Vec<RejectedFile>,
     config: String,
     document: String,
-    /// The pending changes.
     pending_document: Option<String>,
     is_config_pending: bool,
     /// What waits for a restart.

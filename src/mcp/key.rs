@@ -3,7 +3,7 @@
 //! * A request that is sent again in its session (same request id, same arguments) is the same call.
 //! * So is a retry that echoes the `requestState` of an answer that asked to show a link, and one that names its key
 //!   in `_meta` ([`KEY_META`]).
-//! * So is a call with the same arguments as one that still waits for a person (see [`super::waiting`]).
+//! * So is a call with the same arguments as one that still waits for a person (see [`super::pending_calls`]).
 //! * Everything else is a call of its own.
 //!
 //! How long a caller wants to wait does not change what is run, so `approvalWaitMs` and `yieldMs` do not count as

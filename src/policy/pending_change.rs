@@ -79,7 +79,6 @@ impl<T> ChangeControl<T> {
         self.accepted.as_ref()
     }
 
-    /// The pending change.
     pub const fn pending(&self) -> Option<&PendingChange<T>> {
         self.pending.as_ref()
     }

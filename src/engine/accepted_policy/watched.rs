@@ -64,7 +64,6 @@ impl<T> Default for Watched<T> {
 }
 
 impl<T> Watched<T> {
-    /// The accepted content.
     pub(super) fn accepted(&self) -> Option<T>
     where
         T: Clone,

@@ -31,7 +31,6 @@ pub enum Files {
 #[error("files cannot be seen as the commands' account at the moment")]
 pub struct Blind;
 
-/// An access failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FileAccessError {
     #[error(transparent)]

@@ -1,6 +1,6 @@
 //! The sandbox host: commands in a place of their own, by way of a backend.
 //!
-//! [`place`] says what a sandbox is and where a call starts in it, without looking at anything; [`SandboxHost`] chooses
+//! [`assignment`] says what a sandbox is and where a call starts in it, without looking at anything; [`SandboxHost`] chooses
 //! the backend, makes sandboxes, runs commands in them and takes unused ones away. What a backend makes of an
 //! [`Enclosure`] is its own matter; no command ever runs elsewhere because there is none.
 
