@@ -2,7 +2,8 @@
 //!
 //! The order matters. The runner comes before the async runtime, since it must not inherit a thread. The ledger
 //! comes before the listeners, since its lock says whether the directory is ours. Recovery comes before the first
-//! request. Entry points: [`Prepared::new`], then [`serve()`].
+//! request: this module must never answer one earlier. Entry points: [`Prepared::new`], then [`serve()`]. The node host
+//! takes [`Prepared::for_node_host`] and shares [`EngineRoom`].
 
 mod accounts;
 mod engine_room;

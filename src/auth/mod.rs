@@ -1,8 +1,9 @@
 //! Who calls: token secrets, the scopes they may carry, the ring of keys that opens the API, and the
 //! limits that slow down callers who guess.
 //!
-//! Owns no storage: `ledger` keeps digests, `engine::tokens` makes, lists and revokes. A secret is never
-//! stored, logged or compared other than through its digest, in constant time.
+//! This module owns no storage: `ledger` keeps digests, `engine::tokens` makes, lists and revokes. It must never store,
+//! log or compare a secret other than through its digest, in constant time. Entry points: [`Keyring::get`],
+//! [`TokenSecret::generate`], [`check_scopes`] and [`Throttle`].
 
 mod keyring;
 mod scopes;

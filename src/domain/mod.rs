@@ -2,7 +2,8 @@
 //!
 //! Nothing here reads a clock, a file, a socket or the environment, and nothing here is `async`.
 //! A value of one of these types is valid by construction: text from outside becomes one of them
-//! once, at the edge, or is refused there.
+//! once, at the edge, or is refused there. Read on: [`ExecRequest`] is what an agent asks for, [`Run`] and [`Approval`]
+//! are what becomes of it, and `steps.rs` has the decisions of the launch protocol.
 
 mod actor;
 mod approval;

@@ -2,8 +2,8 @@
 //!
 //! An operator presents an API token, and gets of what it asks for only what that token holds; the shared secret of the
 //! Bridge opens nothing here (`docs/spec/bridge.md#13-ours`). Its invariants: an operator is the same party as their
-//! token at every other entry point, so nobody answers here what they asked there; and running a program by way of a node is
-//! an exec that passes the gate. Entry points: [`authenticate`], [`OperatorSession::begin`],
+//! token at every other entry point, so nobody answers here what they asked there; and running a program by way of a
+//! node is an exec that passes the gate. Entry points: [`authenticate`], [`OperatorSession::begin`],
 //! [`OperatorSession::handle`].
 
 mod method;

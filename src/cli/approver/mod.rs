@@ -1,7 +1,9 @@
 //! `countersign approver`: a person answers at a terminal, key by key.
 //!
-//! Shows the question in front as the page does, with everything hidden spelled out, and takes one key for an answer.
-//! The event stream tells of new and ended questions; after a break the list is read again, so nothing is missed.
+//! It shows the question in front as the page does, with everything hidden spelled out, and takes one key for an answer.
+//! It must never allow a command that was not all on the screen. The event stream tells of new and ended questions;
+//! after a break the list is read again, so nothing is missed. Entry point: [`run`]. Read on: `state.rs` knows what each
+//! key does, `socket.rs` answers at the approvals socket without a server.
 
 mod socket;
 mod state;

@@ -1,8 +1,9 @@
-//! `countersign policy backtest` and `shadow`: what a policy would say to the commands that were, and to those that
-//! come.
+//! `countersign policy backtest` and `shadow`: what a policy would say to past commands, and to new ones as they come.
 //!
-//! Both read runs from the server and judge them here, under the files of a candidate. They change nothing, and what
-//! cannot be judged anew is counted, never guessed. They differ only in where the runs come from.
+//! Both read runs from the server and judge them here, under the files of a candidate. They must never change anything
+//! or run a command. A run that cannot be judged anew is counted, never guessed. They differ only in where the runs come
+//! from. Entry points: [`backtest()`] and [`shadow()`]. Read on: [`Candidate`] gives the verdict, `tally.rs` counts the
+//! changes.
 
 mod backtest;
 mod shadow;

@@ -1,4 +1,8 @@
 //! `countersign policy test`: a file of commands, each with what policy is expected to say.
+//!
+//! It must never run a command of the file. The server explains each one; without a server, this module judges it under
+//! the files of the state directory. A case with a world of its own sees only the files of that world. Entry point:
+//! [`run`]. Read on: `case.rs` reads the cases, `mock.rs` makes their worlds.
 
 mod case;
 mod mock;

@@ -1,11 +1,11 @@
 //! Arguments that make a known program start another one (D1).
 //!
-//! Over-matching costs a question, under-matching a bypass: long options are compared by prefix because most of
-//! these programs accept abbreviations, and short ones anywhere in a cluster.
-//!
-//! For programs that are known to configure or load code the rule is turned around: a grammar says what they may be told
-//! without it, and anything else counts (`grammar`, `table`). A bare entry for them still covers ordinary work, although
-//! that runs the workspace's own code. Files that decide what starts (`domain::deciding`) are written by neither.
+//! Over-matching costs a question, under-matching a bypass: long options are compared by prefix because most of these
+//! programs accept abbreviations, and short ones anywhere in a cluster. For programs that are known to configure or load
+//! code the rule is turned around: a grammar says what they may be told without it (`grammar`, `table`). A word that the
+//! grammar does not know must never pass as harmless. A bare entry for them still covers ordinary work, although that
+//! runs the workspace's own code. Files that decide what starts (`domain::deciding`) are written by neither.
+//! Entry points: [`read`], [`delegates`] and [`handed`].
 
 mod git;
 mod rules;

@@ -1,4 +1,7 @@
 //! The judgement: a snapshot in, findings out. One file for each family of them.
+//!
+//! Pure: it must never look at a file, a clock or the server, since [`Snapshot`] has all that was seen. It repairs
+//! nothing either; a finding only says how. Entry point: [`findings()`]. `doctor/gather.rs` makes the snapshot.
 
 mod agents;
 mod document;

@@ -1,9 +1,10 @@
 //! Commands on nodes: which node a call means, what is known of it, and the task of each of its runs
 //! (`docs/spec/bridge.md#13-ours`).
 //!
-//! A node is believed about its own machine and about nothing else: what it says of a run counts if the run is its own. The
-//! fence of such a run is on the node, so nothing that may have reached one is ever sent again; what became of it is asked of a
-//! node that can say so, and is `lost` otherwise.
+//! A node is believed about its own machine and about nothing else: what it says of a run counts if the run is its own.
+//! The fence of such a run is on the node, so a call that may have reached one must never be sent again. A node that can
+//! say what became of the run is asked; otherwise the run is `lost`. Entry points: `Engine::choose_node`,
+//! `Engine::evaluate_on_node` and `Engine::start_on_node`. Read on: `run_task.rs` follows one run.
 
 mod choose;
 mod messages;
