@@ -1,7 +1,9 @@
 //! Where commands run.
 //!
 //! A host takes what the engine decided to start and starts exactly that, or nothing. [`Host::run`] uses up a
-//! [`Permit`], so a command cannot be started without the transaction that makes one.
+//! [`Permit`], so a command cannot be started without the transaction that makes one. A host must never decide whether
+//! a command may run: it does not call the engine, and of the ledger it knows the permit alone. Read on: [`gateway`]
+//! for this machine, [`sandbox`] for a place of its own, [`node`] for other machines.
 
 pub mod confined;
 pub mod gateway;

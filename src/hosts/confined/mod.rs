@@ -1,8 +1,10 @@
 //! What a confined command does not see (`docs/decisions/0004-confined.md`).
 //!
-//! [`Confined::make`] is the entry point. [`masked_paths::MaskedPaths::find`] reads the machine once, when the server starts, and says which directories are to be
-//! covered; [`crate::runner::confine`] covers them; [`Hidden`] answers afterwards what a path means inside.
-//! Invariant: what is covered is a directory, and every path that leads to it.
+//! [`masked_paths::MaskedPaths::find`] reads the machine once, when the server starts, and says which directories to
+//! cover; [`crate::runner::confine`] covers them; [`Hidden`] answers afterwards what a path means inside. A cover lies
+//! on a directory, and on every path that leads to it. This module must never confine commands of root. It must never
+//! leave a path open in silence: it fails ([`Unconfined`]) or names the path in [`Confined::exposed`]. Entry point:
+//! [`Confined::make`].
 
 mod hidden;
 mod level;

@@ -1,8 +1,10 @@
 //! The gateway host: this machine, by way of the warm runner.
 //!
 //! [`Host::run`](super::Host::run) checks once more that directory and programs are the ones that were judged, opens
-//! them, makes the run's file and sends everything to a supervisor as descriptors. [`Supervised`] is a run that
-//! has a supervisor; [`GatewayHost::recover`] finds out what became of a run of an earlier server.
+//! them, makes the run's file and sends everything to a supervisor as descriptors. It must never start a program or
+//! enter a directory that is no longer the judged one, nor start outside a sandbox what belongs into one
+//! ([`Mismatch`]). Read on: [`GatewayHost`] is the host, [`Supervised`] is a run that has a supervisor, and
+//! [`GatewayHost::recover`] finds out what became of a run of an earlier server.
 
 mod enclosed;
 mod launch;

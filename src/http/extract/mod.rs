@@ -1,4 +1,9 @@
 //! Extractors whose every refusal is a problem document.
+//!
+//! An extractor must never let an unknown, doubled or wrong parameter pass, nor read a body without a bound on its size
+//! and time. It never answers in the words of the web library: its rejection is a [`crate::http::problem::Problem`].
+//! Read on: [`JsonBody`] for bodies, [`QueryOf`] for queries, [`AtPath`] for paths, [`IfMatch`] and
+//! [`IdempotencyHeader`] for headers. Who may call at all is in [`crate::http::caller`].
 
 mod body;
 mod idempotency;

@@ -1,4 +1,9 @@
 //! One file per resource: its wire types, its handlers with their `OpenAPI` notes, its `router()`.
+//!
+//! A handler must never decide about a command and knows no SQL: it turns a request into a call of
+//! [`crate::engine::Engine`] or the Bridge, and the result into an answer. Scopes stand in its signature, as
+//! [`crate::http::caller::Caller`] and its kin. Read on: [`router`] merges all resources; `exec/mod.rs` is the central
+//! one.
 
 mod actor;
 mod agents;

@@ -1,5 +1,9 @@
 //! Component tests: the service, the admission, the extractors and the listeners together, over routes of their own
 //! and a real ledger.
+//!
+//! A test here must never run a command, listen on a fixed port or sleep: it waits for conditions. Read on:
+//! [`TestService`] is a service without a listener; `service.rs` has the order of checks, `listen.rs` connections,
+//! `stream.rs` event streams.
 
 mod listen;
 mod service;

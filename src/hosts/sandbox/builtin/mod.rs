@@ -1,7 +1,9 @@
 //! The sandbox without an engine: namespaces, Landlock and a filter of system calls, made by a supervisor.
 //!
 //! `layout` says what is inside, from settings, without looking at anything; `sources` looks at the few places of the
-//! machine that go in and refuses what must not; `crate::runner::enclose` puts it up. [`probe()`] tries the whole of it.
+//! machine that go in and refuses what must not; `crate::runner::enclose` puts it up. A sandbox must never show the
+//! server's own files or the socket of a container engine, and it never has a network. Read on: [`probe()`] tries the
+//! whole of it; `layout.rs` and `sources.rs` say what a command sees.
 
 mod layout;
 mod probe;

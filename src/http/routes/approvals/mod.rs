@@ -1,4 +1,9 @@
 //! Approvals: what a person is asked, and their answer.
+//!
+//! A handler must never settle an answer or choose what a caller may see: [`crate::engine::Engine`] finds out who may
+//! answer and which answer came first, and narrows every list to the caller's agents. Read on: `decide` takes an
+//! answer, `revise.rs` a changed command; [`ApprovalBody`] is the object, and `shown.rs` makes the command safe to look
+//! at.
 
 mod body;
 mod revise;

@@ -1,4 +1,9 @@
 //! `POST /v1/exec`: run a command.
+//!
+//! The handler must never decide or start anything itself: [`crate::engine::Engine`] does both. It must never move the
+//! call to a task of its own: a caller that leaves drops the handler's future, and its foreground run ends with it,
+//! unless an `Idempotency-Key` lets the caller join again. Read on: `request.rs` for the body, [`ExecAnswer`] for the
+//! answers, `explain.rs` for what a call would come to.
 
 mod answer;
 mod explain;

@@ -1,8 +1,10 @@
 //! `POST /mcp`: the Model Context Protocol over streamable HTTP.
 //!
 //! Nothing is kept per client: a session is an id that the client carries ([`session`]). Each request passes the same
-//! admission as every other, with a bearer token of scope `exec`. What a client answers to a request of ours is taken and
-//! thrown away.
+//! admission as every other, with a bearer token of scope `exec`. What a client answers to a request of ours is taken
+//! and thrown away. The endpoint must never serve a page of another origin, and a tool must never do what the route of
+//! the API would refuse. Read on: [`Mount`] holds the server, [`EngineBackend`] does what tools ask, [`crate::mcp`] has
+//! the tools.
 
 mod engine_backend;
 mod in_flight;

@@ -1,4 +1,8 @@
 //! Nodes: which there are, which want to be, and the approvals document of each.
+//!
+//! A node's document must never be kept here: each request fetches it from the node or sets it on the node. Without an
+//! `admin` token nobody may see pairing requests, decide one, or rename or remove a node. Read on: `decide` lets a
+//! device in, `document.rs` has the document, `body.rs` the objects; [`crate::bridge`] does the work.
 
 mod body;
 mod document;

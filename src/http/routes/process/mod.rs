@@ -1,4 +1,8 @@
 //! Process sessions: what goes on in the background, its output, its input, its end.
+//!
+//! A handler must never give out a session on its own: [`crate::engine::Engine`] looks whose it is, and whether the
+//! agent may use the tool. A stream must never send a frame after its token was revoked. Read on: `act` does what the
+//! process tool can do, `request.rs` and `answer.rs` are its forms, `stream.rs` sends the output as it comes.
 
 mod answer;
 mod request;

@@ -1,4 +1,8 @@
 //! Runs: what was asked, what became of it, its output.
+//!
+//! A handler must never show a run, or a byte of its output, before [`crate::engine::Engine`] has found that the caller
+//! may see it; the engine narrows lists likewise. Read on: `list`, `one` and `cancel` here, `output.rs` for the exact
+//! bytes, [`RunBody`] for the object.
 
 mod body;
 mod output;
