@@ -1,9 +1,10 @@
 //! Patches as agents write them (`docs/spec/exec-tool.md#9-apply_patch`): text to operations, and hunks to the text of
 //! a file.
 //!
-//! Pure: what the files are, and who changes them, is for others. [`Patch::parse`] reads the whole envelope and refuses
-//! what cannot be meant with the line at fault; [`apply()`] makes the new text of one file of the old one or says which
-//! hunk does not fit. Both take time in proportion to their input, for any input.
+//! Pure: it must never open a file. Others say what the files are, and change them (`src/runner/patch/mod.rs`).
+//! [`Patch::parse`] reads the whole envelope, or refuses it and names the line at fault. [`apply()`] makes the new
+//! text of one file of the old one, or says which hunk does not fit. Both take time in proportion to their input, for
+//! any input.
 
 mod apply;
 mod limits;

@@ -1,5 +1,9 @@
-//! The pure decision: which layer says what, what the combination is, and whether a command runs, is asked
-//! or is denied. No clock, file, socket or environment.
+//! The pure decision: which layer says what, what the combination is, and whether a command runs, is asked or is
+//! denied.
+//!
+//! It must never read a clock, a file, a socket or the environment. Facts about files come through a
+//! [`crate::command::PathLookup`] that the caller hands in. Only [`gate`](mod@gate) says whether a command runs. Read
+//! in the order of a call: [`host::resolve_host`], [`combine::combine`], [`allowlist::analyze`], [`gate::gate`].
 
 pub mod approval_rules;
 pub mod combine;

@@ -1,5 +1,8 @@
-//! The product's wires, as values: what may be said in which order, and what it means. Pure; time and randomness come
-//! from outside.
+//! The product's wires, as values: what may be said in which order, and what it means.
+//!
+//! Pure: it must never read a clock, draw a random value, or open a socket or a file. The caller hands in time and
+//! randomness. [`parse_json`] reads text from outside, and refuses an object that has one name twice. Read on in
+//! [`bridge`] (gateways and nodes) and [`ipc`] (the approvals socket).
 
 pub mod bridge;
 mod by_name;

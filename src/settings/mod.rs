@@ -1,10 +1,10 @@
-//! Settings: `countersign.toml` for the process, `openclaw.json` for the policy shared with the product,
-//! environment variables and flags, each value with its origin (`docs/spec/settings.md`).
+//! Settings: `countersign.toml` for the process, `openclaw.json` for the policy shared with the product, environment
+//! variables and flags, each value with its origin (`docs/spec/settings.md`).
 //!
 //! Owns reading, checking and re-reading those files, and putting a changed `openclaw.json` in its place
-//! ([`ConfigFile`], with a text that [`config_edit`] returned); it never acts on a value. Its invariant: a file that does not read completely
-//! changes nothing. At start that ends the start; later the last good settings stay. Entry points are
-//! [`StateDir::resolve`] and [`SettingsStore::load`].
+//! ([`ConfigFile`], with a text that [`config_edit`] returned); it never acts on a value. Its invariant: a file that
+//! does not read completely changes nothing. At start that ends the start; later the last good settings stay. Entry
+//! points are [`StateDir::resolve`] and [`SettingsStore::load`].
 
 mod env;
 mod state_dir;

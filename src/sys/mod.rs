@@ -1,4 +1,9 @@
-//! The operating system behind safe signatures. Unsafe code and platform differences live here and nowhere else.
+//! The operating system behind safe signatures. Unsafe code lives here and nowhere else. Linux only.
+//!
+//! It must never decide about a command or a policy, and it uses no other module of this program: callers say what to
+//! do and in which order. `tests/it/architecture.rs` checks both where unsafe code is and what this folder uses. Read
+//! on in [`process`] (starting and ending processes), [`fs`] (private files), and [`namespace`], [`mounts`] and
+//! [`enclosure`] (the kernel's side of sandboxes).
 
 pub mod account;
 pub mod beneath;

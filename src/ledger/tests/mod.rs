@@ -1,4 +1,8 @@
 //! Component tests: a real ledger in a directory of its own, with a clock that stands still.
+//!
+//! A test must never read the system clock or draw random ids: time passes only where it moves its [`ManualClock`],
+//! and ids come from [`SeededIds`]. Only `cost.rs`, which you run by hand, measures time, and it asserts nothing about
+//! that. Each file has one subject. Start with [`Opened`], the open ledger of a test.
 
 mod admission;
 mod audit_chain;

@@ -1,5 +1,8 @@
-//! The node host as a service of this machine: a unit for systemd, or an agent for launchd. What is written is made by
-//! pure functions; nothing here ever touches a file that it did not write.
+//! The node host as a service of this machine: a unit for systemd, or an agent for launchd.
+//!
+//! Pure functions make the text that is written. Nothing here ever touches a file that it did not write, and nothing
+//! here starts or stops a service: you get the commands for that. Entry points: [`text()`], [`install`] and
+//! [`uninstall`]; [`Manager`] says where the file lies and which commands to run.
 
 mod launchd;
 mod systemd;

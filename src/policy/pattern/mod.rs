@@ -1,4 +1,9 @@
 //! The patterns of entries, grants and deny rules: executables, arguments and generated forms (M1 to M6).
+//!
+//! An expression must never silently mean something wider: syntax that the engines here would read in another way is
+//! refused. A match that reaches a limit is neither yes nor no ([`ArgumentMatch::Undecided`]). Nothing here looks at a
+//! disk. Entry points: [`ExecutablePattern::parse`], [`ArgumentPattern::parse`], [`cwd_argv_pattern`]. The rules M1 to
+//! M6 are in `docs/spec/command-analysis.md#m1`.
 
 mod arguments;
 mod cache;

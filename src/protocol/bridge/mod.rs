@@ -1,5 +1,8 @@
-//! The Bridge: frames, handshake, device identity, methods (`docs/spec/bridge.md`). Both ends use the same values;
-//! nothing here reads a clock, a socket or a file.
+//! The Bridge: frames, handshake, device identity, methods (`docs/spec/bridge.md`).
+//!
+//! Both ends use the same values. Nothing here reads a clock, a socket or a file: the caller hands in text and the
+//! time. Entry points: [`Frame::parse`] for each text frame, [`ConnectParams`] and [`verify_proof`] for the handshake,
+//! [`InvokeCall`] and [`InvokeAnswer`] for a call of a node.
 
 mod commands;
 mod connect;

@@ -2,10 +2,10 @@
 //! and what an answer is worth.
 //!
 //! Pure: the time, the token and random values are handed in, and the only state is [`NonceMemory`], which belongs to
-//! the caller. The side that is asked calls [`LineVerifier::verify`] once for a line and gets back what to do or the very lines to
-//! send. The side that asks builds its line with [`plain_exec_line`] or a
-//! [`Challenge`] and reads what comes with [`Expected`]. Invariants: nothing that
-//! may have been a question is refused without an answer that denies it; nothing is acted on whose proof was not compared.
+//! the caller. The side that is asked calls [`LineVerifier::verify`] once for a line and gets back what to do or the
+//! very lines to send. The side that asks builds its line with [`plain_exec_line`] or a [`Challenge`] and reads what
+//! comes with [`Expected`]. Invariants: nothing that may have been a question is refused without an answer that denies
+//! it; nothing is acted on whose proof was not compared.
 
 mod ask;
 mod check;

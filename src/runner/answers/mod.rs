@@ -1,20 +1,21 @@
-//! The scripts of a run, held: an interpreter that opens one to read gets the content that was checked.
+//! The scripts of a run, held: an interpreter that opens one to read gets the content that was checked. It must never
+//! permit anything because of what stands in a caller's memory. Entry point: [`Answers`].
 //!
 //! ```text
 //! server ── checked content, sealed ──▶ supervisor ◀── "open(path)?" ── interpreter (waits in the kernel)
 //!                                           └── a descriptor of the checked content ──▶ interpreter
 //! ```
 //!
-//! The kernel never looks at the path, so there is no moment at which another file could take its place. Some interpreters
-//! look before they open, and read another file where they find a directory or nothing: while a script is held, a question
-//! for it finds a file, and nothing is beneath it. A path is told by its text. Where the text depends on something that can be exchanged too (the name of the working directory, the target
-//! of a link), the question for that is answered here as well, and the answer counts as a name of the script from then
-//! on. Interpreters are the programs that the run was judged with, and what its first process executes in its own place.
-//! What they start besides reads the disk: `cp` compares what it opens with what it looked at before, and would give up.
-//! A run that changes, renames or removes one of these files itself gets the file from then on. Everything else is left
-//! to the kernel. Where a path may be a script or another file, an interpreter gets neither. Invariant: nothing is permitted
-//! here because of what stands in a caller's memory.
-//! Entry point: [`Answers`].
+//! The kernel never looks at the path, so there is no moment at which another file could take its place. Some
+//! interpreters look before they open, and read another file where they find a directory or nothing: while a script is
+//! held, a question for it finds a file, and nothing is beneath it. A path is told by its text. Where the text depends
+//! on something that can be exchanged too (the name of the working directory, the target of a link), the question for
+//! that is answered here as well, and the answer counts as a name of the script from then on.
+//!
+//! Interpreters are the programs that the run was judged with, and what its first process executes in its own place.
+//! What they start besides reads the disk: `cp` compares what it opens with what it looked at before, and would give
+//! up. A run that changes, renames or removes one of these files itself gets the file from then on. Everything else is
+//! left to the kernel. Where a path may be a script or another file, an interpreter gets neither.
 
 mod lineage;
 mod paths;

@@ -1,8 +1,11 @@
 //! Control groups, where the machine lets us have them.
 //!
-//! A group of the second version per supervisor closes the one gap that reapers leave: when a supervisor and its runner
-//! are both killed, what they had started belongs to nobody, but it is still in the supervisor's group. A group is made
-//! once in the life of a supervisor, not per run, so it costs a run nothing. No controller is needed, only
+//! A sweep must never kill in the group of a supervisor that lives, and no group is made in one of the second version
+//! that is not ours to divide. Entry points: [`Home::make`] and [`Home::join`] for killing, [`Limiter`] for limits.
+//!
+//! A group of the second version per supervisor closes the one gap that reapers leave: when a supervisor and its
+//! runner are both killed, what they had started belongs to nobody, but it is still in the supervisor's group. A group
+//! is made once in the life of a supervisor, not per run, so it costs a run nothing. No controller is needed, only
 //! `cgroup.kill` (Linux 5.14).
 //!
 //! What moves on faster than it can be looked for is reached by its group, too: the supervisor steps out of it, has

@@ -1,10 +1,11 @@
 //! A patch, applied to a directory: all of it or nothing.
 //!
-//! Done by the leader of a run ([`super::execute`]), so with the rights of the commands and where they run. First
-//! everything is looked at and worked out ([`plan`]), then every new content is written beside its place, and only then
-//! names are exchanged, each in one step of the kernel, and back again when one of them fails ([`commit`]). What was put
-//! aside is removed last. A process that dies in between leaves each file with its old content or its new one, and names
-//! that the next patch in the same directory removes.
+//! The leader of a run does it ([`super::execute`]), so with the rights of the commands and where they run. It first
+//! looks at everything and works it out ([`plan`]); until that is done, it must never write. Then it writes every new
+//! content beside its place, and only then exchanges names, each in one step of the kernel, and back again when one of
+//! them fails ([`commit`]). It removes what it put aside last. A process that dies in between leaves each file with
+//! its old content or its new one, and names that the next patch in the same directory removes. Entry point:
+//! [`apply`].
 
 mod commit;
 mod plan;

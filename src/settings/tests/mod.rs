@@ -1,4 +1,8 @@
 //! Tests over both tables, of layering, reloading and editing.
+//!
+//! A test must never read the environment of the process that it runs in: variables come from a [`MapEnvironment`],
+//! and files lie in a temporary directory of its own. Each file has one subject. Start with [`Scene`], a state
+//! directory with its two files.
 
 mod editing;
 mod openclaw_json;

@@ -1,8 +1,10 @@
 //! Processes: starting, watching, signalling, ending. The only place that starts one.
 //!
 //! The server starts processes with [`spawn()`] (`posix_spawn`, never a fork of its large memory). The warm runner,
-//! which is small and single-threaded, forks its supervisors ([`fork()`]); a supervisor starts a command with
-//! a [`Launcher`], or forks once more ([`Lead`]) for a run of several programs.
+//! which is small and single-threaded, forks its supervisors ([`fork()`]); a supervisor starts a command with a
+//! [`Launcher`], or forks once more ([`Lead`]) for a run of several programs. [`fork()`] must never copy a process
+//! with more than one thread, and refuses it. `tests/it/architecture.rs` checks that nothing else starts a process and
+//! that only the runner forks.
 
 mod fork;
 mod inspect;
