@@ -3,8 +3,8 @@
 //! It connects, proves who it is, takes calls and answers them. Whether a command runs is for the engine of this
 //! machine, with a ledger, run files and an approvals document of its own; what a gateway says about approvals is an
 //! answer to a question of that engine and nothing more. Its invariants: nothing runs without the engine; one
-//! invocation is at most one run, across every crash and connection; no token goes to whom it was not given by. Entry
-//! point: [`run()`].
+//! invocation is at most one run, across every crash and connection; a token that one gateway gave to this machine is
+//! never shown to a gateway on another host. Entry point: [`run()`].
 
 mod address;
 mod backoff;

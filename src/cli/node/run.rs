@@ -17,11 +17,11 @@ use super::super::{
 use super::policy;
 use crate::{
     app::{Prepared, StartError},
-    clock::SystemIds,
+    clock::{Clock, SystemIds},
     domain::Secret,
     node::{
-        self, Acquaintance, AddressError, Companion, GatewayAddress, GatewayEntry, IdentityError, NodeError,
-        NodeEvent, NodeFile, NodeOptions, Plaintext, Trust,
+        self, Acquaintance, AddressError, Companion, DeviceIdentity, DeviceTokens, GatewayAddress,
+        GatewayEntry, IdentityError, NodeError, NodeEvent, NodeFile, NodeOptions, Plaintext, Trust,
     },
     policy::preset::Preset,
     settings::{StartOptions, StateDir},
@@ -146,7 +146,7 @@ pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Fa
     }
     let prepared = Prepared::for_node_host(&start, &context.environment)
         .map_err(|error| serve::explain(console, &error))?;
-    resolved.remember(prepared.state_dir())?;
+    resolved.remember(prepared.state_dir(), &*context.clock)?;
     if let Some(acquaintance) = acquaintance {
         let kept = acquaintance.keep(prepared.state_dir(), &*context.clock);
         kept.map_err(|error| identity_failure(&error))?;
@@ -188,6 +188,8 @@ pub(super) struct Resolved {
     token: Option<Secret>,
     /// What is remembered for the next time.
     file: NodeFile,
+    /// What the gateway of the last time gave to this machine is not for this one.
+    is_other_gateway: bool,
 }
 
 impl Resolved {
@@ -198,8 +200,12 @@ impl Resolved {
         let known = file.gateway.clone().unwrap_or_default();
         let host = args.host.clone().or_else(|| known.host.clone());
         let host = host.unwrap_or_else(|| DEFAULT_HOST.to_owned());
-        // Another gateway has another port and another certificate.
+        // Another gateway has another port, another certificate and other tokens.
         let is_known = known.host.as_ref() == Some(&host);
+        let is_other_gateway = known.host.is_some() && !is_known;
+        if is_other_gateway {
+            file.token = None;
+        }
         let port = args
             .port
             .or_else(|| known.port.filter(|_port| is_known))
@@ -251,6 +257,7 @@ impl Resolved {
             commands,
             token,
             file,
+            is_other_gateway,
         })
     }
 
@@ -270,8 +277,13 @@ impl Resolved {
         self.file.policy
     }
 
-    /// Keeps what was resolved for the next time.
-    pub(super) fn remember(&self, state_dir: &StateDir) -> Result<(), Failure> {
+    /// Keeps what was resolved for the next time. Forgets the token of another gateway first: it would be shown to this one.
+    pub(super) fn remember(&self, state_dir: &StateDir, clock: &dyn Clock) -> Result<(), Failure> {
+        if self.is_other_gateway {
+            DeviceIdentity::ensure(state_dir, clock, &SystemIds)
+                .and_then(|identity| DeviceTokens::of(state_dir, identity.id()).forget())
+                .map_err(|error| identity_failure(&error))?;
+        }
         let known = NodeFile::load(state_dir).map_err(|error| identity_failure(&error))?;
         if known.as_ref() != Some(&self.file) {
             self.file

@@ -145,7 +145,7 @@ pub(super) fn install(context: &Context, args: NodeInstallArgs) -> Result<ExitSt
         state_dir
             .prepare()
             .map_err(|error| Failure::new("state-dir", with_causes(&error)).exit(ExitStatus::CONFIG))?;
-        resolved.remember(&state_dir)?;
+        resolved.remember(&state_dir, &*context.clock)?;
     }
     let changed = service::install(&path, &text).map_err(|error| service_failure(&error))?;
     let next = manager.start_commands(&path);

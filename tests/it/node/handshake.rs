@@ -195,6 +195,34 @@ async fn a_paired_node_comes_with_its_own_token_and_falls_back_to_the_shared_one
 }
 
 #[tokio::test]
+async fn the_tokens_of_one_gateway_are_not_shown_to_another() {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open();
+    drop(node.connected(&gateway).await);
+    node.kill().await;
+    let path = node.state().join("node.json");
+    let mut file: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    file["token"] = json!("shared-with-the-first");
+    write_file_mode(&path, file.to_string(), 0o600);
+    node.set_env("OPENCLAW_GATEWAY_TOKEN", "");
+    node.start_at("localhost", gateway.port);
+    let mut peer = gateway.accept().await;
+    let connect = peer.challenged().await;
+    let auth = &connect["params"]["auth"];
+    assert!(
+        auth["token"].is_null() && auth["deviceToken"].is_null(),
+        "{connect}"
+    );
+    for name in ["node.json", "identity/device-auth.json"] {
+        let text = fs::read_to_string(node.state().join(name)).unwrap();
+        assert!(
+            !text.contains("shared-with-the-first") && !text.contains("device-token-of-the-test"),
+            "{name}: {text}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_node_without_a_shared_token_keeps_its_own() {
     let gateway = Gateway::new().await;
     let mut node = TestNode::open();
