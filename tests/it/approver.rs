@@ -87,7 +87,7 @@ async fn the_environment_stands_on_the_card() {
     let env = json!({ "COMPILER_LABEL": "/x", "NOTE": "a b" });
     asked(&server, json!({ "command": "gcc -c hello.c", "env": env })).await;
     let terminal = approver(&server);
-    let card = terminal.sees("left").await;
+    let card = terminal.sees("d deny").await;
     assert!(
         card.contains("COMPILER_LABEL=/x") && card.contains("NOTE=a b"),
         "{card}"
@@ -107,7 +107,7 @@ async fn hostile_text_reaches_no_terminal() {
     )
     .await;
     let terminal = approver(&server);
-    let card = terminal.sees("left").await;
+    let card = terminal.sees("d deny").await;
     assert!(
         card.contains("\\u{1B}]0;owned\\u{7}") && card.contains("\\u{202E}cod.exe"),
         "{card}"
