@@ -59,10 +59,7 @@ impl GatewayAddress {
         plaintext: Plaintext,
     ) -> Result<Self, AddressError> {
         let host = host.trim();
-        let bare = host
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'))
-            .unwrap_or(host);
+        let bare = bare_host(host);
         let is_address = bare.parse::<IpAddr>().is_ok();
         let is_name = |text: &str| {
             let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
@@ -112,6 +109,14 @@ impl GatewayAddress {
             Some(Trust::Authorities) | None => None,
         }
     }
+}
+
+/// A host as [`GatewayAddress::host`] has it: without white space around it, an IPv6 address without brackets.
+pub fn bare_host(host: &str) -> &str {
+    let host = host.trim();
+    host.strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(host)
 }
 
 impl fmt::Display for GatewayAddress {

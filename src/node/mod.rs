@@ -26,7 +26,7 @@ mod socket;
 
 pub mod service;
 
-pub use address::{AddressError, GatewayAddress, Plaintext, Trust};
+pub use address::{AddressError, GatewayAddress, Plaintext, Trust, bare_host};
 pub use daemon::{NodeError, NodeOptions, commands, run};
 pub use first_contact::{Acquaintance, is_unknown, meet};
 pub use host::Companion;

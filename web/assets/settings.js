@@ -38,7 +38,9 @@ export function createSettings() {
   return {
     root,
     show(items) {
-      if (drawn === (drawn = JSON.stringify(items))) return;
+      const found = JSON.stringify(items);
+      if (drawn === found) return;
+      drawn = found;
       const { first, others } = sorted(items);
       fill(shown, first.map(row));
       fill(summary, `${others.length} settings have their default`);

@@ -199,9 +199,9 @@ impl Resolved {
         let mut file = file.unwrap_or_else(|| NodeFile::new(&SystemIds));
         let known = file.gateway.clone().unwrap_or_default();
         let host = args.host.clone().or_else(|| known.host.clone());
-        let host = host.unwrap_or_else(|| DEFAULT_HOST.to_owned());
+        let host = host.as_deref().map_or(DEFAULT_HOST, node::bare_host);
         // Another gateway has another port, another certificate and other tokens.
-        let is_known = known.host.as_ref() == Some(&host);
+        let is_known = known.host.as_deref() == Some(host);
         let is_other_gateway = known.host.is_some() && !is_known;
         if is_other_gateway {
             file.token = None;
@@ -225,7 +225,7 @@ impl Resolved {
             Plaintext::PrivateOnly
         };
         let address =
-            GatewayAddress::new(&host, port, trust, plaintext).map_err(|error| address_failure(&error))?;
+            GatewayAddress::new(host, port, trust, plaintext).map_err(|error| address_failure(&error))?;
         let display_name = args
             .display_name
             .clone()

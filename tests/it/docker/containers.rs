@@ -80,7 +80,7 @@ async fn there_is_one_container_per_scope_and_it_is_what_the_settings_say() {
         .await;
     let foreign = fixture.enclosure("foreign");
     is_refused(fixture.backend.prepare(&foreign).await, "not this sandbox's");
-    let strangers = backend(&fixture.engine, "somebody else");
+    let strangers = backend(&fixture.engine, "another server");
     is_refused(strangers.prepare(&changed).await, "not this sandbox's");
     let mut namesake = changed.clone();
     namesake.scope_key = "agent:other".to_owned();
@@ -114,7 +114,7 @@ async fn is_pruned(fixture: &DockerFixture) {
         age: None,
     };
     let short = backend(&fixture.engine, OWNER).with_limits(at_once);
-    let strangers = backend(&fixture.engine, "somebody else").with_limits(at_once);
+    let strangers = backend(&fixture.engine, "another server").with_limits(at_once);
     let (idle, busy, strange) = (
         fixture.enclosure("idle"),
         fixture.enclosure("busy"),

@@ -222,6 +222,23 @@ async fn the_tokens_of_one_gateway_are_not_shown_to_another() {
     }
 }
 
+/// The same gateway, however its address is written.
+#[tokio::test]
+async fn a_gateway_whose_address_is_written_with_brackets_keeps_its_token() {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open();
+    drop(node.connected(&gateway).await);
+    node.kill().await;
+    node.set_env("OPENCLAW_GATEWAY_TOKEN", "");
+    node.start_at(" [127.0.0.1] ", gateway.port);
+    let mut peer = gateway.accept().await;
+    let connect = peer.challenged().await;
+    assert_eq!(
+        connect["params"]["auth"],
+        json!({"deviceToken": "device-token-of-the-test"})
+    );
+}
+
 #[tokio::test]
 async fn a_node_without_a_shared_token_keeps_its_own() {
     let gateway = Gateway::new().await;

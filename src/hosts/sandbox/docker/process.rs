@@ -65,7 +65,7 @@ pub fn main_if_asked() {
             die(NOT_STARTED)
         }
         End::Lost(why) => {
-            complain(&format!("nobody knows how the command ended: {why}"));
+            complain(&format!("the outcome of the command is unknown: {why}"));
             die(ENGINE_LOST)
         }
     }
