@@ -4,11 +4,9 @@
 
 use serde_json::Value;
 
-use crate::{
-    domain::UnixMillis,
-    protocol::bridge::{ConnectParams, Frame, InvokeAnswer, InvokeCall, NodeNews, verify_proof},
-    runner::{run_file, wire},
-};
+use countersign_domain::UnixMillis;
+use countersign_protocol::bridge::{ConnectParams, Frame, InvokeAnswer, InvokeCall, NodeNews, verify_proof};
+use countersign_runner::{run_file, wire};
 
 /// What a run file with this content says.
 pub fn run_file(bytes: &[u8]) -> run_file::RunFileState {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::sys::fs::{PRIVATE_FILE, read_bounded, replace_file};
+use countersign_sys::fs::{PRIVATE_FILE, read_bounded, replace_file};
 
 /// `server.json` is a few hundred bytes.
 const MAX_SERVER_FILE_BYTES: usize = 64 * 1024;

@@ -9,7 +9,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-use crate::settings::{Environment, LogFormat, Telemetry};
+use countersign_config::settings::{Environment, LogFormat, Telemetry};
 
 /// The log of this process, for changing what it says.
 #[derive(Debug, Clone)]

@@ -5,16 +5,14 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::LazyLock};
 
-use countersign::{
-    command::{DirectoryTrust, Inspected, PathLookup, parser},
-    domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis},
-    hosts::{path_lookup::SystemLookup, peer_fs::Files},
-    policy::{
-        allowlist::{
-            Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Protected, Typing, analyze,
-        },
-        pattern::{PathCase, PatternCache},
+use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
+use countersign_hosts::{path_lookup::SystemLookup, peer_fs::Files};
+use countersign_policy::{
+    allowlist::{
+        Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Protected, Typing, analyze,
     },
+    command::{DirectoryTrust, Inspected, PathLookup, parser},
+    pattern::{PathCase, PatternCache},
 };
 use divan::{Bencher, counter::BytesCount};
 

@@ -8,15 +8,15 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use countersign::{
+use countersign_domain::{Bound, Isolation, LaunchId, Leftovers, RunId, TerminalSize};
+use countersign_hosts::{
+    Attempt,
+    gateway::{GatewayHost, LaunchSpec, Supervised, SupervisorEvent},
+};
+use countersign_runner::{RunLimits, Runner, RunnerOptions};
+use countersign_sys::{
     clock::{Ids, SystemIds},
-    domain::{Bound, Isolation, LaunchId, Leftovers, RunId, TerminalSize},
-    hosts::{
-        Attempt,
-        gateway::{GatewayHost, LaunchSpec, Supervised, SupervisorEvent},
-    },
-    runner::{RunLimits, Runner, RunnerOptions},
-    sys::process::InheritedLimits,
+    process::InheritedLimits,
 };
 use rustix::pty::OpenptFlags;
 use tokio::time::Instant;
@@ -83,7 +83,7 @@ impl Ours {
             ..RunnerOptions::of_this_program(runs.clone(), output.clone(), limits, 4)
         };
         let runner = Runner::start(options)
-            .and_then(|runner| runner.watch().map_err(countersign::runner::RunnerError::Start));
+            .and_then(|runner| runner.watch().map_err(countersign_runner::RunnerError::Start));
         let host = GatewayHost::new(runner.expect("a runner"), runs, output);
         let supervised = host.start(spec(place)).await.expect("a run");
         let mut ours = Self {

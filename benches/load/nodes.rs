@@ -8,7 +8,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use countersign::protocol::bridge::{DeviceKey, ProofInput, ProofVersion};
+use countersign_protocol::bridge::{DeviceKey, ProofInput, ProofVersion};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::{net::TcpStream, task::JoinSet, time::Instant};

@@ -2,8 +2,18 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use countersign::{
+use countersign::fuzzing;
+use countersign_config::{
     approvals::document::Document,
+    session::{
+        directive::{self, Directive, Parsed},
+        text as session_text,
+    },
+    settings::{ConfigValue, KeyEdit, KeyPath, MapEnvironment, StateDir, config_edit},
+};
+use countersign_domain::{ApprovalDecision, UnixMillis};
+use countersign_policy::{
+    allowlist::{Analysis, AnalysisVerdict, SegmentReport},
     command::{
         Plan, PlanStep,
         characters::is_escaped_in_display,
@@ -13,21 +23,13 @@ use countersign::{
         rendering::{PlanItem, StepKind},
         syntax::{List, Segment, WordClass},
     },
-    domain::{ApprovalDecision, UnixMillis},
-    fuzzing,
-    patch::{self, Line, Operation, Patch},
-    policy::{
-        allowlist::{Analysis, AnalysisVerdict, SegmentReport},
-        pattern::{ArgumentMatch, ArgumentPattern, ExecutablePattern, PathCase, PatternCache},
-    },
-    protocol::ipc::{self, LineOutcome, NonceMemory},
-    runner::run_file::RunFileState,
-    session::{
-        directive::{self, Directive, Parsed},
-        text as session_text,
-    },
-    settings::{ConfigValue, KeyEdit, KeyPath, MapEnvironment, StateDir, config_edit},
+    pattern::{ArgumentMatch, ArgumentPattern, ExecutablePattern, PathCase, PatternCache},
 };
+use countersign_protocol::{
+    ipc::{self, LineOutcome, NonceMemory},
+    patch::{self, Line, Operation, Patch},
+};
+use countersign_runner::run_file::RunFileState;
 
 use super::World;
 

@@ -20,11 +20,9 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{
-    runner::UnitProblem,
-    settings::StateDir,
-    sys::account::{Account, Identity},
-};
+use countersign_config::settings::StateDir;
+use countersign_runner::UnitProblem;
+use countersign_sys::account::{Account, Identity};
 
 /// Where the state is when nobody names a directory.
 pub(super) const DEFAULT_STATE_DIR: &str = "/var/lib/countersign";

@@ -11,19 +11,19 @@ use super::{
     file_broker::FileBroker,
     housekeeping::{self, LiveSettings},
 };
-use crate::{
+use countersign_config::{
     approvals::store::DocumentStore,
-    clock::{Clock, Ids},
-    engine::{Engine, EngineParts, PolicyFiles, Unstarted, accepted_policy::AcceptedPolicy},
-    hosts::{
-        gateway::GatewayHost,
-        node::NodeLink,
-        sandbox::{SandboxHost, SandboxOptions},
-    },
-    ledger::{Ledger, LedgerConfig, LedgerThread},
-    runner::Runner,
     settings::{Server, SettingsStore, StateDir},
 };
+use countersign_engine::{Engine, EngineParts, PolicyFiles, Unstarted, accepted_policy::AcceptedPolicy};
+use countersign_hosts::{
+    gateway::GatewayHost,
+    node::NodeLink,
+    sandbox::{SandboxHost, SandboxOptions},
+};
+use countersign_ledger::{Ledger, LedgerConfig, LedgerThread};
+use countersign_runner::Runner;
+use countersign_sys::clock::{Clock, Ids};
 
 /// How long the engine's own tasks may take once nothing runs any more.
 const TASKS: Duration = Duration::from_secs(5);

@@ -3,16 +3,17 @@
 use std::io;
 
 use super::AccountProblem;
-use crate::{
-    engine::tokens::TokenFileError,
-    hosts::{confined::Unconfined, shell::NoShell},
-    http::ListenError,
-    ledger::{LedgerError, OpenError},
-    runner::RunnerError,
+use countersign_config::{
     settings::{SettingsProblem, StateDirError},
-    telemetry::LogError,
     tls::TlsProblem,
 };
+use countersign_engine::tokens::TokenFileError;
+use countersign_hosts::{confined::Unconfined, shell::NoShell};
+use countersign_http::ListenError;
+use countersign_ledger::{LedgerError, OpenError};
+use countersign_runner::RunnerError;
+
+use crate::telemetry::LogError;
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]

@@ -2,15 +2,13 @@
 //! one does not answer any more.
 //!
 //! It starts brokers and must never decide what an access that failed means: until there is a broker again, nothing can
-//! be read and nothing is allowed. What a broker does, and how it is asked, is in [`crate::hosts::peer_fs`].
+//! be read and nothing is allowed. What a broker does, and how it is asked, is in [`countersign_hosts::peer_fs`].
 
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
-use crate::{
-    hosts::peer_fs::{Files, Remote},
-    runner::{FileBrokerSource, Runner},
-    sys::account::Account,
-};
+use countersign_hosts::peer_fs::{Files, Remote};
+use countersign_runner::{FileBrokerSource, Runner};
+use countersign_sys::account::Account;
 
 /// How soon a start that failed is tried again.
 const RETRY: Duration = Duration::from_secs(1);

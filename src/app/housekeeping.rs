@@ -4,15 +4,16 @@ use std::{convert::Infallible, error::Error, sync::Arc, time::Duration};
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::{
-    clock::Clock,
-    engine::Engine,
-    hosts::{gateway::GatewayHost, sandbox::SandboxHost},
-    ledger::{self, Ledger, Retention, Tuning},
+use countersign_config::{
     settings::{Durability, Output, Server, Settings, SettingsStore},
-    telemetry::Log,
     tls::LiveTls,
 };
+use countersign_engine::Engine;
+use countersign_hosts::{gateway::GatewayHost, sandbox::SandboxHost};
+use countersign_ledger::{Ledger, Retention, Tuning};
+use countersign_sys::clock::Clock;
+
+use crate::telemetry::Log;
 
 /// How often the settings are looked at when no request does.
 const LOOK: Duration = Duration::from_secs(5);
@@ -28,8 +29,8 @@ pub(super) fn tuning(server: &Server) -> Tuning {
     let database = &server.database;
     Tuning {
         durability: match database.durability {
-            Durability::Normal => ledger::Durability::Normal,
-            Durability::Full => ledger::Durability::Full,
+            Durability::Normal => countersign_ledger::Durability::Normal,
+            Durability::Full => countersign_ledger::Durability::Full,
         },
         retention: Retention {
             events_count: server.events.keep_count,

@@ -13,28 +13,31 @@ use super::{
     accounts::{self, Accounts},
     file_broker::FileBroker,
 };
-use crate::{
-    engine::environment::HostEnvironment,
-    hosts::{
-        confined::{Confined, Hidden},
-        login_path,
-        shell::HostShell,
-    },
-    runner::{LaunchedBy, LoginAs, LoginShell, Runner, RunnerOptions, RunnerUnit, SeparateUser, UnitPlace},
+use countersign_config::{
     settings::{
         Environment, IsolationChoice, MapEnvironment, SandboxBackend, Server, SettingsStore, StartOptions,
         StateDir, named_account, wanted_account,
     },
-    sys::{
-        account::Account,
-        fs::{PRIVATE_FILE, replace_file},
-        hooks,
-        namespace::has_scopes,
-        process::{InheritedLimits, boot_id, forbid_dumping, leave_session_keyring},
-    },
-    telemetry::Log,
     tls::{LiveTls, TlsFiles},
 };
+use countersign_engine::environment::HostEnvironment;
+use countersign_hosts::{
+    confined::{Confined, Hidden},
+    login_path,
+    shell::HostShell,
+};
+use countersign_runner::{
+    LaunchedBy, LoginAs, LoginShell, Runner, RunnerOptions, RunnerUnit, SeparateUser, UnitPlace,
+};
+use countersign_sys::{
+    account::Account,
+    fs::{PRIVATE_FILE, replace_file},
+    hooks,
+    namespace::has_scopes,
+    process::{InheritedLimits, boot_id, forbid_dumping, leave_session_keyring},
+};
+
+use crate::telemetry::Log;
 
 /// `[limits] max_running = 0` switches the limit off; the runner still wants a number.
 const MANY_RUNS: usize = 1_000_000;

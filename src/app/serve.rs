@@ -19,22 +19,25 @@ use super::{
     socket,
     witness::Witness,
 };
-use crate::{
-    auth::SharedSecret,
-    bridge::{Bridge, BridgeParts, NodeHub},
-    clock::{Clock, Ids},
-    domain::{Actor, Isolation, Secret},
-    engine::{
-        Engine, Unstarted,
-        tokens::{TokenFileError, Tokens},
-    },
-    hosts::node::NodeLink,
-    http::{self, AppState, Bound, Endpoint, HttpService, ListenError, ListenOptions, Purpose},
-    lifecycle::{self, ServerFile, Signals, Stop},
+use countersign_config::{
     settings::{Server, SettingsStore, StateDir},
-    sys::fs::create_private_file,
     tls::LiveTls,
 };
+use countersign_domain::{Actor, Isolation, Secret};
+use countersign_engine::{
+    Engine, Unstarted,
+    tokens::{TokenFileError, Tokens},
+};
+use countersign_hosts::node::NodeLink;
+use countersign_http::{AppState, Bound, Endpoint, HttpService, ListenError, ListenOptions, Purpose};
+use countersign_ledger::auth::SharedSecret;
+use countersign_nodes::bridge::{Bridge, BridgeParts, NodeHub};
+use countersign_sys::{
+    clock::{Clock, Ids},
+    fs::create_private_file,
+};
+
+use crate::lifecycle::{self, ServerFile, Signals, Stop};
 
 /// How long connections may take to finish once every run has ended. A client that waits for a background run or a
 /// person waits on at the next server.
@@ -212,7 +215,8 @@ impl Running {
         let opened = Opened::new(prepared, Arc::clone(&clock), Arc::clone(&ids))?;
         let ledger = &opened.ledger;
         // From here on the directory is ours: the ledger holds its lock.
-        let listeners = http::bind(&listen_options(&state_dir, server, tls.clone()), listener).await?;
+        let listeners =
+            countersign_http::bind(&listen_options(&state_dir, server, tls.clone()), listener).await?;
         let metrics_listener = bind_metrics(server).await?;
         let tokens = Arc::new(Tokens::new(ledger.clone(), Arc::clone(&clock), Arc::clone(&ids)));
         tokens
@@ -330,7 +334,7 @@ async fn bind_metrics(server: &Server) -> Result<Option<Bound>, ListenError> {
         header_timeout: server.limits.header_timeout,
         tls: None,
     };
-    http::bind(&options, None).await.map(Some)
+    countersign_http::bind(&options, None).await.map(Some)
 }
 
 /// Lets answers that are under way leave, and hangs up on who takes too long; at once at a second signal.

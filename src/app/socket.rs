@@ -9,11 +9,9 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    engine::Engine,
-    ipc::{self, EngineUi, Host, Hosted, Joined, OtherUi},
-    settings::{IpcRole, StateDir},
-};
+use countersign_config::settings::{IpcRole, StateDir};
+use countersign_engine::Engine;
+use countersign_nodes::ipc::{self, EngineUi, Host, Hosted, Joined, OtherUi};
 
 /// How often it is looked whether the socket lies where it should.
 const LOOK: Duration = Duration::from_secs(2);

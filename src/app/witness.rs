@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use crate::ledger::audit::{SealedHead, published};
+use countersign_ledger::audit::{SealedHead, published};
 
 /// Where every system log listens.
 const SYSTEM_LOG: &str = "/dev/log";
@@ -105,7 +105,8 @@ fn send(log: &Path, head: &SealedHead) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{domain::UnixMillis, ledger::audit::read_witness};
+    use countersign_domain::UnixMillis;
+    use countersign_ledger::audit::read_witness;
 
     fn head(seq: i64) -> SealedHead {
         SealedHead {

@@ -1,7 +1,7 @@
 //! Sockets that systemd opened and passed to this process (`sd_listen_fds(3)`).
 
 use super::context::Context;
-use crate::sys::process;
+use countersign_sys::process;
 
 /// The descriptor of the first.
 pub(super) const FIRST: i32 = 3;

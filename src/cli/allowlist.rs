@@ -9,7 +9,7 @@ use super::{
     client::Client, console::Format, context::Context, discover::Role, duration::parse_duration,
     exit::ExitStatus, failure::Failure, table::Table, value,
 };
-use crate::domain::AgentId;
+use countersign_domain::AgentId;
 
 const LIST: &str = "allowlist";
 
@@ -233,7 +233,7 @@ fn digest(pattern: &str) -> Result<String, Failure> {
             Some(bytes) => hash.update(bytes),
         }
     }
-    Ok(crate::domain::hex(&hash.finalize()))
+    Ok(countersign_domain::hex(&hash.finalize()))
 }
 
 fn show(context: &Context, owner: &Owner, entry: Value) -> Result<(), Failure> {
@@ -328,7 +328,7 @@ mod tests {
     fn a_digest_is_that_of_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tool");
-        crate::sys::fs::replace_file(&path, b"abc", 0o600).unwrap();
+        countersign_sys::fs::replace_file(&path, b"abc", 0o600).unwrap();
         assert_eq!(
             digest(path.to_str().unwrap()),
             Ok("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".to_owned())

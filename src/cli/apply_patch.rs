@@ -17,10 +17,8 @@ use super::{
     caller_lease::Endings, client::Client, console::Format, context::Context, discover::Role,
     duration::clock_face, exec, exit::ExitStatus, failure::Failure, value,
 };
-use crate::{
-    clock::{Ids as _, SystemIds},
-    domain::{AgentId, HostChoice, MAX_PATCH_BYTES, SessionKey, UnixMillis},
-};
+use countersign_domain::{AgentId, HostChoice, MAX_PATCH_BYTES, SessionKey, UnixMillis};
+use countersign_sys::clock::{Ids as _, SystemIds};
 
 /// How often a patch that waits is looked at.
 const LOOK: Duration = Duration::from_millis(250);

@@ -14,10 +14,8 @@ use super::{
     table::Table,
     value,
 };
-use crate::{
-    command::display,
-    domain::{AgentId, ApprovalDecision, SessionKey, UnixMillis},
-};
+use countersign_domain::{AgentId, ApprovalDecision, SessionKey, UnixMillis};
+use countersign_policy::command::display;
 
 /// An id is a UUID; anything shorter is a prefix of one.
 const WHOLE_ID: usize = 36;

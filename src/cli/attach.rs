@@ -34,7 +34,8 @@ use super::{
     failure::Failure,
     value,
 };
-use crate::{domain::MAX_INPUT_BYTES, sys::readiness};
+use countersign_domain::MAX_INPUT_BYTES;
+use countersign_sys::readiness;
 
 /// Most bytes that one reading of the terminal takes.
 const PIECE: usize = 4096;

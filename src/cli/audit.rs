@@ -19,12 +19,10 @@ use super::{
     table::Table,
     value,
 };
-use crate::{
-    clock::SystemIds,
-    domain::Actor,
-    ledger::audit,
-    settings::{SettingsStore, StartOptions, StateDir},
-};
+use countersign_config::settings::{SettingsStore, StartOptions, StateDir};
+use countersign_domain::Actor;
+use countersign_ledger::audit;
+use countersign_sys::clock::SystemIds;
 
 /// Read and check the audit record
 #[derive(Debug, clap::Subcommand)]

@@ -11,7 +11,7 @@ use super::{
     failure::Failure,
     sse::{StreamEvent, StreamParser},
 };
-use crate::domain::Secret;
+use countersign_domain::Secret;
 
 /// An answer that says "wait" is at most ten minutes away (`approvalWaitMs`, `yieldMs`); everything else is quick.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);

@@ -13,7 +13,7 @@ use super::{
     table::Table,
     value,
 };
-use crate::settings::{
+use countersign_config::settings::{
     ConfigFile, ConfigFileError, ConfigPart, ConfigValue, EditError, EffectiveValue, InvalidKeyPath, KeyEdit,
     KeyPath, SettingsProblem, SettingsStore, Source, StartOptions, StateDir, config_edit, config_part,
     config_text, config_values, is_server_setting,

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use serde_json::Value;
 
 use super::{failure::Failure, table::Table, terminal_text};
-use crate::settings::Environment;
+use countersign_config::settings::Environment;
 
 /// How data is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

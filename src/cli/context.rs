@@ -3,10 +3,8 @@
 use std::{path::PathBuf, sync::Arc};
 
 use super::{client::Client, console::Console, discover, discover::Role, failure::Failure};
-use crate::{
-    clock::{Clock, SystemClock},
-    settings::{Environment, StateDir},
-};
+use countersign_config::settings::{Environment, StateDir};
+use countersign_sys::clock::{Clock, SystemClock};
 
 /// Flags that name the server and the state directory.
 #[derive(Debug, Clone, Default, clap::Args)]

@@ -10,7 +10,11 @@ use std::{
 };
 
 use super::{client::Client, context::Context, exit::ExitStatus, failure::Failure};
-use crate::{domain::Secret, lifecycle::ServerFile, settings::StateDir, sys::fs::read_bounded};
+use countersign_config::settings::StateDir;
+use countersign_domain::Secret;
+use countersign_sys::fs::read_bounded;
+
+use crate::lifecycle::ServerFile;
 
 /// A token or `server.json` is never larger.
 const MAX_FILE_BYTES: usize = 64 * 1024;
@@ -205,13 +209,12 @@ mod tests {
     use std::{os::unix::fs::PermissionsExt as _, os::unix::net::UnixListener, sync::Arc};
 
     use super::*;
-    use crate::{
-        cli::{
-            console::{Console, Format},
-            context::ServerFlags,
-        },
-        settings::MapEnvironment,
-        sys::fs::create_private_file,
+    use countersign_config::settings::MapEnvironment;
+    use countersign_sys::fs::create_private_file;
+
+    use crate::cli::{
+        console::{Console, Format},
+        context::ServerFlags,
     };
 
     /// A state directory with tokens and, if wanted, the traces of a server.
@@ -221,7 +224,7 @@ mod tests {
 
     impl TestStateDir {
         fn new() -> Self {
-            crate::tls::install_provider();
+            countersign_config::tls::install_provider();
             let test_dir = Self {
                 folder: tempfile::tempdir().unwrap(),
             };

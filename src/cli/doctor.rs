@@ -21,20 +21,23 @@ use super::{
     table::Table,
     value,
 };
-use crate::{
+use countersign_config::{
     approvals::store::{DocumentStore, StaleLock},
-    clock::SystemIds,
-    doctor::{self, Finding, InForce, Repair, ServerState, Severity, WaitingSetting},
-    domain::Backend,
-    hosts::{
-        confined::Confined,
-        sandbox::{Backends, SandboxOptions, Unusable},
-    },
-    ipc,
-    lifecycle::ServerFile,
     settings::{
         ConfigFile, EffectiveValue, KeyEdit, KeyPath, Settings, StartOptions, StateDir, Step, config_edit,
     },
+};
+use countersign_domain::Backend;
+use countersign_hosts::{
+    confined::Confined,
+    sandbox::{Backends, SandboxOptions, Unusable},
+};
+use countersign_nodes::ipc;
+use countersign_sys::clock::SystemIds;
+
+use crate::{
+    doctor::{self, Finding, InForce, Repair, ServerState, Severity, WaitingSetting},
+    lifecycle::ServerFile,
 };
 
 /// Say what is wrong or risky, and how to fix it

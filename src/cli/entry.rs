@@ -16,7 +16,7 @@ use super::{
     help, hook, init, login_link, man, mcp, node, nodes, openapi, policy, process, runner, runs, serve,
     session, stop, token,
 };
-use crate::settings::{Environment, ProcessEnvironment};
+use countersign_config::settings::{Environment, ProcessEnvironment};
 
 /// Runs the command line of this process.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {

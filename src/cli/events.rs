@@ -13,10 +13,8 @@ use super::{
     table::Table,
     value,
 };
-use crate::{
-    command::redaction,
-    domain::{AgentId, RunId, SessionKey},
-};
+use countersign_domain::{AgentId, RunId, SessionKey};
+use countersign_policy::command::redaction;
 
 /// Show the retained events, or follow new ones
 #[derive(Debug, clap::Args)]

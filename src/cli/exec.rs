@@ -25,10 +25,8 @@ use super::{
     failure::Failure,
     value,
 };
-use crate::{
-    clock::{Ids as _, SystemIds},
-    domain::{AgentId, Ask, HostChoice, Security, SessionKey, UnixMillis},
-};
+use countersign_domain::{AgentId, Ask, HostChoice, Security, SessionKey, UnixMillis};
+use countersign_sys::clock::{Ids as _, SystemIds};
 
 /// How often a waiting run is looked at: often at first, when a decision is likely to be a policy's.
 const FIRST_LOOK: Duration = Duration::from_millis(50);

@@ -12,7 +12,7 @@ use super::{
     table::Table,
     value,
 };
-use crate::command::prompt::Prompt;
+use countersign_policy::command::prompt::Prompt;
 
 /// Characters of the command that are shown on both sides of what a finding points at.
 const AROUND: usize = 40;
@@ -54,7 +54,7 @@ fn source_of(call: &Value) -> String {
                 .iter()
                 .filter_map(|word| word.as_str().map(str::to_owned))
                 .collect();
-            crate::domain::Command::Argv(words).to_text()
+            countersign_domain::Command::Argv(words).to_text()
         }
         None => value::text(call, "command"),
     }

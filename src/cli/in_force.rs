@@ -13,7 +13,7 @@ use super::{
     failure::Failure,
     value,
 };
-use crate::settings::EffectiveValue;
+use countersign_config::settings::EffectiveValue;
 
 /// A server that does not answer so long does not say what is in force.
 const TIMEOUT: Duration = Duration::from_secs(5);

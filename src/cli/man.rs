@@ -13,7 +13,6 @@ use super::{
     failure::Failure,
     value,
 };
-use crate::sys;
 
 /// Manual pages are for all to read.
 const MODE: u32 = 0o644;
@@ -41,7 +40,7 @@ pub(crate) fn run(console: Console, args: &ManArgs) -> Result<ExitStatus, Failur
         let path = args.folder.join(page.get_filename());
         let mut text = Vec::new();
         page.render(&mut text)?;
-        sys::fs::replace_file(&path, &text, MODE).map_err(|error| cannot(&path, &error))?;
+        countersign_sys::fs::replace_file(&path, &text, MODE).map_err(|error| cannot(&path, &error))?;
         written.push(path.display().to_string());
     }
     match console.format() {

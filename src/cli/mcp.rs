@@ -17,11 +17,10 @@ use tokio_util::sync::CancellationToken;
 use super::{
     client::Client, context::Context, discover::Role, exec, exit::ExitStatus, failure::Failure, value,
 };
-use crate::{
-    clock::{Ids as _, SystemIds},
-    http,
-    mcp::{AskingTool, Backend, CallContext, ExecCall, KEY_META, Outcome, Server, ToolArguments, WaitPolicy},
+use countersign_http::mcp::{
+    AskingTool, Backend, CallContext, ExecCall, KEY_META, Outcome, Server, ToolArguments, WaitPolicy,
 };
+use countersign_sys::clock::{Ids as _, SystemIds};
 
 /// A server that restarts is back within this time; what it had admitted is joined under the same key.
 const SERVER_RETURN: Duration = Duration::from_secs(30);
@@ -51,7 +50,7 @@ pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<ExitStatus, 
         workdir: default_workdir
             .as_ref()
             .map(|default_workdir| value::visible(&default_workdir.workdir)),
-        ..http::tool_arguments()
+        ..countersign_http::tool_arguments()
     };
     let backend = RelayBackend {
         context: context.clone(),

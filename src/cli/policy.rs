@@ -18,7 +18,7 @@ use super::{
     table::Table,
     value,
 };
-use crate::domain::{AgentId, Host, SessionKey};
+use countersign_domain::{AgentId, Host, SessionKey};
 
 /// See and change what policy holds
 #[derive(Debug, clap::Subcommand)]

@@ -13,10 +13,8 @@ use super::{
     table::Table,
     value,
 };
-use crate::{
-    domain::{AgentId, Ask, Security},
-    policy::preset::{Preset, PresetValues},
-};
+use countersign_domain::{AgentId, Ask, Security};
+use countersign_policy::preset::{Preset, PresetValues};
 
 /// New values of the approvals document.
 #[derive(Debug, clap::Args)]

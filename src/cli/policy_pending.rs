@@ -1,7 +1,7 @@
 //! `countersign policy diff`, `accept` and `history`: pending policy changes, and who changed what when.
 //!
 //! Shows what the server answers and must never decide itself what a change allows: that is
-//! [`crate::policy::pending_change`].
+//! [`countersign_policy::pending_change`].
 
 use serde_json::{Value, json};
 

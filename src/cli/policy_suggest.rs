@@ -19,7 +19,9 @@ use super::{
     failure::Failure,
     value,
 };
-use crate::{approvals::binding::NO_ENV_HASH, domain::AgentId, policy::pattern};
+use countersign_config::approvals::binding::NO_ENV_HASH;
+use countersign_domain::AgentId;
+use countersign_policy::pattern;
 
 /// Answers that are looked at, of each kind.
 const MAX_READ: usize = 20_000;
@@ -548,7 +550,7 @@ mod tests {
 
     /// Whether a shell reads it as a single word in single quotes, no matter what else the shell makes of the line.
     fn is_one_word(text: &str) -> bool {
-        let words = crate::command::parse(text).map(|list| {
+        let words = countersign_policy::command::parse(text).map(|list| {
             let words = list.segments().map(|segment| segment.words.len());
             words.collect::<Vec<_>>()
         });

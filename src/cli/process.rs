@@ -16,7 +16,7 @@ use super::{
     table::Table,
     value,
 };
-use crate::domain::{AgentId, MAX_INPUT_BYTES};
+use countersign_domain::{AgentId, MAX_INPUT_BYTES};
 
 /// How long a server that went away is waited for.
 const TRIES: u32 = 20;

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use sd_notify::NotifyState;
 
 use super::{activation, context::Context, exit::ExitStatus, failure::Failure, serve::with_causes};
-use crate::{
-    lifecycle,
-    runner::{self, UnitError, UnitNotice, UnitOptions, UnitSocket},
-    sys::account::Account,
-};
+use countersign_runner::{UnitError, UnitNotice, UnitOptions, UnitSocket};
+use countersign_sys::account::Account;
+
+use crate::lifecycle;
 
 /// Start commands as this account, for a server of another account
 #[derive(Debug, clap::Args)]
@@ -61,7 +60,7 @@ pub(crate) fn run(context: &Context, args: RunnerArgs) -> Result<ExitStatus, Fai
         UnitNotice::Foreign(uid) => console.note(&format!("user {uid} was sent away: not the server")),
         UnitNotice::Second => console.note("a second server was sent away"),
     };
-    match runner::serve_unit(&options, &mut tell) {
+    match countersign_runner::serve_unit(&options, &mut tell) {
         Ok(()) => {
             console.note("the server is of another version, and wants the runner that is installed now");
             Ok(ExitStatus::SUCCESS)

@@ -15,7 +15,7 @@ use super::{
     table::Table,
     terminal_text, value,
 };
-use crate::domain::{AgentId, Host, OutputStream, RunId, SessionKey, UnixMillis};
+use countersign_domain::{AgentId, Host, OutputStream, RunId, SessionKey, UnixMillis};
 
 /// Look at what ran
 #[derive(Debug, clap::Subcommand)]

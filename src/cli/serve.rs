@@ -11,13 +11,11 @@ use super::{
     exit::ExitStatus,
     failure::Failure,
 };
-use crate::{
-    app::{self, Invitation, Prepared, Ready, StartError},
-    clock::SystemIds,
-    http::ListenError,
-    settings::StartOptions,
-    sys::{process, socket},
-};
+use countersign_config::settings::StartOptions;
+use countersign_http::ListenError;
+use countersign_sys::{clock::SystemIds, process, socket};
+
+use crate::app::{self, Invitation, Prepared, Ready, StartError};
 
 /// Run the server
 #[derive(Debug, clap::Args)]
@@ -180,7 +178,7 @@ pub(super) fn explain(console: Console, error: &StartError) -> Failure {
             })
             .hint("another address: --listen 127.0.0.1:0 picks a free port")
         }
-        StartError::Ledger(problem @ crate::ledger::OpenError::InUse { .. }) => {
+        StartError::Ledger(problem @ countersign_ledger::OpenError::InUse { .. }) => {
             Failure::new("state-dir-in-use", with_causes(problem))
                 .exit(ExitStatus::CONFIG)
                 .hint(
@@ -262,12 +260,15 @@ mod tests {
         let error = |kind: std::io::ErrorKind| {
             let source = std::io::Error::from(kind);
             StartError::Listen(ListenError::Tcp {
-                purpose: crate::http::Purpose::Api,
+                purpose: countersign_http::Purpose::Api,
                 address: ([127, 0, 0, 1], 1).into(),
                 source,
             })
         };
-        let console = Console::new(Format::People, &crate::settings::MapEnvironment::default());
+        let console = Console::new(
+            Format::People,
+            &countersign_config::settings::MapEnvironment::default(),
+        );
         let exit = |kind| explain(console, &error(kind)).exit;
         assert_eq!(exit(std::io::ErrorKind::AddrInUse), ExitStatus::UNAVAILABLE);
         assert_eq!(exit(std::io::ErrorKind::PermissionDenied), ExitStatus::CONFIG);

@@ -13,10 +13,8 @@ use super::{
     table::Table,
     value,
 };
-use crate::{
-    domain::{AgentId, Ask, HostChoice, Security, SessionKey},
-    settings::ElevatedLevel,
-};
+use countersign_config::settings::ElevatedLevel;
+use countersign_domain::{AgentId, Ask, HostChoice, Security, SessionKey};
 
 /// See and change what a session overrides
 #[derive(Debug, clap::Subcommand)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::command::{characters::is_escaped_in_display, display};
+use countersign_policy::command::{characters::is_escaped_in_display, display};
 
 /// The same JSON, with every character that must not reach a terminal as an escape of JSON.
 ///

@@ -15,14 +15,12 @@ use super::{
     table::Table,
     value,
 };
-use crate::{
-    clock::SystemIds,
-    domain::{AgentId, Owner, Scope, TokenId},
-    engine::{
-        offers::{self, OfferError},
-        tokens::{self, TokenRequest},
-    },
+use countersign_domain::{AgentId, Owner, Scope, TokenId};
+use countersign_engine::{
+    offers::{self, OfferError},
+    tokens::{self, TokenRequest},
 };
+use countersign_sys::clock::SystemIds;
 
 /// Make and revoke API tokens
 #[derive(Debug, clap::Subcommand)]

@@ -4,8 +4,8 @@
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::Value;
 
-pub(crate) use crate::command::quoting::quoted;
-use crate::command::{display, redaction};
+pub(crate) use countersign_domain::quoting::quoted;
+use countersign_policy::command::{display, redaction};
 
 /// A member as text for people: strings as they are, numbers and booleans spelled, lists joined.
 pub(crate) fn text(object: &Value, member: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::domain::name::vocabulary;
+use countersign_domain::vocabulary;
 
 vocabulary! {
     /// How bad a finding is, from least to most.

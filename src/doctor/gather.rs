@@ -16,38 +16,39 @@ use super::{
     Remark, Room, Scopes, ServerAccount, ServerState, SettingsState, Snapshot, SocketState, TlsState,
     TokenDoubt,
 };
-use crate::{
+use countersign_config::{
     approvals::{
         document::Document,
         store::{self, DocumentStatus, DocumentStore},
-    },
-    clock::{Clock, Ids},
-    domain::{AgentId, Backend, HostChoice, OnMiss, Token, UnixMillis},
-    engine::{
-        accepted_policy::{edits_since_accepted, lost_rules},
-        lint::{self, DocumentRemarks, GrantUses, LintContext},
-        tokens,
-    },
-    hosts::{
-        confined::{Unconfined, masked_paths},
-        path_lookup::SystemLookup,
-        peer_fs::Files,
-        run_path,
-        sandbox::{SandboxOptions, Unusable, builtin},
-    },
-    ledger::{self, audit},
-    policy::{
-        self,
-        combine::{Effective, PolicyLayers, Wanted, combine},
-        layers::Spoken,
-        lint::RemarkCode,
     },
     settings::{
         Environment, IpcRole, IsolationChoice, PolicyConfig, SandboxMode, Server, Settings, SettingsFinding,
         SettingsProblem, SettingsStore, StartOptions, StateDir, is_open_address,
     },
-    sys::namespace::has_scopes,
     tls::TlsFiles,
+};
+use countersign_domain::{AgentId, Backend, HostChoice, OnMiss, Token, UnixMillis};
+use countersign_engine::{
+    accepted_policy::{edits_since_accepted, lost_rules},
+    lint::{self, DocumentRemarks, GrantUses, LintContext},
+    tokens,
+};
+use countersign_hosts::{
+    confined::{Unconfined, masked_paths},
+    path_lookup::SystemLookup,
+    peer_fs::Files,
+    run_path,
+    sandbox::{SandboxOptions, Unusable, builtin},
+};
+use countersign_ledger::audit;
+use countersign_policy::{
+    combine::{Effective, PolicyLayers, Wanted, combine},
+    layers::Spoken,
+    lint::RemarkCode,
+};
+use countersign_sys::{
+    clock::{Clock, Ids},
+    namespace::has_scopes,
 };
 
 /// Tries whether commands of a server with these settings could be confined; `Confined::check` in earnest.
@@ -149,7 +150,7 @@ pub fn gather(
         doubtful_tokens: doubtful_tokens(state_dir, settings.as_deref(), now),
         stopped: settings
             .as_deref()
-            .and_then(|settings| ledger::stop_on_record(&state_dir.ledger(&settings.server)))
+            .and_then(|settings| countersign_ledger::stop_on_record(&state_dir.ledger(&settings.server)))
             .map(|stop| stop.words()),
         us,
         isolation,
@@ -267,8 +268,11 @@ fn remarks(store: &SettingsStore, document: &Document, home: &Path, now: UnixMil
     remarks
 }
 
-fn safe_bins(policy: &PolicyConfig, agents: &[AgentRules]) -> Vec<(String, policy::lint::Remark)> {
-    let mut found: Vec<(String, policy::lint::Remark)> = Vec::new();
+fn safe_bins(
+    policy: &PolicyConfig,
+    agents: &[AgentRules],
+) -> Vec<(String, countersign_policy::lint::Remark)> {
+    let mut found: Vec<(String, countersign_policy::lint::Remark)> = Vec::new();
     for AgentRules { agent, .. } in agents {
         for remark in lint::safe_bin_remarks(policy.exec(agent)) {
             if !found.contains(&remark) {
@@ -522,7 +526,7 @@ fn doubtful_tokens(
         now,
     );
     let tokens = tokens.map_err(|error| error.to_string())?;
-    let presumed = ledger::presumed_approvers(&state_dir.ledger(&settings.server), now);
+    let presumed = countersign_ledger::presumed_approvers(&state_dir.ledger(&settings.server), now);
     let presumed = presumed.map_err(|error| error.to_string())?;
     let doubtful = |token: Token, doubt| DoubtfulToken {
         id: token.id.as_str().to_owned(),
@@ -585,12 +589,13 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::{
+    use countersign_config::settings::MapEnvironment;
+    use countersign_sys::{
         clock::{SeededIds, SystemClock},
-        doctor::findings,
-        settings::MapEnvironment,
-        sys::fs::create_private_file,
+        fs::create_private_file,
     };
+
+    use crate::doctor::findings;
 
     fn look(root: &Path) -> Snapshot {
         let environment = Arc::new(MapEnvironment::new([("HOME", "/nonexistent")]));

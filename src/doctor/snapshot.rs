@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use serde_json::Value;
 
-use crate::{
+use countersign_config::{
     approvals::{document::LostRules, store::LeftLock},
-    domain::{AgentId, Ask, Backend, HostChoice, Isolation, Security},
-    engine::lint::DocumentRemarks,
-    ledger::audit::ProblemKind,
-    policy::lint::Remark as RuleRemark,
     settings::SettingsProblem,
 };
+use countersign_domain::{AgentId, Ask, Backend, HostChoice, Isolation, Security};
+use countersign_engine::lint::DocumentRemarks;
+use countersign_ledger::audit::ProblemKind;
+use countersign_policy::lint::Remark as RuleRemark;
 
 /// Everything that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]

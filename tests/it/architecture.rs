@@ -168,12 +168,12 @@ fn kill_points_are_listed_and_reached() {
             );
         }
     }
-    let listed: BTreeSet<String> = countersign::sys::hooks::POINTS
+    let listed: BTreeSet<String> = countersign_sys::hooks::POINTS
         .iter()
-        .chain(countersign::sys::hooks::POLICY_POINTS)
-        .chain(countersign::sys::hooks::NODE_POINTS)
-        .chain(countersign::sys::hooks::RULE_POINTS)
-        .chain(countersign::sys::hooks::PATCH_POINTS)
+        .chain(countersign_sys::hooks::POLICY_POINTS)
+        .chain(countersign_sys::hooks::NODE_POINTS)
+        .chain(countersign_sys::hooks::RULE_POINTS)
+        .chain(countersign_sys::hooks::PATCH_POINTS)
         .map(|point| (*point).to_owned())
         .collect();
     assert_eq!(reached, listed);
@@ -190,12 +190,12 @@ fn pause_points_are_listed_and_passed() {
         let calls = code.split("hooks::pause(\"").skip(1);
         passed.extend(calls.filter_map(|rest| rest.split('"').next()).map(str::to_owned));
     }
-    let listed: BTreeSet<String> = countersign::sys::hooks::PAUSE_POINTS
+    let listed: BTreeSet<String> = countersign_sys::hooks::PAUSE_POINTS
         .iter()
-        .chain(countersign::sys::hooks::PATCH_PAUSES)
-        .chain(countersign::sys::hooks::LOOK_PAUSES)
-        .chain(countersign::sys::hooks::RULE_PAUSES)
-        .chain(countersign::sys::hooks::ENTRY_PAUSES)
+        .chain(countersign_sys::hooks::PATCH_PAUSES)
+        .chain(countersign_sys::hooks::LOOK_PAUSES)
+        .chain(countersign_sys::hooks::RULE_PAUSES)
+        .chain(countersign_sys::hooks::ENTRY_PAUSES)
         .map(|point| (*point).to_owned())
         .collect();
     assert_eq!(passed, listed);
@@ -212,7 +212,7 @@ fn every_protection_that_can_be_left_away_is_listed() {
             names.map(str::to_owned).collect::<Vec<_>>()
         })
         .collect();
-    let listed: BTreeSet<String> = countersign::sys::hooks::PROTECTIONS
+    let listed: BTreeSet<String> = countersign_sys::hooks::PROTECTIONS
         .iter()
         .map(|name| (*name).to_owned())
         .collect();

@@ -124,7 +124,7 @@ async fn revoked_and_expired_tokens_are_unknown() {
         .await
         .expect(204);
     revoked.get("/v1/runs").await.problem(401, "unauthorized");
-    let now = countersign::clock::Clock::now(&countersign::clock::SystemClock).get();
+    let now = countersign_sys::clock::Clock::now(&countersign_sys::clock::SystemClock).get();
     let request = json!({ "name": "short", "scopes": ["read"], "expiresAtMs": now + 5000 });
     let (_, expiring) = server.token_with(request).await;
     // Counted wrong credentials stay far below the limit of one address.

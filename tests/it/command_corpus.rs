@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign::{
-    command::{DirectoryTrust, Inspected, PathLookup, RuleSet, env_policy, paths},
-    domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis},
-    policy::{
-        allowlist::{
-            Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected, Typing,
-            analyze_under,
-        },
-        pattern::{PathCase, PatternCache},
+use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
+use countersign_policy::{
+    allowlist::{
+        Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected, Typing,
+        analyze_under,
     },
+    command::{DirectoryTrust, Inspected, PathLookup, RuleSet, env_policy, paths},
+    pattern::{PathCase, PatternCache},
 };
 use serde::Deserialize;
 

@@ -13,7 +13,7 @@ use crate::support::{Api, Authority, ServerBuilder, TestServer, eventually, with
 /// The operator on the API socket, whose places are its own.
 fn by_socket(server: &TestServer) -> Api {
     let socket = server.state().join("countersign/api.sock");
-    countersign::tls::install_provider();
+    countersign_config::tls::install_provider();
     let client = reqwest::Client::builder().unix_socket(socket).tls_certs_only([]);
     Api::new("http://localhost", Some(server.operator_token())).by_way_of(client.build().unwrap())
 }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use countersign::command::Rule;
+use countersign_policy::command::Rule;
 use serde_json::Value;
 
 use crate::command_corpus::read_cases;
@@ -215,7 +215,7 @@ fn is_rule_id(word: &str) -> bool {
 #[test]
 fn every_rule_has_a_sentence_and_an_example_and_the_code_says_the_sentence() {
     let documented = rules();
-    let code = read("src/command/rule.rs");
+    let code = read("crates/policy/src/command/rule.rs");
     let mut wrong = Vec::new();
     for (id, paragraphs) in &documented {
         let first = paragraphs.first();
@@ -279,7 +279,12 @@ fn comments() -> String {
 /// Ids of rules that stand in the code by themselves, in quotes or in parentheses.
 fn rules_of_the_code() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
-    let layers = ["src/command/", "src/policy/", "src/engine/", "src/http/"];
+    let layers = [
+        "crates/policy/src/command/",
+        "crates/policy/src/",
+        "crates/engine/src/",
+        "crates/http/src/",
+    ];
     for (name, text) in texts() {
         let lines = text.lines().take_while(|line| *line != "mod tests {");
         let is_code = layers.iter().any(|layer| name.starts_with(layer)) && !name.ends_with("tests.rs");
@@ -375,7 +380,11 @@ fn strings_of(source: &str, begin: &str) -> BTreeSet<String> {
 #[test]
 fn lists_of_names_are_those_of_the_code() {
     let document = spec("command-analysis");
-    let sources = ["src/command/names.rs", "src/command/env_policy/names.rs"].map(read);
+    let sources = [
+        "crates/policy/src/command/names.rs",
+        "crates/policy/src/command/env_policy/names.rs",
+    ]
+    .map(read);
     for name in [
         "CARRIERS",
         "REFUSED_BUILTINS",
@@ -436,15 +445,19 @@ fn closed_sets_are_those_of_the_program() {
     let codes: BTreeSet<String> = codes.split_whitespace().map(str::to_owned).collect();
     assert_eq!(
         codes,
-        vocabulary("src/command/finding.rs", "Code"),
+        vocabulary("crates/policy/src/command/finding.rs", "Code"),
         "finding codes"
     );
 
     let reasons = first_cells(&spec("exec-tool"), "Reasons are a closed set");
-    assert_eq!(reasons, vocabulary("src/domain/reason.rs", "Reason"), "reasons");
+    assert_eq!(
+        reasons,
+        vocabulary("crates/domain/src/reason.rs", "Reason"),
+        "reasons"
+    );
 
     let events = first_cells(&spec("http-api"), "## SSE");
-    let program = vocabulary("src/events/event.rs", "EventType");
+    let program = vocabulary("crates/ledger/src/events/event.rs", "EventType");
     assert_eq!(events, program, "event types");
 
     let statuses = first_cells(&spec("http-api"), "## Run object");

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use countersign::sys::hooks;
+use countersign_sys::hooks;
 use reqwest::Method;
 use serde_json::{Value, json};
 

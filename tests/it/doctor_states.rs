@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use countersign::clock::{Clock as _, SystemClock};
+use countersign_sys::clock::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
 use crate::support::{Finished, Scratch, countersign, run_program, write_file, write_file_mode};

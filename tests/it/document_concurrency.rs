@@ -2,13 +2,11 @@
 
 use std::{convert::Infallible, path::Path, sync::Arc, time::Duration};
 
-use countersign::{
-    approvals::{
-        document::Entry,
-        store::{Base, DocumentStore},
-    },
-    clock::{Ids, SystemClock, SystemIds},
+use countersign_config::approvals::{
+    document::Entry,
+    store::{Base, DocumentStore},
 };
+use countersign_sys::clock::{Ids, SystemClock, SystemIds};
 use serde_json::Value;
 
 use crate::support::{Invocation, Scratch, own_variable, run_long_program, write_file_mode};

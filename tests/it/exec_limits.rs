@@ -1,9 +1,7 @@
 //! Limits on how much runs at once and how much is kept.
 
-use countersign::{
-    domain::{MAX_ARGV_BYTES, MAX_WORDS},
-    sys::hooks,
-};
+use countersign_domain::{MAX_ARGV_BYTES, MAX_WORDS};
+use countersign_sys::hooks;
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Value, json};
 
@@ -124,7 +122,7 @@ async fn caps_of_output_are_settings() {
 
 #[tokio::test]
 async fn a_run_over_its_limits_says_so_in_its_answer_and_its_record() {
-    use countersign::runner::{Controller, enforceable};
+    use countersign_runner::{Controller, enforceable};
     let enforced = enforceable();
     let server = TestServer::full()
         .toml("[limits]\nrun_memory_bytes = 67108864\nrun_pids = 64\n")
@@ -165,7 +163,7 @@ async fn a_run_over_its_limits_says_so_in_its_answer_and_its_record() {
 #[tokio::test]
 #[expect(clippy::needless_collect, reason = "all at once")]
 async fn a_sandbox_without_limits_of_its_own_has_those_of_the_server() {
-    use countersign::runner::{Controller, enforceable};
+    use countersign_runner::{Controller, enforceable};
     if !enforceable().contains(&Controller::Processes) {
         crate::support::skip("no control group with a limit on processes is delegated to this process");
         return;

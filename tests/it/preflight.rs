@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
-use countersign::sys::hooks;
+use countersign_sys::hooks;
 use serde_json::{Value, json};
 
 use crate::support::{Scratch, TestServer, eventually, write_file, write_file_mode};

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::PathBuf};
 
-use countersign::sys::process::{inspect, list};
+use countersign_sys::process::{inspect, list};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

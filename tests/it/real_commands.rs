@@ -351,7 +351,7 @@ async fn a_server_started_in_the_background_runs_until_it_is_cancelled() {
     let read = || std::future::ready(std::fs::read_to_string(&port_file).unwrap_or_default());
     let told = eventually("listening", read, |told| !told.is_empty()).await;
     let (port, pid) = told.split_once(' ').unwrap();
-    countersign::tls::install_provider();
+    countersign_config::tls::install_provider();
     let page = reqwest::get(format!("http://127.0.0.1:{port}/README.md"))
         .await
         .unwrap()

@@ -31,7 +31,7 @@ use super::{
     failure::Failure,
     value,
 };
-use crate::domain::ApprovalDecision;
+use countersign_domain::ApprovalDecision;
 
 /// How often the time left is shown, and a server that went away is looked for.
 const TICK: Duration = Duration::from_millis(500);

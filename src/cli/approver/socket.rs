@@ -22,17 +22,18 @@ use super::{
     state::{ApproverState, Deed},
     terminal::Terminal,
 };
-use crate::{
+use countersign_config::{
     approvals::{document::Document, store::DocumentStore},
-    cli::{context::Context, exit::ExitStatus, failure::Failure},
-    clock::{Clock, Ids as _, SystemIds},
-    command::prompt::Prompt,
-    domain::{ApprovalDecision, Ask, Secret},
-    engine::socket::SocketCounts,
-    ipc::{Answered, Host, HostLimits, Hosted, SocketFileError, Ui},
-    protocol::ipc::{ExecOrder, Question, Refusal},
     settings::{Server, Settings, SettingsStore, StartOptions},
 };
+use countersign_domain::{ApprovalDecision, Ask, Secret};
+use countersign_engine::socket::SocketCounts;
+use countersign_nodes::ipc::{Answered, Host, HostLimits, Hosted, SocketFileError, Ui};
+use countersign_policy::command::prompt::Prompt;
+use countersign_protocol::ipc::{ExecOrder, Question, Refusal};
+use countersign_sys::clock::{Clock, Ids as _, SystemIds};
+
+use crate::cli::{context::Context, exit::ExitStatus, failure::Failure};
 
 /// Questions that wait for the terminal to take them up.
 const QUEUE: usize = 64;

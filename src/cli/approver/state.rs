@@ -4,11 +4,10 @@ use std::{collections::VecDeque, time::Duration};
 
 use serde_json::Value;
 
-use crate::{
-    cli::{approvals, value},
-    command::display,
-    domain::{ApprovalDecision, UnixMillis},
-};
+use countersign_domain::{ApprovalDecision, UnixMillis};
+use countersign_policy::command::display;
+
+use crate::cli::{approvals, value};
 
 /// A question that has just come up takes no answer for this long: the key was meant for the one before.
 const ANSWER_GUARD: Duration = Duration::from_millis(400);

@@ -16,7 +16,7 @@ use rustix::{
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::state::Screen;
-use crate::sys::readiness;
+use countersign_sys::readiness;
 
 /// Most bytes that one reading takes.
 const PIECE: usize = 1024;

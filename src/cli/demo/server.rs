@@ -10,14 +10,13 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
-use crate::{
-    cli::{client::Client, context::Context, context::ServerFlags, discover::Role, failure::Failure},
-    settings::{MapEnvironment, StateDir},
-    sys::{
-        fs::create_private_file,
-        process::{self, Spawn, SpawnedProcess},
-    },
+use countersign_config::settings::{MapEnvironment, StateDir};
+use countersign_sys::{
+    fs::create_private_file,
+    process::{self, Spawn, SpawnedProcess},
 };
+
+use crate::cli::{client::Client, context::Context, context::ServerFlags, discover::Role, failure::Failure};
 
 /// A server that is not ready by then never will be.
 const START: Duration = Duration::from_secs(30);

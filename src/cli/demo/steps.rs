@@ -6,19 +6,18 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::server::{ANSWER_WITHIN, BOXED_AGENT, DemoServer, STRICT_AGENT};
-use crate::{
-    cli::{
-        client::Client,
-        console::{Console, Format, Tone},
-        context::Context,
-        discover::{Address, Role},
-        duration::clock_face,
-        failure::Failure,
-        login_link, value,
-        value::quoted,
-    },
-    clock::{Ids as _, SystemIds},
-    domain::{Secret, UnixMillis},
+use countersign_domain::{Secret, UnixMillis};
+use countersign_sys::clock::{Ids as _, SystemIds};
+
+use crate::cli::{
+    client::Client,
+    console::{Console, Format, Tone},
+    context::Context,
+    discover::{Address, Role},
+    duration::clock_face,
+    failure::Failure,
+    login_link, value,
+    value::quoted,
 };
 
 const LOOK: Duration = Duration::from_millis(200);

@@ -14,7 +14,9 @@ use super::{
     format::{AskedCommand, CommandLine, Denial},
     rules::{Forms, Rule},
 };
-use crate::{cli::value, settings::Environment};
+use countersign_config::settings::Environment;
+
+use crate::cli::value;
 
 /// Where an organisation's settings are.
 const MANAGED: &str = "/etc/claude-code";

@@ -7,10 +7,11 @@ use super::{
     format::{AskedCommand, Decision, Denial, Format, Question, Reply},
     replacement::Replacement,
 };
-use crate::{
-    cli::{context::Context, discover::Role, duration::parse_duration, exit::ExitStatus, failure::Failure},
-    clock::{Ids as _, SystemIds},
-    domain::AgentId,
+use countersign_domain::AgentId;
+use countersign_sys::clock::{Ids as _, SystemIds};
+
+use crate::cli::{
+    context::Context, discover::Role, duration::parse_duration, exit::ExitStatus, failure::Failure,
 };
 
 /// Far above any command that could be started.

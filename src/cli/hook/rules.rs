@@ -4,7 +4,7 @@
 //! denies or asks there has to do so here. Where its own reading is not documented the wider one counts: these rules
 //! only ever forbid.
 
-use crate::command;
+use countersign_policy::command;
 
 /// Payloads in payloads deeper than this are compared as text only.
 const DEPTH: usize = 4;

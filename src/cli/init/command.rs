@@ -12,17 +12,18 @@ use super::{
     plan::{Action, Difference, Found, PlannedFile, plan},
     preset::InitPreset,
 };
-use crate::{
-    cli::{
-        console::{Console, Format, Tone},
-        context::Context,
-        exit::ExitStatus,
-        failure::Failure,
-        value::quoted,
-    },
+use countersign_config::settings::StateDir;
+use countersign_sys::{
     clock::{Ids as _, SystemIds},
-    settings::StateDir,
-    sys::fs::read_bounded,
+    fs::read_bounded,
+};
+
+use crate::cli::{
+    console::{Console, Format, Tone},
+    context::Context,
+    exit::ExitStatus,
+    failure::Failure,
+    value::quoted,
 };
 
 /// Larger than any of the three files is when people write it.
@@ -288,7 +289,7 @@ mod tests {
     use std::{fs, sync::Arc};
 
     use super::*;
-    use crate::settings::{MapEnvironment, SettingsStore, StartOptions};
+    use countersign_config::settings::{MapEnvironment, SettingsStore, StartOptions};
 
     fn state_dir(root: &Path) -> StateDir {
         StateDir::resolve(Some(root), &MapEnvironment::new([("HOME", "/nonexistent")])).unwrap()
@@ -336,8 +337,11 @@ mod tests {
         let root = folder.path().join("state");
         let state_dir = state_dir(&root);
         state_dir.prepare().unwrap();
-        crate::sys::fs::create_private_file(&root.join("openclaw.json"), b"{tools: {exec: {host: 'node'}}}")
-            .unwrap();
+        countersign_sys::fs::create_private_file(
+            &root.join("openclaw.json"),
+            b"{tools: {exec: {host: 'node'}}}",
+        )
+        .unwrap();
         let (planned, blocked) = set_up(&state_dir, InitPreset::Cautious, look_at_all(&state_dir)).unwrap();
         assert!(blocked, "{planned:?}");
         assert!(!root.join("exec-approvals.json").exists());

@@ -7,7 +7,7 @@ use std::{
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::sys::fs::create_private_file;
+use countersign_sys::fs::create_private_file;
 
 /// The files could not be put in place; none of them is.
 #[derive(Debug, thiserror::Error)]

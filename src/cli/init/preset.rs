@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    domain::{Ask, HostChoice, Security},
-    policy::preset::{Preset, PresetValues},
-};
+use countersign_domain::{Ask, HostChoice, Security};
+use countersign_policy::preset::{Preset, PresetValues};
 
 /// What `init` can set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -2,7 +2,7 @@
 //!
 //! It asks which policy this machine has, once and at a terminal. It must never set that policy itself: the node host
 //! does, and only where the machine has none. Without a policy nothing runs. Entry point: [`run()`]. Read on: `run.rs`
-//! connects to a gateway, `service.rs` writes the service, [`crate::node`] is the node host itself.
+//! connects to a gateway, `service.rs` writes the service, [`countersign_nodes::node`] is the node host itself.
 
 mod policy;
 mod run;

@@ -4,16 +4,15 @@ use std::io::{self, BufRead as _};
 
 use serde_json::{Value, json};
 
-use crate::{
-    cli::{
-        console::{Console, Format},
-        failure::Failure,
-        serve::with_causes,
-    },
-    engine::hint::hint,
-    node::{NodeFile, PolicyNews},
-    policy::preset::Preset,
-    settings::{Source, StateDir, config_text, config_values},
+use countersign_config::settings::{Source, StateDir, config_text, config_values};
+use countersign_engine::hint::hint;
+use countersign_nodes::node::{NodeFile, PolicyNews};
+use countersign_policy::preset::Preset;
+
+use crate::cli::{
+    console::{Console, Format},
+    failure::Failure,
+    serve::with_causes,
 };
 
 /// In the order of the question. A machine without a policy behaves as with the first.

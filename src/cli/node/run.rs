@@ -15,19 +15,22 @@ use super::super::{
     serve,
 };
 use super::policy;
-use crate::{
-    app::{Prepared, StartError},
-    clock::{Clock, SystemIds},
-    domain::Secret,
-    node::{
-        self, Acquaintance, AddressError, Companion, DeviceIdentity, DeviceTokens, GatewayAddress,
-        GatewayEntry, IdentityError, NodeError, NodeEvent, NodeFile, NodeOptions, Plaintext, Trust,
-    },
-    policy::preset::Preset,
+use countersign_config::{
     settings::{StartOptions, StateDir},
-    sys::fs::{open_regular, read_all},
     tls::Fingerprint,
 };
+use countersign_domain::Secret;
+use countersign_nodes::node::{
+    self, Acquaintance, AddressError, Companion, DeviceIdentity, DeviceTokens, GatewayAddress, GatewayEntry,
+    IdentityError, NodeEvent, NodeFile, NodeOptions, Plaintext, Trust,
+};
+use countersign_policy::preset::Preset;
+use countersign_sys::{
+    clock::{Clock, SystemIds},
+    fs::{open_regular, read_all},
+};
+
+use crate::app::{NodeError, Prepared, StartError, run_node};
 
 /// Where a gateway is looked for that nobody named.
 const DEFAULT_HOST: &str = "127.0.0.1";
@@ -155,12 +158,12 @@ pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Fa
     let runtime =
         runtime.map_err(|error| Failure::new("runtime", format!("the runtime cannot be made: {error}")))?;
     runtime
-        .block_on(node::run(
+        .block_on(run_node(
             prepared,
             options,
             Arc::clone(&context.clock),
             Arc::new(SystemIds),
-            tell,
+            Box::new(tell),
         ))
         .map(|()| ExitStatus::SUCCESS)
         .map_err(|error| explain(console, &error))
@@ -359,7 +362,7 @@ pub(super) fn identity_failure(error: &IdentityError) -> Failure {
 
 fn explain(console: Console, error: &NodeError) -> Failure {
     match error {
-        NodeError::Start(StartError::Ledger(problem @ crate::ledger::OpenError::InUse { .. })) => {
+        NodeError::Start(StartError::Ledger(problem @ countersign_ledger::OpenError::InUse { .. })) => {
             Failure::new("node-in-use", serve::with_causes(problem))
                 .exit(ExitStatus::CONFIG)
                 .hint("another node runs on this state directory; countersign node status")

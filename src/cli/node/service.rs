@@ -12,14 +12,12 @@ use super::{
     policy,
     run::{GatewayArgs, Resolved, identity_failure},
 };
-use crate::{
-    node::{
-        DeviceTokens, NodeFile, NodeState, NodeStatusFile,
-        service::{self, Changed, Manager, ServiceError, ServiceSpec},
-    },
-    policy::preset::Preset,
-    settings::StateDir,
+use countersign_config::settings::StateDir;
+use countersign_nodes::node::{
+    DeviceTokens, NodeFile, NodeState, NodeStatusFile,
+    service::{self, Changed, Manager, ServiceError, ServiceSpec},
 };
+use countersign_policy::preset::Preset;
 
 /// Write a service that runs the node
 #[derive(Debug, clap::Args)]

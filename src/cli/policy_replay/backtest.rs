@@ -9,19 +9,18 @@ use super::{
     past::{self, Fingerprint},
     tally::{self, ChangedCommand, ChangedCommands, Compared, Counts},
 };
-use crate::{
-    cli::{
-        client::{Client, Query},
-        console::{Format, Tone},
-        context::Context,
-        duration::parse_duration,
-        exit::ExitStatus,
-        failure::Failure,
-        table::Table,
-        value,
-    },
-    domain::{AgentId, Ask, Security, UnixMillis},
-    engine::candidate::{Candidate, Opinion, RecordedCommand},
+use countersign_domain::{AgentId, Ask, Security, UnixMillis};
+use countersign_engine::candidate::{Candidate, Opinion, RecordedCommand};
+
+use crate::cli::{
+    client::{Client, Query},
+    console::{Format, Tone},
+    context::Context,
+    duration::parse_duration,
+    exit::ExitStatus,
+    failure::Failure,
+    table::Table,
+    value,
 };
 
 /// Runs of one page of the list.

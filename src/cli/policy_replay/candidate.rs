@@ -7,12 +7,15 @@ use std::{
     sync::Arc,
 };
 
+use countersign_config::{
+    approvals::store::{DocumentStatus, Snapshot},
+    settings::{SettingsProblem, SettingsStore, StartOptions},
+};
+use countersign_engine::candidate::{Candidate, CandidateParts};
+
 use crate::{
     app,
-    approvals::store::{DocumentStatus, Snapshot},
     cli::{context::Context, exit::ExitStatus, failure::Failure, value},
-    engine::candidate::{Candidate, CandidateParts},
-    settings::{SettingsProblem, SettingsStore, StartOptions},
 };
 
 /// Both files are written by people; this is far above any.

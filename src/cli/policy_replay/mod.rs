@@ -13,7 +13,7 @@ mod past;
 mod tally;
 
 use super::{context::Context, failure::Failure};
-use crate::engine::candidate::Candidate;
+use countersign_engine::candidate::Candidate;
 
 pub(crate) use backtest::{BacktestArgs, run as backtest};
 pub(crate) use shadow::{ShadowArgs, run as shadow};

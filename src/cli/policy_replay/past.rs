@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::{
-    cli::value,
-    domain::{AgentId, Command, CommandInput},
-    engine::candidate::{Foreseen, RecordedCommand},
-};
+use countersign_domain::{AgentId, Command, CommandInput};
+use countersign_engine::candidate::{Foreseen, RecordedCommand};
+
+use crate::cli::value;
 
 /// What policy alone decides. Any other reason why a run was refused says nothing about policy.
 const REASONS_OF_POLICY: [&str; 5] = [

@@ -13,20 +13,19 @@ use super::{
     past::LeftOut,
     tally::{self, Compared, Counts},
 };
-use crate::{
-    cli::{
-        client::{Client, Query},
-        console::{Format, Tone},
-        context::Context,
-        duration::parse_duration,
-        exit::ExitStatus,
-        failure::Failure,
-        follow::Follower,
-        table::Table,
-        value,
-    },
-    domain::AgentId,
-    engine::candidate::Candidate,
+use countersign_domain::AgentId;
+use countersign_engine::candidate::Candidate;
+
+use crate::cli::{
+    client::{Client, Query},
+    console::{Format, Tone},
+    context::Context,
+    duration::parse_duration,
+    exit::ExitStatus,
+    failure::Failure,
+    follow::Follower,
+    table::Table,
+    value,
 };
 
 /// Every run is told of once by this, with what was decided about it.

@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value, json};
 
 use super::past::{self, Fingerprint, LeftOut, Past};
-use crate::{
-    cli::value,
-    domain::Security,
-    engine::candidate::{Foreseen, Opinion, RecordedCommand},
-};
+use countersign_domain::Security;
+use countersign_engine::candidate::{Foreseen, Opinion, RecordedCommand};
+
+use crate::cli::value;
 
 /// Differing commands that are kept; more are counted.
 const MAX_KEPT: usize = 10_000;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::yaml;
-use crate::domain::{AgentId, CommandInput};
+use countersign_domain::{AgentId, CommandInput};
 
 /// What policy is expected to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

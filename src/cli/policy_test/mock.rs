@@ -6,15 +6,11 @@ use super::{
     CaseResult,
     case::{Case, Expect, OwnWorld},
 };
-use crate::{
+use countersign_domain::{AgentId, Command, FileIdentity, UnixMillis};
+use countersign_policy::{
+    allowlist::{self, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected, Typing},
     command::{DirectoryTrust, Inspected, PathLookup, env_policy},
-    domain::{AgentId, Command, FileIdentity, UnixMillis},
-    policy::{
-        allowlist::{
-            self, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected, Typing,
-        },
-        pattern::{PathCase, PatternCache},
-    },
+    pattern::{PathCase, PatternCache},
 };
 
 const HOME: &str = "/home/agent";

@@ -23,10 +23,8 @@ use super::{
     table::Table,
     value,
 };
-use crate::{
-    domain::{AgentId, Command},
-    engine::candidate::{Candidate, Foreseen, RecordedCommand},
-};
+use countersign_domain::{AgentId, Command};
+use countersign_engine::candidate::{Candidate, Foreseen, RecordedCommand};
 
 /// A file of cases is written by people or a small program; this is far above any.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
-    doctor::{AgentRules, AgentSandbox, Finding, SettingsState, Severity, Snapshot},
-    domain::{Ask, Backend, HostChoice, Security},
-};
+use countersign_domain::{Ask, Backend, HostChoice, Security};
+
+use crate::doctor::{AgentRules, AgentSandbox, Finding, SettingsState, Severity, Snapshot};
 
 pub(super) fn agent(rules: &AgentRules, settings: &SettingsState) -> Vec<Finding> {
     let AgentRules {

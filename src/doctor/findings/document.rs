@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::{
-    approvals::{document::LostRules, store::LeftLock},
-    doctor::{DocumentState, Finding, Repair, Severity, Snapshot},
-    policy::pending_change::quoted,
-};
+use countersign_config::approvals::{document::LostRules, store::LeftLock};
+use countersign_policy::pending_change::quoted;
+
+use crate::doctor::{DocumentState, Finding, Repair, Severity, Snapshot};
 
 pub(super) fn document(snapshot: &Snapshot) -> Vec<Finding> {
     let key = snapshot.document_path.display().to_string();

@@ -1,10 +1,9 @@
 //! What keeps commands on the gateway host from the server.
 
-use crate::{
-    command::quoting::quoted,
-    doctor::{AgentRules, Finding, IsolationState, Scopes, ServerAccount, Severity, Snapshot},
-    domain::Isolation,
-};
+use countersign_domain::Isolation;
+use countersign_domain::quoting::quoted;
+
+use crate::doctor::{AgentRules, Finding, IsolationState, Scopes, ServerAccount, Severity, Snapshot};
 
 pub(super) fn isolation(state: &IsolationState) -> Option<Finding> {
     match state {

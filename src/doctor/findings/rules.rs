@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    command::quoting,
-    doctor::{Finding, Repair, Severity, Snapshot},
-    engine::lint::RuleRemark,
-    events::AllowlistList,
-    policy::{
-        lint::{self, RemarkCode, Weight},
-        pending_change::quoted,
-    },
+use countersign_domain::quoting;
+use countersign_engine::lint::RuleRemark;
+use countersign_ledger::events::AllowlistList;
+use countersign_policy::{
+    lint::{self, RemarkCode, Weight},
+    pending_change::quoted,
 };
+
+use crate::doctor::{Finding, Repair, Severity, Snapshot};
 
 /// One finding for each kind of odd rule, with the first few of them.
 pub(super) fn rules(snapshot: &Snapshot) -> Vec<Finding> {
@@ -129,10 +128,9 @@ const fn finding_id(code: RemarkCode) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use crate::{
-        doctor::findings::{findings, tests::sound},
-        domain::EntryId,
-    };
+    use countersign_domain::EntryId;
+
+    use crate::doctor::findings::{findings, tests::sound};
 
     use super::*;
 

@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_broken_record_is_an_error() {
         let mut snapshot = sound();
-        snapshot.record = Some(crate::ledger::audit::ProblemKind::Missing);
+        snapshot.record = Some(countersign_ledger::audit::ProblemKind::Missing);
         let found = findings(&snapshot);
         assert_eq!(
             (found[0].id, found[0].severity),

@@ -1,9 +1,8 @@
 //! Keys of the settings, and the files that they name for TLS.
 
-use crate::{
-    doctor::{Finding, Remark, Repair, SettingsState, Severity, TlsState},
-    settings::{Problem, SettingsProblem},
-};
+use countersign_config::settings::{Problem, SettingsProblem};
+
+use crate::doctor::{Finding, Remark, Repair, SettingsState, Severity, TlsState};
 
 pub(super) fn settings(settings: &SettingsState) -> Vec<Finding> {
     match settings {

@@ -1,16 +1,17 @@
 //! A state without fault, what each fault makes of it, and the order of findings.
 
-use crate::{
+use countersign_config::{
     approvals::{document::LostRules, store::LeftLock},
-    doctor::{
-        AgentRules, AgentSandbox, DirectoryState, DocumentState, DoubtfulToken, IsolationState, PrivateFile,
-        Room, Scopes, ServerAccount, ServerState, SettingsState, Severity, Snapshot, SocketState, TlsState,
-        TokenDoubt,
-    },
-    domain::{AgentId, Ask, HostChoice, Isolation, Security},
-    engine::lint::DocumentRemarks,
-    policy::lint::{self, RemarkCode},
     settings::{Problem, SettingsProblem, Source},
+};
+use countersign_domain::{AgentId, Ask, HostChoice, Isolation, Security};
+use countersign_engine::lint::DocumentRemarks;
+use countersign_policy::lint::{self, RemarkCode};
+
+use crate::doctor::{
+    AgentRules, AgentSandbox, DirectoryState, DocumentState, DoubtfulToken, IsolationState, PrivateFile,
+    Room, Scopes, ServerAccount, ServerState, SettingsState, Severity, Snapshot, SocketState, TlsState,
+    TokenDoubt,
 };
 
 use super::{

@@ -1,9 +1,8 @@
 //! The tokens in the ledger.
 
-use crate::{
-    doctor::{DoubtfulToken, Finding, Severity, TokenDoubt},
-    policy::pending_change::quoted,
-};
+use countersign_policy::pending_change::quoted;
+
+use crate::doctor::{DoubtfulToken, Finding, Severity, TokenDoubt};
 
 /// Tokens whose agents do not fit their scopes.
 pub(super) fn doubtful_tokens(tokens: &Result<Vec<DoubtfulToken>, String>) -> Vec<Finding> {

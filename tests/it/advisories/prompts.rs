@@ -1,6 +1,6 @@
 //! What a person is shown before an answer. At the real server.
 
-use countersign::command::{characters::is_escaped_in_display, prompt::Prompt};
+use countersign_policy::command::{characters::is_escaped_in_display, prompt::Prompt};
 use serde_json::{Value, json};
 
 use super::defeats;

@@ -1,9 +1,6 @@
 //! What is understood, and what an entry covers.
 
-use countersign::{
-    command::safe_bin::Limits,
-    policy::{allowlist::SkillBin, pattern::PathCase},
-};
+use countersign_policy::{allowlist::SkillBin, command::safe_bin::Limits, pattern::PathCase};
 
 use super::defeats;
 use crate::support::World;
@@ -483,7 +480,7 @@ fn openclaw_2026_3_22_jq_env() {
     for name in ["jq", "awk", "sed", "env"] {
         world.profiles.insert(
             name.to_owned(),
-            countersign::command::safe_bin::SafeBinProfile::default(),
+            countersign_policy::command::safe_bin::SafeBinProfile::default(),
         );
     }
     defeats(

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use countersign::command::{Rule, RuleSet};
+use countersign_policy::command::{Rule, RuleSet};
 use serde_json::json;
 
 use crate::{

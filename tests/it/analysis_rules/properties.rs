@@ -6,16 +6,14 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use countersign::{
-    command::{self, DirectoryTrust, Inspected, PathLookup, rendering::StepKind},
-    domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis},
-    policy::{
-        allowlist::{
-            Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, DenyRule, Entries, Entry, Protected,
-            Typing, analyze,
-        },
-        pattern::{PathCase, PatternCache},
+use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
+use countersign_policy::{
+    allowlist::{
+        Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, DenyRule, Entries, Entry, Protected,
+        Typing, analyze,
     },
+    command::{self, DirectoryTrust, Inspected, PathLookup, rendering::StepKind},
+    pattern::{PathCase, PatternCache},
 };
 use proptest::prelude::*;
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use countersign::command::{Rule, RuleSet};
+use countersign_policy::command::{Rule, RuleSet};
 
 use super::{cases, worlds};
 use crate::command_corpus::{self, Case, evaluate_under};

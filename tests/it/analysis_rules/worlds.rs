@@ -3,16 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign::{
-    command::{DirectoryTrust, Inspected, PathLookup, Rule, RuleSet, safe_bin::SafeBinProfile},
-    domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis},
-    policy::{
-        allowlist::{
-            Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, Protected, SkillBin, Typing,
-            analyze_under,
-        },
-        pattern::{PathCase, PatternCache, command_marker},
+use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
+use countersign_policy::{
+    allowlist::{
+        Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, Protected, SkillBin, Typing, analyze_under,
     },
+    command::{DirectoryTrust, Inspected, PathLookup, Rule, RuleSet, safe_bin::SafeBinProfile},
+    pattern::{PathCase, PatternCache, command_marker},
 };
 
 /// Every name is a program in `/usr/bin`, and `/opt/foreign` belongs to somebody else.

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use countersign::sys::hooks;
+use countersign_sys::hooks;
 use serde_json::{Value, json};
 
 use super::{input, send, send_with_key, tree, workspace};

@@ -110,5 +110,5 @@ async fn nothing_that_was_answered_is_asked_again() {
 }
 
 fn now_ms() -> i64 {
-    countersign::clock::Clock::now(&countersign::clock::SystemClock).get()
+    countersign_sys::clock::Clock::now(&countersign_sys::clock::SystemClock).get()
 }

@@ -79,7 +79,7 @@ async fn a_question_ends_when_the_token_that_asked_is_revoked() {
 async fn a_question_waits_no_longer_than_the_token_that_asked_lives() {
     let server = TestServer::asking().start().await;
     let file = server.scratch().join("lines");
-    let now = countersign::clock::Clock::now(&countersign::clock::SystemClock).get();
+    let now = countersign_sys::clock::Clock::now(&countersign_sys::clock::SystemClock).get();
     let (_, asker) = asker(&server, json!({ "expiresAtMs": now + 5000 })).await;
     let own = asker.exec(append_line(&file)).await.expect(202);
     let others = asked(&server, json!({ "argv": ["/bin/true"] })).await;
@@ -99,7 +99,7 @@ async fn what_silence_would_start_is_not_started_for_a_token_that_has_ended() {
         .start()
         .await;
     let file = server.scratch().join("lines");
-    let now = countersign::clock::Clock::now(&countersign::clock::SystemClock).get();
+    let now = countersign_sys::clock::Clock::now(&countersign_sys::clock::SystemClock).get();
     let (_, asker) = asker(&server, json!({ "expiresAtMs": now + 5000 })).await;
     let own = asker.exec(append_line(&file)).await.expect(202);
     is_withdrawn(&server, &id(&own, "approvalId"), &id(&own, "runId")).await;

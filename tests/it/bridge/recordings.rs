@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs};
 
-use countersign::protocol::bridge::DeviceKey;
+use countersign_protocol::bridge::DeviceKey;
 use serde_json::{Value, json};
 
 use crate::support::{

@@ -126,7 +126,7 @@ async fn other_processes_of_the_account_lead_nowhere() {
         "kill -0 $PPID".to_owned(),
         format!("kill -0 {pid}"),
     ] {
-        if attack.starts_with("kill") && !countersign::sys::namespace::has_scopes() {
+        if attack.starts_with("kill") && !countersign_sys::namespace::has_scopes() {
             skip("this kernel has no Landlock scopes");
             continue;
         }
@@ -162,7 +162,7 @@ async fn one_confined_command_cannot_get_at_another() {
     if is_missing() {
         return;
     }
-    if !countersign::sys::namespace::has_scopes() {
+    if !countersign_sys::namespace::has_scopes() {
         return skip("this kernel has no Landlock scopes");
     }
     let server = builder().start().await;
@@ -305,7 +305,7 @@ async fn abstract_sockets_of_others_cannot_be_connected_to() {
     if is_missing() {
         return;
     }
-    if !countersign::sys::namespace::has_scopes() {
+    if !countersign_sys::namespace::has_scopes() {
         return skip("this kernel has no Landlock scopes");
     }
     let server = builder().start().await;

@@ -2,11 +2,9 @@
 
 use std::path::PathBuf;
 
-use countersign::{
-    domain::TerminalSize,
-    hosts::sandbox::docker::ClientEnd,
-    settings::{BindMount, Limit},
-};
+use countersign_config::settings::{BindMount, Limit};
+use countersign_domain::TerminalSize;
+use countersign_hosts::sandbox::docker::ClientEnd;
 use serde_json::Value;
 
 use super::fixture::{DockerFixture, OWNER, argv, shell};

@@ -2,12 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use countersign::{
-    hosts::sandbox::{
-        Unusable,
-        docker::{DockerBackend, DockerOptions, PruneLimits},
-    },
-    settings::BindMount,
+use countersign_config::settings::BindMount;
+use countersign_hosts::sandbox::{
+    Unusable,
+    docker::{DockerBackend, DockerOptions, PruneLimits},
 };
 
 use super::fixture::{DockerFixture, IMAGE, OWNER, backend, shell};

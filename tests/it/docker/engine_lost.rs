@@ -1,6 +1,6 @@
 //! What is told when the engine goes away.
 
-use countersign::hosts::sandbox::docker::ClientEnd;
+use countersign_hosts::sandbox::docker::ClientEnd;
 
 use super::fixture::{DockerFixture, shell};
 

@@ -8,20 +8,22 @@ use std::{
     time::Duration,
 };
 
-use countersign::{
-    clock::{Ids, SystemIds},
-    domain::{Bound, Exit, Isolation, KillCause, LaunchId, Leftovers, OutputStream, RunId, TerminalSize},
-    hosts::{
-        Attempt,
-        gateway::{GatewayHost, LaunchSpec, Supervised, SupervisorEvent},
-        sandbox::{
-            Enclosure, Inside, InsideCommand,
-            docker::{ClientEnd, DockerBackend, DockerOptions},
-        },
+use countersign_config::settings::DockerSettings;
+use countersign_domain::{
+    Bound, Exit, Isolation, KillCause, LaunchId, Leftovers, OutputStream, RunId, TerminalSize,
+};
+use countersign_hosts::{
+    Attempt,
+    gateway::{GatewayHost, LaunchSpec, Supervised, SupervisorEvent},
+    sandbox::{
+        Enclosure, Inside, InsideCommand,
+        docker::{ClientEnd, DockerBackend, DockerOptions},
     },
-    runner::{Runner, RunnerOptions},
-    settings::DockerSettings,
-    sys::process::InheritedLimits,
+};
+use countersign_runner::{Runner, RunnerOptions};
+use countersign_sys::{
+    clock::{Ids, SystemIds},
+    process::InheritedLimits,
 };
 
 use crate::{
@@ -118,7 +120,7 @@ impl DockerFixture {
             stdin_open: order.stdin.is_some() || order.stdin_stays_open,
             max_run_bytes: 1 << 30,
             terminal: order.terminal,
-            limits: countersign::runner::RunLimits::default(),
+            limits: countersign_runner::RunLimits::default(),
         };
         let supervised = self.host.start_client(spec, client).await.unwrap();
         if let Some(input) = &order.stdin {

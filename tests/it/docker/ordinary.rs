@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use countersign::settings::BindMount;
+use countersign_config::settings::BindMount;
 
 use super::fixture::{DockerFixture, shell};
 use crate::support::write_file;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use countersign::hosts::sandbox::Unusable;
+use countersign_hosts::sandbox::Unusable;
 use serde_json::{Value, json};
 
 use super::fixture::{DockerFixture, shell};

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use countersign::{
-    domain::{KillCause, Leftovers},
-    hosts::sandbox::docker::ClientEnd,
-};
+use countersign_domain::{KillCause, Leftovers};
+use countersign_hosts::sandbox::docker::ClientEnd;
 
 use super::fixture::{DockerFixture, argv, shell};
 use crate::support::{eventually, kill_hard};

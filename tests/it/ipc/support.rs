@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use countersign::clock::{Clock as _, Ids as _, SystemClock, SystemIds};
+use countersign_sys::clock::{Clock as _, Ids as _, SystemClock, SystemIds};
 use futures_util::future::BoxFuture;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ mod nodes;
 
 use std::path::{Path, PathBuf};
 
-use countersign::sys::hooks;
+use countersign_sys::hooks;
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};

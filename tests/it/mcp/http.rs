@@ -628,7 +628,7 @@ async fn a_patch_is_asked_about_once_and_its_result_fetched_by_the_same_call() {
 async fn too_many_arguments_are_refused_and_many_are_not() {
     let server = TestServer::full().start().await;
     let client = Client::connect(&server.agent(), json!({})).await;
-    let argv = vec!["/bin/true"; countersign::domain::MAX_WORDS + 1];
+    let argv = vec!["/bin/true"; countersign_domain::MAX_WORDS + 1];
     let refused = client.exec(1, &json!({ "argv": argv })).await;
     assert_eq!(refused["isError"], true, "{refused}");
     let texts = texts(&refused).join("\n");

@@ -2,10 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use countersign::{
-    domain::UnixMillis,
-    protocol::bridge::{ConnectParams, verify_proof},
-};
+use countersign_domain::UnixMillis;
+use countersign_protocol::bridge::{ConnectParams, verify_proof};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};

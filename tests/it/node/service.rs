@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use countersign::node::service::{self, Manager, ServiceSpec};
+use countersign_nodes::node::service::{self, Manager, ServiceSpec};
 use serde_json::{Value, json};
 
 use super::{gateway::Gateway, scene::TestNode};

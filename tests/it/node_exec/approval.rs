@@ -1,9 +1,7 @@
 //! A person's answer on its way to a node.
 
-use countersign::{
-    domain::{ApprovalDecision, Ask, Reason, RunStatus, Security},
-    hosts::node::NodeGeneration,
-};
+use countersign_domain::{ApprovalDecision, Ask, Reason, RunStatus, Security};
+use countersign_hosts::node::NodeGeneration;
 use serde_json::json;
 
 use super::{

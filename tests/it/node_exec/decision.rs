@@ -1,11 +1,9 @@
 //! Whose word counts about a run on a node.
 
-use countersign::{
-    approvals::store::DocumentStatus,
-    domain::{Ask, Reason, RunStatus, Security},
-    engine::explain::Outcome,
-    hosts::node::NodeGeneration,
-};
+use countersign_config::approvals::store::DocumentStatus;
+use countersign_domain::{Ask, Reason, RunStatus, Security};
+use countersign_engine::explain::Outcome;
+use countersign_hosts::node::NodeGeneration;
 use serde_json::{Value, json};
 
 use super::{

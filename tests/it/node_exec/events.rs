@@ -1,9 +1,7 @@
 //! What is told of runs on nodes, and by whom it is believed.
 
-use countersign::{
-    domain::{Ask, RunStatus, Security},
-    hosts::node::{InvokeFailure, NodeGeneration},
-};
+use countersign_domain::{Ask, RunStatus, Security};
+use countersign_hosts::node::{InvokeFailure, NodeGeneration};
 use serde_json::json;
 
 use super::{

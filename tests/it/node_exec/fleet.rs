@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use countersign::hosts::node::{
+use countersign_hosts::node::{
     ConnectionId, InvokeFailure, InvokeRequest, InvokeResult, NodeError, NodeGeneration, NodeInfo, NodeLink,
     NodeSink,
 };

@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use countersign::sys::hooks;
+use countersign_sys::hooks;
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use countersign::{
-    domain::{Ask, Reason, RunId, RunStatus, Security},
-    engine::{
-        process::{Input, ProcessAction, ProcessCall, ProcessError, ProcessReply},
-        reply::ExecReply,
-    },
-    hosts::node::{InvokeFailure, InvokeResult, NodeGeneration},
+use countersign_domain::{Ask, Reason, RunId, RunStatus, Security};
+use countersign_engine::{
+    process::{Input, ProcessAction, ProcessCall, ProcessError, ProcessReply},
+    reply::ExecReply,
 };
+use countersign_hosts::node::{InvokeFailure, InvokeResult, NodeGeneration};
 use serde_json::{Value, json};
 
 use super::{

@@ -1,10 +1,8 @@
 //! Which node a call reaches.
 
-use countersign::{
-    domain::{Ask, Command, RunStatus, Security},
-    engine::reply::ExecError,
-    hosts::node::{InvokeFailure, NodeGeneration},
-};
+use countersign_domain::{Ask, Command, RunStatus, Security};
+use countersign_engine::reply::ExecError;
+use countersign_hosts::node::{InvokeFailure, NodeGeneration};
 use serde_json::json;
 
 use super::{
@@ -145,7 +143,7 @@ async fn a_call_that_never_left_ends_as_not_started() {
         let (run, _) = ended(call.await.unwrap());
         assert_eq!(run.status, RunStatus::Failed);
         assert_eq!(
-            run.reason.map(countersign::domain::Reason::as_str),
+            run.reason.map(countersign_domain::Reason::as_str),
             Some("not-started")
         );
     }

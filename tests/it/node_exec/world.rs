@@ -8,30 +8,31 @@ use std::{
     time::Duration,
 };
 
-use countersign::{
+use countersign_config::{
     approvals::{broker::ApproverGuard, store::DocumentStore},
-    clock::{Clock, Ids, SystemClock, SystemIds},
-    domain::{
-        Actor, ActorKind, AgentId, Approval, ApprovalDecision, Ask, Authority, Command, ExecRequest,
-        Principal, Reason, Run, RunId, RunStatus, Scope, Security, SessionKey,
-    },
-    engine::{
-        Engine, EngineParts, PolicyFiles, Unstarted,
-        accepted_policy::AcceptedPolicy,
-        environment::HostEnvironment,
-        reply::{Answer, ExecError, ExecReply},
-    },
-    events::EventFilter,
-    hosts::{
-        gateway::GatewayHost,
-        node::NodeSink,
-        sandbox::{SandboxHost, SandboxOptions},
-        shell::HostShell,
-    },
-    ledger::{Ledger, LedgerConfig, LedgerThread, Tuning},
-    runner::{Runner, RunnerOptions},
     settings::{MapEnvironment, SettingsStore, StartOptions, StateDir},
-    sys::process::InheritedLimits,
+};
+use countersign_domain::{
+    Actor, ActorKind, AgentId, Approval, ApprovalDecision, Ask, Authority, Command, ExecRequest, Principal,
+    Reason, Run, RunId, RunStatus, Scope, Security, SessionKey,
+};
+use countersign_engine::{
+    Engine, EngineParts, PolicyFiles, Unstarted,
+    accepted_policy::AcceptedPolicy,
+    environment::HostEnvironment,
+    reply::{Answer, ExecError, ExecReply},
+};
+use countersign_hosts::{
+    gateway::GatewayHost,
+    node::NodeSink,
+    sandbox::{SandboxHost, SandboxOptions},
+    shell::HostShell,
+};
+use countersign_ledger::{Ledger, LedgerConfig, LedgerThread, Tuning, events::EventFilter};
+use countersign_runner::{Runner, RunnerOptions};
+use countersign_sys::{
+    clock::{Clock, Ids, SystemClock, SystemIds},
+    process::InheritedLimits,
 };
 use serde_json::{Value, json};
 
@@ -196,7 +197,7 @@ impl Served {
             ("HOME", home.to_str().expect("text")),
             ("SHELL", "/bin/sh"),
         ]);
-        let environment: Arc<dyn countersign::settings::Environment> = Arc::new(environment);
+        let environment: Arc<dyn countersign_config::settings::Environment> = Arc::new(environment);
         let state_dir = StateDir::resolve(Some(state), environment.as_ref()).unwrap();
         state_dir.prepare().unwrap();
         let settings = SettingsStore::load(
@@ -257,7 +258,7 @@ impl Served {
             accepted_policy,
             ledger,
             gateway,
-            nodes: Arc::clone(fleet) as Arc<dyn countersign::hosts::node::NodeLink>,
+            nodes: Arc::clone(fleet) as Arc<dyn countersign_hosts::node::NodeLink>,
             shell: HostShell::choose(Some(Path::new("/bin/sh")), None, &[]).unwrap(),
             environment: HostEnvironment::new(environment.as_ref(), None),
             boot_id: "boot-1".to_owned(),
@@ -335,7 +336,7 @@ impl Served {
 
 /// The run that ended while its caller waited, and what it wrote.
 #[track_caller]
-pub(crate) fn ended(reply: Result<ExecReply, ExecError>) -> (Run, countersign::output::Captured) {
+pub(crate) fn ended(reply: Result<ExecReply, ExecError>) -> (Run, countersign_runner::output::Captured) {
     match reply {
         Ok(ExecReply::Ended(ended)) => (ended.run, ended.output),
         other => panic!("it did not end: {other:?}"),

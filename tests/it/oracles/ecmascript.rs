@@ -1,6 +1,6 @@
 //! Argument patterns are ECMAScript's: an engine of that language says the same of every pattern that is taken.
 
-use countersign::policy::pattern::{ArgumentMatch, ArgumentPattern};
+use countersign_policy::pattern::{ArgumentMatch, ArgumentPattern};
 
 use super::Chance;
 

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use countersign::command::{
+use countersign_policy::command::{
     parse,
     syntax::{Join, List, Segment},
 };

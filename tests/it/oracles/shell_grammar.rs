@@ -13,7 +13,7 @@ use brush_parser::{
     },
     word::{self, TildeExpr, WordPiece, WordPieceWithSource},
 };
-use countersign::command::{
+use countersign_policy::command::{
     parse,
     syntax::{Join, List, Word, WordClass},
 };

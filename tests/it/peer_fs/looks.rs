@@ -2,15 +2,13 @@
 
 use std::{fs, io, os::unix::fs::symlink, path::Path};
 
-use countersign::{
-    approvals::binding::{Candidate, bind_scripts},
-    command::{DirectoryTrust, PathLookup},
-    hosts::{
-        path_lookup::SystemLookup,
-        peer_fs::{FileAccessError, Files},
-        workdir::{Workdir, WorkdirError, default_workspace},
-    },
+use countersign_config::approvals::binding::{Candidate, bind_scripts};
+use countersign_hosts::{
+    path_lookup::SystemLookup,
+    peer_fs::{FileAccessError, Files},
+    workdir::{Workdir, WorkdirError, default_workspace},
 };
+use countersign_policy::command::{DirectoryTrust, PathLookup};
 use rustix::fs::{CWD, FileType, Mode};
 
 use super::Account;

@@ -11,15 +11,13 @@ use std::{
     sync::Arc,
 };
 
-use countersign::{
-    hosts::{
-        path_lookup::SystemLookup,
-        peer_fs::{Files, Remote},
-    },
-    sys::{
-        process::{Ended, Spawn, SpawnedProcess, signal_process, spawn},
-        socket,
-    },
+use countersign_hosts::{
+    path_lookup::SystemLookup,
+    peer_fs::{Files, Remote},
+};
+use countersign_sys::{
+    process::{Ended, Spawn, SpawnedProcess, signal_process, spawn},
+    socket,
 };
 use rustix::process::Signal;
 use tempfile::TempDir;

@@ -2,16 +2,14 @@
 
 use std::{ffi::OsStr, fs, os::fd::AsFd, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
-use countersign::{
-    command::{DirectoryTrust, PathLookup},
-    hosts::{
-        peer_fs::{Blind, FileAccessError},
-        workdir::{Workdir, WorkdirError},
-    },
-    sys::{
-        process::{Ended, Spawn, monotonic, signal_process, spawn},
-        socket,
-    },
+use countersign_hosts::{
+    peer_fs::{Blind, FileAccessError},
+    workdir::{Workdir, WorkdirError},
+};
+use countersign_policy::command::{DirectoryTrust, PathLookup};
+use countersign_sys::{
+    process::{Ended, Spawn, monotonic, signal_process, spawn},
+    socket,
 };
 use rustix::process::Signal;
 

@@ -11,7 +11,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use countersign::sys::hooks;
+use countersign_sys::hooks;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use countersign::sys::hooks;
+use countersign_sys::hooks;
 use serde_json::{Value, json};
 
 use crate::support::{TestServer, eventually, write_file, write_file_mode};

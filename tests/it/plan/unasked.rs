@@ -153,7 +153,7 @@ async fn the_script_of_a_changed_command_is_bound() {
 #[cfg(feature = "test-hooks")]
 #[tokio::test]
 async fn a_script_that_changes_before_the_start_is_what_runs_where_nobody_is_asked() {
-    use countersign::sys::hooks;
+    use countersign_sys::hooks;
 
     use crate::support::eventually;
 

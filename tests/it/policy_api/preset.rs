@@ -158,7 +158,7 @@ async fn neither_file_changes_when_one_of_them_cannot() {
 #[cfg(feature = "test-hooks")]
 #[tokio::test]
 async fn a_preset_is_whole_wherever_the_server_dies() {
-    use countersign::sys::hooks;
+    use countersign_sys::hooks;
 
     let both = |server: &TestServer| {
         (
@@ -201,7 +201,7 @@ async fn a_preset_is_whole_wherever_the_server_dies() {
 #[cfg(feature = "test-hooks")]
 #[tokio::test]
 async fn what_somebody_changed_after_the_crash_stays() {
-    use countersign::sys::hooks;
+    use countersign_sys::hooks;
 
     let mut server = TestServer::full()
         .document(&json!({ "version": 1, "defaults": { "security": "full" }, "agents": {} }))

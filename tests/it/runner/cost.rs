@@ -2,10 +2,8 @@
 
 use std::{ffi::OsStr, path::Path, time::Duration};
 
-use countersign::{
-    domain::{Bound, BoundAction, BoundStep, StepJoin},
-    sys::process::{self, Spawn},
-};
+use countersign_domain::{Bound, BoundAction, BoundStep, StepJoin};
+use countersign_sys::process::{self, Spawn};
 
 use super::harness::{RunnerDirs, identity};
 

@@ -2,16 +2,13 @@
 
 use std::{ffi::OsStr, fs, os::fd::AsFd, path::Path};
 
-use countersign::{
-    domain::{Exit, KillCause, LaunchId, RunId, TerminalSize},
-    hosts::{
-        Attempt,
-        gateway::{GatewayHost, Recovered, SupervisorEvent},
-    },
-    output::spool::Selection,
-    runner::{KillLevel, run_file::RunFileState},
-    sys::process::{self, Spawn, SpawnedProcess, inspect},
+use countersign_domain::{Exit, KillCause, LaunchId, RunId, TerminalSize};
+use countersign_hosts::{
+    Attempt,
+    gateway::{GatewayHost, Recovered, SupervisorEvent},
 };
+use countersign_runner::{KillLevel, output::spool::Selection, run_file::RunFileState};
+use countersign_sys::process::{self, Spawn, SpawnedProcess, inspect};
 use rustix::process::Signal;
 
 use super::harness::{Report, RunnerDirs, Server, os, started, until};
@@ -224,7 +221,7 @@ async fn the_output_of_a_run_that_ended_before_its_server_died_is_not_lost() {
     let old = server_process(&dirs, "echo said", false);
     let path = dirs.file("runs").join(RUN);
     until("it ended", || {
-        let inspected = countersign::runner::run_file::inspect(&path).unwrap();
+        let inspected = countersign_runner::run_file::inspect(&path).unwrap();
         matches!(inspected.state, RunFileState::Exited(_))
     })
     .await;

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
-use countersign::hosts::{
+use countersign_hosts::{
     gateway::{LaunchSpec, Mismatch, StartError},
     peer_fs::Blind,
 };
@@ -110,7 +110,7 @@ async fn nothing_starts_unseen() {
     let home = account.path("home");
     let spec = spec(&server, &home, &home.join("tool"));
     let run_id = spec.run_id.clone();
-    countersign::sys::process::signal_process(broker.pid(), Signal::STOP);
+    countersign_sys::process::signal_process(broker.pid(), Signal::STOP);
     let again = LaunchSpec {
         run_id: run_id.clone(),
         executables: spec.executables.clone(),

@@ -8,19 +8,19 @@ use std::{
     time::Duration,
 };
 
-use countersign::{
-    clock::{Ids, SystemIds},
-    domain::{Bound, Exit, FileIdentity, Isolation, LaunchId, Leftovers, OutputStream, RunId},
-    hosts::{
-        Attempt,
-        gateway::{EndedRun, GatewayHost, KeptOutput, LaunchSpec, RunControl, Supervised, SupervisorEvent},
-    },
+use countersign_domain::{Bound, Exit, FileIdentity, Isolation, LaunchId, Leftovers, OutputStream, RunId};
+use countersign_hosts::{
+    Attempt,
+    gateway::{EndedRun, GatewayHost, KeptOutput, LaunchSpec, RunControl, Supervised, SupervisorEvent},
+};
+use countersign_runner::{
+    RunLimits, Runner, RunnerOptions,
     output::spool::{self, Selection, SpoolReader},
-    runner::{RunLimits, Runner, RunnerOptions},
-    sys::{
-        hooks,
-        process::{InheritedLimits, inspect, list},
-    },
+};
+use countersign_sys::{
+    clock::{Ids, SystemIds},
+    hooks,
+    process::{InheritedLimits, inspect, list},
 };
 use tempfile::TempDir;
 
@@ -320,7 +320,7 @@ pub(crate) fn measure(path: &Path) -> u64 {
         .of(Selection::Both)
 }
 
-/// The names and values of an environment as [`countersign::sys::process::Spawn`] takes them.
+/// The names and values of an environment as [`countersign_sys::process::Spawn`] takes them.
 pub(crate) fn os<'a>(pairs: &'a [(&'a str, &'a str)]) -> Vec<(&'a OsStr, &'a OsStr)> {
     pairs
         .iter()

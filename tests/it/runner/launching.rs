@@ -2,17 +2,15 @@
 
 use std::{fs, os::unix::fs::MetadataExt, time::Duration};
 
-use countersign::{
-    domain::Exit,
-    hosts::{
-        Attempt,
-        gateway::{KeptOutput, Mismatch, StartError, SupervisorEvent},
-    },
+use countersign_domain::Exit;
+use countersign_hosts::{
+    Attempt,
+    gateway::{KeptOutput, Mismatch, StartError, SupervisorEvent},
+};
+use countersign_runner::{
+    NotStarted,
     output::spool::Selection,
-    runner::{
-        NotStarted,
-        run_file::{RunFileState, Voided},
-    },
+    run_file::{RunFileState, Voided},
 };
 use rustix::io::Errno;
 
@@ -302,7 +300,7 @@ async fn a_run_that_is_held_or_voided_does_not_start() {
     program(&path, "");
     let held = fs::File::open(&path).unwrap();
     held.lock().unwrap();
-    let start = |run_id: &countersign::domain::RunId| {
+    let start = |run_id: &countersign_domain::RunId| {
         let mut spec = server.script("touch ran");
         (spec.run_id, spec.attempt) = (run_id.clone(), Attempt::Again);
         server.host.start(spec)

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use countersign::{
-    domain::{KillCause, Leftovers},
-    hosts::gateway::{Recovered, Supervised, SupervisorEvent},
-    sys::process,
-};
+use countersign_domain::{KillCause, Leftovers};
+use countersign_hosts::gateway::{Recovered, Supervised, SupervisorEvent};
+use countersign_sys::process;
 use rustix::process::Signal;
 
 use super::harness::{Report, RunnerDirs, started, until};

@@ -2,12 +2,10 @@
 
 use std::fs;
 
-use countersign::{
-    domain::OutputStream,
-    hosts::gateway::{KeptOutput, Supervised, SupervisorEvent},
-    output::spool::Selection,
-    sys::process::inspect,
-};
+use countersign_domain::OutputStream;
+use countersign_hosts::gateway::{KeptOutput, Supervised, SupervisorEvent};
+use countersign_runner::output::spool::Selection;
+use countersign_sys::process::inspect;
 
 use super::harness::{Report, RunnerDirs, measure, started, until};
 

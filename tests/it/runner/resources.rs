@@ -2,11 +2,9 @@
 
 use std::{fs, path::PathBuf};
 
-use countersign::{
-    domain::{Exit, LimitReport, StepJoin},
-    hosts::gateway::LaunchSpec,
-    runner::{Controller, RunLimits, enforceable},
-};
+use countersign_domain::{Exit, LimitReport, StepJoin};
+use countersign_hosts::gateway::LaunchSpec;
+use countersign_runner::{Controller, RunLimits, enforceable};
 
 use super::harness::{Report, RunnerDirs, Server};
 use crate::support::skip;
@@ -162,9 +160,9 @@ async fn a_plan_of_several_programs_is_held_as_a_whole() {
     }
     let dirs = RunnerDirs::new();
     let server = dirs.server();
-    let step = |join, program: &str, argv: &[&str]| countersign::domain::BoundStep {
+    let step = |join, program: &str, argv: &[&str]| countersign_domain::BoundStep {
         join,
-        action: countersign::domain::BoundAction::Program {
+        action: countersign_domain::BoundAction::Program {
             path: program.to_owned(),
             argv: argv.iter().map(|word| (*word).to_owned()).collect(),
             assignments: vec![],
@@ -181,7 +179,7 @@ async fn a_plan_of_several_programs_is_held_as_a_whole() {
         memory_bytes: 64 * MEBIBYTE,
         ..RunLimits::default()
     };
-    let spec = limited(server.spec(countersign::domain::Bound::Plan { steps }), limits);
+    let spec = limited(server.spec(countersign_domain::Bound::Plan { steps }), limits);
     let report: Report = server.run(spec).await;
     assert_eq!(report.out(), "0\ndone\n");
     assert!(report.exit().limits.out_of_memory);

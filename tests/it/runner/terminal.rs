@@ -2,12 +2,10 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use countersign::{
-    domain::{Bound, BoundAction, BoundStep, KillCause, StepJoin, TerminalSize},
-    hosts::gateway::{LaunchSpec, Recovered, SupervisorEvent},
-    output::spool::Selection,
-    sys::process::inspect,
-};
+use countersign_domain::{Bound, BoundAction, BoundStep, KillCause, StepJoin, TerminalSize};
+use countersign_hosts::gateway::{LaunchSpec, Recovered, SupervisorEvent};
+use countersign_runner::output::spool::Selection;
+use countersign_sys::process::inspect;
 
 use crate::support::{skip, write_file};
 

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use countersign::{
-    hosts::gateway::{RunControl, RunEvents, Supervised, SupervisorEvent},
-    terminal::{CursorKeys, keys},
-};
+use countersign_hosts::gateway::{RunControl, RunEvents, Supervised, SupervisorEvent};
+use countersign_protocol::terminal::{CursorKeys, keys};
 
 use crate::support::within;
 

@@ -65,7 +65,7 @@ impl Authority {
 
     /// A client that trusts this authority alone.
     pub(crate) fn trusting(&self) -> ClientBuilder {
-        countersign::tls::install_provider();
+        countersign_config::tls::install_provider();
         let certificate = Certificate::from_pem(self.pem.as_bytes()).expect("the authority");
         reqwest::Client::builder()
             .no_proxy()

@@ -27,7 +27,7 @@ pub(crate) struct Answer {
 
 impl Api {
     pub(crate) fn new(base: &str, token: Option<String>) -> Self {
-        countersign::tls::install_provider();
+        countersign_config::tls::install_provider();
         let http = reqwest::Client::builder()
             .no_proxy()
             .tls_certs_only([])

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use countersign::protocol::bridge::{DeviceKey, ProofInput, ProofVersion};
+use countersign_protocol::bridge::{DeviceKey, ProofInput, ProofVersion};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::{net::TcpStream, sync::mpsc, task::JoinHandle};

@@ -5,16 +5,14 @@ use std::{
     sync::Arc,
 };
 
-use countersign::{
-    command::{DirectoryTrust, Inspected, PathLookup, env_policy, safe_bin::SafeBinProfile},
-    domain::{AgentId, Command, CommandInput, FileIdentity, UnixMillis},
-    policy::{
-        allowlist::{
-            Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entries, Entry, Protected, SkillBin, Typing,
-            analyze,
-        },
-        pattern::{PathCase, PatternCache},
+use countersign_domain::{AgentId, Command, CommandInput, FileIdentity, UnixMillis};
+use countersign_policy::{
+    allowlist::{
+        Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entries, Entry, Protected, SkillBin, Typing,
+        analyze,
     },
+    command::{DirectoryTrust, Inspected, PathLookup, env_policy, safe_bin::SafeBinProfile},
+    pattern::{PathCase, PatternCache},
 };
 
 /// Where names are searched and what covers what is found there.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-use countersign::sys::hooks;
+use countersign_sys::hooks;
 
 use super::{
     scene::{Level, Scene},

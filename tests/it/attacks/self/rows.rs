@@ -156,7 +156,7 @@ const ROWS: &[Row] = &[
     Row {
         path: "a history that was rewritten with the audit key is found by a witnessed head",
         tests: &[(
-            "src/ledger/tests/audit_chain.rs",
+            "crates/ledger/src/tests/audit_chain.rs",
             &["a_tail_that_was_rewritten_with_the_key_is_found_by_a_witness_only"],
         )],
     },

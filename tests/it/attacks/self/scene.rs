@@ -14,7 +14,7 @@ use std::{
     process::{Child, Stdio},
 };
 
-use countersign::sys::{hooks, namespace};
+use countersign_sys::{hooks, namespace};
 use serde_json::{Value, json};
 
 use super::table::{Need, Outcome};

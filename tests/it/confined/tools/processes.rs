@@ -135,7 +135,7 @@ async fn a_process_of_another_run_is_ended_through_the_api_only() {
     if is_missing() {
         return;
     }
-    if !countersign::sys::namespace::has_scopes() {
+    if !countersign_sys::namespace::has_scopes() {
         return skip("this kernel has no Landlock scopes");
     }
     let server = builder().start().await;

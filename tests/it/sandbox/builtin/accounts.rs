@@ -6,11 +6,9 @@ use std::{
     path::PathBuf,
 };
 
-use countersign::{
-    hosts::gateway::GatewayHost,
-    runner::{LaunchedBy, Runner, RunnerOptions, SeparateUser},
-    sys::{account::Identity, process::InheritedLimits},
-};
+use countersign_hosts::gateway::GatewayHost;
+use countersign_runner::{LaunchedBy, Runner, RunnerOptions, SeparateUser};
+use countersign_sys::{account::Identity, process::InheritedLimits};
 
 use super::fixture::{Sandbox, is_missing};
 use crate::support::{countersign, is_root, run_program, skip};

@@ -2,13 +2,11 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-use countersign::{
-    domain::{Bound, Isolation},
-    hosts::{
-        gateway::{LaunchSpec, Supervised},
-        sandbox::{Enclosure, Inside, InsideCommand},
-    },
-    settings::{BindMount, DockerSettings},
+use countersign_config::settings::{BindMount, DockerSettings};
+use countersign_domain::{Bound, Isolation};
+use countersign_hosts::{
+    gateway::{LaunchSpec, Supervised},
+    sandbox::{Enclosure, Inside, InsideCommand},
 };
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _};
 
-use countersign::settings::Limit;
+use countersign_config::settings::Limit;
 
 use super::fixture::{Sandbox, is_missing};
 use crate::support::{is_root, program, skip, write_file, write_file_mode};

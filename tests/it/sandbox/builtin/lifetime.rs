@@ -2,12 +2,10 @@
 
 use std::{fs, time::Duration};
 
-use countersign::{
-    domain::{KillCause, Leftovers},
-    hosts::gateway::SupervisorEvent,
-    runner::{NotStarted, Obstacle},
-    sys::process::inspect,
-};
+use countersign_domain::{KillCause, Leftovers};
+use countersign_hosts::gateway::SupervisorEvent;
+use countersign_runner::{NotStarted, Obstacle};
+use countersign_sys::process::inspect;
 use rustix::{io::Errno, process::Signal};
 
 use super::fixture::{Sandbox, is_missing};
@@ -184,7 +182,7 @@ async fn the_first_process_inside_cannot_be_killed_from_inside_but_takes_everyth
         .await;
     let command = started(&mut supervised).await;
     let supervisor = inspect(command).unwrap().parent;
-    let siblings = countersign::sys::process::children(supervisor).unwrap();
+    let siblings = countersign_sys::process::children(supervisor).unwrap();
     let first = siblings.into_iter().find(|pid| *pid != command).unwrap();
     kill_hard(first);
     let report = Report::of(supervised).await;
@@ -214,7 +212,7 @@ async fn a_background_run_goes_on_without_its_server_and_is_found_again() {
     drop((supervised, server));
 
     let server = dirs.server();
-    let countersign::hosts::gateway::Recovered::Attached(supervised) =
+    let countersign_hosts::gateway::Recovered::Attached(supervised) =
         server.host.recover(&run_id).await.unwrap()
     else {
         panic!("not attached")
@@ -223,7 +221,7 @@ async fn a_background_run_goes_on_without_its_server_and_is_found_again() {
     let report = Report::of(*supervised).await;
     assert_eq!(report.exit().code, Some(3));
     report.control.stored();
-    let spooled = server.spooled(&run_id, countersign::output::spool::Selection::Both);
+    let spooled = server.spooled(&run_id, countersign_runner::output::spool::Selection::Both);
     assert_eq!(spooled, b"first\nsecond\n");
     until("nothing is alive", || dirs.alive().is_empty()).await;
 }

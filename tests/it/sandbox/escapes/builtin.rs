@@ -21,11 +21,14 @@ impl Backend for Builtin<'_> {
         enclosure.settings.pids_limit = Some(64);
         enclosure.settings.memory_bytes = Some(128 << 20);
         enclosure.settings.tmpfs = vec!["/tmp:size=16m".to_owned(), "/run".to_owned()];
-        enclosure.settings.binds.push(countersign::settings::BindMount {
-            host: self.scene.read_only(),
-            inside: "/ro".into(),
-            writable: false,
-        });
+        enclosure
+            .settings
+            .binds
+            .push(countersign_config::settings::BindMount {
+                host: self.scene.read_only(),
+                inside: "/ro".into(),
+                writable: false,
+            });
         let spec = spec_of(&self.scene.server);
         let inside = shell_inside(&enclosure, script, Vec::new());
         let started = self

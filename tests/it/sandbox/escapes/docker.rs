@@ -2,10 +2,8 @@
 
 use std::{path::Path, time::Duration};
 
-use countersign::{
-    hosts::sandbox::{Enclosure, docker::ClientEnd},
-    settings::BindMount,
-};
+use countersign_config::settings::BindMount;
+use countersign_hosts::sandbox::{Enclosure, docker::ClientEnd};
 
 use super::{
     Backend, Outcome, attempt_all,

@@ -39,7 +39,7 @@ pub(crate) struct Scene {
     read_only: Scratch,
     /// Listen as long as the scene is there.
     _sockets: (UnixListener, UnixListener),
-    _victim: countersign::hosts::gateway::Supervised,
+    _victim: countersign_hosts::gateway::Supervised,
 }
 
 impl Scene {

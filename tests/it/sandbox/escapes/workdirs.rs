@@ -1,6 +1,7 @@
 //! Working directories that lead elsewhere: they are entered inside, where there is no elsewhere.
 
-use countersign::{hosts::gateway::SupervisorEvent, runner::NotStarted, runner::Obstacle};
+use countersign_hosts::gateway::SupervisorEvent;
+use countersign_runner::{NotStarted, Obstacle};
 
 use crate::{
     runner::harness::Report,

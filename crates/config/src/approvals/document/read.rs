@@ -1,0 +1,444 @@
+//! From bytes to a document, or to the reason why not (`docs/spec/approvals-store.md#4-reading`).
+
+use countersign_domain::{InvalidName, vocabulary};
+
+use super::{
+    json::{self, Json, Number, pointer_step},
+    model::{Defaults, DenyRule, Document, Entry, Grant, Members, PolicyFields, Socket},
+    normalise::{self, Draft, DraftAgent, DraftDocument},
+};
+
+/// A larger document is refused: 4 MiB, as the product's own import does.
+pub const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+vocabulary! {
+    /// Why a document is refused; while it is, everything is denied.
+    pub enum RefusalReason("a reason why a document is refused") {
+        /// Nothing but white space.
+        Empty = "empty",
+        /// Starts with a byte order mark.
+        Bom = "bom",
+        /// Not valid UTF-8.
+        NotUtf8 = "not-utf8",
+        /// Not one JSON value.
+        Json = "json",
+        /// A member name twice in one object.
+        DuplicateKey = "duplicate-key",
+        /// A number that is not finite as a double.
+        NumberRange = "number-range",
+        /// The root is no object.
+        NotObject = "not-object",
+        /// The version is not the number 1.
+        Version = "version",
+        /// A known member has the wrong JSON type.
+        Type = "type",
+        /// A known member has a value outside its set.
+        Value = "value",
+        /// An entry without a pattern.
+        MissingPattern = "missing-pattern",
+        /// A pattern that is empty after trimming.
+        BlankPattern = "blank-pattern",
+        /// Over 4 MiB.
+        TooLarge = "too-large",
+        /// The path is a symlink.
+        Symlink = "symlink",
+        /// A parent below the home directory is a symlink.
+        SymlinkParent = "symlink-parent",
+        /// Neither absent nor a regular file.
+        NotRegularFile = "not-regular-file",
+        /// Writable by group or others.
+        UnsafeMode = "unsafe-mode",
+        /// Owned by another user.
+        WrongOwner = "wrong-owner",
+        /// Any other read error.
+        Io = "io",
+    }
+}
+
+/// A document that must not be used, and must not be overwritten either.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the approvals document is refused: {reason}{}", at(.pointer))]
+pub struct Refusal {
+    pub reason: RefusalReason,
+    /// A JSON pointer to the place; the bare member name for a duplicate, empty for the whole.
+    pub pointer: String,
+}
+
+fn at(pointer: &str) -> String {
+    if pointer.is_empty() {
+        String::new()
+    } else {
+        format!(" at {pointer}")
+    }
+}
+
+impl Refusal {
+    /// Refuses the document as a whole.
+    pub const fn whole(reason: RefusalReason) -> Self {
+        Self {
+            reason,
+            pointer: String::new(),
+        }
+    }
+}
+
+/// Something that does not keep a document from being used.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Warning {
+    /// Group or others may read the file, and the token in it.
+    #[error("group or others may read the approvals document")]
+    LooseMode,
+    /// Half a surrogate pair was read as U+FFFD.
+    #[error("half a surrogate pair was replaced at {pointer}")]
+    LoneSurrogate { pointer: String },
+    /// An id is no UUID: early macOS apps cannot read such a document and overwrite it.
+    #[error("the id at {pointer} is not a UUID, which early macOS apps cannot read")]
+    IdNotUuid {
+        /// Where, in the document as normalised.
+        pointer: String,
+    },
+    /// An id stood twice in a list; the later one got another id.
+    #[error("the id at {pointer} occurred before and was replaced")]
+    DuplicateId {
+        /// Where, in the document as normalised.
+        pointer: String,
+    },
+}
+
+impl Warning {
+    /// The stable word for it.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::LooseMode => "loose-mode",
+            Self::LoneSurrogate { .. } => "lone-surrogate",
+            Self::IdNotUuid { .. } => "id-not-uuid",
+            Self::DuplicateId { .. } => "duplicate-id",
+        }
+    }
+}
+
+/// A document that may be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    pub document: Document,
+    /// What was odd about it.
+    pub warnings: Vec<Warning>,
+}
+
+impl Document {
+    /// Reads a document. Ids that are missing or stand twice are made from the content around them, so that
+    /// reading the same bytes again gives the same ids.
+    ///
+    /// # Errors
+    /// [`Refusal`] with the first reason found.
+    pub fn parse(bytes: &[u8]) -> Result<Loaded, Refusal> {
+        if bytes.len() > MAX_BYTES {
+            return Err(Refusal::whole(RefusalReason::TooLarge));
+        }
+        if bytes.iter().copied().all(json::is_blank) {
+            return Err(Refusal::whole(RefusalReason::Empty));
+        }
+        if bytes.starts_with(b"\xEF\xBB\xBF") {
+            return Err(Refusal::whole(RefusalReason::Bom));
+        }
+        let text = str::from_utf8(bytes).map_err(|_invalid| Refusal::whole(RefusalReason::NotUtf8))?;
+        let parsed = json::parse(text).map_err(|_not_json| Refusal::whole(RefusalReason::Json))?;
+        if let Some(pointer) = parsed.duplicate {
+            return Err(refuse(RefusalReason::DuplicateKey, &pointer));
+        }
+        if let Some(pointer) = parsed.overflow {
+            return Err(refuse(RefusalReason::NumberRange, &pointer));
+        }
+        let Json::Object(members) = parsed.value else {
+            return Err(Refusal::whole(RefusalReason::NotObject));
+        };
+        let mut warnings = parsed
+            .lone_surrogates
+            .into_iter()
+            .map(|pointer| Warning::LoneSurrogate { pointer })
+            .collect();
+        let document = normalise::normalise(root(members)?, &mut warnings);
+        Ok(Loaded { document, warnings })
+    }
+}
+
+/// White space as JavaScript trims it, which is not quite what Unicode calls white space.
+pub(super) fn trim(text: &str) -> &str {
+    text.trim_matches(|c: char| (c.is_whitespace() && c != '\u{85}') || c == '\u{feff}')
+}
+
+fn refuse(reason: RefusalReason, pointer: &str) -> Refusal {
+    Refusal {
+        reason,
+        pointer: pointer.to_owned(),
+    }
+}
+
+fn root(members: Members) -> Result<DraftDocument, Refusal> {
+    let mut object = Object::new(members, String::new());
+    match object.take("version") {
+        Some(Json::Number(number)) if number.as_f64().to_bits() == 1.0_f64.to_bits() => {}
+        _ => return Err(refuse(RefusalReason::Version, "/version")),
+    }
+    let socket = object.object("socket")?.map(socket).transpose()?;
+    let defaults = object
+        .object("defaults")?
+        .map(|mut object| {
+            Ok(Defaults {
+                policy: policy(&mut object)?,
+                extra: object.rest(),
+            })
+        })
+        .transpose()?;
+    let agents = object.object("agents")?.map(agents).transpose()?;
+    Ok(DraftDocument {
+        socket,
+        defaults,
+        agents,
+        extra: object.rest(),
+    })
+}
+
+fn socket(mut object: Object) -> Result<Socket, Refusal> {
+    Ok(Socket {
+        path: not_blank(object.string("path")?),
+        token: not_blank(object.string("token")?).map(countersign_domain::Secret::new),
+        extra: object.rest(),
+    })
+}
+
+fn not_blank(text: Option<String>) -> Option<String> {
+    text.map(|text| trim(&text).to_owned())
+        .filter(|text| !text.is_empty())
+}
+
+fn agents(object: Object) -> Result<Vec<(String, DraftAgent)>, Refusal> {
+    let Object { members, pointer } = object;
+    members
+        .into_iter()
+        .map(|(name, value)| {
+            let pointer = format!("{pointer}/{}", pointer_step(&name));
+            // JavaScript readers would set the prototype instead of a member.
+            if name == "__proto__" {
+                return Err(refuse(RefusalReason::Value, &pointer));
+            }
+            let Json::Object(members) = value else {
+                return Err(refuse(RefusalReason::Type, &pointer));
+            };
+            Ok((name, agent(Object::new(members, pointer))?))
+        })
+        .collect()
+}
+
+fn agent(mut object: Object) -> Result<DraftAgent, Refusal> {
+    Ok(DraftAgent {
+        policy: policy(&mut object)?,
+        allowlist: object.list("allowlist", entry)?,
+        grants: object.list("grants", |item, pointer| grant(Object::of(item, pointer)?))?,
+        denylist: object.list("denylist", |item, pointer| deny_rule(Object::of(item, pointer)?))?,
+        extra: object.rest(),
+    })
+}
+
+fn policy(object: &mut Object) -> Result<PolicyFields, Refusal> {
+    Ok(PolicyFields {
+        security: object.word("security")?,
+        ask: object.word("ask")?,
+        ask_fallback: object.word("askFallback")?,
+        auto_allow_skills: object.boolean("autoAllowSkills")?,
+    })
+}
+
+fn entry(item: Json, pointer: String) -> Result<Draft<Entry>, Refusal> {
+    if let Json::String(pattern) = item {
+        let pattern = trim(&pattern).to_owned();
+        if pattern.is_empty() {
+            return Err(refuse(RefusalReason::BlankPattern, &pointer));
+        }
+        let item = Entry {
+            pattern,
+            ..Entry::default()
+        };
+        return Ok(Draft { id: None, item });
+    }
+    let mut object = Object::of(item, pointer)?;
+    let id = object.string("id")?;
+    // A later release kept the text beside its digest; every later reader drops it.
+    object.string("commandText")?;
+    Ok(Draft {
+        id,
+        item: Entry {
+            pattern: object.pattern()?,
+            arg_pattern: object.string("argPattern")?,
+            source: object.string("source")?,
+            command_sha256: object.string("commandSha256")?,
+            last_used_at: object.number("lastUsedAt")?,
+            last_used_command: object.string("lastUsedCommand")?,
+            last_resolved_path: object.string("lastResolvedPath")?,
+            note: object.string("note")?,
+            input: object.boolean("input")?,
+            unguarded: object.boolean("unguarded")?,
+            extra: object.rest(),
+        },
+    })
+}
+
+fn grant(mut object: Object) -> Result<Draft<Grant>, Refusal> {
+    let id = object.string("id")?;
+    let item = Grant {
+        pattern: object.pattern()?,
+        arg_pattern: object.string("argPattern")?,
+        note: object.string("note")?,
+        created_at_ms: object.number("createdAtMs")?,
+        expires_at_ms: object.number("expiresAtMs")?,
+        max_uses: object.max_uses()?,
+        uses: object.number("uses")?,
+        sha256: object.sha256()?,
+        input: object.boolean("input")?,
+        unguarded: object.boolean("unguarded")?,
+        extra: Members::new(),
+    };
+    // Without a limit it would be an entry that lasts for ever, which a typo must not make.
+    if item.expires_at_ms.is_none() && item.max_uses.is_none() && item.sha256.is_none() {
+        return Err(refuse(RefusalReason::Value, &object.pointer));
+    }
+    let item = Grant {
+        extra: object.rest(),
+        ..item
+    };
+    Ok(Draft { id, item })
+}
+
+fn deny_rule(mut object: Object) -> Result<Draft<DenyRule>, Refusal> {
+    Ok(Draft {
+        id: object.string("id")?,
+        item: DenyRule {
+            pattern: object.pattern()?,
+            arg_pattern: object.string("argPattern")?,
+            reason: object.string("reason")?,
+            extra: object.rest(),
+        },
+    })
+}
+
+/// The members of one object that have not been taken out yet.
+struct Object {
+    members: Members,
+    pointer: String,
+}
+
+impl Object {
+    const fn new(members: Members, pointer: String) -> Self {
+        Self { members, pointer }
+    }
+
+    fn of(value: Json, pointer: String) -> Result<Self, Refusal> {
+        if let Json::Object(members) = value {
+            Ok(Self::new(members, pointer))
+        } else {
+            Err(refuse(RefusalReason::Type, &pointer))
+        }
+    }
+
+    fn take(&mut self, name: &str) -> Option<Json> {
+        let at = self.members.iter().position(|(member, _value)| member == name)?;
+        Some(self.members.remove(at).1)
+    }
+
+    fn rest(self) -> Members {
+        self.members
+    }
+
+    fn wrong(&self, reason: RefusalReason, name: &str) -> Refusal {
+        refuse(reason, &format!("{}/{name}", self.pointer))
+    }
+
+    fn object(&mut self, name: &str) -> Result<Option<Self>, Refusal> {
+        self.take(name)
+            .map(|value| Self::of(value, format!("{}/{name}", self.pointer)))
+            .transpose()
+    }
+
+    fn list<T>(
+        &mut self,
+        name: &str,
+        read: impl Fn(Json, String) -> Result<T, Refusal>,
+    ) -> Result<Option<Vec<T>>, Refusal> {
+        let pointer = format!("{}/{name}", self.pointer);
+        match self.take(name) {
+            None => Ok(None),
+            Some(Json::Array(items)) => items
+                .into_iter()
+                .enumerate()
+                .map(|(index, item)| read(item, format!("{pointer}/{index}")))
+                .collect::<Result<_, _>>()
+                .map(Some),
+            Some(_) => Err(refuse(RefusalReason::Type, &pointer)),
+        }
+    }
+
+    fn string(&mut self, name: &str) -> Result<Option<String>, Refusal> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Json::String(text)) => Ok(Some(text)),
+            Some(_) => Err(self.wrong(RefusalReason::Type, name)),
+        }
+    }
+
+    fn number(&mut self, name: &str) -> Result<Option<Number>, Refusal> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Json::Number(number)) => Ok(Some(number)),
+            Some(_) => Err(self.wrong(RefusalReason::Type, name)),
+        }
+    }
+
+    fn boolean(&mut self, name: &str) -> Result<Option<bool>, Refusal> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Json::Bool(value)) => Ok(Some(value)),
+            Some(_) => Err(self.wrong(RefusalReason::Type, name)),
+        }
+    }
+
+    fn word<T: std::str::FromStr<Err = InvalidName>>(&mut self, name: &str) -> Result<Option<T>, Refusal> {
+        self.string(name)?
+            .map(|word| {
+                word.parse()
+                    .map_err(|_unknown| self.wrong(RefusalReason::Value, name))
+            })
+            .transpose()
+    }
+
+    fn pattern(&mut self) -> Result<String, Refusal> {
+        let pattern = self
+            .string("pattern")?
+            .ok_or_else(|| refuse(RefusalReason::MissingPattern, &self.pointer))?;
+        if trim(&pattern).is_empty() {
+            return Err(self.wrong(RefusalReason::BlankPattern, "pattern"));
+        }
+        Ok(pattern)
+    }
+
+    fn max_uses(&mut self) -> Result<Option<u64>, Refusal> {
+        self.number("maxUses")?
+            .map(|number| {
+                let count = number.as_count().filter(|count| *count >= 1);
+                count.ok_or_else(|| self.wrong(RefusalReason::Value, "maxUses"))
+            })
+            .transpose()
+    }
+
+    fn sha256(&mut self) -> Result<Option<String>, Refusal> {
+        self.string("sha256")?
+            .map(|digest| {
+                let lower = digest.to_ascii_lowercase();
+                if super::form::is_lower_hex(&lower, 64) {
+                    Ok(lower)
+                } else {
+                    Err(self.wrong(RefusalReason::Value, "sha256"))
+                }
+            })
+            .transpose()
+    }
+}

@@ -1,0 +1,75 @@
+//! The vocabulary of countersign: values every other layer speaks in.
+//!
+//! Nothing here reads a clock, a file, a socket or the environment, and nothing here is `async`.
+//! A value of one of these types is valid by construction: text from outside becomes one of them
+//! once, at the edge, or is refused there. Read on: [`ExecRequest`] is what an agent asks for, [`Run`] and [`Approval`]
+//! are what becomes of it, and `steps.rs` has the decisions of the launch protocol.
+
+pub mod quoting;
+
+mod actor;
+mod approval;
+mod approval_votes;
+mod authority;
+mod deciding;
+mod ids;
+mod input;
+mod name;
+mod pairing;
+mod policy;
+mod precondition;
+mod process;
+mod reason;
+mod request;
+mod run;
+#[cfg(feature = "schema")]
+pub mod schema;
+mod secret;
+mod sign_in;
+mod steps;
+mod stop;
+mod terminal;
+mod time;
+mod token;
+
+pub use actor::{Actor, ActorKind};
+pub use approval::hex;
+pub use approval::{
+    Approval, ApprovalCard, ApprovalDecision, ApprovalState, ApprovalStatus, Binding, Bound, BoundAction,
+    BoundInterpreter, BoundScript, BoundStep, CallWishes, FileIdentity, Pattern, PatternWidth, Persist,
+    Pinning, ScriptHold, ShownEnv, StepJoin, TerminalReason, Why,
+};
+pub use approval_votes::{Quorum, Vote};
+pub use authority::{Access, Authority, Belongs};
+pub use deciding::{Deciding, deciding, deciding_names, may_hold_deciding};
+pub use ids::{
+    AgentId, ApprovalId, EntryId, InvalidId, LaunchId, Owner, RunId, SessionKey, SignInId, TokenId,
+};
+pub use input::CommandInput;
+pub use name::InvalidName;
+pub use pairing::{
+    Approved, InvalidNodeName, NodeProfile, PAIRING_LASTS, PairedNode, PairingDecision, PairingKind,
+    PairingNeed, PairingRequest, PairingStatus, node_name,
+};
+pub use policy::{Ask, Backend, Host, HostChoice, Isolation, Leftovers, OnMiss, Security};
+pub use precondition::Precondition;
+pub use process::{MAX_INPUT_BYTES, ProcessKind, ProcessStatus};
+pub use reason::Reason;
+pub use request::{
+    Command, EnvOverrides, ExecRequest, InvalidRequest, MAX_ARGUMENT_BYTES, MAX_ARGV_BYTES, MAX_PATCH_BYTES,
+    MAX_WORDS,
+};
+pub use run::{
+    DecidedBy, Exit, KillCause, LimitReport, OutputStream, Run, RunDecision, RunEnd, RunStatus, RunVerdict,
+    StatusChangeError,
+};
+pub use secret::Secret;
+pub use sign_in::SignIn;
+pub use steps::{
+    Aftermath, Answering, ApprovalStanding, Ballot, Expiring, LaunchStanding, Launching, Recovery,
+    RelaunchStanding, RunLocality, Traces, after_launch, recover, relaunch,
+};
+pub use stop::{MAX_STOP_REASON_CHARS, Stop, is_stop_reason};
+pub use terminal::TerminalSize;
+pub use time::UnixMillis;
+pub use token::{Principal, Scope, Token};

@@ -1,0 +1,352 @@
+//! One run: its states, the only ways between them, and its record.
+
+use std::time::Duration;
+
+use super::{
+    Actor, AgentId, ApprovalId, Ask, Backend, Command, CommandInput, Host, Isolation, Pinning, Reason, RunId,
+    ScriptHold, Security, SessionKey, UnixMillis, vocabulary,
+};
+
+vocabulary! {
+    /// Where a run stands (`docs/decisions/0009-exactly-once.md`). The spelling is the ledger's; the API has its own.
+    pub enum RunStatus("a run state") {
+        /// Admitted, nothing decided yet that lets it start.
+        Requested = "requested",
+        /// A person is asked.
+        Asking = "asking",
+        /// Permission to start was given and consumed; the fence decides the rest.
+        Launching = "launching",
+        /// Started.
+        Running = "running",
+        /// Ended with exit code 0.
+        Completed = "completed",
+        /// Ended otherwise, or could not be started.
+        Failed = "failed",
+        /// Never started, by decision.
+        Denied = "denied",
+        /// Cancelled before or while it ran.
+        Cancelled = "cancelled",
+        /// Started, outcome unknown; never run again by itself.
+        Lost = "lost",
+    }
+}
+
+/// A run cannot go from one state to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a run cannot go from {from} to {to}")]
+pub struct StatusChangeError {
+    /// The state it has.
+    pub from: RunStatus,
+    /// The state it was to get.
+    pub to: RunStatus,
+}
+
+impl RunStatus {
+    /// Whether nothing follows this state (but for `lost`, which a late node result may end once).
+    pub const fn is_final(self) -> bool {
+        match self {
+            Self::Requested | Self::Asking | Self::Launching | Self::Running => false,
+            Self::Completed | Self::Failed | Self::Denied | Self::Cancelled | Self::Lost => true,
+        }
+    }
+
+    /// The state after `self`, when that step exists.
+    ///
+    /// # Errors
+    /// [`StatusChangeError`] when it does not.
+    pub const fn advance(self, to: Self) -> Result<Self, StatusChangeError> {
+        if self.can_become(to) {
+            Ok(to)
+        } else {
+            Err(StatusChangeError { from: self, to })
+        }
+    }
+
+    /// The states from which `to` may be reached, for a compare-and-swap.
+    pub fn predecessors(to: Self) -> Vec<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .filter(|from| from.can_become(to))
+            .collect()
+    }
+
+    const fn can_become(self, to: Self) -> bool {
+        match self {
+            Self::Requested => matches!(
+                to,
+                Self::Asking | Self::Launching | Self::Denied | Self::Cancelled | Self::Failed
+            ),
+            // A person's yes queues the run; the launch comes after. Where only the answer was wanted there is no
+            // launch: the asker runs the command, and its outcome is not known here (`Reason::RunElsewhere`).
+            Self::Asking => matches!(
+                to,
+                Self::Requested
+                    | Self::Launching
+                    | Self::Denied
+                    | Self::Cancelled
+                    | Self::Failed
+                    | Self::Lost
+            ),
+            // Denied: what was judged is no longer what the host found when it was about to start it.
+            Self::Launching => matches!(
+                to,
+                Self::Running | Self::Completed | Self::Failed | Self::Denied | Self::Cancelled | Self::Lost
+            ),
+            Self::Running => {
+                matches!(to, Self::Completed | Self::Failed | Self::Cancelled | Self::Lost)
+            }
+            // Once, and only by a late result of the same node and invocation.
+            Self::Lost => matches!(to, Self::Completed | Self::Failed),
+            Self::Completed | Self::Failed | Self::Denied | Self::Cancelled => false,
+        }
+    }
+
+    /// The status word of the HTTP API (`docs/spec/http-api.md#run-object`).
+    pub const fn api_name(self) -> &'static str {
+        match self {
+            Self::Requested | Self::Launching => "queued",
+            Self::Asking => "approval-pending",
+            Self::Running | Self::Completed | Self::Failed | Self::Denied | Self::Cancelled | Self::Lost => {
+                self.as_str()
+            }
+        }
+    }
+}
+
+vocabulary! {
+    /// What the gate said about a run.
+    pub enum RunVerdict("run, ask or deny") {
+        /// Start it.
+        Run = "run",
+        /// Ask a person.
+        Ask = "ask",
+        /// Refuse it.
+        Deny = "deny",
+    }
+}
+
+vocabulary! {
+    /// Who settled whether a run may start.
+    pub enum DecidedBy("policy, person or fallback") {
+        /// The gate alone.
+        Policy = "policy",
+        /// A person who was asked.
+        Person = "person",
+        /// `askFallback`, since nobody answered.
+        Fallback = "fallback",
+    }
+}
+
+/// The decision on a run: what, and by whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunDecision {
+    /// What was decided.
+    pub verdict: RunVerdict,
+    /// Who decided.
+    pub by: DecidedBy,
+}
+
+vocabulary! {
+    /// One of the two output streams of a command.
+    pub enum OutputStream("stdout or stderr") {
+        /// Standard output (and everything of a pseudo-terminal).
+        Stdout = "stdout",
+        /// Standard error.
+        Stderr = "stderr",
+    }
+}
+
+vocabulary! {
+    /// Why a supervisor killed what it ran.
+    pub enum KillCause("a kill cause") {
+        /// The time limit passed.
+        Timeout = "timeout",
+        /// A caller cancelled it, or the waiting client left.
+        Cancelled = "cancelled",
+        /// The server stopped or died.
+        Shutdown = "shutdown",
+        /// By the emergency stop, which killed running commands too.
+        Stopped = "stopped",
+    }
+}
+
+/// How a started command ended, as its supervisor saw it. Also the content of the run file's `exit` line.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Exit {
+    /// Exit code, when it ended by itself.
+    pub code: Option<i32>,
+    /// Signal number, when a signal ended it.
+    pub signal: Option<i32>,
+    /// `errno` of a program that could not be started; then nothing ran.
+    pub spawn_errno: Option<i32>,
+    /// Why the supervisor killed it, if it did.
+    pub killed: Option<KillCause>,
+    /// Whether processes were left behind and killed.
+    pub leftovers_killed: bool,
+    /// Bytes of both streams seen, kept or not.
+    pub output_bytes: u64,
+    /// Bytes of both streams kept in the spool or the inline output.
+    pub kept_bytes: u64,
+    /// What the limits of the run did.
+    pub limits: LimitReport,
+}
+
+/// What the limits of a run (`[limits] run_*`) did to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LimitReport {
+    /// The kernel killed a process of it for the memory that it used.
+    pub out_of_memory: bool,
+    /// The kernel refused it a process.
+    pub out_of_processes: bool,
+    /// A limit was set that this machine could not enforce.
+    pub not_enforced: bool,
+}
+
+impl LimitReport {
+    /// As bits, for records and frames.
+    pub const fn to_bits(self) -> u8 {
+        let Self {
+            out_of_memory,
+            out_of_processes,
+            not_enforced,
+        } = self;
+        out_of_memory as u8 | (out_of_processes as u8) << 1 | (not_enforced as u8) << 2
+    }
+
+    /// What [`LimitReport::to_bits`] gave. Bits of a later version say nothing.
+    pub const fn of_bits(bits: u8) -> Self {
+        Self {
+            out_of_memory: bits & 1 != 0,
+            out_of_processes: bits & 2 != 0,
+            not_enforced: bits & 4 != 0,
+        }
+    }
+}
+
+/// The end of a run as the ledger stores it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunEnd {
+    pub status: RunStatus,
+    /// Why, unless it completed or simply exited with another code.
+    pub reason: Option<Reason>,
+    /// The reason in words.
+    pub detail: Option<String>,
+    pub exit_code: Option<i32>,
+    /// Signal name, e.g. `SIGKILL`.
+    pub exit_signal: Option<String>,
+    /// Whether the time limit killed it.
+    pub timed_out: bool,
+    /// Whether text of the output was cut in answers, or bytes were not kept.
+    pub truncated: bool,
+    /// Bytes of both streams seen.
+    pub output_bytes: u64,
+    /// The last characters of the output, at most `[output] tail_chars`.
+    pub tail: String,
+    pub ended_at: UnixMillis,
+}
+
+/// The record of one run (`docs/spec/http-api.md#run-object`).
+#[derive(Debug, Clone, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the members of the API's run object"
+)]
+pub struct Run {
+    pub id: RunId,
+    pub status: RunStatus,
+    pub host: Host,
+    /// The node, when `host` is one.
+    pub node_id: Option<String>,
+    pub agent: AgentId,
+    pub session: SessionKey,
+    pub command: Command,
+    /// The working directory, absolute.
+    pub cwd: String,
+    /// Names of the accepted environment overrides.
+    pub env_names: Vec<String>,
+    pub requested_by: Actor,
+    pub security: Security,
+    pub ask: Ask,
+    /// What was decided, once it was.
+    pub decision: Option<RunDecision>,
+    /// Why it ended as it did.
+    pub reason: Option<Reason>,
+    /// The reason in words.
+    pub detail: Option<String>,
+    /// The approval that was asked for it.
+    pub approval_id: Option<ApprovalId>,
+    /// The process session once it went to the background.
+    pub session_id: Option<String>,
+    /// First process.
+    pub pid: Option<i32>,
+    /// Whether it has a pseudo-terminal.
+    pub pty: bool,
+    /// Whether it outlives its caller.
+    pub background: bool,
+    /// What could be written to it when it began.
+    pub input: CommandInput,
+    /// Whether a miss was run in the sandbox instead of being asked.
+    pub diverted: bool,
+    /// As whom and how confined it runs.
+    pub isolation: Isolation,
+    /// What makes its sandbox, where it runs in one.
+    pub sandbox: Option<Backend>,
+    /// How firmly it is what was judged; `None` for what was denied at once, and in records of before.
+    pub binding: Option<Pinning>,
+    /// Whether its scripts are read as they were judged; `None` without any, and in records of before.
+    pub scripts: Option<ScriptHold>,
+    /// Its time limit; `None` for none.
+    pub timeout: Option<Duration>,
+    /// When it was admitted.
+    pub created_at: UnixMillis,
+    pub started_at: Option<UnixMillis>,
+    pub ended_at: Option<UnixMillis>,
+    pub exit_code: Option<i32>,
+    /// Signal name, e.g. `SIGKILL`.
+    pub exit_signal: Option<String>,
+    /// Whether the time limit killed it.
+    pub timed_out: bool,
+    /// Whether output was cut.
+    pub truncated: bool,
+    /// Bytes of both streams seen.
+    pub output_bytes: u64,
+    /// The last characters of the output.
+    pub tail: String,
+    /// Codes of warnings that belong to the run (`leftovers-killed`).
+    pub warnings: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn final_states_stay_except_a_late_node_result() {
+        for from in RunStatus::ALL.iter().filter(|s| s.is_final()) {
+            for to in RunStatus::ALL {
+                let late = *from == RunStatus::Lost && matches!(to, RunStatus::Completed | RunStatus::Failed);
+                assert_eq!(from.advance(*to).is_ok(), late, "{from} -> {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_runs_without_launching_first() {
+        assert_eq!(
+            RunStatus::predecessors(RunStatus::Running),
+            vec![RunStatus::Launching]
+        );
+        assert_eq!(
+            RunStatus::predecessors(RunStatus::Launching),
+            vec![RunStatus::Requested, RunStatus::Asking]
+        );
+    }
+
+    #[test]
+    fn every_reason_ends_in_a_state_that_is_final() {
+        for reason in Reason::ALL {
+            assert!(reason.run_status().is_final(), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What is kept of the accepted contents beside the ledger, and what a program that does not serve reads from it.
+//! Entry point: [`struct@Copy`].
+
+use std::{
+    collections::HashSet,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde::{Deserialize, Serialize};
+
+use countersign_config::{
+    approvals::{
+        document::LostRules,
+        store::{DocumentStatus, Snapshot},
+    },
+    settings::{PolicyConfig, SettingsStore, StateDir},
+};
+use countersign_domain::Actor;
+use countersign_policy::{
+    pending_change::{ChangeControl, Content},
+    proposals::Proposals,
+};
+use countersign_sys::fs::{PRIVATE_FILE, read_bounded, replace_file};
+
+use super::{
+    Ours,
+    watched::{Announced, Watched},
+};
+
+/// A file of the largest size, escaped.
+const MAX_COPY_BYTES: usize = 32 * 1024 * 1024;
+
+/// What is kept of an accepted content.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Copy {
+    hash: String,
+    text: Option<String>,
+    /// Since when a gateway run counts.
+    pub(super) quiet_since_ms: i64,
+    /// What we are about to put in its place.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    coming: Option<Coming>,
+    /// What others took out of the document.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(super) lost: Vec<LostRules>,
+    /// Who proposed the pending change.
+    #[serde(skip_serializing_if = "Proposals::is_empty", default)]
+    proposals: Proposals,
+    /// The hash of the pending change.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    held: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Coming {
+    hash: String,
+    whole: bool,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    by: Option<Actor>,
+}
+
+/// The policy part of `openclaw.json`.
+#[derive(Debug)]
+pub(super) struct ConfigContent {
+    pub(super) text: Option<String>,
+    /// `None` for an accepted text that cannot be read any more; then nothing of a later one is accepted by itself.
+    pub(super) policy: Option<PolicyConfig>,
+}
+
+impl Copy {
+    /// What is to be kept, once something counts. `text` says how a content is written.
+    pub(super) fn of<T>(
+        watched: &Watched<T>,
+        text: impl FnOnce(&T) -> Option<String>,
+        quiet_since_ms: i64,
+        lost: &[LostRules],
+    ) -> Option<Self> {
+        let content = watched.control.accepted()?;
+        Some(Self {
+            hash: content.hash.clone(),
+            text: text(&content.value),
+            quiet_since_ms,
+            coming: watched.announced.as_ref().map(|announced| Coming {
+                hash: announced.hash.clone(),
+                whole: announced.ours == Ours::Whole,
+                by: announced.by.clone(),
+            }),
+            lost: lost.to_vec(),
+            proposals: watched.proposals.clone(),
+            held: watched.known.clone(),
+        })
+    }
+
+    /// What an earlier server knew of the file.
+    pub(super) fn restore<T>(mut self, content: impl FnOnce(Self) -> Content<T>) -> Watched<T> {
+        let coming = self.coming.take();
+        Watched {
+            announced: coming.map(|coming| Announced {
+                hash: coming.hash,
+                ours: if coming.whole { Ours::Whole } else { Ours::Part },
+                by: coming.by,
+                drew_token: false,
+                writer: None,
+            }),
+            proposals: std::mem::take(&mut self.proposals),
+            known: self.held.take(),
+            control: ChangeControl::of(Some(content(self))),
+        }
+    }
+
+    /// What was kept, if anything was. What cannot be read counts as an accepted content that allows nothing.
+    pub(super) fn read(path: &Path) -> Option<Self> {
+        let read = read_bounded(path, MAX_COPY_BYTES)
+            .and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from));
+        match read {
+            Ok(copy) => Some(copy),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                tracing::error!(
+                    file.path = %path.display(),
+                    error = &error as &dyn std::error::Error,
+                    "the accepted policy cannot be read; nothing runs until an admin accepts the files as they are"
+                );
+                Some(Self {
+                    hash: String::new(),
+                    text: Some(String::new()),
+                    quiet_since_ms: i64::MIN,
+                    coming: None,
+                    lost: Vec::new(),
+                    proposals: Proposals::default(),
+                    held: None,
+                })
+            }
+        }
+    }
+
+    pub(super) fn into_snapshot(self) -> Content<Arc<Snapshot>> {
+        let text = self.text.as_deref().map(str::as_bytes);
+        Content {
+            value: Arc::new(Snapshot::of_accepted(text, self.hash.clone())),
+            hash: self.hash,
+        }
+    }
+
+    pub(super) fn into_config(self, settings: &SettingsStore) -> Content<Arc<ConfigContent>> {
+        let policy = settings.policy_of(self.text.as_deref()).ok();
+        let content = ConfigContent {
+            text: self.text,
+            policy,
+        };
+        Content {
+            hash: self.hash,
+            value: Arc::new(content),
+        }
+    }
+
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        replace_file(path, &serde_json::to_vec(self)?, PRIVATE_FILE)
+    }
+}
+
+/// The files of policy that allow more than what a server accepted of them last, and what, in words.
+pub fn edits_since_accepted(
+    state_dir: &StateDir,
+    settings: &SettingsStore,
+    document: &Arc<Snapshot>,
+    document_path: &Path,
+) -> Vec<(PathBuf, Vec<String>)> {
+    let mut edits = Vec::new();
+    if let Some(copy) = Copy::read(&state_dir.accepted_document())
+        && copy.hash != document.hash
+    {
+        let accepted = copy.into_snapshot().value;
+        edits.push((document_path.to_owned(), document_allows(&accepted, document)));
+    }
+    let (current, text) = settings.with_policy_text();
+    if let (Some(copy), Some(text)) = (Copy::read(&state_dir.accepted_config()), text)
+        && copy.hash != text.hash
+    {
+        let accepted = copy.into_config(settings).value;
+        let later = Arc::new(ConfigContent {
+            text: text.text,
+            policy: Some(current.policy.clone()),
+        });
+        edits.push((state_dir.config(), config_allows(&accepted, &later)));
+    }
+    edits.retain(|(_path, allows)| !allows.is_empty());
+    edits
+}
+
+/// Deny rules and grants that a writer from outside took out of the document as a whole, as far as nobody put them back
+/// or said that they are not missed (`docs/spec/approvals-store.md#3-fields`).
+pub fn lost_rules(state_dir: &StateDir, document: &Snapshot) -> Vec<LostRules> {
+    let Some(mut copy) = Copy::read(&state_dir.accepted_document()) else {
+        return Vec::new();
+    };
+    let mut lost = std::mem::take(&mut copy.lost);
+    let accepted = copy.into_snapshot().value;
+    if accepted.hash != document.hash
+        && let (Some(before), Some(later)) = (accepted.document(), document.document())
+    {
+        add_lost(&mut lost, before.lost_rules(later));
+    }
+    still_missing(lost, document)
+}
+
+pub(super) fn add_lost(lost: &mut Vec<LostRules>, more: Vec<LostRules>) {
+    let again: HashSet<&str> = more.iter().map(|rules| rules.agent.as_str()).collect();
+    lost.retain(|known| !again.contains(known.agent.as_str()));
+    lost.extend(more);
+}
+
+pub(super) fn still_missing(lost: Vec<LostRules>, document: &Snapshot) -> Vec<LostRules> {
+    match document.document() {
+        Some(document) => LostRules::still_missing(lost, document),
+        // Nothing runs by a document that is refused, and nothing is known of it.
+        None => lost,
+    }
+}
+
+/// How an accepted document is written. It is as secret as the document is, the socket's token being in it.
+pub(super) fn document_text(document: &Arc<Snapshot>) -> Option<String> {
+    match (&document.status, document.document()) {
+        (DocumentStatus::Missing, _) => None,
+        (DocumentStatus::Ok, Some(document)) => Some(document.print()),
+        // One that was refused when it was read back stays so.
+        (DocumentStatus::Ok | DocumentStatus::Refused(_), _) => Some(String::new()),
+    }
+}
+
+/// What a document newly allows, in words.
+pub(super) fn document_allows(before: &Arc<Snapshot>, later: &Arc<Snapshot>) -> Vec<String> {
+    match (before.document(), later.document()) {
+        (Some(before), Some(later)) => before.difference(later).allows,
+        (None, _) => vec!["everything that it allows: what was accepted cannot be read".to_owned()],
+        (Some(_), None) => Vec::new(),
+    }
+}
+
+/// What settings newly allow, in words.
+pub(super) fn config_allows(before: &Arc<ConfigContent>, later: &Arc<ConfigContent>) -> Vec<String> {
+    match (&before.policy, &later.policy) {
+        (Some(before), Some(later)) => before.newly_allowed_by(later),
+        (None, _) => vec!["everything that it allows: what was accepted cannot be read".to_owned()],
+        (Some(_), None) => Vec::new(),
+    }
+}

@@ -1,0 +1,427 @@
+//! The analysis of a command under the policy of one moment: the settings' and the document's rules as the
+//! analysis wants them.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use countersign_config::{
+    approvals::document::{self, Listed},
+    settings::{self, ExecSettings, Settings},
+};
+use countersign_domain::{AgentId, Binding, Bound, Command, EntryId, UnixMillis};
+use countersign_hosts::{
+    node::UNKNOWN_DIRECTORY,
+    path_lookup::SystemLookup,
+    peer_fs::{self, Blind},
+    workdir::Workdir,
+};
+use countersign_ledger::GrantUse;
+use countersign_policy::{
+    allowlist::{
+        self, Analysis, AnalysisPolicy, AnalysisRequest, CreditKind, DenyRule, Entries, Entry, EntryIndex,
+        Grant, Protected, SkillBin,
+    },
+    command::{PathLookup, safe_bin},
+    pattern::{PathCase, PatternCache},
+};
+use countersign_sys::clock::Clock;
+
+use crate::{
+    Engine, bind,
+    call::Call,
+    entry_indexes::{EntryIndexes, MIN_INDEXED},
+    environment::HostEnvironment,
+    judge::{PolicyNow, PolicyView},
+    turns,
+};
+
+/// The directories trusted for safe bins, with where their real files lie
+/// (`docs/spec/command-analysis.md#3-executables`). Looked up once for each configured list, not on every call.
+#[derive(Debug, Default)]
+pub(super) struct TrustedDirs(Mutex<KnownDirs>);
+
+#[derive(Debug, Default)]
+struct KnownDirs {
+    generation: u64,
+    by_list: HashMap<ConfiguredDirs, Arc<Vec<String>>>,
+}
+
+/// The safe bins and the trusted directories of some agents, as configured.
+type ConfiguredDirs = (Vec<String>, Vec<PathBuf>);
+
+impl TrustedDirs {
+    fn of(
+        &self,
+        exec: &ExecSettings,
+        generation: u64,
+        lookup: &SystemLookup,
+    ) -> Result<Arc<Vec<String>>, Blind> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.generation != generation {
+            *known = KnownDirs {
+                generation,
+                by_list: HashMap::new(),
+            };
+        }
+        let list = (exec.safe_bins.clone(), exec.safe_bin_trusted_dirs.clone());
+        if let Some(dirs) = known.by_list.get(&list) {
+            return Ok(Arc::clone(dirs));
+        }
+        let mut dirs: Vec<String> = exec
+            .safe_bin_trusted_dirs
+            .iter()
+            .map(|dir| dir.to_string_lossy().into_owned())
+            .collect();
+        dirs.extend(lookup.safe_bin_directories(&exec.safe_bins, &dirs));
+        // What could not be seen must not be missing for good.
+        lookup.check()?;
+        let dirs = Arc::new(dirs);
+        known.by_list.insert(list, Arc::clone(&dirs));
+        Ok(dirs)
+    }
+}
+
+/// What an analysis takes of the process around it.
+pub(super) struct Surroundings<'a> {
+    pub(super) clock: &'a dyn Clock,
+    pub(super) protected: &'a Protected,
+    pub(super) trusted_dirs: &'a TrustedDirs,
+    /// The files of this machine, also those that the analysis does not see.
+    pub(super) system: &'a dyn Fn() -> SystemLookup,
+}
+
+/// What an analysis sees of the file system.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Files<'a> {
+    pub(super) lookup: &'a dyn PathLookup,
+    /// What is remembered of patterns depends on what `lookup` says, so these go together.
+    pub(super) patterns: &'a PatternCache,
+    pub(super) indexes: &'a EntryIndexes,
+}
+
+impl Engine {
+    /// Analyses a call's command. `spent` are grants found to have no use left.
+    ///
+    /// # Errors
+    /// [`Blind`] when not everything could be looked at: a rule may have been missed for that, so nothing may be
+    /// concluded.
+    pub(super) fn analyse(
+        &self,
+        call: &Call,
+        now: &PolicyView,
+        spent: &[EntryId],
+    ) -> Result<Analysis, Blind> {
+        if let Some(node) = &call.node {
+            return self.analyse_on_node(node, call, now, spent);
+        }
+        turns::run_analysis(&call.command, || {
+            let lookup = self.path_lookup(&call.agent, &now.settings);
+            let files = Files {
+                lookup: &lookup,
+                patterns: &self.patterns,
+                indexes: &self.indexes,
+            };
+            let analysis = self.analyse_with(call, now, spent, files)?;
+            lookup.check()?;
+            Ok(analysis)
+        })
+    }
+
+    /// The same, seeing no more files than `files` shows.
+    pub(super) fn analyse_with(
+        &self,
+        call: &Call,
+        now: &PolicyView,
+        spent: &[EntryId],
+        files: Files<'_>,
+    ) -> Result<Analysis, Blind> {
+        let surroundings = Surroundings {
+            clock: &*self.clock,
+            protected: &self.protected,
+            trusted_dirs: &self.trusted_dirs,
+            system: &|| self.path_lookup(&call.agent, &now.settings),
+        };
+        surroundings.analyse(call, now, spent, files)
+    }
+
+    /// The run PATH of an agent, as look-up sees it.
+    pub(super) fn path_lookup(&self, agent: &AgentId, settings: &Settings) -> SystemLookup {
+        run_path_lookup(
+            &self.environment,
+            &self.home,
+            self.gateway.files(),
+            agent,
+            settings,
+        )
+    }
+
+    /// Whether a deny rule of this moment matches what was bound earlier. What cannot be looked at may be denied.
+    pub(super) fn is_denylisted(&self, binding: &Binding, now: &PolicyNow) -> bool {
+        if matches!(binding.command, Command::Patch(_)) {
+            return false;
+        }
+        let is_denied_by = |view: &PolicyView| {
+            if view.deny_rules(&binding.agent).is_empty() {
+                return false;
+            }
+            let Ok(call) = self.call_of_binding(binding, now) else {
+                return true;
+            };
+            let analysis = self.analyse(&call, view, &[]);
+            analysis.map_or(true, |analysis| analysis.denylisted.is_some())
+        };
+        now.views().any(is_denied_by)
+    }
+}
+
+impl Surroundings<'_> {
+    /// Analyses a call's command, seeing no more files than `files` shows. `spent` are grants found to have no use left.
+    ///
+    /// # Errors
+    /// As [`Engine::analyse`], for what is looked at once for all commands.
+    pub(super) fn analyse(
+        &self,
+        call: &Call,
+        now: &PolicyView,
+        spent: &[EntryId],
+        files: Files<'_>,
+    ) -> Result<Analysis, Blind> {
+        let Files {
+            lookup,
+            patterns,
+            indexes,
+        } = files;
+        let agent = call.agent.as_str();
+        let document = &now.document;
+        let case = path_case(now.settings.server.policy.path_case);
+        let few;
+        let many;
+        let entries = if document.entry_count(agent) < MIN_INDEXED {
+            let listed = document.entries(agent);
+            few = listed.iter().map(entry_of).collect::<Vec<_>>();
+            Entries::Listed(&few)
+        } else {
+            many = indexes.of(&document.hash, &call.agent, case, self.clock, || {
+                let listed = document.entries(agent);
+                EntryIndex::new(listed.iter().map(entry_of), case, lookup.home(), |path| {
+                    lookup.real(path)
+                })
+            });
+            Entries::Indexed(&many)
+        };
+        let on_node = call.node.is_some();
+        let grants = if on_node {
+            // Uses of grants of a node are counted there.
+            Vec::new()
+        } else {
+            document.grants(agent)
+        };
+        let grants: Vec<Grant<'_>> = grants
+            .iter()
+            .map(|listed| Grant {
+                owner: listed.owner,
+                id: listed.id.as_str(),
+                pattern: &listed.item.pattern,
+                arg_pattern: listed.item.arg_pattern.as_deref(),
+                expires_at: listed
+                    .item
+                    .expires_at_ms
+                    .as_ref()
+                    .map(|at| UnixMillis::new(at.floor())),
+                max_uses: listed.item.max_uses,
+                // The ledger counts, in the transaction that would spend one more, and says which have none left.
+                uses: if spent.contains(listed.id) { u64::MAX } else { 0 },
+                sha256: listed.item.sha256.as_deref(),
+                typing: listed.item.typing(),
+            })
+            .collect();
+        let rules = now.deny_rules(&call.agent);
+        let deny_rules: Vec<DenyRule<'_>> = rules
+            .iter()
+            .map(|listed| DenyRule {
+                owner: listed.owner,
+                id: listed.id.as_str(),
+                pattern: &listed.item.pattern,
+                arg_pattern: listed.item.arg_pattern.as_deref(),
+                reason: listed.item.reason.as_deref(),
+            })
+            .collect();
+        let exec = now.settings.policy.exec(&call.agent);
+        let path_policy = &now.settings.server.policy;
+        let profiles = safe_bin_profiles(&exec.safe_bin_profiles);
+        // Directories and skills of this machine say nothing about another one.
+        let (trusted_dirs, skills) = if on_node {
+            (Arc::default(), Vec::new())
+        } else {
+            let system = (self.system)();
+            let trusted_dirs = self.trusted_dirs.of(exec, now.settings.generation, &system)?;
+            (trusted_dirs, skills(call, now))
+        };
+        let cwd = match &call.node {
+            Some(_) => call.node_cwd().unwrap_or(UNKNOWN_DIRECTORY).into(),
+            None => call.workdir.path.to_string_lossy(),
+        };
+        Ok(allowlist::analyze(
+            &call.command,
+            &AnalysisRequest {
+                cwd: &cwd,
+                cwd_real: &cwd,
+                env: &call.env,
+                agent: &call.agent,
+                input: call.input(),
+            },
+            &AnalysisPolicy {
+                entries,
+                grants: &grants,
+                deny_rules: &deny_rules,
+                safe_bins: &exec.safe_bins,
+                safe_bin_profiles: &profiles,
+                trusted_dirs: &trusted_dirs,
+                skills: &skills,
+                strict_inline_eval: exec.strict_inline_eval.value,
+                strict_delegation: exec.strict_delegation.value && path_policy.delegation_table,
+                exact_text_grants: path_policy.exact_text_grants,
+                path_case: case,
+                now: self.clock.now(),
+                protected: self.protected,
+                cache: patterns,
+            },
+            lookup,
+        ))
+    }
+}
+
+/// What is started when the plan decides: its steps, or where a shell has to look for one the canonical script.
+pub(super) fn bound_of(analysis: &Analysis, workdir: &Workdir, files: &peer_fs::Files) -> Option<Bound> {
+    let planned = analysis
+        .plan
+        .as_ref()
+        .and_then(|plan| bind::from_plan(plan, workdir, files));
+    let rendered = || analysis.rendered.clone().map(|script| Bound::Rendered { script });
+    planned.or_else(rendered)
+}
+
+/// The grants that let a command through and count their uses.
+pub(super) fn grant_uses(analysis: &Analysis, now: &PolicyView, agent: &str) -> Vec<GrantUse> {
+    let grants = now.document.grants(agent);
+    let limited = |owner: &str, id: &str| {
+        grants
+            .iter()
+            .find(|listed| listed.owner == owner && listed.id.as_str() == id)
+            .and_then(|listed| {
+                Some(GrantUse {
+                    owner: owner.to_owned(),
+                    entry_id: listed.id.clone(),
+                    max_uses: listed.item.max_uses?,
+                })
+            })
+    };
+    let credited = analysis
+        .credited
+        .iter()
+        .filter(|credit| credit.kind == CreditKind::Grant);
+    credited
+        .filter_map(|credit| limited(&credit.owner, &credit.id))
+        .collect()
+}
+
+fn skills(call: &Call, now: &PolicyView) -> Vec<SkillBin> {
+    let allowed = now.effective(&call.agent, call.wishes()).auto_allow_skills.value;
+    let table = now.settings.server.policy.skill_bins.iter().filter(|_| allowed);
+    table
+        .map(|bin| SkillBin {
+            name: bin.name.clone(),
+            path: bin.path.to_string_lossy().into_owned(),
+        })
+        .collect()
+}
+
+/// The run PATH of an agent, as look-up in these files sees it.
+pub(super) fn run_path_lookup(
+    environment: &HostEnvironment,
+    home: &Path,
+    files: &peer_fs::Files,
+    agent: &AgentId,
+    settings: &Settings,
+) -> SystemLookup {
+    let path = environment.run_path(&settings.policy.exec(agent).path_prepend);
+    SystemLookup::new(path, home.to_string_lossy().into_owned(), files)
+}
+
+pub(super) const fn path_case(setting: settings::PathCase) -> PathCase {
+    match setting {
+        settings::PathCase::Insensitive => PathCase::Insensitive,
+        // `auto` on Linux; other platforms decide in their platform module once they are supported.
+        settings::PathCase::Auto | settings::PathCase::Sensitive => PathCase::Sensitive,
+    }
+}
+
+pub(super) fn safe_bin_profiles(
+    configured: &BTreeMap<String, settings::SafeBinProfile>,
+) -> BTreeMap<String, safe_bin::SafeBinProfile> {
+    let convert = |profile: &settings::SafeBinProfile| safe_bin::SafeBinProfile {
+        min_positional: profile.min_positional,
+        max_positional: profile.max_positional,
+        allowed_value_flags: profile.allowed_value_flags.clone(),
+        allowed_boolean_flags: profile.allowed_boolean_flags.clone(),
+        denied_flags: Some(profile.denied_flags.clone()),
+    };
+    configured
+        .iter()
+        .map(|(name, profile)| (name.clone(), convert(profile)))
+        .collect()
+}
+
+fn entry_of<'a>(listed: &Listed<'a, document::Entry>) -> Entry<'a> {
+    Entry {
+        owner: listed.owner,
+        id: listed.id.as_str(),
+        pattern: &listed.item.pattern,
+        arg_pattern: listed.item.arg_pattern.as_deref(),
+        source: listed.item.source.as_deref(),
+        command_sha256: listed.item.command_sha256.as_deref(),
+        typing: listed.item.typing(),
+    }
+}
+
+/// What no command may be auto-allowed to touch (rule P6): the state directory but its workspaces, and this
+/// program itself.
+///
+/// The approvals document may lie elsewhere and is protected there too.
+pub(super) fn protected(
+    state_dir: &Path,
+    document: &Path,
+    workspaces: &[&Path],
+    own_binary: Option<&Path>,
+) -> Protected {
+    let both = |path: &Path| {
+        let mut names = vec![path.to_string_lossy().into_owned()];
+        if let Ok(real) = std::fs::canonicalize(path)
+            && real != path
+        {
+            names.push(real.to_string_lossy().into_owned());
+        }
+        names
+    };
+    Protected {
+        own_binary: own_binary.map(|path| path.to_string_lossy().into_owned()),
+        own_file: own_binary
+            .and_then(|path| std::fs::metadata(path).ok())
+            .map(|metadata| (metadata.dev(), metadata.ino())),
+        roots: [state_dir, document].into_iter().flat_map(both).collect(),
+        exceptions: workspaces.iter().flat_map(|path| both(path)).collect(),
+    }
+}
+
+/// The path of a program as an argv request names it, for a start that nothing was analysed for.
+pub(super) fn program_path(name: &str, cwd: &Path, lookup: &SystemLookup) -> String {
+    if name.contains('/') {
+        return cwd.join(name).to_string_lossy().into_owned();
+    }
+    // Not found: the host refuses to start what is no path.
+    lookup.search(name).unwrap_or_else(|| name.to_owned())
+}

@@ -1,0 +1,121 @@
+//! Which people a question is for: `[[approvals.rules]]` held against what would run. And who is there to answer.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use countersign_config::settings::Settings;
+use countersign_domain::{AgentId, Command, Host, Principal, TokenId};
+use countersign_policy::{
+    approval_rules::{self, Demand, Matcher, Programs, Question},
+    command::PathLookup,
+};
+
+use crate::{Engine, analyse, judge::Judgement};
+
+/// Whether a person answers where a stream of events is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// The reader says so.
+    Declared,
+    /// The reader says nothing and could answer. Such a reader counts for now, and `doctor` names its token.
+    Presumed,
+    Absent,
+}
+
+/// What was noted of each token that could answer, so that the ledger is told of changes only.
+#[derive(Debug, Default)]
+pub(super) struct Presumed(Mutex<HashMap<TokenId, bool>>);
+
+impl Presumed {
+    /// Whether this is news.
+    fn is_news(&self, token: &TokenId, is_presumed: bool) -> bool {
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.insert(token.clone(), is_presumed) != Some(is_presumed)
+    }
+
+    /// It could not be written.
+    fn forget(&self, token: &TokenId) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(token);
+    }
+}
+
+impl Engine {
+    /// Notes whether a reader who could answer said whether a person does. Nothing depends on it but what `doctor` says.
+    pub async fn note_presence(&self, reader: &Principal, presence: Presence) {
+        let Some(token) = reader.actor.token() else { return };
+        let is_presumed = presence == Presence::Presumed;
+        if !self.presumed.is_news(&token, is_presumed) {
+            return;
+        }
+        if let Err(error) = self
+            .ledger
+            .note_presumed_approver(token.clone(), is_presumed)
+            .await
+        {
+            self.presumed.forget(&token);
+            tracing::warn!(%error, "it is not noted whether a reader of events answers questions");
+        }
+    }
+
+    /// What a question about a call takes.
+    pub(super) fn demand_of_call(&self, judged: &Judgement, settings: &Settings) -> Demand {
+        let binding = &judged.binding;
+        self.demand(&binding.agent, binding.host, settings, |lookup| {
+            match &binding.command {
+                // It starts no program.
+                Command::Patch(_) => Programs::Known(Vec::new()),
+                Command::Shell(_) | Command::Argv(_) => Programs::of(judged.analysis.as_ref(), lookup),
+            }
+        })
+    }
+
+    /// What a question takes about a command that its asker starts: this server does not see what that runs.
+    pub(super) fn demand_of_other(&self, agent: &AgentId, host: Host, settings: &Settings) -> Demand {
+        self.demand(agent, host, settings, |_lookup| Programs::Unknown)
+    }
+
+    fn demand(
+        &self,
+        agent: &AgentId,
+        host: Host,
+        settings: &Settings,
+        programs: impl FnOnce(Option<&dyn PathLookup>) -> Programs,
+    ) -> Demand {
+        let rules = &settings.server.approvals.rules;
+        if rules.is_empty() {
+            return Demand::default();
+        }
+        let lookup = self.path_lookup(agent, settings);
+        // The files and the home directory of this machine say nothing about another one.
+        let seen: Option<&dyn PathLookup> = match host {
+            Host::Gateway | Host::Sandbox => Some(&lookup),
+            Host::Node => None,
+        };
+        let programs = programs(seen);
+        let demand = |programs: &Programs| {
+            let question = Question {
+                agent,
+                host,
+                programs,
+            };
+            let matcher = Matcher {
+                lookup: seen,
+                case: analyse::path_case(settings.server.policy.path_case),
+                cache: &self.patterns,
+            };
+            approval_rules::demand(rules, question, matcher)
+        };
+        let found = demand(&programs);
+        if lookup.check().is_ok() {
+            found
+        } else {
+            // A link that could not be followed may hide the program that a rule is for.
+            demand(&Programs::Unknown)
+        }
+    }
+}

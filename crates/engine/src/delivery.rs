@@ -1,0 +1,518 @@
+//! Calls that another gateway delivers to this machine: what a node host hands to the engine.
+//!
+//! They go the way of every call, with four differences. They run on this machine, no matter what the settings say
+//! about hosts. Each has the id of its invocation, which stands for one run or one refusal for ever: a gateway that
+//! delivers it again gets what became of the first. Who answers a question about it is known beforehand. And after a
+//! crash the server starts nothing for them that had not started: the gateway that delivered them asks, and is told
+//! that it never will start.
+//! Entry point: [`Engine::exec_delivered`].
+
+use std::sync::Arc;
+
+use countersign_config::approvals::document::EntryForm;
+use countersign_domain::{
+    Approval, Ask, Command, ExecRequest, Principal, Reason, Run, RunId, RunStatus, Security, TokenId,
+    UnixMillis,
+};
+use countersign_hosts::workdir::Workdir;
+use countersign_ledger::{Admission, KeyState, StoredOutcome};
+use countersign_policy::{
+    command::{PathLookup as _, env_policy},
+    gate::Verdict,
+};
+use countersign_protocol::bridge::OwnRule;
+
+use crate::{
+    Engine, analyse,
+    call::{self, Call},
+    exec::{OnDisconnect, Way},
+    judge::{Judgement, PolicyNow},
+    reply::{ExecError, StorageTrouble},
+};
+
+/// Whose keys the ids of invocations are. No token has this id.
+const OWNER: &str = "node-invoke";
+/// Every delivery of an id means the first one, no matter what else it says.
+const ANY_BODY: &str = "";
+/// The status under which a refusal is kept. Nothing reads it.
+const REFUSED: u16 = 410;
+
+/// Who answers a question about a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// Approvers of this server, if any can be reached.
+    Approvers,
+    /// A person whose answer is at hand, or will be.
+    Promised,
+    /// Nobody, and that is known: the fallback counts at once.
+    Fallback,
+    /// Nobody may be asked: the call is refused.
+    Refused,
+}
+
+/// How a call was delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// Who answers a question about it.
+    pub answers: Answers,
+    /// From this moment on it must not start.
+    pub start_before: Option<UnixMillis>,
+    /// What was approved of it where it comes from; `None` when it was sent without a plan.
+    pub planned: Option<Planned>,
+}
+
+/// What a plan says that was approved elsewhere, as far as it has to hold until the call begins: it may wait for a place
+/// to run in, and files and policy change meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// The script that would be run: its path and the SHA-256 of its content.
+    pub script: Option<(String, String)>,
+    /// Security and ask of this machine then. Under stricter ones a person has to look again.
+    pub policy: Option<(Security, Ask)>,
+}
+
+impl Planned {
+    /// Whether policy became stricter than it was for the plan.
+    pub fn is_outdated(&self, security: Security, ask: Ask) -> bool {
+        self.policy
+            .is_some_and(|(then_security, then_ask)| security < then_security || ask > then_ask)
+    }
+}
+
+impl Delivery {
+    /// What a look says of the call, unless it is no longer what was approved: then it is refused.
+    pub(super) fn hold_to_plan(&self, judged: Judgement) -> Judgement {
+        let Some(planned) = &self.planned else {
+            return judged;
+        };
+        if matches!(judged.verdict, Verdict::Deny(_)) {
+            return judged;
+        }
+        let is_bound = |(path, sha256): &(String, String)| {
+            let mut scripts = judged.binding.scripts.iter();
+            scripts.any(|script| script.path == *path && script.sha256 == *sha256)
+        };
+        if planned.script.as_ref().is_some_and(|script| !is_bound(script)) {
+            return judged.refused(
+                Reason::BindingMismatch,
+                "the script is not the one that was approved",
+            );
+        }
+        let effective = &judged.effective;
+        if planned.is_outdated(effective.security.value, effective.ask.value) {
+            return judged.refused(
+                Reason::ApprovalRequired,
+                "the policy of this machine became stricter than it was for the plan",
+            );
+        }
+        judged
+    }
+}
+
+/// What becomes of runs of an earlier process that were allowed or asked about and had not started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unstarted {
+    /// Those that may are started, and questions stay open.
+    StartAgain,
+    Void,
+}
+
+/// The id of an invocation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Invocation(String);
+
+impl Invocation {
+    pub const MAX_BYTES: usize = 256;
+
+    /// An id as it came; `None` when it is blank, too long or not printable.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_printable = text.bytes().all(|byte| byte.is_ascii_graphic());
+        (!text.is_empty() && text.len() <= Self::MAX_BYTES && is_printable).then(|| Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn key(&self) -> countersign_ledger::IdempotencyKey {
+        countersign_ledger::IdempotencyKey {
+            token: TokenId::parse(OWNER).expect("the owner of invocations is an id"),
+            key: self.0.clone(),
+            body_sha256: ANY_BODY.to_owned(),
+        }
+    }
+}
+
+/// What became of a delivered call at first.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Delivered {
+    /// There is a run.
+    Begun(RunId),
+    /// A person is to answer; [`Engine::decide`] takes the answer.
+    Asked(Box<Approval>),
+}
+
+/// What is known of an invocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InvocationState {
+    /// Nothing: it was never delivered.
+    Unknown,
+    /// It became this run, or its recorded denial.
+    Run(RunId),
+    /// It was refused with these words, and nothing will ever run for it.
+    Refused(String),
+}
+
+/// What a call would be here, for a plan that the other gateway shows to a person before it is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preview {
+    pub security: Security,
+    pub ask: Ask,
+    pub ask_fallback: Security,
+    /// Whether skills are allowed by themselves.
+    pub auto_allow_skills: bool,
+    /// The allowlist of the agent.
+    pub rules: Vec<PreviewRule>,
+    /// Canonical path of the working directory.
+    pub cwd: String,
+    /// The file that the first word names, as it was found.
+    pub program: Option<String>,
+    /// The real file behind it.
+    pub program_real: Option<String>,
+    /// The script that it would run, if it is one: its path and the SHA-256 of its content.
+    pub script: Option<(String, String)>,
+    /// Whether a person would be asked about it.
+    pub asks: bool,
+    /// Whether the allowlist covers it already.
+    pub covered: bool,
+    /// What `allow-always` would store by itself, as (pattern, argPattern).
+    pub remembered: Vec<(String, Option<String>)>,
+    /// The rule of this machine that refuses it, if one does.
+    pub refused: Option<OwnRule>,
+    /// The rule that wants a person's answer.
+    pub approval: OwnRule,
+    /// The rule that counts where nobody answered.
+    pub fallback: OwnRule,
+}
+
+/// One entry of an allowlist.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PreviewRule {
+    pub pattern: String,
+    pub arg_pattern: Option<String>,
+    pub source: Option<String>,
+}
+
+impl Engine {
+    /// Runs what was delivered, asks for it, or refuses it. `request.host` is not looked at, nor are the members that
+    /// say how long a caller waits.
+    ///
+    /// # Errors
+    /// [`ExecError`] says why nothing was run; a [denial](ExecError::Denied) is kept under the invocation, others are
+    /// the caller's to keep with [`Engine::refuse_invocation`].
+    ///
+    /// # Cancel safety
+    /// A run that started goes on.
+    pub async fn exec_delivered(
+        self: &Arc<Self>,
+        caller: &Principal,
+        request: ExecRequest,
+        invocation: &Invocation,
+        delivery: &Delivery,
+    ) -> Result<Delivered, ExecError> {
+        if self.is_draining() {
+            return Err(ExecError::ShuttingDown);
+        }
+        let key = Some((invocation.key(), OnDisconnect::Detach));
+        let run_id = match self.begin_call(caller, request, key, Some(delivery)).await?.way {
+            Way::Started(live) => return Ok(Delivered::Begun(live.run_id.clone())),
+            Way::Follow(run_id) => run_id,
+        };
+        let run = self.fetch_run(&run_id).await?;
+        match (run.status, &run.approval_id) {
+            (RunStatus::Asking, Some(id)) => {
+                let approval = self.ledger.approval(id).await?;
+                let approval = approval.ok_or(StorageTrouble::Unavailable)?;
+                Ok(Delivered::Asked(Box::new(approval)))
+            }
+            _ => Ok(Delivered::Begun(run_id)),
+        }
+    }
+
+    /// Settles a delivered call: on this machine, never in its sandbox, never at a terminal.
+    pub(super) fn prepare_delivered(
+        &self,
+        caller: &Principal,
+        request: ExecRequest,
+        delivery: &Delivery,
+        now: &PolicyNow,
+    ) -> Result<Call, ExecError> {
+        if !caller.may_act_for(&request.agent) {
+            return Err(ExecError::AgentNotAllowed);
+        }
+        call::refuse_chat_commands(&request.command)?;
+        call::refuse_less_than_demanded(&request.agent, now.settings())?;
+        let env = env_policy::check_overrides(&request.env)
+            .map_err(|blocked| ExecError::BlockedEnv { names: blocked.names })?;
+        let call = self.resolve_on_gateway(caller, request, env, Workdir::workspace, now.settings())?;
+        Ok(Call {
+            answers: delivery.answers,
+            named: None,
+            pins_scripts: delivery
+                .planned
+                .as_ref()
+                .is_some_and(|planned| planned.script.is_some()),
+            ..call
+        })
+    }
+
+    /// What is known of an invocation.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn invocation(&self, invocation: &Invocation) -> Result<InvocationState, StorageTrouble> {
+        Ok(match self.ledger.key_state(&invocation.key()).await? {
+            KeyState::New => InvocationState::Unknown,
+            KeyState::Known(kept) => state_of(kept),
+            // Every body is the same one.
+            KeyState::Mismatch => return Err(StorageTrouble::Unavailable),
+        })
+    }
+
+    /// Refuses an invocation for ever, unless something else became of it before. Returns the decision that stands.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when that cannot be kept.
+    pub async fn refuse_invocation(
+        &self,
+        invocation: &Invocation,
+        words: String,
+    ) -> Result<InvocationState, StorageTrouble> {
+        let kept = self
+            .ledger
+            .keep_answer(invocation.key(), REFUSED, words.clone())
+            .await?;
+        match kept {
+            Admission::New(()) => Ok(InvocationState::Refused(words)),
+            Admission::Known(kept) => Ok(state_of(kept)),
+            Admission::Mismatch => Err(StorageTrouble::Unavailable),
+        }
+    }
+
+    /// Waits until a run has begun, or never will. A run that is asked about waits as long as the question does.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read, or knows no such run.
+    pub async fn wait_for_start(&self, run_id: &RunId) -> Result<Run, StorageTrouble> {
+        let mut changes = self.broker.subscribe(run_id);
+        loop {
+            if let Some(live) = self.live_run(run_id) {
+                live.started().await;
+                let mut run = self.known(run_id).await?;
+                // The record of a start waits for the next commit, and may not be there yet.
+                if run.status == RunStatus::Launching {
+                    run.status = RunStatus::Running;
+                }
+                return Ok(run);
+            }
+            let run = self.known(run_id).await?;
+            if run.status.is_final() || run.status == RunStatus::Running {
+                return Ok(run);
+            }
+            changes.changed().await;
+        }
+    }
+
+    /// Waits for the end of a run, however long that takes.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read, or knows no such run.
+    pub async fn wait_for_end(&self, run_id: &RunId) -> Result<Run, StorageTrouble> {
+        let mut changes = self.broker.subscribe(run_id);
+        loop {
+            if let Some(live) = self.live_run(run_id) {
+                return Ok(live.ended().await.run.clone());
+            }
+            let run = self.known(run_id).await?;
+            if run.status.is_final() {
+                return Ok(run);
+            }
+            changes.changed().await;
+        }
+    }
+
+    async fn known(&self, run_id: &RunId) -> Result<Run, StorageTrouble> {
+        self.ledger.run(run_id).await?.ok_or(StorageTrouble::Unavailable)
+    }
+
+    /// What a call would be here. Nothing is started or stored, and nobody is asked.
+    ///
+    /// # Errors
+    /// What [`Engine::exec_delivered`] answers to a call that is refused for another reason than policy.
+    pub async fn preview_delivered(
+        &self,
+        caller: &Principal,
+        request: ExecRequest,
+    ) -> Result<Preview, ExecError> {
+        let now = self.policy_now();
+        let delivery = Delivery {
+            answers: Answers::Refused,
+            start_before: None,
+            planned: None,
+        };
+        let call = Call {
+            // A plan names its script under every policy.
+            pins_scripts: true,
+            ..self.prepare_delivered(caller, request, &delivery, &now)?
+        };
+        let turn = self.turn(&call, &now).await?;
+        let judged = self.judge(&call, &now, &[])?;
+        let analysis = match judged.analysis.clone() {
+            Some(analysis) => analysis,
+            None => self.analyse(&call, &now.counted, &[])?,
+        };
+        drop(turn);
+        let lookup = self.path_lookup(&call.agent, now.settings());
+        let program = match &call.command {
+            Command::Argv(argv) => {
+                let name = argv.first().map_or("", String::as_str);
+                Some(analyse::program_path(name, &call.workdir.path, &lookup))
+                    .filter(|path| path.starts_with('/'))
+            }
+            Command::Shell(_) | Command::Patch(_) => None,
+        };
+        let program_real = program.as_deref().and_then(|path| lookup.real(path));
+        lookup.check()?;
+        let mut rules: Vec<PreviewRule> = now
+            .views()
+            .flat_map(|view| view.document.entries(call.agent.as_str()))
+            .filter(|listed| !matches!(listed.item.form(), EntryForm::Inert(_)))
+            .map(|listed| PreviewRule {
+                pattern: listed.item.pattern.clone(),
+                arg_pattern: listed.item.arg_pattern.clone(),
+                source: listed.item.source.clone(),
+            })
+            .collect();
+        rules.sort();
+        rules.dedup();
+        let script = match judged.binding.scripts.as_slice() {
+            [script] => Some((script.path.clone(), script.sha256.clone())),
+            // Of several none is what would be run; what is bound here covers them all the same.
+            _ => None,
+        };
+        let refused = match judged.verdict {
+            Verdict::Deny(reason) => Some(self.own_rule(&judged, reason)),
+            Verdict::Run | Verdict::Ask(_) => None,
+        };
+        Ok(Preview {
+            refused,
+            approval: self.own_rule(&judged, Reason::ApprovalRequired),
+            fallback: self.rule_of(Reason::SecurityDeny, &judged.effective.ask_fallback),
+            security: judged.effective.security.value,
+            ask: judged.effective.ask.value,
+            ask_fallback: judged.effective.ask_fallback.value,
+            auto_allow_skills: judged.effective.auto_allow_skills.value,
+            rules,
+            cwd: judged.binding.cwd,
+            program,
+            program_real,
+            script,
+            asks: matches!(judged.verdict, Verdict::Ask(_)),
+            covered: analysis.satisfied,
+            remembered: analysis
+                .proposed_patterns
+                .iter()
+                .filter(|pattern| pattern.default)
+                .map(|pattern| (pattern.pattern.clone(), pattern.arg_pattern.clone()))
+                .collect(),
+        })
+    }
+
+    /// The files that names without a slash stand for on the PATH of this machine's commands; only what is found.
+    ///
+    /// # Errors
+    /// [`ExecError::Blind`] when nobody can look.
+    pub fn which_delivered(
+        &self,
+        agent: &countersign_domain::AgentId,
+        names: &[String],
+    ) -> Result<Vec<(String, String)>, ExecError> {
+        let now = self.policy_now();
+        let lookup = self.path_lookup(agent, now.settings());
+        let found = names
+            .iter()
+            .filter_map(|name| Some((name.clone(), lookup.search(name)?)))
+            .collect();
+        lookup.check()?;
+        Ok(found)
+    }
+}
+
+/// Whether a delivered call may still start.
+pub(super) fn expect_in_time(delivery: Option<&Delivery>, now: UnixMillis) -> Result<(), ExecError> {
+    let is_late = delivery
+        .and_then(|delivery| delivery.start_before)
+        .is_some_and(|limit| now >= limit);
+    if is_late {
+        Err(ExecError::Overloaded)
+    } else {
+        Ok(())
+    }
+}
+
+fn state_of(kept: StoredOutcome) -> InvocationState {
+    match kept {
+        StoredOutcome::Run { run, hint: _ } => InvocationState::Run(run),
+        StoredOutcome::Answer { status: _, body } => InvocationState::Refused(body),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_invocations_are_short_and_printable() {
+        for good in ["a", "0d889ca9-d1ae-4898-9387-b9eeba231908", &"x".repeat(256)] {
+            assert_eq!(Invocation::parse(good).unwrap().as_str(), good);
+        }
+        for bad in ["", " ", "a b", "a\n", "\u{e9}", &"x".repeat(257)] {
+            assert_eq!(Invocation::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_may_start_before_its_limit_and_not_at_it() {
+        let at = |limit| Delivery {
+            answers: Answers::Refused,
+            start_before: limit,
+            planned: None,
+        };
+        let now = UnixMillis::new(1_000);
+        assert!(expect_in_time(None, now).is_ok());
+        assert!(expect_in_time(Some(&at(None)), now).is_ok());
+        assert!(expect_in_time(Some(&at(Some(UnixMillis::new(1_001)))), now).is_ok());
+        assert!(expect_in_time(Some(&at(Some(now))), now).is_err());
+    }
+
+    #[test]
+    fn a_plan_outlives_a_policy_that_became_looser_and_none_that_became_stricter() {
+        let planned = |policy| Planned { script: None, policy };
+        let made = planned(Some((Security::Allowlist, Ask::OnMiss)));
+        for (security, ask) in [
+            (Security::Allowlist, Ask::OnMiss),
+            (Security::Full, Ask::OnMiss),
+            (Security::Allowlist, Ask::Off),
+        ] {
+            assert!(!made.is_outdated(security, ask), "{security:?} {ask:?}");
+        }
+        for (security, ask) in [
+            (Security::Deny, Ask::OnMiss),
+            (Security::Allowlist, Ask::Always),
+            (Security::Full, Ask::Always),
+        ] {
+            assert!(made.is_outdated(security, ask), "{security:?} {ask:?}");
+        }
+        assert!(!planned(None).is_outdated(Security::Deny, Ask::Always));
+    }
+}

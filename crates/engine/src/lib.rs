@@ -1,0 +1,288 @@
+//! The engine: from a request to its outcome, one flow for every entry point.
+//!
+//! It owns nothing that must survive: the ledger decides and remembers, supervisors hold the processes,
+//! and the engine joins them. Its invariants: nothing starts without a
+//! [`Permit`](countersign_ledger::launch::Permit); nothing is answered before the ledger has it; the one
+//! function that decides is [`countersign_policy::gate::gate`]. Entry point: [`Engine::exec`].
+
+pub mod hint;
+pub mod reply;
+
+mod analyse;
+mod bind;
+mod call;
+mod delivery;
+mod entry_indexes;
+mod judge;
+mod own_rule;
+mod preflight;
+
+mod approve;
+mod approvers;
+pub mod ask_only;
+mod caller_lease;
+mod exec;
+mod judge_again;
+mod persist;
+pub mod prompter;
+mod revise;
+mod slots;
+pub mod socket;
+mod turns;
+
+pub mod environment;
+mod live;
+mod outcome;
+pub mod patch;
+pub mod process;
+mod supervise;
+mod system_event;
+mod warnings;
+
+pub mod node;
+mod sandboxed;
+mod script_hold;
+pub mod session;
+
+mod recover;
+mod shutdown;
+pub mod stop;
+
+pub mod accepted_policy;
+pub mod candidate;
+pub mod effective;
+pub mod explain;
+mod query;
+mod stats;
+mod watch;
+
+pub mod agents;
+pub mod allowlist;
+pub mod config;
+pub mod document;
+pub mod lint;
+pub mod offers;
+pub mod preset;
+pub mod settings;
+pub mod sign_in;
+pub mod tokens;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock, Weak, atomic::AtomicBool},
+};
+
+use tokio::sync::Notify;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use approvers::Presence;
+pub use caller_lease::{CallerLease, EndsWithCaller};
+pub use delivery::{
+    Answers, Delivered, Delivery, Invocation, InvocationState, Planned, Preview, PreviewRule, Unstarted,
+};
+pub use exec::{IdempotencyKey, OnDisconnect};
+pub use query::{Check, OutputBytes, Readiness};
+pub use slots::NoSlot;
+pub use stats::{EngineStats, Load};
+pub use turns::{NoTurn, Turn, Turns};
+pub use watch::PolicyFiles;
+
+use countersign_config::{
+    approvals::{broker::Broker, store::DocumentStore},
+    settings::{SettingsStore, StateDir},
+};
+use countersign_hosts::{
+    gateway::GatewayHost, node::NodeLink, sandbox::SandboxHost, shebang_cache::ShebangCache, shell::HostShell,
+};
+use countersign_ledger::{Ledger, events::SessionNotifier};
+use countersign_policy::{allowlist::Protected, pattern::PatternCache};
+use countersign_sys::clock::{Clock, Ids};
+
+use crate::{accepted_policy::AcceptedPolicy, environment::HostEnvironment};
+
+/// Everything the engine is joined from.
+#[derive(Debug)]
+pub struct EngineParts {
+    pub clock: Arc<dyn Clock>,
+    pub ids: Arc<dyn Ids>,
+    pub state_dir: StateDir,
+    /// The account's home directory.
+    pub home: PathBuf,
+    pub settings: Arc<SettingsStore>,
+    pub documents: Arc<DocumentStore>,
+    /// What of both is in force.
+    pub accepted_policy: Arc<AcceptedPolicy>,
+    pub ledger: Ledger,
+    pub gateway: GatewayHost,
+    pub sandbox: SandboxHost,
+    /// The way to nodes.
+    pub nodes: Arc<dyn NodeLink>,
+    /// The shell for text as it was written.
+    pub shell: HostShell,
+    pub environment: HostEnvironment,
+    /// Identity of this boot of the machine.
+    pub boot_id: String,
+    /// This program, which no command may be allowed to be.
+    pub own_binary: Option<PathBuf>,
+}
+
+/// The engine. Shared by every entry point.
+#[derive(Debug)]
+pub struct Engine {
+    /// Itself, for what begins where nobody holds it: nodes speak on their own.
+    this: Weak<Self>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    home: PathBuf,
+    settings: Arc<SettingsStore>,
+    documents: Arc<DocumentStore>,
+    accepted_policy: Arc<AcceptedPolicy>,
+    ledger: Ledger,
+    gateway: GatewayHost,
+    sandbox: SandboxHost,
+    nodes: Arc<dyn NodeLink>,
+    seen_nodes: node::SeenNodes,
+    shell: HostShell,
+    environment: HostEnvironment,
+    boot_id: String,
+    protected: Protected,
+    patterns: PatternCache,
+    trusted_dirs: analyse::TrustedDirs,
+    indexes: entry_indexes::EntryIndexes,
+    shebangs: ShebangCache,
+    broker: Arc<Broker>,
+    /// Another UI that is asked, where there is one.
+    prompter: OnceLock<Arc<dyn prompter::Prompter>>,
+    socket: socket::SocketState,
+    live: live::LiveRuns,
+    leases: caller_lease::CallerLeases,
+    process: process::ProcessState,
+    slots: Arc<slots::Slots>,
+    turns: Arc<Turns>,
+    stats: EngineStats,
+    presumed: approvers::Presumed,
+    use_notes: persist::UseNotes,
+    session: Arc<session::SessionState>,
+    policy_seen: watch::PolicySeen,
+    /// Has the questions that wait judged again.
+    again: judge_again::Again,
+    /// Wakes the task that ends questions in time.
+    deadlines: Notify,
+    /// What an earlier server left was looked at.
+    recovered: AtomicBool,
+    /// What passes while no stop is in effect.
+    passages: stop::Passages,
+    /// Nothing new is taken.
+    draining: AtomicBool,
+    stopping: CancellationToken,
+    tasks: TaskTracker,
+    /// Tasks that may start a run. A server that stops waits for them before it looks what runs.
+    launches: TaskTracker,
+}
+
+impl Engine {
+    /// Joins an engine. Nothing runs before [`Engine::recover`] and [`Engine::begin`].
+    pub fn new(parts: EngineParts) -> Arc<Self> {
+        let EngineParts {
+            clock,
+            ids,
+            state_dir,
+            home,
+            settings,
+            documents,
+            accepted_policy,
+            ledger,
+            gateway,
+            sandbox,
+            nodes,
+            shell,
+            environment,
+            boot_id,
+            own_binary,
+        } = parts;
+        let workspaces = [state_dir.workspace(), state_dir.countersign().join("sandboxes")];
+        let workspaces: Vec<_> = workspaces.iter().map(PathBuf::as_path).collect();
+        let most = settings.current().server.limits.max_sessions;
+        let sessions = Arc::new(session::SessionState::new(most));
+        let notifier: Arc<dyn SessionNotifier> = Arc::<session::SessionState>::clone(&sessions);
+        ledger.feed().set_session_notifier(notifier);
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            protected: analyse::protected(
+                state_dir.root(),
+                documents.path(),
+                &workspaces,
+                own_binary.as_deref(),
+            ),
+            clock,
+            ids,
+            home,
+            settings,
+            documents,
+            accepted_policy,
+            ledger,
+            gateway,
+            sandbox,
+            nodes,
+            seen_nodes: node::SeenNodes::default(),
+            shell,
+            environment,
+            boot_id,
+            patterns: PatternCache::default(),
+            trusted_dirs: analyse::TrustedDirs::default(),
+            indexes: entry_indexes::EntryIndexes::default(),
+            shebangs: ShebangCache::default(),
+            broker: Arc::default(),
+            prompter: OnceLock::new(),
+            socket: socket::SocketState::default(),
+            live: live::LiveRuns::default(),
+            leases: caller_lease::CallerLeases::default(),
+            process: process::ProcessState::default(),
+            slots: Arc::default(),
+            turns: Arc::default(),
+            stats: EngineStats::default(),
+            presumed: approvers::Presumed::default(),
+            use_notes: persist::UseNotes::default(),
+            recovered: AtomicBool::new(false),
+            session: sessions,
+            policy_seen: watch::PolicySeen::default(),
+            again: judge_again::Again::default(),
+            deadlines: Notify::new(),
+            passages: stop::Passages::default(),
+            draining: AtomicBool::new(false),
+            stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            launches: TaskTracker::new(),
+        })
+    }
+
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub fn documents(&self) -> &Arc<DocumentStore> {
+        &self.documents
+    }
+
+    pub fn settings(&self) -> &SettingsStore {
+        &self.settings
+    }
+
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    pub fn ids(&self) -> &Arc<dyn Ids> {
+        &self.ids
+    }
+
+    /// Ends when the server begins to stop.
+    pub const fn stopping(&self) -> &CancellationToken {
+        &self.stopping
+    }
+
+    /// A short name for a process session.
+    fn new_session_id(&self) -> String {
+        self.process.new_name(self.ids.as_ref())
+    }
+}

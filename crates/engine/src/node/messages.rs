@@ -1,0 +1,137 @@
+//! Node messages: what nodes say on their own, that they are there, how their runs go, and late answers.
+//!
+//! A message is delivered to the task of its run ([`super::run_task`]), or ends a run that is `lost`. A node must never be
+//! believed about a run of another node, and nothing that it says starts a run again.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use serde_json::Value;
+
+use super::{is_fenced, run_task::NodeMessage};
+use countersign_domain::{Run, RunId, RunStatus};
+use countersign_hosts::node::{
+    ConnectionId, InvokeResult, NodeInfo, NodeSink,
+    answers::{RunEvent, RunState},
+};
+
+use crate::{
+    Engine,
+    live::{Control, LiveRun},
+};
+
+impl NodeSink for Engine {
+    fn connected(&self, node: NodeInfo) {
+        self.seen_nodes.forget(&node.node_id);
+        self.judge_again_on(&node.node_id);
+        for live in self.live_on(&node.node_id) {
+            deliver(&live, NodeMessage::Connected(node.clone()));
+        }
+        if let Some(engine) = self.this.upgrade().filter(|_| is_fenced(&node)) {
+            let work = Arc::clone(&engine);
+            engine
+                .tasks
+                .spawn(async move { work.resolve_lost_runs(&node).await });
+        }
+    }
+
+    fn disconnected(&self, node_id: &str, connection: ConnectionId) {
+        // A node that is there over another connection already has not gone.
+        let nodes = self.nodes.nodes();
+        let is_there = nodes
+            .iter()
+            .any(|node| node.node_id == node_id && node.connection.is_some_and(|other| other != connection));
+        if is_there {
+            return;
+        }
+        self.seen_nodes.forget(node_id);
+        for live in self.live_on(node_id) {
+            deliver(&live, NodeMessage::Disconnected);
+        }
+    }
+
+    fn late_result(&self, node_id: &str, invoke_id: &str, result: InvokeResult) -> bool {
+        let Ok(run_id) = RunId::parse(invoke_id) else {
+            return false;
+        };
+        if let Some(live) = self.live.get(&run_id).filter(|live| !live.has_ended()) {
+            return is_of(&live, node_id) && deliver(&live, NodeMessage::Late(result));
+        }
+        let Some(run) = self.lost_run(&run_id, node_id) else {
+            return false;
+        };
+        let Some(engine) = self.this.upgrade() else {
+            return false;
+        };
+        self.tasks.spawn(engine.finish_lost(run, result.outcome));
+        true
+    }
+
+    fn event(&self, node_id: &str, _connection: ConnectionId, event: &str, payload: Value) -> bool {
+        let Some((run_id, event)) = RunEvent::of(event, payload) else {
+            return false;
+        };
+        let run_id = RunId::parse(&run_id).ok();
+        let live = run_id.and_then(|run_id| self.live.get(&run_id));
+        // Of a run that is not its own a node has nothing to say, and of one that has ended nothing new.
+        live.filter(|live| is_of(live, node_id) && !live.has_ended())
+            .is_some_and(|live| deliver(&live, NodeMessage::Event(event)))
+    }
+}
+
+impl Engine {
+    /// The runs of this server's supervision that a node has.
+    fn live_on(&self, node_id: &str) -> Vec<Arc<LiveRun>> {
+        let all = self.live.all().into_iter();
+        all.filter(|live| is_of(live, node_id) && !live.has_ended())
+            .collect()
+    }
+
+    /// A run that was launched on this node and whose outcome is unknown. Mostly a reader is free and the answer there at
+    /// once; a node whose word comes while none is may say it again.
+    fn lost_run(&self, run_id: &RunId, node_id: &str) -> Option<Run> {
+        let run = self.ledger.run(run_id).now_or_never()?.ok()??;
+        if run.status != RunStatus::Lost || run.node_id.as_deref() != Some(node_id) {
+            return None;
+        }
+        // The asker of a question may start a run there itself, on a person's answer. This server never sent such a run
+        // to the node, so the node has nothing to say of it.
+        let launch = self.ledger.node_launch(run_id).now_or_never()?.ok()??;
+        (launch.node_id == node_id).then_some(run)
+    }
+
+    /// Asks a node that came back what became of the runs that it was lost with.
+    async fn resolve_lost_runs(self: Arc<Self>, node: &NodeInfo) {
+        let lost = match self.ledger.lost_on_node(node.node_id.clone()).await {
+            Ok(lost) => lost,
+            Err(error) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "lost runs cannot be read"
+                );
+                return;
+            }
+        };
+        for run in lost {
+            match self.ask_status(node, &run.id).await {
+                Some(RunState::Ended(outcome)) => Arc::clone(&self).finish_lost(run, outcome).await,
+                Some(RunState::Void) => self.void_lost(&run).await,
+                // It answers when it ends.
+                Some(RunState::Running) => {}
+                // Away again, or no answer: it is asked when it comes back.
+                None => return,
+            }
+        }
+    }
+}
+
+fn is_of(live: &LiveRun, node_id: &str) -> bool {
+    live.control().node_id() == Some(node_id)
+}
+
+fn deliver(live: &LiveRun, message: NodeMessage) -> bool {
+    match live.control() {
+        Control::Node(control) => control.deliver(message),
+        Control::Supervisor(_) => false,
+    }
+}

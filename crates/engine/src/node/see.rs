@@ -1,0 +1,394 @@
+//! What is asked of a node before a command may run there: its approvals document, where its programs are, what it makes of
+//! the command. Each answer is bounded in time and size; what is not to be had leaves our own layers and the node's gate.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{NodeDocument, OnNode, Prepared, TheirDocument, choose, is_below_home, is_denial, is_fenced};
+use countersign_config::approvals::store::Snapshot;
+use countersign_domain::{Actor, EntryId, Reason, TokenId};
+use countersign_hosts::{
+    node::{
+        ConnectionId, InvokeFailure, InvokeRequest, NodeError, NodeInfo, NodePlan, answers,
+        calls::{self, Called},
+    },
+    workdir::Workdir,
+};
+use countersign_policy::gate::Verdict;
+
+use crate::{
+    Engine,
+    call::Call,
+    judge::{Judgement, PolicyNow},
+    reply::ExecError,
+};
+
+/// The longest that a call waits for one of these answers, no matter what `[bridge] invoke_timeout_ms` says.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the document of a node that keeps no fence is believed. A node of ours is asked every time.
+const DOCUMENT_AGE: Duration = Duration::from_secs(5);
+/// How long it is believed where a program lies.
+const PROGRAM_AGE: Duration = Duration::from_secs(30);
+/// Programs of one node that are remembered.
+const MAX_PROGRAMS: usize = 1_000;
+/// Names that one call asks about at once.
+const MAX_NAMES: usize = 64;
+/// How often one call asks: a wrapper is known only when the program before it is.
+const ROUNDS: usize = 4;
+
+/// What a look at a node is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A call that is to run there.
+    Call,
+    /// A caller wants to know: a node that is away is no error.
+    Explanation,
+    /// What was allowed earlier is about to run.
+    Again,
+}
+
+/// What nodes said lately.
+#[derive(Debug, Default)]
+pub(crate) struct SeenNodes(Mutex<HashMap<String, CachedNode>>);
+
+#[derive(Debug)]
+struct CachedNode {
+    connection: ConnectionId,
+    document: Option<(Instant, Arc<TheirDocument>)>,
+    programs: HashMap<String, (Instant, Option<String>)>,
+}
+
+impl SeenNodes {
+    pub(super) fn forget(&self, node_id: &str) {
+        self.lock().remove(node_id);
+    }
+
+    fn document(&self, node: &NodeInfo) -> Option<Arc<TheirDocument>> {
+        let seen = self.lock();
+        let (at, document) = seen
+            .get(&node.node_id)
+            .filter(|seen| Some(seen.connection) == node.connection)?
+            .document
+            .as_ref()?;
+        (at.elapsed() < DOCUMENT_AGE).then(|| Arc::clone(document))
+    }
+
+    fn keep_document(&self, node: &NodeInfo, document: &Arc<TheirDocument>) {
+        self.with(node, |seen| {
+            seen.document = Some((Instant::now(), Arc::clone(document)));
+        });
+    }
+
+    fn programs(&self, node: &NodeInfo, names: &BTreeSet<String>) -> HashMap<String, Option<String>> {
+        let seen = self.lock();
+        let seen = seen
+            .get(&node.node_id)
+            .filter(|seen| Some(seen.connection) == node.connection);
+        let Some(seen) = seen else { return HashMap::new() };
+        let known = names.iter().filter_map(|name| {
+            let (at, path) = seen.programs.get(name)?;
+            (at.elapsed() < PROGRAM_AGE).then(|| (name.clone(), path.clone()))
+        });
+        known.collect()
+    }
+
+    fn keep_programs(&self, node: &NodeInfo, found: &HashMap<String, Option<String>>) {
+        self.with(node, |seen| {
+            if seen.programs.len() + found.len() > MAX_PROGRAMS {
+                seen.programs.clear();
+            }
+            let now = Instant::now();
+            let found = found
+                .iter()
+                .map(|(name, path)| (name.clone(), (now, path.clone())));
+            seen.programs.extend(found);
+        });
+    }
+
+    fn with(&self, node: &NodeInfo, change: impl FnOnce(&mut CachedNode)) {
+        let Some(connection) = node.connection else { return };
+        let new = || CachedNode {
+            connection,
+            document: None,
+            programs: HashMap::new(),
+        };
+        let mut all = self.lock();
+        let seen = all.entry(node.node_id.clone()).or_insert_with(new);
+        if seen.connection != connection {
+            *seen = new();
+        }
+        change(seen);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, CachedNode>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A question that got no answer.
+#[derive(Debug)]
+enum Unanswered {
+    Link(InvokeFailure),
+    Node(NodeError),
+}
+
+impl Unanswered {
+    fn in_words(&self) -> String {
+        match self {
+            Self::Link(failure) => describe(failure).to_owned(),
+            Self::Node(error) => answers::refusal(error).1,
+        }
+    }
+}
+
+/// Why there was no answer, for people.
+pub(super) fn describe(failure: &InvokeFailure) -> &'static str {
+    match failure {
+        InvokeFailure::NotConnected => "the node is not connected",
+        InvokeFailure::NotAllowed { reason } => reason,
+        InvokeFailure::Full => "too many calls wait for the node already",
+        InvokeFailure::TooLarge => "the call is larger than what a node takes",
+        InvokeFailure::Disconnected => "the connection of the node ended before it answered",
+        InvokeFailure::TimedOut => "the node did not answer in time",
+    }
+}
+
+impl Engine {
+    /// Asks the node of a call for what the decision needs, and judges it with that.
+    pub(crate) async fn evaluate_on_node(
+        &self,
+        mut call: Call,
+        mut now: PolicyNow,
+        spent: &[EntryId],
+        purpose: Purpose,
+    ) -> Result<(PolicyNow, Call, Judgement), ExecError> {
+        let Some(first) = call.node.take() else {
+            let judged = self.judge_in_turn(&call, &now, spent).await?;
+            return Ok((now, call, judged));
+        };
+        let mut node = first.again();
+        let away = choose::unusable(&node.info);
+        match (&away, purpose) {
+            (Some(away), Purpose::Call | Purpose::Again) => return Err(away.clone().into()),
+            (Some(away), Purpose::Explanation) => {
+                node.document = NodeDocument::Unknown(away.detail.clone());
+            }
+            // What could not even be asked is not the node's silence: a caller who sends the node too much does not get
+            // round its document.
+            (None, Purpose::Call | Purpose::Again) => {
+                let document = self.see_document(&node, &now).await;
+                node.document = document.map_err(|full| ExecError::NodeUnavailable {
+                    failure: InvokeFailure::Full,
+                    detail: full.to_owned(),
+                })?;
+            }
+            (None, Purpose::Explanation) => {
+                let document = self.see_document(&node, &now).await;
+                node.document = document.unwrap_or_else(|full| NodeDocument::Unknown(full.to_owned()));
+            }
+        }
+        let mut asked = 0;
+        loop {
+            let seen = Arc::new(node);
+            call.node = Some(Arc::clone(&seen));
+            now = now.on_node(Arc::clone(&seen));
+            let judged = self.judge_in_turn(&call, &now, spent).await?;
+            let unasked = seen.take_unasked();
+            if asked < ROUNDS && !unasked.is_empty() && away.is_none() {
+                asked += 1;
+                node = seen.again();
+                node.programs
+                    .extend(self.see_programs(&seen, unasked, &now).await);
+                continue;
+            }
+            let is_wanted = purpose == Purpose::Again || !matches!(judged.verdict, Verdict::Deny(_));
+            if away.is_some() || !is_wanted || !matches!(seen.plan, Prepared::NotYet) {
+                return Ok((now, call, judged));
+            }
+            node = seen.again();
+            node.plan = self.prepare_on_node(&call, &seen, &now).await?;
+            // Only the node knows where its own directory and its home are.
+            let is_reported_by_node = !call.workdir_named || call.node_cwd().is_some_and(is_below_home);
+            if let (Prepared::Plan(plan), true) = (&node.plan, is_reported_by_node)
+                && let Some(cwd) = plan.cwd()
+            {
+                call.workdir = Workdir::inside(cwd.into());
+            }
+            // In its directory other names may be meant.
+            asked = 0;
+        }
+    }
+
+    /// A node with its document, where that can be had.
+    pub(super) async fn seen(&self, info: NodeInfo, asker: &Actor, now: &PolicyNow) -> OnNode {
+        let mut node = OnNode::new(info, asker.clone());
+        node.document = if let Some(away) = choose::unusable(&node.info) {
+            NodeDocument::Unknown(away.detail)
+        } else {
+            let document = self.see_document(&node, now).await;
+            document.unwrap_or_else(|full| NodeDocument::Unknown(full.to_owned()))
+        };
+        node
+    }
+
+    /// The document of a node, as far as it can be had; an error, in words, when too much waits for the node to ask it.
+    async fn see_document(&self, node: &OnNode, now: &PolicyNow) -> Result<NodeDocument, &'static str> {
+        let info = &node.info;
+        if !info.offers(calls::APPROVALS) {
+            let detail = format!("the node does not offer {}", calls::APPROVALS);
+            return Ok(NodeDocument::Unknown(detail));
+        }
+        if let Some(document) = self.seen_nodes.document(info).filter(|_| !is_fenced(info)) {
+            return Ok(NodeDocument::Known(document));
+        }
+        let answer = self
+            .ask_node(node, calls::APPROVALS, serde_json::json!({}), now)
+            .await;
+        let payload = match answer {
+            Ok(payload) => payload,
+            Err(Unanswered::Link(failure @ InvokeFailure::Full)) => return Err(describe(&failure)),
+            Err(unanswered) => return Ok(NodeDocument::Unknown(unanswered.in_words())),
+        };
+        Ok(match answers::document_of(&payload) {
+            Ok(answers::TheirDocument { text, hash, path }) => {
+                let snapshot = Arc::new(Snapshot::of_accepted(Some(text.as_bytes()), hash));
+                let document = Arc::new(TheirDocument { snapshot, path });
+                self.seen_nodes.keep_document(info, &document);
+                NodeDocument::Known(document)
+            }
+            Err(unreadable) => NodeDocument::Unknown(unreadable.to_string()),
+        })
+    }
+
+    async fn see_programs(
+        &self,
+        node: &OnNode,
+        names: BTreeSet<String>,
+        now: &PolicyNow,
+    ) -> HashMap<String, Option<String>> {
+        let mut found = self.seen_nodes.programs(&node.info, &names);
+        let asked: Vec<String> = names
+            .into_iter()
+            .filter(|name| !found.contains_key(name))
+            .take(MAX_NAMES)
+            .collect();
+        if asked.is_empty() {
+            return found;
+        }
+        let params = calls::which_params(asked.iter().map(String::as_str));
+        let answer = if node.info.offers(calls::WHICH) {
+            self.ask_node(node, calls::WHICH, params, now).await.ok()
+        } else {
+            None
+        };
+        // A name that is not found is a miss, and is not asked about once more.
+        let fresh = answers::programs_found(answer.as_ref().unwrap_or(&Value::Null), asked);
+        if answer.is_some() {
+            self.seen_nodes.keep_programs(&node.info, &fresh);
+        }
+        found.extend(fresh);
+        found
+    }
+
+    async fn prepare_on_node(
+        &self,
+        call: &Call,
+        node: &OnNode,
+        now: &PolicyNow,
+    ) -> Result<Prepared, ExecError> {
+        if !node.info.offers(calls::PREPARE) {
+            return Ok(Prepared::NotOffered);
+        }
+        let params = calls::prepare_params(Called {
+            command: &call.command,
+            cwd: call.node_cwd(),
+            env: &call.env,
+            agent: &call.agent,
+            session: &call.session,
+        });
+        let refused = |reason, why| Ok(Prepared::Refused(reason, why));
+        match self.ask_node(node, calls::PREPARE, params, now).await {
+            Ok(answer) => {
+                let plan = NodePlan::of_prepared(&answer)
+                    .and_then(|plan| plan.for_caller(call.agent.as_str(), call.session.as_str()));
+                match plan {
+                    Ok(plan) => Ok(Prepared::Plan(Box::new(plan))),
+                    Err(unusable) => refused(Reason::NodeRefused, unusable.to_string()),
+                }
+            }
+            // Nothing ran, no matter what the node calls it.
+            Err(Unanswered::Node(error)) => match answers::refusal(&error) {
+                (reason, why) if is_denial(reason) => refused(reason, why),
+                (_, why) => refused(Reason::NodeRefused, why),
+            },
+            Err(Unanswered::Link(failure)) => Err(ExecError::NodeUnavailable {
+                detail: describe(&failure).to_owned(),
+                failure,
+            }),
+        }
+    }
+
+    async fn ask_node(
+        &self,
+        node: &OnNode,
+        command: &str,
+        params: Value,
+        now: &PolicyNow,
+    ) -> Result<Value, Unanswered> {
+        let timeout = now.settings().server.bridge.invoke_timeout.min(TIMEOUT);
+        let asker = node.asker.token();
+        self.call_node(&node.info, asker, command, params, timeout).await
+    }
+
+    async fn call_node(
+        &self,
+        node: &NodeInfo,
+        token: Option<TokenId>,
+        command: &str,
+        params: Value,
+        timeout: Duration,
+    ) -> Result<Value, Unanswered> {
+        let request = InvokeRequest {
+            node_id: node.node_id.clone(),
+            connection: node.connection,
+            id: self.ids.launch_id().to_string(),
+            command: command.to_owned(),
+            params,
+            timeout: Some(timeout),
+            token,
+        };
+        let answer = self.nodes.invoke(request).await.map_err(Unanswered::Link)?;
+        answer.outcome.map_err(Unanswered::Node)
+    }
+
+    /// What became of a run, as its node knows; `None` when that is not to be had now.
+    pub(super) async fn ask_status(
+        &self,
+        node: &NodeInfo,
+        run_id: &countersign_domain::RunId,
+    ) -> Option<answers::RunState> {
+        let timeout = self.settings.current().server.bridge.invoke_timeout.min(TIMEOUT);
+        let params = calls::status_params(run_id);
+        // What became of a run is this server's own question, no matter who asked for the run.
+        let answer = self.call_node(node, None, calls::STATUS, params, timeout).await;
+        match answer.map(answers::RunState::of) {
+            Ok(Ok(state)) => Some(state),
+            Ok(Err(_unreadable)) => None,
+            Err(unanswered) => {
+                // A node's own words may repeat the command.
+                let error = match &unanswered {
+                    Unanswered::Link(failure) => describe(failure),
+                    Unanswered::Node(_) => "the node answered with an error",
+                };
+                tracing::warn!(run.id = %run_id, error, "a node did not say what became of a run");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Which rule of a policy refuses a command: that of this machine, for a gateway that delivered the command, and that
+//! of a node, for the caller who asked for the command here.
+
+use countersign_config::settings::Tool;
+use countersign_domain::{Ask, Reason};
+use countersign_policy::{
+    combine::DocumentPolicy,
+    layers::{Layer, Resolved},
+};
+use countersign_protocol::bridge::OwnRule;
+
+use crate::{Engine, judge::Judgement};
+
+/// A node, as what is said about its policy names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FarPolicy {
+    /// Its name for people, harmless.
+    pub(super) node: String,
+    /// Where its approvals document lies there, harmless; absent where it did not say so.
+    pub(super) file: Option<String>,
+}
+
+impl FarPolicy {
+    /// Where a source of the approvals document lies; `None` for one of this machine.
+    pub(super) fn place_of(&self, source: &str) -> Option<String> {
+        let key = key_in_document(source)?;
+        let file = self.file.as_deref().unwrap_or(DocumentPolicy::FILE);
+        Some(format!("{key} in {file} on node {}", self.node))
+    }
+
+    /// Where the deny rules of an owner lie.
+    pub(super) fn deny_rules_of(&self, owner: &str) -> String {
+        let file = self.file.as_deref().unwrap_or(DocumentPolicy::FILE);
+        format!("agents.{owner}.denylist in {file} on node {}", self.node)
+    }
+}
+
+impl Engine {
+    /// The rule of this machine's policy that refuses what was judged for this reason.
+    pub(super) fn own_rule(&self, judged: &Judgement, reason: Reason) -> OwnRule {
+        let effective = &judged.effective;
+        match reason {
+            Reason::ApprovalRequired if effective.ask.value == Ask::Always => {
+                self.rule_of(reason, &effective.ask)
+            }
+            Reason::SecurityDeny | Reason::AllowlistMiss | Reason::ApprovalRequired => {
+                self.rule_of(reason, &effective.security)
+            }
+            Reason::DocumentRefused => OwnRule {
+                file: Some(self.document_file()),
+                ..OwnRule::of_reason(reason)
+            },
+            Reason::Denylist => {
+                let analysis = judged.analysis.as_ref();
+                let hit = analysis.and_then(|analysis| analysis.denylisted.as_ref());
+                hit.map_or_else(
+                    || OwnRule::of_reason(reason),
+                    |hit| OwnRule {
+                        reason,
+                        layer: Some(layer_of_owner(&hit.owner).as_str().to_owned()),
+                        key: Some(format!("agents.{}.denylist", hit.owner)),
+                        file: Some(self.document_file()),
+                    },
+                )
+            }
+            Reason::ToolDenied => {
+                let settings = self.settings.current();
+                let policy = settings.policy.tool_policy(&judged.binding.agent);
+                OwnRule {
+                    key: policy.denied_by(Tool::Exec).map(str::to_owned),
+                    file: Some(self.config_file()),
+                    ..OwnRule::of_reason(reason)
+                }
+            }
+            Reason::UserDenied
+            | Reason::ApprovalTimeout
+            | Reason::NoApprover
+            | Reason::ApprovalCancelled
+            | Reason::ApprovalRequestFailed
+            | Reason::BindingMismatch
+            | Reason::NodeRefused
+            | Reason::Preflight
+            | Reason::ProgramNotFound
+            | Reason::RateLimited
+            | Reason::SpawnFailed
+            | Reason::Timeout
+            | Reason::NotStarted
+            | Reason::InvokeFailed
+            | Reason::NodeDisconnected
+            | Reason::ServerRestart
+            | Reason::RunnerLost
+            | Reason::RunElsewhere
+            | Reason::Cancelled
+            | Reason::Shutdown
+            | Reason::Stopped => OwnRule::of_reason(reason),
+        }
+    }
+
+    /// The layer that gave a value, with its key and its file.
+    pub(super) fn rule_of<T>(&self, reason: Reason, value: &Resolved<T>) -> OwnRule {
+        let source = value.source.as_str();
+        let said = value.layers.iter().rfind(|said| said.source == source);
+        let layer = said.map_or(Layer::Default, |said| said.layer);
+        let (key, file) = match (key_in_document(source), layer) {
+            (Some(key), _) => (Some(key), Some(self.document_file())),
+            (None, Layer::Global | Layer::Agent) => (Some(source.to_owned()), Some(self.config_file())),
+            (
+                None,
+                Layer::Default
+                | Layer::Session
+                | Layer::Call
+                | Layer::DocumentDefaults
+                | Layer::DocumentWildcard
+                | Layer::DocumentAgent
+                | Layer::Clamp,
+            ) => (None, None),
+        };
+        OwnRule {
+            reason,
+            layer: Some(layer.as_str().to_owned()),
+            key,
+            file,
+        }
+    }
+
+    fn document_file(&self) -> String {
+        self.documents.path().to_string_lossy().into_owned()
+    }
+
+    fn config_file(&self) -> String {
+        self.settings.state_dir().config().to_string_lossy().into_owned()
+    }
+}
+
+/// The key behind a source of the approvals document, such as `agents.main.security`.
+fn key_in_document(source: &str) -> Option<String> {
+    let pointer = source.strip_prefix(DocumentPolicy::FILE)?.strip_prefix("#/")?;
+    Some(pointer.replace('/', "."))
+}
+
+fn layer_of_owner(owner: &str) -> Layer {
+    if owner == "*" {
+        Layer::DocumentWildcard
+    } else {
+        Layer::DocumentAgent
+    }
+}

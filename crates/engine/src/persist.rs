@@ -1,0 +1,393 @@
+//! What "always" leaves in the approvals document, and the notes of which entries are used.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use sha2::{Digest as _, Sha256};
+
+use countersign_config::approvals::{
+    document::{Document, Entry, Use},
+    store::{Base, DocumentStatus, StoreError, UpdateError},
+};
+use countersign_domain::{
+    Actor, Approval, ApprovalId, ApprovalState, Command, EntryId, Host, Pattern, Persist, UnixMillis,
+};
+use countersign_ledger::{
+    LedgerError,
+    events::{AllowlistChange, AllowlistList, Event, EventKind, Subject},
+};
+use countersign_policy::{
+    allowlist::CreditKind,
+    pattern::{command_digest, command_marker},
+};
+use countersign_sys::hooks;
+
+use crate::{
+    Engine,
+    accepted_policy::{Ours, PolicyFile},
+    call::Call,
+    document::{check_writable, subject_of},
+    judge::Judgement,
+    warnings,
+};
+
+/// How often notes of use are written; they are for people, and no run waits for them.
+const NOTE_INTERVAL: Duration = Duration::from_secs(1);
+/// How many notes wait at most; more are dropped.
+const MAX_NOTES: usize = 10_000;
+
+/// How often what "always" leaves is written while others hold the document's lock. Each try waits for seconds by itself,
+/// and the allowed run waits for them all.
+const LOCK_TRIES: usize = 3;
+
+/// Notes of used entries that wait to be written, by owner and pattern.
+#[derive(Debug, Default)]
+pub(super) struct UseNotes(Mutex<Notes>);
+
+#[derive(Debug, Default)]
+struct Notes {
+    entries: BTreeMap<NoteKey, Note>,
+    /// Grants by owner and id, whose uses the ledger knows.
+    grants: BTreeSet<(String, EntryId)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct NoteKey {
+    owner: String,
+    pattern: String,
+    arg_pattern: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Note {
+    at: UnixMillis,
+    command: String,
+    resolved_path: Option<String>,
+}
+
+/// An entry or grant whose use was noted: whose, in which list, and which.
+type Noted = (String, AllowlistList, EntryId);
+
+impl Engine {
+    /// Writes the entries of an `allow-always`, once.
+    pub(super) async fn persist_patterns(self: &Arc<Self>, approval: &Approval) {
+        let ApprovalState::Allowed {
+            persist: Persist::Todo,
+            by,
+            ..
+        } = &approval.state
+        else {
+            return;
+        };
+        if approval.card.binding.host == Host::Node {
+            // The node stores them in its own document when it is told of the answer.
+            if let Err(error) = self.ledger.persist_done(approval.id.clone()).await {
+                tracing::error!(approval.id = %approval.id, error = %error, "cannot record that a node stores the entries");
+            }
+            return;
+        }
+        hooks::reach("engine.before-persist");
+        // Whose it is decides who may accept it where it takes two people.
+        let whom = match self.ledger.with_owner(by).await {
+            Ok(whom) => whom,
+            Err(error) => {
+                tracing::error!(approval.id = %approval.id, %error, "whose answer it was cannot be read; it is remembered at the next start");
+                return;
+            }
+        };
+        let entries: Vec<(EntryId, Entry)> = approval
+            .chosen_patterns
+            .iter()
+            .map(|pattern| {
+                (
+                    entry_id(&approval.id, pattern),
+                    to_entry(pattern, &approval.card.binding.command, self.clock.now()),
+                )
+            })
+            .collect();
+        let agent = approval.card.binding.agent.clone();
+        let engine = Arc::clone(self);
+        let added = tokio::task::spawn_blocking(move || {
+            check_writable(agent.as_str())?;
+            let mut edit = |document: &mut Document| {
+                let added = entries
+                    .iter()
+                    .map(|(id, entry)| document.add_entry(agent.as_str(), id.clone(), entry.clone()));
+                Ok::<_, std::convert::Infallible>(added.collect::<Vec<_>>())
+            };
+            let added = while_locked(|| {
+                engine
+                    .documents
+                    .update_noted(Base::Any, &mut edit, |_added, pending| {
+                        engine.announce_document(pending, Ours::Part, &whom);
+                        Ok(())
+                    })
+            });
+            engine.finish_policy_change(PolicyFile::Document);
+            if added.is_ok() {
+                engine
+                    .accepted_policy
+                    .amend_document(Ours::Part, |document| edit(document).map(drop));
+                engine.refresh_policy();
+            }
+            added
+        })
+        .await;
+        hooks::reach("engine.persisted");
+        let recorded = match added {
+            Ok(Ok((added, _snapshot))) => {
+                for added in added.into_iter().filter(|added| added.created) {
+                    self.tell_entry_added(approval, added.id, by).await;
+                }
+                self.ledger.persist_done(approval.id.clone()).await
+            }
+            Ok(Err(error)) => {
+                tracing::error!(approval.id = %approval.id, error = %error, "entries of an answer cannot be stored; it counts once");
+                self.give_up(approval).await
+            }
+            Err(_panicked) => self.give_up(approval).await,
+        };
+        if let Err(error) = recorded {
+            tracing::error!(approval.id = %approval.id, error = %error, "cannot record that entries are stored");
+        }
+    }
+
+    /// Comes back to entries that an earlier server had still to write: only if nobody changed the document
+    /// since the person looked at it.
+    pub(super) async fn persist_after_restart(self: &Arc<Self>, approval: &Approval) {
+        let document = self.documents.snapshot();
+        let is_there = |pattern: &Pattern| {
+            let id = entry_id(&approval.id, pattern);
+            document
+                .entries(approval.card.binding.agent.as_str())
+                .iter()
+                .any(|listed| *listed.id == id)
+        };
+        let already_written = approval.chosen_patterns.iter().all(is_there);
+        let unchanged = document.hash == approval.card.document_hash
+            && !matches!(document.status, DocumentStatus::Refused(_));
+        if already_written || unchanged {
+            self.persist_patterns(approval).await;
+        } else if let Err(error) = self.give_up(approval).await {
+            tracing::error!(approval.id = %approval.id, error = %error, "cannot record that entries were dropped");
+        }
+    }
+
+    /// Settles that the entries of an answer are not stored.
+    async fn give_up(&self, approval: &Approval) -> Result<bool, LedgerError> {
+        let warning = warnings::NOT_REMEMBERED.to_owned();
+        self.ledger.persist_dropped(approval.id.clone(), warning).await
+    }
+
+    async fn tell_entry_added(&self, approval: &Approval, entry_id: EntryId, by: &Actor) {
+        let kind = EventKind::AllowlistChanged {
+            change: AllowlistChange::Added,
+            list: AllowlistList::Allowlist,
+            entry_id,
+            by: Some(by.clone()),
+        };
+        let subject = Subject {
+            approval_id: Some(approval.id.clone()),
+            agent: Some(approval.card.binding.agent.clone()),
+            ..Subject::default()
+        };
+        self.tell(Event { subject, kind }, by.clone()).await;
+    }
+
+    async fn tell_used(&self, (owner, list, entry_id): Noted) {
+        let kind = EventKind::AllowlistChanged {
+            change: AllowlistChange::Used,
+            list,
+            entry_id,
+            by: None,
+        };
+        let subject = subject_of(&owner);
+        self.tell(Event { subject, kind }, Actor::system()).await;
+    }
+
+    /// Notes that a run used the entries that let it through.
+    pub(super) fn note_uses(&self, call: &Call, judged: &Judgement) {
+        // The entries of a node are in its own document, and it notes its own uses.
+        let Some(analysis) = judged.analysis.as_ref().filter(|_| call.node.is_none()) else {
+            return;
+        };
+        let mut notes = self.use_notes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for used in &judged.grants {
+            if notes.grants.len() < MAX_NOTES {
+                notes.grants.insert((used.owner.clone(), used.entry_id.clone()));
+            }
+        }
+        for credit in analysis
+            .credited
+            .iter()
+            .filter(|credit| credit.kind == CreditKind::Entry)
+        {
+            let key = NoteKey {
+                owner: credit.owner.clone(),
+                pattern: credit.pattern.clone(),
+                arg_pattern: credit.arg_pattern.clone(),
+            };
+            if notes.entries.len() < MAX_NOTES || notes.entries.contains_key(&key) {
+                let note = Note {
+                    at: self.clock.now(),
+                    command: call.command.to_short_text(),
+                    resolved_path: credit.resolved.clone(),
+                };
+                notes.entries.insert(key, note);
+            }
+        }
+    }
+
+    /// Writes notes of use now and then, until the server stops.
+    pub(super) async fn write_notes(self: Arc<Self>) {
+        loop {
+            tokio::select! {
+                () = self.stopping.cancelled() => break,
+                () = tokio::time::sleep(NOTE_INTERVAL) => {}
+            }
+            self.write_notes_now().await;
+        }
+        self.write_notes_now().await;
+    }
+
+    async fn write_notes_now(self: &Arc<Self>) {
+        let notes = std::mem::take(&mut *self.use_notes.0.lock().unwrap_or_else(PoisonError::into_inner));
+        if notes.entries.is_empty() && notes.grants.is_empty() {
+            return;
+        }
+        let mut uses = Vec::with_capacity(notes.grants.len());
+        for (owner, id) in notes.grants {
+            match self.ledger.grant_uses(&owner, &id).await {
+                Ok(count) => uses.push((owner, id, count)),
+                Err(error) => {
+                    tracing::warn!(error = %error, "the uses of a grant were not noted");
+                }
+            }
+        }
+        let notes = notes.entries;
+        let engine = Arc::clone(self);
+        let written = tokio::task::spawn_blocking(move || {
+            // What is held is shown, accepted or taken back as it was written.
+            if engine.refresh_policy().pending_document.is_some() {
+                return Ok(Vec::new());
+            }
+            let note = |document: &mut Document| {
+                let mut noted: Vec<Noted> = Vec::new();
+                for (key, note) in &notes {
+                    let used = document
+                        .agent(&key.owner)
+                        .into_iter()
+                        .flat_map(|agent| agent.allowlist.iter().flatten());
+                    let id = used
+                        .filter(|known| {
+                            known.item.pattern.trim() == key.pattern.trim()
+                                && known.item.arg_pattern == key.arg_pattern
+                        })
+                        .map(|known| known.id.clone())
+                        .next();
+                    if let Some(id) = id {
+                        let used = Use {
+                            at: note.at,
+                            command: &note.command,
+                            resolved_path: note.resolved_path.as_deref(),
+                        };
+                        if document.record_use(&key.owner, &id, used) {
+                            noted.push((key.owner.clone(), AllowlistList::Allowlist, id));
+                        }
+                    }
+                }
+                for (owner, id, count) in &uses {
+                    if document.record_grant_uses(owner, id, *count) {
+                        noted.push((owner.clone(), AllowlistList::Grants, id.clone()));
+                    }
+                }
+                Ok::<_, std::convert::Infallible>(noted)
+            };
+            let written = engine.documents.update_noted(Base::Any, note, |_noted, pending| {
+                engine.announce_note(pending);
+                Ok(())
+            });
+            engine.finish_note();
+            written.map(|(noted, _snapshot)| noted)
+        })
+        .await;
+        match written {
+            Ok(Ok(noted)) => {
+                for noted in noted {
+                    self.tell_used(noted).await;
+                }
+            }
+            // Best effort: it never delays or fails a run.
+            Ok(Err(error)) => tracing::warn!(error = %error, "notes of used entries were not written"),
+            Err(_panicked) => {}
+        }
+    }
+}
+
+/// Tries again, a few times, while a process that lives holds the lock of the document.
+fn while_locked<T, E>(mut attempt: impl FnMut() -> Result<T, UpdateError<E>>) -> Result<T, UpdateError<E>> {
+    for _ in 1..LOCK_TRIES {
+        match attempt() {
+            Err(UpdateError::Store(StoreError::Locked)) => {}
+            finished => return finished,
+        }
+    }
+    attempt()
+}
+
+/// The entry's id follows from answer and pattern, so that writing it twice changes nothing.
+fn entry_id(approval: &ApprovalId, pattern: &Pattern) -> EntryId {
+    let text =
+        serde_json::json!([approval, pattern.segment, pattern.pattern, pattern.arg_pattern]).to_string();
+    let digest = Sha256::digest(text.as_bytes());
+    let mut bytes = [0; 16];
+    for (to, from) in bytes.iter_mut().zip(digest) {
+        *to = from;
+    }
+    let uuid = uuid::Builder::from_custom_bytes(bytes).into_uuid();
+    EntryId::parse(uuid.to_string()).expect("a UUID is an id")
+}
+
+fn to_entry(pattern: &Pattern, command: &Command, now: UnixMillis) -> Entry {
+    // The marker holds a part of the digest; we compare the whole.
+    let command_sha256 = match command {
+        Command::Shell(text) if pattern.pattern == command_marker(text) => Some(command_digest(text)),
+        Command::Shell(_) | Command::Argv(_) | Command::Patch(_) => None,
+    };
+    Entry {
+        pattern: pattern.pattern.clone(),
+        arg_pattern: pattern.arg_pattern.clone(),
+        source: pattern.source.clone(),
+        command_sha256,
+        last_used_at: Some(now.get().into()),
+        ..Entry::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_held_is_waited_for_again_and_a_stale_one_is_not() {
+        type Attempt = fn() -> Result<(), StoreError>;
+        let tries = |outcomes: &[Attempt]| {
+            let mut outcomes = outcomes.iter();
+            let mut count = 0;
+            let result = while_locked(|| {
+                count += 1;
+                outcomes.next().unwrap()().map_err(UpdateError::<()>::Store)
+            });
+            (count, result.is_ok())
+        };
+        let locked: Attempt = || Err(StoreError::Locked);
+        let stale: Attempt = || Err(StoreError::LockStale { pid: Some(1) });
+        assert_eq!(tries(&[|| Ok(())]), (1, true));
+        assert_eq!(tries(&[locked, || Ok(())]), (2, true));
+        assert_eq!(tries(&[locked; LOCK_TRIES]), (LOCK_TRIES, false));
+        assert_eq!(tries(&[stale]), (1, false));
+    }
+}

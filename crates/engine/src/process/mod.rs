@@ -1,0 +1,219 @@
+//! The process tool: sessions that go on without anybody waiting, and what can be done with them
+//! (`docs/spec/exec-tool.md#8-the-process-tool`).
+//!
+//! The ledger knows which sessions there are, so they survive the server; what goes on is with `super::live`.
+//! Invariant: nobody sees or touches a session of another agent. Entry points: `Engine::process`,
+//! `Engine::process_sessions`, `Engine::follow_session`.
+
+mod act;
+mod follow;
+mod input;
+mod names;
+mod paging;
+mod poll;
+mod reader;
+mod recording;
+mod retention;
+mod session;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+pub use follow::{Followed, OutputForm, SessionFollower};
+pub use input::Input;
+pub use paging::LogPage;
+pub use reader::OutputText;
+pub use session::Session;
+
+use countersign_domain::{AgentId, Stop, TerminalSize};
+use countersign_sys::clock::Ids;
+
+use crate::reply::{StorageTrouble, Warning};
+
+/// The longest that a poll waits (`docs/spec/exec-tool.md#8-the-process-tool`).
+pub const MAX_POLL: Duration = Duration::from_secs(30);
+
+/// What is asked of the process tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProcessAction {
+    /// All sessions, newest first.
+    List,
+    /// The output since the last poll of this token, waiting so long for some.
+    Poll {
+        session: String,
+        /// At most [`MAX_POLL`].
+        timeout: Duration,
+    },
+    /// Lines of the whole output.
+    Log {
+        session: String,
+        /// The first line, counted from 0.
+        offset: Option<usize>,
+        /// How many lines.
+        limit: Option<usize>,
+    },
+    /// Something for its standard input.
+    Input { session: String, input: Input },
+    /// Another size for its terminal.
+    Resize { session: String, size: TerminalSize },
+    /// End it with everything that it started.
+    Kill { session: String },
+    /// Forget it; it must have ended.
+    Clear { session: String },
+    /// End it if it still runs, and forget it.
+    Remove { session: String },
+}
+
+/// What the process tool answers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ProcessReply {
+    /// Sessions, newest first.
+    List(Vec<Session>),
+    /// The output since the last poll.
+    Polled {
+        /// How the session stands.
+        session: Box<Session>,
+        stdout: String,
+        stderr: String,
+    },
+    /// Lines of the output.
+    Logged {
+        /// How the session stands.
+        session: Box<Session>,
+        /// The lines.
+        page: LogPage,
+    },
+    /// The input was handed to the session.
+    Taken {
+        /// How the session stands.
+        session: Box<Session>,
+        /// What was otherwise than the caller may think.
+        warnings: Vec<Warning>,
+    },
+    /// The session as it stands, or stood when it was forgotten.
+    Session(Box<Session>),
+}
+
+/// Why the process tool did nothing.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ProcessError {
+    /// The token is not bound to this agent.
+    #[error("the token may not act for this agent")]
+    AgentNotAllowed,
+    /// Tool policy denies the tool.
+    #[error("the process tool is denied")]
+    ToolDenied {
+        /// The key that does.
+        key: String,
+    },
+    /// There is no such session of this agent.
+    #[error("no such session")]
+    NotFound,
+    #[error("the session has ended")]
+    Ended(Box<Session>),
+    /// It reads end of file: its input was wanted open, and what covers it does not include that.
+    #[error("the input of the session is closed")]
+    InputClosed(Box<Session>),
+    #[error("the session still runs")]
+    StillRuns(Box<Session>),
+    /// The call cannot be meant as it stands.
+    #[error("{message}")]
+    Invalid {
+        /// The member of the body.
+        path: &'static str,
+        message: String,
+    },
+    /// The command does not read its input; nothing was written.
+    #[error("the command does not read its input")]
+    NotTaken,
+    /// The emergency stop is in effect, so nothing is written to running commands.
+    #[error("everything is stopped")]
+    Stopped(Arc<Stop>),
+    /// The ledger cannot be used.
+    #[error("the ledger cannot be used")]
+    Storage(#[from] StorageTrouble),
+}
+
+/// What the engine remembers of sessions besides the ledger.
+#[derive(Debug, Default)]
+pub(super) struct ProcessState {
+    names: Mutex<HashSet<String>>,
+    polls: Mutex<HashMap<Poller, Arc<poll::Polled>>>,
+}
+
+/// Whose polls of which session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Poller {
+    session: String,
+    party: String,
+}
+
+impl ProcessState {
+    /// A name for a session that no other has.
+    pub(super) fn new_name(&self, ids: &dyn Ids) -> String {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut attempt = 0;
+        loop {
+            let name = names::name(ids.random(), attempt);
+            if names.insert(name.clone()) {
+                return name;
+            }
+            attempt += 1;
+        }
+    }
+
+    /// A name that a session has already.
+    pub(super) fn take(&self, name: String) {
+        self.names
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name);
+    }
+
+    /// The session of this name is gone.
+    pub(super) fn release(&self, name: &str) {
+        self.names
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(name);
+        self.polls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|poller, _| poller.session != name);
+    }
+
+    fn polled(&self, session: &str, party: String) -> Arc<poll::Polled> {
+        let poller = Poller {
+            session: session.to_owned(),
+            party,
+        };
+        let mut polls = self.polls.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(polls.entry(poller).or_default())
+    }
+}
+
+impl ProcessAction {
+    /// The session that it is about.
+    fn session(&self) -> Option<&str> {
+        match self {
+            Self::List => None,
+            Self::Poll { session, .. }
+            | Self::Log { session, .. }
+            | Self::Input { session, .. }
+            | Self::Resize { session, .. }
+            | Self::Kill { session }
+            | Self::Clear { session }
+            | Self::Remove { session } => Some(session),
+        }
+    }
+}
+
+/// A call of the process tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessCall {
+    pub agent: AgentId,
+    pub action: ProcessAction,
+}

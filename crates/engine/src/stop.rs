@@ -1,0 +1,273 @@
+//! The emergency stop as the engine knows it: pressing it, letting everything go on, and what passes meanwhile.
+//!
+//! The ledger has the one value and looks at it wherever a permit or a question is made. What changes something without
+//! one, such as a write to a command that runs, goes through `Engine::while_going`. Ending and reading go on.
+//! Entry points: [`Engine::stop`], [`Engine::resume`].
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::RwLock;
+
+use countersign_domain::{Actor, KillCause, Run, RunStatus, Stop};
+use countersign_ledger::{LedgerError, Page, Pressed, Resume, ResumeOutcome, RunFilter, StopStanding, Takes};
+
+use crate::{Engine, live::LiveRun, reply::StorageTrouble};
+
+/// How long killed runs may take to end before the answer says that they still run.
+const KILLED_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a stop is written again that the ledger did not take; room on the disk is noticed before.
+const WRITE_AGAIN: Duration = Duration::from_secs(1);
+/// Most runs in one answer: far more than may run at once.
+const MOST_LISTED: u32 = 1000;
+
+/// What becomes of what runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhatRuns {
+    GoesOn,
+    IsKilled,
+}
+
+/// What a stop did.
+#[derive(Debug, Clone)]
+pub struct Stopped {
+    /// The stop that is in force.
+    pub standing: Arc<StopStanding>,
+    /// Whether everything was stopped before.
+    pub pressed: Pressed,
+    pub running: Vec<Run>,
+    /// What was killed and has ended.
+    pub killed: Vec<Run>,
+}
+
+/// What passes while no stop is in effect.
+#[derive(Debug, Default)]
+pub(super) struct Passages {
+    /// Held shared by what passes; a stop takes it once.
+    under_way: RwLock<()>,
+    /// Whether a stop is being written again and again.
+    is_written_again: AtomicBool,
+}
+
+impl Engine {
+    /// The stop that is in force.
+    pub fn stopped(&self) -> Option<Arc<StopStanding>> {
+        self.ledger.stopped()
+    }
+
+    /// Refuses while everything is stopped.
+    ///
+    /// # Errors
+    /// The stop.
+    pub fn expect_going(&self) -> Result<(), Arc<Stop>> {
+        match self.stopped() {
+            None => Ok(()),
+            Some(standing) => Err(Arc::clone(&standing.stop)),
+        }
+    }
+
+    /// Waits until the emergency stop is in effect.
+    pub(super) async fn until_stopped(&self) -> Arc<Stop> {
+        let mut standings = self.ledger.watch_stop();
+        loop {
+            if let Some(standing) = &*standings.borrow_and_update() {
+                return Arc::clone(&standing.stop);
+            }
+            if standings.changed().await.is_err() {
+                // Its sender lives as long as the ledger.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Does something that may only happen while nothing is stopped. A stop cuts it off, and answers when it is.
+    pub(super) async fn while_going<T>(&self, work: impl Future<Output = T>) -> Result<T, Arc<Stop>> {
+        let _passage = self.passages.under_way.read().await;
+        tokio::select! {
+            biased;
+            stop = self.until_stopped() => Err(stop),
+            done = work => Ok(done),
+        }
+    }
+
+    /// Begins something that may only begin while nothing is stopped, and waits for it however that goes on. What its
+    /// first poll does decides.
+    ///
+    /// # Errors
+    /// The stop; then it was not begun.
+    pub async fn begin_while_going<T>(&self, work: impl Future<Output = T>) -> Result<T, Arc<Stop>> {
+        let mut work = pin!(work);
+        let begun = self
+            .while_going(async { futures_util::poll!(work.as_mut()) })
+            .await?;
+        match begun {
+            std::task::Poll::Ready(done) => Ok(done),
+            std::task::Poll::Pending => Ok(work.await),
+        }
+    }
+
+    /// Kills a run that comes to this server after a stop that kills.
+    pub(super) fn kill_if_stopped(&self, live: &LiveRun) {
+        if self
+            .stopped()
+            .is_some_and(|standing| standing.killed_by.is_some())
+        {
+            live.kill(KillCause::Stopped);
+        }
+    }
+
+    /// Stops everything. It is in force from the first moment on; the answer comes when nothing begins any more, nothing
+    /// is written to what runs, and the ledger has it or could not take it. Then it is written again until it can.
+    pub async fn stop(self: &Arc<Self>, by: &Actor, reason: String, what_runs: WhatRuns) -> Stopped {
+        let stop = Stop {
+            by: by.clone(),
+            at: self.clock.now(),
+            reason,
+        };
+        let kills = what_runs == WhatRuns::IsKilled;
+        let (first, pressed) = self.ledger.press_stop(stop, kills).await;
+        // What was let through before has ended or is cut off.
+        drop(self.passages.under_way.write().await);
+        tracing::warn!(by = %by.id, kills, "everything is stopped");
+        let killed = if kills { self.kill_everything() } else { Vec::new() };
+        self.write_stop().await;
+        wait_for_ends(self, &killed).await;
+        let running = self.still_running().await;
+        let killed = self.ended_of(&killed, &running).await;
+        Stopped {
+            standing: self.stopped().unwrap_or(first),
+            pressed,
+            running,
+            killed,
+        }
+    }
+
+    /// Lets everything go on, or proposes it where that takes two owners.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be written; then everything stays stopped.
+    pub async fn resume(&self, by: &Actor, reason: String) -> Result<ResumeOutcome, StorageTrouble> {
+        if self.stopped().is_some_and(|standing| !standing.is_durable) {
+            // A caller who waits for a question that this ends is told, too.
+            self.try_write_stop().await?;
+        }
+        let resume = Resume {
+            by: by.clone(),
+            reason,
+            takes: if self.accepted_policy.takes_two() {
+                Takes::Two
+            } else {
+                Takes::One
+            },
+        };
+        let outcome = self.ledger.resume(resume).await?;
+        if matches!(outcome, ResumeOutcome::Resumed { .. }) {
+            tracing::warn!(by = %by.id, "everything goes on");
+            self.deadlines.notify_one();
+        }
+        Ok(outcome)
+    }
+
+    /// Signals the end to everything that this server has a line to. What was permitted and has none yet is killed when it
+    /// comes.
+    fn kill_everything(&self) -> Vec<Arc<LiveRun>> {
+        let live = self.live.all();
+        for run in &live {
+            run.kill(KillCause::Stopped);
+        }
+        live
+    }
+
+    async fn write_stop(self: &Arc<Self>) {
+        if let Err(error) = self.try_write_stop().await {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "everything is stopped, and the ledger did not take that yet"
+            );
+            self.write_stop_again();
+        }
+    }
+
+    async fn try_write_stop(&self) -> Result<(), LedgerError> {
+        for run in self.ledger.record_stop().await? {
+            self.broker.touch(&run);
+        }
+        Ok(())
+    }
+
+    /// Writes it until the ledger has it, nothing is stopped any more, or the server stops. One task at a time.
+    fn write_stop_again(self: &Arc<Self>) {
+        if self.passages.is_written_again.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let engine = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let mut health = engine.ledger.watch_health();
+            while engine.stopped().is_some() && !engine.stopping.is_cancelled() {
+                tokio::select! {
+                    () = tokio::time::sleep(WRITE_AGAIN) => {}
+                    // A ledger that is closed is not written again.
+                    changed = health.changed() => if changed.is_err() { break },
+                    () = engine.stopping.cancelled() => {}
+                }
+                if engine.try_write_stop().await.is_ok() {
+                    tracing::info!("the stop is on record");
+                    break;
+                }
+            }
+            engine.passages.is_written_again.store(false, Ordering::SeqCst);
+        });
+    }
+
+    /// Everything that has permission and has not ended, and what ended commands left running.
+    async fn still_running(&self) -> Vec<Run> {
+        let filter = RunFilter {
+            statuses: vec![RunStatus::Launching, RunStatus::Running],
+            ..RunFilter::default()
+        };
+        let runs = self.ledger.runs(filter, Page::first(MOST_LISTED)).await;
+        let leftovers = self.ledger.running_leftovers().await;
+        let mut running = runs.map_or_else(unread, |listing| listing.items);
+        let leftovers = leftovers.unwrap_or_else(unread);
+        running.extend(leftovers.into_iter().map(|session| session.run));
+        running
+    }
+
+    /// Those of the killed ones that have ended, as they are on record.
+    async fn ended_of(&self, killed: &[Arc<LiveRun>], running: &[Run]) -> Vec<Run> {
+        let mut ended = Vec::with_capacity(killed.len());
+        for live in killed {
+            if running.iter().any(|run| run.id == live.run_id) {
+                continue;
+            }
+            if let Ok(Some(run)) = self.ledger.run(&live.run_id).await {
+                ended.push(run);
+            }
+        }
+        ended
+    }
+}
+
+/// Waits until killed runs have ended on record, but not for ever: a disk may take nothing.
+async fn wait_for_ends(engine: &Engine, killed: &[Arc<LiveRun>]) {
+    let ended = futures_util::future::join_all(killed.iter().map(|live| engine.live.is_gone(&live.run_id)));
+    if tokio::time::timeout(KILLED_TIMEOUT, ended).await.is_err() {
+        tracing::warn!("runs that were killed have not all ended yet");
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what `unwrap_or_else` hands over")]
+fn unread<T>(error: LedgerError) -> Vec<T> {
+    tracing::error!(
+        error = &error as &dyn std::error::Error,
+        "what still runs cannot be listed"
+    );
+    Vec::new()
+}

@@ -1,0 +1,662 @@
+//! Starting a run: the last checks, the run file, the start frame.
+
+use std::{
+    ffi::OsString,
+    fs, io,
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use rustix::fs::{Mode, OFlags};
+use tokio::net::UnixStream;
+
+use countersign_domain::{
+    Bound, BoundScript, FileIdentity, Isolation, LaunchId, Leftovers, RunId, ScriptHold, TerminalSize,
+};
+use countersign_ledger::launch::{Permit, PermitParts};
+use countersign_runner::{
+    RunLimits, RunnerHandle,
+    run_file::{self, Inspected, Voided},
+    wire::{MAX_FRAME_BYTES, Order},
+};
+use countersign_sys::{fs::sealed, hooks, socket};
+
+use crate::{
+    Attempt, Host, RunTerms,
+    confined::Hidden,
+    peer_fs::{Blind, FileAccessError, Files},
+    sandbox::Unusable,
+};
+
+use super::{
+    plan::{self, Opened},
+    run_files::{MadeSpool, RunFiles, most},
+    setup::Turns,
+    supervised::Supervised,
+};
+
+/// How long leftovers may go on writing (`docs/spec/exec-tool.md#4-what-the-caller-gets`).
+const LEFTOVERS_GRACE: Duration = Duration::from_millis(500);
+
+/// Room in a start frame for everything but the plan.
+const FRAME_HEAD_BYTES: usize = 512;
+
+/// Everything a supervisor needs to start a run.
+#[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, as the plan of the runner has it"
+)]
+pub struct LaunchSpec {
+    pub run_id: RunId,
+    /// The permission to start it.
+    pub launch_id: LaunchId,
+    /// Whether it was tried before.
+    pub attempt: Attempt,
+    /// The level at which it runs.
+    pub isolation: Isolation,
+    pub bound: Bound,
+    pub cwd: PathBuf,
+    /// Its device number when it was judged.
+    pub cwd_dev: u64,
+    /// Its inode number when it was judged.
+    pub cwd_ino: u64,
+    pub env: Vec<(OsString, OsString)>,
+    /// The programs that were judged.
+    pub executables: Vec<FileIdentity>,
+    /// The scripts that were judged.
+    pub scripts: Vec<BoundScript>,
+    /// Whether its programs must read them as they were judged, or not run at all.
+    pub held: bool,
+    /// Whether a person may have answered for them as they were.
+    pub answered: bool,
+    pub timeout: Option<Duration>,
+    /// From `SIGTERM` to `SIGKILL` when it is killed; zero kills straight away.
+    pub kill_grace: Duration,
+    /// What becomes of what it leaves running.
+    pub leftovers: Leftovers,
+    /// Whether it goes on without a server: a background run, or one with an idempotency key.
+    pub keep_when_orphaned: bool,
+    /// Whether its standard input stays open; otherwise it reads end of file.
+    pub stdin_open: bool,
+    /// The pseudo-terminal that it gets instead of pipes; its input is always open.
+    pub terminal: Option<TerminalSize>,
+    /// Most bytes of output that are kept.
+    pub max_run_bytes: u64,
+    /// What it may use of the machine.
+    pub limits: RunLimits,
+}
+
+/// What is no longer what was judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mismatch {
+    WorkingDirectory,
+    Executable,
+    Script,
+    Sandbox,
+    Node,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Something is no longer what was judged.
+    #[error("{path} is no longer what was judged")]
+    BindingMismatch {
+        /// What kind of thing.
+        what: Mismatch,
+        path: PathBuf,
+    },
+    /// The working directory cannot be opened.
+    #[error("cannot open the working directory {path}")]
+    WorkingDirectory {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// Its record names a level that this server does not have, or the settings demand more by now.
+    #[error("the run was recorded as {recorded}, and this server would run it as {now}")]
+    Isolation {
+        /// The level that the record names.
+        recorded: Isolation,
+        /// What there is, or what is demanded.
+        now: Isolation,
+    },
+    /// Confined commands do not see the working directory.
+    #[error("confined commands cannot see the working directory {0}")]
+    HiddenDirectory(PathBuf),
+    /// A directory that confined commands see is not the one of the start.
+    #[error(
+        "{0} was made again while the server ran; confined commands see it after a restart of the server"
+    )]
+    ReplacedDirectory(PathBuf),
+    /// A text for the program holds a NUL, or a name of the environment is empty or holds `=`.
+    #[error("an argument or variable cannot be passed to a program")]
+    NotPassable,
+    /// The program was found nowhere: its name is no path, and no directory but those of PATH is looked into.
+    #[error("{0}: no such program in the run PATH")]
+    NoProgram(String),
+    /// A run file is there although this is the first attempt.
+    #[error("run {0} was attempted before")]
+    AttemptedBefore(RunId),
+    /// The run file cannot be made.
+    #[error("cannot make the file of run {run_id}")]
+    RunFile {
+        run_id: RunId,
+        #[source]
+        source: io::Error,
+    },
+    /// The sandbox cannot be made or entered.
+    #[error(transparent)]
+    Sandbox(#[from] Unusable),
+    /// The files of the run cannot be looked at.
+    #[error(transparent)]
+    Blind(#[from] Blind),
+    /// The runner cannot be reached.
+    #[error("cannot hand the run to the runner")]
+    Runner(#[source] io::Error),
+}
+
+/// The output of a run that lies in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSpool {
+    pub run_id: RunId,
+    pub bytes: u64,
+    /// When it was written to last, in Unix milliseconds.
+    pub written_ms: i64,
+}
+
+/// This machine as a host.
+#[derive(Debug, Clone)]
+pub struct GatewayHost {
+    runner: RunnerHandle,
+    runs: PathBuf,
+    output: PathBuf,
+    /// What confined commands do not see, if there can be any.
+    hidden: Option<Arc<Hidden>>,
+    /// The files that commands see.
+    files: Files,
+    /// Under whom commands run, when that is not the server's own account.
+    separate_user: Option<Arc<SeparateUser>>,
+    /// Who starts clients of container engines, where the commands' account is another one: it must never reach an engine.
+    clients: Option<Arc<Self>>,
+    /// Setup commands of sandboxes.
+    pub(super) setups: Turns,
+}
+
+/// The account that commands run under, as far as the server has to do with it. What that account can write is never
+/// believed beyond its own runs.
+#[derive(Debug)]
+struct SeparateUser {
+    uid: u32,
+    /// Where its supervisors wait for a server.
+    attach: PathBuf,
+    /// Most bytes of output that any of its runs may keep.
+    max_run_bytes: u64,
+}
+
+impl GatewayHost {
+    /// A host that keeps run files in `runs` and spools in `output`, the directories that the runner has too.
+    pub fn new(runner: RunnerHandle, runs: PathBuf, output: PathBuf) -> Self {
+        Self {
+            runner,
+            runs,
+            output,
+            hidden: None,
+            files: Files::Direct,
+            separate_user: None,
+            clients: None,
+            setups: Turns::default(),
+        }
+    }
+
+    /// The same where the runner has another account than the server: this one has the server's, for clients of container
+    /// engines.
+    #[must_use]
+    pub fn with_clients(self, runner: RunnerHandle) -> Self {
+        let clients = Self::new(runner, self.runs.clone(), self.output.clone());
+        Self {
+            clients: Some(Arc::new(clients)),
+            ..self
+        }
+    }
+
+    /// The host whose runner has the server's own account. `None` where there is none, as commands have another one.
+    pub(super) fn own_account(&self) -> Option<&Self> {
+        match (&self.clients, &self.separate_user) {
+            (Some(clients), _) => Some(clients),
+            (None, None) => Some(self),
+            (None, Some(_)) => None,
+        }
+    }
+
+    /// The same for a runner under another account, whose supervisors wait for a server in the directory `attach`. No
+    /// run of it keeps more than `max_run_bytes` of output, however much it writes.
+    #[must_use]
+    pub fn with_account(self, uid: u32, attach: PathBuf, max_run_bytes: u64) -> Self {
+        Self {
+            separate_user: Some(Arc::new(SeparateUser {
+                uid,
+                attach,
+                max_run_bytes,
+            })),
+            ..self
+        }
+    }
+
+    /// The same for a runner under another account, whose files these are.
+    #[must_use]
+    pub fn with_files(self, files: Files) -> Self {
+        Self { files, ..self }
+    }
+
+    /// The same for a runner that was given a confinement, which hides this.
+    #[must_use]
+    pub fn with_confinement(self, hidden: Hidden) -> Self {
+        Self {
+            hidden: Some(Arc::new(hidden)),
+            ..self
+        }
+    }
+
+    /// The best level that commands reach here.
+    pub const fn isolation(&self) -> Isolation {
+        match (&self.separate_user, &self.hidden) {
+            (Some(_), _) => Isolation::SeparateUser,
+            (None, Some(_)) => Isolation::Confined,
+            (None, None) => Isolation::SameUser,
+        }
+    }
+
+    /// What confined commands do not see, if there can be any.
+    pub fn hidden(&self) -> Option<&Hidden> {
+        self.hidden.as_deref()
+    }
+
+    /// The files that commands see.
+    pub const fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// The runner behind it.
+    pub const fn runner(&self) -> &RunnerHandle {
+        &self.runner
+    }
+
+    /// Where the file of a run is.
+    pub fn run_file(&self, run_id: &RunId) -> PathBuf {
+        self.runs.join(run_id.as_str())
+    }
+
+    /// Where the spool of a run is, if it has one.
+    pub fn spool(&self, run_id: &RunId) -> PathBuf {
+        self.output.join(run_id.as_str())
+    }
+
+    /// All spools, oldest first.
+    ///
+    /// # Errors
+    /// When their directory cannot be read.
+    pub fn spools(&self) -> io::Result<Vec<StoredSpool>> {
+        use std::os::unix::fs::MetadataExt as _;
+        let longest = self
+            .separate_user
+            .as_ref()
+            .map_or(u64::MAX, |separate_user| most(separate_user.max_run_bytes));
+        let mut spools = Vec::new();
+        for entry in fs::read_dir(&self.output)? {
+            let entry = entry?;
+            let run_id = entry
+                .file_name()
+                .into_string()
+                .ok()
+                .and_then(|name| RunId::parse(name).ok());
+            let metadata = match entry.metadata() {
+                Ok(metadata) if metadata.is_file() => metadata,
+                // It went meanwhile, or is none of ours.
+                Ok(_) | Err(_) => continue,
+            };
+            if let Some(run_id) = run_id {
+                spools.push(StoredSpool {
+                    run_id,
+                    // While it is written to, its length is the word of the account that runs commands.
+                    bytes: metadata.len().min(longest),
+                    written_ms: metadata.mtime().saturating_mul(1000) + metadata.mtime_nsec() / 1_000_000,
+                });
+            }
+        }
+        spools.sort_by_key(|spool| spool.written_ms);
+        Ok(spools)
+    }
+
+    /// The socket of a run's supervisor while that has no server, and the account that it must be of.
+    pub(super) fn attach_socket(&self, run_id: &RunId) -> (PathBuf, u32) {
+        let name = format!("{run_id}.s");
+        let own = self.runs.join(&name);
+        match &self.separate_user {
+            // Nobody but the server makes anything there: that of a client waits beside the run files.
+            Some(separate_user) if self.clients.is_none() || fs::symlink_metadata(&own).is_err() => {
+                (separate_user.attach.join(name), separate_user.uid)
+            }
+            None | Some(_) => (own, rustix::process::geteuid().as_raw()),
+        }
+    }
+
+    /// Where the exact output of a run goes, for the caller that follows the run.
+    pub(super) fn run_files(&self, run_id: &RunId) -> RunFiles {
+        RunFiles {
+            run_file: self.run_file(run_id),
+            made_spool: self.separate_user.as_ref().map(|separate_user| MadeSpool {
+                path: self.spool(run_id),
+                most: most(separate_user.max_run_bytes),
+            }),
+            sweeper: self.runner.sweeper(),
+        }
+    }
+
+    /// Takes away everything that is kept of a run.
+    pub fn forget(&self, run_id: &RunId) {
+        for path in [
+            self.spool(run_id),
+            self.run_file(run_id),
+            self.attach_socket(run_id).0,
+        ] {
+            remove(&path);
+        }
+    }
+
+    /// Takes away the exact output of a run.
+    pub fn forget_output(&self, run_id: &RunId) {
+        remove(&self.spool(run_id));
+    }
+
+    /// What the file of a run says.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn inspect(&self, run_id: &RunId) -> io::Result<Inspected> {
+        run_file::inspect(&self.run_file(run_id))
+    }
+
+    /// Makes a run that did not start impossible to start.
+    ///
+    /// # Errors
+    /// When its file cannot be written.
+    pub fn void(&self, run_id: &RunId) -> io::Result<Voided> {
+        let voided = run_file::void(&self.run_file(run_id))?;
+        if voided == Voided::Done {
+            self.run_files(run_id).tidy();
+        }
+        Ok(voided)
+    }
+
+    /// Starts a run without a permit, for tests of the runner, which have no ledger. No other build has this.
+    ///
+    /// # Errors
+    /// As [`Host::run`].
+    #[cfg(feature = "test-hooks")]
+    pub async fn start(&self, spec: LaunchSpec) -> Result<Supervised, StartError> {
+        self.launch(spec).await
+    }
+
+    async fn launch(&self, spec: LaunchSpec) -> Result<Supervised, StartError> {
+        self.check_isolation(&spec)?;
+        hooks::pause("host.begun");
+        let directory = open_directory(&self.files, &spec)?;
+        hooks::pause("host.directory-open");
+        let (opened, plan) = plan::prepare(&spec, &self.files)?;
+        self.dispatch(&spec, &directory, &opened, plan).await
+    }
+
+    /// Whether the supervisors have another account than the server.
+    pub(super) const fn is_separate_user(&self) -> bool {
+        self.separate_user.is_some()
+    }
+
+    /// The directory that is the server's alone.
+    pub(super) fn own_directory(&self) -> &Path {
+        self.runs.parent().unwrap_or(&self.runs)
+    }
+
+    /// Hands a run to a supervisor.
+    pub(super) async fn dispatch(
+        &self,
+        spec: &LaunchSpec,
+        directory: &OwnedFd,
+        Opened { programs, scripts }: &Opened,
+        plan: Vec<u8>,
+    ) -> Result<Supervised, StartError> {
+        let (ours, theirs) = socket::stream_pair().map_err(StartError::Runner)?;
+        let stream = UnixStream::from_std(ours.into()).map_err(StartError::Runner)?;
+        let run_file = self.create_run_file(spec)?;
+        let spool = self.create_spool(spec)?;
+
+        let mut descriptors = vec![run_file.as_fd(), theirs.as_fd(), directory.as_fd()];
+        descriptors.extend(programs.iter().map(AsFd::as_fd));
+        let executables = u8::try_from(programs.len()).map_err(|_too_many| StartError::NotPassable)?;
+        let mut order = order(spec, executables, spool.as_ref());
+        order.has_scripts = scripts.is_some();
+        let memory_file;
+        if plan.len() <= MAX_FRAME_BYTES - FRAME_HEAD_BYTES {
+            order.plan = Some(plan);
+        } else {
+            memory_file = sealed(c"countersign-plan", &plan).map_err(|error| self.withdraw(spec, error))?;
+            descriptors.push(memory_file.as_fd());
+        }
+        descriptors.extend(spool.as_ref().map(AsFd::as_fd));
+        descriptors.extend(scripts.as_ref().map(AsFd::as_fd));
+        self.runner
+            .send(&order.encode(), &descriptors)
+            .await
+            .map_err(|error| self.withdraw(spec, error))?;
+        // The supervisor's lock lasts as long as any copy of this descriptor; ours is closed here.
+        drop(run_file);
+        Ok(Supervised::new(
+            stream,
+            spec.run_id.clone(),
+            self.run_files(&spec.run_id),
+            spec.keep_when_orphaned,
+            spec.max_run_bytes,
+        ))
+    }
+
+    /// A run is never started with more rights than its record says, nor is one recorded with fewer than it had.
+    fn check_isolation(&self, spec: &LaunchSpec) -> Result<(), StartError> {
+        if self.separate_user.is_some() {
+            return match spec.isolation {
+                Isolation::SeparateUser => Ok(()),
+                Isolation::Confined | Isolation::SameUser | Isolation::Sandbox | Isolation::Node => {
+                    Err(StartError::Isolation {
+                        recorded: spec.isolation,
+                        now: Isolation::SeparateUser,
+                    })
+                }
+            };
+        }
+        match (spec.isolation, &self.hidden) {
+            (Isolation::Confined, Some(hidden)) if hidden.hides(&spec.cwd) => {
+                Err(StartError::HiddenDirectory(spec.cwd.clone()))
+            }
+            (Isolation::Confined, Some(hidden)) => match hidden.replaced(&spec.cwd) {
+                Some(path) => Err(StartError::ReplacedDirectory(path.to_path_buf())),
+                None => Ok(()),
+            },
+            (Isolation::SameUser, _) => Ok(()),
+            (Isolation::Confined | Isolation::SeparateUser | Isolation::Sandbox | Isolation::Node, _) => {
+                Err(StartError::Isolation {
+                    recorded: spec.isolation,
+                    now: self.isolation(),
+                })
+            }
+        }
+    }
+
+    fn create_run_file(&self, spec: &LaunchSpec) -> Result<OwnedFd, StartError> {
+        let exclusive = match spec.attempt {
+            Attempt::First => OFlags::EXCL,
+            Attempt::Again => OFlags::empty(),
+        };
+        let flags =
+            OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | exclusive;
+        rustix::fs::open(self.run_file(&spec.run_id), flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
+            match error {
+                rustix::io::Errno::EXIST => StartError::AttemptedBefore(spec.run_id.clone()),
+                error => StartError::RunFile {
+                    run_id: spec.run_id.clone(),
+                    source: error.into(),
+                },
+            }
+        })
+    }
+
+    /// The spool, opened for a supervisor that cannot reach it. Empty ones are taken away when the run has ended.
+    fn create_spool(&self, spec: &LaunchSpec) -> Result<Option<OwnedFd>, StartError> {
+        if self.separate_user.is_none() {
+            return Ok(None);
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let opened = rustix::fs::open(self.spool(&spec.run_id), flags, Mode::RUSR | Mode::WUSR);
+        opened
+            .map(Some)
+            .map_err(|error| self.withdraw(spec, error.into()))
+    }
+
+    /// Takes the run file of a first attempt away again: nothing was sent.
+    fn withdraw(&self, spec: &LaunchSpec, error: io::Error) -> StartError {
+        if spec.attempt == Attempt::First
+            && let Err(error) = fs::remove_file(self.run_file(&spec.run_id))
+        {
+            tracing::warn!(run.id = %spec.run_id, error = %error, "an unused run file stays");
+        }
+        self.run_files(&spec.run_id).tidy();
+        StartError::Runner(error)
+    }
+}
+
+impl Host for GatewayHost {
+    /// # Cancel safety
+    /// Cancelled while the runner's queue is full, it has started nothing, but the empty run file stays.
+    async fn run(&self, permit: Permit, terms: RunTerms) -> Result<Supervised, StartError> {
+        self.launch(LaunchSpec::new(permit, terms)?).await
+    }
+}
+
+impl LaunchSpec {
+    /// What a permit and its terms come to, on whichever host; uses the permit up.
+    ///
+    /// # Errors
+    /// [`StartError::Isolation`] when the record names a lesser level than is demanded now.
+    pub(super) fn new(permit: Permit, terms: RunTerms) -> Result<Self, StartError> {
+        let PermitParts {
+            run_id,
+            launch_id,
+            binding,
+            env: _,
+            isolation,
+            not_after: _,
+            node: _,
+            answered,
+        } = permit.into_parts();
+        let RunTerms {
+            attempt,
+            least_isolation,
+            env,
+            kill_grace,
+            leftovers,
+            keep_when_orphaned,
+            stdin_open,
+            terminal,
+            max_run_bytes,
+            limits,
+        } = terms;
+        if isolation < least_isolation {
+            return Err(StartError::Isolation {
+                recorded: isolation,
+                now: least_isolation,
+            });
+        }
+        Ok(Self {
+            run_id,
+            launch_id,
+            attempt,
+            isolation,
+            bound: binding.bound,
+            cwd: binding.cwd.into(),
+            cwd_dev: binding.cwd_dev,
+            cwd_ino: binding.cwd_ino,
+            env,
+            executables: binding.executables,
+            scripts: binding.scripts,
+            held: binding.held == Some(ScriptHold::Held),
+            answered,
+            timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
+            kill_grace,
+            leftovers,
+            keep_when_orphaned,
+            stdin_open,
+            terminal,
+            max_run_bytes,
+            limits,
+        })
+    }
+}
+
+fn remove(path: &Path) {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "a file of a run that is gone stays");
+        }
+        Ok(()) | Err(_) => {}
+    }
+}
+
+/// The order without its plan; what is opened is sent along.
+fn order(spec: &LaunchSpec, executables: u8, spool: Option<&OwnedFd>) -> Order {
+    let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
+    Order {
+        run_id: spec.run_id.clone(),
+        launch_id: spec.launch_id.clone(),
+        outlives_server: spec.keep_when_orphaned,
+        keeps_leftovers: spec.leftovers == Leftovers::Keep,
+        stdin_open: spec.stdin_open,
+        executables,
+        confined: spec.isolation == Isolation::Confined,
+        has_spool: spool.is_some(),
+        has_scripts: false,
+        timeout_ms: spec.timeout.map_or(0, |limit| {
+            u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1)
+        }),
+        kill_grace_ms: millis(spec.kill_grace),
+        leftovers_grace_ms: millis(LEFTOVERS_GRACE),
+        max_run_bytes: spec.max_run_bytes,
+        terminal: spec.terminal,
+        limits: spec.limits,
+        plan: None,
+    }
+}
+
+fn open_directory(files: &Files, spec: &LaunchSpec) -> Result<OwnedFd, StartError> {
+    use rustix::io::Errno;
+    let mismatch = || StartError::BindingMismatch {
+        what: Mismatch::WorkingDirectory,
+        path: spec.cwd.clone(),
+    };
+    let failure = |error: io::Error| match Errno::from_io_error(&error) {
+        Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => mismatch(),
+        Some(_) | None => StartError::WorkingDirectory {
+            path: spec.cwd.clone(),
+            source: error,
+        },
+    };
+    let directory = files.open_directory(&spec.cwd).map_err(|error| match error {
+        FileAccessError::Refused(error) => failure(error),
+        FileAccessError::Blind(blind) => blind.into(),
+    })?;
+    let stat = rustix::fs::fstat(&directory).map_err(|error| failure(error.into()))?;
+    if (stat.st_dev, stat.st_ino) == (spec.cwd_dev, spec.cwd_ino) {
+        Ok(directory)
+    } else {
+        Err(mismatch())
+    }
+}

@@ -1,0 +1,25 @@
+//! Where commands run.
+//!
+//! A host takes what the engine decided to start and starts exactly that, or nothing. [`Host::run`] uses up a
+//! [`Permit`], so a command cannot be started without the transaction that makes one. A host must never decide whether
+//! a command may run: it does not call the engine, and of the ledger it knows the permit alone. Read on: [`gateway`]
+//! for this machine, [`sandbox`] for a place of its own, [`node`] for other machines.
+
+pub mod confined;
+pub mod gateway;
+mod host;
+pub mod login_path;
+pub mod node;
+mod patching;
+pub mod path_lookup;
+pub mod peer_fs;
+pub mod run_path;
+pub mod sandbox;
+pub mod shebang_cache;
+pub mod shell;
+pub mod workdir;
+
+pub use host::{Attempt, Host, RunTerms};
+
+#[cfg(doc)]
+use countersign_ledger::launch::Permit;

@@ -1,0 +1,136 @@
+//! The system calls behind an access, with the rights of the process that makes them.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::Metadata,
+    io,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
+    path::{Component, Path, PathBuf},
+};
+
+use countersign_domain::FileIdentity;
+use countersign_policy::command::DirectoryTrust;
+
+/// Links below `/proc` that lead each process somewhere else.
+const PER_PROCESS: [&str; 2] = ["cwd", "fd"];
+/// As many as Linux follows; a path with more leads nowhere.
+const MAX_LINKS: usize = 40;
+
+/// The first executable regular file of that name.
+pub(super) fn search(directories: &[PathBuf], name: &str) -> Option<PathBuf> {
+    directories
+        .iter()
+        .map(|directory| directory.join(name))
+        .find(|file| std::fs::metadata(file).is_ok_and(|metadata| is_executable(&metadata)))
+}
+
+/// The real path of anything that exists, if it is text.
+pub(super) fn real(path: &str) -> Option<String> {
+    std::fs::canonicalize(path)
+        .ok()?
+        .into_os_string()
+        .into_string()
+        .ok()
+}
+
+/// What identifies the executable file at a real path at this moment; `None` when there is none, also when
+/// `path` is a link by now.
+pub(super) fn identity(path: &str) -> Option<FileIdentity> {
+    let metadata = std::fs::symlink_metadata(path).ok()?;
+    if !is_executable(&metadata) {
+        return None;
+    }
+    Some(FileIdentity {
+        path: path.to_owned(),
+        dev: metadata.dev(),
+        ino: metadata.ino(),
+        size: metadata.size(),
+        mtime_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+        ctime_ns: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+    })
+}
+
+/// Who may change what a directory holds.
+pub(super) fn trust(directory: &str) -> DirectoryTrust {
+    let is_trusted = std::fs::metadata(directory).is_ok_and(|metadata| {
+        metadata.is_dir()
+            && may_be_trusted(
+                metadata.uid(),
+                metadata.mode(),
+                rustix::process::geteuid().as_raw(),
+            )
+    });
+    if is_trusted {
+        DirectoryTrust::Ours
+    } else {
+        DirectoryTrust::Foreign
+    }
+}
+
+/// Whether nobody but root and `account` may write to what has this owner and mode (P3).
+pub(super) const fn may_be_trusted(owner: u32, mode: u32, account: u32) -> bool {
+    (owner == 0 || owner == account) && mode & 0o022 == 0
+}
+
+/// Whether a path leads another process to another place than us.
+pub(super) fn depends_on_process(path: &Path) -> bool {
+    let mut at = PathBuf::from("/");
+    let mut ahead: Vec<OsString> = components_of(path);
+    let mut links = 0;
+    while let Some(part) = ahead.pop() {
+        if part == ".." {
+            at.pop();
+            continue;
+        }
+        at.push(&part);
+        if at.starts_with("/proc") && PER_PROCESS.iter().any(|name| part == *name) {
+            // `/dev/stdin` and its like are what the command was given.
+            let is_standard = part == "fd" && matches!(&ahead[..], [last] if is_standard_stream(last));
+            return !is_standard;
+        }
+        let Ok(target) = std::fs::read_link(&at) else {
+            continue;
+        };
+        links += 1;
+        if links > MAX_LINKS {
+            return false;
+        }
+        if target.is_absolute() {
+            at = PathBuf::from("/");
+        } else {
+            at.pop();
+        }
+        ahead.extend(components_of(&target));
+    }
+    false
+}
+
+/// Makes a directory and those above it, for nobody else to enter.
+pub(super) fn make_directory(path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+}
+
+pub(super) fn nanoseconds(seconds: i64, rest: i64) -> i128 {
+    i128::from(seconds) * 1_000_000_000 + i128::from(rest)
+}
+
+fn is_executable(metadata: &Metadata) -> bool {
+    metadata.is_file() && metadata.permissions().mode() & 0o111 != 0
+}
+
+fn is_standard_stream(name: &OsStr) -> bool {
+    ["0", "1", "2"].iter().any(|standard| name == *standard)
+}
+
+/// The parts of a path, last one first, without what means nothing.
+fn components_of(path: &Path) -> Vec<OsString> {
+    let parts = path.components().rev().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    });
+    parts.collect()
+}

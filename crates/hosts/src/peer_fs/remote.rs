@@ -1,0 +1,329 @@
+//! The server's end of the file broker: sends one request at a time, and reads what the kernel says of each descriptor
+//! that comes back.
+
+use std::{
+    fs::File,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags},
+    fs::{AtFlags, CWD, FileType, StatxFlags},
+    io::Errno,
+};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::watch,
+};
+
+use super::{
+    direct,
+    files::{Blind, FileAccessError},
+    process::in_proc,
+    wire::{ANSWER_BYTES, Answer, Request},
+};
+use countersign_domain::FileIdentity;
+use countersign_policy::command::DirectoryTrust;
+use countersign_sys::{
+    process::{monotonic, poll},
+    socket::{self, Received},
+};
+
+/// How long an answer may take. After that the connection is dropped.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long an answer is waited for without letting other tasks have this thread: longer than any takes that needs no
+/// disk.
+const AT_ONCE: Duration = Duration::from_millis(2);
+
+/// Files as another account sees them, by way of a process of that account.
+#[derive(Debug)]
+pub struct Remote {
+    account: u32,
+    home: PathBuf,
+    line: Mutex<Option<OwnedFd>>,
+    is_connected: watch::Sender<bool>,
+}
+
+impl Remote {
+    /// The view of an account, which sees nothing before [`Remote::connect`]. `home` is its home directory.
+    pub fn new(account: u32, home: PathBuf) -> Self {
+        Self {
+            account,
+            home,
+            line: Mutex::new(None),
+            is_connected: watch::Sender::new(false),
+        }
+    }
+
+    /// The home directory of the account.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Looks through this socket from now on: the other end of what a process of the account has at descriptor 3. The
+    /// one before it, if any, is closed.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn connect(&self, socket: OwnedFd) -> io::Result<()> {
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        *self.line() = Some(socket);
+        self.is_connected.send_replace(true);
+        Ok(())
+    }
+
+    /// Whether there is a process that is thought to answer.
+    pub fn is_connected(&self) -> bool {
+        *self.is_connected.borrow()
+    }
+
+    /// Waits until there is no connection. The caller, which keeps the process, then starts another one, ends the old
+    /// one, which may be stopped, and connects again.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn disconnected(&self) {
+        let mut connection = self.is_connected.subscribe();
+        // It cannot be closed: the sender is ours.
+        if connection.wait_for(|is_connected| !is_connected).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Asks, and believes descriptors only of the expected number.
+    pub(super) fn ask(&self, request: &Request<'_>) -> Result<(Answer, Vec<OwnedFd>), FileAccessError> {
+        let frame = request.encode()?;
+        let mut line = self.line();
+        let socket = line.as_ref().ok_or(Blind)?;
+        match exchange(socket, &frame) {
+            Ok((Answer::Refused(errno), _descriptors)) => Err(errno.into()),
+            Ok(answered) => Ok(answered),
+            Err(error) => {
+                *line = None;
+                self.is_connected.send_replace(false);
+                tracing::error!(
+                    account.uid = self.account,
+                    error = &error as &dyn std::error::Error,
+                    "the file broker of the commands' account does not answer; nothing is allowed until there is another one"
+                );
+                Err(Blind.into())
+            }
+        }
+    }
+
+    /// What a path leads to.
+    pub(super) fn open_path(&self, path: &Path) -> Result<OpenedPath, FileAccessError> {
+        self.ask_for_path(&Request::Open(path))
+            .map(|(opened, _index)| opened)
+    }
+
+    /// Makes a directory with those above it, for the account alone.
+    pub(super) fn make_directory(&self, path: &Path) -> Result<(), FileAccessError> {
+        self.ask_for_path(&Request::MakeDirectory(path)).map(|_made| ())
+    }
+
+    pub(super) fn ask_for_path(&self, request: &Request<'_>) -> Result<(OpenedPath, usize), FileAccessError> {
+        let (answer, descriptors) = self.ask(request)?;
+        let Answer::Found { index } = answer else {
+            return Err(Errno::IO.into());
+        };
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
+        let mut descriptors = descriptors.into_iter();
+        let found = descriptors.next().ok_or(Errno::IO)?;
+        let mut opened = OpenedPath::of(found)?;
+        if let Some(directory) = descriptors
+            .next()
+            .and_then(|directory| OpenedPath::of(directory).ok())
+            && Path::new(&opened.real).parent() == Some(Path::new(&directory.real))
+        {
+            opened.directory = Some((directory.real.clone(), self.trust(&directory)));
+        }
+        Ok((opened, index))
+    }
+
+    /// A regular file, to be read with a bound.
+    pub(super) fn open_regular(&self, path: &Path) -> Result<File, FileAccessError> {
+        let (answer, descriptors) = self.ask(&Request::Read(path))?;
+        let mut descriptors = descriptors.into_iter();
+        let (Answer::Found { .. }, Some(file)) = (answer, descriptors.next()) else {
+            return Err(Errno::IO.into());
+        };
+        if stat(&file)?.is_regular {
+            Ok(file.into())
+        } else {
+            Err(Errno::INVAL.into())
+        }
+    }
+
+    pub(super) fn depends_on_process(&self, path: &Path) -> Result<bool, FileAccessError> {
+        match self.ask(&Request::DependsOnProcess(path))? {
+            (Answer::Truth(truth), _) => Ok(truth),
+            (Answer::Found { .. } | Answer::Refused(_), _) => Err(Errno::IO.into()),
+        }
+    }
+
+    /// Who may change what a directory holds: besides root and the account the server itself, which has other ways.
+    pub(super) fn trust(&self, directory: &OpenedPath) -> DirectoryTrust {
+        let own = rustix::process::geteuid().as_raw();
+        let Stat {
+            is_directory,
+            uid,
+            mode,
+            ..
+        } = directory.stat;
+        let may_be = |account| direct::may_be_trusted(uid, mode, account);
+        if is_directory && (may_be(self.account) || may_be(own)) {
+            DirectoryTrust::Ours
+        } else {
+            DirectoryTrust::Foreign
+        }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Option<OwnedFd>> {
+        match self.line.try_lock() {
+            Ok(line) => line,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                patiently(|| self.line.lock().unwrap_or_else(PoisonError::into_inner))
+            }
+        }
+    }
+}
+
+/// Waits without keeping other tasks from running, where that is possible.
+fn patiently<T>(wait: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
+        Ok(_) | Err(_) => wait(),
+    }
+}
+
+fn exchange(socket: &OwnedFd, frame: &[u8]) -> io::Result<(Answer, Vec<OwnedFd>)> {
+    socket::send_frame(socket.as_fd(), frame, &[])?;
+    if !is_answered(socket, AT_ONCE)? && !patiently(|| is_answered(socket, TIMEOUT))? {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let mut answer = [0; ANSWER_BYTES + 1];
+    match socket::receive_frame(socket.as_fd(), &mut answer)? {
+        Received::Frame(length, descriptors) => {
+            let answer = answer.get(..length).and_then(Answer::decode);
+            Ok((answer.ok_or(io::ErrorKind::InvalidData)?, descriptors))
+        }
+        Received::Cut | Received::Nothing => Err(io::ErrorKind::InvalidData.into()),
+        Received::Closed => Err(io::ErrorKind::ConnectionReset.into()),
+    }
+}
+
+/// Waits for an answer or the end of the connection. False when neither came.
+fn is_answered(socket: &OwnedFd, timeout: Duration) -> io::Result<bool> {
+    let deadline = monotonic() + timeout;
+    loop {
+        let left = deadline.saturating_sub(monotonic());
+        let mut descriptors = [PollFd::new(socket, PollFlags::IN)];
+        poll(&mut descriptors, Some(left))?;
+        let [socket] = descriptors;
+        if !socket.revents().is_empty() {
+            return Ok(true);
+        }
+        if left.is_zero() {
+            return Ok(false);
+        }
+    }
+}
+
+/// What the account led us to, as the kernel describes it.
+#[derive(Debug)]
+pub(super) struct OpenedPath {
+    /// Can be handed on; it cannot be read.
+    pub(super) descriptor: OwnedFd,
+    /// Its real path at the moment of the request, for any path that was asked for.
+    pub(super) real: String,
+    pub(super) stat: Stat,
+    /// The directory in which it really lies.
+    pub(super) directory: Option<(String, DirectoryTrust)>,
+}
+
+/// What the kernel says of an open file, without asking the program that serves its file system.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stat {
+    pub(super) is_regular: bool,
+    pub(super) is_directory: bool,
+    mode: u32,
+    uid: u32,
+    links: u32,
+    pub(super) dev: u64,
+    pub(super) ino: u64,
+    size: u64,
+    mtime_ns: i128,
+    ctime_ns: i128,
+}
+
+/// What the kernel appends to the path of something that has lost its name.
+const DELETED: &str = " (deleted)";
+
+impl OpenedPath {
+    fn of(descriptor: OwnedFd) -> Result<Self, FileAccessError> {
+        let stat = stat(&descriptor)?;
+        let real = rustix::fs::readlinkat(CWD, in_proc(&descriptor), Vec::new())?;
+        let real = real.into_string().map_err(|_not_utf8| Errno::ILSEQ)?;
+        // Pipes and the like have names that are no paths. What was renamed or removed meanwhile is gone.
+        if !real.starts_with('/') || stat.links == 0 || real.ends_with(DELETED) {
+            return Err(Errno::NOENT.into());
+        }
+        Ok(Self {
+            descriptor,
+            real,
+            stat,
+            directory: None,
+        })
+    }
+
+    /// What identifies it, if it is an executable file.
+    pub(super) fn identity(&self) -> Option<FileIdentity> {
+        let Stat {
+            is_regular,
+            is_directory: _,
+            mode,
+            uid: _,
+            links: _,
+            dev,
+            ino,
+            size,
+            mtime_ns,
+            ctime_ns,
+        } = self.stat;
+        (is_regular && mode & 0o111 != 0).then(|| FileIdentity {
+            path: self.real.clone(),
+            dev,
+            ino,
+            size,
+            mtime_ns,
+            ctime_ns,
+        })
+    }
+}
+
+fn stat(descriptor: &OwnedFd) -> Result<Stat, Errno> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(descriptor, c"", flags, StatxFlags::BASIC_STATS)?;
+    let kind = FileType::from_raw_mode(u32::from(stat.stx_mode));
+    let nanoseconds =
+        |time: rustix::fs::StatxTimestamp| direct::nanoseconds(time.tv_sec, i64::from(time.tv_nsec));
+    Ok(Stat {
+        is_regular: kind == FileType::RegularFile,
+        is_directory: kind == FileType::Directory,
+        mode: u32::from(stat.stx_mode),
+        uid: stat.stx_uid,
+        links: stat.stx_nlink,
+        dev: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
+        ino: stat.stx_ino,
+        size: stat.stx_size,
+        mtime_ns: nanoseconds(stat.stx_mtime),
+        ctime_ns: nanoseconds(stat.stx_ctime),
+    })
+}

@@ -1,0 +1,579 @@
+//! What the server uses: is there an engine, is the container there, who runs the command, what can go.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ffi::OsString,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bollard::{
+    errors::Error,
+    models::ContainerInspectResponse,
+    query_parameters::{
+        CreateContainerOptions, ListContainersOptions, RemoveContainerOptions, RenameContainerOptions,
+    },
+};
+use tokio::time::{Instant, timeout};
+
+use super::{
+    super::{Enclosure, Inside, Unusable},
+    container::{Labels, OWNER, Wanted},
+    engine::{Engine, is_conflict, is_missing, words},
+    instructions::Instructions,
+    mounts::Forbidden,
+    process,
+    supervision::{self, text_of},
+};
+use countersign_domain::{RunId, TerminalSize};
+
+/// What is behind the name of a container that is not set up yet.
+const UNFINISHED: &str = "-new";
+
+/// A caller that prepared a container this recently is about to use it, though nothing runs in it yet.
+const ABOUT_TO: Duration = Duration::from_secs(5);
+
+/// Nothing that was used this recently is removed for its age.
+const RECENTLY: Duration = Duration::from_mins(1);
+
+/// How often another client of the engine may be faster.
+const ATTEMPTS: usize = 5;
+
+/// Most bytes of the output of a failed setup that are told.
+const MAX_TOLD: usize = 400;
+
+/// Where the engine is and whose containers these are.
+#[derive(Debug, Clone)]
+pub struct DockerOptions {
+    pub socket: PathBuf,
+    /// How long a container may take until commands can run in it.
+    pub start_timeout: Duration,
+    /// Tells the containers of this state directory from those of others, as a label.
+    pub owner: String,
+}
+
+/// When containers that nobody needs are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PruneLimits {
+    /// After so much time without use; `None` is never.
+    pub idle: Option<Duration>,
+    /// At this age; `None` is never.
+    pub age: Option<Duration>,
+}
+
+/// A Docker engine. Copies share what they know.
+#[derive(Debug, Clone)]
+pub struct DockerBackend {
+    options: DockerOptions,
+    limits: PruneLimits,
+    never_mounted: Vec<PathBuf>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// One at a time makes the container of a name.
+    making: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    /// When a container was used last, or seen first.
+    used: Mutex<BTreeMap<String, Instant>>,
+    /// Since when a container is known to be another than the settings say.
+    outdated: Mutex<BTreeMap<String, Instant>>,
+}
+
+/// What a supervisor starts to run one command in a container.
+#[derive(Debug)]
+pub struct Client {
+    /// Arguments of this program, without its name.
+    pub arguments: Vec<OsString>,
+    /// The whole environment of the client, which says what to run.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+impl DockerBackend {
+    /// A backend that has not been asked anything yet.
+    pub fn new(options: DockerOptions) -> Self {
+        Self {
+            options,
+            limits: PruneLimits::default(),
+            never_mounted: Vec::new(),
+            shared: Arc::default(),
+        }
+    }
+
+    /// The same, for containers that are removed after these times. Which they are is written on each when it is made.
+    #[must_use]
+    pub fn with_limits(self, limits: PruneLimits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// The same, which mounts none of these places, nothing in them and nothing above them: the state directory. The
+    /// workspace of an enclosure may be in them.
+    #[must_use]
+    pub fn never_mounting(self, places: Vec<PathBuf>) -> Self {
+        Self {
+            never_mounted: places,
+            ..self
+        }
+    }
+
+    /// Asks whether the engine answers and has the image.
+    ///
+    /// # Errors
+    /// [`Unusable`] says what is missing.
+    pub async fn probe(&self, image: &str) -> Result<(), Unusable> {
+        let ask = async {
+            let engine = self.connect().await?;
+            match engine.api.inspect_image(image).await {
+                Ok(_there) => Ok(()),
+                Err(error) => Err(image_error(image, &error)),
+            }
+        };
+        self.in_time(ask).await
+    }
+
+    /// Makes sure that the container of an enclosure runs as described.
+    ///
+    /// # Errors
+    /// [`Unusable`] says why it does not.
+    pub async fn prepare(&self, enclosure: &Enclosure) -> Result<(), Unusable> {
+        let name = &enclosure.name;
+        let own = Arc::clone(self.shared.making().entry(name.clone()).or_default());
+        let prepare = async {
+            let _alone = own.lock().await;
+            Box::pin(self.prepare_alone(enclosure)).await
+        };
+        let prepared = self.in_time(prepare).await;
+        if prepared.is_ok() {
+            self.shared.use_now(name);
+        }
+        prepared
+    }
+
+    /// The client of one run.
+    pub fn client(
+        &self,
+        enclosure: &Enclosure,
+        inside: &Inside,
+        run_id: &RunId,
+        terminal: Option<TerminalSize>,
+    ) -> Client {
+        self.shared.use_now(&enclosure.name);
+        let instructions = Instructions {
+            socket: self.options.socket.clone(),
+            container: enclosure.name.clone(),
+            run: run_id.to_string(),
+            argv: supervision::words(inside),
+            cwd: text_of(&inside.cwd),
+            env: supervision::environment(inside, run_id),
+            terminal: terminal.map(|size| (size.rows(), size.cols())),
+        };
+        Client {
+            arguments: vec![process::MODE.into()],
+            environment: instructions.variables(),
+        }
+    }
+
+    /// Kills what is left inside of a run whose client died, if anything is.
+    pub async fn sweep(&self, run_id: &RunId) {
+        let Ok(engine) = self.connect().await else {
+            // The containers of an engine that is gone are gone with it, or the process that finds them sweeps them.
+            return;
+        };
+        for container in self.containers(&engine, true).await.unwrap_or_default() {
+            engine.sweep(&container.id, run_id.as_str()).await;
+        }
+    }
+
+    /// Removes containers that were not used for too long, or are too old, as their labels say. One in which something
+    /// runs stays.
+    pub async fn prune(&self) {
+        let Ok(engine) = self.connect().await else { return };
+        let Ok(containers) = self.containers(&engine, false).await else {
+            return;
+        };
+        let now = engine_now(&engine).await;
+        for container in containers {
+            let Found {
+                id,
+                name,
+                created,
+                labels,
+            } = container;
+            let own = Arc::clone(self.shared.making().entry(name.clone()).or_default());
+            let _alone = own.lock().await;
+            let unused = self.shared.unused(&name);
+            let age = now
+                .and_then(|now| u64::try_from(now - created?).ok())
+                .map(Duration::from_secs);
+            let is_idle = labels.limits.idle.is_some_and(|limit| unused >= limit);
+            let is_old = labels
+                .limits
+                .age
+                .zip(age)
+                .is_some_and(|(limit, age)| age >= limit)
+                && (unused >= RECENTLY || labels.limits.age == Some(Duration::ZERO));
+            if !is_idle && !is_old {
+                continue;
+            }
+            match engine.api.inspect_container(&id, None).await {
+                Ok(state) if !is_busy(&state) => {}
+                Ok(_) | Err(_) => continue,
+            }
+            match remove(&engine, &id).await {
+                Ok(()) => {
+                    tracing::info!(container.name = %name, "a sandbox container was not needed any more and is removed");
+                    self.shared.forget(&name);
+                }
+                Err(error) => {
+                    tracing::warn!(container.name = %name, error = %words(&error), "a sandbox container cannot be removed");
+                }
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Engine, Unusable> {
+        Engine::connect(&self.options.socket).await
+    }
+
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, Unusable>>) -> Result<T, Unusable> {
+        let limit = self.options.start_timeout;
+        timeout(limit, work).await.unwrap_or_else(|_late| {
+            Err(Unusable(format!(
+                "the Docker engine at {} did not do it within {} ms (`[sandbox] start_timeout_ms`)",
+                self.options.socket.display(),
+                limit.as_millis()
+            )))
+        })
+    }
+
+    async fn prepare_alone(&self, enclosure: &Enclosure) -> Result<(), Unusable> {
+        let never = self.never_mounted.iter().cloned();
+        let forbidden = Forbidden::new(never.chain([self.options.socket.clone()]));
+        let wanted = Wanted::of(enclosure, &self.options.owner, self.limits, &forbidden)?;
+        let engine = self.connect().await?;
+        for _attempt in 0..ATTEMPTS {
+            match engine.api.inspect_container(&enclosure.name, None).await {
+                Ok(state) => match self.check_container(enclosure, &wanted, &state)? {
+                    ContainerCheck::Usable => return start(&engine, enclosure, &state).await,
+                    ContainerCheck::Outdated => remove(&engine, &enclosure.name)
+                        .await
+                        .map_err(|error| failed(enclosure, "be removed", &error))?,
+                },
+                Err(error) if is_missing(&error) => match self.make(&engine, enclosure, &wanted).await? {
+                    Made::Done => return Ok(()),
+                    Made::SomebodyElse => {}
+                },
+                Err(error) => return Err(failed(enclosure, "be looked at", &error)),
+            }
+        }
+        Err(Unusable(format!(
+            "the container {} is made and removed by another program all the time",
+            enclosure.name
+        )))
+    }
+
+    /// Whether a container that exists can be used.
+    fn check_container(
+        &self,
+        enclosure: &Enclosure,
+        wanted: &Wanted,
+        state: &ContainerInspectResponse,
+    ) -> Result<ContainerCheck, Unusable> {
+        let name = &enclosure.name;
+        let labels = labels_of(state);
+        if labels.owner != self.options.owner || labels.scope != enclosure.scope_key {
+            return Err(Unusable(format!(
+                "there is a container {name} that is not this sandbox's; remove it with `docker rm -f {name}`, or set \
+                 sandbox.docker.containerPrefix to another beginning"
+            )));
+        }
+        if labels.configuration == wanted.configuration {
+            self.shared.is_as_described(name);
+            return Ok(ContainerCheck::Usable);
+        }
+        if is_busy(state) || self.shared.is_about_to_be_used(name) {
+            tracing::warn!(
+                container.name = %name,
+                "the settings of a sandbox changed while its container is in use; it is made anew once it is not"
+            );
+            return Ok(ContainerCheck::Usable);
+        }
+        Ok(ContainerCheck::Outdated)
+    }
+
+    /// Makes a container and sets it up, under another name as long as that is not done: under its own there is never
+    /// a half-made one.
+    async fn make(&self, engine: &Engine, enclosure: &Enclosure, wanted: &Wanted) -> Result<Made, Unusable> {
+        let unfinished = format!("{}{UNFINISHED}", enclosure.name);
+        self.clear(engine, &unfinished).await?;
+        let Some(id) = self.create(engine, enclosure, wanted, &unfinished).await? else {
+            return Ok(Made::SomebodyElse);
+        };
+        let made = async {
+            set_up(engine, enclosure, &id).await?;
+            let options = RenameContainerOptions {
+                name: enclosure.name.clone(),
+            };
+            match engine.api.rename_container(&id, options).await {
+                Ok(()) => Ok(Made::Done),
+                Err(error) if is_conflict(&error) => Ok(Made::SomebodyElse),
+                Err(error) => Err(failed(enclosure, "be named", &error)),
+            }
+        };
+        let made = made.await;
+        if !matches!(made, Ok(Made::Done))
+            && let Err(error) = remove(engine, &id).await
+        {
+            tracing::warn!(container.name = %unfinished, error = %words(&error), "a half-made container stays");
+        }
+        made
+    }
+
+    /// Takes away what a process of this owner left half-made.
+    async fn clear(&self, engine: &Engine, unfinished: &str) -> Result<(), Unusable> {
+        let state = match engine.api.inspect_container(unfinished, None).await {
+            Ok(state) => state,
+            Err(error) if is_missing(&error) => return Ok(()),
+            Err(error) => return Err(Unusable(words(&error))),
+        };
+        if labels_of(&state).owner != self.options.owner {
+            return Err(Unusable(format!(
+                "there is a container {unfinished} that is not this sandbox's; remove it with `docker rm -f {unfinished}`"
+            )));
+        }
+        remove(engine, unfinished)
+            .await
+            .map_err(|error| Unusable(words(&error)))
+    }
+
+    /// Creates and starts a container; its number, or `None` when another container has the name.
+    async fn create(
+        &self,
+        engine: &Engine,
+        enclosure: &Enclosure,
+        wanted: &Wanted,
+        name: &str,
+    ) -> Result<Option<String>, Unusable> {
+        let options = CreateContainerOptions {
+            name: Some(name.to_owned()),
+            ..CreateContainerOptions::default()
+        };
+        let mut body = wanted.body.clone();
+        loop {
+            let id = match engine
+                .api
+                .create_container(Some(options.clone()), body.clone())
+                .await
+            {
+                Ok(created) => created.id,
+                Err(error) if is_conflict(&error) => return Ok(None),
+                Err(error) if is_missing(&error) => {
+                    return Err(image_error(&enclosure.settings.image, &error));
+                }
+                Err(error) => return Err(failed(enclosure, "be made", &error)),
+            };
+            let error = match engine.api.start_container(&id, None).await {
+                Ok(()) => return Ok(Some(id)),
+                Err(error) => error,
+            };
+            let failure = failed(enclosure, "be started", &error);
+            remove(engine, &id)
+                .await
+                .map_err(|error| Unusable(words(&error)))?;
+            let init = body.host_config.as_mut().and_then(|config| config.init.as_mut());
+            match init {
+                // Not every installation has the small init; then the idle process itself is the first one.
+                Some(init) if *init && words(&error).contains("docker-init") => *init = false,
+                Some(_) | None => return Err(failure),
+            }
+        }
+    }
+
+    async fn containers(&self, engine: &Engine, only_running: bool) -> Result<Vec<Found>, Error> {
+        let options = ListContainersOptions {
+            all: !only_running,
+            filters: Some(HashMap::from([(
+                "label".to_owned(),
+                vec![format!("{OWNER}={}", self.options.owner)],
+            )])),
+            ..ListContainersOptions::default()
+        };
+        let listed = engine.api.list_containers(Some(options)).await?;
+        let found = listed.into_iter().filter_map(|summary| {
+            let labels = Labels::read(&summary.labels?);
+            let name = summary.names?.into_iter().next()?;
+            Some(Found {
+                id: summary.id?,
+                name: name.trim_start_matches('/').to_owned(),
+                created: summary.created,
+                labels,
+            })
+        });
+        // The filter is the engine's; that nothing else is touched is ours.
+        Ok(found
+            .filter(|found| found.labels.owner == self.options.owner)
+            .collect())
+    }
+}
+
+/// A container of ours.
+struct Found {
+    id: String,
+    name: String,
+    /// In Unix seconds, by the engine's clock.
+    created: Option<i64>,
+    labels: Labels,
+}
+
+enum ContainerCheck {
+    Usable,
+    /// It is not what the settings say any more, and nobody uses it.
+    Outdated,
+}
+
+enum Made {
+    Done,
+    SomebodyElse,
+}
+
+impl Shared {
+    fn making(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<tokio::sync::Mutex<()>>>> {
+        self.making.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn use_now(&self, name: &str) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.insert(name.to_owned(), Instant::now());
+    }
+
+    /// For how long a container was not used, as far as this server knows.
+    fn unused(&self, name: &str) -> Duration {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.entry(name.to_owned()).or_insert_with(Instant::now).elapsed()
+    }
+
+    /// Whether a caller may have prepared an outdated container a moment ago. One that callers ask for all the time is
+    /// made anew nevertheless.
+    fn is_about_to_be_used(&self, name: &str) -> bool {
+        let mut outdated = self.outdated.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *outdated.entry(name.to_owned()).or_insert_with(Instant::now);
+        self.unused(name) < ABOUT_TO && since.elapsed() < ABOUT_TO
+    }
+
+    fn is_as_described(&self, name: &str) {
+        self.outdated
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(name);
+    }
+
+    fn forget(&self, name: &str) {
+        self.is_as_described(name);
+        self.used
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(name);
+        self.making().remove(name);
+    }
+}
+
+fn labels_of(state: &ContainerInspectResponse) -> Labels {
+    let labels = state.config.as_ref().and_then(|config| config.labels.as_ref());
+    labels.map_or_else(|| Labels::read(&HashMap::new()), Labels::read)
+}
+
+/// Whether a run goes on in it.
+fn is_busy(state: &ContainerInspectResponse) -> bool {
+    state.exec_ids.as_ref().is_some_and(|running| !running.is_empty())
+}
+
+/// Starts a container that is set up, unless it runs.
+async fn start(
+    engine: &Engine,
+    enclosure: &Enclosure,
+    state: &ContainerInspectResponse,
+) -> Result<(), Unusable> {
+    let running = state.state.as_ref();
+    if running.and_then(|state| state.paused) == Some(true) {
+        let resumed = engine.api.unpause_container(&enclosure.name).await;
+        return resumed.map_err(|error| failed(enclosure, "be resumed", &error));
+    }
+    if running.and_then(|state| state.running) == Some(true) {
+        return Ok(());
+    }
+    let started = engine.api.start_container(&enclosure.name, None).await;
+    started.map_err(|error| failed(enclosure, "be started", &error))
+}
+
+/// Runs the setup command in a container, or looks at least whether commands can run in it.
+async fn set_up(engine: &Engine, enclosure: &Enclosure, id: &str) -> Result<(), Unusable> {
+    let command = enclosure.settings.setup_command.as_deref();
+    let finished = engine.run(id, supervision::setup(command.unwrap_or(":"))).await;
+    match (finished, command) {
+        (Ok(finished), _) if finished.code == 0 => Ok(()),
+        (Ok(finished), Some(_)) => Err(Unusable(format!(
+            "sandbox.docker.setupCommand ended with code {}: {}",
+            finished.code,
+            last_words(&finished.output)
+        ))),
+        (Ok(finished), None) => Err(Unusable(format!(
+            "no command can run in the image {}, which needs a /bin/sh: {}",
+            enclosure.settings.image,
+            last_words(&finished.output)
+        ))),
+        (Err(words), _) => Err(Unusable(format!(
+            "the container {} cannot be used: {words}",
+            enclosure.name
+        ))),
+    }
+}
+
+/// The end of a text, without what would move a cursor.
+fn last_words(output: &str) -> String {
+    let text = output.trim();
+    let from = text.ceil_char_boundary(text.len().saturating_sub(MAX_TOLD));
+    let told = text.get(from..).unwrap_or_default();
+    told.chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect()
+}
+
+async fn remove(engine: &Engine, container: &str) -> Result<(), Error> {
+    let options = RemoveContainerOptions {
+        force: true,
+        v: true,
+        ..RemoveContainerOptions::default()
+    };
+    match engine.api.remove_container(container, Some(options)).await {
+        Err(error) if is_missing(&error) => Ok(()),
+        removed => removed,
+    }
+}
+
+/// What the engine's clock says, in Unix seconds. Ages are differences of its own times.
+async fn engine_now(engine: &Engine) -> Option<i64> {
+    let time = engine.api.info().await.ok()?.system_time?;
+    time.parse::<jiff::Timestamp>()
+        .ok()
+        .map(jiff::Timestamp::as_second)
+}
+
+fn image_error(image: &str, error: &Error) -> Unusable {
+    if is_missing(error) {
+        Unusable(format!(
+            "the Docker engine does not have the image {image}; get it with `docker pull {image}`, build it, or set \
+             sandbox.docker.image to another"
+        ))
+    } else {
+        Unusable(format!("the image {image} cannot be looked at: {}", words(error)))
+    }
+}
+
+fn failed(enclosure: &Enclosure, what: &str, error: &Error) -> Unusable {
+    Unusable(format!(
+        "the container {} cannot {what}: {}",
+        enclosure.name,
+        words(error)
+    ))
+}

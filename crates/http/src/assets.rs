@@ -1,0 +1,196 @@
+//! The files of the approvals page, embedded in the program (`web/`).
+//!
+//! Their addresses are fixed and their `ETag` is the hash of their content, so a browser asks each time and is
+//! answered 304 until the program changes. Entry points: [`asset`] and [`Html`].
+
+use std::borrow::Cow;
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::Response,
+};
+use rust_embed::{EmbeddedFile, RustEmbed};
+
+use countersign_domain::hex;
+
+use crate::{page_headers::protect_page, problem::Problem};
+
+#[derive(RustEmbed)]
+#[folder = "../../web/"]
+struct Web;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Html {
+    Approvals,
+    Login,
+}
+
+impl Html {
+    /// The page as an answer. It holds nothing about anybody: everything on it is fetched with credentials.
+    pub(crate) fn answer(self) -> Response {
+        let name = match self {
+            Self::Approvals => "index.html",
+            Self::Login => "login.html",
+        };
+        let Some(file) = Web::get(name) else {
+            tracing::error!(name, "a page is missing in the program");
+            return axum::response::IntoResponse::into_response(Problem::internal());
+        };
+        let mut response = Response::new(body(file));
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/html; charset=utf-8"),
+        );
+        protect_page(headers);
+        response
+    }
+}
+
+/// The file at `/assets/` and this path.
+pub(crate) fn asset(path: &str, request: &HeaderMap) -> Result<Response, Problem> {
+    let name = format!("assets/{path}");
+    let found = Web::get(&name).zip(media_type(path));
+    let (file, media_type) = found.ok_or_else(|| Problem::not_found("resource"))?;
+    let tag = entity_tag(&file);
+    let mut response = if is_known(request, &tag) {
+        let mut unchanged = Response::new(Body::empty());
+        *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
+        unchanged
+    } else {
+        let mut whole = Response::new(body(file));
+        whole
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+        whole
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(
+        header::ETAG,
+        HeaderValue::try_from(tag).map_err(|_not_ascii| Problem::internal())?,
+    );
+    protect_page(headers);
+    Ok(response)
+}
+
+fn body(file: EmbeddedFile) -> Body {
+    Body::from(match file.data {
+        Cow::Borrowed(data) => Bytes::from_static(data),
+        Cow::Owned(data) => Bytes::from(data),
+    })
+}
+
+fn media_type(path: &str) -> Option<&'static str> {
+    Some(match path.rsplit_once('.')?.1 {
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "svg" => "image/svg+xml",
+        _ => return None,
+    })
+}
+
+fn entity_tag(file: &EmbeddedFile) -> String {
+    format!("\"{}\"", hex(&file.metadata.sha256_hash()))
+}
+
+/// Whether the browser has this version (RFC 9110, `If-None-Match`: a weak comparison).
+fn is_known(request: &HeaderMap, tag: &str) -> bool {
+    let known = request.get_all(header::IF_NONE_MATCH).into_iter();
+    known.filter_map(|value| value.to_str().ok()).any(|value| {
+        value
+            .split(',')
+            .map(str::trim)
+            .any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tag_of(path: &str) -> String {
+        entity_tag(&Web::get(&format!("assets/{path}")).unwrap())
+    }
+
+    #[test]
+    fn every_file_has_a_type_and_the_pages_name_only_files_that_exist() {
+        let names: Vec<String> = Web::iter().map(Cow::into_owned).collect();
+        for name in names.iter().filter(|name| name.starts_with("assets/")) {
+            assert!(media_type(name).is_some(), "{name}");
+        }
+        for page in ["index.html", "login.html"] {
+            let html = Web::get(page).unwrap();
+            let html = std::str::from_utf8(&html.data).unwrap().to_owned();
+            let mut named = 0;
+            for part in html.split("\"/assets/").skip(1) {
+                let name = format!("assets/{}", part.split('"').next().unwrap());
+                assert!(names.contains(&name), "{page} names {name}");
+                named += 1;
+            }
+            assert!(named >= 3, "{page}");
+            for inline in ["<style", "style=", " onclick", "<script>", "http://", "https://"] {
+                assert!(!html.contains(inline), "{inline} in {page}");
+            }
+        }
+    }
+
+    #[test]
+    fn scripts_make_no_markup_from_text_and_fetch_from_nowhere_else() {
+        for name in Web::iter().filter(|name| name.ends_with(".js")) {
+            let file = Web::get(&name).unwrap();
+            let script = std::str::from_utf8(&file.data).unwrap();
+            for forbidden in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "eval(",
+                "new Function",
+                "DOMParser",
+                "http://",
+                "https://",
+                "setAttribute(\"style\"",
+                "javascript:",
+            ] {
+                assert!(!script.contains(forbidden), "{forbidden} in {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_known_version_is_recognised_in_every_form() {
+        let tag = tag_of("app.js");
+        let mut headers = HeaderMap::new();
+        assert!(!is_known(&headers, &tag));
+        for value in [
+            tag.clone(),
+            format!("W/{tag}"),
+            format!("\"x\", {tag}"),
+            "*".to_owned(),
+        ] {
+            headers.insert(header::IF_NONE_MATCH, value.parse().unwrap());
+            assert!(is_known(&headers, &tag), "{value}");
+        }
+        headers.insert(header::IF_NONE_MATCH, tag_of("page.css").parse().unwrap());
+        assert!(!is_known(&headers, &tag));
+    }
+
+    #[test]
+    fn nothing_outside_the_assets_is_reached() {
+        for path in [
+            "../index.html",
+            "..%2findex.html",
+            "index.html",
+            "",
+            ".",
+            "app.js/",
+            "/app.js",
+            "nothing.js",
+        ] {
+            assert!(asset(path, &HeaderMap::new()).is_err(), "{path:?}");
+        }
+        assert!(asset("app.js", &HeaderMap::new()).is_ok());
+    }
+}

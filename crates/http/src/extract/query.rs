@@ -1,0 +1,148 @@
+//! Query parameters: every one known, given once, and of its type.
+
+use std::str::FromStr;
+
+use axum::{
+    extract::{FromRequestParts, Query},
+    http::request::Parts,
+};
+
+use crate::problem::{Code, Problem};
+
+/// The query of a request.
+#[derive(Debug)]
+pub(crate) struct QueryOf<T>(pub(crate) T);
+
+/// A query that knows its parameters.
+pub(crate) trait QueryForm: Sized {
+    /// Takes what it knows; what it leaves is refused.
+    fn read(parameters: &mut Parameters) -> Result<Self, Problem>;
+}
+
+/// No parameters at all.
+impl QueryForm for () {
+    fn read(_parameters: &mut Parameters) -> Result<Self, Problem> {
+        Ok(())
+    }
+}
+
+/// The parameters that nobody has taken yet.
+#[derive(Debug)]
+pub(crate) struct Parameters(Vec<(String, String)>);
+
+impl Parameters {
+    /// Takes a parameter as text.
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, Problem> {
+        let Some(index) = self.0.iter().position(|(key, _)| key == name) else {
+            return Ok(None);
+        };
+        let (_, value) = self.0.swap_remove(index);
+        if self.0.iter().any(|(key, _)| key == name) {
+            return Err(Problem::field(name, "given more than once"));
+        }
+        Ok(Some(value))
+    }
+
+    /// Takes a parameter as a value of its type.
+    pub(crate) fn value<T>(&mut self, name: &str) -> Result<Option<T>, Problem>
+    where
+        T: FromStr,
+        T::Err: std::fmt::Display,
+    {
+        let Some(text) = self.text(name)? else {
+            return Ok(None);
+        };
+        text.parse()
+            .map(Some)
+            .map_err(|error: T::Err| Problem::field(name, error.to_string()))
+    }
+}
+
+impl<T: QueryForm, State: Send + Sync> FromRequestParts<State> for QueryOf<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &State) -> Result<Self, Problem> {
+        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
+            .map_err(|_malformed| Problem::new(Code::InvalidRequest, "the query cannot be read"))?;
+        let mut parameters = Parameters(pairs);
+        let form = T::read(&mut parameters)?;
+        match parameters.0.first() {
+            Some((name, _)) => Err(Problem::field(name.as_str(), "unknown query parameter")),
+            None => Ok(Self(form)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+
+    use super::*;
+    use countersign_domain::{AgentId, Host};
+
+    #[derive(Debug, PartialEq)]
+    struct Sample {
+        agent: Option<AgentId>,
+        host: Option<Host>,
+        limit: Option<u32>,
+    }
+
+    impl QueryForm for Sample {
+        fn read(parameters: &mut Parameters) -> Result<Self, Problem> {
+            Ok(Self {
+                agent: parameters.value("agentId")?,
+                host: parameters.value("host")?,
+                limit: parameters.value("limit")?,
+            })
+        }
+    }
+
+    async fn read(query: &str) -> Result<Sample, String> {
+        let (mut parts, ()) = Request::builder()
+            .uri(format!("/x{query}"))
+            .body(())
+            .unwrap()
+            .into_parts();
+        match QueryOf::<Sample>::from_request_parts(&mut parts, &()).await {
+            Ok(QueryOf(sample)) => Ok(sample),
+            Err(problem) => Err(problem.to_json("/x", "q")["detail"].as_str().unwrap().to_owned()),
+        }
+    }
+
+    #[tokio::test]
+    async fn known_parameters_are_parsed_and_everything_else_refused() {
+        let agent = AgentId::parse("a.b").unwrap();
+        assert_eq!(
+            read("?agentId=a%2Eb&host=node&limit=7").await,
+            Ok(Sample {
+                agent: Some(agent),
+                host: Some(Host::Node),
+                limit: Some(7)
+            })
+        );
+        assert_eq!(
+            read("").await,
+            Ok(Sample {
+                agent: None,
+                host: None,
+                limit: None
+            })
+        );
+        assert_eq!(
+            read("?agent=x").await.unwrap_err(),
+            "agent: unknown query parameter"
+        );
+        assert_eq!(
+            read("?limit=1&limit=2").await.unwrap_err(),
+            "limit: given more than once"
+        );
+        assert_eq!(
+            read("?limit=x").await.unwrap_err(),
+            "limit: invalid digit found in string"
+        );
+        assert_eq!(
+            read("?host=build-01").await.unwrap_err(),
+            "host: expected sandbox, gateway or node"
+        );
+    }
+}

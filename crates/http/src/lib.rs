@@ -1,0 +1,46 @@
+//! The HTTP API: listeners, the service that every request passes, extractors, and one file per resource.
+//!
+//! Turns requests into calls of [`countersign_engine::Engine`] and its answers into the wire forms of
+//! `docs/spec/http-api.md`. Decides nothing about commands and knows no SQL. Every refusal leaves as a problem
+//! document made by [`problem`]. Entry point: [`bind`] and [`HttpService`].
+
+pub mod mcp;
+
+mod accept;
+mod admission;
+mod assets;
+mod caller;
+mod cookie;
+mod cors;
+mod extract;
+mod handshake;
+mod host_header;
+mod list;
+mod listen;
+mod metrics;
+mod openapi;
+mod page_headers;
+mod peer;
+pub mod problem;
+mod rate_headers;
+mod reference;
+mod reply;
+mod request_id;
+mod routes;
+mod schema;
+mod service;
+mod sse;
+mod state;
+mod tool_schema;
+mod trace;
+mod web_origin;
+
+#[cfg(test)]
+mod tests;
+
+pub use listen::{Bound, ListenError, ListenOptions, Purpose, bind};
+pub use openapi::document;
+pub use peer::{Endpoint, Peer, Transport};
+pub use service::HttpService;
+pub use state::AppState;
+pub use tool_schema::tool_arguments;

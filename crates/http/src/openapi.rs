@@ -1,0 +1,348 @@
+//! The contract as an `OpenAPI` document, generated from the routes and checked in as `openapi/openapi.json`.
+
+use std::sync::LazyLock;
+
+use axum::http::StatusCode;
+use utoipa::{
+    OpenApi as _, PartialSchema as _,
+    openapi::{
+        ContentBuilder, OpenApi, PathItem, Ref, RefOr, Response, ResponseBuilder,
+        path::Operation,
+        security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
+    },
+};
+
+use countersign_domain::{OutputStream, ProcessStatus};
+
+use crate::{
+    extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName},
+    problem::{Code, FieldError},
+    routes,
+    schema::{ApprovalFilterName, RunStatusName},
+};
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "countersign",
+        description = "Decides where and whether an agent's command runs, asks a person when it must, runs it \
+                       exactly once and keeps the record.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
+    ),
+    tags(
+        (name = "exec", description = "Running commands."),
+        (name = "process", description = "What goes on in the background."),
+        (name = "sessions", description = "What a session overrides, says in chat, and is told."),
+        (name = "runs", description = "What was asked and what became of it."),
+        (name = "approvals", description = "What a person is asked, and their answer."),
+        (name = "policy", description = "The effective policy of each agent, and why."),
+        (name = "allowlist", description = "What runs without asking."),
+        (name = "nodes", description = "Other machines that run commands, and those that want to."),
+        (name = "events", description = "What happens, as it happens."),
+        (name = "stop", description = "Stopping everything at once, and letting it go on."),
+        (name = "audit", description = "The record that nobody can quietly change."),
+        (name = "tokens", description = "Who may do what."),
+        (name = "pages", description = "The approvals page."),
+        (name = "sign-in", description = "People with a browser."),
+        (name = "probes", description = "For machines that watch, and tools that read contracts."),
+    ),
+    // Only parameters use these, and parameters register nothing.
+    components(schemas(
+        AgentScope,
+        ApprovalFilterName,
+        IfMatch,
+        NodeName,
+        OutputStream,
+        PairingName,
+        ProcessSessionName,
+        ProcessStatus,
+        RunStatusName
+    )),
+)]
+struct Contract;
+
+/// A refusal (RFC 9457). Some codes have members of their own besides.
+#[derive(utoipa::ToSchema)]
+#[schema(as = Problem)]
+#[expect(dead_code, reason = "only describes what `Problem::to_json` writes")]
+pub(crate) struct ProblemSchema {
+    /// `/docs#` and the code.
+    r#type: String,
+    title: String,
+    status: u16,
+    detail: String,
+    /// Path of the request.
+    instance: String,
+    code: String,
+    /// Whether the same request may succeed later.
+    retryable: bool,
+    /// The run that records the refusal.
+    #[serde(rename = "runId")]
+    run_id: Option<String>,
+    /// What is wrong with the request, member by member.
+    fields: Option<Vec<FieldError>>,
+    /// The exact command or key that would change the answer.
+    hint: Option<String>,
+}
+
+/// A refusal of `POST /tools/invoke`.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "only describes what `Problem::render_for_tool` writes")]
+pub(crate) struct ToolRefusal {
+    /// Always false.
+    ok: bool,
+    error: ToolError,
+}
+
+/// Why a tool was not called. It has the members of the problem document besides.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "only describes what `Problem::render_for_tool` writes")]
+pub(crate) struct ToolError {
+    /// `tool_error`, `not_found` or `unauthorized`.
+    r#type: String,
+    message: String,
+    code: String,
+}
+
+static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
+    let (_, api) = routes::router().split_for_parts();
+    let mut text = render(api);
+    text.push('\n');
+    text
+});
+
+/// The document as JSON text with a newline at its end.
+pub fn document() -> &'static str {
+    &DOCUMENT
+}
+
+fn render(routes: OpenApi) -> String {
+    let mut api = Contract::openapi();
+    api.merge(routes);
+    let components = api.components.get_or_insert_default();
+    let problem = <ProblemSchema as utoipa::PartialSchema>::schema();
+    components.schemas.insert("Problem".to_owned(), problem);
+    components
+        .schemas
+        .insert("FieldError".to_owned(), FieldError::schema());
+    for (name, schema) in [
+        ("ToolRefusal", <ToolRefusal as utoipa::PartialSchema>::schema()),
+        ("ToolError", <ToolError as utoipa::PartialSchema>::schema()),
+    ] {
+        components.schemas.insert(name.to_owned(), schema);
+    }
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+    components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    for (name, scheme) in browser_schemes() {
+        components.add_security_scheme(name, scheme);
+    }
+    for (path, item) in &mut api.paths.paths {
+        for operation in operations(item) {
+            add_refusals(path, operation);
+        }
+    }
+    let mut document = serde_json::to_value(&api).unwrap_or_default();
+    forget_null(&mut document);
+    want_one_form(&mut document);
+    serde_json::to_string_pretty(&document).unwrap_or_default()
+}
+
+/// A browser that is signed in sends both with every request; together they stand for its token.
+fn browser_schemes() -> [(&'static str, SecurityScheme); 2] {
+    let cookie = ApiKeyValue::with_description(
+        "countersign_session",
+        "The cookie of a browser that is signed in. Together with `X-CSRF-Token` it opens what the token opens \
+         that the browser stands for; alone it opens nothing.",
+    );
+    let second = ApiKeyValue::with_description("X-CSRF-Token", "The `csrfToken` of the login.");
+    [
+        ("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie))),
+        ("csrf", SecurityScheme::ApiKey(ApiKey::Header(second))),
+    ]
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [
+        &mut item.get,
+        &mut item.put,
+        &mut item.post,
+        &mut item.delete,
+        &mut item.patch,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// Refusals that do not depend on what an operation does, and the body of those that do.
+fn add_refusals(path: &str, operation: &mut Operation) {
+    let mut statuses = vec![
+        Code::MisdirectedRequest,
+        Code::RateLimited,
+        Code::Internal,
+        Code::InvalidRequest,
+    ];
+    if operation.security.is_some() {
+        statuses.extend([
+            Code::Unauthorized,
+            Code::Forbidden,
+            Code::StorageUnavailable,
+            Code::StorageFull,
+            Code::NotAcceptable,
+        ]);
+    }
+    if operation.request_body.is_some() {
+        statuses.extend([Code::BodyTooLarge, Code::UnsupportedMediaType]);
+    }
+    if path.contains('{') {
+        statuses.push(Code::NotFound);
+    }
+    for code in statuses {
+        let status = code.status().as_str().to_owned();
+        let generic = || RefOr::T(Response::new(code.title()));
+        operation
+            .responses
+            .responses
+            .entry(status)
+            .or_insert_with(generic);
+    }
+    for (status, response) in &mut operation.responses.responses {
+        let status = status.parse().unwrap_or(StatusCode::OK);
+        let is_refusal = status.is_client_error() || status.is_server_error();
+        if let RefOr::T(response) = response
+            && is_refusal
+            && response.content.is_empty()
+        {
+            let (schema, media_type) = if path == routes::TOOLS_PATH {
+                ("ToolRefusal", "application/json")
+            } else {
+                ("Problem", "application/problem+json")
+            };
+            let body = ContentBuilder::new()
+                .schema(Some(Ref::from_schema_name(schema)))
+                .build();
+            let described = ResponseBuilder::new()
+                .description(response.description.clone())
+                .content(media_type, body);
+            *response = described.build();
+        }
+    }
+}
+
+/// Members of answers without a value are left out, never null, so no schema says that they could be. Bodies of
+/// requests, which alone refuse unknown members, may say null for "not given", as many clients do.
+fn forget_null(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(members)
+            if members.get("additionalProperties") == Some(&serde_json::Value::Bool(false)) => {}
+        serde_json::Value::Object(members) => {
+            if let Some(serde_json::Value::Array(types)) = members.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    members.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(serde_json::Value::Array(choices)) = members.get_mut("oneOf") {
+                choices.retain(|choice| choice.get("type").is_none_or(|name| name != "null"));
+                if let [only] = choices.as_slice() {
+                    let only = only.clone();
+                    members.remove("oneOf");
+                    if let serde_json::Value::Object(only) = only {
+                        members.extend(only);
+                    }
+                }
+            }
+            members.values_mut().for_each(forget_null);
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(forget_null),
+        serde_json::Value::Null
+        | serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::String(_) => {}
+    }
+}
+
+/// Members of request bodies of which exactly one is given.
+const EITHER_OR: [[&str; 2]; 2] = [["command", "argv"], ["code", "token"]];
+
+/// Says of the request bodies that have two forms that exactly one is wanted.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "a JSON value that lacks a member gives null, and these are objects"
+)]
+fn want_one_form(document: &mut serde_json::Value) {
+    let schemas = document.pointer_mut("/components/schemas");
+    let schemas = schemas.and_then(serde_json::Value::as_object_mut);
+    for schema in schemas.into_iter().flat_map(serde_json::Map::values_mut) {
+        let is_request = schema["additionalProperties"] == false;
+        for forms in EITHER_OR {
+            let has_both = forms.iter().all(|form| schema["properties"].get(form).is_some());
+            if !is_request || !has_both {
+                continue;
+            }
+            for form in forms {
+                let member = &mut schema["properties"][form];
+                if let Some(types) = member["type"].as_array_mut() {
+                    types.retain(|name| name != "null");
+                }
+            }
+            schema["oneOf"] = forms
+                .iter()
+                .map(|form| serde_json::json!({"required": [form]}))
+                .collect();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_checked_in_contract_is_current() {
+        let checked_in = include_str!("../../../openapi/openapi.json");
+        assert!(
+            checked_in == document(),
+            "stale: write the output of `countersign openapi` to openapi/openapi.json"
+        );
+    }
+
+    #[test]
+    fn every_reference_leads_to_a_schema() {
+        let contract: serde_json::Value = serde_json::from_str(document()).unwrap();
+        let names = contract["components"]["schemas"].as_object().unwrap();
+        for reference in document().split("\"#/components/schemas/").skip(1) {
+            let name = reference.split('"').next().unwrap();
+            assert!(names.contains_key(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_probes_are_open_and_every_operation_has_a_name_of_its_own() {
+        let (_, mut api) = routes::router().split_for_parts();
+        let mut names = BTreeSet::new();
+        let mut open = Vec::new();
+        for (path, item) in &mut api.paths.paths {
+            for operation in operations(item) {
+                let name = operation.operation_id.clone().unwrap();
+                assert!(names.insert(name.clone()), "{name} is the name of two operations");
+                if operation.security.is_none() {
+                    open.push(path.clone());
+                }
+            }
+        }
+        assert_eq!(
+            open,
+            [
+                "/auth/login",
+                "/docs",
+                "/healthz",
+                "/openapi.json",
+                "/readyz",
+                "/v1/version",
+            ]
+        );
+    }
+}

@@ -1,0 +1,646 @@
+//! The one mapping from errors of the lower layers to problems.
+
+use std::io::ErrorKind;
+
+use axum::http::{HeaderName, HeaderValue, header};
+
+use countersign_config::{
+    approvals::{document::Refusal, store::StoreError},
+    session::gates::Gate,
+    settings::{ConfigFileError, EditError},
+};
+use countersign_domain::{Approval, Reason, Stop};
+use countersign_engine::{
+    NoSlot, NoTurn,
+    allowlist::AllowlistError,
+    config::ConfigError,
+    document::DocumentError,
+    hint::hint,
+    preset::PresetError,
+    process::ProcessError,
+    reply::{
+        CancelError, DecideError, Denial, ExecError, MachineFault, PatchFailure, ReviseError, StorageTrouble,
+    },
+    session::SessionError,
+    sign_in::LoginLinkError,
+    tokens::{CreateTokenError, RotateTokenError},
+};
+use countersign_ledger::{LedgerError, audit::VerifyError, auth::ScopeConflict};
+use countersign_policy::command::preflight;
+
+use crate::{
+    problem::{Code, Problem},
+    routes::ApprovalBody,
+};
+
+/// So many wrong members are named in one answer.
+const MAX_FIELDS: usize = 20;
+
+impl From<ExecError> for Problem {
+    fn from(error: ExecError) -> Self {
+        match error {
+            ExecError::Denied(denial) => denied(*denial),
+            ExecError::InvalidRequest { path, message } => Self::field(path, message),
+            ExecError::BlockedEnv { names } => Self::new(
+                Code::BlockedEnv,
+                format!("these variables can never be set: {}", names.join(", ")),
+            )
+            .with("names", names),
+            ExecError::WorkdirUnavailable { detail } => Self::new(Code::WorkdirUnavailable, detail),
+            ExecError::ConfigConflict { detail } => Self::new(Code::ConfigConflict, detail),
+            ExecError::HostNotAllowed { detail, hint } => {
+                Self::new(Code::HostNotAllowed, detail).with_hint(Some(hint))
+            }
+            ExecError::SandboxUnavailable { detail, hint } => {
+                Self::new(Code::SandboxUnavailable, detail).with_hint(Some(hint))
+            }
+            ExecError::NodeUnavailable { detail, failure: _ } => {
+                Self::new(Code::NodeUnavailable, detail).with_hint(Some(hint(&["nodes", "list"])))
+            }
+            ExecError::NodeNotFound { detail } => {
+                Self::new(Code::NodeNotFound, detail).with_hint(Some(hint(&["nodes", "list"])))
+            }
+            ExecError::NodeAmbiguous { detail, candidates } => {
+                Self::new(Code::NodeAmbiguous, detail).with("candidates", node_candidates(candidates))
+            }
+            ExecError::ElevatedUnavailable { gates } => elevated_unavailable(gates),
+            ExecError::ToolDenied { detail, hint } => {
+                Self::new(Code::ToolDenied, detail).with_hint(Some(hint))
+            }
+            ExecError::PatchNotAllowed { detail, hint } => {
+                Self::new(Code::PatchNotAllowed, detail).with_hint(Some(hint))
+            }
+            ExecError::PatchFailed(failure) => patch_failed(*failure),
+            ExecError::AgentNotAllowed => Self::new(Code::Forbidden, "the token is not bound to this agent")
+                .with_hint(Some(hint(&[
+                    "token", "create", "NAME", "--scope", "exec", "--agent", "AGENT",
+                ]))),
+            ExecError::IdempotencyMismatch => Self::new(
+                Code::IdempotencyMismatch,
+                "use another Idempotency-Key for another body",
+            ),
+            ExecError::NoPlace(full) => no_place(full),
+            ExecError::NoTurn(full) => no_turn(full),
+            ExecError::Overloaded => Self::new(
+                Code::Overloaded,
+                "too many pending approvals ([approvals] max_pending), or changes of policy",
+            )
+            .with_header(header::RETRY_AFTER, HeaderValue::from_static("1")),
+            ExecError::ShuttingDown => Self::new(Code::ShuttingDown, "no new runs are taken"),
+            ExecError::Stopped(stop) => stopped(&stop),
+            ExecError::Blind(blind) => {
+                Self::new(Code::Overloaded, blind.to_string()).with_hint(Some(hint(&["doctor"])))
+            }
+            ExecError::Machine(fault) => Self::new(
+                Code::Overloaded,
+                match fault {
+                    MachineFault::OpenFiles => {
+                        "the server may open no more files to look at the command (LimitNOFILE= of its unit, ulimit -Hn); \
+                         nothing was decided"
+                    }
+                    MachineFault::Document => "the approvals document cannot be read; nothing was decided",
+                },
+            )
+            .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+            .with_hint(Some(hint(&["doctor"]))),
+            ExecError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+/// Tells the refused caller who stopped the server, when and why.
+fn stopped(stop: &Stop) -> Problem {
+    Problem::new(Code::Stopped, stop.words())
+        .with("reason", Reason::Stopped.as_str())
+        .with_hint(Some(hint(&["resume", "--reason", "TEXT"])))
+}
+
+/// Nodes by id and name.
+fn node_candidates(candidates: Vec<(String, Option<String>)>) -> Vec<serde_json::Value> {
+    let candidate = |(id, name): (String, Option<String>)| match name {
+        Some(name) => serde_json::json!({ "nodeId": id, "displayName": name }),
+        None => serde_json::json!({ "nodeId": id }),
+    };
+    candidates.into_iter().map(candidate).collect()
+}
+
+/// Every gate that is closed, by the key that opens it.
+fn elevated_unavailable(gates: Vec<Gate>) -> Problem {
+    let words: Vec<String> = gates
+        .iter()
+        .map(|gate| format!("{} {}", gate.key, gate.why))
+        .collect();
+    let keys: Vec<String> = gates.into_iter().map(|gate| gate.key).collect();
+    Problem::new(
+        Code::ElevatedUnavailable,
+        format!("closed gates: {}", words.join("; ")),
+    )
+    .with("gates", keys)
+}
+
+impl From<SessionError> for Problem {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::AgentNotAllowed => Self::new(
+                Code::Forbidden,
+                "the token is not bound to the agent of this session",
+            ),
+            SessionError::NeedsApprove => Self::new(
+                Code::Forbidden,
+                "/approve needs a token with scope approve besides",
+            )
+            .with("requiredScope", "approve"),
+            SessionError::ElevatedUnavailable { gates } => elevated_unavailable(gates),
+            SessionError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+/// Come back in a moment; where in the queue it was says how much later.
+fn no_place(full: NoSlot) -> Problem {
+    let problem = match full {
+        NoSlot::AgentShare { .. } => Problem::new(
+            Code::RateLimited,
+            format!("{full} ([limits] max_running_per_agent)"),
+        )
+        .with_text_header(HeaderName::from_static("ratelimit"), "\"agent-runs\";r=0;t=1"),
+        NoSlot::QueueFull { .. } | NoSlot::TooLong { .. } => Problem::new(
+            Code::Overloaded,
+            format!("{full} ([limits] max_running, max_queued, queue_timeout_ms)"),
+        ),
+    };
+    problem.with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+}
+
+/// Of the caller's own commands one ends before long.
+fn no_turn(full: NoTurn) -> Problem {
+    Problem::new(
+        Code::RateLimited,
+        format!("{full}; send fewer large commands at once, or put their arguments into files"),
+    )
+    .with_text_header(HeaderName::from_static("ratelimit"), "\"large-commands\";r=0;t=1")
+    .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+}
+
+fn patch_failed(failure: PatchFailure) -> Problem {
+    let PatchFailure {
+        run_id,
+        path,
+        hunk,
+        detail,
+        reason,
+        not_restored,
+    } = failure;
+    let mut problem = Problem::new(Code::PatchFailed, detail).with_run(run_id);
+    if let Some(path) = path {
+        problem = problem.with("path", path);
+    }
+    if let Some(hunk) = hunk {
+        problem = problem.with("hunk", hunk);
+    }
+    if let Some(reason) = reason {
+        problem = problem.with("reason", reason.as_str());
+    }
+    if !not_restored.is_empty() {
+        problem = problem.with("notRestored", not_restored);
+    }
+    problem
+}
+
+fn denied(denial: Denial) -> Problem {
+    let Denial {
+        run_id,
+        reason,
+        detail,
+        hint,
+        rule: _,
+    } = denial;
+    let code = match reason {
+        Reason::Preflight => Code::PreflightFailed,
+        Reason::SecurityDeny
+        | Reason::DocumentRefused
+        | Reason::ToolDenied
+        | Reason::Denylist
+        | Reason::AllowlistMiss
+        | Reason::UserDenied
+        | Reason::ApprovalTimeout
+        | Reason::NoApprover
+        | Reason::ApprovalCancelled
+        | Reason::ApprovalRequestFailed
+        | Reason::BindingMismatch
+        | Reason::ApprovalRequired
+        | Reason::NodeRefused
+        | Reason::ProgramNotFound
+        | Reason::RateLimited
+        | Reason::SpawnFailed
+        | Reason::Timeout
+        | Reason::NotStarted
+        | Reason::InvokeFailed
+        | Reason::NodeDisconnected
+        | Reason::ServerRestart
+        | Reason::RunnerLost
+        | Reason::RunElsewhere
+        | Reason::Cancelled
+        | Reason::Shutdown
+        | Reason::Stopped => Code::ExecDenied,
+    };
+    let detail = detail.unwrap_or_else(|| format!("denied: {reason}"));
+    let line = preflight::line_of(&detail).filter(|_| reason == Reason::Preflight);
+    let problem = Problem::new(code, detail)
+        .with_run(run_id)
+        .with("reason", reason.as_str())
+        .with_hint(hint);
+    match line {
+        Some(line) => problem.with("line", line),
+        None => problem,
+    }
+}
+
+impl From<DecideError> for Problem {
+    fn from(error: DecideError) -> Self {
+        match error {
+            DecideError::NotFound => Self::new(Code::ApprovalNotFound, "there is no such approval"),
+            DecideError::AlreadyResolved(approval) => about(
+                Code::ApprovalAlreadyResolved,
+                "another approver decided first, and otherwise",
+                *approval,
+            ),
+            DecideError::Expired(approval) => about(
+                Code::ApprovalExpired,
+                "nobody answered in time; nothing runs by this approval",
+                *approval,
+            ),
+            DecideError::Cancelled(approval) => {
+                about(Code::ApprovalCancelled, "the request was withdrawn", *approval)
+            }
+            DecideError::NotAllowed { detail } => Self::new(Code::DecisionNotAllowed, detail),
+            DecideError::OwnRequest => Self::new(
+                Code::OwnRequest,
+                "the token that asked for this run cannot decide about it",
+            ),
+            DecideError::NotEntitled { detail } => Self::new(Code::Forbidden, detail),
+            DecideError::Stopped(stop) => stopped(&stop),
+            DecideError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<ReviseError> for Problem {
+    fn from(error: ReviseError) -> Self {
+        match error {
+            ReviseError::Decide(error) => error.into(),
+            ReviseError::Call(error) => error.into(),
+            ReviseError::Denied { reason, detail, hint } => Self::new(
+                Code::ExecDenied,
+                detail.unwrap_or_else(|| format!("the changed command is denied: {reason}")),
+            )
+            .with("reason", reason.as_str())
+            .with_hint(hint),
+            ReviseError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+fn about(code: Code, detail: &str, approval: Approval) -> Problem {
+    let run_id = approval.run_id.clone();
+    match serde_json::to_value(ApprovalBody::from(approval)) {
+        Ok(approval) => Problem::new(code, detail)
+            .with_run(run_id)
+            .with("approval", approval),
+        Err(error) => {
+            tracing::error!(%error, "an approval could not be written as JSON");
+            Problem::internal()
+        }
+    }
+}
+
+impl From<ProcessError> for Problem {
+    fn from(error: ProcessError) -> Self {
+        match error {
+            ProcessError::AgentNotAllowed => ExecError::AgentNotAllowed.into(),
+            ProcessError::ToolDenied { key } => Self::new(
+                Code::ToolDenied,
+                format!("{key} denies the tool process to this agent"),
+            )
+            .with_hint(Some(hint(&["config", "get", &key]))),
+            ProcessError::NotFound => Self::not_found("process session"),
+            ProcessError::Ended(session) => Self::new(
+                Code::SessionEnded,
+                format!("the session has ended; it is {}", session.status),
+            )
+            .with_run(session.run_id.clone()),
+            ProcessError::InputClosed(session) => Self::new(
+                Code::InputClosed,
+                "the input of the command is closed: the entry that covers it does not include an open one",
+            )
+            .with_hint(Some(hint(&["allowlist", "add", "--input", "PATTERN"])))
+            .with_run(session.run_id.clone()),
+            ProcessError::StillRuns(session) => Self::field(
+                "sessionId",
+                "the session still runs; kill it first, or use remove",
+            )
+            .with_run(session.run_id.clone()),
+            ProcessError::Invalid { path, message } => Self::field(path, message),
+            ProcessError::NotTaken => Self::new(
+                Code::Overloaded,
+                "the command does not read its input; nothing was written",
+            ),
+            ProcessError::Stopped(stop) => stopped(&stop),
+            ProcessError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<CancelError> for Problem {
+    fn from(error: CancelError) -> Self {
+        match error {
+            CancelError::NotFound => Self::not_found("run"),
+            CancelError::Ended(run) => {
+                Self::new(Code::RunEnded, format!("the run is {}", run.status.api_name())).with_run(run.id)
+            }
+            CancelError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<StorageTrouble> for Problem {
+    fn from(trouble: StorageTrouble) -> Self {
+        match trouble {
+            StorageTrouble::Full => Self::new(Code::StorageFull, "no space is left; nothing was done"),
+            StorageTrouble::Gone => Self::new(
+                Code::StorageUnavailable,
+                "the state directory or the ledger in it was deleted, moved or replaced: put it back, or restart the server; \
+                 nothing was done",
+            )
+            .with_hint(Some(hint(&["doctor"]))),
+            StorageTrouble::Unavailable => Self::new(
+                Code::StorageUnavailable,
+                "the ledger cannot be used now; nothing was done",
+            ),
+        }
+    }
+}
+
+impl From<LedgerError> for Problem {
+    fn from(error: LedgerError) -> Self {
+        StorageTrouble::from(error).into()
+    }
+}
+
+impl From<VerifyError> for Problem {
+    fn from(error: VerifyError) -> Self {
+        tracing::error!(%error, source = ?std::error::Error::source(&error), "the audit chain cannot be read");
+        match error {
+            VerifyError::Ledger(error) => error.into(),
+            VerifyError::Key(_) | VerifyError::Head(_) => Self::new(
+                Code::StorageUnavailable,
+                "the audit key or the sealed head cannot be read; countersign doctor says more",
+            ),
+        }
+    }
+}
+
+impl From<CreateTokenError> for Problem {
+    fn from(error: CreateTokenError) -> Self {
+        match error {
+            CreateTokenError::Scopes(none @ ScopeConflict::Empty) => Self::field("scopes", none.to_string()),
+            CreateTokenError::Scopes(
+                conflict @ (ScopeConflict::AsksAndAnswers(_) | ScopeConflict::BoundAdmin),
+            ) => Self::new(Code::ScopeConflict, conflict.to_string()),
+            none @ CreateTokenError::NobodyElse => Self::new(
+                Code::Forbidden,
+                format!("{none}; the account that owns the state directory can make one of another owner"),
+            )
+            .with_hint(Some(hint(&[
+                "token", "create", "NAME", "--scope", "admin", "--owner", "OWNER",
+            ]))),
+            CreateTokenError::AlreadyEnded => Self::field("expiresAtMs", "must be in the future"),
+            CreateTokenError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<RotateTokenError> for Problem {
+    fn from(error: RotateTokenError) -> Self {
+        match error {
+            RotateTokenError::OfOtherOwner => Self::new(Code::Forbidden, error.to_string()),
+            RotateTokenError::NoneLive => Self::not_found("live token"),
+            RotateTokenError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<LoginLinkError> for Problem {
+    fn from(error: LoginLinkError) -> Self {
+        match error {
+            LoginLinkError::NoOperator => Self::new(
+                Code::Forbidden,
+                "a link stands for the token in operator.token, and that one has ended; sign in with another token",
+            )
+            .with_hint(Some(hint(&["token", "recover"]))),
+            LoginLinkError::OtherOwner => Self::new(
+                Code::Forbidden,
+                "a link signs in as the token in operator.token, and your token has another owner; sign in on the page \
+                 with your own token",
+            ),
+            LoginLinkError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<AllowlistError> for Problem {
+    fn from(error: AllowlistError) -> Self {
+        match error {
+            AllowlistError::Pattern(invalid) => Self::new(Code::InvalidPattern, invalid.to_string()),
+            AllowlistError::Store(error) => error.into(),
+            AllowlistError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<DocumentError> for Problem {
+    fn from(error: DocumentError) -> Self {
+        match error {
+            DocumentError::Invalid(refusal) => invalid_document(refusal),
+            DocumentError::UnknownMembers(pointers) => {
+                let first = pointers.first().cloned().unwrap_or_default();
+                let problem = Self::new(
+                    Code::UnknownField,
+                    "no such members in an approvals document; nothing was changed",
+                )
+                .with("pointer", first);
+                pointers
+                    .into_iter()
+                    .take(MAX_FIELDS)
+                    .fold(problem, |problem, pointer| {
+                        problem.with_field(pointer, "unknown member")
+                    })
+            }
+            DocumentError::Store(error) => error.into(),
+            DocumentError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<ConfigError> for Problem {
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::Changed { current } => Self::new(
+                Code::BaseHashMismatch,
+                "the configuration changed in between; read it again",
+            )
+            .with("currentHash", current),
+            ConfigError::Edit(error) => edit_problem(error),
+            ConfigError::Unreadable { current } => Self::new(
+                Code::DocumentRefused,
+                "openclaw.json cannot be read, so nothing of it could be kept",
+            )
+            .with("reason", "json")
+            .with("pointer", "")
+            .with("currentHash", current)
+            .with_hint(Some(hint(&["doctor"]))),
+            ConfigError::File(error) => config_file_problem(error),
+            ConfigError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<PresetError> for Problem {
+    fn from(error: PresetError) -> Self {
+        match error {
+            PresetError::Config(error) => error.into(),
+            PresetError::Document(error) => error.into(),
+        }
+    }
+}
+
+/// Keys are named as the caller wrote them.
+fn edit_problem(error: EditError) -> Problem {
+    match error {
+        EditError::UnknownKey { path, nearest } => {
+            Problem::field(path, format!("unknown key, the nearest known one is {nearest}"))
+        }
+        EditError::NoSuchPlace { path } => {
+            Problem::field(path, "leads through something else than an object or list")
+        }
+        EditError::ReservedName { path } => Problem::field(path, "__proto__ cannot be a name here"),
+        EditError::NotOurs { path, foreign } => {
+            Problem::field(path, format!("holds {foreign}, which is not ours to remove"))
+        }
+        EditError::Rejected(problems) => {
+            let problem = Problem::new(
+                Code::InvalidRequest,
+                "openclaw.json would not be valid any more; nothing was changed",
+            );
+            problems
+                .into_iter()
+                .take(MAX_FIELDS)
+                .fold(problem, |problem, found| {
+                    problem.with_field(found.key.unwrap_or_default(), found.problem.to_string())
+                })
+        }
+        // The first is refused before, with the hash of the file.
+        EditError::Unreadable(_) | EditError::Path(_) => {
+            Problem::new(Code::InvalidRequest, "the change cannot be made")
+        }
+    }
+}
+
+fn config_file_problem(error: ConfigFileError) -> Problem {
+    match error {
+        ConfigFileError::Locked => {
+            Problem::new(Code::DocumentLocked, "another program is changing openclaw.json")
+        }
+        ConfigFileError::TooLarge => Problem::new(
+            Code::InvalidRequest,
+            "openclaw.json would be too long to be read; nothing was changed",
+        ),
+        ConfigFileError::Link | ConfigFileError::Unusable(_) => {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "openclaw.json was not changed"
+            );
+            Problem::new(
+                Code::StorageUnavailable,
+                "openclaw.json is a link, not ours or no text, and is not written; nothing was changed",
+            )
+            .with_hint(Some(hint(&["doctor"])))
+        }
+        ConfigFileError::Io(source) => write_failed(&source, "openclaw.json"),
+    }
+}
+
+/// A policy file was not written.
+fn write_failed(source: &std::io::Error, what: &str) -> Problem {
+    tracing::error!(
+        file = what,
+        error = source as &dyn std::error::Error,
+        "a policy file was not written"
+    );
+    if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+        return StorageTrouble::Full.into();
+    }
+    Problem::new(
+        Code::StorageUnavailable,
+        format!("{what} cannot be written; nothing was changed"),
+    )
+}
+
+fn invalid_document(refusal: Refusal) -> Problem {
+    Problem::new(
+        Code::InvalidDocument,
+        format!("the document would be refused: {}", refusal.reason),
+    )
+    .with("reason", refusal.reason.as_str())
+    .with("pointer", refusal.pointer)
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Refused { refusal, hash } => refused(&refusal, hash),
+            StoreError::BaseHashMismatch { current } => Self::new(
+                Code::BaseHashMismatch,
+                "the document changed in between; read it again",
+            )
+            .with("currentHash", current),
+            StoreError::BaseHashRequired { current } => {
+                Self::new(Code::BaseHashRequired, "send the document's ETag as If-Match")
+                    .with("currentHash", current)
+            }
+            StoreError::OldNameOfMain => Self::field(
+                "agentId",
+                "default is the old name of main in the approvals document, so no rule can be written for an agent of that name; write main",
+            ),
+            StoreError::Locked => Self::new(Code::DocumentLocked, "another program is changing the document"),
+            StoreError::LockStale { .. } => Self::new(
+                Code::DocumentLockStale,
+                "the lock was left behind by a process that died",
+            )
+            .with_hint(Some(hint(&["doctor"]))),
+            StoreError::Invalid(refusal) => invalid_document(refusal),
+            StoreError::Directory(error) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "the directory of the document is unusable"
+                );
+                Self::new(
+                    Code::StorageUnavailable,
+                    "the approvals document cannot be written; nothing was changed",
+                )
+            }
+            StoreError::Io { path: _, source } => write_failed(&source, "the approvals document"),
+        }
+    }
+}
+
+fn refused(refusal: &Refusal, hash: String) -> Problem {
+    Problem::new(
+        Code::DocumentRefused,
+        "the approvals document cannot be used: everything is denied, and it stays as it is until it is repaired",
+    )
+    .with("reason", refusal.reason.as_str())
+    .with("pointer", refusal.pointer.as_str())
+    .with("currentHash", hash)
+    .with_hint(Some(hint(&["doctor"])))
+}

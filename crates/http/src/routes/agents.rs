@@ -1,0 +1,201 @@
+//! Agents, and the policy that the approvals document has for each.
+
+use axum::{extract::State, response::Response};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::document::tagged;
+use countersign_config::approvals::document::PolicyFields;
+use countersign_domain::{AgentId, Ask, Security, UnixMillis};
+use countersign_engine::agents::KnownAgent;
+
+use crate::{
+    caller::{Admin, AgentCaller, CallerAtAgent, Read},
+    extract::{AgentScope, AtPath, IfMatch, JsonBody, QueryOf},
+    list::{ListName, PageQuery},
+    problem::Problem,
+    reply::{JsonReply, Page},
+    state::AppState,
+};
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(policy, set_policy))
+}
+
+/// An agent.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Agent)]
+struct AgentBody {
+    agent_id: AgentId,
+    /// Where it is known from: `config`, `document`, `history`.
+    #[schema(value_type = Vec<String>)]
+    sources: Vec<&'static str>,
+    /// Where `openclaw.json` has what is its own, or would have it: `agents.list[0]`, `agents.entries.build`.
+    config_path: String,
+    /// The node that it is bound to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    /// When it last asked for a run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_seen_at_ms: Option<UnixMillis>,
+    /// Its pending approvals.
+    pending: u64,
+}
+
+/// What the approvals document says for an agent; what it leaves out is inherited.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = AgentPolicy)]
+struct PolicyBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    security: Option<Security>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ask: Option<Ask>,
+    /// The verdict when nobody answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ask_fallback: Option<Security>,
+    /// Whether the programs of skills are allowed by themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auto_allow_skills: Option<bool>,
+}
+
+/// Agents known from configuration, approvals document and history, by name.
+#[utoipa::path(
+    get, path = "/v1/agents", tag = "policy", operation_id = "list_agents",
+    params(PageQuery),
+    responses((status = OK, body = Page<AgentBody>)),
+    security(("token" = ["read"])),
+)]
+async fn list(
+    caller: AgentCaller<Read>,
+    State(state): State<AppState>,
+    QueryOf(page): QueryOf<PageQuery>,
+) -> Result<JsonReply<Page<AgentBody>>, Problem> {
+    let agents = state.engine().known_agents(&caller).await?;
+    Ok(JsonReply(page.cut(
+        ListName::only("agents"),
+        agents,
+        |agent| agent.agent.as_str(),
+        AgentBody::from,
+    )?))
+}
+
+/// What the approvals document says for an agent, as written; `*` for all agents.
+#[utoipa::path(
+    get, path = "/v1/agents/{agentId}/policy", tag = "policy", operation_id = "get_agent_policy",
+    params(("agentId" = AgentScope, Path)),
+    responses(
+        (status = OK, body = PolicyBody, headers(("ETag" = String, description = "The document's hash, quoted."))),
+        (status = CONFLICT, description = "document-refused"),
+    ),
+    security(("token" = ["read"])),
+)]
+async fn policy(
+    _caller: CallerAtAgent<Read>,
+    AtPath(AgentScope(agent)): AtPath<AgentScope>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+) -> Result<Response, Problem> {
+    let found = state.engine().agent_policy(&agent)?;
+    Ok(tagged(PolicyBody::from(found.value), &found.hash))
+}
+
+/// Replaces what the approvals document says for an agent. What is left out is inherited from then on.
+#[utoipa::path(
+    put, path = "/v1/agents/{agentId}/policy", tag = "policy", operation_id = "set_agent_policy",
+    params(
+        ("agentId" = AgentScope, Path),
+        ("If-Match" = Option<IfMatch>, Header, description = "The `ETag` of the policy that is replaced."),
+    ),
+    request_body = PolicyBody,
+    responses(
+        (status = OK, body = PolicyBody, headers(("ETag" = String, description = "The document's new hash, quoted."))),
+        (status = CONFLICT, description = "document-refused, document-lock-stale"),
+        (status = PRECONDITION_FAILED, description = "base-hash-mismatch"),
+        (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn set_policy(
+    caller: CallerAtAgent<Admin>,
+    AtPath(AgentScope(agent)): AtPath<AgentScope>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+    if_match: IfMatch,
+    JsonBody(body): JsonBody<PolicyBody>,
+) -> Result<Response, Problem> {
+    let set = state
+        .engine()
+        .set_agent_policy(&caller.actor, &agent, if_match.optional(), body.into())
+        .await?;
+    Ok(tagged(PolicyBody::from(set.value), &set.hash))
+}
+
+impl From<PolicyFields> for PolicyBody {
+    fn from(fields: PolicyFields) -> Self {
+        let PolicyFields {
+            security,
+            ask,
+            ask_fallback,
+            auto_allow_skills,
+        } = fields;
+        Self {
+            security,
+            ask,
+            ask_fallback,
+            auto_allow_skills,
+        }
+    }
+}
+
+impl From<PolicyBody> for PolicyFields {
+    fn from(body: PolicyBody) -> Self {
+        let PolicyBody {
+            security,
+            ask,
+            ask_fallback,
+            auto_allow_skills,
+        } = body;
+        Self {
+            security,
+            ask,
+            ask_fallback,
+            auto_allow_skills,
+        }
+    }
+}
+
+impl From<KnownAgent> for AgentBody {
+    fn from(known: KnownAgent) -> Self {
+        let KnownAgent {
+            agent,
+            in_config,
+            in_document,
+            in_history,
+            config_path,
+            node,
+            last_seen_at,
+            pending,
+        } = known;
+        let sources = [
+            ("config", in_config),
+            ("document", in_document),
+            ("history", in_history),
+        ];
+        Self {
+            agent_id: agent,
+            sources: sources
+                .into_iter()
+                .filter_map(|(source, is_known)| is_known.then_some(source))
+                .collect(),
+            config_path,
+            node,
+            last_seen_at_ms: last_seen_at,
+            pending,
+        }
+    }
+}

@@ -1,0 +1,525 @@
+//! Allowlist entries and grants of an agent.
+
+use axum::{
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::{
+    ToSchema,
+    openapi::{
+        ObjectBuilder, Schema,
+        schema::{AnyOfBuilder, SchemaType, Type},
+    },
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use countersign_config::approvals::document::{Limits, NewPattern, PatternChange};
+use countersign_domain::{EntryId, UnixMillis};
+use countersign_engine::allowlist::{AllowlistEntry, EntryLimits, EntryState, EntryWarning};
+use countersign_ledger::events::AllowlistList;
+
+use crate::{
+    caller::{Admin, CallerAtAgent, Read},
+    extract::{AgentEntry, AgentScope, AtPath, JsonBody, QueryOf, not_null},
+    list::{ListName, PageQuery},
+    problem::Problem,
+    reply::{JsonReply, Located, Page},
+    state::AppState,
+};
+
+/// Programs that read the document as JavaScript keep no larger integer exactly.
+const MAX_SAFE_INTEGER: u64 = 9_007_199_254_740_991;
+const MAX_PATTERN_CHARS: usize = 4096;
+const MAX_NOTE_CHARS: usize = 1000;
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list, add))
+        .routes(routes!(one, change, remove))
+}
+
+/// What an entry is: without limits, or a grant with them.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = EntryKind)]
+enum Kind {
+    Entry,
+    Grant,
+}
+
+/// Whether an entry can still match.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schema(as = EntryState)]
+enum Usability {
+    Active,
+    Inert,
+    Expired,
+    UsedUp,
+}
+
+/// An allowlist entry or grant.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AllowlistEntry)]
+struct EntryBody {
+    id: EntryId,
+    kind: Kind,
+    pattern: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arg_pattern: Option<String>,
+    /// `allow-always` for what a decision made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    /// It covers commands whose input stays open; absent for no.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    input: bool,
+    /// Their terminals keep pagers and editors that take commands; absent for no.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    unguarded: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_used_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_used_command: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_resolved_path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_uses: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uses: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
+    state: Usability,
+    warnings: Vec<EntryWarningBody>,
+}
+
+/// Something that is odd about an entry.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AllowlistWarning)]
+pub(super) struct EntryWarningBody {
+    #[schema(value_type = String)]
+    code: &'static str,
+    message: String,
+}
+
+/// A pattern to add. With any of `expiresAtMs`, `maxUses` and `sha256` it becomes a grant. What narrows it is given or
+/// left out, never null.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = NewAllowlistEntry)]
+struct NewEntryBody {
+    /// A path glob, a bare command name, or `*`.
+    #[schema(min_length = 1, max_length = 4096, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
+    pattern: String,
+    /// A regular expression over the arguments.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = String, required = false)]
+    arg_pattern: Option<String>,
+    /// Text for people.
+    #[schema(max_length = 1000)]
+    note: Option<String>,
+    /// It covers commands whose input stays open (`pty`, `background`).
+    #[serde(default)]
+    #[schema(required = false)]
+    input: bool,
+    /// Their terminals keep pagers and editors that take commands; only with `input`.
+    #[serde(default)]
+    #[schema(required = false)]
+    unguarded: bool,
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = UnixMillis, required = false)]
+    expires_at_ms: Option<UnixMillis>,
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = u64, required = false, minimum = 1, maximum = 9_007_199_254_740_991_u64)]
+    max_uses: Option<u64>,
+    /// SHA-256 of the executable's content, 64 hex digits.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = String, required = false, pattern = "^[0-9a-fA-F]{64}$")]
+    sha256: Option<String>,
+}
+
+/// The entries and grants of an agent, as written; `*` for those of all agents.
+#[utoipa::path(
+    get, path = "/v1/agents/{agentId}/allowlist", tag = "allowlist", operation_id = "list_allowlist",
+    params(("agentId" = AgentScope, Path), PageQuery),
+    responses((status = OK, body = Page<EntryBody>), (status = CONFLICT, description = "document-refused")),
+    security(("token" = ["read"])),
+)]
+async fn list(
+    _caller: CallerAtAgent<Read>,
+    AtPath(AgentScope(agent)): AtPath<AgentScope>,
+    State(state): State<AppState>,
+    QueryOf(page): QueryOf<PageQuery>,
+) -> Result<JsonReply<Page<EntryBody>>, Problem> {
+    let entries = state.engine().allowlist(&agent).await?;
+    let Page { items, next_cursor } = page.cut(
+        ListName("allowlist", &agent),
+        entries,
+        |entry| entry.id.as_str(),
+        |entry| entry,
+    )?;
+    let items = state.engine().remark_on(&agent, items).await?;
+    Ok(JsonReply(Page {
+        items: items.into_iter().map(EntryBody::from).collect(),
+        next_cursor,
+    }))
+}
+
+/// Adds an entry or grant. The same again is answered with the one that is there.
+#[utoipa::path(
+    post, path = "/v1/agents/{agentId}/allowlist", tag = "allowlist", operation_id = "add_allowlist_entry",
+    params(("agentId" = AgentScope, Path)),
+    request_body = NewEntryBody,
+    responses(
+        (status = CREATED, body = EntryBody, headers(("Location" = String, description = "The entry."))),
+        (status = OK, body = EntryBody, description = "It was there before."),
+        (status = CONFLICT, description = "document-refused, document-lock-stale"),
+        (status = UNPROCESSABLE_ENTITY, description = "invalid-pattern"),
+        (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn add(
+    caller: CallerAtAgent<Admin>,
+    AtPath(AgentScope(agent)): AtPath<AgentScope>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+    JsonBody(body): JsonBody<NewEntryBody>,
+) -> Result<Response, Problem> {
+    let pattern = body.into_pattern()?;
+    let (entry, created) = state
+        .engine()
+        .add_to_allowlist(&caller.actor, &agent, pattern)
+        .await?;
+    if !created {
+        return Ok(JsonReply(EntryBody::from(entry)).into_response());
+    }
+    Ok(Located {
+        status: StatusCode::CREATED,
+        location: state.link(&format!("/v1/agents/{agent}/allowlist/{}", entry.id)),
+        body: EntryBody::from(entry),
+    }
+    .into_response())
+}
+
+/// One entry or grant.
+#[utoipa::path(
+    get, path = "/v1/agents/{agentId}/allowlist/{entryId}", tag = "allowlist", operation_id = "get_allowlist_entry",
+    params(("agentId" = AgentScope, Path), ("entryId" = EntryId, Path)),
+    responses((status = OK, body = EntryBody), (status = CONFLICT, description = "document-refused")),
+    security(("token" = ["read"])),
+)]
+async fn one(
+    _caller: CallerAtAgent<Read>,
+    AtPath(AgentEntry {
+        agent: AgentScope(agent),
+        entry,
+    }): AtPath<AgentEntry>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+) -> Result<JsonReply<EntryBody>, Problem> {
+    let found = state.engine().allowlist_entry(&agent, &entry).await?;
+    found
+        .map(|entry| JsonReply(entry.into()))
+        .ok_or_else(|| Problem::not_found("entry"))
+}
+
+/// Removes an entry or grant.
+#[utoipa::path(
+    delete, path = "/v1/agents/{agentId}/allowlist/{entryId}", tag = "allowlist", operation_id = "remove_allowlist_entry",
+    params(("agentId" = AgentScope, Path), ("entryId" = EntryId, Path)),
+    responses(
+        (status = NO_CONTENT),
+        (status = CONFLICT, description = "document-refused, document-lock-stale"),
+        (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn remove(
+    caller: CallerAtAgent<Admin>,
+    AtPath(AgentEntry {
+        agent: AgentScope(agent),
+        entry,
+    }): AtPath<AgentEntry>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+) -> Result<StatusCode, Problem> {
+    if state
+        .engine()
+        .remove_from_allowlist(&caller.actor, &agent, &entry)
+        .await?
+    {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(Problem::not_found("entry"))
+    }
+}
+
+/// What is to change of an entry or grant. A member that is left out stays; null takes it away. The first limit makes
+/// an entry a grant, without its last one a grant becomes an entry.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schema(as = AllowlistEntryChange)]
+#[expect(
+    clippy::option_option,
+    reason = "absent, null and a value are three different things"
+)]
+struct EntryChangeBody {
+    /// A path glob, a bare command name, or `*`.
+    #[schema(value_type = String, required = false, max_length = 4096, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
+    #[serde(deserialize_with = "not_null")]
+    pattern: Option<String>,
+    /// A regular expression over the arguments.
+    #[serde(deserialize_with = "present")]
+    #[schema(schema_with = text_or_null)]
+    arg_pattern: Option<Option<String>>,
+    /// Text for people.
+    #[serde(deserialize_with = "present")]
+    #[schema(schema_with = text_or_null)]
+    note: Option<Option<String>>,
+    /// Whether it covers commands whose input stays open (`pty`, `background`).
+    #[schema(value_type = bool, required = false)]
+    #[serde(deserialize_with = "not_null")]
+    input: Option<bool>,
+    /// Whether their terminals keep pagers and editors that take commands.
+    #[schema(value_type = bool, required = false)]
+    #[serde(deserialize_with = "not_null")]
+    unguarded: Option<bool>,
+    #[serde(deserialize_with = "present")]
+    #[schema(schema_with = number_or_null)]
+    expires_at_ms: Option<Option<UnixMillis>>,
+    #[serde(deserialize_with = "present")]
+    #[schema(schema_with = uses_or_null)]
+    max_uses: Option<Option<u64>>,
+    /// SHA-256 of the executable's content, 64 hex digits.
+    #[serde(deserialize_with = "present")]
+    #[schema(schema_with = digest_or_null)]
+    sha256: Option<Option<String>>,
+}
+
+/// Tells a member that is null from one that is not there.
+#[expect(
+    clippy::option_option,
+    reason = "absent, null and a value are three different things"
+)]
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+fn uses_or_null() -> Schema {
+    let types = SchemaType::from_iter([Type::Integer, Type::Null]);
+    ObjectBuilder::new()
+        .schema_type(types)
+        .minimum(Some(1))
+        .maximum(Some(MAX_SAFE_INTEGER))
+        .build()
+        .into()
+}
+
+fn digest_or_null() -> Schema {
+    let types = SchemaType::from_iter([Type::String, Type::Null]);
+    ObjectBuilder::new()
+        .schema_type(types)
+        .pattern(Some("^[0-9a-fA-F]{64}$"))
+        .build()
+        .into()
+}
+
+fn text_or_null() -> Schema {
+    or_null(Type::String)
+}
+
+fn number_or_null() -> Schema {
+    or_null(Type::Integer)
+}
+
+fn or_null(kind: Type) -> Schema {
+    let of = |kind| ObjectBuilder::new().schema_type(SchemaType::Type(kind)).build();
+    let either = AnyOfBuilder::new().item(of(kind)).item(of(Type::Null)).build();
+    Schema::AnyOf(either)
+}
+
+/// Changes an entry or grant. An entry that a decision made counts as made by hand once what it matches is changed.
+#[utoipa::path(
+    patch, path = "/v1/agents/{agentId}/allowlist/{entryId}", tag = "allowlist", operation_id = "change_allowlist_entry",
+    params(("agentId" = AgentScope, Path), ("entryId" = EntryId, Path)),
+    request_body = EntryChangeBody,
+    responses(
+        (status = OK, body = EntryBody),
+        (status = CONFLICT, description = "document-refused, document-lock-stale"),
+        (status = UNPROCESSABLE_ENTITY, description = "invalid-pattern"),
+        (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn change(
+    caller: CallerAtAgent<Admin>,
+    AtPath(AgentEntry {
+        agent: AgentScope(agent),
+        entry,
+    }): AtPath<AgentEntry>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+    JsonBody(body): JsonBody<EntryChangeBody>,
+) -> Result<JsonReply<EntryBody>, Problem> {
+    let changed = state
+        .engine()
+        .change_allowlist_entry(&caller.actor, &agent, &entry, body.into_change()?)
+        .await?;
+    changed
+        .map(|entry| JsonReply(entry.into()))
+        .ok_or_else(|| Problem::not_found("entry"))
+}
+
+impl EntryChangeBody {
+    fn into_change(self) -> Result<PatternChange, Problem> {
+        let Self {
+            pattern,
+            arg_pattern,
+            note,
+            input,
+            unguarded,
+            expires_at_ms,
+            max_uses,
+            sha256,
+        } = self;
+        if let Some(pattern) = &pattern {
+            check_pattern(pattern)?;
+        }
+        check_note("note", note.as_ref().and_then(Option::as_deref))?;
+        let sha256 = sha256
+            .map(|digest| digest.as_deref().map(digest_of).transpose())
+            .transpose()?;
+        check_uses(max_uses.flatten())?;
+        Ok(PatternChange {
+            pattern,
+            arg_pattern,
+            note,
+            input,
+            unguarded,
+            expires_at: expires_at_ms,
+            max_uses,
+            sha256,
+        })
+    }
+}
+
+impl NewEntryBody {
+    fn into_pattern(self) -> Result<NewPattern, Problem> {
+        let Self {
+            pattern,
+            arg_pattern,
+            note,
+            input,
+            unguarded,
+            expires_at_ms,
+            max_uses,
+            sha256,
+        } = self;
+        // Without input there is no terminal to guard, and nothing to lift.
+        let unguarded = unguarded && input;
+        check_pattern(&pattern)?;
+        check_note("note", note.as_deref())?;
+        check_uses(max_uses)?;
+        Ok(NewPattern {
+            pattern,
+            arg_pattern,
+            note,
+            input,
+            unguarded,
+            limits: Limits {
+                expires_at: expires_at_ms,
+                max_uses,
+                sha256: sha256.as_deref().map(digest_of).transpose()?,
+            },
+        })
+    }
+}
+
+/// The form of a pattern, before anybody looks what it means.
+pub(super) fn check_pattern(pattern: &str) -> Result<(), Problem> {
+    if pattern.chars().count() > MAX_PATTERN_CHARS || pattern.contains(char::is_control) {
+        return Err(Problem::field(
+            "pattern",
+            "expected at most 4096 characters, none a control character",
+        ));
+    }
+    Ok(())
+}
+
+/// The length of a text for people.
+pub(super) fn check_note(path: &str, note: Option<&str>) -> Result<(), Problem> {
+    if note.is_some_and(|note| note.chars().count() > MAX_NOTE_CHARS) {
+        return Err(Problem::field(path, "expected at most 1000 characters"));
+    }
+    Ok(())
+}
+
+fn check_uses(max_uses: Option<u64>) -> Result<(), Problem> {
+    if max_uses.is_some_and(|uses| !(1..=MAX_SAFE_INTEGER).contains(&uses)) {
+        return Err(Problem::field("maxUses", "expected 1 to 9007199254740991"));
+    }
+    Ok(())
+}
+
+fn digest_of(text: &str) -> Result<String, Problem> {
+    if text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err(Problem::field("sha256", "expected 64 hex digits"))
+    }
+}
+
+impl From<AllowlistEntry> for EntryBody {
+    fn from(entry: AllowlistEntry) -> Self {
+        let EntryLimits {
+            expires_at,
+            max_uses,
+            uses,
+            sha256,
+        } = entry.limits;
+        Self {
+            id: entry.id,
+            kind: match entry.list {
+                AllowlistList::Grants => Kind::Grant,
+                AllowlistList::Allowlist | AllowlistList::Denylist => Kind::Entry,
+            },
+            pattern: entry.pattern,
+            arg_pattern: entry.arg_pattern,
+            source: entry.source,
+            note: entry.note,
+            input: entry.input,
+            unguarded: entry.unguarded,
+            last_used_at: entry.last_used_at,
+            last_used_command: entry.last_used_command,
+            last_resolved_path: entry.last_resolved_path,
+            expires_at_ms: expires_at,
+            max_uses,
+            uses,
+            sha256,
+            state: match entry.state {
+                EntryState::Active => Usability::Active,
+                EntryState::Inert => Usability::Inert,
+                EntryState::Expired => Usability::Expired,
+                EntryState::UsedUp => Usability::UsedUp,
+            },
+            warnings: entry.warnings.into_iter().map(EntryWarningBody::from).collect(),
+        }
+    }
+}
+
+impl From<EntryWarning> for EntryWarningBody {
+    fn from(EntryWarning { code, message }: EntryWarning) -> Self {
+        Self { code, message }
+    }
+}

@@ -1,0 +1,456 @@
+//! The approval object.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::shown::Shown;
+use countersign_config::approvals::binding::NO_ENV_HASH;
+use countersign_domain::quoting;
+use countersign_domain::{
+    AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Ask,
+    Binding, Bound, Command, CommandInput, Host, Pattern, PatternWidth, Pinning, Quorum, RunId, ScriptHold,
+    Security, SessionKey, ShownEnv, TerminalReason, UnixMillis, Vote, Why,
+};
+use countersign_policy::command::{pinning::Pinned, question};
+
+use crate::routes::actor::ActorBody;
+
+/// A question to a person (`docs/spec/http-api.md#approval-object`).
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Approval)]
+pub(crate) struct ApprovalBody {
+    id: ApprovalId,
+    /// The first 8 characters of the id.
+    slug: String,
+    run_id: RunId,
+    status: ApprovalStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: Option<ApprovalDecision>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// The command as one line of text, exactly; arguments as a shell would need them.
+    command: String,
+    display: Shown,
+    cwd: String,
+    host: Host,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_id: Option<String>,
+    agent_id: AgentId,
+    session_key: SessionKey,
+    requested_by: ActorBody,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolved_path: Option<String>,
+    /// The analysed parts of the command, with the secrets masked that `display` masks.
+    #[schema(value_type = Vec<Object>)]
+    segments: serde_json::Value,
+    /// Names of the environment overrides that the command gets, sorted; their values are bound by `boundTo.envHash`.
+    env_names: Vec<String>,
+    /// The values that could decide what runs, by name: all but those of variables that are known to be harmless, with
+    /// nothing in them hidden, what looks like a secret masked and long ones cut. Only for the scope `approve`, and only while
+    /// it waits.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(required = false)]
+    env_values: BTreeMap<String, String>,
+    /// So many more overrides are not named; then only `deny` is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    env_omitted: Option<usize>,
+    security: Security,
+    ask: Ask,
+    ask_fallback: Security,
+    why: WhyBody,
+    /// How many different people have to allow it; one no is enough.
+    approvals_required: u64,
+    /// They must be in one of these groups. Absent for any approver; empty where no group stands in all of the rules
+    /// that count, so that nobody may allow it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<String>>)]
+    groups: Option<BTreeSet<String>>,
+    /// Who said what so far, where it takes more than one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    votes: Vec<VoteBody>,
+    allowed_decisions: Vec<ApprovalDecision>,
+    proposed_patterns: Vec<PatternBody>,
+    created_at_ms: UnixMillis,
+    expires_at_ms: UnixMillis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolved_at_ms: Option<UnixMillis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolved_by: Option<ActorBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    terminal_reason: Option<TerminalReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumed_at_ms: Option<UnixMillis>,
+    /// The approval whose place it took, with a command that an approver changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revises: Option<ApprovalId>,
+    /// The approval that took its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revised_by: Option<ApprovalId>,
+    bound_to: BindingBody,
+    /// Its input stays open: more can be written to it once it runs, into a `pipe` or at its `terminal`. Absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    input: Option<CommandInput>,
+    /// How firmly the run is what the answer covers: `exact` (the arguments, and every program by its identity), `path`
+    /// (something is found by its path once more) or `text` (a text and its shell).
+    binding: Pinning,
+    /// Why it is that.
+    binding_detail: &'static str,
+    /// Whether the scripts of the command are read as they were judged: `held`, or `not held` with the reason. Absent
+    /// without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scripts: Option<ScriptHold>,
+}
+
+/// One person's answer to a question that takes several.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Vote)]
+struct VoteBody {
+    by: ActorBody,
+    decision: ApprovalDecision,
+    at_ms: UnixMillis,
+    /// Why, in their words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// Why a person is asked.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AskReason)]
+struct WhyBody {
+    /// Where the rule stands.
+    layer: String,
+    rule: String,
+    detail: String,
+    /// Byte offsets of the command that it points at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span: Option<[u32; 2]>,
+}
+
+/// An entry that `allow-always` could store.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Pattern)]
+pub(in crate::routes) struct PatternBody {
+    /// Index of the top-level segment it comes from.
+    segment: usize,
+    pattern: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arg_pattern: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    width: PatternWidth,
+    /// Whether a bare `allow-always` stores it.
+    default: bool,
+    /// What it does not say by itself: of a script its path and arguments are remembered, not its content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
+}
+
+/// Of every entry for a command that has scripts.
+const NOT_REMEMBERED: &str =
+    "the content of a script is not remembered: any later content runs without a question";
+
+/// What an answer covers; anything else does not run.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Binding)]
+struct BindingBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    argv: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
+    cwd: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shell: Option<String>,
+    /// Hash of the environment overrides, of the empty list without any.
+    env_hash: String,
+    digest: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    executable_sha256: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    script_sha256: Option<String>,
+}
+
+/// What the state of an approval adds to it.
+#[derive(Default)]
+struct Resolved {
+    at: Option<UnixMillis>,
+    by: Option<ActorBody>,
+    reason: Option<String>,
+    terminal_reason: Option<TerminalReason>,
+    consumed_at: Option<UnixMillis>,
+}
+
+impl From<Approval> for ApprovalBody {
+    fn from(approval: Approval) -> Self {
+        let Approval {
+            id,
+            run_id,
+            card,
+            waiting_env,
+            requested_by,
+            state,
+            chosen_patterns: _,
+            votes,
+            created_at,
+            expires_at,
+            revises,
+            revised_by,
+        } = approval;
+        let display = Shown::of(&card);
+        let masked = display.masks_secrets().then(|| question::parts(&card));
+        let ApprovalCard {
+            binding,
+            security,
+            ask,
+            ask_fallback,
+            satisfied: _,
+            needs_person: _,
+            why,
+            allowed_decisions,
+            proposed_patterns,
+            resolved_path,
+            segments,
+            is_understood: _,
+            env: ShownEnv { names, omitted },
+            document_hash: _,
+            elevated: _,
+            quorum:
+                Quorum {
+                    required,
+                    groups,
+                    start_by_ms: _,
+                },
+            wishes: _,
+        } = card;
+        let (status, decision) = (state.status(), state.decision());
+        let resolved = Resolved::from(state);
+        let digest = binding.digest();
+        let pinned = Pinned::of(&binding);
+        let Binding {
+            host,
+            node_id,
+            agent,
+            session,
+            command,
+            bound,
+            cwd,
+            env_hash,
+            executable_sha256,
+            script,
+            scripts,
+            held,
+            input,
+            ..
+        } = binding;
+        Self {
+            slug: id.slug().to_owned(),
+            id,
+            run_id,
+            status,
+            decision,
+            reason: resolved.reason,
+            command: quoting::line(&command),
+            display,
+            cwd: cwd.clone(),
+            host,
+            node_id,
+            agent_id: agent,
+            session_key: session,
+            requested_by: requested_by.into(),
+            resolved_path,
+            segments: masked.unwrap_or(segments),
+            env_names: names,
+            env_values: question::values(&waiting_env),
+            env_omitted: Some(omitted).filter(|omitted| *omitted > 0),
+            security,
+            ask,
+            ask_fallback,
+            why: why.into(),
+            approvals_required: required,
+            groups,
+            votes: votes.into_iter().map(VoteBody::from).collect(),
+            allowed_decisions,
+            proposed_patterns: PatternBody::all(proposed_patterns, !scripts.is_empty()),
+            created_at_ms: created_at,
+            expires_at_ms: expires_at,
+            resolved_at_ms: resolved.at,
+            resolved_by: resolved.by,
+            terminal_reason: resolved.terminal_reason,
+            consumed_at_ms: resolved.consumed_at,
+            revises,
+            revised_by,
+            input: input.noteworthy(),
+            binding: pinned.pinning,
+            binding_detail: pinned.detail,
+            scripts: held,
+            bound_to: BindingBody::new(bound, &command, cwd, env_hash, digest)
+                .with_hashes(executable_sha256, script.map(|(_path, sha256)| sha256)),
+        }
+    }
+}
+
+impl BindingBody {
+    fn new(bound: Bound, command: &Command, cwd: String, env_hash: Option<String>, digest: String) -> Self {
+        let (argv, text, shell) = match bound {
+            Bound::Exec {
+                path: _,
+                argv,
+                identity: _,
+            } => (Some(argv), None, None),
+            Bound::Plan { steps: _ } | Bound::Inside { .. } | Bound::OnNode { .. } => match command {
+                Command::Argv(argv) => (Some(argv.clone()), None, None),
+                Command::Shell(text) | Command::Patch(text) => (None, Some(text.clone()), None),
+            },
+            // What the person saw is the text that was sent; the rendering is made from it.
+            Bound::Rendered { script: _ } => (None, Some(command.to_text()), Some("/bin/sh".to_owned())),
+            Bound::Text { shell, text } => (None, Some(text), Some(shell)),
+            Bound::Patch {
+                text,
+                workspace_only: _,
+                off_limits: _,
+                spared: _,
+            } => (None, Some(text), None),
+            Bound::Elsewhere { .. } => (None, Some(command.to_text()), None),
+        };
+        Self {
+            argv,
+            command: text,
+            cwd,
+            shell,
+            env_hash: env_hash.unwrap_or_else(|| NO_ENV_HASH.to_owned()),
+            digest,
+            executable_sha256: None,
+            script_sha256: None,
+        }
+    }
+
+    fn with_hashes(self, executable: Option<String>, script: Option<String>) -> Self {
+        Self {
+            executable_sha256: executable,
+            script_sha256: script,
+            ..self
+        }
+    }
+}
+
+impl From<ApprovalState> for Resolved {
+    fn from(state: ApprovalState) -> Self {
+        match state {
+            ApprovalState::Pending => Self::default(),
+            ApprovalState::Allowed {
+                decision: _,
+                by,
+                at,
+                reason,
+                why,
+                consumed_at,
+                persist: _,
+            } => Self {
+                at: Some(at),
+                by: Some(by.into()),
+                reason,
+                terminal_reason: Some(why),
+                consumed_at,
+            },
+            ApprovalState::Denied { by, at, reason, why } => Self {
+                at: Some(at),
+                by: Some(by.into()),
+                reason,
+                terminal_reason: Some(why),
+                consumed_at: None,
+            },
+            ApprovalState::Expired { at, why } => Self {
+                at: Some(at),
+                terminal_reason: Some(why),
+                ..Self::default()
+            },
+            ApprovalState::Cancelled { by, at } => Self {
+                at: Some(at),
+                by: Some(by.into()),
+                terminal_reason: Some(TerminalReason::RunAborted),
+                ..Self::default()
+            },
+        }
+    }
+}
+
+impl From<Why> for WhyBody {
+    fn from(
+        Why {
+            layer,
+            rule,
+            detail,
+            span,
+        }: Why,
+    ) -> Self {
+        Self {
+            layer,
+            rule,
+            detail,
+            span: span.map(|(start, end)| [start, end]),
+        }
+    }
+}
+
+impl From<Vote> for VoteBody {
+    fn from(
+        Vote {
+            by,
+            decision,
+            at,
+            reason,
+            patterns: _,
+        }: Vote,
+    ) -> Self {
+        Self {
+            by: by.into(),
+            decision,
+            at_ms: at,
+            reason,
+        }
+    }
+}
+
+impl PatternBody {
+    /// Of a command with or without scripts.
+    pub(in crate::routes) fn all(patterns: Vec<Pattern>, has_scripts: bool) -> Vec<Self> {
+        let note = has_scripts.then_some(NOT_REMEMBERED);
+        patterns
+            .into_iter()
+            .map(|pattern| Self {
+                note,
+                ..Self::from(pattern)
+            })
+            .collect()
+    }
+}
+
+impl From<Pattern> for PatternBody {
+    fn from(
+        Pattern {
+            segment,
+            pattern,
+            arg_pattern,
+            source,
+            width,
+            default,
+        }: Pattern,
+    ) -> Self {
+        Self {
+            segment,
+            pattern,
+            arg_pattern,
+            source,
+            width,
+            default,
+            note: None,
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Approvals: what a person is asked, and their answer.
+//!
+//! A handler must never settle an answer or choose what a caller may see: [`countersign_engine::Engine`] finds out who may
+//! answer and which answer came first, and narrows every list to the caller's agents. Read on: `decide` takes an
+//! answer, `revise.rs` a changed command; [`ApprovalBody`] is the object, and `shown.rs` makes the command safe to look
+//! at.
+
+mod body;
+mod revise;
+mod shown;
+
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+pub(crate) use body::ApprovalBody;
+pub(super) use body::PatternBody;
+
+use countersign_domain::{AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Authority, SessionKey};
+use countersign_engine::reply::{Answer, Decided};
+use countersign_ledger::ApprovalFilter;
+use countersign_protocol::ByName;
+
+use crate::{
+    caller::{AgentCaller, Approve, ReadOrApprove},
+    extract::{AtPath, JsonBody, Parameters, QueryForm, QueryOf},
+    list::{ListName, PageQuery},
+    problem::{Code, Problem},
+    reply::{JsonReply, Page},
+    schema::ApprovalFilterName,
+    state::AppState,
+};
+
+/// Fewer characters of an id fit too many approvals.
+const MIN_ID_PREFIX: usize = 8;
+/// Longest text that a person may give as their reason.
+const MAX_REASON_CHARS: usize = 2000;
+
+const LIST: ListName<'static> = ListName::only("approvals");
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(one))
+        .routes(routes!(decide))
+        .routes(routes!(revise::revise))
+}
+
+/// Which approvals are wanted.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+struct ApprovalsQuery {
+    /// `pending` unless given: `all`, or one state.
+    #[param(value_type = Option<ApprovalFilterName>)]
+    status: Option<ApprovalStatus>,
+    /// Only this agent's.
+    agent_id: Option<AgentId>,
+    /// Only this session's.
+    session_key: Option<SessionKey>,
+    /// The first 8 or more characters of the id.
+    #[param(min_length = 8, max_length = 64, pattern = "^[a-z0-9-]{8,64}$")]
+    id_prefix: Option<String>,
+    #[param(ignore)]
+    page: PageQuery,
+}
+
+impl QueryForm for ApprovalsQuery {
+    fn read(parameters: &mut Parameters) -> Result<Self, Problem> {
+        Ok(Self {
+            status: match parameters.text("status")?.as_deref() {
+                None => Some(ApprovalStatus::Pending),
+                Some("all") => None,
+                Some(name) => Some(
+                    name.parse()
+                        .map_err(|invalid| Problem::field("status", format!("{invalid}, or all")))?,
+                ),
+            },
+            agent_id: parameters.value("agentId")?,
+            session_key: parameters.value("sessionKey")?,
+            id_prefix: parameters.text("idPrefix")?.map(id_prefix).transpose()?,
+            page: PageQuery::read(parameters)?,
+        })
+    }
+}
+
+fn id_prefix(text: String) -> Result<String, Problem> {
+    let is_prefix = text.len() >= MIN_ID_PREFIX && ApprovalId::parse(text.as_str()).is_ok();
+    is_prefix
+        .then_some(text)
+        .ok_or_else(|| Problem::field("idPrefix", "expected 8 or more characters of an id"))
+}
+
+/// Approvals, newest first; pending ones unless another state is named.
+#[utoipa::path(
+    get, path = "/v1/approvals", tag = "approvals", operation_id = "list_approvals",
+    params(ApprovalsQuery, PageQuery),
+    responses((status = OK, body = Page<ApprovalBody>)),
+    security(("token" = ["read"]), ("token" = ["approve"])),
+)]
+async fn list(
+    caller: AgentCaller<ReadOrApprove>,
+    State(state): State<AppState>,
+    QueryOf(query): QueryOf<ApprovalsQuery>,
+) -> Result<JsonReply<Page<ApprovalBody>>, Problem> {
+    let ApprovalsQuery {
+        status,
+        agent_id,
+        session_key,
+        id_prefix,
+        page,
+    } = query;
+    let filter = ApprovalFilter {
+        status,
+        agent: agent_id,
+        session: session_key,
+        id_prefix,
+        // The engine narrows it to what the caller may see.
+        authority: Authority::EVERYTHING,
+    };
+    let approvals = state
+        .engine()
+        .approvals(&caller, filter, page.page(LIST)?)
+        .await?;
+    Ok(JsonReply(Page::of(LIST, approvals, ApprovalBody::from)))
+}
+
+/// One approval, by its whole id.
+#[utoipa::path(
+    get, path = "/v1/approvals/{id}", tag = "approvals", operation_id = "get_approval",
+    params(("id" = ApprovalId, Path)),
+    responses((status = OK, body = ApprovalBody), (status = NOT_FOUND, description = "approval-not-found")),
+    security(("token" = ["read"]), ("token" = ["approve"])),
+)]
+async fn one(
+    caller: AgentCaller<ReadOrApprove>,
+    AtPath(id): AtPath<ApprovalId>,
+    State(state): State<AppState>,
+    QueryOf(()): QueryOf<()>,
+) -> Result<JsonReply<ApprovalBody>, Problem> {
+    let approval = state.engine().approval(&caller, &id).await?;
+    let approval =
+        approval.ok_or_else(|| Problem::new(Code::ApprovalNotFound, "there is no such approval"))?;
+    Ok(JsonReply(approval.into()))
+}
+
+/// A person's answer.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = Decision)]
+struct DecisionBody {
+    decision: ApprovalDecision,
+    /// Why, in their words.
+    #[schema(max_length = 2000)]
+    reason: Option<String>,
+    /// Only with `allow-always`: which of the proposed patterns to remember; the default ones unless given.
+    #[schema(value_type = Option<Vec<ChosenPattern>>, min_items = 1)]
+    patterns: Option<Vec<ByName<ChosenPattern>>>,
+}
+
+/// One of an approval's proposed patterns.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ChosenPattern {
+    pattern: String,
+    arg_pattern: Option<String>,
+}
+
+/// What became of an answer.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DecisionResult)]
+struct DecidedBody {
+    /// Whether this answer counted; false when the same one was there before. The approval still waits (`pending`) when it
+    /// takes the answers of more people (`approvalsRequired`).
+    applied: bool,
+    approval: ApprovalBody,
+}
+
+/// Answers an approval; the first answer counts, or the first no of anybody and the first yes of as many people as it takes.
+#[utoipa::path(
+    post, path = "/v1/approvals/{id}/decision", tag = "approvals", operation_id = "decide_approval",
+    params(("id" = ApprovalId, Path)),
+    request_body = DecisionBody,
+    responses(
+        (status = OK, body = DecidedBody),
+        (status = FORBIDDEN, description = "forbidden (also: not of the groups that may allow it), own-request"),
+        (status = NOT_FOUND, description = "approval-not-found"),
+        (status = CONFLICT, description = "approval-already-resolved, with the approval"),
+        (status = GONE, description = "approval-expired, approval-cancelled, with the approval"),
+        (status = UNPROCESSABLE_ENTITY, description = "decision-not-allowed"),
+    ),
+    security(("token" = ["approve"])),
+)]
+async fn decide(
+    caller: AgentCaller<Approve>,
+    AtPath(id): AtPath<ApprovalId>,
+    State(state): State<AppState>,
+    QueryOf(()): QueryOf<()>,
+    JsonBody(body): JsonBody<DecisionBody>,
+) -> Result<JsonReply<DecidedBody>, Problem> {
+    let answer = body.into_answer()?;
+    let Decided { applied, approval } = state.engine().decide(&caller, &id, answer).await?;
+    Ok(JsonReply(DecidedBody {
+        applied,
+        approval: approval.into(),
+    }))
+}
+
+impl DecisionBody {
+    fn into_answer(self) -> Result<Answer, Problem> {
+        let Self {
+            decision,
+            reason,
+            patterns,
+        } = self;
+        if reason
+            .as_ref()
+            .is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS)
+        {
+            return Err(Problem::field("reason", "expected at most 2000 characters"));
+        }
+        if patterns.is_some() && decision != ApprovalDecision::AllowAlways {
+            return Err(Problem::new(
+                Code::DecisionNotAllowed,
+                "patterns: only with decision allow-always",
+            ));
+        }
+        let chosen = |ByName(ChosenPattern { pattern, arg_pattern })| (pattern, arg_pattern);
+        Ok(Answer {
+            decision,
+            reason,
+            patterns: patterns.map(|patterns| patterns.into_iter().map(chosen).collect()),
+        })
+    }
+}

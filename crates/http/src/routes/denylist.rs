@@ -1,0 +1,191 @@
+//! Deny rules of an agent: what matches one never runs.
+
+use axum::{
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::allowlist::{EntryWarningBody, check_note, check_pattern};
+use countersign_config::approvals::document::{DenyRule, Keyed};
+use countersign_domain::EntryId;
+use countersign_engine::allowlist::WrittenRule;
+
+use crate::{
+    caller::{Admin, CallerAtAgent, Read},
+    extract::{AgentEntry, AgentScope, AtPath, JsonBody, QueryOf},
+    list::{ListName, PageQuery},
+    problem::Problem,
+    reply::{JsonReply, Located, Page},
+    state::AppState,
+};
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list, add))
+        .routes(routes!(remove))
+}
+
+/// A deny rule.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DenyRule)]
+struct RuleBody {
+    id: EntryId,
+    pattern: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arg_pattern: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// What is odd about it; only told where it is written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<EntryWarningBody>,
+}
+
+/// A deny rule to add.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = NewDenyRule)]
+struct NewRuleBody {
+    /// A path glob, a bare command name (wherever the file lies), or `*`.
+    #[schema(min_length = 1, max_length = 4096, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
+    pattern: String,
+    /// A regular expression over the arguments; any arguments unless given.
+    arg_pattern: Option<String>,
+    /// Why, for people.
+    #[schema(max_length = 1000)]
+    reason: Option<String>,
+}
+
+/// The deny rules of an agent, as written; `*` for those of all agents.
+#[utoipa::path(
+    get, path = "/v1/agents/{agentId}/denylist", tag = "allowlist", operation_id = "list_denylist",
+    params(("agentId" = AgentScope, Path), PageQuery),
+    responses((status = OK, body = Page<RuleBody>), (status = CONFLICT, description = "document-refused")),
+    security(("token" = ["read"])),
+)]
+async fn list(
+    _caller: CallerAtAgent<Read>,
+    AtPath(AgentScope(agent)): AtPath<AgentScope>,
+    State(state): State<AppState>,
+    QueryOf(page): QueryOf<PageQuery>,
+) -> Result<JsonReply<Page<RuleBody>>, Problem> {
+    let rules = state.engine().denylist(&agent)?;
+    Ok(JsonReply(page.cut(
+        ListName("denylist", &agent),
+        rules,
+        |rule| rule.id.as_str(),
+        RuleBody::from,
+    )?))
+}
+
+/// Adds a deny rule. The same pattern and argument pattern again are answered with the rule that is there.
+#[utoipa::path(
+    post, path = "/v1/agents/{agentId}/denylist", tag = "allowlist", operation_id = "add_deny_rule",
+    params(("agentId" = AgentScope, Path)),
+    request_body = NewRuleBody,
+    responses(
+        (status = CREATED, body = RuleBody, headers(("Location" = String, description = "The rule."))),
+        (status = OK, body = RuleBody, description = "It was there before."),
+        (status = CONFLICT, description = "document-refused, document-lock-stale"),
+        (status = PRECONDITION_FAILED, description = "base-hash-mismatch: another request removed it in the same moment"),
+        (status = UNPROCESSABLE_ENTITY, description = "invalid-pattern"),
+        (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn add(
+    caller: CallerAtAgent<Admin>,
+    AtPath(AgentScope(agent)): AtPath<AgentScope>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+    JsonBody(body): JsonBody<NewRuleBody>,
+) -> Result<Response, Problem> {
+    let rule = body.into_rule()?;
+    let (rule, created) = state
+        .engine()
+        .add_to_denylist(&caller.actor, &agent, rule)
+        .await?;
+    if !created {
+        return Ok(JsonReply(RuleBody::from(rule)).into_response());
+    }
+    Ok(Located {
+        status: StatusCode::CREATED,
+        location: state.link(&format!("/v1/agents/{agent}/denylist/{}", rule.rule.id)),
+        body: RuleBody::from(rule),
+    }
+    .into_response())
+}
+
+/// Removes a deny rule.
+#[utoipa::path(
+    delete, path = "/v1/agents/{agentId}/denylist/{entryId}", tag = "allowlist", operation_id = "remove_deny_rule",
+    params(("agentId" = AgentScope, Path), ("entryId" = EntryId, Path)),
+    responses(
+        (status = NO_CONTENT),
+        (status = CONFLICT, description = "document-refused, document-lock-stale"),
+        (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn remove(
+    caller: CallerAtAgent<Admin>,
+    AtPath(AgentEntry {
+        agent: AgentScope(agent),
+        entry,
+    }): AtPath<AgentEntry>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+) -> Result<StatusCode, Problem> {
+    if state
+        .engine()
+        .remove_from_denylist(&caller.actor, &agent, &entry)
+        .await?
+    {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(Problem::not_found("entry"))
+    }
+}
+
+impl NewRuleBody {
+    fn into_rule(self) -> Result<DenyRule, Problem> {
+        let Self {
+            pattern,
+            arg_pattern,
+            reason,
+        } = self;
+        check_pattern(&pattern)?;
+        check_note("reason", reason.as_deref())?;
+        Ok(DenyRule {
+            pattern: pattern.trim().to_owned(),
+            arg_pattern,
+            reason,
+            ..DenyRule::default()
+        })
+    }
+}
+
+impl From<Keyed<DenyRule>> for RuleBody {
+    fn from(Keyed { id, item }: Keyed<DenyRule>) -> Self {
+        Self {
+            id,
+            pattern: item.pattern,
+            arg_pattern: item.arg_pattern,
+            reason: item.reason,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+impl From<WrittenRule> for RuleBody {
+    fn from(WrittenRule { rule, warnings }: WrittenRule) -> Self {
+        Self {
+            warnings: warnings.into_iter().map(EntryWarningBody::from).collect(),
+            ..Self::from(rule)
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The approvals document of this host, whole.
+
+use axum::{
+    extract::State,
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{
+    ToSchema,
+    openapi::{
+        ObjectBuilder, RefOr, Schema,
+        schema::{AdditionalProperties, SchemaType, Type},
+    },
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::policy::DocumentBody;
+use countersign_engine::document::{Acceptance, Hashed, Refused};
+
+use crate::{
+    caller::{Admin, Caller},
+    extract::{IfMatch, JsonBody, JsonBytes, Parameters, QueryForm, QueryOf, etag},
+    problem::{Code, Problem},
+    reply::JsonReply,
+    state::AppState,
+};
+
+/// Whether the document that an answer carries counts.
+const STANDING: HeaderName = HeaderName::from_static("countersign-policy");
+
+/// Which kinds of odd rules the document holds.
+const WARNINGS: HeaderName = HeaderName::from_static("countersign-warnings");
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(document, replace))
+        .routes(routes!(accept))
+}
+
+/// An approvals document of version 1. In an answer the socket's token is left out; in a request, what is left out
+/// of `socket` stays what it is. Members that nobody knows are refused, unless the present document has them at the
+/// same place with the same value.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(super) struct DocumentWire(pub(super) Value);
+
+impl utoipa::PartialSchema for DocumentWire {
+    fn schema() -> RefOr<Schema> {
+        let object = ObjectBuilder::new()
+            .description(Some(
+                "An approvals document of version 1. In an answer the socket's token is left out; in a request, what \
+                 is left out of `socket` stays what it is. Members that nobody knows are refused, unless the present \
+                 document has them at the same place with the same value.",
+            ))
+            .property(
+                "version",
+                ObjectBuilder::new()
+                    .schema_type(SchemaType::Type(Type::Integer))
+                    .enum_values(Some([1]))
+                    .build(),
+            )
+            .required("version")
+            .additional_properties(Some(AdditionalProperties::FreeForm(true)))
+            .build();
+        RefOr::T(object.into())
+    }
+}
+
+impl ToSchema for DocumentWire {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "ApprovalsDocument".into()
+    }
+}
+
+/// How a document is replaced.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ReplaceQuery {
+    /// Whether a document that is refused is replaced; a copy of it is kept beside it.
+    #[param(value_type = Option<bool>, default = false)]
+    force: Refused,
+}
+
+impl QueryForm for ReplaceQuery {
+    fn read(parameters: &mut Parameters) -> Result<Self, Problem> {
+        let force = match parameters.text("force")?.as_deref() {
+            None | Some("false") => Refused::Keep,
+            Some("true") => Refused::Replace,
+            Some(_) => return Err(Problem::field("force", "expected true or false")),
+        };
+        Ok(Self { force })
+    }
+}
+
+/// Which edit is accepted.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = AcceptedEdit)]
+struct AcceptBody {
+    /// The hash of the document, or of the `openclaw.json`, that is to count.
+    hash: String,
+}
+
+/// The document as it is on disk, without the socket's token. `Countersign-Policy` says whether it counts.
+#[utoipa::path(
+    get, path = "/v1/policy/document", tag = "policy", operation_id = "get_policy_document",
+    responses(
+        (status = OK, body = DocumentWire, headers(
+            ("ETag" = String, description = "The document's hash, quoted."),
+            ("Countersign-Policy" = String, description = "`in-force`, or `held` while it is an edit that an admin \
+                has to accept before it counts."),
+        )),
+        (status = CONFLICT, description = "document-refused"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn document(
+    _caller: Caller<Admin>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+) -> Result<Response, Problem> {
+    let document = state.engine().policy_document()?;
+    let held = state.engine().document_view().held;
+    let standing = if held.is_some_and(|held| held.hash == document.hash) {
+        "held"
+    } else {
+        "in-force"
+    };
+    let mut response = reply(document);
+    response
+        .headers_mut()
+        .insert(STANDING, HeaderValue::from_static(standing));
+    Ok(response)
+}
+
+/// Replaces the document.
+#[utoipa::path(
+    put, path = "/v1/policy/document", tag = "policy", operation_id = "replace_policy_document",
+    params(
+        ReplaceQuery,
+        ("If-Match" = Option<IfMatch>, Header, description = "The `ETag` of the document that is replaced. Required: \
+            without it the answer is 428."),
+    ),
+    request_body = DocumentWire,
+    responses(
+        (status = OK, body = DocumentWire, headers(
+            ("ETag" = String, description = "The new document's hash, quoted."),
+            ("Countersign-Warnings" = String, description = "Codes of what is odd about its rules, separated by commas; \
+                absent when nothing is. `countersign doctor` names each rule."),
+        )),
+        (status = CONFLICT, description = "document-refused, document-lock-stale"),
+        (status = PRECONDITION_FAILED, description = "base-hash-mismatch"),
+        (status = PRECONDITION_REQUIRED, description = "base-hash-required"),
+        (status = UNPROCESSABLE_ENTITY, description = "unknown-field, invalid-document"),
+        (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn replace(
+    caller: Caller<Admin>,
+    State(state): State<AppState>,
+    QueryOf(query): QueryOf<ReplaceQuery>,
+    if_match: IfMatch,
+    JsonBytes(sent): JsonBytes,
+) -> Result<Response, Problem> {
+    let engine = state.engine();
+    let expected = if_match.required(|| engine.document_view().hash)?;
+    let replaced = engine
+        .replace_document(&caller.actor, expected, &sent, query.force)
+        .await?;
+    let mut response = reply(replaced);
+    let codes: Vec<&str> = engine
+        .rule_warnings()
+        .await
+        .iter()
+        .map(|warning| warning.code)
+        .collect();
+    if !codes.is_empty()
+        && let Ok(codes) = HeaderValue::try_from(codes.join(", "))
+    {
+        response.headers_mut().insert(WARNINGS, codes);
+    }
+    Ok(response)
+}
+
+/// Accepts a change of the approvals document or of `openclaw.json` that is held: an edit from outside, or what takes a
+/// second person. What is in force needs no acceptance: then this only says what it is.
+#[utoipa::path(
+    post, path = "/v1/policy/document/accept", tag = "policy", operation_id = "accept_policy_document",
+    request_body = AcceptBody,
+    responses(
+        (status = OK, body = DocumentBody),
+        (status = FORBIDDEN, description = "own-request"),
+        (status = CONFLICT, description = "document-refused"),
+        (status = PRECONDITION_FAILED, description = "base-hash-mismatch"),
+        (status = SERVICE_UNAVAILABLE, description = "storage-unavailable"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn accept(
+    caller: Caller<Admin>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+    JsonBody(AcceptBody { hash }): JsonBody<AcceptBody>,
+) -> Result<JsonReply<DocumentBody>, Problem> {
+    match state.engine().accept_edit(&caller.actor, hash).await? {
+        Acceptance::InForce(view) => Ok(JsonReply((*view).into())),
+        Acceptance::OwnProposal => Err(Problem::new(
+            Code::OwnRequest,
+            "a token of your owner proposed a part of this change, and [approvals] widening says that it takes two \
+             owners; an admin of another owner accepts it",
+        )),
+        Acceptance::Other { current } => Err(Problem::new(
+            Code::BaseHashMismatch,
+            "no edit with this hash is waiting",
+        )
+        .with("currentHash", current)),
+    }
+}
+
+/// A document with its tag.
+fn reply(Hashed { value, hash }: Hashed<Value>) -> Response {
+    tagged(DocumentWire(value), &hash)
+}
+
+/// An answer with the `ETag` of the content that it is of.
+pub(super) fn tagged<T: Serialize>(body: T, hash: &str) -> Response {
+    let mut response = JsonReply(body).into_response();
+    if response.status() == StatusCode::OK
+        && let Some(tag) = etag(hash)
+    {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
+}

@@ -1,0 +1,196 @@
+//! The engine as the backend of MCP tools: the same entries, bodies and answers as `POST /v1/exec` and its kin.
+//!
+//! It must never do for a tool what the route of the API would refuse. The trait is [`crate::mcp::Backend`].
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use axum::http::request::Parts;
+use rmcp::model::{ErrorData, Extensions, JsonObject};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::{in_flight::InFlightPermit, session::Session};
+use countersign_domain::{Principal, RunId};
+use countersign_engine::{Engine, IdempotencyKey, OnDisconnect, reply::CancelError};
+
+use crate::{
+    extract,
+    mcp::{AskingTool, Backend, CallContext, ExecCall, Outcome, WaitPolicy},
+    problem::Problem,
+    routes::{
+        exec::{ExecAnswer, ExecBody, ExplanationBody},
+        patch::{PatchAnswer, PatchBody},
+        process::{ProcessAnswer, ProcessBody},
+    },
+};
+
+/// The path that problem documents name.
+const INSTANCE: &str = "/mcp";
+
+/// Does calls by the engine.
+pub(super) struct EngineBackend {
+    engine: Arc<Engine>,
+    link_base: String,
+}
+
+/// Who sent a request, noted on it for the tools.
+#[derive(Debug, Clone)]
+pub(super) struct Asker {
+    principal: Arc<Principal>,
+    session: Option<Session>,
+    cancelled: CancellationToken,
+    /// Given back when the request has been answered.
+    _permit: Option<Arc<InFlightPermit>>,
+}
+
+impl Asker {
+    pub(super) fn new(
+        principal: &Principal,
+        session: Option<Session>,
+        cancelled: CancellationToken,
+        permit: Option<Arc<InFlightPermit>>,
+    ) -> Self {
+        Self {
+            principal: Arc::new(principal.clone()),
+            session,
+            cancelled,
+            _permit: permit,
+        }
+    }
+}
+
+/// Stands for a caller and a session.
+pub(super) fn scope_of(caller: &Principal, session: Option<&Session>) -> String {
+    let session = session.map(Session::to_text).unwrap_or_default();
+    format!("{} {session}", caller.actor.id)
+}
+
+impl EngineBackend {
+    pub(super) fn new(engine: Arc<Engine>, link_base: String) -> Self {
+        Self { engine, link_base }
+    }
+
+    async fn run(&self, caller: &Principal, call: ExecCall) -> Result<Value, Problem> {
+        let key = IdempotencyKey {
+            key: call.key,
+            body_sha256: call.digest,
+            on_disconnect: OnDisconnect::Kill,
+        };
+        let wait = |wait| match call.wait_policy {
+            WaitPolicy::None => Duration::ZERO,
+            WaitPolicy::AsAsked => wait,
+        };
+        let mut answer = match call.tool {
+            AskingTool::Exec => {
+                let mut request = parsed::<ExecBody>(&call.arguments)?.into_request()?;
+                request.approval_wait = wait(request.approval_wait);
+                let reply = self.engine.exec(caller, request, Some(key)).await?;
+                ExecAnswer::new(reply, RunId::to_string).to_json()?
+            }
+            AskingTool::ApplyPatch => {
+                let mut request = parsed::<PatchBody>(&call.arguments)?.into_request()?;
+                request.approval_wait = wait(request.approval_wait);
+                let reply = self.engine.apply_patch(caller, request, Some(key)).await?;
+                PatchAnswer::new(reply, RunId::to_string).to_json()?
+            }
+        };
+        if let Value::Object(members) = &mut answer
+            && members
+                .get("status")
+                .is_some_and(|status| status == "approval-pending")
+            && let Some(id) = members.get("approvalId").and_then(Value::as_str)
+        {
+            let url = format!("{}/a/{id}", self.link_base);
+            members.insert("approvalUrl".to_owned(), url.into());
+        }
+        Ok(answer)
+    }
+
+    async fn processed(&self, caller: &Principal, arguments: JsonObject) -> Result<Value, Problem> {
+        let call = parsed::<ProcessBody>(&arguments)?.into_call()?;
+        let reply = self.engine.process(caller, call).await?;
+        json(&ProcessAnswer::from(reply))
+    }
+
+    async fn explanation(&self, caller: &Principal, arguments: JsonObject) -> Result<Value, Problem> {
+        let request = parsed::<ExecBody>(&arguments)?.into_explainable()?;
+        let explanation = self.engine.explain(caller, request).await?;
+        json(&ExplanationBody::from(explanation))
+    }
+}
+
+impl Backend for EngineBackend {
+    type Caller = Arc<Principal>;
+
+    fn origin(&self, request: &Extensions) -> Result<CallContext<Arc<Principal>>, ErrorData> {
+        let asker = request
+            .get::<Parts>()
+            .and_then(|parts| parts.extensions.get::<Asker>())
+            .ok_or_else(|| ErrorData::internal_error("nobody is known to have sent this", None))?;
+        Ok(CallContext {
+            scope: scope_of(&asker.principal, asker.session.as_ref()),
+            session: asker.session.as_ref().map(Session::to_text),
+            shows_links: asker.session.as_ref().is_some_and(|session| session.shows_links),
+            cancelled: asker.cancelled.clone(),
+            caller: Arc::clone(&asker.principal),
+        })
+    }
+
+    async fn exec(&self, caller: &Arc<Principal>, call: ExecCall) -> Outcome {
+        outcome(self.run(caller, call).await)
+    }
+
+    async fn explain(&self, caller: &Arc<Principal>, arguments: JsonObject) -> Outcome {
+        outcome(self.explanation(caller, arguments).await)
+    }
+
+    async fn process(&self, caller: &Arc<Principal>, arguments: JsonObject) -> Outcome {
+        outcome(self.processed(caller, arguments).await)
+    }
+
+    async fn status(&self, caller: &Arc<Principal>, run_id: &str) -> Option<String> {
+        let run_id = RunId::parse(run_id.to_owned()).ok()?;
+        let run = self.engine.run(caller, &run_id).await.ok()??;
+        Some(run.status.api_name().to_owned())
+    }
+
+    async fn stop(&self, caller: &Arc<Principal>, run_id: &str) {
+        let Ok(run_id) = RunId::parse(run_id.to_owned()) else {
+            return;
+        };
+        match self.engine.cancel(caller, &run_id).await {
+            Ok(_) | Err(CancelError::Ended(_)) => {}
+            Err(error @ (CancelError::NotFound | CancelError::Storage(_))) => {
+                tracing::warn!(run.id = %run_id, %error, "a run whose call was taken back was not stopped");
+            }
+        }
+    }
+}
+
+impl fmt::Debug for EngineBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineBackend").finish_non_exhaustive()
+    }
+}
+
+/// Reads arguments exactly as the body of the HTTP operation is read.
+fn parsed<T: DeserializeOwned>(arguments: &JsonObject) -> Result<T, Problem> {
+    extract::parse(&serde_json::to_vec(arguments).map_err(|error| unwritable(&error))?)
+}
+
+fn outcome(result: Result<Value, Problem>) -> Outcome {
+    match result {
+        Ok(answer) => Outcome::Answered(answer),
+        Err(problem) => Outcome::Refused(problem.to_json(INSTANCE, "")),
+    }
+}
+
+fn json(value: &impl Serialize) -> Result<Value, Problem> {
+    serde_json::to_value(value).map_err(|error| unwritable(&error))
+}
+
+fn unwritable(error: &serde_json::Error) -> Problem {
+    tracing::error!(%error, "a tool's answer could not be written as JSON");
+    Problem::internal()
+}

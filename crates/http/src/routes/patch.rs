@@ -1,0 +1,234 @@
+//! `POST /v1/apply-patch`: change files by a patch.
+
+use axum::{
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::exec::{self, Started};
+use countersign_domain::{AgentId, ApprovalId, Host, HostChoice, RunId, SessionKey};
+use countersign_engine::{
+    IdempotencyKey, OnDisconnect,
+    patch::PatchRequest,
+    reply::{AppliedPatch, PatchReply},
+};
+use countersign_protocol::patch::{ChangeKind, FileChange};
+
+use crate::{
+    caller::{AgentCaller, Exec},
+    extract::{IdempotencyHeader, QueryOf, RawJson},
+    problem::Problem,
+    reply::{JsonReply, Located},
+    state::AppState,
+};
+
+/// Longer than the name of any model.
+const MAX_MODEL_CHARS: usize = 256;
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(apply_patch))
+}
+
+/// A patch to apply.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = PatchRequest)]
+pub(in crate::routes) struct PatchBody {
+    /// From `*** Begin Patch` to `*** End Patch`.
+    #[schema(max_length = 1_048_576)]
+    input: String,
+    /// Directory that its paths begin in, absolute or beginning with `~/`; the agent's workspace unless given.
+    #[schema(pattern = r"^(/|~/)[^\x00]*$")]
+    workdir: Option<String>,
+    /// Who asks; `main` unless given or told by `sessionKey`.
+    agent_id: Option<AgentId>,
+    /// In which session; `agent:<agentId>:main` unless given.
+    session_key: Option<SessionKey>,
+    /// `auto`, `sandbox` or `gateway`.
+    #[schema(value_type = Option<HostChoice>)]
+    host: Option<String>,
+    /// The model that wrote it, where only some may.
+    #[schema(max_length = 256)]
+    model: Option<String>,
+    /// How long to wait in milliseconds for a person's decision.
+    #[schema(maximum = 600_000)]
+    approval_wait_ms: Option<u64>,
+}
+
+impl PatchBody {
+    /// Checks what can be checked without knowing settings or files.
+    pub(in crate::routes) fn into_request(self) -> Result<PatchRequest, Problem> {
+        let (agent, session) = exec::identity(self.agent_id, self.session_key)?;
+        if let Some(model) = &self.model
+            && (model.chars().count() > MAX_MODEL_CHARS || model.contains(char::is_control))
+        {
+            return Err(Problem::field(
+                "model",
+                "expected up to 256 characters without control characters",
+            ));
+        }
+        Ok(PatchRequest {
+            input: self.input,
+            workdir: exec::workdir(self.workdir)?,
+            host: self.host.as_deref().map(exec::host).transpose()?,
+            agent,
+            session,
+            model: self.model,
+            approval_wait: exec::approval_wait(self.approval_wait_ms)?,
+        })
+    }
+}
+
+/// A patch that was applied.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = PatchApplied)]
+pub(in crate::routes) struct Applied {
+    run_id: RunId,
+    host: Host,
+    /// The directory that its paths begin in.
+    cwd: String,
+    /// What became of each file, in the order of the patch.
+    changed: Vec<ChangeBody>,
+    /// The same in a few words.
+    summary: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval_id: Option<ApprovalId>,
+}
+
+/// What became of one file.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = PatchChange)]
+pub(in crate::routes) struct ChangeBody {
+    /// Its path, as the patch calls it.
+    path: String,
+    #[schema(value_type = ChangeKind)]
+    kind: ChangeKind,
+    /// Where it was before it was moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+}
+
+/// An answer on its way out.
+#[derive(Debug)]
+pub(in crate::routes) enum PatchAnswer {
+    /// 200
+    Applied(Box<Applied>),
+    /// 202
+    Started {
+        location: String,
+        /// What is known of it.
+        body: Box<Started>,
+    },
+}
+
+impl PatchAnswer {
+    /// Turns the engine's reply into the wire form; `link` gives the place of a run.
+    pub(in crate::routes) fn new(reply: PatchReply, link: impl FnOnce(&RunId) -> String) -> Self {
+        match reply {
+            PatchReply::Applied(applied) => Self::Applied(Box::new((*applied).into())),
+            PatchReply::Running(running) => Self::Started {
+                location: link(&running.run.id),
+                body: Box::new(Started::Running((*running).into())),
+            },
+            PatchReply::Pending(pending) => Self::Started {
+                location: link(&pending.run.id),
+                body: Box::new(Started::Pending((*pending).into())),
+            },
+        }
+    }
+
+    /// The body alone, for entry points that are not HTTP.
+    pub(in crate::routes) fn to_json(&self) -> Result<Value, Problem> {
+        let body = match self {
+            Self::Applied(body) => serde_json::to_value(body),
+            Self::Started { location: _, body } => serde_json::to_value(body),
+        };
+        body.map_err(|error| {
+            tracing::error!(%error, "an answer could not be written as JSON");
+            Problem::internal()
+        })
+    }
+}
+
+impl IntoResponse for PatchAnswer {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Applied(body) => JsonReply(body).into_response(),
+            Self::Started { location, body } => Located {
+                status: StatusCode::ACCEPTED,
+                location,
+                body,
+            }
+            .into_response(),
+        }
+    }
+}
+
+impl From<AppliedPatch> for Applied {
+    fn from(AppliedPatch { run, patch }: AppliedPatch) -> Self {
+        Self {
+            run_id: run.id,
+            host: run.host,
+            cwd: run.cwd,
+            changed: patch.changes().map(ChangeBody::from).collect(),
+            summary: patch.summary(),
+            approval_id: run.approval_id,
+        }
+    }
+}
+
+impl From<FileChange<'_>> for ChangeBody {
+    fn from(FileChange { path, kind, from }: FileChange<'_>) -> Self {
+        Self {
+            path: path.as_str().to_owned(),
+            kind,
+            from: from.map(|from| from.as_str().to_owned()),
+        }
+    }
+}
+
+/// Applies a patch to files of the workspace: all of it, or nothing.
+///
+/// 200 when it was applied, 202 when a person is asked first. With `patch-failed` no file was changed, and `path` and `hunk`
+/// say what does not fit. The format is described in `docs/apply-patch.md`.
+#[utoipa::path(
+    post, path = "/v1/apply-patch", tag = "exec",
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255,
+        description = "The same key with the same body within 24 h gives the first answer again and changes nothing.")),
+    request_body = PatchBody,
+    responses(
+        (status = OK, body = Applied),
+        (status = ACCEPTED, body = Started, headers(("Location" = String, description = "The run."))),
+        (status = BAD_REQUEST, description = "invalid-request, config-conflict, workdir-unavailable"),
+        (status = FORBIDDEN, description = "forbidden, exec-denied, tool-denied, patch-not-allowed, host-not-allowed"),
+        (status = CONFLICT, description = "patch-failed"),
+        (status = UNPROCESSABLE_ENTITY, description = "idempotency-mismatch"),
+        (status = SERVICE_UNAVAILABLE, description = "sandbox-unavailable, node-unavailable, overloaded, shutting-down, storage-unavailable"),
+    ),
+    security(("token" = ["exec"])),
+)]
+async fn apply_patch(
+    caller: AgentCaller<Exec>,
+    State(state): State<AppState>,
+    QueryOf(()): QueryOf<()>,
+    IdempotencyHeader(key): IdempotencyHeader,
+    RawJson { value: body, bytes }: RawJson<PatchBody>,
+) -> Result<PatchAnswer, Problem> {
+    let request = body.into_request()?;
+    let key = key.map(|key| IdempotencyKey {
+        key,
+        body_sha256: Sha256::digest(&bytes).into(),
+        on_disconnect: OnDisconnect::Detach,
+    });
+    let reply = state.engine().apply_patch(&caller, request, key).await?;
+    Ok(PatchAnswer::new(reply, |run_id| {
+        state.link(&format!("/v1/runs/{run_id}"))
+    }))
+}

@@ -1,0 +1,194 @@
+//! What anybody may ask: alive, ready, which version, which contract.
+
+use axum::{
+    extract::State,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use countersign_config::settings::IpcRole;
+use countersign_engine::{Check, Readiness};
+
+use crate::{extract::QueryOf, openapi, reply::JsonReply, state::AppState};
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(healthz))
+        .routes(routes!(readyz))
+        .routes(routes!(version))
+        .routes(routes!(contract))
+}
+
+/// The process answers.
+#[derive(Debug, Serialize, ToSchema)]
+struct Health {
+    #[schema(value_type = String)]
+    status: &'static str,
+}
+
+/// Whether the process answers.
+#[utoipa::path(get, path = "/healthz", tag = "probes", operation_id = "get_health", responses((status = OK, body = Health)))]
+async fn healthz(_query: QueryOf<()>) -> JsonReply<Health> {
+    JsonReply(Health { status: "ok" })
+}
+
+/// Whether the server can do its work.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Readiness)]
+struct ReadinessBody {
+    /// `ready` or `not-ready`
+    #[schema(value_type = String)]
+    status: &'static str,
+    /// Whether something is wrong although the server answers: then it denies.
+    degraded: bool,
+    /// Whether the emergency stop is in effect. `GET /v1/stop` says who stopped the server, when and why.
+    stopped: bool,
+    /// Whether a changed setting waits for a restart. `GET /v1/settings` says which one.
+    restart_needed: bool,
+    checks: Checks,
+}
+
+/// What was looked at.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HealthChecks)]
+struct Checks {
+    database: CheckBody,
+    /// There only while the machine does not give what a command needs, such as open files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine: Option<CheckBody>,
+    /// There only where the audit record was found broken at the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record: Option<CheckBody>,
+    document: CheckBody,
+    config: CheckBody,
+    listener: CheckBody,
+    /// There unless `[bridge] enabled = false`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bridge: Option<CheckBody>,
+    /// There only while commands cannot be started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runner: Option<CheckBody>,
+    /// There only when commands go to the sandbox and none was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sandbox: Option<CheckBody>,
+    /// There unless `[ipc] role = "off"`; not ok while the approvals socket should be hosted and is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ipc: Option<CheckBody>,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HealthCheck)]
+struct CheckBody {
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+/// Whether the server can do its work: 503 when the ledger cannot be used, the machine lacks what a command
+/// needs, or the server drains.
+#[utoipa::path(
+    get, path = "/readyz", tag = "probes", operation_id = "get_readiness",
+    responses((status = OK, body = ReadinessBody), (status = SERVICE_UNAVAILABLE, body = ReadinessBody)),
+)]
+async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response {
+    let Readiness {
+        database,
+        machine,
+        record,
+        document,
+        config,
+        runner,
+        sandbox,
+        ipc,
+        draining,
+        restart_needed,
+        stopped,
+    } = state.engine().readiness();
+    let ready = database.ok && machine.ok && !draining;
+    let settings = state.engine().settings().current();
+    let enabled = settings.server.bridge.enabled;
+    let has_ipc = settings.server.ipc.role != IpcRole::Off;
+    let bridge = enabled.then(|| CheckBody {
+        ok: state.bridge().has_secret(),
+        detail: (!state.bridge().has_secret())
+            .then(|| "there is no shared secret, so that no new node can ask to be let in".to_owned()),
+    });
+    let body = ReadinessBody {
+        status: if ready { "ready" } else { "not-ready" },
+        stopped,
+        restart_needed,
+        degraded: !(document.ok
+            && !stopped
+            && record.ok
+            && config.ok
+            && runner.ok
+            && bridge.as_ref().is_none_or(|bridge| bridge.ok)
+            && ipc.ok
+            && sandbox.as_ref().is_none_or(|sandbox| sandbox.ok)),
+        checks: Checks {
+            database: database.into(),
+            machine: (!machine.ok).then(|| machine.into()),
+            record: (!record.ok).then(|| record.into()),
+            document: document.into(),
+            config: config.into(),
+            bridge,
+            // The client that reads this came through a listener; a draining one takes no other client in.
+            listener: CheckBody {
+                ok: !draining,
+                detail: draining.then(|| "draining".to_owned()),
+            },
+            runner: (!runner.ok).then(|| runner.into()),
+            sandbox: sandbox.filter(|check| !check.ok).map(CheckBody::from),
+            ipc: has_ipc.then(|| ipc.into()),
+        },
+    };
+    let status = if ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    (status, JsonReply(body)).into_response()
+}
+
+impl From<Check> for CheckBody {
+    fn from(Check { ok, detail }: Check) -> Self {
+        Self { ok, detail }
+    }
+}
+
+/// What this server is.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Version)]
+struct VersionBody {
+    #[schema(value_type = String)]
+    name: &'static str,
+    #[schema(value_type = String)]
+    version: &'static str,
+    #[schema(value_type = String)]
+    commit: &'static str,
+    /// Version of this contract.
+    api: u32,
+}
+
+/// What this server is.
+#[utoipa::path(get, path = "/v1/version", tag = "probes", operation_id = "get_version", responses((status = OK, body = VersionBody)))]
+async fn version(_query: QueryOf<()>) -> JsonReply<VersionBody> {
+    JsonReply(VersionBody {
+        name: "countersign",
+        version: env!("CARGO_PKG_VERSION"),
+        commit: option_env!("COUNTERSIGN_COMMIT").unwrap_or("unknown"),
+        api: 1,
+    })
+}
+
+/// This contract, generated from the code.
+#[utoipa::path(get, path = "/openapi.json", tag = "probes", operation_id = "get_contract", responses((status = OK, body = Object)))]
+async fn contract(_query: QueryOf<()>) -> Response {
+    let json = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, json)], openapi::document()).into_response()
+}

@@ -1,0 +1,207 @@
+//! A session's output as server-sent events, from any byte on, and then its end.
+
+use std::{collections::VecDeque, str::FromStr, time::Duration};
+
+use axum::{Extension, body::Bytes, extract::State, http::HeaderMap, response::Response};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use futures_util::stream;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::answer::SessionBody;
+use countersign_domain::AgentId;
+use countersign_engine::process::{Followed, OutputForm, OutputText, SessionFollower};
+
+use crate::{
+    accept::Accepted,
+    admission::RequestSource,
+    caller::{AgentCaller, ReadOrOwn},
+    extract::{AtPath, Parameters, ProcessSessionName, QueryForm, QueryOf},
+    problem::{Code, Problem},
+    sse::{self, Held, StillOpen},
+    state::AppState,
+};
+
+/// Pause before the output is looked at again when it could not be read.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The output of a process session as it comes.
+///
+/// Events `output` with `offset`, `stream` and `text`, and when the session has ended `end` with the session. The `id:`
+/// of an `output` is the number of bytes up to its end: sent back as `Last-Event-ID` the stream goes on there, and
+/// nothing is lost or repeated. Sessions that have ended can be read like this, too. With `encoding=base64` an `output`
+/// has `base64` instead of `text`: the exact bytes, for a client that shows a terminal.
+#[utoipa::path(
+    get, path = "/v1/process/{sessionId}/stream", tag = "process", operation_id = "stream_process_session",
+    params(
+        ("sessionId" = ProcessSessionName, Path), StreamQuery,
+        ("Last-Event-ID" = Option<u64>, Header, description = "After how many bytes of the output to begin."),
+    ),
+    responses(
+        (status = OK, description = "A stream.", content((String = "text/event-stream"))),
+        (status = FORBIDDEN, description = "forbidden, tool-denied"),
+        (status = NOT_ACCEPTABLE, description = "not-acceptable"),
+        (status = SERVICE_UNAVAILABLE, description = "overloaded: too many streams"),
+    ),
+    security(("token" = ["exec"]), ("token" = ["read"])),
+)]
+pub(super) async fn output(
+    caller: AgentCaller<ReadOrOwn>,
+    AtPath(id): AtPath<ProcessSessionName>,
+    Extension(origin): Extension<RequestSource>,
+    State(state): State<AppState>,
+    QueryOf(query): QueryOf<StreamQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    if !Accepted::of(&headers).takes("text/event-stream") {
+        return Err(Problem::new(
+            Code::NotAcceptable,
+            "this is answered as text/event-stream",
+        ));
+    }
+    let after = last_event_id(&headers)?;
+    let StreamQuery { agent_id, encoding } = query;
+    let form = encoding.map_or(OutputForm::Text, |Encoding::Base64| OutputForm::Bytes);
+    let follower = state
+        .engine()
+        .follow_session(&caller, agent_id, id.as_str(), after, form)
+        .await?;
+    let place: Held = Box::new(state.take_stream_place(&caller)?);
+    let state = Stream {
+        follower,
+        form,
+        ready: VecDeque::new(),
+        heartbeat: sse::heartbeat(),
+        stop: state.stopping(),
+        still_open: sse::still_open(&state, origin),
+        _place: place,
+    };
+    let frames = stream::unfold(state, async |mut state| {
+        let frame = state.next().await?;
+        // Asked last: a token may be revoked while its stream waits.
+        (state.still_open)().then_some((frame, state))
+    });
+    Ok(sse::streaming(frames))
+}
+
+/// Which output is wanted, and how.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+pub(super) struct StreamQuery {
+    /// Only if it is this agent's; for a token with only `exec`, `main` unless given.
+    agent_id: Option<AgentId>,
+    /// `base64` for the exact bytes.
+    #[param(inline)]
+    encoding: Option<Encoding>,
+}
+
+impl QueryForm for StreamQuery {
+    fn read(parameters: &mut Parameters) -> Result<Self, Problem> {
+        Ok(Self {
+            agent_id: parameters.value("agentId")?,
+            encoding: parameters.value("encoding")?,
+        })
+    }
+}
+
+/// How exact bytes are written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, utoipa::ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(super) enum Encoding {
+    /// With padding (RFC 4648, section 4).
+    Base64,
+}
+
+impl FromStr for Encoding {
+    type Err = UnknownEncoding;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "base64" => Ok(Self::Base64),
+            _ => Err(UnknownEncoding),
+        }
+    }
+}
+
+/// There is no such encoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected base64")]
+pub(super) struct UnknownEncoding;
+
+struct Stream {
+    follower: SessionFollower,
+    form: OutputForm,
+    ready: VecDeque<Bytes>,
+    heartbeat: tokio::time::Interval,
+    stop: CancellationToken,
+    still_open: StillOpen,
+    /// Freed when the client leaves.
+    _place: Held,
+}
+
+impl Stream {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(frame);
+            }
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return None,
+                followed = self.follower.next() => match followed {
+                    Ok(Some(Followed::Output(pieces))) => {
+                        let form = self.form;
+                        self.ready.extend(pieces.iter().map(|piece| output_frame(piece, form)));
+                    }
+                    Ok(Some(Followed::Ended(session))) => {
+                        self.ready.extend(end_frame(&(*session).into()));
+                    }
+                    Ok(None) => return None,
+                    Err(error) => {
+                        tracing::warn!(%error, "a stream of output waits");
+                        tokio::select! {
+                            () = tokio::time::sleep(RETRY) => {}
+                            () = self.stop.cancelled() => return None,
+                        }
+                    }
+                },
+                _ = self.heartbeat.tick() => return Some(sse::COMMENT),
+            }
+        }
+    }
+}
+
+fn output_frame(piece: &OutputText, form: OutputForm) -> Bytes {
+    let OutputText {
+        offset,
+        end,
+        stream,
+        text,
+        bytes,
+    } = piece;
+    let data = match form {
+        OutputForm::Text => json!({ "offset": offset, "stream": stream, "text": text }),
+        OutputForm::Bytes => {
+            json!({ "offset": offset, "stream": stream, "base64": BASE64_STANDARD.encode(bytes) })
+        }
+    };
+    format!("id: {end}\nevent: output\ndata: {data}\n\n").into()
+}
+
+fn end_frame(session: &SessionBody) -> Option<Bytes> {
+    match serde_json::to_string(session) {
+        Ok(data) => Some(format!("event: end\ndata: {data}\n\n").into()),
+        Err(error) => {
+            tracing::error!(%error, "a session could not be written as JSON");
+            None
+        }
+    }
+}
+
+fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
+    let Some(value) = headers.get("last-event-id") else {
+        return Ok(0);
+    };
+    let offset = value.to_str().ok().and_then(|text| text.parse().ok());
+    offset.ok_or_else(|| Problem::field("Last-Event-ID", "expected the id of an event of this stream"))
+}

@@ -1,0 +1,162 @@
+//! Runs: what was asked, what became of it, its output.
+//!
+//! A handler must never show a run, or a byte of its output, before [`countersign_engine::Engine`] has found that the caller
+//! may see it; the engine narrows lists likewise. Read on: `list`, `one` and `cancel` here, `output.rs` for the exact
+//! bytes, [`RunBody`] for the object.
+
+mod body;
+mod output;
+
+use axum::extract::State;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+pub(super) use body::{RunBody, duration_ms};
+use body::{RunDetail, statuses_named};
+
+use countersign_domain::{AgentId, Authority, Host, RunId, SessionKey, UnixMillis};
+use countersign_ledger::RunFilter;
+
+use crate::{
+    caller::{AgentCaller, ExecOrAdmin, ReadOrAskedOrOwn, ReadOrOwn},
+    extract::{AtPath, EmptyBody, Parameters, QueryForm, QueryOf},
+    list::{ListName, PageQuery},
+    problem::Problem,
+    reply::{JsonReply, Page},
+    schema::RunStatusName,
+    state::AppState,
+};
+
+const LIST: ListName<'static> = ListName::only("runs");
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(one))
+        .routes(routes!(output::bytes))
+        .routes(routes!(cancel))
+}
+
+/// Which runs are wanted.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+struct RunsQuery {
+    /// Only this agent's.
+    agent_id: Option<AgentId>,
+    /// Only this session's.
+    session_key: Option<SessionKey>,
+    /// Only on this host.
+    host: Option<Host>,
+    /// Only on this node.
+    node_id: Option<String>,
+    /// Only in this state.
+    #[param(value_type = Option<RunStatusName>)]
+    status: Option<String>,
+    /// Created at this Unix millisecond or later.
+    since: Option<i64>,
+    /// Created before this Unix millisecond.
+    until: Option<i64>,
+    /// Text that the command contains.
+    q: Option<String>,
+    #[param(ignore)]
+    page: PageQuery,
+}
+
+impl QueryForm for RunsQuery {
+    fn read(parameters: &mut Parameters) -> Result<Self, Problem> {
+        Ok(Self {
+            agent_id: parameters.value("agentId")?,
+            session_key: parameters.value("sessionKey")?,
+            host: parameters.value("host")?,
+            node_id: parameters.text("nodeId")?,
+            status: parameters.text("status")?,
+            since: parameters.value("since")?,
+            until: parameters.value("until")?,
+            q: parameters.text("q")?,
+            page: PageQuery::read(parameters)?,
+        })
+    }
+}
+
+/// History, newest first. An exec token sees its own runs.
+#[utoipa::path(
+    get, path = "/v1/runs", tag = "runs", operation_id = "list_runs",
+    params(RunsQuery, PageQuery),
+    responses((status = OK, body = Page<RunBody>)),
+    security(("token" = ["read"]), ("token" = ["exec"])),
+)]
+async fn list(
+    caller: AgentCaller<ReadOrOwn>,
+    State(state): State<AppState>,
+    QueryOf(query): QueryOf<RunsQuery>,
+) -> Result<JsonReply<Page<RunBody>>, Problem> {
+    let RunsQuery {
+        agent_id,
+        session_key,
+        host,
+        node_id,
+        status,
+        since,
+        until,
+        q,
+        page,
+    } = query;
+    let filter = RunFilter {
+        agent: agent_id,
+        session: session_key,
+        host,
+        node_id,
+        statuses: status
+            .as_deref()
+            .map(statuses_named)
+            .transpose()?
+            .unwrap_or_default(),
+        since: since.map(UnixMillis::new),
+        until: until.map(UnixMillis::new),
+        query: q,
+        // The engine narrows it to what the caller may see.
+        owner: None,
+        authority: Authority::EVERYTHING,
+    };
+    let runs = state.engine().runs(&caller, filter, page.page(LIST)?).await?;
+    Ok(JsonReply(Page::of(LIST, runs, RunBody::listed)))
+}
+
+/// One run with its output as text. An exec token sees its own runs, an approve token those it is asked about.
+#[utoipa::path(
+    get, path = "/v1/runs/{runId}", tag = "runs", operation_id = "get_run",
+    params(("runId" = RunId, Path)),
+    responses((status = OK, body = RunDetail)),
+    security(("token" = ["read"]), ("token" = ["exec"]), ("token" = ["approve"])),
+)]
+async fn one(
+    caller: AgentCaller<ReadOrAskedOrOwn>,
+    AtPath(id): AtPath<RunId>,
+    State(state): State<AppState>,
+    QueryOf(()): QueryOf<()>,
+) -> Result<JsonReply<RunDetail>, Problem> {
+    let run = state
+        .engine()
+        .run(&caller, &id)
+        .await?
+        .ok_or_else(|| Problem::not_found("run"))?;
+    let output = state.engine().output_text(&run).await?;
+    Ok(JsonReply(RunDetail::new(run, output)))
+}
+
+/// Kills a run, or cancels its pending approval. An exec token can cancel its own runs.
+#[utoipa::path(
+    post, path = "/v1/runs/{runId}/cancel", tag = "runs", operation_id = "cancel_run",
+    params(("runId" = RunId, Path)),
+    responses((status = OK, body = RunBody), (status = CONFLICT, description = "run-ended")),
+    security(("token" = ["exec"]), ("token" = ["admin"])),
+)]
+async fn cancel(
+    caller: AgentCaller<ExecOrAdmin>,
+    AtPath(id): AtPath<RunId>,
+    State(state): State<AppState>,
+    QueryOf(()): QueryOf<()>,
+    EmptyBody: EmptyBody,
+) -> Result<JsonReply<RunBody>, Problem> {
+    let run = state.engine().cancel(&caller, &id).await?;
+    Ok(JsonReply(run.into()))
+}

@@ -1,0 +1,449 @@
+//! Sessions: what they override, what people say in them, what they are told.
+
+use axum::{extract::State, http::StatusCode};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::exec::identity;
+use countersign_config::{
+    session::{
+        ExecOverrides, Overrides, SessionName, SetBy, SystemEvent,
+        directive::node_name,
+        sender::{RelayedSender, Sender},
+    },
+    settings::ElevatedLevel,
+};
+use countersign_domain::{ActorKind, AgentId, Ask, HostChoice, RunId, Security, SessionKey, UnixMillis};
+use countersign_engine::session::{Commanded, NewOverrides};
+use countersign_protocol::ByName;
+
+use crate::{
+    caller::{Admin, AgentCaller, Exec, Read, RelayOrAdmin},
+    extract::{AtPath, EmptyBody, JsonBody, Parameters, QueryForm, QueryOf, not_null},
+    problem::Problem,
+    reply::JsonReply,
+    schema::SenderText,
+    state::AppState,
+};
+
+/// Longer than what people write to each other.
+const MAX_TEXT_BYTES: usize = 64 * 1024;
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(overrides, replace, clear))
+        .routes(routes!(command))
+        .routes(routes!(peek))
+        .routes(routes!(drain))
+}
+
+/// Whose session it is.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+struct OwnerQuery {
+    /// The agent that uses the key; the one that the key names, else `main`, unless given.
+    agent_id: Option<AgentId>,
+}
+
+impl QueryForm for OwnerQuery {
+    fn read(parameters: &mut Parameters) -> Result<Self, Problem> {
+        Ok(Self {
+            agent_id: parameters.value("agentId")?,
+        })
+    }
+}
+
+fn named(key: SessionKey, query: OwnerQuery) -> Result<SessionName, Problem> {
+    let (agent, key) = identity(query.agent_id, Some(key))?;
+    Ok(SessionName { agent, key })
+}
+
+/// What a session overrides, as it was set. The result is under `/v1/policy/effective`.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SessionOverrides)]
+struct OverridesBody {
+    session_key: SessionKey,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<HostChoice>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    security: Option<Security>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ask: Option<Ask>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    /// `off` also where nobody chose a level.
+    elevated: ElevatedLevel,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    set_by: Option<SetByBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    set_at_ms: Option<UnixMillis>,
+}
+
+/// Who changed the overrides last.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OverrideAuthor)]
+struct SetByBody {
+    kind: ActorKind,
+    id: String,
+    name: String,
+    /// The sender that a relay vouched for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sender: Option<ShownSender>,
+}
+
+/// A sender, as far as it is shown.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RelayedSender)]
+struct ShownSender {
+    provider: String,
+    id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+}
+
+/// What a session is to override; what is left out, it does not.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = NewSessionOverrides)]
+struct NewOverridesBody {
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(nullable = false)]
+    host: Option<HostChoice>,
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(nullable = false)]
+    security: Option<Security>,
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(nullable = false)]
+    ask: Option<Ask>,
+    /// Node id, display name, remote IP, or an id prefix of 6 or more characters.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(nullable = false, min_length = 1, max_length = 256)]
+    node: Option<String>,
+    /// `on`, `ask` and `full` need `tools.elevated` to name provider `api` with the token's name.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(nullable = false)]
+    elevated: Option<ElevatedLevel>,
+}
+
+/// A text that a person wrote in a chat.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = SessionCommand)]
+struct CommandBody {
+    /// At most 65,536 bytes.
+    #[schema(max_length = 65_536)]
+    text: String,
+    #[schema(value_type = SenderBody)]
+    sender: ByName<SenderBody>,
+}
+
+/// Who wrote it; the token vouches for that.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Sender)]
+struct SenderBody {
+    /// Where they are known, such as `telegram`; never `api`.
+    #[schema(pattern = r"^[A-Za-z0-9._-]{1,64}$")]
+    provider: String,
+    /// Their id there.
+    #[schema(value_type = SenderText)]
+    id: String,
+    /// What they call themselves.
+    #[schema(value_type = Option<SenderText>)]
+    name: Option<String>,
+    /// The name of their account.
+    #[schema(value_type = Option<SenderText>)]
+    username: Option<String>,
+    /// Their phone number.
+    #[schema(value_type = Option<SenderText>)]
+    e164: Option<String>,
+    /// Name and number, where a provider has that.
+    #[schema(value_type = Option<SenderText>)]
+    tag: Option<String>,
+}
+
+/// What became of a text.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SessionCommandAnswer)]
+struct CommandAnswer {
+    /// Whether a directive of an authorised sender was found.
+    handled: bool,
+    /// What the sender should read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply: Option<String>,
+    /// The text without the directives that were handled.
+    cleaned_text: String,
+}
+
+/// What a session was told.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SystemEvents)]
+struct EventsBody {
+    /// Oldest first.
+    items: Vec<EventBody>,
+}
+
+/// Something that a session was told.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SystemEvent)]
+struct EventBody {
+    ts: UnixMillis,
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_id: Option<RunId>,
+}
+
+/// What a session overrides.
+#[utoipa::path(
+    get, path = "/v1/sessions/{sessionKey}/overrides", tag = "sessions", operation_id = "get_session_overrides",
+    params(("sessionKey" = SessionKey, Path), OwnerQuery),
+    responses((status = OK, body = OverridesBody)),
+    security(("token" = ["read"])),
+)]
+async fn overrides(
+    caller: AgentCaller<Read>,
+    AtPath(key): AtPath<SessionKey>,
+    State(state): State<AppState>,
+    QueryOf(query): QueryOf<OwnerQuery>,
+) -> Result<JsonReply<OverridesBody>, Problem> {
+    let name = named(key, query)?;
+    let overrides = state.engine().session_overrides(&caller, &name)?;
+    Ok(JsonReply(OverridesBody::of(name, overrides)))
+}
+
+/// Replaces what a session overrides: what is left out is not overridden any more. Nothing survives a restart.
+#[utoipa::path(
+    put, path = "/v1/sessions/{sessionKey}/overrides", tag = "sessions", operation_id = "put_session_overrides",
+    params(("sessionKey" = SessionKey, Path), OwnerQuery),
+    request_body = NewOverridesBody,
+    responses(
+        (status = OK, body = OverridesBody),
+        (status = BAD_REQUEST, description = "invalid-request, config-conflict"),
+        (status = FORBIDDEN, description = "forbidden, elevated-unavailable"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn replace(
+    caller: AgentCaller<Admin>,
+    AtPath(key): AtPath<SessionKey>,
+    State(state): State<AppState>,
+    QueryOf(query): QueryOf<OwnerQuery>,
+    JsonBody(body): JsonBody<NewOverridesBody>,
+) -> Result<JsonReply<OverridesBody>, Problem> {
+    let name = named(key, query)?;
+    let new = body.into_overrides()?;
+    let overrides = state.engine().put_session_overrides(&caller, &name, new).await?;
+    Ok(JsonReply(OverridesBody::of(name, overrides)))
+}
+
+/// Makes a session override nothing.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{sessionKey}/overrides", tag = "sessions",
+    operation_id = "clear_session_overrides",
+    params(("sessionKey" = SessionKey, Path), OwnerQuery),
+    responses((status = NO_CONTENT)),
+    security(("token" = ["admin"])),
+)]
+async fn clear(
+    caller: AgentCaller<Admin>,
+    AtPath(key): AtPath<SessionKey>,
+    State(state): State<AppState>,
+    QueryOf(query): QueryOf<OwnerQuery>,
+) -> Result<StatusCode, Problem> {
+    let name = named(key, query)?;
+    state.engine().clear_session_overrides(&caller, &name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Obeys the directives in a text of a person (`/exec`, `/elevated`, `/approve`) and hands back the rest.
+///
+/// The token vouches for the sender. A sender who may not use directives changes nothing, and reads so in `reply`. A
+/// text with `/approve` needs a token with scope `approve` besides, no matter who the sender is.
+#[utoipa::path(
+    post, path = "/v1/sessions/{sessionKey}/commands", tag = "sessions", operation_id = "post_session_command",
+    params(("sessionKey" = SessionKey, Path), OwnerQuery),
+    request_body = CommandBody,
+    responses(
+        (status = OK, body = CommandAnswer),
+        (status = BAD_REQUEST, description = "invalid-request, config-conflict"),
+        (status = FORBIDDEN, description = "forbidden: also for /approve with a token without scope approve"),
+    ),
+    security(("token" = ["relay"]), ("token" = ["admin"])),
+)]
+async fn command(
+    caller: AgentCaller<RelayOrAdmin>,
+    AtPath(key): AtPath<SessionKey>,
+    State(state): State<AppState>,
+    QueryOf(query): QueryOf<OwnerQuery>,
+    JsonBody(CommandBody {
+        text,
+        sender: ByName(sender),
+    }): JsonBody<CommandBody>,
+) -> Result<JsonReply<CommandAnswer>, Problem> {
+    let name = named(key, query)?;
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(Problem::field("text", "expected at most 65536 bytes"));
+    }
+    let sender = sender.into_sender()?;
+    let Commanded {
+        handled,
+        reply,
+        cleaned_text,
+    } = state
+        .engine()
+        .command_session(&caller, &name, sender, text)
+        .await?;
+    Ok(JsonReply(CommandAnswer {
+        handled,
+        reply,
+        cleaned_text,
+    }))
+}
+
+/// What a session was told and has not been handed out, at most 20, oldest first. They stay.
+#[utoipa::path(
+    get, path = "/v1/sessions/{sessionKey}/system-events", tag = "sessions", operation_id = "peek_system_events",
+    params(("sessionKey" = SessionKey, Path), OwnerQuery),
+    responses((status = OK, body = EventsBody)),
+    security(("token" = ["exec"])),
+)]
+async fn peek(
+    caller: AgentCaller<Exec>,
+    AtPath(key): AtPath<SessionKey>,
+    State(state): State<AppState>,
+    QueryOf(query): QueryOf<OwnerQuery>,
+) -> Result<JsonReply<EventsBody>, Problem> {
+    let events = state.engine().peek_system_events(&caller, &named(key, query)?)?;
+    Ok(JsonReply(events.into()))
+}
+
+/// The same, and forgets them: each is handed out once, for the agent's next prompt.
+#[utoipa::path(
+    post, path = "/v1/sessions/{sessionKey}/system-events/drain", tag = "sessions",
+    operation_id = "drain_system_events",
+    params(("sessionKey" = SessionKey, Path), OwnerQuery),
+    responses((status = OK, body = EventsBody)),
+    security(("token" = ["exec"])),
+)]
+async fn drain(
+    caller: AgentCaller<Exec>,
+    AtPath(key): AtPath<SessionKey>,
+    State(state): State<AppState>,
+    QueryOf(query): QueryOf<OwnerQuery>,
+    _body: EmptyBody,
+) -> Result<JsonReply<EventsBody>, Problem> {
+    let events = state.engine().drain_system_events(&caller, &named(key, query)?)?;
+    Ok(JsonReply(events.into()))
+}
+
+impl OverridesBody {
+    fn of(name: SessionName, overrides: Overrides) -> Self {
+        let elevated = overrides.level();
+        let Overrides {
+            exec:
+                ExecOverrides {
+                    host,
+                    security,
+                    ask,
+                    node,
+                },
+            elevated: _,
+            set,
+        } = overrides;
+        let (set_by, set_at_ms) = match set {
+            Some((by, at)) => (Some(by.into()), Some(at)),
+            None => (None, None),
+        };
+        Self {
+            session_key: name.key,
+            host,
+            security,
+            ask,
+            node,
+            elevated,
+            set_by,
+            set_at_ms,
+        }
+    }
+}
+
+impl From<SetBy> for SetByBody {
+    fn from(SetBy { actor, sender }: SetBy) -> Self {
+        Self {
+            kind: actor.kind,
+            id: actor.id,
+            name: actor.name,
+            sender: sender.map(|sender| ShownSender {
+                provider: sender.provider().to_owned(),
+                id: sender.id().to_owned(),
+                name: sender.name().map(str::to_owned),
+            }),
+        }
+    }
+}
+
+impl NewOverridesBody {
+    fn into_overrides(self) -> Result<NewOverrides, Problem> {
+        let Self {
+            host,
+            security,
+            ask,
+            node,
+            elevated,
+        } = self;
+        let node = node
+            .map(|node| {
+                node_name(&node).ok_or_else(|| {
+                    Problem::field(
+                        "node",
+                        "expected 1 to 256 characters, not blank, none of them unseen",
+                    )
+                })
+            })
+            .transpose()?;
+        Ok(NewOverrides {
+            exec: ExecOverrides {
+                host,
+                security,
+                ask,
+                node,
+            },
+            elevated,
+        })
+    }
+}
+
+impl SenderBody {
+    fn into_sender(self) -> Result<Sender, Problem> {
+        let Self {
+            provider,
+            id,
+            name,
+            username,
+            e164,
+            tag,
+        } = self;
+        let relayed = RelayedSender {
+            provider,
+            id,
+            name,
+            username,
+            e164,
+            tag,
+        };
+        Sender::relayed(relayed).map_err(|invalid| Problem::field(invalid.path, invalid.expected))
+    }
+}
+
+impl From<Vec<SystemEvent>> for EventsBody {
+    fn from(events: Vec<SystemEvent>) -> Self {
+        let item = |SystemEvent { at, text, run_id }: SystemEvent| EventBody { ts: at, text, run_id };
+        Self {
+            items: events.into_iter().map(item).collect(),
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! API tokens.
+
+use std::collections::BTreeSet;
+
+use axum::{
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use countersign_domain::{AgentId, Owner, Scope, Token, TokenId, UnixMillis};
+use countersign_engine::tokens::TokenRequest;
+use countersign_ledger::TokenAcceptance;
+
+use crate::{
+    caller::{Admin, Caller},
+    extract::{AtPath, EmptyBody, JsonBody, QueryOf, not_null},
+    list::{ListName, PageQuery},
+    problem::{Code, Problem},
+    reply::{JsonReply, Page},
+    schema::Label,
+    state::AppState,
+};
+
+use super::actor::ActorBody;
+
+const LIST: ListName<'static> = ListName::only("tokens");
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(revoke))
+        .routes(routes!(rotate))
+        .routes(routes!(accept))
+}
+
+/// A token, without its secret.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Token)]
+struct TokenBody {
+    id: TokenId,
+    name: String,
+    /// Whose it is: where it takes two people, tokens of one owner are one.
+    owner: Owner,
+    /// Who proposed it; it opens nothing until another owner accepts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proposed_by: Option<ActorBody>,
+    scopes: BTreeSet<Scope>,
+    /// The agents it is bound to; absent for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agents: Option<BTreeSet<AgentId>>,
+    /// The approver groups it belongs to.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    #[schema(required = false)]
+    groups: BTreeSet<String>,
+    created_at_ms: UnixMillis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at_ms: Option<UnixMillis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_used_at_ms: Option<UnixMillis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revoked_at_ms: Option<UnixMillis>,
+}
+
+/// A new token with its secret, which is never shown again.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = NewToken)]
+struct NewTokenBody {
+    #[serde(flatten)]
+    token: TokenBody,
+    /// `cst_` and 43 base64url characters.
+    secret: String,
+}
+
+/// A token in the place of another one, with its secret, which is never shown again.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = RotatedToken)]
+struct RotatedTokenBody {
+    #[serde(flatten)]
+    token: TokenBody,
+    /// `cst_` and 43 base64url characters.
+    secret: String,
+    /// The token that opens nothing more.
+    replaces: TokenId,
+    /// The file of the server's state directory that held the old secret and holds the new one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+}
+
+/// What a new token is to be. What narrows it is given or left out, never null.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = TokenRequest)]
+struct TokenRequestBody {
+    /// Its name for people.
+    #[schema(value_type = Label)]
+    name: String,
+    /// Whose it is to be; that of the token that makes it unless given. Another owner has to accept one of another owner.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = Owner, required = false)]
+    owner: Option<Owner>,
+    /// `exec` never stands with `approve`, `admin` or `relay`.
+    #[schema(min_items = 1, value_type = Vec<Scope>)]
+    scopes: BTreeSet<Scope>,
+    /// The agents it is bound to; all unless given. Not with `admin`.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(min_items = 1, max_items = 1000, value_type = Vec<AgentId>, required = false)]
+    agents: Option<BTreeSet<AgentId>>,
+    /// The approver groups it belongs to.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(max_items = 1000, value_type = Vec<Label>, required = false)]
+    groups: Option<BTreeSet<String>>,
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = UnixMillis, required = false)]
+    expires_at_ms: Option<UnixMillis>,
+}
+
+/// Tokens in the order of making, revoked ones too.
+#[utoipa::path(
+    get, path = "/v1/tokens", tag = "tokens", operation_id = "list_tokens",
+    params(PageQuery),
+    responses((status = OK, body = Page<TokenBody>)),
+    security(("token" = ["admin"])),
+)]
+async fn list(
+    _caller: Caller<Admin>,
+    State(state): State<AppState>,
+    QueryOf(page): QueryOf<PageQuery>,
+) -> Result<JsonReply<Page<TokenBody>>, Problem> {
+    let tokens = state.tokens().list(page.page(LIST)?).await?;
+    Ok(JsonReply(Page::of(LIST, tokens, TokenBody::from)))
+}
+
+/// Makes a token. Its secret is in this answer and nowhere else. With `proposedBy` it opens nothing until another owner
+/// accepts it.
+#[utoipa::path(
+    post, path = "/v1/tokens", tag = "tokens", operation_id = "create_token",
+    request_body = TokenRequestBody,
+    responses(
+        (status = CREATED, body = NewTokenBody),
+        (status = FORBIDDEN, description = "forbidden (also: it takes another owner to accept it, and there is none)"),
+        (status = UNPROCESSABLE_ENTITY, description = "scope-conflict"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn create(
+    caller: Caller<Admin>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+    JsonBody(body): JsonBody<TokenRequestBody>,
+) -> Result<Response, Problem> {
+    let request = body.into_request()?;
+    let (token, secret) = state
+        .tokens()
+        .create(
+            &caller.actor,
+            request,
+            state.engine().settings().current().server.approvals.widening,
+        )
+        .await?;
+    let body = NewTokenBody {
+        token: token.into(),
+        secret: secret.expose().to_owned(),
+    };
+    Ok((StatusCode::CREATED, JsonReply(body)).into_response())
+}
+
+/// Accepts a token that another owner proposed. It opens something once this is answered.
+#[utoipa::path(
+    post, path = "/v1/tokens/{id}/accept", tag = "tokens", operation_id = "accept_token",
+    params(("id" = TokenId, Path)),
+    responses(
+        (status = OK, body = TokenBody),
+        (status = FORBIDDEN, description = "forbidden, own-request"),
+        (status = NOT_FOUND, description = "not-found: there is none that waits"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn accept(
+    caller: Caller<Admin>,
+    AtPath(id): AtPath<TokenId>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+    _: EmptyBody,
+) -> Result<JsonReply<TokenBody>, Problem> {
+    match state.tokens().accept(&caller.actor, &id).await? {
+        TokenAcceptance::Accepted(token) => Ok(JsonReply((*token).into())),
+        TokenAcceptance::Own => Err(Problem::new(
+            Code::OwnRequest,
+            "a token of your owner proposed this one; an admin of another owner accepts it",
+        )),
+        TokenAcceptance::NotHeld => Err(Problem::not_found("token that waits to be accepted")),
+    }
+}
+
+/// Puts a new secret, with a new id, in the place of a live token of your owner. The old one opens nothing more once this is
+/// answered: what it asked is withdrawn (`approval-cancelled`), and browsers that it signed in are signed out. What the
+/// token may do, and when it ends, stay.
+#[utoipa::path(
+    post, path = "/v1/tokens/{id}/rotate", tag = "tokens", operation_id = "rotate_token",
+    params(("id" = TokenId, Path)),
+    responses(
+        (status = CREATED, body = RotatedTokenBody),
+        (status = FORBIDDEN, description = "forbidden (also: the token belongs to another owner)"),
+        (status = NOT_FOUND, description = "not-found: there is none that opens anything"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn rotate(
+    caller: Caller<Admin>,
+    AtPath(id): AtPath<TokenId>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+    _: EmptyBody,
+) -> Result<Response, Problem> {
+    let rotated = state
+        .engine()
+        .rotate_token(state.tokens(), &caller.actor, &id)
+        .await?;
+    let body = RotatedTokenBody {
+        secret: rotated.secret.expose().to_owned(),
+        file: rotated.file.map(|path| path.display().to_string()),
+        token: rotated.token.into(),
+        replaces: id,
+    };
+    Ok((StatusCode::CREATED, JsonReply(body)).into_response())
+}
+
+/// Revokes a token. It opens nothing more once this is answered, and what it asked is withdrawn: `approval-cancelled`.
+#[utoipa::path(
+    delete, path = "/v1/tokens/{id}", tag = "tokens", operation_id = "revoke_token",
+    params(("id" = TokenId, Path)),
+    responses((status = NO_CONTENT)),
+    security(("token" = ["admin"])),
+)]
+async fn revoke(
+    caller: Caller<Admin>,
+    AtPath(id): AtPath<TokenId>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+) -> Result<StatusCode, Problem> {
+    match state
+        .engine()
+        .revoke_token(state.tokens(), &caller.actor, &id)
+        .await?
+    {
+        Some(_revoked) => Ok(StatusCode::NO_CONTENT),
+        None => Err(Problem::not_found("token")),
+    }
+}
+
+impl TokenRequestBody {
+    fn into_request(self) -> Result<TokenRequest, Problem> {
+        let Self {
+            name,
+            owner,
+            scopes,
+            agents,
+            groups,
+            expires_at_ms,
+        } = self;
+        let request = TokenRequest {
+            name,
+            owner,
+            scopes,
+            agents,
+            groups: groups.unwrap_or_default(),
+            expires_at: expires_at_ms,
+        };
+        match request.check() {
+            Ok(()) => Ok(request),
+            Err(wrong) => Err(Problem::field(wrong.member(), wrong.to_string())),
+        }
+    }
+}
+
+impl From<Token> for TokenBody {
+    fn from(token: Token) -> Self {
+        let Token {
+            id,
+            name,
+            owner,
+            proposed_by,
+            scopes,
+            agents,
+            groups,
+            created_at,
+            expires_at,
+            last_used_at,
+            revoked_at,
+        } = token;
+        Self {
+            id,
+            name,
+            owner,
+            proposed_by: proposed_by.map(ActorBody::from),
+            scopes,
+            agents,
+            groups,
+            created_at_ms: created_at,
+            expires_at_ms: expires_at,
+            last_used_at_ms: last_used_at,
+            revoked_at_ms: revoked_at,
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Schemas of texts that only this API has. Those of domain words and ids lie beside their types, behind the feature
+//! `schema`.
+
+use std::borrow::Cow;
+
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{
+        ObjectBuilder, RefOr, Schema,
+        schema::{SchemaType, Type},
+    },
+};
+
+use countersign_domain::{ApprovalStatus, MAX_STOP_REASON_CHARS, RunStatus, schema::text, text_schemas};
+
+use crate::extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName};
+
+text_schemas! {
+    ProcessSessionName: Some("^[a-z0-9-]{1,64}$"), "Id of a process session, such as `brave-otter-417`.";
+    NodeName: Some("^[0-9a-f]{64}$"), "Id of a node: its device id.";
+    PairingName: Some("^[a-z0-9-]{1,64}$"), "Id of a pairing request.";
+}
+
+/// The status words of a run: several states of the ledger share one.
+#[derive(Debug)]
+pub(crate) enum RunStatusName {}
+
+impl PartialSchema for RunStatusName {
+    fn schema() -> RefOr<Schema> {
+        let mut words = Vec::new();
+        for status in RunStatus::ALL {
+            if !words.contains(&status.api_name()) {
+                words.push(status.api_name());
+            }
+        }
+        RefOr::T(text().enum_values(Some(words)).build().into())
+    }
+}
+
+impl ToSchema for RunStatusName {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("RunStatus")
+    }
+}
+
+/// Which approvals a list shows: those of one state, or `all`.
+#[derive(Debug)]
+pub(crate) enum ApprovalFilterName {}
+
+impl PartialSchema for ApprovalFilterName {
+    fn schema() -> RefOr<Schema> {
+        let states = ApprovalStatus::ALL.iter().map(|status| status.as_str());
+        let words = states.chain(["all"]);
+        let words = text().enum_values(Some(words)).default(Some("pending".into()));
+        RefOr::T(words.build().into())
+    }
+}
+
+impl ToSchema for ApprovalFilterName {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("ApprovalFilter")
+    }
+}
+
+/// What control characters are, within brackets of a pattern.
+const CONTROL: &str = r"\x00-\x1f\x7f-\x9f";
+/// The same and what takes no room or turns the text around ([`countersign_domain::node_name`]).
+const UNSEEN: &str = r"\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff";
+
+/// A line of text that is not blank and has none of the characters between these brackets.
+fn line(without: &str, max: usize, description: &str) -> RefOr<Schema> {
+    let pattern = format!(r"^[^{without}]*[^\s{without}][^{without}]*$");
+    let text = text()
+        .pattern(Some(pattern))
+        .min_length(Some(1))
+        .max_length(Some(max));
+    RefOr::T(text.description(Some(description)).build().into())
+}
+
+macro_rules! lines {
+    ($($(#[$meta:meta])* $name:ident: $without:expr, $max:literal, $description:literal;)+) => {$(
+        $(#[$meta])*
+        #[derive(Debug)]
+        pub(crate) enum $name {}
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                line($without, $max, $description)
+            }
+        }
+
+        impl ToSchema for $name {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed(stringify!($name))
+            }
+        }
+    )+};
+}
+
+/// Why everything is stopped, or goes on.
+#[derive(Debug)]
+pub(crate) enum StopReason {}
+
+impl PartialSchema for StopReason {
+    fn schema() -> RefOr<Schema> {
+        let text = text()
+            .pattern(Some(r"\S"))
+            .min_length(Some(1))
+            .max_length(Some(MAX_STOP_REASON_CHARS))
+            .description(Some("1 to 2000 characters, not all white space."));
+        RefOr::T(text.build().into())
+    }
+}
+
+impl ToSchema for StopReason {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("StopReason")
+    }
+}
+
+lines! {
+    /// A name that people gave: of a token, of a group of approvers.
+    Label: CONTROL, 100, "1 to 100 characters, not all white space, none of them a control character.";
+    /// A name that people gave a node.
+    NodeLabel: UNSEEN, 128, "1 to 128 characters, not all white space, none of them a control character or unseen.";
+    /// What a chat says of a sender.
+    SenderText: CONTROL, 256, "1 to 256 characters, not all white space, none of them a control character.";
+}
+
+/// Environment overrides of an exec call.
+#[derive(Debug)]
+pub(crate) enum EnvOverrides {}
+
+impl PartialSchema for EnvOverrides {
+    fn schema() -> RefOr<Schema> {
+        let name = text().pattern(Some(r"^[^=\x00]+$")).build();
+        let value = text().pattern(Some(r"^[^\x00]*$")).build();
+        let map = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::Object))
+            .property_names(Some(Schema::from(name)))
+            .additional_properties(Some(Schema::from(value)));
+        RefOr::T(map.build().into())
+    }
+}
+
+impl ToSchema for EnvOverrides {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("EnvOverrides")
+    }
+}
+
+impl PartialSchema for IfMatch {
+    fn schema() -> RefOr<Schema> {
+        let pattern = r#"^(\*|(W/)?"[^"]*"( *, *(W/)?"[^"]*")*)$"#;
+        let text = text()
+            .pattern(Some(pattern))
+            .description(Some("`*`, or quoted entity tags joined by commas."));
+        RefOr::T(text.build().into())
+    }
+}
+
+impl ToSchema for IfMatch {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("IfMatch")
+    }
+}
+
+impl PartialSchema for AgentScope {
+    fn schema() -> RefOr<Schema> {
+        let pattern = Some(r"^(\*|[A-Za-z0-9][A-Za-z0-9._-]{0,63})$");
+        let text = text()
+            .pattern(pattern)
+            .description(Some("Id of an agent, or `*` for all agents."));
+        RefOr::T(text.build().into())
+    }
+}
+
+impl ToSchema for AgentScope {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("AgentScope")
+    }
+}

@@ -1,0 +1,168 @@
+//! Admitting runs that nobody has to be asked about: those that may start at once, and those denied.
+
+use countersign_domain::{DecidedBy, EntryId, Reason, RunDecision, RunStatus, RunVerdict};
+
+use super::{
+    config::{Durability, Tuning},
+    error::Fault,
+    finish, grants,
+    idempotency::{self, Admission, IdempotencyKey},
+    launch::{LaunchOutcome, LaunchTerms, Ready},
+    new_run::{Entrance, NewRun},
+    queue::Job,
+    tx::{Committed, Tx},
+};
+
+/// A run that the policy lets start: admitted and launched in one transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectLaunch {
+    pub run: NewRun,
+    /// The key it came with.
+    pub key: Option<IdempotencyKey>,
+    /// On which terms it may start.
+    pub terms: LaunchTerms,
+}
+
+/// What a direct launch wrote.
+#[derive(Debug)]
+pub(super) enum DirectDraft {
+    Ready(Ready),
+    Stale,
+    UsedUp(EntryId),
+}
+
+impl Job for DirectLaunch {
+    type Draft = Admission<DirectDraft>;
+    type Answer = Admission<LaunchOutcome>;
+
+    fn durability(&self, tuning: &Tuning) -> Durability {
+        if self.key.is_some() {
+            Durability::Full
+        } else {
+            self.terms.durability(tuning)
+        }
+    }
+
+    fn needs_reserve(&self) -> bool {
+        true
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<Admission<DirectDraft>, Fault> {
+        let Self { run, key, terms } = self;
+        let key = key.as_ref();
+        idempotency::admit(tx, key, |tx| {
+            if !tx.is_current(&terms.stamp) {
+                return Ok(DirectDraft::Stale);
+            }
+            if let Some(entry) = grants::used_up(tx, &terms.grants)? {
+                return Ok(DirectDraft::UsedUp(entry));
+            }
+            let not_after = tx.now() + terms.start_by;
+            let outlives_caller = run.background || key.is_some();
+            let ready = Ready::draw(
+                tx,
+                not_after,
+                outlives_caller.then(|| terms.binding.digest()),
+                run.isolation,
+                terms.node.clone(),
+            )?;
+            let entrance = Entrance {
+                status: RunStatus::Launching,
+                verdict: RunVerdict::Run,
+                decision: RunDecision {
+                    verdict: RunVerdict::Run,
+                    by: DecidedBy::Policy,
+                },
+                reason: None,
+                detail: None,
+                approval: None,
+                keyed: key.is_some(),
+                launch: Some(&ready),
+            };
+            run.insert(tx, &entrance)?;
+            idempotency::keep_run(tx, key, &run.id)?;
+            grants::count(tx, &terms.grants, &run.id)?;
+            Ok(DirectDraft::Ready(ready))
+        })
+    }
+
+    fn committed(self, draft: Admission<DirectDraft>, proof: &Committed) -> Admission<LaunchOutcome> {
+        let Self { run, key: _, terms } = self;
+        draft.map(|draft| match draft {
+            DirectDraft::Ready(ready) => {
+                LaunchOutcome::Launched(ready.into_permit(run.id, terms.binding, run.env, proof))
+            }
+            DirectDraft::Stale => LaunchOutcome::Stale,
+            DirectDraft::UsedUp(entry) => LaunchOutcome::UsedUp(entry),
+        })
+    }
+}
+
+/// A run that the policy denies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    pub run: NewRun,
+    /// The key it came with.
+    pub key: Option<IdempotencyKey>,
+    pub reason: Reason,
+    pub detail: Option<String>,
+    /// What would change it; kept with the key.
+    pub hint: Option<String>,
+}
+
+impl Job for Denial {
+    type Draft = Admission<()>;
+    type Answer = Admission<()>;
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        if self.key.is_some() {
+            Durability::Full
+        } else {
+            Durability::Normal
+        }
+    }
+
+    fn needs_reserve(&self) -> bool {
+        // Nothing begins, but a caller who is refused can come again as often as they like.
+        true
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<Admission<()>, Fault> {
+        let Self {
+            run,
+            key,
+            reason,
+            detail,
+            hint,
+        } = self;
+        let key = key.as_ref();
+        idempotency::admit(tx, key, |tx| {
+            let entrance = Entrance {
+                status: RunStatus::Denied,
+                verdict: RunVerdict::Deny,
+                decision: RunDecision {
+                    verdict: RunVerdict::Deny,
+                    by: DecidedBy::Policy,
+                },
+                reason: Some(*reason),
+                detail: detail.as_deref(),
+                approval: None,
+                keyed: key.is_some(),
+                launch: None,
+            };
+            run.insert(tx, &entrance)?;
+            idempotency::keep_refused(tx, key, &run.id, hint.as_deref())?;
+            finish::tell_denied(
+                tx,
+                run.subject(),
+                *reason,
+                detail.clone(),
+                &countersign_domain::Actor::system(),
+            )
+        })
+    }
+
+    fn committed(self, draft: Admission<()>, _proof: &Committed) -> Admission<()> {
+        draft
+    }
+}

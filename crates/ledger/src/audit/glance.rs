@@ -1,0 +1,50 @@
+//! What can be told of a chain without reading all of it, at each start and by `doctor`.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use crate::{
+    error::{Fault, LedgerError},
+    keys::Keys,
+    readers,
+    tx::fetch,
+};
+
+use super::{
+    chain::ChainHead,
+    head::HeadFile,
+    verify::{Problem, ProblemKind, VerifyError},
+};
+
+/// Looks at the end of the chain of a ledger at rest or in use. `None` where nothing is wrong there, or where no server
+/// has run yet.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn glance(ledger: &Path, key: &Path, head: &Path) -> Result<Option<Problem>, VerifyError> {
+    if !ledger.exists() || !key.exists() {
+        return Ok(None);
+    }
+    let keys = Keys::load(key).map_err(VerifyError::Key)?;
+    let connection = readers::open(ledger).map_err(VerifyError::Ledger)?;
+    let head = HeadFile::at(head.to_owned());
+    let unread = |fault: Fault| VerifyError::Ledger(LedgerError::from(fault));
+    // Before the records, as a verification does.
+    let sealed = head.load().map_err(VerifyError::Head)?;
+    let stored = ChainHead::stored(&connection).map_err(unread)?;
+    Ok(match sealed {
+        None => Some(Problem::of_chain(stored.seq, ProblemKind::Missing)),
+        Some(sealed) if !sealed.is_genuine(&keys) => Some(Problem::of_chain(sealed.seq, ProblemKind::Forged)),
+        Some(sealed) if stored.seq < sealed.seq => {
+            Some(Problem::of_chain(stored.seq + 1, ProblemKind::Truncated))
+        }
+        Some(_) => None,
+    })
+}
+
+/// Whether the ledger tells of anything that happened.
+pub(crate) fn has_history(connection: &Connection) -> Result<bool, Fault> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM runs) OR EXISTS (SELECT 1 FROM approvals) OR EXISTS (SELECT 1 FROM audit)";
+    Ok(fetch(connection, sql, (), |row| Ok(row.get(0)?))?.unwrap_or(false))
+}

@@ -1,0 +1,552 @@
+//! Step 4 of the protocol: the one place that gives permission to start.
+//!
+//! A launch consumes what it consumes (an approval, a use of a grant) and moves its run to `launching` in one
+//! transaction. Only when that is committed does a [`Permit`] exist; a host takes it by value, so a command
+//! cannot be started without one, nor twice with one.
+//!
+//! A permit cannot be made elsewhere:
+//!
+//! ```compile_fail,E0451
+//! fn forge(parts: countersign::ledger::launch::PermitParts) -> countersign::ledger::launch::Permit {
+//!     countersign::ledger::launch::Permit { epoch: 1, parts: parts.into() }
+//! }
+//! ```
+//!
+//! nor copied:
+//!
+//! ```compile_fail,E0599
+//! fn copy(permit: &countersign::ledger::launch::Permit) -> countersign::ledger::launch::Permit {
+//!     permit.clone()
+//! }
+//! ```
+//!
+//! nor read from text:
+//!
+//! ```compile_fail,E0277
+//! fn read(text: &str) -> countersign::ledger::launch::Permit {
+//!     serde_json::from_str(text).expect("a permit")
+//! }
+//! ```
+//!
+//! It can be looked at and used up:
+//!
+//! ```
+//! fn use_up(permit: countersign::ledger::launch::Permit) -> countersign::domain::Binding {
+//!     println!("{}", permit.run_id());
+//!     permit.into_parts().binding
+//! }
+//! ```
+
+use std::time::Duration;
+
+use countersign_domain::{
+    Actor, ApprovalId, ApprovalState, ApprovalStatus, Binding, CommandInput, DecidedBy, EntryId,
+    EnvOverrides, Isolation, LaunchId, LaunchStanding, Launching, Reason, RelaunchStanding, RunDecision,
+    RunEnd, RunId, RunStatus, RunVerdict, UnixMillis, relaunch,
+};
+
+use super::{
+    approvals,
+    config::{Durability, PolicyStamp, Tuning},
+    error::Fault,
+    finish,
+    grants::GrantUse,
+    node_runs::{self, NodeLaunch},
+    queue::Job,
+    runs,
+    tx::{Committed, Tx},
+};
+
+/// Permission to start one run, once. Dropping it unused leaves the run `launching`: end it as not started.
+#[derive(Debug)]
+#[must_use = "a permit that is dropped leaves its run launching"]
+pub struct Permit {
+    epoch: i64,
+    parts: Box<PermitParts>,
+}
+
+/// What a permit allows, taken out of it by the host that starts it.
+#[derive(Debug)]
+pub struct PermitParts {
+    pub run_id: RunId,
+    /// The launch, as the fence records it.
+    pub launch_id: LaunchId,
+    /// What is started, exactly.
+    pub binding: Binding,
+    /// The accepted environment overrides.
+    pub env: EnvOverrides,
+    /// The level that the run's record names, and that an approver who allowed it saw: it runs at this one or not at
+    /// all.
+    pub isolation: Isolation,
+    /// The start-by: after it the run must not start any more.
+    pub not_after: UnixMillis,
+    /// What it is launched with on its node, where the host is one.
+    pub node: Option<NodeLaunch>,
+    /// Whether a person may have answered for the scripts as they were: then an earlier step must not change them.
+    pub answered: bool,
+}
+
+impl Permit {
+    /// The same of a run that a person may have answered for.
+    pub(super) fn answered(mut self) -> Self {
+        self.parts.answered = true;
+        self
+    }
+
+    /// The run that may start.
+    pub const fn run_id(&self) -> &RunId {
+        &self.parts.run_id
+    }
+
+    /// The launch, as the fence records it.
+    pub const fn launch_id(&self) -> &LaunchId {
+        &self.parts.launch_id
+    }
+
+    /// The opening of the ledger in which it was given.
+    pub const fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
+    /// The start-by: after it the run must not start any more.
+    pub const fn not_after(&self) -> UnixMillis {
+        self.parts.not_after
+    }
+
+    /// What is started, exactly.
+    pub const fn binding(&self) -> &Binding {
+        &self.parts.binding
+    }
+
+    /// The level that the run's record names.
+    pub const fn isolation(&self) -> Isolation {
+        self.parts.isolation
+    }
+
+    /// The accepted environment overrides.
+    pub const fn env(&self) -> &EnvOverrides {
+        &self.parts.env
+    }
+
+    /// Uses the permit up.
+    pub fn into_parts(self) -> PermitParts {
+        *self.parts
+    }
+}
+
+/// Under which conditions a run may start without anybody being asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaunchTerms {
+    /// What would be started, checked just now.
+    pub binding: Binding,
+    /// What can be written to it: what that of `binding` is without anybody's answer.
+    pub input: CommandInput,
+    /// The policy it was judged under.
+    pub stamp: PolicyStamp,
+    /// Grants with a limit that let it through.
+    pub grants: Vec<GrantUse>,
+    /// How long it may take to start.
+    pub start_by: Duration,
+    /// What it is launched with on its node, where the host is one.
+    pub node: Option<NodeLaunch>,
+}
+
+impl LaunchTerms {
+    /// What is started on these terms.
+    pub(super) fn into_binding(self) -> Binding {
+        Binding {
+            input: self.input,
+            ..self.binding
+        }
+    }
+
+    /// How safe the commit must be that launches on these terms.
+    pub(super) const fn durability(&self, tuning: &Tuning) -> Durability {
+        // A loss of power here ends nothing that a node was told to run.
+        if self.grants.is_empty() && self.node.is_none() {
+            tuning.durability
+        } else {
+            Durability::Full
+        }
+    }
+}
+
+/// What became of a launch that nobody was asked about.
+#[derive(Debug)]
+pub enum LaunchOutcome {
+    Launched(Permit),
+    /// The policy changed since it was judged; nothing was written, judge again.
+    Stale,
+    /// A grant has no use left; nothing was written, judge again without it.
+    UsedUp(EntryId),
+}
+
+/// Launches a run that a person allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovedLaunch {
+    /// The approval to consume.
+    pub approval: ApprovalId,
+    /// What would be started, checked just now.
+    pub binding: Binding,
+    /// The policy it was judged under just now.
+    pub stamp: PolicyStamp,
+    /// How long after the decision it may start.
+    pub start_by: Duration,
+    /// What it is launched with on its node, where the host is one.
+    pub node: Option<NodeLaunch>,
+}
+
+/// What became of the launch of an approved run.
+#[derive(Debug)]
+pub enum ApprovedOutcome {
+    /// The approval is used up; it may start.
+    Launched(Permit),
+    /// The policy changed since it was judged; nothing was written, judge again.
+    Stale,
+    /// What was approved is no longer what would run. The run ended `denied`, `binding-mismatch`.
+    BindingMismatch,
+    /// Its start-by passed. The run ended `failed`, `not-started`.
+    StartByPassed,
+    /// A launch used the approval up before.
+    AlreadyConsumed,
+    /// The approval was not allowed (any more).
+    NotAllowed(ApprovalStatus),
+    /// The run has left the states from which it could launch.
+    RunEnded(RunStatus),
+    NotFound,
+}
+
+/// Starts again what an earlier server launched and never started, under the same launch id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relaunch {
+    pub run_id: RunId,
+    /// What would be started, checked just now.
+    pub binding: Binding,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub enum RelaunchOutcome {
+    Launched(Permit),
+    /// It may not: it is not `launching`, its start-by passed, it would be something else, values of its
+    /// environment are gone, or everything is stopped. Nothing was written; void its fence and end it as not started.
+    NotPossible,
+}
+
+/// A launch that is written but not yet committed. Becomes a permit only with the writer's proof.
+#[derive(Debug)]
+pub(super) struct Ready {
+    columns: LaunchColumns,
+}
+
+/// What a launch writes into its run.
+#[derive(Debug)]
+pub(super) struct LaunchColumns {
+    pub(super) launch_id: LaunchId,
+    pub(super) epoch: i64,
+    pub(super) launched_at: UnixMillis,
+    pub(super) not_after: UnixMillis,
+    /// Kept for runs that outlive their caller, which may be launched again after a restart.
+    pub(super) binding_digest: Option<String>,
+    /// In the run's record already.
+    pub(super) isolation: Isolation,
+    /// In a table of its own.
+    pub(super) node: Option<NodeLaunch>,
+}
+
+impl Ready {
+    /// Draws a launch id for a run that is about to be written. This is where a stop counts: there is no permit without
+    /// one of these, and the caller who stops waits until the transactions that did not see the stop are over.
+    ///
+    /// # Errors
+    /// [`Fault::Stopped`] while everything is stopped; call it before anything is written.
+    pub(super) fn draw(
+        tx: &mut Tx<'_>,
+        not_after: UnixMillis,
+        binding_digest: Option<String>,
+        isolation: Isolation,
+        node: Option<NodeLaunch>,
+    ) -> Result<Self, Fault> {
+        tx.expect_going()?;
+        let columns = LaunchColumns {
+            launch_id: tx.context.ids.launch_id(),
+            epoch: tx.context.epoch,
+            launched_at: tx.now(),
+            not_after,
+            binding_digest,
+            isolation,
+            node,
+        };
+        Ok(Self { columns })
+    }
+
+    pub(super) const fn columns(&self) -> &LaunchColumns {
+        &self.columns
+    }
+
+    /// Moves a run that exists to `launching`. The caller has checked that it may.
+    pub(super) fn write(
+        &self,
+        tx: &Tx<'_>,
+        run: &RunId,
+        decision: RunDecision,
+        input: CommandInput,
+    ) -> Result<(), Fault> {
+        let LaunchColumns {
+            launch_id,
+            epoch,
+            launched_at,
+            not_after,
+            binding_digest,
+            isolation: _,
+            node: _,
+        } = &self.columns;
+        let changed = tx.execute(
+            "UPDATE runs SET status = 'launching', verdict = ?2, verdict_by = ?3, launch_id = ?4, epoch = ?5, \
+             boot_id = ?6, launched_ms = ?7, not_after_ms = ?8, binding_digest = ?9, input = ?10 \
+             WHERE run_id = ?1 AND status IN ('requested', 'asking')",
+            (
+                run.as_str(),
+                decision.verdict.as_str(),
+                decision.by.as_str(),
+                launch_id.as_str(),
+                epoch,
+                &tx.context.boot_id,
+                launched_at.get(),
+                not_after.get(),
+                binding_digest.as_deref(),
+                input.as_str(),
+            ),
+        )?;
+        exactly_one(changed)?;
+        self.note_node(tx, run)
+    }
+
+    /// Writes what the run is launched with on its node, once the run itself is written.
+    pub(super) fn note_node(&self, tx: &Tx<'_>, run: &RunId) -> Result<(), Fault> {
+        match &self.columns.node {
+            Some(node) => node_runs::note_launch(tx, run, node),
+            None => Ok(()),
+        }
+    }
+
+    /// The permit. `proof` exists only after the commit.
+    pub(super) fn into_permit(
+        self,
+        run_id: RunId,
+        binding: Binding,
+        env: EnvOverrides,
+        _proof: &Committed,
+    ) -> Permit {
+        let LaunchColumns {
+            launch_id,
+            epoch,
+            not_after,
+            isolation,
+            node,
+            launched_at: _,
+            binding_digest: _,
+        } = self.columns;
+        let parts = PermitParts {
+            run_id,
+            launch_id,
+            binding,
+            env,
+            isolation,
+            not_after,
+            node,
+            answered: false,
+        };
+        Permit {
+            epoch,
+            parts: Box::new(parts),
+        }
+    }
+}
+
+/// A compare-and-swap that was checked before in the same transaction must hit its row.
+pub(super) fn exactly_one(changed: usize) -> Result<(), Fault> {
+    if changed == 1 {
+        Ok(())
+    } else {
+        Err(Fault::Sql(rusqlite::Error::StatementChangedRows(changed)))
+    }
+}
+
+/// What an approved launch wrote.
+#[derive(Debug)]
+pub(super) enum ApprovedDraft {
+    Ready {
+        ready: Box<Ready>,
+        run_id: RunId,
+        env: EnvOverrides,
+    },
+    Refused(ApprovedOutcome),
+}
+
+impl Job for ApprovedLaunch {
+    type Draft = ApprovedDraft;
+    type Answer = ApprovedOutcome;
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Full
+    }
+
+    fn needs_reserve(&self) -> bool {
+        true
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<ApprovedDraft, Fault> {
+        let refused = |outcome| Ok(ApprovedDraft::Refused(outcome));
+        let Some(stored) = approvals::fetch_stored(tx.connection, &self.approval)? else {
+            return refused(ApprovedOutcome::NotFound);
+        };
+        let run_id = stored.approval.run_id.clone();
+        let run = runs::brief(tx.connection, &run_id)?;
+        let not_after = match &stored.approval.state {
+            ApprovalState::Allowed { at, .. } => *at + self.start_by,
+            ApprovalState::Pending
+            | ApprovalState::Denied { .. }
+            | ApprovalState::Expired { .. }
+            | ApprovalState::Cancelled { .. } => tx.now(),
+        };
+        let digest = self.binding.digest();
+        let env = stored
+            .env(&tx.context.keys)
+            .filter(|_| digest == stored.binding_digest);
+        let standing = LaunchStanding {
+            run: run.as_ref().map_or(RunStatus::Lost, |run| run.status),
+            start_by_passed: tx.now() > not_after,
+            is_current: tx.is_current(&self.stamp),
+            is_same: env.is_some(),
+        };
+        let status = standing.run;
+        let (run, env) = match (stored.approval.standing(tx.now()).launch(standing), run, env) {
+            (Launching::Consumes, Some(run), Some(env)) => (run, env),
+            (Launching::AlreadyConsumed, _, _) => return refused(ApprovedOutcome::AlreadyConsumed),
+            (Launching::NotAllowed, _, _) => {
+                return refused(ApprovedOutcome::NotAllowed(stored.approval.state.status()));
+            }
+            (Launching::RunEnded, _, _) | (Launching::Consumes, None, _) => {
+                return refused(ApprovedOutcome::RunEnded(status));
+            }
+            (Launching::StartByPassed, _, _) => {
+                let end = not_started(tx.now());
+                finish::end_run(tx, &run_id, &end, &Actor::system())?;
+                return refused(ApprovedOutcome::StartByPassed);
+            }
+            (Launching::Stale, _, _) => return refused(ApprovedOutcome::Stale),
+            (Launching::BindingMismatch, _, _) | (Launching::Consumes, _, None) => {
+                finish::deny_run(tx, &run_id, Reason::BindingMismatch, None, None, &Actor::system())?;
+                return refused(ApprovedOutcome::BindingMismatch);
+            }
+        };
+        let ready = Ready::draw(
+            tx,
+            not_after,
+            run.outlives_caller.then_some(digest),
+            run.isolation,
+            self.node.clone(),
+        )?;
+        let now = tx.now().get();
+        let consumed = tx.execute(
+            "UPDATE approvals SET consumed_ms = ?2, env_sealed = NULL \
+             WHERE id = ?1 AND status = 'allowed' AND consumed_ms IS NULL AND binding_digest = ?3",
+            (self.approval.as_str(), now, &stored.binding_digest),
+        )?;
+        exactly_one(consumed)?;
+        ready.write(
+            tx,
+            &run_id,
+            RunDecision {
+                verdict: RunVerdict::Run,
+                by: DecidedBy::Person,
+            },
+            self.binding.input,
+        )?;
+        Ok(ApprovedDraft::Ready {
+            ready: Box::new(ready),
+            run_id,
+            env,
+        })
+    }
+
+    fn committed(self, draft: ApprovedDraft, proof: &Committed) -> ApprovedOutcome {
+        match draft {
+            ApprovedDraft::Ready { ready, run_id, env } => {
+                ApprovedOutcome::Launched(ready.into_permit(run_id, self.binding, env, proof).answered())
+            }
+            ApprovedDraft::Refused(outcome) => outcome,
+        }
+    }
+}
+
+/// The end of a run that was allowed to start and did not in time.
+pub(super) fn not_started(now: UnixMillis) -> RunEnd {
+    RunEnd {
+        status: RunStatus::Failed,
+        reason: Some(Reason::NotStarted),
+        detail: None,
+        exit_code: None,
+        exit_signal: None,
+        timed_out: false,
+        truncated: false,
+        output_bytes: 0,
+        tail: String::new(),
+        ended_at: now,
+    }
+}
+
+impl Job for Relaunch {
+    type Draft = Option<Ready>;
+    type Answer = RelaunchOutcome;
+
+    fn durability(&self, tuning: &Tuning) -> Durability {
+        tuning.durability
+    }
+
+    fn needs_reserve(&self) -> bool {
+        true
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<Ready>, Fault> {
+        if tx.context.stop.current().is_some() {
+            return Ok(None);
+        }
+        let Some(launch) = runs::earlier_launch(tx.connection, &self.run_id)? else {
+            return Ok(None);
+        };
+        let standing = RelaunchStanding {
+            is_of_earlier_server: launch.epoch < tx.context.epoch,
+            had_env: launch.has_env,
+            start_by_passed: tx.now() > launch.not_after,
+            is_same: launch.binding_digest.as_deref() == Some(self.binding.digest().as_str()),
+        };
+        if !relaunch(standing) {
+            return Ok(None);
+        }
+        let columns = LaunchColumns {
+            launch_id: launch.launch_id,
+            epoch: tx.context.epoch,
+            launched_at: tx.now(),
+            not_after: launch.not_after,
+            binding_digest: launch.binding_digest,
+            isolation: launch.isolation,
+            // What may have reached a node is never sent again.
+            node: None,
+        };
+        let changed = tx.execute(
+            "UPDATE runs SET epoch = ?2, boot_id = ?3 WHERE run_id = ?1 AND status = 'launching'",
+            (self.run_id.as_str(), columns.epoch, &tx.context.boot_id),
+        )?;
+        exactly_one(changed)?;
+        Ok(Some(Ready { columns }))
+    }
+
+    fn committed(self, draft: Option<Ready>, proof: &Committed) -> RelaunchOutcome {
+        draft.map_or(RelaunchOutcome::NotPossible, |ready| {
+            let permit = ready.into_permit(self.run_id, self.binding, EnvOverrides::default(), proof);
+            RelaunchOutcome::Launched(permit.answered())
+        })
+    }
+}

@@ -1,0 +1,96 @@
+//! The ledger: the SQL history of runs, approvals, events, tokens and the audit chain, and the one place
+//! that decides who won.
+//!
+//! There is one writing connection. Everybody holds a [`Ledger`], a cheap handle that hands in typed jobs and
+//! reads over connections of its own. A job that finds nobody writing and needs no sync is committed by its
+//! caller; all others go to one thread ([`LedgerThread`]), where those that arrive together share one
+//! transaction and one sync. Each is atomic by itself: it checks first and writes last.
+//! Nothing outside this folder knows SQL. Only [`launch`] makes a [`launch::Permit`], and only after the
+//! commit that consumed what the launch consumes. Entry point: [`Ledger::open`].
+
+pub mod auth;
+pub mod events;
+
+mod committer;
+mod config;
+mod error;
+mod handle;
+mod keys;
+mod ledger_file;
+mod open;
+mod queue;
+mod rows;
+mod schema;
+mod stats;
+mod tx;
+mod writer;
+
+mod admit;
+mod ask;
+mod by_rule;
+mod decide;
+mod elsewhere;
+mod expire;
+mod finish;
+mod grants;
+mod idempotency;
+pub mod launch;
+mod new_run;
+mod nodes;
+mod progress;
+mod record;
+mod revise;
+mod sign_ins;
+mod stop;
+mod tokens;
+mod withdraw;
+
+mod agents;
+mod approvals;
+pub mod audit;
+mod event_log;
+mod node_runs;
+mod readers;
+mod recovery;
+mod retention;
+mod runs;
+mod sessions;
+
+#[cfg(test)]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test names the outcome it wants and shows any other"
+)]
+mod tests;
+
+pub use admit::{Denial, DirectLaunch};
+pub use agents::{AgentActivity, Counters};
+pub use approvals::{ApprovalFilter, PendingDeadline};
+pub use ask::{AskOutcome, Asking, NewApproval, NoRoute, NoRouteOutcome};
+pub use by_rule::{Ruling, SettleByRule, SettleOutcome};
+pub use config::{Durability, LedgerConfig, PolicyStamp, PolicyWatch, Retention, Tuning};
+pub use decide::{ChosenPattern, Decide, DecideOutcome, NotAllowed};
+pub use elsewhere::{AnswerTo, UseAnswer};
+pub use error::{Inconsistency, LedgerError, OpenError, StorageFault};
+pub use expire::{Expire, ExpireOutcome, Fallback, Undecided};
+pub use finish::{CancelOutcome, EndOutcome, Finish, Finished, RunOutput};
+pub use grants::GrantUse;
+pub use handle::{Health, Ledger, LedgerThread};
+pub use idempotency::{Admission, IdempotencyKey, KeyState, StoredOutcome};
+pub use new_run::NewRun;
+pub use node_runs::{NodeLaunch, NodeRun};
+pub use nodes::{ConnectNode, DecidedPairing, NodeAdmission, NodeCredential, NodeToken};
+pub use progress::Started;
+pub use readers::{Cursor, Listing, Page};
+pub use record::Record;
+pub use recovery::{LaunchRecord, UnfinishedRun};
+pub use retention::Pruned;
+pub use revise::{Revise, ReviseOutcome};
+pub use runs::{RunFilter, StoredOutput};
+pub use sessions::{EndedSession, LeftoversEnd, ProcessSession, SessionFilter};
+pub use sign_ins::{Begun, NewLoginLink, NewSignIn, SignInBy, StoredSignIn};
+pub use stats::{CountBy, CountByTwo, LedgerStats};
+pub use stop::{Pressed, Resume, ResumeOutcome, StopStanding, Takes, stop_on_record};
+pub use tokens::{
+    NewToken, RevokedToken, Successor, TokenAcceptance, TokenRotation, doubtful_tokens, presumed_approvers,
+};

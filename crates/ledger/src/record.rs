@@ -1,0 +1,92 @@
+//! Events and audit records that are not part of another change.
+
+use countersign_domain::Actor;
+
+use crate::events::Event;
+
+use super::{
+    audit::Entry,
+    config::{Durability, Tuning},
+    error::Fault,
+    queue::Job,
+    tx::{Committed, Tx},
+};
+
+/// An event to log and publish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub event: Event,
+    /// Who did it, for the audit record.
+    pub by: Actor,
+}
+
+impl Job for Record {
+    type Draft = ();
+    type Answer = ();
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Normal
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
+        tx.log(self.event.clone(), &self.by)
+    }
+
+    fn committed(self, (): (), _proof: &Committed) {}
+}
+
+/// A change with the audit record that names it, and the event that tells of it.
+#[derive(Debug)]
+pub(super) struct AuditedChange {
+    pub(super) audit: Entry,
+    pub(super) event: Event,
+    pub(super) by: Actor,
+}
+
+impl Job for AuditedChange {
+    type Draft = ();
+    type Answer = ();
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
+        tx.audit(&self.audit)?;
+        tx.log(self.event.clone(), &self.by)
+    }
+
+    fn committed(self, (): (), _proof: &Committed) {}
+}
+
+/// An audit record to append.
+pub(super) struct Append(pub(super) Entry);
+
+impl Job for Append {
+    type Draft = ();
+    type Answer = ();
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
+        tx.audit(&self.0)
+    }
+
+    fn committed(self, (): (), _proof: &Committed) {}
+}
+
+/// An audit record of something that happens only once this is written, and not while room is kept for the ends of what runs.
+pub(super) struct AppendBefore(pub(super) Entry);
+
+impl Job for AppendBefore {
+    type Draft = ();
+    type Answer = ();
+
+    fn durability(&self, tuning: &Tuning) -> Durability {
+        tuning.durability
+    }
+
+    fn needs_reserve(&self) -> bool {
+        true
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
+        tx.audit(&self.0)
+    }
+
+    fn committed(self, (): (), _proof: &Committed) {}
+}

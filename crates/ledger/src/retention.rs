@@ -1,0 +1,208 @@
+//! Forgetting: events by count as they come, everything by age in small steps.
+
+use std::time::Duration;
+
+use countersign_domain::{Actor, RunId};
+
+use super::{
+    audit::{AuditAction, AuditOutcome, Entry, Target, chain::Anchor},
+    config::{Durability, Retention, Tuning},
+    error::Fault,
+    idempotency,
+    new_run::millis,
+    queue::Job,
+    rows::Columns,
+    sign_ins,
+    tx::{Committed, Tx, fetch, list},
+};
+
+/// Runs removed in one step, so that a launch never waits long behind it.
+const STEP: i64 = 200;
+
+/// Rows of events and audit records removed in one step.
+const ROWS: i64 = 2000;
+
+/// Events above `keep_count` that may pile up before a batch removes them.
+const SLACK: u64 = 512;
+
+/// Approvals are kept at least this long (`docs/spec/approvals-store.md#11-approval-records`).
+const APPROVALS: Duration = Duration::from_hours(30 * 24);
+
+/// What a step removed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pruned {
+    /// Runs that are gone; their files may go too.
+    pub runs: Vec<RunId>,
+    /// Events that are gone.
+    pub events: u64,
+    /// Audit records that are gone.
+    pub audit_records: u64,
+    /// Whether there may be more to remove.
+    pub more: bool,
+}
+
+/// Removes the events above the count, a few at a time, with any batch that comes by.
+pub(super) fn trim_events(tx: &mut Tx<'_>, retention: &Retention) -> Result<(), Fault> {
+    let slack = SLACK.min(retention.events_count / 8);
+    let keep = retention.events_count.max(1);
+    if tx.state.events_kept <= keep + slack {
+        return Ok(());
+    }
+    let surplus = i64::try_from(tx.state.events_kept - keep)
+        .unwrap_or(ROWS)
+        .min(ROWS);
+    let removed = tx.execute(
+        "DELETE FROM events WHERE seq IN (SELECT seq FROM events ORDER BY seq LIMIT ?1)",
+        (surplus,),
+    )?;
+    tx.state.events_kept = tx.state.events_kept.saturating_sub(as_count(removed));
+    Ok(())
+}
+
+/// Removes one step's worth of what is too old.
+pub(super) struct Prune {
+    pub(super) retention: Retention,
+}
+
+impl Job for Prune {
+    type Draft = Pruned;
+    type Answer = Pruned;
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Normal
+    }
+
+    fn is_long(&self) -> bool {
+        true
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<Pruned, Fault> {
+        let Retention {
+            events_count: _,
+            events_age,
+            runs_age,
+            audit_age,
+        } = self.retention;
+        let now = tx.now();
+        let before = |age: Duration| now.get().saturating_sub(millis(age));
+        let mut pruned = Pruned::default();
+        if let Some(age) = runs_age {
+            let (before, with_approval_before) = (before(age), before(age.max(APPROVALS)));
+            pruned.runs = prune_runs(tx, before, with_approval_before)?;
+            if !pruned.runs.is_empty() {
+                // Without this a verification could not tell them from runs that were taken out.
+                tell_pruned(tx, pruned.runs.len(), before, with_approval_before)?;
+            }
+        }
+        if let Some(age) = events_age {
+            pruned.events = prune_events(tx, before(age))?;
+        }
+        if let Some(age) = audit_age {
+            pruned.audit_records = prune_audit(tx, before(age))?;
+        }
+        tx.execute(
+            "DELETE FROM idempotency WHERE created_ms <= ?1",
+            (before(idempotency::KEPT),),
+        )?;
+        sign_ins::prune(tx)?;
+        pruned.more = pruned.runs.len() >= usize::try_from(STEP).unwrap_or(usize::MAX)
+            || pruned.events >= ROWS.unsigned_abs()
+            || pruned.audit_records >= ROWS.unsigned_abs();
+        Ok(pruned)
+    }
+
+    fn committed(self, draft: Pruned, _proof: &Committed) -> Pruned {
+        draft
+    }
+}
+
+fn prune_runs(tx: &Tx<'_>, before: i64, with_approval_before: i64) -> Result<Vec<RunId>, Fault> {
+    let runs = list(
+        tx.connection,
+        "SELECT run_id FROM runs WHERE created_ms < ?1 AND (approval_id IS NULL OR created_ms < ?2) \
+         AND status NOT IN ('requested', 'asking', 'launching', 'running') ORDER BY created_ms LIMIT ?3",
+        (before, with_approval_before, STEP),
+        |row| Columns::of("runs", row).word::<RunId>(),
+    )?;
+    for run in &runs {
+        // Its output and approval go with it.
+        tx.execute("DELETE FROM runs WHERE run_id = ?1", (run.as_str(),))?;
+    }
+    Ok(runs)
+}
+
+fn tell_pruned(tx: &mut Tx<'_>, count: usize, before: i64, with_approval_before: i64) -> Result<(), Fault> {
+    let detail = serde_json::json!({
+        "count": count,
+        "beforeMs": before,
+        "withApprovalBeforeMs": with_approval_before,
+    });
+    let entry = Entry::done(
+        AuditAction::RunsPruned,
+        "run",
+        "retention",
+        &Actor::system(),
+        detail,
+    );
+    tx.audit(&entry)
+}
+
+/// The newest event stays, no matter how old it is: its number must never be given again.
+fn prune_events(tx: &mut Tx<'_>, before: i64) -> Result<u64, Fault> {
+    let removed = tx.execute(
+        "DELETE FROM events WHERE seq IN (SELECT seq FROM (SELECT seq, ts FROM events ORDER BY seq LIMIT ?2) \
+         WHERE ts < ?1) AND seq < (SELECT max(seq) FROM events)",
+        (before, ROWS),
+    )?;
+    tx.state.events_kept = tx.state.events_kept.saturating_sub(as_count(removed));
+    Ok(as_count(removed))
+}
+
+/// Removes the oldest records and seals the place where the chain now begins.
+fn prune_audit(tx: &mut Tx<'_>, before: i64) -> Result<u64, Fault> {
+    let oldest = list(
+        tx.connection,
+        "SELECT seq, hash, body FROM audit ORDER BY seq LIMIT ?1",
+        (ROWS,),
+        |row| {
+            let body: serde_json::Value = Columns::after("audit", row, 2).json()?;
+            let ts = body.get("ts").and_then(serde_json::Value::as_i64);
+            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, ts))
+        },
+    )?;
+    let old = oldest
+        .into_iter()
+        .take_while(|(_, _, ts)| ts.is_some_and(|ts| ts < before));
+    let Some((last, hash, _)) = old.last() else {
+        return Ok(0);
+    };
+    let first = fetch(tx.connection, "SELECT min(seq) FROM audit", (), |row| {
+        Ok(row.get::<_, i64>(0)?)
+    })?;
+    let anchor = Anchor::seal(last, hash.clone(), &tx.context.keys);
+    tx.execute(
+        "INSERT OR REPLACE INTO meta (key, value) VALUES ('audit_anchor', ?1)",
+        (super::new_run::json(&anchor),),
+    )?;
+    let removed = tx.execute("DELETE FROM audit WHERE seq <= ?1", (last,))?;
+    let mut detail = serde_json::Map::new();
+    detail.insert("fromSeq".to_owned(), first.unwrap_or(last).into());
+    detail.insert("throughSeq".to_owned(), last.into());
+    detail.insert("throughHash".to_owned(), hash.into());
+    tx.audit(&Entry {
+        actor: Actor::system(),
+        address: None,
+        action: AuditAction::AuditPruned,
+        target: Target {
+            kind: "audit".to_owned(),
+            id: last.to_string(),
+        },
+        outcome: AuditOutcome::Ok,
+        detail,
+    })?;
+    Ok(as_count(removed))
+}
+
+fn as_count(rows: usize) -> u64 {
+    u64::try_from(rows).unwrap_or(u64::MAX)
+}

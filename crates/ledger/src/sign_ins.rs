@@ -1,0 +1,368 @@
+//! One-time links and the browsers that are signed in. Only the SHA-256 of a code or secret is ever here.
+//!
+//! A link is used up in the transaction that signs the browser in, so of many who show the same code one wins.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use countersign_domain::{Actor, ActorKind, SignIn, SignInId, Token, TokenId, UnixMillis};
+
+use super::{
+    audit::{AuditAction, AuditOutcome, Entry, Target},
+    config::{Durability, Tuning},
+    error::{Fault, LedgerError},
+    handle::Ledger,
+    launch::exactly_one,
+    queue::Job,
+    rows::Columns,
+    tokens::fetch_token,
+    tx::{Committed, Tx, fetch, list},
+};
+
+/// Links that may be open at once; the oldest goes when there would be more.
+const MAX_LINKS: i64 = 100;
+
+/// Browsers that may stand for one token at once; the oldest is signed out when there would be more. Counted by
+/// token, so that nobody with a token of their own can sign others out.
+const MAX_PER_TOKEN: i64 = 100;
+
+/// What a person shows to sign in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignInBy {
+    /// The code of a one-time link.
+    Link,
+    Token,
+}
+
+/// A one-time link on its way into the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewLoginLink {
+    /// SHA-256 of its code, lower-case hex.
+    pub sha256: String,
+    /// How long it can be used.
+    pub lasts: Duration,
+    /// The token that asked for it; the link opens nothing once that token has ended.
+    pub made_by: Option<TokenId>,
+}
+
+/// A sign-in on its way into the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewSignIn {
+    pub id: SignInId,
+    /// The token that it stands for.
+    pub token: TokenId,
+    /// SHA-256 of the code of the link that is used up for it, lower-case hex; `None` when the token itself was
+    /// shown.
+    pub link: Option<String>,
+    /// SHA-256 of its cookie's secret, lower-case hex.
+    pub sha256: String,
+    /// SHA-256 of its second secret, lower-case hex.
+    pub second_sha256: String,
+    /// How long it lasts.
+    pub lasts: Duration,
+    /// The sign-in that the same browser had before, which ends.
+    pub replaces: Option<SignInId>,
+    pub address: String,
+}
+
+/// A sign-in as it is stored, with its token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSignIn {
+    pub sign_in: SignIn,
+    /// SHA-256 of its second secret, lower-case hex.
+    pub second_sha256: String,
+    /// The token that it stands for, live or not.
+    pub token: Token,
+}
+
+/// A sign-in that has just begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    pub sign_in: SignIn,
+    /// The token that it stands for.
+    pub token: Token,
+    /// Sign-ins that ended for it: the one that it replaces, and the oldest of too many.
+    pub ended: Vec<SignInId>,
+}
+
+impl Ledger {
+    /// Stores a one-time link; returns when it ends.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn insert_login_link(&self, link: NewLoginLink) -> Result<UnixMillis, LedgerError> {
+        self.queue.submit(InsertLink(link)).await
+    }
+
+    /// Signs a browser in, uses up the link and writes the audit record, all at once. `None`, and nothing is
+    /// changed, when the link is unknown, used or too old, or a token that it depends on has ended.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn sign_in(&self, new: NewSignIn) -> Result<Option<Begun>, LedgerError> {
+        self.queue.submit(Begin(new)).await
+    }
+
+    /// Ends a sign-in; one that is gone already stays gone.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn sign_out(&self, id: SignInId) -> Result<(), LedgerError> {
+        self.queue.submit(End(id)).await
+    }
+
+    /// Writes down that a sign-in failed.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn record_failed_sign_in(&self, address: String, by: SignInBy) -> Result<(), LedgerError> {
+        self.queue.submit(Failed { address, by }).await
+    }
+
+    /// The sign-in whose cookie has this SHA-256 (lower-case hex), live or not. Reads on the calling thread.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn sign_in_by_sha256(&self, sha256: &str) -> Result<Option<StoredSignIn>, LedgerError> {
+        self.readers
+            .inline(|connection| {
+                let sql = "SELECT id, token_id, created_ms, expires_ms, second_sha256 FROM sign_ins \
+                           WHERE sha256 = ?1";
+                let found = fetch(connection, sql, (sha256,), |row| {
+                    let mut columns = Columns::of("sign_ins", row);
+                    let sign_in = SignIn {
+                        id: columns.word()?,
+                        token: columns.word()?,
+                        created_at: columns.time()?,
+                        expires_at: columns.time()?,
+                    };
+                    Ok((sign_in, columns.take()?))
+                })?;
+                let Some((sign_in, second_sha256)) = found else {
+                    return Ok(None);
+                };
+                let token = fetch_token(connection, &sign_in.token)?;
+                Ok(token.map(|token| StoredSignIn {
+                    sign_in,
+                    second_sha256,
+                    token,
+                }))
+            })
+            .await
+    }
+}
+
+struct InsertLink(NewLoginLink);
+
+impl Job for InsertLink {
+    type Draft = UnixMillis;
+    type Answer = UnixMillis;
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<UnixMillis, Fault> {
+        let NewLoginLink {
+            sha256,
+            lasts,
+            made_by,
+        } = &self.0;
+        let now = tx.now();
+        let expires_at = now + *lasts;
+        tx.execute("DELETE FROM login_links WHERE expires_ms <= ?1", (now.get(),))?;
+        tx.execute(
+            "DELETE FROM login_links WHERE sha256 IN \
+             (SELECT sha256 FROM login_links ORDER BY created_ms DESC, sha256 LIMIT -1 OFFSET ?1)",
+            (MAX_LINKS - 1,),
+        )?;
+        tx.execute(
+            "INSERT INTO login_links (sha256, made_by, created_ms, expires_ms) VALUES (?1, ?2, ?3, ?4)",
+            (
+                sha256,
+                made_by.as_ref().map(TokenId::as_str),
+                now.get(),
+                expires_at.get(),
+            ),
+        )?;
+        Ok(expires_at)
+    }
+
+    fn committed(self, expires_at: UnixMillis, _proof: &Committed) -> UnixMillis {
+        expires_at
+    }
+}
+
+struct Begin(NewSignIn);
+
+impl Begin {
+    /// Whether the link can be used now, and the token that asked for it has not ended.
+    fn is_link_open(tx: &Tx<'_>, sha256: &str, now: UnixMillis) -> Result<bool, Fault> {
+        let link = fetch(
+            tx.connection,
+            "SELECT sha256, made_by FROM login_links WHERE sha256 = ?1 AND expires_ms > ?2",
+            (sha256, now.get()),
+            |row| Columns::after("login_links", row, 1).maybe_word::<TokenId>(),
+        )?;
+        match link {
+            None => Ok(false),
+            Some(None) => Ok(true),
+            Some(Some(made_by)) => {
+                let maker = fetch_token(tx.connection, &made_by)?;
+                Ok(maker.is_some_and(|maker| maker.is_live(now)))
+            }
+        }
+    }
+}
+
+impl Job for Begin {
+    type Draft = Option<Begun>;
+    type Answer = Option<Begun>;
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<Begun>, Fault> {
+        let NewSignIn {
+            id,
+            token,
+            link,
+            sha256,
+            second_sha256,
+            lasts,
+            replaces,
+            address,
+        } = &self.0;
+        let now = tx.now();
+        let token = fetch_token(tx.connection, token)?.filter(|token| token.is_live(now));
+        let Some(token) = token else { return Ok(None) };
+        if let Some(link) = link {
+            if !Self::is_link_open(tx, link, now)? {
+                return Ok(None);
+            }
+            exactly_one(tx.execute("DELETE FROM login_links WHERE sha256 = ?1", (link,))?)?;
+        }
+        let ends = now + *lasts;
+        let sign_in = SignIn {
+            id: id.clone(),
+            token: token.id.clone(),
+            created_at: now,
+            expires_at: token.expires_at.map_or(ends, |token_ends| token_ends.min(ends)),
+        };
+        tx.execute("DELETE FROM sign_ins WHERE expires_ms <= ?1", (now.get(),))?;
+        let ended = list(
+            tx.connection,
+            "DELETE FROM sign_ins WHERE id = ?3 OR id IN (SELECT id FROM sign_ins WHERE token_id = ?1 \
+             ORDER BY created_ms DESC, rowid DESC LIMIT -1 OFFSET ?2) RETURNING id",
+            (
+                token.id.as_str(),
+                MAX_PER_TOKEN - 1,
+                replaces.as_ref().map(SignInId::as_str),
+            ),
+            |row| Columns::of("sign_ins", row).word(),
+        )?;
+        tx.execute(
+            "INSERT INTO sign_ins (id, token_id, sha256, second_sha256, created_ms, expires_ms) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            (
+                id.as_str(),
+                token.id.as_str(),
+                sha256,
+                second_sha256,
+                now.get(),
+                sign_in.expires_at.get(),
+            ),
+        )?;
+        let mut detail = how(match link {
+            Some(_) => SignInBy::Link,
+            None => SignInBy::Token,
+        });
+        detail.insert("tokenId".to_owned(), token.id.as_str().into());
+        tx.audit(&Entry {
+            actor: sign_in.actor(&token),
+            address: Some(address.clone()),
+            action: AuditAction::Login,
+            target: Target {
+                kind: "session".to_owned(),
+                id: id.to_string(),
+            },
+            outcome: AuditOutcome::Ok,
+            detail,
+        })?;
+        Ok(Some(Begun {
+            sign_in,
+            token,
+            ended,
+        }))
+    }
+
+    fn committed(self, draft: Option<Begun>, _proof: &Committed) -> Option<Begun> {
+        draft
+    }
+}
+
+struct End(SignInId);
+
+impl Job for End {
+    type Draft = ();
+    type Answer = ();
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
+        tx.execute("DELETE FROM sign_ins WHERE id = ?1", (self.0.as_str(),))?;
+        Ok(())
+    }
+
+    fn committed(self, _draft: (), _proof: &Committed) {}
+}
+
+struct Failed {
+    address: String,
+    by: SignInBy,
+}
+
+impl Job for Failed {
+    type Draft = ();
+    type Answer = ();
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Normal
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
+        tx.audit(&Entry {
+            actor: Actor {
+                kind: ActorKind::Session,
+                id: "unknown".to_owned(),
+                name: "unknown".to_owned(),
+                owner: None,
+            },
+            address: Some(self.address.clone()),
+            action: AuditAction::LoginFailed,
+            target: Target {
+                kind: "server".to_owned(),
+                id: "countersign".to_owned(),
+            },
+            outcome: AuditOutcome::Denied,
+            detail: how(self.by),
+        })
+    }
+
+    fn committed(self, _draft: (), _proof: &Committed) {}
+}
+
+fn how(by: SignInBy) -> Map<String, Value> {
+    let word = match by {
+        SignInBy::Link => "link",
+        SignInBy::Token => "token",
+    };
+    Map::from_iter([("by".to_owned(), word.into())])
+}
+
+/// A token that is revoked takes its browsers and its links along.
+pub(super) fn end_with_token(tx: &Tx<'_>, token: &TokenId) -> Result<(), Fault> {
+    tx.execute("DELETE FROM sign_ins WHERE token_id = ?1", (token.as_str(),))?;
+    tx.execute("DELETE FROM login_links WHERE made_by = ?1", (token.as_str(),))?;
+    Ok(())
+}
+
+/// Removes what has ended.
+pub(super) fn prune(tx: &mut Tx<'_>) -> Result<(), Fault> {
+    let now = tx.now().get();
+    tx.execute("DELETE FROM sign_ins WHERE expires_ms <= ?1", (now,))?;
+    tx.execute("DELETE FROM login_links WHERE expires_ms <= ?1", (now,))?;
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! What happens, pushed to operators by scope: questions and their ends, pairing requests and theirs.
+//!
+//! The source is the feed of events that the page reads, too. A slow operator is caught up from the log; one that
+//! reads nothing at all is closed by the bound on its send buffer.
+
+use std::{sync::Arc, time::Duration};
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use super::{pairing, scope::OperatorScope, session::OperatorSession, shape};
+use countersign_domain::ApprovalId;
+use countersign_ledger::events::{EventFilter, EventType, PairingOutcome, Publication, Start, StreamItem};
+
+use crate::bridge::PairingKind;
+
+/// How often it is looked whether the token still opens anything.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Pause before the log is asked again when it could not be read.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What of an event about a question is of interest here.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ApprovalData {
+    approval_id: ApprovalId,
+}
+
+/// What of an event about a pairing is of interest here.
+///
+/// Its `decision` has other words than that of a question, so the two are read apart.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PairingData {
+    ts: i64,
+    #[serde(default)]
+    request_id: Option<String>,
+    #[serde(default)]
+    node_id: Option<String>,
+    #[serde(default)]
+    kind: Option<PairingKind>,
+    #[serde(default)]
+    decision: Option<PairingOutcome>,
+}
+
+/// Begins to tell an operator what happens, until their connection or their token ends.
+pub(super) fn begin(session: &Arc<OperatorSession>) {
+    let filter = EventFilter {
+        types: Some(vec![
+            EventType::ApprovalRequested,
+            EventType::ApprovalResolved,
+            EventType::NodePairingRequested,
+            EventType::NodePairingResolved,
+        ]),
+        authority: session.principal().authority.clone(),
+        ..EventFilter::default()
+    };
+    // Here and not in the task: what happens from now on is told, however late the task begins.
+    let mut subscription = session.bridge.engine().ledger().subscribe(filter, Start::Now);
+    let session = Arc::clone(session);
+    let bridge = Arc::clone(&session.bridge);
+    bridge.spawn(async move {
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        loop {
+            let next = tokio::select! {
+                () = session.closed() => return,
+                _tick = look.tick() => {
+                    if session.is_live() {
+                        continue;
+                    }
+                    session.end();
+                    return;
+                }
+                next = subscription.next() => next,
+            };
+            let told = match next {
+                Ok(Some(StreamItem::Event(event))) if session.is_live() => tell(&session, &event).await,
+                Ok(Some(StreamItem::Event(_) | StreamItem::Gap { .. })) => true,
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::error!(error = %error, "the event log cannot be read");
+                    tokio::time::sleep(RETRY).await;
+                    true
+                }
+            };
+            if !told {
+                return;
+            }
+        }
+    });
+}
+
+/// Tells of an event those who may know of it; false when nobody is there any more.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "every other case, a later one too, is treated alike"
+)]
+async fn tell(session: &OperatorSession, event: &Publication) -> bool {
+    let scope = match event.event_type {
+        EventType::ApprovalRequested | EventType::ApprovalResolved => OperatorScope::Approvals,
+        _ => OperatorScope::Pairing,
+    };
+    if !session.has(scope) {
+        return true;
+    }
+    match event.event_type {
+        EventType::ApprovalRequested | EventType::ApprovalResolved => match read::<ApprovalData>(event) {
+            Some(data) => tell_of_approval(session, event.event_type, data.approval_id).await,
+            None => true,
+        },
+        event_type => match (read::<PairingData>(event), event_type) {
+            (Some(data), EventType::NodePairingRequested) => tell_of_request(session, data.request_id).await,
+            (Some(data), _) => tell_of_decision(session, data),
+            (None, _) => true,
+        },
+    }
+}
+
+/// What an event says; `None` with a line in the log when it says it in another form.
+fn read<T: DeserializeOwned>(event: &Publication) -> Option<T> {
+    match serde_json::from_str(&event.data) {
+        Ok(data) => Some(data),
+        Err(error) => {
+            tracing::error!(seq = event.seq, error = %error, "a stored event has another form");
+            None
+        }
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "every other case, a later one too, is treated alike"
+)]
+async fn tell_of_approval(session: &OperatorSession, event_type: EventType, id: ApprovalId) -> bool {
+    let approval = match session.bridge.engine().approval(session.principal(), &id).await {
+        Ok(Some(approval)) => approval,
+        Ok(None) => return true,
+        Err(error) => {
+            tracing::error!(approval.id = %id, error = %error, "an approval cannot be read");
+            return true;
+        }
+    };
+    match event_type {
+        EventType::ApprovalRequested => {
+            // One that has ended in between is told of by its end alone.
+            !shape::is_open(&approval, session.now())
+                || session.tell(
+                    "exec.approval.requested",
+                    shape::asked(session.protocol, &approval),
+                )
+        }
+        _ => match shape::resolved(session.protocol, &approval) {
+            Some(resolved) => session.tell("exec.approval.resolved", resolved),
+            None => true,
+        },
+    }
+}
+
+async fn tell_of_request(session: &OperatorSession, id: Option<String>) -> bool {
+    let Ok(pairings) = session.bridge.pairings().await else {
+        return true;
+    };
+    let request = pairings
+        .iter()
+        .find(|request| Some(&request.request_id) == id.as_ref());
+    match request {
+        None => true,
+        Some(request) => match request.kind {
+            PairingKind::Device => session.tell("device.pair.requested", pairing::device_request(request)),
+            PairingKind::Commands => session.tell("node.pair.requested", pairing::surface_request(request)),
+        },
+    }
+}
+
+fn tell_of_decision(session: &OperatorSession, data: PairingData) -> bool {
+    let PairingData {
+        ts,
+        request_id,
+        node_id,
+        kind,
+        decision,
+    } = data;
+    let decision = match decision {
+        Some(PairingOutcome::Approve) => "approved",
+        Some(PairingOutcome::Reject) => "rejected",
+        // Nobody asked for that; there is no such news on this wire.
+        Some(PairingOutcome::Removed) | None => return true,
+    };
+    let (event, member) = match kind {
+        Some(PairingKind::Commands) => ("node.pair.resolved", "nodeId"),
+        Some(PairingKind::Device) | None => ("device.pair.resolved", "deviceId"),
+    };
+    let mut payload = json!({ "requestId": request_id, "decision": decision, "ts": ts });
+    if let Value::Object(members) = &mut payload {
+        members.insert(member.to_owned(), json!(node_id));
+    }
+    session.tell(event, payload)
+}

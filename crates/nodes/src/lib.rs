@@ -1,0 +1,9 @@
+//! Machines beside this one: the Bridge that nodes and operators connect to, the socket of another UI, and this
+//! program as a node of an OpenClaw gateway.
+//!
+//! Nothing here decides a command: what arrives becomes a call of the engine. Begin with [`bridge::Bridge`] and
+//! [`node`].
+
+pub mod bridge;
+pub mod ipc;
+pub mod node;

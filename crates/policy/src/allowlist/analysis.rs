@@ -1,0 +1,195 @@
+//! What an analysis finds.
+
+use countersign_domain::{CommandInput, FileIdentity, Pattern, vocabulary};
+
+use crate::command::{Finding, Plan, Span, moving::Moves};
+
+/// The result for a whole command.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, each with its own reader"
+)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Analysis {
+    /// Auto-allowed, a miss, or a bad request.
+    pub verdict: AnalysisVerdict,
+    /// Whether the allowlist is satisfied: the same as `verdict` being `Allow`.
+    pub satisfied: bool,
+    /// Whether the command was understood completely.
+    pub ok: bool,
+    /// Whether a durable approval covers all of it (`docs/spec/approvals-store.md#7-the-decision-table`).
+    pub durable: bool,
+    /// Whether only a person may allow it, under any security: inline eval under strict mode, or text that is not
+    /// understood while deny rules exist (`docs/spec/exec-tool.md#3-whether-it-runs`).
+    pub needs_person: bool,
+    /// Whether a segment is inline eval under strict mode.
+    pub inline_eval: bool,
+    /// What can be written to it where nobody answers for it: what the call wants, or what is covered of that.
+    pub input: CommandInput,
+    /// Whether a shell payload is part of it; then only harmless overrides are passed on (E3).
+    pub shell_payload: bool,
+    /// The deny rule that matched.
+    pub denylisted: Option<DenyHit>,
+    /// Entries and grants that cover segments, each once.
+    pub credited: Vec<CreditedEntry>,
+    /// The segments of the command itself; those of payloads are inside.
+    pub segments: Vec<SegmentReport>,
+    /// Everything that stands against it, in order.
+    pub findings: Vec<Finding>,
+    /// What is started; `None` when the text itself has to be (`docs/spec/command-analysis.md#x2`).
+    pub plan: Option<Plan>,
+    /// The plan as a script for `/bin/sh -c`.
+    pub rendered: Option<String>,
+    /// Every executable of the command with its identity, each once.
+    pub executables: Vec<FileIdentity>,
+    /// What `allow-always` could store.
+    pub proposed_patterns: Vec<Pattern>,
+}
+
+/// The verdict of an analysis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum AnalysisVerdict {
+    /// Every segment is covered.
+    Allow,
+    /// A miss, for this reason first of all.
+    Ask(Finding),
+    Reject(Finding),
+}
+
+impl AnalysisVerdict {
+    /// `allow`, `ask` or `reject`.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask(_) => "ask",
+            Self::Reject(_) => "reject",
+        }
+    }
+
+    /// What stands against it.
+    pub const fn finding(&self) -> Option<&Finding> {
+        match self {
+            Self::Allow => None,
+            Self::Ask(finding) | Self::Reject(finding) => Some(finding),
+        }
+    }
+}
+
+/// A deny rule that matched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DenyHit {
+    /// `*` or an agent.
+    pub owner: String,
+    pub id: String,
+    pub pattern: String,
+    pub reason: Option<String>,
+    pub span: Span,
+}
+
+vocabulary! {
+    /// What kind of entry was used.
+    pub enum CreditKind("entry or grant") {
+        /// An allowlist entry.
+        Entry = "entry",
+        /// A grant.
+        Grant = "grant",
+    }
+}
+
+/// An entry or grant that a run uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreditedEntry {
+    /// `*` or an agent.
+    pub owner: String,
+    /// Its id.
+    pub id: String,
+    /// Entry or grant.
+    pub kind: CreditKind,
+    /// Its pattern, since ids made while reading last only as long as the document in memory.
+    pub pattern: String,
+    /// Its argument pattern.
+    pub arg_pattern: Option<String>,
+    /// The path it matched, for `lastResolvedPath`; `None` for an exact text or a `*` on nothing.
+    pub resolved: Option<String>,
+}
+
+vocabulary! {
+    /// What covers a segment.
+    pub enum MatchKind("what covers a segment") {
+        /// An allowlist entry.
+        Allowlist = "allowlist",
+        /// A grant.
+        Grant = "grant",
+        /// A safe bin.
+        SafeBin = "safe-bin",
+        /// A safe builtin.
+        Builtin = "builtin",
+        /// A skill.
+        Skill = "skill",
+        /// All segments of its payload.
+        Payload = "payload",
+        /// A deny rule, against it.
+        Denylist = "denylist",
+        /// Nothing.
+        None = "none",
+    }
+}
+
+/// What covers a segment, with the entry behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Match {
+    /// The kind.
+    pub kind: MatchKind,
+    /// Id of the entry, grant or rule.
+    pub entry_id: Option<String>,
+    /// Pattern of the entry, grant or rule; the name of a safe bin.
+    pub pattern: Option<String>,
+}
+
+impl Match {
+    /// A match without an entry.
+    pub const fn plain(kind: MatchKind) -> Self {
+        Self {
+            kind,
+            entry_id: None,
+            pattern: None,
+        }
+    }
+}
+
+/// One segment as people see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentReport {
+    pub span: Span,
+    /// All its words, wrappers included.
+    pub argv: Vec<String>,
+    /// The operator before it.
+    pub operator: Option<&'static str>,
+    /// Its wrappers, outermost first.
+    pub wrappers: Vec<WrapperReport>,
+    /// The command word behind the wrappers, as typed.
+    pub executable: String,
+    /// The file that names.
+    pub resolved_path: Option<String>,
+    pub matched: Match,
+    /// Whether it is inline eval under strict mode.
+    pub inline_eval: bool,
+    /// Whether its arguments or its standard input may make it run more than its file, no matter what is strict and
+    /// what covers it. A payload that was looked into does not: its segments are here.
+    pub runs_unseen: bool,
+    /// Words that may be files with code for it (T2).
+    pub code_operands: Vec<String>,
+    /// How these words lose their meaning, if they do.
+    pub moves: Option<Moves>,
+    pub notes: Vec<String>,
+    /// The segments of its payload.
+    pub segments: Vec<Self>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrapperReport {
+    pub name: String,
+    /// Its place, own arguments included.
+    pub span: Span,
+}

@@ -1,0 +1,737 @@
+//! The walk over a whole command, and the one entry point.
+
+use std::cell::Cell;
+
+use super::{
+    Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, CreditKind, CreditedEntry, DenyHit, Match,
+    MatchKind, SegmentReport, Typing,
+    coverage::Coverage,
+    denial::Denial,
+    directory::Directory,
+    effort::Effort,
+    proposal::{self, Proposal},
+    work::SegmentContext,
+};
+use countersign_domain::{Command, CommandInput, FileIdentity, Pattern};
+
+use crate::{
+    command::{
+        Code, Finding, PathLookup, Plan, Rule, RuleSet, SourceMap, Span, env_policy, parser,
+        rendering::PlanItem,
+        syntax::{Item, Join, List, Segment, Word},
+    },
+    pattern::{ArgumentRule, GENERATED_SOURCE, command_digest, command_marker},
+};
+
+/// Analyses a command against every rule. Never fails: what is not understood is a finding and a miss.
+pub fn analyze(
+    command: &Command,
+    request: &AnalysisRequest<'_>,
+    policy: &AnalysisPolicy<'_>,
+    lookup: &dyn PathLookup,
+) -> Analysis {
+    analyze_under(RuleSet::ALL, command, request, policy, lookup)
+}
+
+/// The same under a set of rules.
+pub fn analyze_under(
+    rules: RuleSet,
+    command: &Command,
+    request: &AnalysisRequest<'_>,
+    policy: &AnalysisPolicy<'_>,
+    lookup: &dyn PathLookup,
+) -> Analysis {
+    let (analysis, lacks_input) = evaluate(rules, command, request, policy, lookup);
+    if analysis.satisfied || !lacks_input || request.input != CommandInput::Pipe {
+        return analysis;
+    }
+    // Nothing needs to be written to a pipe for the command to run: it may do so at the end of its input.
+    let closed = AnalysisRequest {
+        input: CommandInput::Closed,
+        ..*request
+    };
+    let (mut without_input, _) = evaluate(rules, command, &closed, policy, lookup);
+    if !without_input.satisfied {
+        return analysis;
+    }
+    // A person may allow it with its input, and `full` does: what is not seen of it then stays unseen.
+    note_unseen(&mut without_input.segments, analysis.segments);
+    Analysis {
+        input: CommandInput::Withheld,
+        needs_person: without_input.needs_person || analysis.needs_person,
+        ..without_input
+    }
+}
+
+/// Notes in segments what may run unseen in the same segments with an open input.
+fn note_unseen(closed: &mut [SegmentReport], open: Vec<SegmentReport>) {
+    for (segment, typed) in closed.iter_mut().zip(open) {
+        segment.runs_unseen |= typed.runs_unseen;
+        if segment.runs_unseen {
+            segment.code_operands = typed.code_operands;
+        }
+        note_unseen(&mut segment.segments, typed.segments);
+    }
+}
+
+/// The analysis, and whether more would be covered if the input were closed.
+fn evaluate(
+    rules: RuleSet,
+    command: &Command,
+    request: &AnalysisRequest<'_>,
+    policy: &AnalysisPolicy<'_>,
+    lookup: &dyn PathLookup,
+) -> (Analysis, bool) {
+    let scanning = Effort::default();
+    let mut evaluation = Evaluation::new(rules, request, policy, lookup, &scanning);
+    let evaluated = match read(rules, command) {
+        Err(Unread::Rejected(finding)) => return (rejected(finding), false),
+        Ok(list) => {
+            let directory = Directory::new(request.cwd_real);
+            let context = SegmentContext {
+                operator: None,
+                directory: &directory,
+                alone: true,
+                depth: 0,
+            };
+            evaluation.evaluate_list(&list, context)
+        }
+        Err(Unread::Outside(finding)) => {
+            evaluation.parsed = false;
+            EvaluatedList {
+                findings: vec![finding],
+                ..EvaluatedList::default()
+            }
+        }
+    };
+    let analysis = evaluation.conclude(command, evaluated);
+    (analysis, evaluation.lacks_input.get())
+}
+
+/// Why a command cannot be taken apart.
+enum Unread {
+    /// It is a bad request.
+    Rejected(Finding),
+    /// It is outside of the accepted grammar.
+    Outside(Finding),
+}
+
+fn read(rules: RuleSet, command: &Command) -> Result<List, Unread> {
+    match command {
+        Command::Shell(text) => match parser::rejection_under(rules, text) {
+            Some(finding) => Err(Unread::Rejected(finding)),
+            None => parser::parse_under(rules, text, &SourceMap::identity()).map_err(Unread::Outside),
+        },
+        Command::Argv(words) => match words.iter().find_map(|word| nul_finding(word)) {
+            Some(finding) => Err(Unread::Rejected(finding)),
+            None => Ok(argv_list(words)),
+        },
+        // What it changes is no program: no entry covers it and no rule matches.
+        Command::Patch(_) => {
+            let detail = "a patch is not a command that could be analysed".to_owned();
+            let finding = Finding::new(Code::EmptySegment, "G10", Span::default(), detail);
+            Err(Unread::Rejected(finding))
+        }
+    }
+}
+
+/// The operator before a segment of a pipeline.
+fn operator_before(index: usize, join: Option<Join>) -> Option<&'static str> {
+    if index > 0 {
+        Some("|")
+    } else {
+        join.map(Join::as_str)
+    }
+}
+
+/// The state of one analysis.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, each with its own reader"
+)]
+pub(super) struct Evaluation<'a> {
+    pub(super) rules: RuleSet,
+    pub(super) request: &'a AnalysisRequest<'a>,
+    pub(super) policy: &'a AnalysisPolicy<'a>,
+    pub(super) lookup: &'a dyn PathLookup,
+    /// What was spent on paths that may be the server's (P6).
+    pub(super) effort: Effort,
+    /// What was spent on words that deny rules are tried on.
+    scanning: &'a Effort,
+    segments: usize,
+    /// Texts that were looked into.
+    pub(super) texts: usize,
+    /// Whether what is judged is only looked into.
+    pub(super) is_aside: bool,
+    /// Whether all text was understood, payloads included.
+    pub(super) parsed: bool,
+    /// Whether something may run that deny rules could not look at.
+    pub(super) opaque: bool,
+    pub(super) inline_eval: bool,
+    pub(super) shell_payload: bool,
+    pub(super) denylisted: Option<DenyHit>,
+    pub(super) executables: Vec<FileIdentity>,
+    credited: Vec<CreditedEntry>,
+    /// `Some(true)` while everything so far was covered by remembered answers.
+    durable: Option<bool>,
+    /// Whether something would be covered if the input were closed.
+    pub(super) lacks_input: Cell<bool>,
+    /// What everything that was covered so far includes of an open input.
+    pub(super) typing: Typing,
+}
+
+/// A state of the credits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Usage {
+    credited: usize,
+    durable: Option<bool>,
+}
+
+/// What became of a list.
+#[derive(Debug, Default)]
+pub(super) struct EvaluatedList {
+    pub(super) reports: Vec<SegmentReport>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) plan: Option<Plan>,
+    /// With the index of the segment in this list.
+    pub(super) proposals: Vec<(usize, Proposal)>,
+}
+
+impl<'a> Evaluation<'a> {
+    fn new(
+        rules: RuleSet,
+        request: &'a AnalysisRequest<'a>,
+        policy: &'a AnalysisPolicy<'a>,
+        lookup: &'a dyn PathLookup,
+        scanning: &'a Effort,
+    ) -> Self {
+        Self {
+            rules,
+            request,
+            policy,
+            lookup,
+            effort: Effort::default(),
+            scanning,
+            segments: 0,
+            texts: 0,
+            is_aside: false,
+            parsed: true,
+            opaque: false,
+            inline_eval: false,
+            shell_payload: false,
+            denylisted: None,
+            executables: Vec::new(),
+            credited: Vec::new(),
+            durable: None,
+            lacks_input: Cell::new(false),
+            typing: Typing::Anything,
+        }
+    }
+
+    pub(super) fn coverage(&self) -> Coverage<'a> {
+        Coverage {
+            rules: self.rules,
+            request: self.request,
+            policy: self.policy,
+            lookup: self.lookup,
+        }
+    }
+
+    pub(super) fn denial(&self) -> Denial<'a> {
+        Denial {
+            policy: self.policy,
+            lookup: self.lookup,
+            effort: self.scanning,
+        }
+    }
+
+    /// Evaluates all segments of a list, starting in the directory of `context`.
+    pub(super) fn evaluate_list(&mut self, list: &List, context: SegmentContext<'_>) -> EvaluatedList {
+        let mut directory = context.directory.clone();
+        let mut evaluated = EvaluatedList::default();
+        let mut items = Vec::new();
+        let mut plannable = true;
+        for Item { join, pipeline } in &list.items {
+            if let Some(join) = join {
+                directory.join(*join);
+            }
+            let mut steps = Vec::new();
+            for (index, segment) in pipeline.iter().enumerate() {
+                self.segments += 1;
+                if self.rules.holds(Rule::G10, self.segments > parser::MAX_SEGMENTS) {
+                    self.parsed = false;
+                    evaluated.findings.push(Finding::new(
+                        Code::TooManySegments,
+                        "G10",
+                        segment.span,
+                        "more than 64 segments, those of shells counted",
+                    ));
+                    evaluated
+                        .proposals
+                        .push((evaluated.reports.len(), Proposal::Never));
+                    return evaluated;
+                }
+                let one = self.evaluate_segment(
+                    segment,
+                    SegmentContext {
+                        operator: operator_before(index, *join),
+                        directory: &directory,
+                        alone: pipeline.len() == 1,
+                        depth: context.depth,
+                    },
+                );
+                let at = evaluated.reports.len();
+                evaluated.reports.push(one.report);
+                evaluated.findings.extend(one.findings);
+                evaluated
+                    .proposals
+                    .extend(one.proposals.into_iter().map(|proposal| (at, proposal)));
+                match one.step {
+                    Some(step) => steps.push(step),
+                    None => plannable = false,
+                }
+                if let Some(target) = one.changes_to {
+                    directory.change(&target);
+                }
+            }
+            items.push(PlanItem { join: *join, steps });
+        }
+        evaluated.plan = plannable.then_some(Plan { items });
+        evaluated
+    }
+
+    pub(super) fn credit(&mut self, credit: Option<CreditedEntry>) {
+        let Some(credit) = credit else { return };
+        let known = self
+            .credited
+            .iter()
+            .any(|known| known.kind == credit.kind && known.owner == credit.owner && known.id == credit.id);
+        if !known {
+            self.credited.push(credit);
+        }
+    }
+
+    /// Evaluates something whose outcome counts for nothing but what is returned.
+    pub(super) fn aside<T>(&mut self, evaluate: impl FnOnce(&mut Self) -> T) -> T {
+        let usage = self.usage();
+        let executables = self.executables.len();
+        let before = (
+            self.segments,
+            self.is_aside,
+            self.parsed,
+            self.opaque,
+            self.inline_eval,
+            self.shell_payload,
+        );
+        let denylisted = self.denylisted.take();
+        (
+            self.segments,
+            self.is_aside,
+            self.parsed,
+            self.opaque,
+            self.inline_eval,
+        ) = (0, true, true, false, false);
+        let outcome = evaluate(self);
+        (
+            self.segments,
+            self.is_aside,
+            self.parsed,
+            self.opaque,
+            self.inline_eval,
+            self.shell_payload,
+        ) = before;
+        self.denylisted = denylisted;
+        self.executables.truncate(executables);
+        self.restore_usage(usage);
+        outcome
+    }
+
+    /// What has been credited so far.
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            credited: self.credited.len(),
+            durable: self.durable,
+        }
+    }
+
+    /// Forgets what was credited since.
+    pub(super) fn restore_usage(&mut self, usage: Usage) {
+        self.credited.truncate(usage.credited);
+        self.durable = usage.durable;
+    }
+
+    pub(super) fn note_durable(&mut self, durable: bool) {
+        self.durable = Some(durable && self.durable.unwrap_or(true));
+    }
+
+    fn conclude(&mut self, command: &Command, evaluated: EvaluatedList) -> Analysis {
+        let mut findings = evaluated.findings;
+        let unknown = env_policy::unknown_overrides_under(self.rules, self.request.env);
+        if !unknown.is_empty() {
+            let detail = format!(
+                "environment overrides that are not known to be harmless: {}",
+                unknown.join(", ")
+            );
+            findings.push(Finding::new(Code::EnvUnknown, "E2", Span::default(), detail));
+        }
+        let (plan, rendered) = match evaluated.plan.map(|plan| (plan.checked_script(), plan)) {
+            Some((Ok(script), plan)) => (Some(plan), Some(script)),
+            Some((Err(_), _)) | None => (None, None),
+        };
+        if plan.is_none() && findings.is_empty() {
+            // Covered, but there is nothing to start: not covered.
+            findings.push(Finding::new(
+                Code::NotFound,
+                "X1",
+                Span::default(),
+                "no plan could be made of the command",
+            ));
+        }
+        let marker = self.exact_text(command, &findings, &unknown);
+        let input = self.covered_input(
+            marker
+                .as_ref()
+                .filter(|_| !findings.is_empty())
+                .map(|(_, typing)| *typing),
+        );
+        let marker = marker.map(|(entry, _)| entry);
+        let is_marked = marker.is_some();
+        let every_segment = self.rules.holds(Rule::A3, findings.is_empty());
+        let satisfied = self.denylisted.is_none() && (every_segment || is_marked);
+        let all_durable = findings.is_empty() && self.durable == Some(true);
+        if !satisfied {
+            // Nothing is used up by a command that was not allowed by it.
+            self.credited.clear();
+        } else if let Some(marker) = marker.filter(|_| !findings.is_empty()) {
+            self.credited = vec![marker];
+        }
+        let denial = self.denial();
+        let needs_person = self.inline_eval
+            // A variable may start what no rule can see, like an option may.
+            || (denial.has_rules()
+                && (!self.parsed || self.opaque || !unknown.is_empty() || denial.has_unreadable_rules()));
+        let proposed_patterns = if satisfied || !unknown.is_empty() || self.request.input.is_open() {
+            Vec::new()
+        } else {
+            self.propose(command, &evaluated.proposals)
+        };
+        let verdict = match findings.first() {
+            Some(finding) if !satisfied => AnalysisVerdict::Ask(finding.clone()),
+            _ => AnalysisVerdict::Allow,
+        };
+        Analysis {
+            verdict,
+            satisfied,
+            ok: self.parsed,
+            durable: satisfied && (is_marked || all_durable),
+            needs_person,
+            inline_eval: self.inline_eval,
+            input,
+            shell_payload: self.shell_payload,
+            denylisted: self.denylisted.take(),
+            credited: std::mem::take(&mut self.credited),
+            segments: evaluated.reports,
+            // What an exact text covers runs as that text (X2), unless its segments are covered anyway.
+            plan: plan.filter(|_| !satisfied || findings.is_empty()),
+            rendered: rendered.filter(|_| !satisfied || findings.is_empty()),
+            findings,
+            executables: std::mem::take(&mut self.executables),
+            proposed_patterns,
+        }
+    }
+
+    /// What of a wanted input is covered where the command is; `marked` is what the entry for its exact text includes.
+    fn covered_input(&self, marked: Option<Typing>) -> CommandInput {
+        match (self.request.input, marked.unwrap_or(self.typing)) {
+            (CommandInput::Terminal, Typing::Guarded) => CommandInput::GuardedTerminal,
+            (wanted, _) => wanted,
+        }
+    }
+
+    fn propose(&self, command: &Command, proposals: &[(usize, Proposal)]) -> Vec<Pattern> {
+        if self.denylisted.is_some() || self.inline_eval {
+            return Vec::new();
+        }
+        let patterns = if self.parsed {
+            proposal::collect(proposals)
+        } else {
+            Vec::new()
+        };
+        match command {
+            Command::Shell(text)
+                if patterns.is_empty() && self.policy.exact_text_grants && is_exact(text) =>
+            {
+                vec![proposal::exact_text(text)]
+            }
+            Command::Shell(_) | Command::Argv(_) | Command::Patch(_) => patterns,
+        }
+    }
+
+    /// The entry that stands for exactly this text, where nothing outranks it (M5, E2, I1, P6).
+    fn exact_text(
+        &self,
+        command: &Command,
+        findings: &[Finding],
+        unknown: &[String],
+    ) -> Option<(CreditedEntry, Typing)> {
+        let Command::Shell(text) = command else {
+            return None;
+        };
+        if !is_exact(text) {
+            return None;
+        }
+        let digest = command_digest(text);
+        let marked = if self.rules.is_forced(Rule::M5) {
+            self.policy.entries.all_marked()
+        } else {
+            self.policy.entries.marked(&command_marker(text))
+        };
+        let entry = marked.into_iter().find(|entry| {
+            let is_whole = |whole: &str| whole.eq_ignore_ascii_case(&digest);
+            let is_this = entry.source == Some(GENERATED_SOURCE) && entry.command_sha256.is_none_or(is_whole);
+            self.rules.holds(Rule::M5, is_this)
+        })?;
+        let outranked = !unknown.is_empty()
+            || self.inline_eval
+            || self.denylisted.is_some()
+            || findings.iter().any(|finding| finding.code == Code::Protected)
+            // Text that is not understood may be inline eval, or reach into the server's own state.
+            || (!self.parsed && (self.policy.strict_inline_eval || self.names_protected(text)));
+        if outranked || ArgumentRule::of(entry.arg_pattern, None) != ArgumentRule::Any {
+            return None;
+        }
+        if !self.coverage().includes_input(entry.typing) {
+            self.lacks_input.set(true);
+            return None;
+        }
+        let credited = CreditedEntry {
+            owner: entry.owner.to_owned(),
+            id: entry.id.to_owned(),
+            kind: CreditKind::Entry,
+            pattern: entry.pattern.to_owned(),
+            arg_pattern: None,
+            resolved: None,
+        };
+        Some((credited, entry.typing))
+    }
+
+    fn names_protected(&self, text: &str) -> bool {
+        self.policy
+            .protected
+            .roots
+            .iter()
+            .any(|root| text.contains(root.as_str()))
+    }
+}
+
+/// Whether what an exact entry leaves out at both ends is nothing to a shell either. Other blanks than these are parts of
+/// words there, and the text is another command.
+fn is_exact(text: &str) -> bool {
+    text.trim() == text.trim_matches([' ', '\t', '\n'])
+}
+
+impl Analysis {
+    /// Why the command is a bad request, if it is one.
+    pub fn rejection(&self) -> Option<String> {
+        match &self.verdict {
+            AnalysisVerdict::Reject(finding) => Some(finding.detail.clone()),
+            AnalysisVerdict::Allow | AnalysisVerdict::Ask(_) => None,
+        }
+    }
+
+    /// The file of the first segment that nothing covers.
+    pub fn first_uncovered_path(&self) -> Option<&str> {
+        self.segments
+            .iter()
+            .find(|segment| segment.matched.kind == MatchKind::None)
+            .and_then(|segment| segment.resolved_path.as_deref())
+    }
+
+    /// Whether an allowlist entry is what is missing, and not something that no entry can help.
+    pub fn an_entry_would_help(&self) -> bool {
+        self.verdict
+            .finding()
+            .is_some_and(|finding| matches!(finding.code, Code::NotAllowlisted | Code::OpenInput))
+    }
+
+    /// Whether all that is missing is that an entry includes an open input.
+    pub fn lacks_only_input(&self) -> bool {
+        self.verdict
+            .finding()
+            .is_some_and(|finding| finding.code == Code::OpenInput)
+    }
+
+    /// The analysis of a command that is a bad request and was not looked at any further.
+    pub fn rejected(finding: Finding) -> Self {
+        rejected(finding)
+    }
+
+    /// What stands for the analysis of a command that is not judged, since what it may do depends on its place alone:
+    /// its parts, of which none is looked up. Where it cannot be taken apart a finding says why, and allows it all the
+    /// same.
+    pub fn of_parts(command: &Command) -> Self {
+        let (segments, finding) = match read(RuleSet::ALL, command) {
+            Ok(list) => (parts(&list), None),
+            Err(Unread::Rejected(finding) | Unread::Outside(finding)) => (Vec::new(), Some(finding)),
+        };
+        Self {
+            verdict: AnalysisVerdict::Allow,
+            satisfied: true,
+            ok: finding.is_none(),
+            durable: false,
+            needs_person: false,
+            inline_eval: false,
+            input: CommandInput::default(),
+            shell_payload: false,
+            denylisted: None,
+            credited: Vec::new(),
+            segments,
+            findings: finding.into_iter().collect(),
+            plan: None,
+            rendered: None,
+            executables: Vec::new(),
+            proposed_patterns: Vec::new(),
+        }
+    }
+
+    /// The same analysis of a call that is a bad request for a reason outside of its command.
+    #[must_use]
+    pub fn reject(mut self, finding: Finding) -> Self {
+        self.findings.insert(0, finding.clone());
+        Self {
+            verdict: AnalysisVerdict::Reject(finding),
+            satisfied: false,
+            durable: false,
+            credited: Vec::new(),
+            proposed_patterns: Vec::new(),
+            ..self
+        }
+    }
+}
+
+/// The segments of a list as they are written.
+fn parts(list: &List) -> Vec<SegmentReport> {
+    let mut parts = Vec::new();
+    for Item { join, pipeline } in &list.items {
+        for (index, segment) in pipeline.iter().enumerate() {
+            let argv: Vec<String> = segment.words.iter().map(|word| word.value.clone()).collect();
+            parts.push(SegmentReport {
+                span: segment.span,
+                operator: operator_before(index, *join),
+                wrappers: Vec::new(),
+                executable: argv.first().cloned().unwrap_or_default(),
+                resolved_path: None,
+                matched: Match::plain(MatchKind::None),
+                inline_eval: false,
+                runs_unseen: false,
+                code_operands: Vec::new(),
+                moves: None,
+                notes: Vec::new(),
+                segments: Vec::new(),
+                argv,
+            });
+        }
+    }
+    parts
+}
+
+fn rejected(finding: Finding) -> Analysis {
+    Analysis {
+        verdict: AnalysisVerdict::Reject(finding.clone()),
+        satisfied: false,
+        ok: false,
+        durable: false,
+        needs_person: true,
+        inline_eval: false,
+        input: CommandInput::default(),
+        shell_payload: false,
+        denylisted: None,
+        credited: Vec::new(),
+        segments: Vec::new(),
+        findings: vec![finding],
+        plan: None,
+        rendered: None,
+        executables: Vec::new(),
+        proposed_patterns: Vec::new(),
+    }
+}
+
+fn nul_finding(word: &str) -> Option<Finding> {
+    word.contains('\0').then(|| {
+        Finding::new(
+            Code::Nul,
+            "G10",
+            Span::default(),
+            "an argument cannot hold a NUL byte",
+        )
+    })
+}
+
+/// An argument vector as one segment of literal words; spans are those of its canonical text.
+fn argv_list(words: &[String]) -> List {
+    let mut at = 0;
+    let words: Vec<Word> = words
+        .iter()
+        .map(|word| {
+            let text = Command::Argv(vec![word.clone()]).to_text();
+            let read = Word {
+                map: canonical_map(word, &text, at),
+                ..Word::literal(word.clone(), Span::new(at, at + text.len()))
+            };
+            at += text.len() + 1;
+            read
+        })
+        .collect();
+    let span = Span::new(0, at.saturating_sub(1));
+    List {
+        span,
+        items: vec![Item {
+            join: None,
+            pipeline: vec![Segment {
+                span,
+                assignments: Vec::new(),
+                words,
+            }],
+        }],
+    }
+}
+
+/// Where each byte of a word stands in its canonical form, which begins at `at`: as it is, or between double quotes
+/// with a backslash before every double quote (`docs/spec/approvals-store.md#12-binding-an-approval-to-what-runs`).
+fn canonical_map(word: &str, canonical: &str, at: usize) -> SourceMap {
+    let mut map = SourceMap::default();
+    let is_quoted = word.len() != canonical.len();
+    let mut source = at + usize::from(is_quoted);
+    for (offset, character) in word.char_indices() {
+        source += usize::from(is_quoted && character == '"');
+        map.note(offset, u32::try_from(source).unwrap_or(u32::MAX));
+        source += character.len_utf8();
+    }
+    map
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Payloads of argument vectors are read too, so what is found in them has its place in the text that is shown.
+    #[test]
+    fn words_of_a_vector_stand_in_its_canonical_text() {
+        let words = ["sh", "-c", "rg \"a b\" é; rm", "", "plain", "\"", "a\tb"].map(str::to_owned);
+        let text = Command::Argv(words.to_vec()).to_text();
+        let list = argv_list(&words);
+        for word in list.segments().flat_map(|segment| &segment.words) {
+            let span = word.span.start as usize..word.span.end as usize;
+            let shown = text.get(span).expect("a span inside the text");
+            assert_eq!(shown, Command::Argv(vec![word.value.clone()]).to_text());
+            for (offset, character) in word.value.char_indices() {
+                let source = word.map.source(offset) as usize;
+                assert!(
+                    text.get(source..).is_some_and(|rest| rest.starts_with(character)),
+                    "byte {offset} of {:?}",
+                    word.value
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What an analysis is given: the request's surroundings and a view of every rule.
+
+use std::collections::BTreeMap;
+
+use countersign_domain::{AgentId, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
+
+use crate::{
+    command::{paths, safe_bin::SafeBinProfile},
+    pattern::{PathCase, PatternCache},
+};
+
+use super::Entries;
+
+/// Where and for whom a command is analysed.
+#[derive(Debug, Clone, Copy)]
+pub struct AnalysisRequest<'a> {
+    /// Working directory as asked for, absolute.
+    pub cwd: &'a str,
+    /// Its real path: what relative paths start from and what generated entries are bound to.
+    pub cwd_real: &'a str,
+    /// Overrides that passed `command::env_policy::check_overrides`.
+    pub env: &'a EnvOverrides,
+    /// The agent that asks.
+    pub agent: &'a AgentId,
+    /// What the call wants to be able to write to it.
+    pub input: CommandInput,
+}
+
+/// Every rule an analysis looks at. Lists are in matching order.
+#[derive(Debug, Clone, Copy)]
+pub struct AnalysisPolicy<'a> {
+    pub entries: Entries<'a>,
+    /// Limited entries, looked at after all entries.
+    pub grants: &'a [Grant<'a>],
+    pub deny_rules: &'a [DenyRule<'a>],
+    pub safe_bins: &'a [String],
+    pub safe_bin_profiles: &'a BTreeMap<String, SafeBinProfile>,
+    /// Trusted directories besides `/bin` and `/usr/bin`.
+    pub trusted_dirs: &'a [String],
+    /// The skill table; empty unless skills are auto-allowed for the agent (K1).
+    pub skills: &'a [SkillBin],
+    pub strict_inline_eval: bool,
+    /// `tools.exec.strictDelegation` and `[policy] delegation_table` together.
+    pub strict_delegation: bool,
+    /// Whether `=command:` entries may be offered (`[policy] exact_text_grants`).
+    pub exact_text_grants: bool,
+    /// How path and name patterns compare, `auto` already resolved.
+    pub path_case: PathCase,
+    /// The time that grants expire by.
+    pub now: UnixMillis,
+    /// What belongs to the server itself (P6).
+    pub protected: &'a Protected,
+    pub cache: &'a PatternCache,
+}
+
+/// What an entry or a grant includes of a call whose input stays open, from least to most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Typing {
+    /// Nothing: it covers commands that read end of file.
+    #[default]
+    Nothing,
+    /// An open input (`input`), at a terminal without pagers and editors that take commands.
+    Guarded,
+    /// Anything that is typed (`input` and `unguarded`).
+    Anything,
+}
+
+impl Typing {
+    /// What the members `input` and `unguarded` say together.
+    pub const fn of(input: bool, unguarded: bool) -> Self {
+        match (input, unguarded) {
+            (false, _) => Self::Nothing,
+            (true, false) => Self::Guarded,
+            (true, true) => Self::Anything,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// `*` or the agent whose list holds it.
+    pub owner: &'a str,
+    pub id: &'a str,
+    pub pattern: &'a str,
+    pub arg_pattern: Option<&'a str>,
+    pub source: Option<&'a str>,
+    /// `commandSha256` of a `=command:` entry.
+    pub command_sha256: Option<&'a str>,
+    /// What it says about open input.
+    pub typing: Typing,
+}
+
+/// An entry with a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant<'a> {
+    /// `*` or the agent whose list holds it.
+    pub owner: &'a str,
+    pub id: &'a str,
+    pub pattern: &'a str,
+    pub arg_pattern: Option<&'a str>,
+    /// Expired at that instant.
+    pub expires_at: Option<UnixMillis>,
+    pub max_uses: Option<u64>,
+    /// Uses so far, as the ledger counts them.
+    pub uses: u64,
+    /// SHA-256 of the real executable's content, hex.
+    pub sha256: Option<&'a str>,
+    /// What it says about open input.
+    pub typing: Typing,
+}
+
+impl Grant<'_> {
+    /// Whether time and uses leave something of it.
+    pub fn is_live(&self, now: UnixMillis) -> bool {
+        self.expires_at.is_none_or(|expires_at| now < expires_at)
+            && self.max_uses.is_none_or(|max_uses| self.uses < max_uses)
+    }
+}
+
+/// A rule that always wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DenyRule<'a> {
+    /// `*` or the agent whose list holds it.
+    pub owner: &'a str,
+    pub id: &'a str,
+    /// `pattern` as written; a name matches base names wherever the file lies.
+    pub pattern: &'a str,
+    /// `argPattern` as written; without it any arguments.
+    pub arg_pattern: Option<&'a str>,
+    pub reason: Option<&'a str>,
+}
+
+/// A skill's program (K1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillBin {
+    /// The name as typed.
+    pub name: String,
+    pub path: String,
+}
+
+/// What no command may be auto-allowed to touch (P6). Paths are absolute and normalised; where a path has another
+/// real path, both belong here.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Protected {
+    /// Real path of the server's own binary.
+    pub own_binary: Option<String>,
+    /// Device and inode of that file, so that another name of it is it too.
+    pub own_file: Option<(u64, u64)>,
+    pub roots: Vec<String>,
+    pub exceptions: Vec<String>,
+}
+
+impl Protected {
+    /// Whether a normalised path belongs to the server.
+    pub fn holds(&self, path: &str, case: PathCase) -> bool {
+        self.roots.iter().any(|root| is_within(path, root, case))
+            && !self
+                .exceptions
+                .iter()
+                .any(|exception| is_within(path, exception, case))
+    }
+
+    /// Whether something of the server's lies below a normalised path.
+    pub(super) fn lies_below(&self, path: &str, case: PathCase) -> bool {
+        self.roots.iter().any(|root| is_within(root, path, case))
+    }
+
+    /// Whether a file is the server's own program, under any name.
+    pub(super) fn is_own_binary(&self, real: &str, file: &FileIdentity) -> bool {
+        self.own_binary.as_deref() == Some(real) || self.own_file == Some((file.dev, file.ino))
+    }
+}
+
+fn is_within(path: &str, directory: &str, case: PathCase) -> bool {
+    match case {
+        PathCase::Sensitive => paths::is_within(path, directory),
+        PathCase::Insensitive => paths::is_within(&path.to_lowercase(), &directory.to_lowercase()),
+    }
+}

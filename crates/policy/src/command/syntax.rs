@@ -1,0 +1,132 @@
+//! The accepted grammar as values (G1): lists of pipelines of segments of literal words.
+
+use super::{SourceMap, Span};
+use countersign_domain::StepJoin;
+
+/// What stands between two pipelines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Join {
+    And,
+    Or,
+    /// `;` or a newline.
+    Sequence,
+}
+
+impl Join {
+    /// The operator as it is rendered.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::And => "&&",
+            Self::Or => "||",
+            Self::Sequence => ";",
+        }
+    }
+
+    /// What it is between the steps of a plan.
+    pub const fn as_step(self) -> StepJoin {
+        match self {
+            Self::And => StepJoin::And,
+            Self::Or => StepJoin::Or,
+            Self::Sequence => StepJoin::Sequence,
+        }
+    }
+}
+
+/// A whole command, or the payload of a shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct List {
+    pub span: Span,
+    pub items: Vec<Item>,
+}
+
+impl List {
+    /// All its segments in order.
+    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.items.iter().flat_map(|item| item.pipeline.iter())
+    }
+}
+
+/// A pipeline and what joins it to the one before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// `None` for the first.
+    pub join: Option<Join>,
+    pub pipeline: Vec<Segment>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    pub span: Span,
+    /// Plain `NAME=value` words before the command word.
+    pub assignments: Vec<Assignment>,
+    /// Never empty; the first is the command word.
+    pub words: Vec<Word>,
+}
+
+/// `NAME=value` before a command word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    pub span: Span,
+    pub name: String,
+    /// The value after quote removal.
+    pub value: String,
+    /// Whether the value is literal; a tilde in it is not.
+    pub class: WordClass,
+}
+
+/// Whether a shell would take the word as it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WordClass {
+    Literal,
+    /// `~` or `~/…`, which stands for the home directory.
+    HomeTilde,
+    /// `=~/` or `:~/` inside, which some shells expand in some places.
+    InnerTilde,
+    /// `~/…` with another `:~/` or `=~/` inside.
+    BothTildes,
+}
+
+impl WordClass {
+    /// Whether some shell might pass on another value than the one that was read.
+    pub const fn is_dynamic(self) -> bool {
+        matches!(self, Self::InnerTilde | Self::BothTildes)
+    }
+
+    /// Whether the word begins with a tilde that stands for the home directory.
+    pub const fn is_below_home(self) -> bool {
+        matches!(self, Self::HomeTilde | Self::BothTildes)
+    }
+}
+
+/// One word after quote removal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// Its place, quotes included.
+    pub span: Span,
+    /// Its value after quote removal, tildes as written.
+    pub value: String,
+    /// How a shell would read it.
+    pub class: WordClass,
+    /// Bytes at the start of the value that were neither quoted nor escaped.
+    pub bare_prefix: usize,
+    /// Where each byte of the value comes from.
+    pub map: SourceMap,
+}
+
+impl Word {
+    /// A word as it stands, for argument vectors.
+    pub fn literal(value: impl Into<String>, span: Span) -> Self {
+        Self {
+            span,
+            value: value.into(),
+            class: WordClass::Literal,
+            bare_prefix: 0,
+            map: SourceMap::default(),
+        }
+    }
+
+    /// Whether nothing in it was quoted or escaped: only then is it a keyword.
+    pub fn is_bare(&self) -> bool {
+        self.bare_prefix == self.value.len()
+    }
+}

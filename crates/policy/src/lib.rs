@@ -1,0 +1,30 @@
+//! The pure decision: which layer says what, what the combination is, and whether a command runs, is asked or is
+//! denied.
+//!
+//! It must never read a clock, a file, a socket or the environment. Facts about files come through a
+//! [`crate::command::PathLookup`] that the caller hands in. Only [`gate`](mod@gate) says whether a command runs. Read
+//! in the order of a call: [`host::resolve_host`], [`combine::combine`], [`allowlist::analyze`], [`gate::gate`].
+
+pub mod command;
+
+pub mod approval_rules;
+pub mod combine;
+pub mod gate;
+pub mod host;
+pub mod layers;
+pub mod node_select;
+pub mod pending_change;
+pub mod preset;
+pub mod proposals;
+
+pub mod allowlist;
+pub mod pattern;
+
+pub mod lint;
+
+#[cfg(test)]
+mod combine_tests;
+#[cfg(test)]
+mod gate_tests;
+#[cfg(test)]
+mod host_tests;

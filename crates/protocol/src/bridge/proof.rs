@@ -1,0 +1,113 @@
+//! How a device proves that it is one: a signature over who it is, what it wants to be, and this connection's nonce
+//! (`docs/spec/bridge.md#4-device-identity-and-signature`).
+
+use std::time::Duration;
+
+use super::{
+    connect::{Device, DeviceTrouble},
+    identity::{DeviceKey, DevicePublicKey},
+};
+use countersign_domain::UnixMillis;
+
+/// How far the clocks of both sides may lie apart. The first generation allows ten minutes, the present one two; a
+/// node of either passes within ten, and the nonce alone keeps a proof from being used twice.
+pub const MAX_SKEW: Duration = Duration::from_mins(10);
+
+/// Which of the three forms was signed. It does not travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProofVersion {
+    /// Without a nonce. Never accepted by us.
+    V1,
+    V2,
+    /// With platform and family besides.
+    V3,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct ProofInput<'a> {
+    /// The device's id, as it sent it.
+    pub device_id: &'a str,
+    pub client_id: &'a str,
+    pub client_mode: &'a str,
+    /// The role, as it sent it.
+    pub role: &'a str,
+    /// The scopes, as it sent them.
+    pub scopes: &'a [String],
+    /// When it signed, in Unix milliseconds.
+    pub signed_at_ms: i64,
+    /// The credential that it sent besides: shared token, else device token, else bootstrap token, else empty.
+    pub token: &'a str,
+    /// The nonce of the challenge.
+    pub nonce: &'a str,
+    pub platform: &'a str,
+    /// `client.deviceFamily`; empty when missing.
+    pub device_family: &'a str,
+}
+
+impl ProofInput<'_> {
+    /// The text that is signed.
+    pub fn payload(&self, version: ProofVersion) -> String {
+        let Self {
+            device_id,
+            client_id,
+            client_mode,
+            role,
+            scopes,
+            signed_at_ms,
+            token,
+            nonce,
+            platform,
+            device_family,
+        } = *self;
+        let scopes = scopes.join(",");
+        let common = format!("{device_id}|{client_id}|{client_mode}|{role}|{scopes}|{signed_at_ms}|{token}");
+        match version {
+            ProofVersion::V1 => format!("v1|{common}"),
+            ProofVersion::V2 => format!("v2|{common}|{nonce}"),
+            ProofVersion::V3 => {
+                let (platform, family) = (folded(platform), folded(device_family));
+                format!("v3|{common}|{nonce}|{platform}|{family}")
+            }
+        }
+    }
+
+    /// The device's signature of it.
+    pub fn sign(&self, key: &DeviceKey, version: ProofVersion) -> String {
+        key.sign(&self.payload(version))
+    }
+}
+
+/// Checks a device's proof against the nonce of its connection. `input.nonce` is not looked at.
+///
+/// # Errors
+/// The first check that fails, in the product's order.
+pub fn verify_proof(
+    device: &Device,
+    input: ProofInput<'_>,
+    nonce: &str,
+    now: UnixMillis,
+) -> Result<(DevicePublicKey, ProofVersion), DeviceTrouble> {
+    let key = DevicePublicKey::parse(&device.public_key).ok_or(DeviceTrouble::PublicKeyInvalid)?;
+    if key.device_id().as_str() != device.id {
+        return Err(DeviceTrouble::IdMismatch);
+    }
+    let signed_at = UnixMillis::new(device.signed_at_ms);
+    if now.since(signed_at) > MAX_SKEW || signed_at.since(now) > MAX_SKEW {
+        return Err(DeviceTrouble::SignatureExpired);
+    }
+    match device.nonce.as_deref() {
+        None => return Err(DeviceTrouble::NonceRequired),
+        Some(sent) if sent != nonce => return Err(DeviceTrouble::NonceMismatch),
+        Some(_same) => {}
+    }
+    let input = ProofInput { nonce, ..input };
+    [ProofVersion::V3, ProofVersion::V2]
+        .into_iter()
+        .find(|version| key.verifies(&input.payload(*version), &device.signature))
+        .map(|version| (key.clone(), version))
+        .ok_or(DeviceTrouble::SignatureInvalid)
+}
+
+fn folded(text: &str) -> String {
+    text.trim().to_ascii_lowercase()
+}

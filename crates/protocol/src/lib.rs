@@ -1,0 +1,16 @@
+//! The product's wires, as values: what may be said in which order, and what it means.
+//!
+//! Pure: it must never read a clock, draw a random value, or open a socket or a file. The caller hands in time and
+//! randomness. [`parse_json`] reads text from outside, and refuses an object that has one name twice. Read on in
+//! [`bridge`] (gateways and nodes) and [`ipc`] (the approvals socket).
+
+pub mod patch;
+pub mod terminal;
+
+pub mod bridge;
+mod by_name;
+pub mod ipc;
+mod json;
+
+pub use by_name::ByName;
+pub use json::{Bounds, JsonError, parse_json};

@@ -1,0 +1,254 @@
+//! The screen behind a pseudo-terminal that nobody looks at: programs ask where the cursor is, and wait for the answer.
+//!
+//! It exists for the answers alone. They are made from numbers of ours, never from a program's text. Otherwise a
+//! program that prints another person's file would type what stands in it.
+
+use std::{
+    fmt,
+    num::NonZeroU16,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use countersign_domain::TerminalSize;
+
+use super::{
+    CursorKeys,
+    sequence::{Met, Query, Sequences},
+};
+
+/// How many cells the output given at a time may touch, should each of its bytes be spent on clearing the screen.
+const CELLS_AT_A_TIME: usize = 64 * 1024 * 1024;
+
+/// The least and most bytes that are given at a time.
+const PORTION: std::ops::RangeInclusive<usize> = 256..=16 * 1024;
+
+/// A screen that is drawn on and never shown.
+pub struct Screen {
+    size: TerminalSize,
+    sequences: Sequences,
+    /// `None` once it could not follow any more. Then the cursor is said to be where it was last.
+    drawing: Option<Box<vt100::Parser>>,
+    cursor: (u16, u16),
+    cursor_keys: CursorKeys,
+}
+
+impl Screen {
+    pub fn new(size: TerminalSize) -> Self {
+        let (rows, columns) = numbers(size);
+        Self {
+            size,
+            sequences: Sequences::new(),
+            drawing: Some(Box::new(vt100::Parser::new(rows, columns, 0))),
+            cursor: (1, 1),
+            cursor_keys: CursorKeys::Normal,
+        }
+    }
+
+    /// The most bytes that a caller should give at a time, so that drawing them does not hold it up.
+    pub fn portion(&self) -> usize {
+        let cells = usize::from(self.size.rows()) * usize::from(self.size.cols());
+        (CELLS_AT_A_TIME / cells).clamp(*PORTION.start(), *PORTION.end())
+    }
+
+    /// Takes output of the programs. Returns what the terminal answers, of at most `room` bytes: questions that find
+    /// no room are not answered.
+    pub fn push(&mut self, output: &[u8], room: usize) -> Vec<u8> {
+        let mut answers = Vec::new();
+        let mut drawn = Vec::with_capacity(output.len());
+        let mut rest = output.iter();
+        loop {
+            let met = self.sequences.take(&mut rest, self.size.cols(), &mut drawn);
+            // Without room nobody is told where the cursor is before the next question is.
+            if met == Met::End || answers.len() < room {
+                self.draw(&drawn);
+                drawn.clear();
+            }
+            match met {
+                Met::End => return answers,
+                Met::Query(query) => {
+                    let answer = self.answer(query);
+                    if answers.len() + answer.len() <= room {
+                        answers.extend(answer.as_bytes());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives it another size.
+    pub fn resize(&mut self, size: TerminalSize) {
+        self.size = size;
+        let (rows, columns) = numbers(size);
+        self.change(|drawing| drawing.set_size(rows, columns));
+    }
+
+    /// What arrows must send by now.
+    pub const fn cursor_keys(&self) -> CursorKeys {
+        self.cursor_keys
+    }
+
+    fn answer(&self, query: Query) -> String {
+        let (row, column) = self.cursor;
+        match query {
+            Query::Cursor => format!("\x1b[{row};{column}R"),
+            Query::CursorExtended => format!("\x1b[?{row};{column}R"),
+            Query::Status => "\x1b[0n".to_owned(),
+            // A VT100 with nothing that a program would use without asking its description.
+            Query::Attributes => "\x1b[?1;2c".to_owned(),
+        }
+    }
+
+    fn draw(&mut self, drawn: &[u8]) {
+        if !drawn.is_empty() {
+            self.change(|drawing| drawing.process(drawn));
+        }
+    }
+
+    /// The drawing follows anything that any program writes. If that makes it fail, the run goes on without it.
+    fn change(&mut self, change: impl FnOnce(&mut vt100::Parser)) {
+        let Some(mut drawing) = self.drawing.take() else {
+            return;
+        };
+        let changed = catch_unwind(AssertUnwindSafe(|| change(&mut drawing)));
+        if changed.is_err() {
+            return;
+        }
+        let screen = drawing.screen();
+        let (row, column) = screen.cursor_position();
+        // Behind the last column it waits there for the next character.
+        self.cursor = (
+            row.saturating_add(1).min(self.size.rows()),
+            column.saturating_add(1).min(self.size.cols()),
+        );
+        self.cursor_keys = if screen.application_cursor() {
+            CursorKeys::Application
+        } else {
+            CursorKeys::Normal
+        };
+        self.drawing = Some(drawing);
+    }
+}
+
+impl fmt::Debug for Screen {
+    /// Shows nothing that was drawn.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Screen")
+            .field("size", &self.size)
+            .field("cursor", &self.cursor)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A terminal's size is never zero.
+fn numbers(size: TerminalSize) -> (NonZeroU16, NonZeroU16) {
+    let number = |number| NonZeroU16::new(number).unwrap_or(NonZeroU16::MIN);
+    (number(size.rows()), number(size.cols()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn size(rows: u16, cols: u16) -> TerminalSize {
+        TerminalSize::new(rows, cols).unwrap()
+    }
+
+    fn answers(screen: &mut Screen, output: &str) -> String {
+        String::from_utf8(screen.push(output.as_bytes(), 1024)).unwrap()
+    }
+
+    #[test]
+    fn the_cursor_is_told_where_it_is() {
+        for (output, expected) in [
+            ("\x1b[6n", "\x1b[1;1R"),
+            ("ab\r\ncd\x1b[6n", "\x1b[2;3R"),
+            ("\x1b[7;9Hx\x1b[?6n", "\x1b[?7;10R"),
+            // What programs do to find out how large a terminal is.
+            ("\x1b[999;999H\x1b[6n", "\x1b[30;120R"),
+            ("\x1b[6nab\x1b[6n", "\x1b[1;1R\x1b[1;3R"),
+            ("\x1b[5n\x1b[c\x1b[0c", "\x1b[0n\x1b[?1;2c\x1b[?1;2c"),
+            ("日本\x1b[6n", "\x1b[1;5R"),
+            ("\x1b]0;a long title\x07x\x1b[6n", "\x1b[1;2R"),
+        ] {
+            assert_eq!(
+                answers(&mut Screen::new(TerminalSize::DEFAULT), output),
+                expected,
+                "{output:?}"
+            );
+        }
+        let mut screen = Screen::new(size(5, 10));
+        // The tenth character stands in the last column, and the cursor stays there until the next.
+        assert_eq!(answers(&mut screen, "0123456789\x1b[6n"), "\x1b[1;10R");
+        screen.resize(size(3, 4));
+        assert_eq!(answers(&mut screen, "\x1b[999;999H\x1b[6n"), "\x1b[3;4R");
+    }
+
+    #[test]
+    fn an_answer_that_is_echoed_asks_nothing() {
+        let mut screen = Screen::new(TerminalSize::DEFAULT);
+        let told = answers(&mut screen, "\x1b[6n\x1b[?6n\x1b[5n\x1b[c");
+        assert_eq!(answers(&mut screen, &told), "");
+    }
+
+    #[test]
+    fn a_flood_of_questions_is_answered_as_far_as_there_is_room() {
+        let mut screen = Screen::new(TerminalSize::DEFAULT);
+        let flood = "\x1b[6n".repeat(100_000);
+        for room in [0, 5, 1000] {
+            assert_eq!(screen.push(flood.as_bytes(), room).len(), room / 6 * 6);
+        }
+        assert_eq!(answers(&mut screen, "ab\x1b[6n"), "\x1b[1;3R");
+    }
+
+    #[test]
+    fn the_mode_of_the_arrows_is_known() {
+        let mut screen = Screen::new(TerminalSize::DEFAULT);
+        assert_eq!(screen.cursor_keys(), CursorKeys::Normal);
+        for (output, expected) in [
+            ("\x1b[?1h", CursorKeys::Application),
+            ("\x1b[?1049htext", CursorKeys::Application),
+            ("\x1b[?1l", CursorKeys::Normal),
+            ("\x1b[?1;2004h", CursorKeys::Application),
+            ("\x1bc", CursorKeys::Normal),
+        ] {
+            answers(&mut screen, output);
+            assert_eq!(screen.cursor_keys(), expected, "{output:?}");
+        }
+    }
+
+    #[test]
+    fn less_is_given_at_a_time_to_a_larger_screen() {
+        assert_eq!(Screen::new(TerminalSize::DEFAULT).portion(), 16 * 1024);
+        assert_eq!(Screen::new(size(1000, 1000)).portion(), 256);
+    }
+
+    /// Pieces of sequences, so that many of them come together.
+    fn hostile() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            any::<[u8; 3]>().prop_map(|bytes| bytes.to_vec()),
+            r"(\x1b\[[?>!]?[0-9;:]{0,8}[@-~]|\x1b[78=>cM]|\x1b\][0-9]*;x\x07|\r|\n|\t|\x08|日|e\u{301}|[ -~]){1,5}"
+                .prop_map(String::into_bytes),
+        ];
+        prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_output_is_survived_and_its_answers_are_in_range(
+            outputs in prop::collection::vec(hostile(), 1..4),
+            sizes in prop::collection::vec((1_u16..40, 1_u16..40), 1..4),
+        ) {
+            let mut screen = Screen::new(size(1, 1));
+            for (output, (rows, cols)) in outputs.iter().zip(sizes) {
+                screen.resize(size(rows, cols));
+                let answers = screen.push(output, 64);
+                prop_assert!(answers.len() <= 64);
+                prop_assert!(answers.iter().all(|byte| b"\x1b[?;0123456789Rnc".contains(byte)));
+                let (row, column) = screen.cursor;
+                prop_assert!((1..=rows).contains(&row) && (1..=cols).contains(&column));
+            }
+        }
+    }
+}

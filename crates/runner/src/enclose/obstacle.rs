@@ -1,0 +1,141 @@
+//! What of a sandbox could not be made.
+
+use std::{fmt, io};
+
+use rustix::io::Errno;
+
+/// The step that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    /// A process or a pipe.
+    Process,
+    /// Becoming a user without rights, and whose files are whose.
+    Account,
+    Namespaces,
+    /// The only account in the new user namespace.
+    AccountMap,
+    /// The loopback interface, the name of the machine.
+    Network,
+    Root,
+    /// What the system needs.
+    System,
+    /// A file of the sandbox.
+    File,
+    /// A directory in memory.
+    Memory,
+    Workspace,
+    /// A directory that the settings bind.
+    Bind,
+    Devices,
+    /// The table of processes.
+    Processes,
+    /// Entering the new root.
+    Enter,
+    Limits,
+    Directory,
+    /// The filter of system calls.
+    Filter,
+}
+
+/// In the order of their codes.
+const ALL: [Obstacle; 17] = [
+    Obstacle::Process,
+    Obstacle::Account,
+    Obstacle::Namespaces,
+    Obstacle::AccountMap,
+    Obstacle::Network,
+    Obstacle::Root,
+    Obstacle::System,
+    Obstacle::File,
+    Obstacle::Memory,
+    Obstacle::Workspace,
+    Obstacle::Bind,
+    Obstacle::Devices,
+    Obstacle::Processes,
+    Obstacle::Enter,
+    Obstacle::Limits,
+    Obstacle::Directory,
+    Obstacle::Filter,
+];
+
+/// Codes of other answers are below.
+const FIRST_CODE: u8 = 16;
+
+impl Obstacle {
+    pub(crate) fn code(self) -> u8 {
+        let at = ALL.iter().position(|other| *other == self).unwrap_or(ALL.len());
+        u8::try_from(at).unwrap_or(u8::MAX).saturating_add(FIRST_CODE)
+    }
+
+    pub(crate) fn of_code(code: u8) -> Option<Self> {
+        ALL.get(usize::from(code.checked_sub(FIRST_CODE)?)).copied()
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Process => "a process cannot be made",
+            Self::Account => "files cannot be given to the account inside",
+            Self::Namespaces => "the kernel does not make namespaces",
+            Self::AccountMap => "the account cannot be mapped into a user namespace",
+            Self::Network => "the network inside cannot be set up",
+            Self::Root => "a new root cannot be made",
+            Self::System => "directories of the system cannot be shown",
+            Self::File => "a file inside cannot be made",
+            Self::Memory => "a directory in memory cannot be made",
+            Self::Workspace => "the workspace cannot be shown",
+            Self::Bind => "a directory of sandbox.docker.binds cannot be shown",
+            Self::Devices => "devices cannot be shown",
+            Self::Processes => {
+                "/proc cannot be mounted, as in a container that covers a part of its own (for Docker: \
+                 --security-opt systempaths=unconfined)"
+            }
+            Self::Enter => "the new root cannot be entered",
+            Self::Limits => "limits cannot be set",
+            Self::Directory => "the working directory cannot be entered inside",
+            Self::Filter => "system calls cannot be filtered",
+        })
+    }
+}
+
+/// A step that failed, with why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) obstacle: Obstacle,
+    pub(super) errno: Errno,
+}
+
+/// Names the step that an error of the kernel belongs to.
+pub(super) trait At<T> {
+    fn at(self, obstacle: Obstacle) -> Result<T, Failure>;
+}
+
+impl<T> At<T> for Result<T, Errno> {
+    fn at(self, obstacle: Obstacle) -> Result<T, Failure> {
+        self.map_err(|errno| Failure { obstacle, errno })
+    }
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, obstacle: Obstacle) -> Result<T, Failure> {
+        self.map_err(|error| Failure {
+            obstacle,
+            errno: Errno::from_io_error(&error).unwrap_or(Errno::IO),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_has_a_code_of_its_own() {
+        for obstacle in ALL {
+            assert_eq!(Obstacle::of_code(obstacle.code()), Some(obstacle));
+        }
+        assert_eq!(Obstacle::of_code(0), None);
+        assert_eq!(Obstacle::of_code(u8::MAX), None);
+    }
+}

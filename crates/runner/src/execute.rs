@@ -1,0 +1,606 @@
+//! The steps of a plan, run without a shell: pipelines with pipes, `&&`, `||` and `;`, `cd` and the safe builtins.
+//!
+//! A run of one program needs nobody in between: the supervisor starts it itself. Any other run is led by a copy of
+//! the supervisor, the first process of the run's session, which does what a shell would do with the canonical
+//! rendering, but starts every program from the descriptor that was judged, and stops at once when something that a
+//! step names is not what was judged any more. It owns nothing of the supervisor's, has the rights of the commands,
+//! and its exit code is that of the list. Entry point: [`Execution::launch`].
+
+use std::{
+    ffi::{CStr, CString},
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+    pipe::PipeFlags,
+};
+
+use countersign_domain::StepJoin;
+use countersign_sys::{
+    fs::FileStamp,
+    hooks,
+    process::{
+        self, Asks, Ended, JudgedFile, JudgedFiles, Launch, LaunchError, Launched, Launcher, Lead, Pid,
+        Process, StartPlace, Strings,
+    },
+    stamp,
+};
+
+use super::{
+    patch,
+    wire::{Action, PatchOrder, Plan, Program, Step},
+};
+
+/// The exit code of a list that was left because something was not what was judged, and of a program that cannot be
+/// executed.
+const CANNOT_EXECUTE: i32 = 126;
+/// The exit code of a program that is not there.
+const NOT_FOUND: i32 = 127;
+/// The exit code of a `cd` that failed, and of a builtin that could not write, as `dash` has them.
+const BUILTIN_FAILED: i32 = 2;
+/// The exit code of a patch that does not apply.
+const PATCH_FAILED: i32 = 1;
+
+/// A plan with everything that its start needs.
+#[derive(Debug)]
+pub(super) struct Execution<'a> {
+    pub(super) launcher: &'a Launcher,
+    pub(super) plan: &'a Plan,
+    /// The programs that came as descriptors.
+    pub(super) executables: &'a [OwnedFd],
+    pub(super) place: StartPlace<'a>,
+    pub(super) standard: [BorrowedFd<'a>; 3],
+    /// Whether these are a terminal.
+    pub(super) on_terminal: bool,
+    /// Who answers for the scripts that its programs read.
+    pub(super) asks: Option<Asks<'a>>,
+}
+
+impl Execution<'_> {
+    /// Starts the run and returns once its first process works or cannot.
+    pub(super) fn launch(
+        &self,
+        fence: &mut dyn FnMut(&Process) -> Result<(), Errno>,
+    ) -> Result<Launched, LaunchError> {
+        match self.plan.steps.as_slice() {
+            [
+                Step {
+                    action: Action::Program(program),
+                    ..
+                },
+            ] => self.launch_one(program, fence),
+            _ => self.lead(fence),
+        }
+    }
+
+    fn launch_one(
+        &self,
+        program: &Program,
+        fence: &mut dyn FnMut(&Process) -> Result<(), Errno>,
+    ) -> Result<Launched, LaunchError> {
+        let invalid = || LaunchError::BeforeExecution(Errno::INVAL);
+        let environment = environment(&self.plan.environment, &[], &program.assignments);
+        let files: Vec<JudgedFile> = self.plan.files.iter().chain(program.files()).cloned().collect();
+        let launch = Launch {
+            program: &program.path,
+            executable: executable_of(program, self.executables).map_err(LaunchError::BeforeExecution)?,
+            judged: JudgedFiles {
+                stamp: program.stamp.as_ref(),
+                files: &files,
+            },
+            arguments: &Strings::from_nul_terminated(program.arguments.clone()).ok_or_else(invalid)?,
+            environment: &Strings::from_nul_terminated(environment).ok_or_else(invalid)?,
+            place: Some(self.place),
+            standard: self.standard,
+            takes_terminal: self.on_terminal,
+            asks: self.asks,
+        };
+        self.launcher.launch(&launch, fence)
+    }
+
+    fn lead(&self, fence: &mut dyn FnMut(&Process) -> Result<(), Errno>) -> Result<Launched, LaunchError> {
+        let whom = self.asks.map(|asks| asks.whom);
+        let kept: Vec<_> = self.executables.iter().map(AsFd::as_fd).chain(whom).collect();
+        let lead = Lead {
+            place: self.place,
+            standard: self.standard,
+            takes_terminal: self.on_terminal,
+            kept: &kept,
+        };
+        let leader = Leader {
+            launcher: self.launcher,
+            plan: self.plan,
+            executables: self.executables,
+            on_terminal: self.on_terminal,
+            asks: self.asks,
+            directory: self.plan.directory.as_bytes().to_vec(),
+            old_directory: None,
+        };
+        let check = || {
+            hooks::pause("sup.plan-begun");
+            check(self.plan, self.executables)
+        };
+        lead.launch(fence, check, || leader.run())
+    }
+}
+
+/// Looks whether everything that the plan names is what was judged, before anything of it runs.
+fn check(plan: &Plan, executables: &[OwnedFd]) -> Result<(), Errno> {
+    if !plan.files.iter().all(JudgedFile::is_unchanged) {
+        return Err(Errno::STALE);
+    }
+    for step in &plan.steps {
+        if let Action::Program(program) = &step.action {
+            let executable = executable_of(program, executables)?;
+            let found = executable.map(stamp::of_open).transpose()?;
+            if program.stamp.is_some() && found != program.stamp {
+                return Err(Errno::STALE);
+            }
+            if !program.files().all(JudgedFile::is_unchanged) {
+                return Err(Errno::STALE);
+            }
+        }
+    }
+    for (pinned, directory) in pinned_directories(plan) {
+        let opened = open_directory(&directory).map_err(|_gone| Errno::STALE)?;
+        if !is_directory(&opened, pinned)? {
+            return Err(Errno::STALE);
+        }
+    }
+    Ok(())
+}
+
+/// The directories with which a plan begins, by what they are, and their paths.
+pub(super) fn pinned_directories(plan: &Plan) -> Vec<((u64, u64), Vec<u8>)> {
+    let mut directory = plan.directory.as_bytes().to_vec();
+    let mut found = Vec::new();
+    for step in &plan.steps {
+        let Action::ChangeDirectory {
+            operand,
+            pinned: Some(pinned),
+        } = &step.action
+        else {
+            break;
+        };
+        directory = joined(&directory, operand);
+        found.push((*pinned, directory.clone()));
+    }
+    found
+}
+
+/// The stamps of everything that a plan was judged with.
+pub(super) fn judged_stamps(plan: &Plan) -> impl Iterator<Item = &FileStamp> {
+    let of_steps = plan.steps.iter().filter_map(|step| match &step.action {
+        Action::Program(program) => program.stamp.as_ref(),
+        Action::ChangeDirectory { .. }
+        | Action::PrintDirectory { .. }
+        | Action::Settle { .. }
+        | Action::ApplyPatch(_) => None,
+    });
+    plan.files.iter().map(|file| &file.stamp).chain(of_steps)
+}
+
+/// Programs that give up when what they open is not what they looked at before, or lock it. None of them reads a script.
+const COPIERS: &[&[u8]] = &[b"cp", b"flock", b"install", b"mv"];
+
+/// Which of the judged programs these are, by the names of their files.
+pub(super) fn copiers(plan: &Plan, executables: &[OwnedFd]) -> Vec<FileStamp> {
+    let copies = |path: &[u8]| {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        COPIERS.contains(&name)
+    };
+    let of_steps = plan.steps.iter().filter_map(|step| {
+        let Action::Program(program) = &step.action else {
+            return None;
+        };
+        // Not by the path that was typed, which a link may have: this very file is what is started.
+        let opened = executable_of(program, executables).ok()??;
+        let path = countersign_sys::fs::path_of_descriptor(opened).ok()?;
+        copies(path.to_bytes()).then_some(program.stamp).flatten()
+    });
+    let others = plan.files.iter().filter(|file| copies(file.path.to_bytes()));
+    others.map(|file| file.stamp).chain(of_steps).collect()
+}
+
+fn executable_of<'a>(program: &Program, executables: &'a [OwnedFd]) -> Result<Option<BorrowedFd<'a>>, Errno> {
+    let Some(index) = program.executable else {
+        return Ok(None);
+    };
+    let found = executables.get(usize::from(index)).ok_or(Errno::INVAL)?;
+    Ok(Some(found.as_fd()))
+}
+
+/// Something is not what was judged: nothing more of the run may start.
+struct Changed;
+
+/// The first process of a run of several steps.
+struct Leader<'a> {
+    launcher: &'a Launcher,
+    plan: &'a Plan,
+    executables: &'a [OwnedFd],
+    on_terminal: bool,
+    asks: Option<Asks<'a>>,
+    /// `PWD`: the directory by the way that led there.
+    directory: Vec<u8>,
+    /// `OLDPWD`, once there was a `cd`.
+    old_directory: Option<Vec<u8>>,
+}
+
+/// A builtin inside a pipeline, done once all programs of it were started, and where it writes.
+struct Later<'a> {
+    action: &'a Action,
+    output: Option<OwnedFd>,
+}
+
+impl Leader<'_> {
+    fn run(mut self) -> i32 {
+        let mut status = 0;
+        let mut rest = self.plan.steps.as_slice();
+        while let Some((first, behind)) = rest.split_first() {
+            let piped = behind
+                .iter()
+                .take_while(|step| step.join == Some(StepJoin::Pipe))
+                .count();
+            let (pipeline, after) = rest.split_at_checked(1 + piped).unwrap_or((rest, &[]));
+            rest = after;
+            let runs = match first.join {
+                None | Some(StepJoin::Sequence | StepJoin::Pipe) => true,
+                Some(StepJoin::And) => status == 0,
+                Some(StepJoin::Or) => status != 0,
+            };
+            if !runs {
+                continue;
+            }
+            hooks::pause("sup.before-pipeline");
+            let ended = match pipeline {
+                [step] => self.step(step),
+                steps => self.pipeline(steps),
+            };
+            match ended {
+                Ok(code) => status = code,
+                Err(Changed) => return CANNOT_EXECUTE,
+            }
+        }
+        status
+    }
+
+    /// A pipeline of one step, which may be a `cd`.
+    fn step(&mut self, step: &Step) -> Result<i32, Changed> {
+        match &step.action {
+            Action::Program(program) => {
+                let [input, output] = [rustix::stdio::stdin(), rustix::stdio::stdout()];
+                match self.start(program, input, output)? {
+                    Ok(pid) => Ok(self.wait_for_all(&[pid])),
+                    Err(code) => Ok(code),
+                }
+            }
+            Action::ChangeDirectory { operand, pinned } => self.change_directory(operand, *pinned),
+            Action::ApplyPatch(order) => Ok(apply_patch(order)),
+            builtin @ (Action::PrintDirectory { .. } | Action::Settle { .. }) => {
+                Ok(self.builtin(builtin, rustix::stdio::stdout()))
+            }
+        }
+    }
+
+    fn pipeline(&self, steps: &[Step]) -> Result<i32, Changed> {
+        let mut running: Vec<Pid> = Vec::new();
+        let mut later: Vec<Later<'_>> = Vec::new();
+        // Of the last step, when it is no process.
+        let mut known_status = None;
+        let mut input: Option<OwnedFd> = None;
+        let mut changed = Ok(());
+        for (at, step) in steps.iter().enumerate() {
+            known_status = None;
+            let (next, output) = if at + 1 < steps.len() {
+                match rustix::pipe::pipe_with(PipeFlags::CLOEXEC) {
+                    Ok((read_end, write_end)) => (Some(read_end), Some(write_end)),
+                    Err(errno) => {
+                        complain(b"pipe", &reason(errno));
+                        known_status = Some(BUILTIN_FAILED);
+                        break;
+                    }
+                }
+            } else {
+                (None, None)
+            };
+            if let Action::Program(program) = &step.action {
+                let from = input.as_ref().map_or_else(|| rustix::stdio::stdin(), AsFd::as_fd);
+                let to = output
+                    .as_ref()
+                    .map_or_else(|| rustix::stdio::stdout(), AsFd::as_fd);
+                match self.start(program, from, to) {
+                    Ok(Ok(pid)) => running.push(pid),
+                    Ok(Err(code)) => known_status = Some(code),
+                    Err(Changed) => {
+                        changed = Err(Changed);
+                        break;
+                    }
+                }
+            } else {
+                later.push(Later {
+                    action: &step.action,
+                    output,
+                });
+            }
+            input = next;
+        }
+        drop(input);
+        let is_builtin_last = !matches!(steps.last().map(|step| &step.action), Some(Action::Program(_)));
+        for Later { action, output } in later {
+            let to = output
+                .as_ref()
+                .map_or_else(|| rustix::stdio::stdout(), AsFd::as_fd);
+            let code = self.builtin(action, to);
+            if is_builtin_last {
+                known_status = Some(code);
+            }
+        }
+        let status = self.wait_for_all(&running);
+        changed?;
+        Ok(known_status.unwrap_or(status))
+    }
+
+    /// Starts a program. What cannot be executed has an exit code, as in a shell.
+    fn start(
+        &self,
+        program: &Program,
+        input: BorrowedFd<'_>,
+        output: BorrowedFd<'_>,
+    ) -> Result<Result<Pid, i32>, Changed> {
+        match self.launch(program, input, output) {
+            Ok(pid) => Ok(Ok(pid)),
+            Err(Errno::STALE) => {
+                let mut changed = program.files().filter(|file| !file.is_unchanged());
+                let shown = changed.next().map_or(&program.path, |file| &file.path);
+                complain(
+                    shown.to_bytes(),
+                    "it is no longer what was judged, and was not started",
+                );
+                Err(Changed)
+            }
+            Err(errno) => {
+                complain(program.path.to_bytes(), &reason(errno));
+                Ok(Err(match errno {
+                    Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG => NOT_FOUND,
+                    _ => CANNOT_EXECUTE,
+                }))
+            }
+        }
+    }
+
+    fn launch(&self, program: &Program, input: BorrowedFd<'_>, output: BorrowedFd<'_>) -> Result<Pid, Errno> {
+        let mut directories = vec![(b"PWD".as_slice(), self.directory.as_slice())];
+        directories.extend(
+            self.old_directory
+                .as_deref()
+                .map(|old| (b"OLDPWD".as_slice(), old)),
+        );
+        let environment = environment(&self.plan.environment, &directories, &program.assignments);
+        let files: Vec<JudgedFile> = program.files().cloned().collect();
+        let launch = Launch {
+            program: &program.path,
+            executable: executable_of(program, self.executables)?,
+            judged: JudgedFiles {
+                stamp: program.stamp.as_ref(),
+                files: &files,
+            },
+            arguments: &Strings::from_nul_terminated(program.arguments.clone()).ok_or(Errno::INVAL)?,
+            environment: &Strings::from_nul_terminated(environment).ok_or(Errno::INVAL)?,
+            place: None,
+            standard: [input, output, rustix::stdio::stderr()],
+            takes_terminal: false,
+            asks: self.asks,
+        };
+        self.launcher.launch_inside(&launch)
+    }
+
+    /// The exit code of the last of these processes, once all of them ended.
+    fn wait_for_all(&self, pids: &[Pid]) -> i32 {
+        let mut left = pids.to_vec();
+        let mut status = 0;
+        let mut is_interrupted = false;
+        while !left.is_empty() {
+            // Without any child nobody is left to wait for.
+            let Ok(Some((pid, ended))) = process::wait_any() else {
+                break;
+            };
+            left.retain(|other| *other != pid);
+            is_interrupted |= matches!(ended, Ended::Signal(libc::SIGINT | libc::SIGQUIT));
+            if pids.last() == Some(&pid) {
+                status = match ended {
+                    Ended::Code(code) => code,
+                    Ended::Signal(signal) => 128 + signal,
+                };
+            }
+        }
+        if self.on_terminal && is_interrupted {
+            process::heed_interruption();
+        }
+        status
+    }
+
+    fn change_directory(&mut self, operand: &[u8], pinned: Option<(u64, u64)>) -> Result<i32, Changed> {
+        let target = joined(&self.directory, operand);
+        // Without a way up, where it stands is better than what the way there means by now.
+        let is_plain =
+            !operand.starts_with(b"/") && operand.split(|byte| *byte == b'/').all(|part| part != b"..");
+        let opened = open_directory(if is_plain { operand } else { &target });
+        let entered = opened.and_then(|directory| match pinned {
+            Some(pinned) if !is_directory(&directory, pinned)? => Err(Errno::STALE),
+            Some(_) | None => rustix::process::fchdir(&directory),
+        });
+        match entered {
+            Ok(()) => {
+                self.old_directory = Some(std::mem::replace(&mut self.directory, target));
+                Ok(0)
+            }
+            Err(Errno::STALE) => {
+                complain(operand, "it is no longer the directory that was judged");
+                Err(Changed)
+            }
+            Err(errno) => {
+                complain(&[b"cd: ", operand].concat(), &reason(errno));
+                Ok(BUILTIN_FAILED)
+            }
+        }
+    }
+
+    fn builtin(&self, action: &Action, output: BorrowedFd<'_>) -> i32 {
+        let mut line = match action {
+            Action::Settle { succeeds } => return i32::from(!succeeds),
+            Action::PrintDirectory { physical: true } => match rustix::process::getcwd(Vec::new()) {
+                Ok(directory) => directory.into_bytes(),
+                Err(errno) => {
+                    complain(b"pwd", &reason(errno));
+                    return BUILTIN_FAILED;
+                }
+            },
+            Action::PrintDirectory { physical: false } => self.directory.clone(),
+            // Alone in their pipelines, or no builtins: the other arms of those who call.
+            Action::ChangeDirectory { .. } | Action::Program(_) | Action::ApplyPatch(_) => {
+                return BUILTIN_FAILED;
+            }
+        };
+        line.push(b'\n');
+        if write_all(output, &line).is_ok() {
+            0
+        } else {
+            BUILTIN_FAILED
+        }
+    }
+}
+
+/// Applies a patch where this process stands and says on standard output what came of it.
+fn apply_patch(order: &PatchOrder) -> i32 {
+    // To be told to end must not leave half of it: the rest is done or taken back, and that is soon. Without this it
+    // would be like being killed.
+    process::put_off_termination().unwrap_or(());
+    let (line, code) = match patch::apply(order) {
+        Ok(applied) => (countersign_protocol::patch::applied(&applied), 0),
+        Err(failure) => (failure.to_line(), PATCH_FAILED),
+    };
+    match write_all(rustix::stdio::stdout(), line.as_bytes()) {
+        Ok(()) => code,
+        Err(_nobody_reads) => BUILTIN_FAILED,
+    }
+}
+
+/// An environment with some variables set anew, the later ones over the earlier.
+fn environment(base: &[u8], changes: &[(&[u8], &[u8])], assignments: &[u8]) -> Vec<u8> {
+    if changes.is_empty() && assignments.is_empty() {
+        return base.to_vec();
+    }
+    let own: Vec<Vec<u8>> = changes
+        .iter()
+        .map(|(name, value)| [name, b"=".as_slice(), value, b"\0"].concat())
+        .collect();
+    let mut kept: Vec<&[u8]> = Vec::new();
+    let entries = |bytes| <[u8]>::split_inclusive(bytes, |byte: &u8| *byte == 0);
+    let all = entries(base)
+        .chain(own.iter().map(Vec::as_slice))
+        .chain(entries(assignments));
+    for entry in all {
+        kept.retain(|other| name_of(other) != name_of(entry));
+        kept.push(entry);
+    }
+    kept.concat()
+}
+
+fn name_of(entry: &[u8]) -> &[u8] {
+    entry.split(|byte| *byte == b'=').next().unwrap_or(entry)
+}
+
+/// A path from a directory on, without `.`, `..` and double slashes, as `cd` remembers it.
+fn joined(directory: &[u8], path: &[u8]) -> Vec<u8> {
+    let mut parts: Vec<&[u8]> = Vec::new();
+    let from = if path.starts_with(b"/") {
+        b"".as_slice()
+    } else {
+        directory
+    };
+    for part in [from, path]
+        .into_iter()
+        .flat_map(|path| path.split(|byte| *byte == b'/'))
+    {
+        match part {
+            b"" | b"." => {}
+            b".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let mut joined = vec![b'/'];
+    joined.extend(parts.join(&b'/'));
+    joined
+}
+
+fn open_directory(path: &[u8]) -> Result<OwnedFd, Errno> {
+    let path = CString::new(path).map_err(|_nul| Errno::INVAL)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open::<&CStr>(&path, flags, Mode::empty())
+}
+
+fn is_directory(opened: &OwnedFd, (dev, ino): (u64, u64)) -> Result<bool, Errno> {
+    let found = stamp::of_open(opened)?;
+    Ok((found.dev, found.ino) == (dev, ino))
+}
+
+/// Says on the standard error of the run what a shell would say there.
+fn complain(what: &[u8], why: &str) {
+    let line = [b"countersign: ".as_slice(), what, b": ", why.as_bytes(), b"\n"].concat();
+    // Nobody there to read it.
+    write_all(rustix::stdio::stderr(), &line).unwrap_or(());
+}
+
+fn reason(errno: Errno) -> String {
+    let text = io::Error::from(errno).to_string();
+    // Without the number behind it.
+    text.rsplit_once(" (os error")
+        .map_or_else(|| text.clone(), |(words, _number)| words.to_owned())
+}
+
+fn write_all(to: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match rustix::io::write(to, rest) {
+            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_joined_as_cd_remembers_them() {
+        for (directory, path, expected) in [
+            ("/a/b", "./c", "/a/b/c"),
+            ("/a/b", "../c", "/a/c"),
+            ("/a/b", "/c//d/", "/c/d"),
+            ("/", "../..", "/"),
+            ("/a/b", ".", "/a/b"),
+        ] {
+            assert_eq!(
+                joined(directory.as_bytes(), path.as_bytes()),
+                expected.as_bytes(),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_variable_is_in_the_environment_once() {
+        let base = b"A=1\0PWD=/old\0B=x=y\0";
+        assert_eq!(environment(base, &[], b""), base);
+        assert_eq!(
+            environment(base, &[(b"PWD", b"/new")], b"A=2\0C=\0A=3\0"),
+            b"B=x=y\0PWD=/new\0C=\0A=3\0"
+        );
+    }
+}

@@ -1,0 +1,358 @@
+//! The exact bytes of a run's output on disk: frames of `[stream: u8][length: u32, little endian][bytes]`
+//! in order of arrival.
+//!
+//! A spool is only ever appended to. Its writer may be killed at any moment, so a last frame that is not
+//! whole is no error: what is there of its bytes was written by the command and is read. Anything that is
+//! no frame (a hole that a power loss left) ends the spool.
+
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+
+use countersign_domain::OutputStream;
+
+pub use countersign_sys::spool::{HEADER_BYTES, MAX_PAYLOAD_BYTES};
+
+/// Appends a piece of output.
+///
+/// # Errors
+/// What the writer answers. Part of the piece may have been written then.
+pub fn append(writer: &mut impl Write, stream: OutputStream, bytes: &[u8]) -> io::Result<()> {
+    for payload in bytes.chunks(MAX_PAYLOAD_BYTES) {
+        writer.write_all(&header(stream, payload.len()))?;
+        writer.write_all(payload)?;
+    }
+    Ok(())
+}
+
+/// The header of a frame, for writers that gather. `payload` is at most [`MAX_PAYLOAD_BYTES`].
+pub fn header(stream: OutputStream, payload: usize) -> [u8; HEADER_BYTES] {
+    let [a, b, c, d] = u32::try_from(payload).unwrap_or(u32::MAX).to_le_bytes();
+    [stream_byte(stream), a, b, c, d]
+}
+
+/// Which bytes of a spool are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selection {
+    /// Both streams in order of arrival.
+    Both,
+    Only(OutputStream),
+}
+
+/// How many bytes a spool holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lengths {
+    /// Bytes of standard output.
+    pub stdout: u64,
+    /// Bytes of standard error.
+    pub stderr: u64,
+}
+
+impl Lengths {
+    /// The number of bytes that a selection yields.
+    pub const fn of(self, selection: Selection) -> u64 {
+        match selection {
+            Selection::Both => self.stdout.saturating_add(self.stderr),
+            Selection::Only(OutputStream::Stdout) => self.stdout,
+            Selection::Only(OutputStream::Stderr) => self.stderr,
+        }
+    }
+}
+
+/// Measures a spool from its beginning, reading headers only.
+///
+/// # Errors
+/// What the reader answers; a torn or foreign end is none.
+pub fn measure(spool: impl Read + Seek) -> io::Result<Lengths> {
+    let mut frames = Frames::open(spool)?;
+    let mut lengths = Lengths::default();
+    while let Some(frame) = frames.next_frame()? {
+        let total = match frame.stream {
+            OutputStream::Stdout => &mut lengths.stdout,
+            OutputStream::Stderr => &mut lengths.stderr,
+        };
+        *total = total.saturating_add(frame.left);
+        frames.skip(frame.left)?;
+    }
+    Ok(lengths)
+}
+
+/// Hands every piece of a spool on, in order of arrival.
+///
+/// # Errors
+/// What the reader answers; a torn or foreign end is none.
+pub fn replay(spool: impl Read + Seek, mut piece: impl FnMut(OutputStream, &[u8])) -> io::Result<()> {
+    let mut frames = Frames::open(spool)?;
+    let mut buffer = vec![0; 64 * 1024];
+    while let Some(frame) = frames.next_frame()? {
+        let mut payload = (&mut frames.spool).take(frame.left);
+        loop {
+            let read = payload.read(&mut buffer)?;
+            let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else {
+                break;
+            };
+            piece(frame.stream, bytes);
+        }
+    }
+    Ok(())
+}
+
+/// Reads the bytes `start..end` of a selection (`end` beyond the last byte is fine) as plain bytes.
+#[derive(Debug)]
+pub struct SpoolReader<R: Read + Seek> {
+    frames: Frames<R>,
+    selection: Selection,
+    to_skip: u64,
+    to_read: u64,
+    in_frame: u64,
+}
+
+impl<R: Read + Seek> SpoolReader<R> {
+    /// Opens a spool at its beginning.
+    ///
+    /// # Errors
+    /// What the reader answers.
+    pub fn open(spool: R, selection: Selection, start: u64, end: u64) -> io::Result<Self> {
+        Ok(Self {
+            frames: Frames::open(spool)?,
+            selection,
+            to_skip: start,
+            to_read: end.saturating_sub(start),
+            in_frame: 0,
+        })
+    }
+
+    /// Goes to the next byte that is wanted; false at the end.
+    fn reach_wanted(&mut self) -> io::Result<bool> {
+        while self.in_frame == 0 {
+            let Some(frame) = self.frames.next_frame()? else {
+                return Ok(false);
+            };
+            let wanted = match self.selection {
+                Selection::Both => true,
+                Selection::Only(stream) => stream == frame.stream,
+            };
+            let skipped = if wanted {
+                frame.left.min(self.to_skip)
+            } else {
+                frame.left
+            };
+            if wanted {
+                self.to_skip -= skipped;
+            }
+            self.frames.skip(skipped)?;
+            self.in_frame = frame.left - skipped;
+        }
+        Ok(true)
+    }
+}
+
+impl<R: Read + Seek> Read for SpoolReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() || self.to_read == 0 || !self.reach_wanted()? {
+            return Ok(0);
+        }
+        let most = self.in_frame.min(self.to_read);
+        let read = (&mut self.frames.spool).take(most).read(buffer)?;
+        let read = u64::try_from(read).unwrap_or(u64::MAX);
+        if read == 0 {
+            // The file became shorter while it was read: nothing more will come.
+            self.to_read = 0;
+        }
+        self.in_frame = self.in_frame.saturating_sub(read);
+        self.to_read = self.to_read.saturating_sub(read);
+        Ok(usize::try_from(read).unwrap_or(usize::MAX))
+    }
+}
+
+#[derive(Debug)]
+struct Frames<R: Read + Seek> {
+    spool: BufReader<R>,
+    /// Bytes of the file after what was handed out.
+    left: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    stream: OutputStream,
+    /// Bytes of the payload that are there.
+    left: u64,
+}
+
+impl<R: Read + Seek> Frames<R> {
+    fn open(mut spool: R) -> io::Result<Self> {
+        let left = spool.seek(SeekFrom::End(0))?;
+        spool.rewind()?;
+        Ok(Self {
+            spool: BufReader::with_capacity(64 * 1024, spool),
+            left,
+        })
+    }
+
+    /// The next frame, once all of the one before was read or skipped.
+    fn next_frame(&mut self) -> io::Result<Option<Frame>> {
+        let mut header = [0; HEADER_BYTES];
+        match self.spool.read_exact(&mut header) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let [stream, length @ ..] = header;
+        let length = u32::from_le_bytes(length);
+        let within_bounds = usize::try_from(length).is_ok_and(|length| length <= MAX_PAYLOAD_BYTES);
+        let Some(stream) = stream_of(stream).filter(|_| within_bounds) else {
+            return Ok(None);
+        };
+        self.left = self.left.saturating_sub(HEADER_BYTES as u64);
+        let present = u64::from(length).min(self.left);
+        self.left -= present;
+        Ok(Some(Frame {
+            stream,
+            left: present,
+        }))
+    }
+
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        self.spool.seek_relative(i64::try_from(bytes).unwrap_or(i64::MAX))
+    }
+}
+
+// The numbers are those of the descriptors. Zero is no stream, so that a hole in the file is no frame.
+const fn stream_byte(stream: OutputStream) -> u8 {
+    match stream {
+        OutputStream::Stdout => 1,
+        OutputStream::Stderr => 2,
+    }
+}
+
+pub(super) const fn stream_of(byte: u8) -> Option<OutputStream> {
+    match byte {
+        1 => Some(OutputStream::Stdout),
+        2 => Some(OutputStream::Stderr),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OUT: OutputStream = OutputStream::Stdout;
+    const ERR: OutputStream = OutputStream::Stderr;
+
+    fn spool(pieces: &[(OutputStream, &[u8])]) -> Vec<u8> {
+        let mut file = Vec::new();
+        for (stream, bytes) in pieces {
+            append(&mut file, *stream, bytes).unwrap();
+        }
+        file
+    }
+
+    fn read(file: &[u8], selection: Selection, start: u64, end: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        SpoolReader::open(Cursor::new(file), selection, start, end)
+            .unwrap()
+            .read_to_end(&mut bytes)
+            .unwrap();
+        bytes
+    }
+
+    #[test]
+    fn the_format_is_stream_length_bytes() {
+        assert_eq!(
+            spool(&[(OUT, b"ab"), (ERR, b"c")]),
+            b"\x01\x02\0\0\0ab\x02\x01\0\0\0c"
+        );
+    }
+
+    #[test]
+    fn either_stream_or_both_can_be_read() {
+        let file = spool(&[(OUT, b"one "), (ERR, b"two "), (OUT, b"three")]);
+        assert_eq!(read(&file, Selection::Both, 0, u64::MAX), b"one two three");
+        assert_eq!(read(&file, Selection::Only(OUT), 0, u64::MAX), b"one three");
+        assert_eq!(read(&file, Selection::Only(ERR), 0, u64::MAX), b"two ");
+        assert_eq!(read(&file, Selection::Both, 2, 9), b"e two t");
+        assert_eq!(read(&file, Selection::Only(OUT), 4, 6), b"th");
+        assert_eq!(read(&file, Selection::Both, 50, 60), b"");
+        assert_eq!(read(&file, Selection::Both, 5, 2), b"");
+        assert_eq!(
+            measure(Cursor::new(&file)).unwrap(),
+            Lengths { stdout: 9, stderr: 4 }
+        );
+    }
+
+    #[test]
+    fn a_torn_last_frame_yields_what_is_there() {
+        let file = spool(&[(OUT, b"whole"), (ERR, b"torn off")]);
+        for cut in 0..file.len() {
+            let torn = &file[..cut];
+            let expect: Vec<u8> = match cut {
+                0..=5 => vec![],
+                6..=10 => b"whole"[..cut - 5].to_vec(),
+                11..=15 => b"whole".to_vec(),
+                _ => [b"whole".as_slice(), &b"torn off"[..cut - 15]].concat(),
+            };
+            assert_eq!(read(torn, Selection::Both, 0, u64::MAX), expect, "cut at {cut}");
+            assert_eq!(
+                measure(Cursor::new(torn)).unwrap().of(Selection::Both),
+                expect.len() as u64
+            );
+        }
+    }
+
+    #[test]
+    fn a_hole_ends_the_spool() {
+        let mut file = spool(&[(OUT, b"kept")]);
+        file.extend([0; 100]);
+        assert_eq!(read(&file, Selection::Both, 0, u64::MAX), b"kept");
+        let mut absurd = spool(&[(OUT, b"kept")]);
+        absurd.extend(b"\x01\xff\xff\xff\xffmore");
+        assert_eq!(read(&absurd, Selection::Both, 0, u64::MAX), b"kept");
+    }
+
+    #[test]
+    fn large_pieces_become_several_frames() {
+        let piece = vec![b'x'; MAX_PAYLOAD_BYTES + 3];
+        let file = spool(&[(OUT, &piece)]);
+        assert_eq!(file.len(), piece.len() + 2 * HEADER_BYTES);
+        assert_eq!(read(&file, Selection::Both, 0, u64::MAX), piece);
+    }
+
+    proptest! {
+        #[test]
+        fn every_range_is_that_of_the_concatenation(
+            pieces in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 0..30)), 0..15),
+            start in 0_u64..200,
+            length in 0_u64..200,
+        ) {
+            let pieces: Vec<_> =
+                pieces.iter().map(|(err, bytes)| (if *err { ERR } else { OUT }, bytes.as_slice())).collect();
+            let file = spool(&pieces);
+            for selection in [Selection::Both, Selection::Only(OUT), Selection::Only(ERR)] {
+                let all: Vec<u8> = pieces
+                    .iter()
+                    .filter(|(stream, _)| selection == Selection::Both || selection == Selection::Only(*stream))
+                    .flat_map(|(_, bytes)| bytes.iter().copied())
+                    .collect();
+                let clamp = |at: u64| usize::try_from(at).unwrap().min(all.len());
+                let expect = &all[clamp(start)..clamp(start + length)];
+                prop_assert_eq!(read(&file, selection, start, start + length), expect);
+                prop_assert_eq!(measure(Cursor::new(&file)).unwrap().of(selection), all.len() as u64);
+            }
+            let mut replayed = Vec::new();
+            replay(Cursor::new(&file), |stream, bytes| replayed.push((stream, bytes.to_vec()))).unwrap();
+            let expect: Vec<_> =
+                pieces.iter().filter(|(_, bytes)| !bytes.is_empty()).map(|(s, b)| (*s, b.to_vec())).collect();
+            prop_assert_eq!(replayed, expect);
+        }
+
+        #[test]
+        fn foreign_bytes_never_panic(file in prop::collection::vec(any::<u8>(), 0..200), start in any::<u64>()) {
+            let measured = measure(Cursor::new(&file)).unwrap().of(Selection::Both);
+            prop_assert_eq!(read(&file, Selection::Both, 0, u64::MAX).len() as u64, measured);
+            prop_assert!(read(&file, Selection::Both, start, u64::MAX).len() as u64 <= measured);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! What server and supervisors say to each other. Pure: bytes to values and back.
+//!
+//! A start is one frame on the shared `SEQPACKET` pair ([`Order`]), with descriptors beside it and a [`Plan`] in it.
+//! After that, server and supervisor talk over the run's own stream ([`ToSupervisor`], [`FromSupervisor`], read with
+//! [`Inbox`]). Both ends are the same program, but after an update a supervisor may be older than the server that
+//! attaches to it. So you must never change or remove a kind of message: kinds are only ever added, and an unknown
+//! kind is skipped.
+
+mod order;
+mod plan;
+
+mod message;
+
+mod bytes;
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(feature = "test-hooks")]
+pub use message::MessageTooLong;
+pub use message::NotStarted;
+pub use message::{FromSupervisor, Inbox, ToSupervisor, encode_output};
+pub use order::{MAX_FRAME_BYTES, Order, Sweep};
+pub use plan::{Action, HeldScript, PatchOrder, Plan, Program, Step};
+
+pub(super) use bytes::{Reader, Writer};

@@ -1,0 +1,504 @@
+//! Files found from a directory on, without leaving it, and changed without a moment in which they are half of anything.
+//!
+//! A [`ResolvedPath`] is an open directory and a name in it. Its path may mean something else a moment later: what is done
+//! there is done there, and never through a link of that name.
+
+use std::{
+    ffi::{CString, OsStr, OsString},
+    fs::File,
+    os::{
+        fd::{AsFd, AsRawFd as _, OwnedFd},
+        unix::ffi::{OsStrExt as _, OsStringExt as _},
+    },
+    path::{Path, PathBuf},
+    rc::Rc,
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat},
+    io::Errno,
+};
+
+/// As many links in a row as Linux follows.
+const MAX_LINKS: usize = 40;
+/// A look-up that a rename elsewhere disturbed is tried again so often.
+const ATTEMPTS: usize = 16;
+
+/// How far a look-up may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookupScope {
+    /// Not out of the directory, by no link.
+    Beneath,
+    Anywhere,
+}
+
+/// What becomes of a link that a path ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastLink {
+    Followed,
+    /// The link itself is the file that the path names.
+    Meant,
+}
+
+/// Why a path was not resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotFound {
+    /// The path leads out of the directory.
+    #[error("the path leads out of the directory")]
+    Outside,
+    /// What should be a directory is something else.
+    #[error("a part of the path is not a directory")]
+    NotADirectory,
+    /// A link at the end of the path leads to no file.
+    #[error("the link leads to no file")]
+    Dangling,
+    /// Something else is in the way.
+    #[error("the path cannot be followed")]
+    System(#[source] Errno),
+}
+
+/// A directory from which files are found.
+#[derive(Debug)]
+pub struct Root {
+    directory: OwnedFd,
+    scope: LookupScope,
+}
+
+/// Where a file is or would be.
+#[derive(Debug, Clone)]
+pub struct ResolvedPath {
+    /// The deepest directory of its path that is there.
+    pub directory: Rc<OwnedFd>,
+    pub identity: (u64, u64),
+    /// Directories that are to be made in it.
+    pub missing: Vec<OsString>,
+    /// The file's name in the last of them.
+    pub name: OsString,
+}
+
+/// What a directory says of one of its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// What kind of file it is.
+    pub kind: FileType,
+    pub dev: u64,
+    pub ino: u64,
+    /// Length in bytes.
+    pub size: u64,
+    /// Last change of the content, in nanoseconds since 1970.
+    pub mtime_ns: i128,
+    pub mode: u32,
+    pub owner: (u32, u32),
+}
+
+impl Root {
+    /// The directory that a path leads to from the working directory.
+    ///
+    /// # Errors
+    /// What opening it says.
+    pub fn open(path: &Path, scope: LookupScope) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self {
+            directory: rustix::fs::open(path, flags, Mode::empty())?,
+            scope,
+        })
+    }
+
+    /// A directory in it, which is left as little.
+    ///
+    /// # Errors
+    /// [`NotFound`]
+    pub fn below(&self, path: &Path) -> Result<Self, NotFound> {
+        Ok(Self {
+            directory: self.directory(path)?,
+            scope: self.scope,
+        })
+    }
+
+    /// Opens a regular file to read it. It opens nothing else that is there, and waits for nothing.
+    ///
+    /// # Errors
+    /// [`NotFound`]
+    pub fn open_regular(&self, path: &Path) -> Result<File, NotFound> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let resolved = self.find(path, LastLink::Followed)?;
+        if !resolved.missing.is_empty() {
+            return Err(NotFound::System(Errno::NOENT));
+        }
+        // A device may do something when it is opened.
+        match entry(&*resolved.directory, &resolved.name) {
+            Ok(Some(found)) if found.kind == FileType::RegularFile => {}
+            Ok(Some(_)) => return Err(NotFound::System(Errno::INVAL)),
+            Ok(None) => return Err(NotFound::System(Errno::NOENT)),
+            Err(errno) => return Err(NotFound::System(errno)),
+        }
+        let name = Path::new(&resolved.name);
+        let file = rustix::fs::openat(
+            &*resolved.directory,
+            name,
+            flags | OFlags::NOFOLLOW,
+            Mode::empty(),
+        )
+        .map_err(NotFound::System)?;
+        let stat = rustix::fs::fstat(&file).map_err(NotFound::System)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+            Ok(file.into())
+        } else {
+            Err(NotFound::System(Errno::INVAL))
+        }
+    }
+
+    /// Resolves the path of a file. `path` has a last part that is a name; an absolute one is found only where paths may lead
+    /// anywhere.
+    ///
+    /// # Errors
+    /// [`NotFound`]
+    pub fn find(&self, path: &Path, last: LastLink) -> Result<ResolvedPath, NotFound> {
+        let mut path = path.to_owned();
+        for _ in 0..MAX_LINKS {
+            let resolved = self.resolve(&path)?;
+            if last == LastLink::Meant || !resolved.missing.is_empty() {
+                return Ok(resolved);
+            }
+            match entry(&*resolved.directory, &resolved.name) {
+                Ok(Some(found)) if found.kind == FileType::Symlink => {}
+                Ok(_) => return Ok(resolved),
+                Err(errno) => return Err(NotFound::System(errno)),
+            }
+            let link = rustix::fs::readlinkat(&*resolved.directory, &resolved.name, Vec::new())
+                .map_err(NotFound::System)?;
+            let target = PathBuf::from(OsString::from_vec(link.into_bytes()));
+            // Joined as it stands: what `..` behind a link means is for the kernel to say.
+            path = path.parent().unwrap_or_else(|| Path::new("")).join(target);
+        }
+        Err(NotFound::System(Errno::LOOP))
+    }
+
+    fn resolve(&self, path: &Path) -> Result<ResolvedPath, NotFound> {
+        if path.is_absolute() && self.scope == LookupScope::Beneath {
+            return Err(NotFound::Outside);
+        }
+        let bytes = path.as_os_str().as_bytes();
+        let (above, name) = match bytes.iter().rposition(|byte| *byte == b'/') {
+            Some(at) => (
+                bytes.get(..=at).unwrap_or_default(),
+                bytes.get(at + 1..).unwrap_or_default(),
+            ),
+            None => (b".".as_slice(), bytes),
+        };
+        if matches!(name, b"" | b"." | b"..") {
+            return Err(NotFound::Dangling);
+        }
+        let mut above = Path::new(OsStr::from_bytes(above)).to_owned();
+        let mut missing = Vec::new();
+        let directory = loop {
+            match self.directory(&above) {
+                Err(NotFound::System(Errno::NOENT)) => {}
+                found => break found?,
+            }
+            // One that is not there cannot be gone up from.
+            let Some(part) = above.file_name().map(OsStr::to_owned) else {
+                return Err(NotFound::System(Errno::NOENT));
+            };
+            missing.insert(0, part);
+            above = match above.parent() {
+                Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+                Some(parent) => parent.to_owned(),
+                None => return Err(NotFound::System(Errno::NOENT)),
+            };
+        };
+        let stat = rustix::fs::fstat(&directory).map_err(NotFound::System)?;
+        Ok(ResolvedPath {
+            directory: Rc::new(directory),
+            identity: (stat.st_dev, stat.st_ino),
+            missing,
+            name: OsStr::from_bytes(name).to_owned(),
+        })
+    }
+
+    fn directory(&self, path: &Path) -> Result<OwnedFd, NotFound> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let beneath = match self.scope {
+            LookupScope::Beneath => ResolveFlags::BENEATH,
+            LookupScope::Anywhere => ResolveFlags::empty(),
+        };
+        let resolve = beneath | ResolveFlags::NO_MAGICLINKS;
+        for _ in 0..ATTEMPTS {
+            match rustix::fs::openat2(&self.directory, path, flags, Mode::empty(), resolve) {
+                Ok(directory) => return Ok(directory),
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::XDEV) => return Err(NotFound::Outside),
+                Err(Errno::NOTDIR) => return Err(NotFound::NotADirectory),
+                Err(errno) => return Err(NotFound::System(errno)),
+            }
+        }
+        Err(NotFound::System(Errno::AGAIN))
+    }
+}
+
+impl ResolvedPath {
+    /// Its path as this process sees it.
+    ///
+    /// # Errors
+    /// When `/proc` does not say.
+    pub fn real_path(&self) -> Result<PathBuf, Errno> {
+        let link = format!("/proc/self/fd/{}", self.directory.as_raw_fd());
+        let path = rustix::fs::readlinkat(CWD, link, Vec::new())?;
+        let mut path = PathBuf::from(OsString::from_vec(path.into_bytes()));
+        path.extend(&self.missing);
+        path.push(&self.name);
+        Ok(path)
+    }
+}
+
+/// What a directory says of a name; `None` when it has none of that name.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn entry(directory: impl AsFd, name: &OsStr) -> Result<Option<Entry>, Errno> {
+    match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(Entry::of(&stat))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+impl Entry {
+    fn of(stat: &Stat) -> Self {
+        Self {
+            kind: FileType::from_raw_mode(stat.st_mode),
+            dev: stat.st_dev,
+            ino: stat.st_ino,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            mtime_ns: i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec),
+            mode: stat.st_mode & 0o7777,
+            owner: (stat.st_uid, stat.st_gid),
+        }
+    }
+
+    /// The same for an open file.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn of_open(file: impl AsFd) -> Result<Self, Errno> {
+        Ok(Self::of(&rustix::fs::fstat(file)?))
+    }
+
+    /// Whether it is the same file with the same content. A rename changes nothing of that.
+    pub fn is_same_content(&self, other: &Self) -> bool {
+        (self.dev, self.ino, self.size, self.mtime_ns, self.kind)
+            == (other.dev, other.ino, other.size, other.mtime_ns, other.kind)
+    }
+}
+
+/// How names are exchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renames {
+    /// In one step of the kernel.
+    AtOnce,
+    /// By hard links, where the file system knows no better: still never a moment without the one or the other.
+    ByLinks,
+}
+
+impl Renames {
+    /// Gives a file another name that nothing has yet, in this or another directory of the file system.
+    ///
+    /// # Errors
+    /// `EXIST` when something has that name.
+    pub fn move_new(self, from: (impl AsFd, &OsStr), to: (impl AsFd, &OsStr)) -> Result<(), Errno> {
+        let ((from_directory, from), (to_directory, to)) = (from, to);
+        if self == Self::AtOnce {
+            let moved =
+                rustix::fs::renameat_with(&from_directory, from, &to_directory, to, RenameFlags::NOREPLACE);
+            if moved != Err(Errno::INVAL) {
+                return moved;
+            }
+        }
+        rustix::fs::linkat(&from_directory, from, &to_directory, to, AtFlags::empty())?;
+        rustix::fs::unlinkat(&from_directory, from, AtFlags::empty())
+    }
+
+    /// Exchanges two files of a directory. `spare` is a name that nothing has.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn exchange(
+        self,
+        directory: impl AsFd,
+        one: &OsStr,
+        other: &OsStr,
+        spare: &OsStr,
+    ) -> Result<(), Errno> {
+        if self == Self::AtOnce {
+            let exchanged =
+                rustix::fs::renameat_with(&directory, one, &directory, other, RenameFlags::EXCHANGE);
+            if exchanged != Err(Errno::INVAL) {
+                return exchanged;
+            }
+        }
+        rustix::fs::linkat(&directory, other, &directory, spare, AtFlags::empty())?;
+        rustix::fs::renameat(&directory, one, &directory, other)?;
+        rustix::fs::renameat(&directory, spare, &directory, one)
+    }
+}
+
+/// Opens a directory so that its names can be listed.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn list(directory: impl AsFd) -> Result<rustix::fs::Dir, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(directory, c".", flags, Mode::empty())?;
+    rustix::fs::Dir::new(opened)
+}
+
+/// The name as the kernel's calls take it, for one that comes from a listing.
+pub fn name_of(name: &std::ffi::CStr) -> OsString {
+    OsString::from_vec(CString::from(name).into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    fn tree() -> tempfile::TempDir {
+        let outside = tempfile::tempdir().unwrap();
+        let root = outside.path().join("root");
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        File::create(root.join("a/file")).unwrap();
+        File::create(outside.path().join("secret")).unwrap();
+        for (link, target) in [
+            ("inside", "a"),
+            ("up", ".."),
+            ("a/b/back", "../../a"),
+            ("a/b/link", "../file"),
+            ("leaves", "../secret"),
+            ("a/again", "again"),
+            ("nowhere", "nothing"),
+        ] {
+            symlink(target, root.join(link)).unwrap();
+        }
+        symlink(root.join("a"), root.join("absolute")).unwrap();
+        outside
+    }
+
+    #[test]
+    fn paths_stay_beneath_or_are_refused() {
+        let outside = tree();
+        let root = Root::open(&outside.path().join("root"), LookupScope::Beneath).unwrap();
+        let real = outside.path().canonicalize().unwrap().join("root");
+        let find = |path: &str, last| {
+            root.find(Path::new(path), last)
+                .map(|resolved| {
+                    resolved
+                        .real_path()
+                        .unwrap()
+                        .strip_prefix(&real)
+                        .unwrap()
+                        .to_owned()
+                })
+                .map(|path| path.to_str().unwrap().to_owned())
+        };
+        for (path, found) in [
+            ("a/file", "a/file"),
+            ("inside/file", "a/file"),
+            ("a/b/back/b/back/file", "a/file"),
+            ("a/b/link", "a/file"),
+            ("nowhere", "nothing"),
+            ("new/deep/file", "new/deep/file"),
+        ] {
+            assert_eq!(find(path, LastLink::Followed), Ok(found.to_owned()), "{path}");
+        }
+        assert_eq!(find("leaves", LastLink::Meant), Ok("leaves".to_owned()));
+        for path in ["leaves", "up/secret", "/etc/passwd", "absolute/file", "../secret"] {
+            assert_eq!(find(path, LastLink::Followed), Err(NotFound::Outside), "{path}");
+        }
+        assert_eq!(find("a/file/x", LastLink::Followed), Err(NotFound::NotADirectory));
+        for circle in ["a/again", "a/again/x"] {
+            assert_eq!(
+                find(circle, LastLink::Followed),
+                Err(NotFound::System(Errno::LOOP)),
+                "{circle}"
+            );
+        }
+        // The deepest directory that is there, no matter what the rest would be.
+        let resolved = root.find(Path::new("a/x/y/z"), LastLink::Meant).unwrap();
+        assert_eq!(resolved.missing, ["x", "y"]);
+    }
+
+    #[test]
+    fn only_files_are_opened_and_only_beneath() {
+        use std::io::{Read as _, Write as _};
+        let outside = tree();
+        let path = outside.path().join("root");
+        let mut file = File::create(path.join("a/file")).unwrap();
+        file.write_all(b"content").unwrap();
+        rustix::fs::mknodat(CWD, path.join("a/pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let root = Root::open(&path, LookupScope::Beneath).unwrap();
+        for (directory, name) in [("a", "file"), ("a/b", "back/file"), (".", "inside/file")] {
+            let found = root
+                .below(Path::new(directory))
+                .map(|below| below.open_regular(Path::new(name)));
+            // From a directory on, what lies beside it is outside.
+            if directory == "a/b" {
+                assert!(matches!(found, Ok(Err(NotFound::Outside))), "{found:?}");
+                continue;
+            }
+            let mut text = String::new();
+            found.unwrap().unwrap().read_to_string(&mut text).unwrap();
+            assert_eq!(text, "content");
+        }
+        let refused = |path: &str| root.open_regular(Path::new(path)).unwrap_err();
+        assert_eq!(refused("leaves"), NotFound::Outside);
+        // Nobody writes to it, so opening it would wait.
+        assert_eq!(refused("a/pipe"), NotFound::System(Errno::INVAL));
+        assert_eq!(refused("a/b"), NotFound::System(Errno::INVAL));
+        assert_eq!(refused("a/none"), NotFound::System(Errno::NOENT));
+        assert_eq!(refused("new/deep"), NotFound::System(Errno::NOENT));
+        assert!(root.below(Path::new("up")).is_err());
+    }
+
+    #[test]
+    fn where_paths_may_lead_anywhere_they_do_but_not_by_way_of_a_process() {
+        let outside = tree();
+        let root = Root::open(&outside.path().join("root"), LookupScope::Anywhere).unwrap();
+        for path in ["leaves", "up/secret", "absolute/file"] {
+            assert!(root.find(Path::new(path), LastLink::Followed).is_ok(), "{path}");
+        }
+        let secret = outside.path().join("secret");
+        assert!(root.find(&secret, LastLink::Meant).is_ok());
+        assert!(matches!(
+            root.find(Path::new("/proc/self/cwd/file"), LastLink::Meant),
+            Err(NotFound::System(Errno::LOOP))
+        ));
+    }
+
+    #[test]
+    fn both_ways_of_exchanging_do_the_same() {
+        for renames in [Renames::AtOnce, Renames::ByLinks] {
+            let resolved = tempfile::tempdir().unwrap();
+            let at = |name: &str| resolved.path().join(name);
+            for name in ["one", "other"] {
+                crate::fs::create_passing_file(&at(name), name.as_bytes()).unwrap();
+            }
+            let directory = File::open(resolved.path()).unwrap();
+            let name = OsStr::new;
+            renames
+                .exchange(&directory, name("one"), name("other"), name("spare"))
+                .unwrap();
+            assert_eq!(fs::read_to_string(at("one")).unwrap(), "other");
+            assert_eq!(fs::read_to_string(at("other")).unwrap(), "one");
+            let to = |to: &'static str| renames.move_new((&directory, name("one")), (&directory, name(to)));
+            assert_eq!(to("other"), Err(Errno::EXIST));
+            assert_eq!(to("third"), Ok(()));
+            let mut names: Vec<_> = fs::read_dir(resolved.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name())
+                .collect();
+            names.sort();
+            assert_eq!(names, ["other", "third"]);
+        }
+    }
+}

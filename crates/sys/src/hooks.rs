@@ -1,0 +1,323 @@
+//! Named points and protections of a test build: where a crash test wants the process to die, it dies; where another
+//! test wants to change the world under its feet, it stands still; and what keeps a command out can be left away, so that
+//! an attack shows what that protection is for.
+//!
+//! Without the feature `test-hooks` nothing of this is in the program: [`reach`] and [`pause`] are empty functions, and no
+//! protection is ever [off](protection_off).
+
+#[cfg(not(feature = "test-hooks"))]
+use std::ffi::OsString;
+
+/// The variable that names the kill point: `name`, or `name:N` for the N-th time it is reached.
+#[cfg(feature = "test-hooks")]
+pub const KILL_VARIABLE: &str = "COUNTERSIGN_TEST_KILL";
+
+/// The variable that names the protections to leave away, with commas between them.
+#[cfg(feature = "test-hooks")]
+pub const PROTECTION_VARIABLE: &str = "COUNTERSIGN_TEST_PROTECTION_OFF";
+
+/// The protections that can be left away. A test compares the list with the questions.
+pub const PROTECTIONS: &[&str] = &[
+    "descriptors",
+    "dumpable",
+    "landlock-scopes",
+    "masks",
+    "pins",
+    "scripts",
+];
+
+/// The kill points of the server, its runner and its supervisors, each group in the order in which a run
+/// reaches them. A test compares the list with the calls.
+pub const POINTS: &[&str] = &[
+    "engine.before-ask",
+    "engine.asked",
+    "engine.before-decide",
+    "engine.decided",
+    "engine.before-persist",
+    "engine.persisted",
+    "engine.before-launch-approved",
+    "engine.approved-launched",
+    "engine.before-launch",
+    "engine.launched",
+    "engine.before-start",
+    "engine.frame-sent",
+    "engine.exit-received",
+    "engine.finished",
+    "engine.recover",
+    "engine.recovered",
+    "runner.started",
+    "runner.frame-waiting",
+    "runner.forked",
+    "sup.order-taken",
+    "sup.before-lock",
+    "sup.locked",
+    "sup.fence-written",
+    "sup.child-started",
+    "sup.child-ended",
+    "sup.before-exit-line",
+    "sup.exit-line-written",
+    "sup.exit-sent",
+    "sup.output-spooled",
+];
+
+/// The kill points of a question that the policy settles, in their order.
+pub const RULE_POINTS: &[&str] = &["engine.before-launch-by-rule", "engine.launched-by-rule"];
+
+/// The kill points between the steps of a change of two policy files, in their order.
+pub const POLICY_POINTS: &[&str] = &[
+    "policy.preset-journaled",
+    "policy.preset-document-written",
+    "policy.preset-config-written",
+];
+
+/// The kill points of a run on a node, in their order.
+pub const NODE_POINTS: &[&str] = &["node.before-send", "node.sent", "node.answered"];
+
+/// The kill points of the process that applies a patch, in their order.
+pub const PATCH_POINTS: &[&str] = &["patch.staged", "patch.placed", "patch.finished"];
+
+/// The variable that names the directory of [`pause`].
+#[cfg(feature = "test-hooks")]
+pub const PAUSE_VARIABLE: &str = "COUNTERSIGN_TEST_PAUSE";
+
+/// The points of [`pause`], in the order in which a run passes them. A test compares the list with the calls.
+pub const PAUSE_POINTS: &[&str] = &[
+    "engine.judged",
+    "engine.before-approved",
+    "host.begun",
+    "host.directory-open",
+    "host.program-open",
+    "host.files-checked",
+    "sup.before-fence",
+    "sup.fenced",
+    "sup.plan-begun",
+    "sup.before-pipeline",
+    "sup.before-execution",
+];
+
+/// The point of [`pause`] that only a run with held scripts passes, each time it comes to a directory of one by its name:
+/// what has the name was looked at, and the kernel is about to look.
+pub const ENTRY_PAUSES: &[&str] = &["sup.entering"];
+
+/// The point of [`pause`] that only a large command passes, where it is looked through.
+pub const LOOK_PAUSES: &[&str] = &["engine.looking"];
+
+/// The point of [`pause`] that only a question passes which the policy lets run: it was judged, and nothing is settled.
+pub const RULE_PAUSES: &[&str] = &["engine.judged-again"];
+
+/// The points of [`pause`] that only a patch passes, in its order.
+pub const PATCH_PAUSES: &[&str] = &["patch.checked", "patch.staged", "patch.placed"];
+
+#[cfg(feature = "test-hooks")]
+pub use armed::{
+    hand_down_descriptors, handed_on, left_away, pause, protection_off, reach, reach_for, setting,
+};
+
+/// Does nothing: this build has no points to stand still at.
+#[cfg(not(feature = "test-hooks"))]
+#[inline]
+pub const fn pause(_point: &str) {}
+
+/// Does nothing: this build has no kill points.
+#[cfg(not(feature = "test-hooks"))]
+#[inline]
+pub const fn reach(_point: &str) {}
+
+/// Does nothing: this build has no kill points.
+#[cfg(not(feature = "test-hooks"))]
+#[inline]
+pub const fn reach_for(_point: &str, _pid: super::process::Pid) {}
+
+/// What a process that is started gets of it: nothing, since this build has no such points.
+#[cfg(not(feature = "test-hooks"))]
+#[inline]
+pub const fn handed_on() -> Vec<(OsString, OsString)> {
+    Vec::new()
+}
+
+/// The protections that are left away, for a process that is started: none are.
+#[cfg(not(feature = "test-hooks"))]
+#[inline]
+pub const fn left_away() -> Option<(OsString, OsString)> {
+    None
+}
+
+/// Whether a protection is left away: none ever is.
+#[cfg(not(feature = "test-hooks"))]
+#[inline]
+pub const fn protection_off(_name: &str) -> bool {
+    false
+}
+
+/// Does nothing: this build leaves no protection away.
+#[cfg(not(feature = "test-hooks"))]
+#[inline]
+pub const fn hand_down_descriptors() {}
+
+#[cfg(feature = "test-hooks")]
+#[expect(unsafe_code, reason = "a flag of descriptors that nothing here owns")]
+mod armed {
+    use std::{
+        ffi::{CStr, OsStr, OsString},
+        os::unix::ffi::OsStrExt as _,
+        sync::{
+            OnceLock,
+            atomic::{AtomicU64, Ordering},
+        },
+        time::Duration,
+    };
+
+    use rustix::fs::{AtFlags, CWD};
+
+    use super::{KILL_VARIABLE, PAUSE_VARIABLE, PROTECTION_VARIABLE, PROTECTIONS};
+    use crate::process::{self, Pid};
+
+    /// Longer than the path of any such file.
+    const PATH_BYTES: usize = 1024;
+
+    struct Target {
+        text: String,
+        point: String,
+        passes_left: AtomicU64,
+    }
+
+    /// Kills this process with `SIGKILL` when `point` is the one that was asked for.
+    pub fn reach(point: &str) {
+        reach_for(point, process::own_id());
+    }
+
+    /// The same for another process: a child that shares its memory with that process. Allocates
+    /// nothing once [`setting`] was called.
+    pub fn reach_for(point: &str, pid: Pid) {
+        let Some(target) = target() else { return };
+        if target.point == point && target.passes_left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            process::signal_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+
+    /// The kill point that was asked for, as it was written.
+    pub fn setting() -> Option<&'static str> {
+        target().map(|target| target.text.as_str())
+    }
+
+    /// The variables as a process that is started with a clean environment gets them.
+    pub fn handed_on() -> Vec<(OsString, OsString)> {
+        let kill = setting().map(|point| (OsString::from(KILL_VARIABLE), OsString::from(point)));
+        let pause = pause_directory().map(|path| (OsString::from(PAUSE_VARIABLE), path.to_owned()));
+        kill.into_iter().chain(pause).collect()
+    }
+
+    /// Stands still if a test wants that: the directory holds a file named like the point. Then the file is renamed to
+    /// `POINT.reached`, and the process goes on once that is removed. Allocates nothing but in
+    /// the first call of a process.
+    pub fn pause(point: &str) {
+        let Some(directory) = pause_directory() else {
+            return;
+        };
+        let (mut wanted, mut reached) = ([0; PATH_BYTES], [0; PATH_BYTES]);
+        let (Some(wanted), Some(reached)) = (
+            path(&mut wanted, directory, point, ""),
+            path(&mut reached, directory, point, ".reached"),
+        ) else {
+            return;
+        };
+        if rustix::fs::renameat(CWD, wanted, CWD, reached).is_err() {
+            return;
+        }
+        while rustix::fs::statat(CWD, reached, AtFlags::empty()).is_ok() {
+            if process::poll(&mut [], Some(Duration::from_millis(1))).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// `DIRECTORY/POINT` with an ending, in a buffer that begins as zeros.
+    fn path<'a>(
+        buffer: &'a mut [u8; PATH_BYTES],
+        directory: &OsStr,
+        point: &str,
+        ending: &str,
+    ) -> Option<&'a CStr> {
+        let mut at = 0;
+        for part in [directory.as_bytes(), b"/", point.as_bytes(), ending.as_bytes()] {
+            buffer.get_mut(at..at + part.len())?.copy_from_slice(part);
+            at += part.len();
+        }
+        CStr::from_bytes_until_nul(buffer).ok()
+    }
+
+    fn pause_directory() -> Option<&'static OsStr> {
+        static DIRECTORY: OnceLock<Option<OsString>> = OnceLock::new();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the pause points are no setting of the product"
+        )]
+        let directory = DIRECTORY.get_or_init(|| std::env::var_os(PAUSE_VARIABLE));
+        directory.as_deref()
+    }
+
+    /// The protections that are left away, as a process that is started with a clean environment hears of them.
+    pub fn left_away() -> Option<(OsString, OsString)> {
+        let off = protections_off();
+        (!off.is_empty()).then(|| (OsString::from(PROTECTION_VARIABLE), OsString::from(off)))
+    }
+
+    /// Whether a protection is to be left away. Allocates nothing once it was called.
+    ///
+    /// # Panics
+    /// For a name that is not listed, and for a variable that names one: an attack would show nothing.
+    pub fn protection_off(name: &str) -> bool {
+        assert!(PROTECTIONS.contains(&name), "no such protection");
+        names(protections_off()).any(|off| off == name)
+    }
+
+    fn names(text: &str) -> impl Iterator<Item = &str> {
+        text.split(',').filter(|name| !name.is_empty())
+    }
+
+    fn protections_off() -> &'static str {
+        static OFF: OnceLock<String> = OnceLock::new();
+        OFF.get_or_init(|| {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a protection that is left away is no setting of the product"
+            )]
+            let text = std::env::var(PROTECTION_VARIABLE).unwrap_or_default();
+            assert!(
+                names(&text).all(|name| PROTECTIONS.contains(&name)),
+                "no such protection: {text}"
+            );
+            text
+        })
+    }
+
+    /// Keeps the first descriptors open when this process executes a program.
+    pub fn hand_down_descriptors() {
+        for number in 3..64 {
+            // SAFETY: it only takes a flag away, and fails for a number that is not open.
+            unsafe { libc::fcntl(number, libc::F_SETFD, 0) };
+        }
+    }
+
+    fn target() -> Option<&'static Target> {
+        static TARGET: OnceLock<Option<Target>> = OnceLock::new();
+        TARGET
+            .get_or_init(|| {
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "the kill point is no setting of the product"
+                )]
+                let text = std::env::var(KILL_VARIABLE).ok()?;
+                let (point, passes) = match text.split_once(':') {
+                    Some((point, passes)) => (point.to_owned(), passes.parse().unwrap_or(1)),
+                    None => (text.clone(), 1),
+                };
+                Some(Target {
+                    text,
+                    point,
+                    passes_left: AtomicU64::new(passes),
+                })
+            })
+            .as_ref()
+    }
+}

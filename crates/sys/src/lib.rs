@@ -1,0 +1,33 @@
+//! The operating system behind safe signatures. Unsafe code lives here and nowhere else. Linux only.
+//!
+//! It must never decide about a command or a policy, and it uses no other module of this program: callers say what to
+//! do and in which order. `tests/it/architecture.rs` checks both where unsafe code is and what this folder uses. Read
+//! on in [`process`] (starting and ending processes), [`fs`] (private files), and [`namespace`], [`mounts`] and
+//! [`enclosure`] (the kernel's side of sandboxes).
+
+pub mod clock;
+pub mod spool;
+
+pub mod account;
+pub mod beneath;
+pub mod descriptors;
+pub mod enclosure;
+pub mod fs;
+pub mod hooks;
+pub mod interception;
+pub mod metadata;
+pub mod mounts;
+pub mod namespace;
+pub mod peer;
+pub mod process;
+pub mod readiness;
+pub mod socket;
+pub mod stamp;
+pub mod system_calls;
+pub mod usage;
+pub mod wait;
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "countersign builds on Linux only: supervisors need pidfds, subreapers, flock and SEQPACKET sockets"
+);

@@ -1,0 +1,478 @@
+//! Starting a command from a supervisor: `clone(CLONE_VM | CLONE_VFORK)`, so that nothing is copied.
+#![expect(unsafe_code, reason = "clone and execveat have no safe wrapper in rustix")]
+
+use std::{
+    ffi::{CStr, CString, OsString, c_char, c_int, c_void},
+    fmt, io,
+    os::{
+        fd::{AsRawFd, BorrowedFd},
+        unix::ffi::OsStrExt,
+    },
+    ptr,
+    sync::atomic::{AtomicBool, AtomicI32, Ordering},
+};
+
+use rustix::{fs::AtFlags, io::Errno, process::Signal};
+
+use super::{Pid, Process, inspect, signals};
+use crate::{fs::FileStamp, hooks, interception::Filter, namespace::Confines, stamp};
+
+/// Bytes of the stack on which a child runs until it executes, without the guard page below it.
+const STACK_BYTES: usize = 128 * 1024;
+const GUARD_BYTES: usize = 64 * 1024;
+
+/// Texts as the kernel takes argument and environment lists: each ends with NUL, the list with a null pointer.
+pub struct Strings {
+    bytes: Vec<u8>,
+    pointers: Vec<*const c_char>,
+}
+
+impl Strings {
+    /// Takes over texts that each end with NUL; `None` when the last one does not.
+    pub fn from_nul_terminated(bytes: Vec<u8>) -> Option<Self> {
+        if bytes.last().is_some_and(|byte| *byte != 0) {
+            return None;
+        }
+        let mut pointers: Vec<_> = bytes
+            .split_inclusive(|byte| *byte == 0)
+            .map(|text| text.as_ptr().cast::<c_char>())
+            .collect();
+        pointers.push(ptr::null());
+        Some(Self { bytes, pointers })
+    }
+
+    /// The number of texts.
+    pub const fn len(&self) -> usize {
+        self.pointers.len() - 1
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Debug for Strings {
+    /// Shows no text: environments hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Strings")
+            .field("len", &self.len())
+            .field("bytes", &self.bytes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a child is to become.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    /// Path of the program.
+    pub program: &'a CStr,
+    /// The program, opened and checked before. When set, it is started from here, even if the path means something else
+    /// by now.
+    pub executable: Option<BorrowedFd<'a>>,
+    /// What the program must still be at the last moment before it is started.
+    pub judged: JudgedFiles<'a>,
+    /// Arguments, the program's name included.
+    pub arguments: &'a Strings,
+    pub environment: &'a Strings,
+    /// Where it starts; `None` where the caller stands already.
+    pub place: Option<StartPlace<'a>>,
+    /// Descriptors 0, 1 and 2. One of these numbers stands for itself alone.
+    pub standard: [BorrowedFd<'a>; 3],
+    /// Whether descriptor 0 is a terminal that becomes the one of its session. Only of a session of its own.
+    pub takes_terminal: bool,
+    /// What makes its calls wait for an answer.
+    pub asks: Option<Asks<'a>>,
+}
+
+/// How the calls of a program come to be answered by another process.
+#[derive(Debug, Clone, Copy)]
+pub struct Asks<'a> {
+    pub filter: &'a Filter,
+    /// Where the end goes at which they are answered.
+    pub whom: BorrowedFd<'a>,
+}
+
+/// The working directory of a command, and what it is put into.
+#[derive(Debug, Clone, Copy)]
+pub struct StartPlace<'a> {
+    pub directory: BorrowedFd<'a>,
+    /// What the command is put into, with the path of the directory.
+    pub confines: Option<(&'a Confines, &'a CStr)>,
+}
+
+impl StartPlace<'_> {
+    /// Takes this process there. Safe to call between `clone` and `exec`.
+    pub(super) fn enter(&self) -> Result<(), Errno> {
+        match self.confines {
+            None => rustix::process::fchdir(self.directory),
+            Some((confines, path)) => confines.enter(self.directory, path),
+        }
+    }
+}
+
+/// What was judged, for the last look before a start.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct JudgedFiles<'a> {
+    /// The stamp of the executable.
+    pub stamp: Option<&'a FileStamp>,
+    /// Files that the program finds by their paths.
+    pub files: &'a [JudgedFile],
+}
+
+impl JudgedFiles<'_> {
+    /// `STALE` when something is not what was judged. Allocates nothing.
+    fn look(&self, executable: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+        if let Some(judged) = self.stamp {
+            let found = executable.map(stamp::of_open).transpose()?;
+            if found.as_ref() != Some(judged) {
+                return Err(Errno::STALE);
+            }
+        }
+        if self.files.iter().all(JudgedFile::is_unchanged) {
+            Ok(())
+        } else {
+            Err(Errno::STALE)
+        }
+    }
+}
+
+/// A file that another program will open by its path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JudgedFile {
+    pub path: CString,
+    /// What it must lead to.
+    pub stamp: FileStamp,
+    /// SHA-256 of the content, where that counts.
+    pub sha256: Option<[u8; 32]>,
+}
+
+impl JudgedFile {
+    /// Whether it is what was judged. Allocates nothing.
+    pub fn is_unchanged(&self) -> bool {
+        stamp::is_unchanged(&self.path, &self.stamp, self.sha256.as_ref())
+    }
+}
+
+/// How [`Launcher::launch`] went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Launched {
+    Running(Process),
+    /// The program could not be executed. The child is gone again.
+    NotExecuted(Errno),
+}
+
+/// Nothing was started, and the step before execution did not happen either.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// There was no process to be had.
+    #[error("could not make a process")]
+    Process(#[source] io::Error),
+    /// The step before execution failed in the child.
+    #[error("the step before execution failed")]
+    BeforeExecution(#[source] Errno),
+    /// The child was killed before it got to that step.
+    #[error("the child vanished before it executed anything")]
+    Vanished,
+}
+
+/// Starts commands; owns the stack that their first steps run on.
+#[derive(Debug)]
+pub struct Launcher {
+    stack: *mut u8,
+}
+
+impl Launcher {
+    /// Maps the stack.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn new() -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                GUARD_BYTES + STACK_BYTES,
+                protection,
+                flags,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: these are the first pages of the mapping just made, which nothing uses yet.
+        if unsafe { libc::mprotect(base, GUARD_BYTES, libc::PROT_NONE) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { stack: base.cast() })
+    }
+
+    /// Starts a command in a session of its own and returns once it executes or failed to.
+    ///
+    /// `before_execution` runs in the child, which shares this process's memory: it must not allocate, lock or
+    /// panic, since the child may be killed at any instruction and leave that half done.
+    ///
+    /// # Errors
+    /// [`LaunchError`] when no child got as far as past `before_execution`.
+    pub fn launch(
+        &self,
+        launch: &Launch<'_>,
+        before_execution: &mut dyn FnMut(&Process) -> Result<(), Errno>,
+    ) -> Result<Launched, LaunchError> {
+        let mut child = Child::new(launch, Some(before_execution));
+        let pid = self.clone(&mut child).map_err(LaunchError::Process)?;
+        let errno = child.errno.load(Ordering::Relaxed);
+        match (child.is_past_step.load(Ordering::Relaxed), errno, child.process) {
+            (true, 0, Some(process)) => Ok(Launched::Running(process)),
+            (true, _, _) => {
+                self.collect(pid);
+                Ok(Launched::NotExecuted(Errno::from_raw_os_error(errno)))
+            }
+            (false, 0, _) => {
+                self.collect(pid);
+                Err(LaunchError::Vanished)
+            }
+            (false, _, _) => {
+                self.collect(pid);
+                Err(LaunchError::BeforeExecution(Errno::from_raw_os_error(errno)))
+            }
+        }
+    }
+
+    /// Starts a command in the session and the group of this process and returns once it executes.
+    ///
+    /// # Errors
+    /// Why it could not be executed; `STALE` when something is not what was judged. The child is gone again.
+    pub fn launch_inside(&self, launch: &Launch<'_>) -> Result<Pid, Errno> {
+        let mut child = Child::new(launch, None);
+        let pid = self
+            .clone(&mut child)
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?;
+        match child.errno.load(Ordering::Relaxed) {
+            0 => Ok(pid),
+            errno => {
+                self.collect(pid);
+                Err(Errno::from_raw_os_error(errno))
+            }
+        }
+    }
+
+    fn clone(&self, child: &mut Child<'_, '_>) -> io::Result<Pid> {
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: the mapping is GUARD_BYTES + STACK_BYTES long, so this points to its end.
+        let top = unsafe { self.stack.add(GUARD_BYTES + STACK_BYTES) };
+        let argument = ptr::from_mut(child).cast::<c_void>();
+        // SAFETY: this process has one thread, which CLONE_VFORK suspends until the child executes or exits, so
+        // the child alone uses `child`, the heap and the stack it is given; `enter` never returns into our frames.
+        let pid = unsafe { libc::clone(enter, top.cast(), flags, argument) };
+        if pid < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(pid)
+    }
+
+    /// Reaps a child that exits already.
+    #[expect(clippy::unused_self, reason = "only a launcher has such children")]
+    fn collect(&self, pid: Pid) {
+        drop(super::wait_for(pid));
+    }
+}
+
+/// What a child does before it executes, with what is known of it.
+type Step<'a> = &'a mut dyn FnMut(&Process) -> Result<(), Errno>;
+
+struct Child<'a, 'b> {
+    launch: &'a Launch<'b>,
+    /// Of a child that leads a session of its own.
+    before_execution: Option<Step<'a>>,
+    parent: Pid,
+    process: Option<Process>,
+    is_past_step: AtomicBool,
+    errno: AtomicI32,
+}
+
+impl<'a, 'b> Child<'a, 'b> {
+    fn new(launch: &'a Launch<'b>, before_execution: Option<Step<'a>>) -> Self {
+        Self {
+            launch,
+            before_execution,
+            parent: rustix::process::getpid().as_raw_pid(),
+            process: None,
+            is_past_step: AtomicBool::new(false),
+            errno: AtomicI32::new(0),
+        }
+    }
+}
+
+/// The first function of the child, on its own stack.
+extern "C" fn enter(argument: *mut c_void) -> c_int {
+    // SAFETY: `launch` passed a pointer to its `Child`, which lives until the child executed or exited, and which
+    // the suspended parent does not touch meanwhile.
+    let child = unsafe { &mut *argument.cast::<Child<'_, '_>>() };
+    let Err(errno) = become_command(child);
+    child.errno.store(errno.raw_os_error(), Ordering::Relaxed);
+    super::exit_now(127)
+}
+
+enum Never {}
+
+fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
+    if let Some(before_execution) = &mut child.before_execution {
+        rustix::process::setsid()?;
+        let process =
+            inspect::current().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        child.process = Some(process);
+        before_execution(&process)?;
+        child.is_past_step.store(true, Ordering::Relaxed);
+    }
+    let Launch {
+        program,
+        executable,
+        judged,
+        arguments,
+        environment,
+        place,
+        standard,
+        takes_terminal,
+        asks,
+    } = child.launch;
+    if let Some(place) = place {
+        place.enter()?;
+    }
+    if child.before_execution.is_some() {
+        // A supervisor that is killed takes its command along. After all changes of credentials, any of which may take
+        // this back. Not so the leader of a run of several programs: asked to end, it ends at once, and they may take
+        // their time for it. Without it they are orphans like those of a shell.
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    }
+    // One that was killed before this line is another parent.
+    if super::parent() != child.parent {
+        super::exit_now(127);
+    }
+    let [input, output, errors] = standard;
+    rustix::stdio::dup2_stdin(input)?;
+    rustix::stdio::dup2_stdout(output)?;
+    rustix::stdio::dup2_stderr(errors)?;
+    if *takes_terminal {
+        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+    }
+    signals::close_on_exec_from(3);
+    if hooks::protection_off("descriptors") {
+        hooks::hand_down_descriptors();
+    }
+    signals::set_default(libc::SIGPIPE);
+    signals::set_mask(&[]).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
+    hooks::pause("sup.before-execution");
+    judged.look(*executable)?;
+    let is_at_path = || executable.is_some_and(|file| is_same_file(file, program));
+    let mut was_at_path = None;
+    if let Some(Asks { filter, whom }) = asks {
+        was_at_path = Some(is_at_path());
+        // From here on no path may be opened or looked at: who answers waits for the execution.
+        filter.install(*whom)?;
+    }
+    match executable {
+        None => Err(execute_path(program, arguments, environment)),
+        Some(file) => match execute_file(*file, arguments, environment) {
+            // A script whose first line nobody read before: the kernel cannot hand a descriptor that is closed on
+            // execution to the interpreter. The path is as good as long as it still means that file.
+            Errno::NOENT if was_at_path.unwrap_or_else(is_at_path) => {
+                Err(execute_path(program, arguments, environment))
+            }
+            errno => Err(errno),
+        },
+    }
+}
+
+/// Becomes another program, with this process's environment. The first word is its path and its name.
+///
+/// # Errors
+/// Why it could not: it comes back only then.
+pub fn execute(words: &[OsString]) -> io::Error {
+    let texts: Result<Vec<CString>, _> = words.iter().map(|word| CString::new(word.as_bytes())).collect();
+    let Ok(texts) = texts else {
+        return io::Error::from(io::ErrorKind::InvalidInput);
+    };
+    let Some(program) = texts.first() else {
+        return io::Error::from(io::ErrorKind::InvalidInput);
+    };
+    let mut pointers: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
+    pointers.push(ptr::null());
+    // Rust's runtime ignores it, and a program would inherit that.
+    signals::set_default(libc::SIGPIPE);
+    // SAFETY: the path ends with NUL, the list with a null pointer, and both outlive the call.
+    unsafe { libc::execv(program.as_ptr(), pointers.as_ptr()) };
+    io::Error::last_os_error()
+}
+
+/// Becomes the first of these programs that can be executed, with these descriptors as 0, 1 and 2 and nothing else open.
+/// `last` is done right before.
+///
+/// # Errors
+/// Why none could be executed: it comes back only then.
+pub fn execute_one_of(
+    programs: &[CString],
+    arguments: &Strings,
+    environment: &Strings,
+    last: impl FnOnce() -> Result<(), Errno>,
+) -> Errno {
+    signals::close_on_exec_from(3);
+    signals::set_default(libc::SIGPIPE);
+    let unblocked =
+        signals::set_mask(&[]).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL));
+    if let Err(errno) = unblocked.and_then(|()| last()) {
+        return errno;
+    }
+    // As a shell looks for a program: one that is there and cannot be executed is told rather than that there is none.
+    let mut found = Errno::NOENT;
+    for program in programs {
+        match execute_path(program, arguments, environment) {
+            Errno::NOENT | Errno::NOTDIR => {}
+            Errno::ACCESS => found = Errno::ACCESS,
+            errno => return errno,
+        }
+    }
+    found
+}
+
+fn execute_path(program: &CStr, arguments: &Strings, environment: &Strings) -> Errno {
+    // SAFETY: the path ends with NUL, both lists end with a null pointer, and all of it outlives the call.
+    unsafe {
+        libc::execve(
+            program.as_ptr(),
+            arguments.pointers.as_ptr(),
+            environment.pointers.as_ptr(),
+        )
+    };
+    last_errno()
+}
+
+fn execute_file(file: BorrowedFd<'_>, arguments: &Strings, environment: &Strings) -> Errno {
+    let (arguments, environment) = (arguments.pointers.as_ptr(), environment.pointers.as_ptr());
+    // SAFETY: as in `execute_path`; the descriptor is open, and the empty path means the descriptor itself.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            arguments,
+            environment,
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    last_errno()
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::NOSYS)
+}
+
+fn is_same_file(file: BorrowedFd<'_>, path: &CStr) -> bool {
+    let opened = rustix::fs::fstat(file);
+    let named = rustix::fs::statat(rustix::fs::CWD, path, AtFlags::empty());
+    matches!((opened, named), (Ok(a), Ok(b)) if a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+}
