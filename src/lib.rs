@@ -4,6 +4,8 @@
 //! person when it must, runs it exactly once and keeps the record. `ARCHITECTURE.md` is the map. This crate is the
 //! command line and what joins a server; the crates below `crates/` are the rest.
 
+#![forbid(unsafe_code)]
+
 pub mod app;
 pub mod doctor;
 pub mod lifecycle;

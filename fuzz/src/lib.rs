@@ -2,7 +2,7 @@
 
 mod invariants;
 #[expect(dead_code, reason = "the tests use more of it")]
-#[path = "../../tests/it/support/world.rs"]
+#[path = "../../crates/policy/tests/wide/world.rs"]
 mod world;
 
 use world::World;

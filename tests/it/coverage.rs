@@ -7,10 +7,22 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every test by its path: those of `tests/it` as the test program names them, those of the source behind `src::`.
+/// Every test by its path: those of `tests/it` as the test program names them, unit tests behind the name of their crate,
+/// other tests of a crate behind its name and that of their program.
 fn tests() -> BTreeSet<String> {
     let mut found = tests_below(&root().join("tests/it"), "");
-    found.extend(tests_below(&root().join("src"), "src::"));
+    found.extend(tests_below(&root().join("src"), "countersign::"));
+    for entry in fs::read_dir(root().join("crates")).expect("the crates") {
+        let folder = entry.expect("a crate").path();
+        let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
+        found.extend(tests_below(&folder.join("src"), &format!("countersign_{name}::")));
+        if folder.join("tests").is_dir() {
+            found.extend(tests_below(
+                &folder.join("tests"),
+                &format!("countersign_{name}::"),
+            ));
+        }
+    }
     found
 }
 
@@ -40,7 +52,10 @@ fn module_of(file: &Path) -> String {
         .components()
         .map(|part| part.as_os_str().to_string_lossy().into_owned())
         .collect();
-    if parts.last().is_some_and(|last| last == "mod" || last == "main") {
+    if parts
+        .last()
+        .is_some_and(|last| last == "mod" || last == "main" || last == "lib")
+    {
         parts.pop();
     }
     parts.into_iter().map(|part| part + "::").collect()

@@ -97,7 +97,7 @@ fn links_between_the_documents_lead_somewhere() {
 fn the_glossary_names_what_the_code_has() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let glossary = fs::read_to_string(root.join("docs/glossary.md")).expect("docs/glossary.md");
-    let code = sources(&root.join("src"));
+    let code = [sources(&root.join("src")), sources(&root.join("crates"))].concat();
     let words: BTreeSet<&str> = code
         .iter()
         .flat_map(|text| text.split(|c: char| !c.is_alphanumeric() && c != '_'))

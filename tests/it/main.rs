@@ -14,8 +14,6 @@ mod activation;
 #[cfg(test)]
 mod advisories;
 #[cfg(test)]
-mod analysis_rules;
-#[cfg(test)]
 mod api_socket;
 #[cfg(test)]
 mod apply_patch;
@@ -46,8 +44,6 @@ mod cli;
 #[cfg(test)]
 mod cli_terminal;
 #[cfg(test)]
-mod command_corpus;
-#[cfg(test)]
 mod confined;
 #[cfg(test)]
 mod connections;
@@ -59,6 +55,8 @@ mod contract_citations;
 mod coverage;
 #[cfg(test)]
 mod crash;
+#[cfg(test)]
+mod cycles;
 #[cfg(test)]
 mod disk_full;
 #[cfg(test)]

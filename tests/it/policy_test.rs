@@ -1,5 +1,7 @@
 //! `countersign policy test`: expectations of policy, checked case by case.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::support::{Finished, Scratch, TestServer, countersign, run_program, write_file};
@@ -235,4 +237,25 @@ fn without_a_server_the_files_are_judged() {
         r#"{"command":" ","expect":"reject"}"#
     ));
     assert_eq!(json_of(&done, 0)["passed"], 4);
+}
+
+#[test]
+fn our_cases_of_each_rule_are_judged_alike() {
+    let scratch = Scratch::new();
+    let file = scratch.join("cases.jsonl");
+    let folder = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/analysis"));
+    let text: String = folder
+        .expect("the folder of cases")
+        .map(|entry| fs::read_to_string(entry.expect("an entry").path()).expect("a file of cases"))
+        .collect();
+    let total = text.lines().count();
+    write_file(&file, text);
+    let call = countersign()
+        .args(&["policy", "test", "--json"])
+        .arg(&file)
+        .env("OPENCLAW_STATE_DIR", scratch.join("nothing"));
+    let done = run_program(&call);
+    let told: Value = serde_json::from_str(&done.stdout).expect("one document");
+    assert_eq!(told, json!({ "total": total, "passed": total, "failed": [] }));
+    assert_eq!(done.code, Some(0));
 }

@@ -4,6 +4,8 @@
 //! understand. Nothing here decides a command or starts one. Begin with [`settings::SettingsStore`] and
 //! [`approvals::store::DocumentStore`].
 
+#![forbid(unsafe_code)]
+
 pub mod approvals;
 pub mod session;
 pub mod settings;

@@ -5,6 +5,8 @@
 //! once, at the edge, or is refused there. Read on: [`ExecRequest`] is what an agent asks for, [`Run`] and [`Approval`]
 //! are what becomes of it, and `steps.rs` has the decisions of the launch protocol.
 
+#![forbid(unsafe_code)]
+
 pub mod quoting;
 
 mod actor;

@@ -5,6 +5,8 @@
 //! [`Permit`](countersign_ledger::launch::Permit); nothing is answered before the ledger has it; the one
 //! function that decides is [`countersign_policy::gate::gate`]. Entry point: [`Engine::exec`].
 
+#![forbid(unsafe_code)]
+
 pub mod hint;
 pub mod reply;
 

@@ -5,6 +5,8 @@
 //! a command may run: it does not call the engine, and of the ledger it knows the permit alone. Read on: [`gateway`]
 //! for this machine, [`sandbox`] for a place of its own, [`node`] for other machines.
 
+#![forbid(unsafe_code)]
+
 pub mod confined;
 pub mod gateway;
 mod host;

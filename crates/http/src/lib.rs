@@ -4,6 +4,8 @@
 //! `docs/spec/http-api.md`. Decides nothing about commands and knows no SQL. Every refusal leaves as a problem
 //! document made by [`problem`]. Entry point: [`bind`] and [`HttpService`].
 
+#![forbid(unsafe_code)]
+
 pub mod mcp;
 
 mod accept;

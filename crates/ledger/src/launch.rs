@@ -7,15 +7,15 @@
 //! A permit cannot be made elsewhere:
 //!
 //! ```compile_fail,E0451
-//! fn forge(parts: countersign::ledger::launch::PermitParts) -> countersign::ledger::launch::Permit {
-//!     countersign::ledger::launch::Permit { epoch: 1, parts: parts.into() }
+//! fn forge(parts: countersign_ledger::launch::PermitParts) -> countersign_ledger::launch::Permit {
+//!     countersign_ledger::launch::Permit { epoch: 1, parts: parts.into() }
 //! }
 //! ```
 //!
 //! nor copied:
 //!
 //! ```compile_fail,E0599
-//! fn copy(permit: &countersign::ledger::launch::Permit) -> countersign::ledger::launch::Permit {
+//! fn copy(permit: &countersign_ledger::launch::Permit) -> countersign_ledger::launch::Permit {
 //!     permit.clone()
 //! }
 //! ```
@@ -23,7 +23,7 @@
 //! nor read from text:
 //!
 //! ```compile_fail,E0277
-//! fn read(text: &str) -> countersign::ledger::launch::Permit {
+//! fn read(text: &str) -> countersign_ledger::launch::Permit {
 //!     serde_json::from_str(text).expect("a permit")
 //! }
 //! ```
@@ -31,7 +31,7 @@
 //! It can be looked at and used up:
 //!
 //! ```
-//! fn use_up(permit: countersign::ledger::launch::Permit) -> countersign::domain::Binding {
+//! fn use_up(permit: countersign_ledger::launch::Permit) -> countersign_domain::Binding {
 //!     println!("{}", permit.run_id());
 //!     permit.into_parts().binding
 //! }

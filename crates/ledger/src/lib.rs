@@ -8,6 +8,8 @@
 //! Nothing outside this folder knows SQL. Only [`launch`] makes a [`launch::Permit`], and only after the
 //! commit that consumed what the launch consumes. Entry point: [`Ledger::open`].
 
+#![forbid(unsafe_code)]
+
 pub mod auth;
 pub mod events;
 

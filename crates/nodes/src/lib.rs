@@ -4,6 +4,8 @@
 //! Nothing here decides a command: what arrives becomes a call of the engine. Begin with [`bridge::Bridge`] and
 //! [`node`].
 
+#![forbid(unsafe_code)]
+
 pub mod bridge;
 pub mod ipc;
 pub mod node;

@@ -5,6 +5,8 @@
 //! [`crate::command::PathLookup`] that the caller hands in. Only [`gate`](mod@gate) says whether a command runs. Read
 //! in the order of a call: [`host::resolve_host`], [`combine::combine`], [`allowlist::analyze`], [`gate::gate`].
 
+#![forbid(unsafe_code)]
+
 pub mod command;
 
 pub mod approval_rules;

@@ -4,6 +4,8 @@
 //! randomness. [`parse_json`] reads text from outside, and refuses an object that has one name twice. Read on in
 //! [`bridge`] (gateways and nodes) and [`ipc`] (the approvals socket).
 
+#![forbid(unsafe_code)]
+
 pub mod patch;
 pub mod terminal;
 

@@ -12,6 +12,8 @@
 //! is the only code that starts a command. It enforces what must hold without a server: time limits, output
 //! caps, the kill of a whole tree, and that a run starts at most once ([`run_file`]).
 
+#![forbid(unsafe_code)]
+
 pub mod output;
 
 mod limits;

@@ -3,7 +3,6 @@
 use countersign_policy::command::{characters::is_escaped_in_display, prompt::Prompt};
 use serde_json::{Value, json};
 
-use super::defeats;
 use crate::support::{TestServer, World};
 
 /// The question about a command, as approvers get it.
@@ -51,11 +50,7 @@ async fn spelled_out(attacks: &[(&str, &str)], twin: &str) {
             );
         }
         let covering = World::new().programs(&["printf", "id"]).allow(&["/usr/bin/*"]);
-        defeats(
-            &covering,
-            &[&command, &format!("printf '{attack}'")],
-            &["printf x; id"],
-        );
+        covering.defeats(&[&command, &format!("printf '{attack}'")], &["printf x; id"]);
     }
     let command = format!("printf {twin}; id");
     let plain = card(&server, json!({ "command": command })).await;

@@ -17,6 +17,8 @@ mod sse;
 mod terminal;
 mod tools;
 mod wait;
+#[expect(dead_code, reason = "the tests of the policy use more of it")]
+#[path = "../../../crates/policy/tests/wide/world.rs"]
 mod world;
 
 pub(crate) use browser::{Browser, Screen};

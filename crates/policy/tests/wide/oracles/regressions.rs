@@ -1,6 +1,6 @@
 //! What shells, engines and fuzz targets found once, each as its own case.
 
-use crate::support::World;
+use crate::world::World;
 
 fn verdicts(world: &World, cases: &[(&str, &str)]) {
     for (text, expected) in cases {

@@ -233,6 +233,23 @@ impl World {
         };
         analyze(command, &request, &policy, self)
     }
+
+    /// The attacks are never allowed, their harmless twins are.
+    #[track_caller]
+    pub(crate) fn defeats(&self, attacks: &[&str], twins: &[&str]) {
+        for twin in twins {
+            let found = self.text(twin);
+            assert_eq!(
+                self.verdict(twin),
+                "allow",
+                "the twin {twin:?}: {:?}",
+                found.findings
+            );
+        }
+        for attack in attacks {
+            assert_ne!(self.verdict(attack), "allow", "{attack:?}");
+        }
+    }
 }
 
 impl PathLookup for World {

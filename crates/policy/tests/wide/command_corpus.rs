@@ -123,7 +123,7 @@ impl PathLookup for CaseLookup {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    read_cases(include_str!("../data/corpus/commands.jsonl"))
+    read_cases(include_str!("../../../../tests/data/corpus/commands.jsonl"))
 }
 
 pub(crate) fn read_cases(lines: &str) -> Vec<Case> {

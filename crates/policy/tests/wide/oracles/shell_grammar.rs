@@ -189,7 +189,7 @@ fn another_parser_reads_what_ours_accepts_as_the_same_words_and_operators() {
 
 #[test]
 fn another_parser_reads_the_corpus_as_ours_does() {
-    let compared = include_str!("../../data/corpus/commands.jsonl")
+    let compared = include_str!("../../../../../tests/data/corpus/commands.jsonl")
         .lines()
         .filter(|line| {
             let case: Value = serde_json::from_str(line).expect("a case");

@@ -2,8 +2,7 @@
 
 use countersign_policy::{allowlist::SkillBin, command::safe_bin::Limits, pattern::PathCase};
 
-use super::defeats;
-use crate::support::World;
+use crate::world::World;
 
 const PROGRAMS: &[&str] = &[
     "rg", "cat", "ls", "git", "echo", "id", "head", "tail", "wc", "tr", "sort", "grep", "cut", "find", "sed",
@@ -41,8 +40,7 @@ fn strict_inline_eval() -> World {
 
 #[test]
 fn cve_2026_28391() {
-    defeats(
-        &everything(),
+    everything().defeats(
         &["rg x & id", "rg x&id", "rg x &", "cmd /c 'rg & id'"],
         &["rg 'x & id'", "rg x\\&id", "rg %PATH%"],
     );
@@ -50,8 +48,7 @@ fn cve_2026_28391() {
 
 #[test]
 fn cve_2026_28470() {
-    defeats(
-        &everything(),
+    everything().defeats(
         &[
             "rg \"$(id)\"",
             "rg \"x`id`\"",
@@ -65,8 +62,7 @@ fn cve_2026_28470() {
 #[test]
 fn cve_2026_28463() {
     let world = with_safe_bins(&["head", "wc", "tr"]);
-    defeats(
-        &world,
+    world.defeats(
         &[
             "head *",
             "wc -l $HOME/../x",
@@ -81,8 +77,7 @@ fn cve_2026_28463() {
 
 #[test]
 fn cve_2026_31996() {
-    defeats(
-        &with_safe_bins(&["sort", "grep"]),
+    with_safe_bins(&["sort", "grep"]).defeats(
         &[
             "sort -o /etc/x",
             "sort -no x",
@@ -103,32 +98,26 @@ fn cve_2026_31996() {
 #[test]
 fn openclaw_2026_2_22_planted_binary() {
     let planted = with_safe_bins(&["head"]).found("head", "/opt/planted/head");
-    defeats(
-        &planted,
-        &["head -n 1", "/opt/planted/head -n 1"],
-        &["/usr/bin/head -n 1"],
-    );
+    planted.defeats(&["head -n 1", "/opt/planted/head -n 1"], &["/usr/bin/head -n 1"]);
     let named = World::new().allow(&["tool"]);
     for directory in ["/tmp/bin", "/var/tmp/x", "/dev/shm", "/srv/project/bin"] {
-        defeats(
-            &named.clone().found("tool", &format!("{directory}/tool")),
-            &["tool"],
-            &[],
-        );
+        named
+            .clone()
+            .found("tool", &format!("{directory}/tool"))
+            .defeats(&["tool"], &[]);
     }
     let foreign = named
         .clone()
         .found("tool", "/opt/tools/tool")
         .foreign("/opt/tools");
-    defeats(&foreign, &["tool"], &[]);
-    defeats(&named.found("tool", "/opt/tools/tool"), &[], &["tool"]);
+    foreign.defeats(&["tool"], &[]);
+    named.found("tool", "/opt/tools/tool").defeats(&[], &["tool"]);
 }
 
 #[test]
 fn cve_2026_27566() {
     let world = readers().allow(&["/usr/bin/env", "/usr/bin/bash"]);
-    defeats(
-        &world,
+    world.defeats(
         &[
             "env bash -c id",
             "env env bash -c id",
@@ -143,8 +132,7 @@ fn cve_2026_27566() {
 
 #[test]
 fn cve_2026_28460() {
-    defeats(
-        &everything(),
+    everything().defeats(
         &[
             "rg $\\\n(id)",
             "rg \"$\\\n(id)\"",
@@ -160,8 +148,7 @@ fn cve_2026_28460() {
 
 #[test]
 fn cve_2026_31993() {
-    defeats(
-        &readers(),
+    readers().defeats(
         &[
             "rg x && id",
             "rg x; id",
@@ -182,12 +169,11 @@ fn cve_2026_32016() {
         .file("/srv/project/rg")
         .file("/tmp/rg")
         .allow(&["rg"]);
-    defeats(
-        &world,
+    world.defeats(
         &["./rg x", "/tmp/rg x", "/srv/project/rg x", "/usr/bin/rg x"],
         &["rg x"],
     );
-    defeats(&world.found("rg", "/srv/project/rg"), &["rg x"], &[]);
+    world.found("rg", "/srv/project/rg").defeats(&["rg x"], &[]);
 }
 
 #[test]
@@ -197,8 +183,7 @@ fn cve_2026_22175() {
             .allow(&["/usr/bin/busybox", "/usr/bin/toybox", "busybox", "toybox"])
             .allow_with("/usr/bin/*box", ".*")
             .link("/usr/bin/quiet", "/usr/bin/busybox");
-        defeats(
-            &world,
+        world.defeats(
             &[
                 &format!("{name} sh -c id"),
                 &format!("{name} ash -c id"),
@@ -222,11 +207,10 @@ fn cve_2026_28363() {
         "wc --li",
         "wc --files0=x",
     ];
-    defeats(&world, &attacks, &["sort --reverse", "wc --lines"]);
+    world.defeats(&attacks, &["sort --reverse", "wc --lines"]);
     // An entry for sort trusts its arguments, but not with another program.
     world = world.allow(&["/usr/bin/sort"]);
-    defeats(
-        &world,
+    world.defeats(
         &[
             "sort --compress-prog=id x",
             "sort --com id x",
@@ -239,8 +223,7 @@ fn cve_2026_28363() {
 
 #[test]
 fn cve_2026_31992() {
-    defeats(
-        &everything(),
+    everything().defeats(
         &[
             "env -S 'rg x'",
             "env -S'sh -c id'",
@@ -256,8 +239,7 @@ fn cve_2026_31992() {
 #[test]
 fn ghsa_796m_2973_wc5q() {
     let world = with_safe_bins(&["head", "wc"]);
-    defeats(
-        &world,
+    world.defeats(
         &[
             "env -iS 'rg x'",
             "env -u X rg x",
@@ -280,23 +262,19 @@ fn ghsa_7ff8_xjh3_mgh6() {
         name: "pdftool".to_owned(),
         path: "/opt/skills/pdftool".to_owned(),
     }];
-    defeats(
-        &world,
+    world.defeats(
         &["./pdftool x", "/srv/project/pdftool x", "/opt/skills/pdftool x"],
         &["pdftool x"],
     );
-    defeats(
-        &world.found("pdftool", "/srv/project/pdftool"),
-        &["pdftool x"],
-        &[],
-    );
+    world
+        .found("pdftool", "/srv/project/pdftool")
+        .defeats(&["pdftool x"], &[]);
 }
 
 #[test]
 fn cve_2026_32052() {
     let world = readers().allow(&["/usr/bin/sh", "/usr/bin/bash"]);
-    defeats(
-        &world,
+    world.defeats(
         &[
             "sh -c 'rg \"$0\"' id",
             "sh -c 'rg x' sh id",
@@ -311,8 +289,7 @@ fn cve_2026_32052() {
 #[test]
 fn cve_2026_32065() {
     let world = readers().file("/usr/bin/rg ");
-    defeats(
-        &world,
+    world.defeats(
         &["'rg ' x", "rg\\  x", "'/usr/bin/rg ' x", "\" rg\" x", "'rg\t' x"],
         &["rg x", "r''g x"],
     );
@@ -325,8 +302,7 @@ fn cve_2026_32065() {
 #[test]
 fn cve_2026_27183() {
     let world = readers();
-    defeats(
-        &world,
+    world.defeats(
         &[
             "env nice nohup env env rg x",
             "env env env env env env env env rg x",
@@ -349,8 +325,7 @@ fn cve_2026_32973() {
         .file("/opt/TOOLS/rg")
         .file("/opt/tools/r/g")
         .allow(&["/opt/tools/r?", "/opt/?ools/r?"]);
-    defeats(
-        &world,
+    world.defeats(
         &[
             "/opt/tools/sub/rg",
             "/opt/TOOLS/rg",
@@ -361,7 +336,7 @@ fn cve_2026_32973() {
     );
     let mut insensitive = world;
     insensitive.path_case = PathCase::Insensitive;
-    defeats(&insensitive, &["/opt/tools/sub/rg"], &["/opt/TOOLS/rg"]);
+    insensitive.defeats(&["/opt/tools/sub/rg"], &["/opt/TOOLS/rg"]);
 }
 
 #[test]
@@ -392,8 +367,7 @@ fn cve_2026_32979() {
 
 #[test]
 fn ghsa_9r3v_37xh_2cf6() {
-    defeats(
-        &everything(),
+    everything().defeats(
         &[
             "r\u{200b}g x",
             "rg \u{200d}x",
@@ -405,7 +379,7 @@ fn ghsa_9r3v_37xh_2cf6() {
         &["rg 'ｆｕｌｌ'", "rg ☕"],
     );
     // Full-width letters are letters: another name, and not that of a program that is covered.
-    defeats(&readers(), &["ｒｇ x", "ｅnv rg x"], &["rg x"]);
+    readers().defeats(&["ｒｇ x", "ｅnv rg x"], &["rg x"]);
 }
 
 #[test]
@@ -420,8 +394,7 @@ fn ghsa_57jw_9722_6rf2() {
         ])
         .programs(&["yarn", "bunx", "bun", "uv"])
         .allow(&["/usr/bin/yarn", "/usr/bin/bunx", "/usr/bin/bun", "/usr/bin/uv"]);
-    defeats(
-        &world,
+    world.defeats(
         &[
             "npx tool",
             "npm exec tool",
@@ -444,8 +417,7 @@ fn ghsa_57jw_9722_6rf2() {
     );
     let mut strict = everything().programs(&["node"]);
     strict.strict_inline_eval = true;
-    defeats(
-        &strict,
+    strict.defeats(
         &[
             "node --import ./x.mjs a.js",
             "node -r ./x a.js",
@@ -458,8 +430,7 @@ fn ghsa_57jw_9722_6rf2() {
 
 #[test]
 fn openclaw_2026_3_12_ruby_loading() {
-    defeats(
-        &strict_inline_eval().programs(&["perl"]),
+    strict_inline_eval().programs(&["perl"]).defeats(
         &[
             "ruby -r./x y.rb",
             "ruby -I. y.rb",
@@ -483,8 +454,7 @@ fn openclaw_2026_3_22_jq_env() {
             countersign_policy::command::safe_bin::SafeBinProfile::default(),
         );
     }
-    defeats(
-        &world,
+    world.defeats(
         &["jq -n env", "jq -n '$ENV'", "jq .", "awk 1", "sed p", "env"],
         &["wc -l"],
     );
@@ -497,8 +467,7 @@ fn openclaw_2026_3_22_jq_env() {
 #[test]
 fn ghsa_qm9x_v7cx_7rq4() {
     let world = readers().allow(&["/usr/bin/time", "time"]);
-    defeats(
-        &world,
+    world.defeats(
         &[
             "time id",
             "time -p id",
@@ -515,8 +484,7 @@ fn ghsa_qm9x_v7cx_7rq4() {
 #[test]
 fn openclaw_pr_53133() {
     let world = readers().allow(&["/usr/bin/sh"]).remember("/usr/bin/sh", None);
-    defeats(
-        &world,
+    world.defeats(
         &[
             "sh -c '\"$0\" \"$@\"' rg x",
             "sh -c '$0 \"$@\"' id",
@@ -532,16 +500,15 @@ fn openclaw_pr_53133() {
 #[test]
 fn ghsa_2cq5_mf3v_mx44() {
     let world = with_safe_bins(&["busybox", "toybox", "wc", "tail"]);
-    defeats(&world, &["busybox wc", "toybox wc -l", "busybox"], &["wc -l"]);
+    world.defeats(&["busybox wc", "toybox wc -l", "busybox"], &["wc -l"]);
     // An applet by its own name is the same program.
     let applets = world.link("/usr/bin/wc", "/usr/bin/busybox");
-    defeats(&applets, &["wc -l"], &["tail -n 1"]);
+    applets.defeats(&["wc -l"], &["tail -n 1"]);
 }
 
 #[test]
 fn cve_2026_44115() {
-    defeats(
-        &everything(),
+    everything().defeats(
         &[
             "cat <<E\n$(id)\nE",
             "cat <<'E'\nx\nE",
@@ -557,8 +524,7 @@ fn cve_2026_44115() {
 #[test]
 fn cve_2026_53861() {
     let world = readers().allow(&["/usr/bin/bash", "/usr/bin/sh"]);
-    defeats(
-        &world,
+    world.defeats(
         &[
             "bash -xc id",
             "bash -xc 'rg x'",
@@ -598,13 +564,12 @@ fn cve_2026_53820() {
         let found = world.text(text);
         assert!(found.denylisted.is_some(), "{text:?}: {:?}", found.findings);
     }
-    defeats(&world, &denied, &["rg id", "env rg x", "find . -name id"]);
+    world.defeats(&denied, &["rg id", "env rg x", "find . -name id"]);
 }
 
 #[test]
 fn openclaw_pr_80999() {
-    defeats(
-        &with_safe_bins(&["head", "cut", "tr"]),
+    with_safe_bins(&["head", "cut", "tr"]).defeats(
         &[
             "head -c $N",
             "head -n \"$N\"",
@@ -625,8 +590,7 @@ fn cve_2026_62229() {
         .file("/srv/tools/x")
         .link("/srv/tools/link", "/usr/bin/id")
         .allow(&["/srv/tools/**", "/opt/../usr/bin/*"]);
-    defeats(
-        &world,
+    world.defeats(
         &[
             "/srv/tools/../../usr/bin/id",
             "/srv/tools/./../../usr/bin/id",
@@ -643,8 +607,7 @@ fn openclaw_pr_93362() {
     let world = readers()
         .allow(&["/usr/bin/flock", "flock"])
         .allow_with("/usr/bin/flock", "^/tmp/lock rg [a-z]+$");
-    defeats(
-        &world,
+    world.defeats(
         &[
             "flock /tmp/x id",
             "flock /tmp/x -c id",
@@ -655,13 +618,12 @@ fn openclaw_pr_93362() {
         &["flock /tmp/lock rg x"],
     );
     let remembered = readers().remember("/usr/bin/flock", None);
-    defeats(&remembered, &["flock /tmp/x id", "flock /tmp/x rg y"], &["rg y"]);
+    remembered.defeats(&["flock /tmp/x id", "flock /tmp/x rg y"], &["rg y"]);
 }
 
 #[test]
 fn openclaw_issue_128470() {
-    defeats(
-        &readers(),
+    readers().defeats(
         &[
             "rg x | id",
             "rg x | cat | id",
@@ -676,8 +638,7 @@ fn openclaw_issue_128470() {
 
 #[test]
 fn goclaw_1205() {
-    defeats(
-        &readers(),
+    readers().defeats(
         &[
             "echo hi; id",
             "echo hi && id",
@@ -693,8 +654,7 @@ fn goclaw_1205() {
 
 #[test]
 fn goclaw_1200() {
-    defeats(
-        &readers().allow(&["/usr/bin/env", "env"]).file("/bin/sh"),
+    readers().allow(&["/usr/bin/env", "env"]).file("/bin/sh").defeats(
         &[
             "env /bin/sh -c id",
             "env sh -c id",
@@ -712,8 +672,7 @@ fn goclaw_1213() {
         .programs(&["echo", "env"])
         .file("/srv/project/echo")
         .allow(&["echo"]);
-    defeats(
-        &world,
+    world.defeats(
         &[
             "./echo hi",
             "/srv/project/echo hi",
@@ -730,8 +689,7 @@ fn goclaw_1212() {
         .remember("/usr/bin/busybox", None)
         .remember("/usr/bin/busybox", Some("sha256:argv:00"))
         .remember("/usr/bin/sh", None);
-    defeats(
-        &world,
+    world.defeats(
         &[
             "busybox sh -c id",
             "busybox sh -c 'rg x'",
@@ -751,8 +709,7 @@ fn goclaw_1212() {
 
 #[test]
 fn cve_2025_54795() {
-    defeats(
-        &readers(),
+    readers().defeats(
         &[
             "echo \"\\\\\"; id; \"\\\\\"",
             "echo '\\'; id; '\\'",
@@ -770,8 +727,7 @@ fn cve_2025_54795() {
 
 #[test]
 fn cve_2025_58764() {
-    defeats(
-        &readers(),
+    readers().defeats(
         &[
             "rg --pre=./x y",
             "rg --pre ./x y",
@@ -787,8 +743,7 @@ fn cve_2025_58764() {
 
 #[test]
 fn cve_2025_64755() {
-    defeats(
-        &strict_inline_eval(),
+    strict_inline_eval().defeats(
         &[
             "sed 'w out'",
             "sed -n 's/a/b/w out' x",
@@ -799,17 +754,12 @@ fn cve_2025_64755() {
         ],
         &["sed -n -f script.sed x"],
     );
-    defeats(
-        &with_safe_bins(&["sed", "wc"]),
-        &["sed p", "sed -n p"],
-        &["wc -l"],
-    );
+    with_safe_bins(&["sed", "wc"]).defeats(&["sed p", "sed -n p"], &["wc -l"]);
 }
 
 #[test]
 fn cve_2025_66032() {
-    defeats(
-        &readers().allow(&["/usr/bin/sort"]),
+    readers().allow(&["/usr/bin/sort"]).defeats(
         &[
             "rg$IFS--pre=x",
             "rg${IFS}x",
@@ -827,8 +777,7 @@ fn cve_2025_66032() {
 #[test]
 fn cve_2026_24887() {
     let world = readers().allow(&["/usr/bin/find"]);
-    defeats(
-        &world,
+    world.defeats(
         &[
             "find . -exec id \\;",
             "find . -execdir id +",
@@ -841,13 +790,12 @@ fn cve_2026_24887() {
     );
     // Who wants it says with which arguments.
     let exact = readers().allow_with("/usr/bin/find", r"^\. -exec cat \{\} \+$");
-    defeats(&exact, &["find . -exec id {} +"], &["find . -exec cat {} +"]);
+    exact.defeats(&["find . -exec id {} +"], &["find . -exec cat {} +"]);
 }
 
 #[test]
 fn claude_code_2_1_177_awk() {
-    defeats(
-        &strict_inline_eval(),
+    strict_inline_eval().defeats(
         &[
             "awk 'BEGIN{system(\"id\")}'",
             "awk '{print > \"out\"}' x",
@@ -857,7 +805,7 @@ fn claude_code_2_1_177_awk() {
         ],
         &["awk -f script.awk x"],
     );
-    defeats(&with_safe_bins(&["awk", "wc"]), &["awk 1"], &["wc -l"]);
+    with_safe_bins(&["awk", "wc"]).defeats(&["awk 1"], &["wc -l"]);
 }
 
 #[test]
@@ -866,8 +814,7 @@ fn cve_2026_25722() {
         .file("/srv/project/sub/run.sh")
         .file("/srv/project/run.sh")
         .allow(&["/srv/project/sub/*"]);
-    defeats(
-        &world,
+    world.defeats(
         &[
             "cd /tmp; ./run.sh",
             "cd sub; ./run.sh",
@@ -907,7 +854,7 @@ fn cve_2026_25724() {
     ] {
         assert!(world.text(text).denylisted.is_some(), "{text}");
     }
-    defeats(&world, &["./harmless", "./other"], &["./plain x"]);
+    world.defeats(&["./harmless", "./other"], &["./plain x"]);
 }
 
 #[test]
@@ -920,8 +867,7 @@ fn cve_2026_39861() {
         .allow(&["/srv/tools/*"])
         .protect("/home/agent/.openclaw");
     let linked = world.link("/srv/project/state", "/home/agent/.openclaw");
-    defeats(
-        &linked,
+    linked.defeats(
         &[
             "/srv/tools/out",
             "/srv/tools/shell -c id",
@@ -937,8 +883,7 @@ fn cve_2026_39861() {
 fn claude_code_fifty_subcommands() {
     let chain = |count: usize| vec!["rg x"; count].join("; ");
     let world = readers();
-    defeats(
-        &world,
+    world.defeats(
         &[
             &chain(65),
             &format!("{}; id", chain(64)),
@@ -952,8 +897,7 @@ fn claude_code_fifty_subcommands() {
 #[test]
 fn claude_code_2_1_214() {
     let long = |length: usize| format!("echo {}", "x".repeat(length));
-    defeats(
-        &everything(),
+    everything().defeats(
         &[
             "rg x 2>&1",
             "rg x 3<y",
@@ -973,8 +917,7 @@ fn claude_code_2_1_214() {
 
 #[test]
 fn claude_code_source_comments() {
-    defeats(
-        &readers(),
+    readers().defeats(
         &[
             "=id",
             "=id x",
@@ -994,8 +937,7 @@ fn claude_code_source_comments() {
 
 #[test]
 fn cve_2025_62354() {
-    defeats(
-        &readers(),
+    readers().defeats(
         &[
             "ls;id", "ls&&id", "ls||id", "ls|id", "ls&id", "ls$(id)", "ls`id`", "ls\nid", "ls<(id)", "ls>x",
             "(id)", "{ id; }", "! id", "ls;;id",
@@ -1006,8 +948,7 @@ fn cve_2025_62354() {
 
 #[test]
 fn cve_2026_22708() {
-    defeats(
-        &everything(),
+    everything().defeats(
         &[
             "export PAGER=id",
             "typeset -i x='a[$(id)]'",
@@ -1033,15 +974,18 @@ fn cve_2026_22708() {
         &["TZ=UTC git log", "NO_COLOR=1 rg x"],
     );
     // Nor by way of the call's own overrides.
-    defeats(&everything().env("GIT_SSH_COMMAND", "id"), &["git fetch"], &[]);
-    defeats(&everything().env("SOMETHING_NEW", "id"), &["git fetch"], &[]);
-    defeats(&everything().env("TZ", "UTC"), &[], &["git fetch"]);
+    everything()
+        .env("GIT_SSH_COMMAND", "id")
+        .defeats(&["git fetch"], &[]);
+    everything()
+        .env("SOMETHING_NEW", "id")
+        .defeats(&["git fetch"], &[]);
+    everything().env("TZ", "UTC").defeats(&[], &["git fetch"]);
 }
 
 #[test]
 fn cve_2026_26268() {
-    defeats(
-        &readers(),
+    readers().defeats(
         &[
             "git -c core.hooksPath=x commit",
             "git -ccore.hooksPath=x commit",
@@ -1070,23 +1014,22 @@ fn cve_2026_50548() {
         .found("tool", "/opt/x/bin/tool")
         .file("/opt/x/bin/own")
         .allow(&["tool"]);
-    defeats(&world, &["./own"], &["tool"]);
+    world.defeats(&["./own"], &["tool"]);
     for cwd in ["/opt/x/bin", "/opt/x", "/opt"] {
         world.cwd = cwd.to_owned();
-        defeats(&world, &["tool", "./tool", "./bin/tool", "env tool"], &[]);
+        world.defeats(&["tool", "./tool", "./bin/tool", "env tool"], &[]);
     }
     // What the system's own directories hold is what its name says, wherever a call starts.
     let mut system = World::new().programs(&["rg"]).allow(&["rg"]);
     for cwd in ["/", "/usr", "/usr/bin"] {
         system.cwd = cwd.to_owned();
-        defeats(&system, &["./rg"], &["rg"]);
+        system.defeats(&["./rg"], &["rg"]);
     }
 }
 
 #[test]
 fn ghsa_g8r9_g2v8_jv6f() {
-    defeats(
-        &everything(),
+    everything().defeats(
         &[
             "echo ${v@P}",
             "echo ${v:=x}",
@@ -1105,8 +1048,7 @@ fn ghsa_g8r9_g2v8_jv6f() {
 
 #[test]
 fn cve_2026_45033() {
-    defeats(
-        &readers(),
+    readers().defeats(
         &[
             "git -c core.fsmonitor=./x status",
             "git -c core.fsmonitor status",
@@ -1121,8 +1063,7 @@ fn cve_2026_45033() {
 
 #[test]
 fn gemini_cli_11510() {
-    defeats(
-        &readers(),
+    readers().defeats(
         &[
             "ls && id",
             "ls; cat x; id",
@@ -1136,8 +1077,7 @@ fn gemini_cli_11510() {
 
 #[test]
 fn gemini_cli_pr_25935() {
-    defeats(
-        &everything(),
+    everything().defeats(
         &[
             "echo $[ x='a[$(id)]', x ]",
             "echo $[1+1]",
@@ -1158,8 +1098,7 @@ fn gemini_cli_pr_25935() {
 
 #[test]
 fn cve_2026_110206() {
-    defeats(
-        &everything(),
+    everything().defeats(
         &[
             "$(id) x",
             "`id`",
@@ -1176,8 +1115,7 @@ fn cve_2026_110206() {
 
 #[test]
 fn cve_2026_30314() {
-    defeats(
-        &everything(),
+    everything().defeats(
         &[
             "rg --x=$(id)",
             "rg -A$(id) x",
@@ -1193,8 +1131,7 @@ fn cve_2026_30314() {
 
 #[test]
 fn cve_2026_30312() {
-    defeats(
-        &readers(),
+    readers().defeats(
         &[
             "rg x\nid",
             "rg x\n\n\nid",
@@ -1213,8 +1150,7 @@ fn cve_2026_109560() {
     let world = World::new()
         .programs(&["git", "id"])
         .allow_with("/usr/bin/git", "^status");
-    defeats(
-        &world,
+    world.defeats(
         &[
             "git status; id",
             "git status && id",
@@ -1230,8 +1166,7 @@ fn cve_2026_109560() {
 
 #[test]
 fn cve_2026_85660() {
-    defeats(
-        &everything(),
+    everything().defeats(
         &[
             "ls && echo $(id)",
             "ls; echo `id`",
@@ -1244,8 +1179,7 @@ fn cve_2026_85660() {
 
 #[test]
 fn auto_approve_hook_4() {
-    defeats(
-        &everything(),
+    everything().defeats(
         &[
             "echo x > /etc/passwd",
             "echo x >> y",
