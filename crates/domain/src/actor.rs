@@ -1,6 +1,6 @@
 //! Who did something.
 
-use super::{Owner, SignInId, Token, TokenId, vocabulary};
+use super::{Owner, SignInId, TokenId, vocabulary};
 
 vocabulary! {
     /// The entry point that an actor came through.
@@ -61,15 +61,6 @@ impl Actor {
             ActorKind::Token => TokenId::parse(self.id.as_str()).ok(),
             ActorKind::Session => SignInId::parse(self.id.as_str()).ok()?.token(),
             ActorKind::Bridge | ActorKind::Ipc | ActorKind::Cli | ActorKind::System => None,
-        }
-    }
-
-    /// The same with the owner that the record of its token names.
-    #[must_use]
-    pub fn owned(&self, token: Option<&Token>) -> Self {
-        Self {
-            owner: token.map_or_else(|| self.owner.clone(), |token| Some(token.owner.clone())),
-            ..self.clone()
         }
     }
 

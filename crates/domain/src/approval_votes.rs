@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Actor, Approval, ApprovalDecision, Ballot, Pattern, UnixMillis};
+use super::{Actor, ApprovalDecision, Ballot, Pattern, UnixMillis};
 
 /// What it takes to allow a command. Fixed when it is asked about, so that no later edit asks for less.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ pub struct Vote {
 }
 
 impl Vote {
-    fn allows(&self) -> bool {
+    pub(super) fn allows(&self) -> bool {
         self.decision != ApprovalDecision::Deny
     }
 
@@ -112,7 +112,7 @@ impl Vote {
 
 impl Quorum {
     /// What a vote is beside those that are there; `groups` are those of the approver who casts it.
-    fn ballot(&self, votes: &[Vote], vote: &Vote, groups: &BTreeSet<String>) -> Ballot {
+    pub(super) fn ballot(&self, votes: &[Vote], vote: &Vote, groups: &BTreeSet<String>) -> Ballot {
         let is_own = |other: &&Vote| other.by.is_same_person(&vote.by);
         let others = votes
             .iter()
@@ -128,42 +128,20 @@ impl Quorum {
 }
 
 /// Adds a vote. A person has one: a new one takes the place of theirs.
-fn cast(votes: &mut Vec<Vote>, vote: Vote) {
+pub(super) fn cast(votes: &mut Vec<Vote>, vote: Vote) {
     votes.retain(|other| !other.by.is_same_person(&vote.by));
     votes.push(vote);
 }
 
 /// What votes come to together: what everybody said, or the least that all of them allow. Where they would not remember
 /// the same, nothing is remembered.
-fn together(votes: &[Vote]) -> (ApprovalDecision, Vec<Pattern>) {
+pub(super) fn together(votes: &[Vote]) -> (ApprovalDecision, Vec<Pattern>) {
     match votes.split_first() {
         Some((first, others)) if others.iter().all(|other| other.agrees_with(first)) => {
             (first.decision, first.patterns.clone())
         }
         Some(_) if votes.iter().all(Vote::allows) => (ApprovalDecision::AllowOnce, Vec::new()),
         Some(_) | None => (ApprovalDecision::Deny, Vec::new()),
-    }
-}
-
-impl Approval {
-    /// How many different people have allowed it so far.
-    pub fn votes_to_allow(&self) -> usize {
-        self.votes.iter().filter(|vote| vote.allows()).count()
-    }
-
-    /// What a vote is beside those that are there; `groups` are those of the approver who casts it.
-    pub fn ballot(&self, vote: &Vote, groups: &BTreeSet<String>) -> Ballot {
-        self.card.quorum.ballot(&self.votes, vote, groups)
-    }
-
-    /// Adds a vote. A person has one: a new one takes the place of theirs.
-    pub fn cast(&mut self, vote: Vote) {
-        cast(&mut self.votes, vote);
-    }
-
-    /// What the votes come to together: what everybody said, or the least that all of them allow.
-    pub fn together(&self) -> (ApprovalDecision, Vec<Pattern>) {
-        together(&self.votes)
     }
 }
 

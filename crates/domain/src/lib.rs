@@ -11,19 +11,23 @@ pub mod quoting;
 
 mod actor;
 mod approval;
+mod approval_state;
 mod approval_votes;
 mod authority;
+mod binding;
 mod deciding;
 mod ids;
 mod input;
 mod name;
 mod pairing;
+mod pattern;
 mod policy;
 mod precondition;
 mod process;
 mod reason;
 mod request;
 mod run;
+mod run_status;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod secret;
@@ -35,14 +39,14 @@ mod time;
 mod token;
 
 pub use actor::{Actor, ActorKind};
-pub use approval::hex;
-pub use approval::{
-    Approval, ApprovalCard, ApprovalDecision, ApprovalState, ApprovalStatus, Binding, Bound, BoundAction,
-    BoundInterpreter, BoundScript, BoundStep, CallWishes, FileIdentity, Pattern, PatternWidth, Persist,
-    Pinning, ScriptHold, ShownEnv, StepJoin, TerminalReason, Why,
-};
+pub use approval::{Approval, ApprovalCard, CallWishes, ShownEnv, Why};
+pub use approval_state::{ApprovalDecision, ApprovalState, ApprovalStatus, Persist, TerminalReason};
 pub use approval_votes::{Quorum, Vote};
 pub use authority::{Access, Authority, Belongs};
+pub use binding::{
+    Binding, Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity, Pinning, ScriptHold,
+    StepJoin, hex,
+};
 pub use deciding::{Deciding, deciding, deciding_names, may_hold_deciding};
 pub use ids::{
     AgentId, ApprovalId, EntryId, InvalidId, LaunchId, Owner, RunId, SessionKey, SignInId, TokenId,
@@ -53,6 +57,7 @@ pub use pairing::{
     Approved, InvalidNodeName, NodeProfile, PAIRING_LASTS, PairedNode, PairingDecision, PairingKind,
     PairingNeed, PairingRequest, PairingStatus, node_name,
 };
+pub use pattern::{Pattern, PatternWidth};
 pub use policy::{Ask, Backend, Host, HostChoice, Isolation, Leftovers, OnMiss, Security};
 pub use precondition::Precondition;
 pub use process::{MAX_INPUT_BYTES, ProcessKind, ProcessStatus};
@@ -61,10 +66,8 @@ pub use request::{
     Command, EnvOverrides, ExecRequest, InvalidRequest, MAX_ARGUMENT_BYTES, MAX_ARGV_BYTES, MAX_PATCH_BYTES,
     MAX_WORDS,
 };
-pub use run::{
-    DecidedBy, Exit, KillCause, LimitReport, OutputStream, Run, RunDecision, RunEnd, RunStatus, RunVerdict,
-    StatusChangeError,
-};
+pub use run::{DecidedBy, Exit, KillCause, LimitReport, OutputStream, Run, RunDecision, RunEnd, RunVerdict};
+pub use run_status::{RunStatus, StatusChangeError};
 pub use secret::Secret;
 pub use sign_in::SignIn;
 pub use steps::{

@@ -94,3 +94,15 @@ impl Reason {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_ends_in_a_state_that_is_final() {
+        for reason in Reason::ALL {
+            assert!(reason.run_status().is_final(), "{reason}");
+        }
+    }
+}

@@ -53,6 +53,17 @@ impl Token {
     }
 }
 
+impl Actor {
+    /// The same with the owner that the record of its token names.
+    #[must_use]
+    pub fn owned(&self, token: Option<&Token>) -> Self {
+        Self {
+            owner: token.map_or_else(|| self.owner.clone(), |token| Some(token.owner.clone())),
+            ..self.clone()
+        }
+    }
+}
+
 /// A caller who proved who they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {

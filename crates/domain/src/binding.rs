@@ -1,0 +1,372 @@
+//! What an approval is bound to: what starts, from which files, in which directory, and how firmly that is held.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{AgentId, Command, CommandInput, Host, SessionKey, vocabulary};
+
+/// What identifies a file at the moment it was checked.
+///
+/// Programs, directory and scripts are compared again right before the start. (`docs/spec/command-analysis.md#t2`)
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FileIdentity {
+    pub path: String,
+    pub dev: u64,
+    pub ino: u64,
+    /// Size in bytes.
+    pub size: u64,
+    #[serde(with = "wide")]
+    pub mtime_ns: i128,
+    #[serde(with = "wide")]
+    pub ctime_ns: i128,
+}
+
+/// Numbers that most often fit into 64 bits: then as such, else as text. Inside of a tagged enum serde reads no wider ones.
+mod wide {
+    use std::fmt;
+
+    use serde::{Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(number: &i128, serializer: S) -> Result<S::Ok, S::Error> {
+        match i64::try_from(*number) {
+            Ok(number) => serializer.serialize_i64(number),
+            Err(_too_wide) => serializer.collect_str(number),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i128, D::Error> {
+        deserializer.deserialize_any(Wide)
+    }
+
+    struct Wide;
+
+    impl de::Visitor<'_> for Wide {
+        type Value = i128;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number")
+        }
+
+        fn visit_i64<E>(self, number: i64) -> Result<i128, E> {
+            Ok(number.into())
+        }
+
+        fn visit_u64<E>(self, number: u64) -> Result<i128, E> {
+            Ok(number.into())
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<i128, E> {
+            text.parse().map_err(de::Error::custom)
+        }
+    }
+}
+
+vocabulary! {
+    /// What an approval pins, and how a run starts because of it. From the most to the least of the programs.
+    pub enum Pinning("exact, path or text") {
+        /// The arguments, and every program by its identity: each is started from the descriptor that was checked, and its
+    /// stamp is compared with what was judged by the last system call before its execution.
+        Exact = "exact",
+        /// An analysed command of which something is found by its path once more after it was checked: a script by
+        /// its interpreter, a program by its wrapper or a shell.
+        Path = "path",
+        /// A text and the shell that reads it, not the programs that it finds.
+        Text = "text",
+    }
+}
+
+vocabulary! {
+    /// Whether the scripts of a run are read as they were judged, and if not, why.
+    pub enum ScriptHold("held, or not held: and why") {
+        /// Interpreters that open one of them to read get the content that was judged.
+        Held = "held",
+        /// A program of the command is set-uid, set-gid or has capabilities, and the level lets it use them: it must not be
+        /// stopped in its calls.
+        GainsPrivileges = "not held: gains privileges",
+        /// A script is started as a program by another program: the kernel reads its first line at its path.
+        StartedByAnother = "not held: started by another program",
+        /// Its first line names no program that could be started in its place.
+        NoInterpreter = "not held: its first line names no program",
+        /// The text was not understood, so that its interpreters are not known.
+        NotUnderstood = "not held: the text could not be taken apart",
+        /// The command changes to a directory that is found while it runs.
+        ChangesDirectory = "not held: changes directory",
+        /// A program of the command starts others where other files are: in a mount namespace, a root, a container.
+        SeesOtherFiles = "not held: sees other files",
+        /// `make` chooses its file when it starts, and may make it anew.
+        MakeChooses = "not held: make may read another file",
+        /// The files are too large to be read before the start.
+        TooLarge = "not held: too large",
+        /// The kernel cannot answer an open with another file, or does not let us.
+        Unsupported = "not held: the kernel cannot",
+    }
+}
+
+vocabulary! {
+    /// What stands between a step of a plan and the one before.
+    pub enum StepJoin("|, &&, || or ;") {
+        /// It reads what the one before writes.
+        Pipe = "|",
+        /// It starts if what is before succeeded.
+        And = "&&",
+        /// It starts if what is before failed.
+        Or = "||",
+        /// It starts in any case.
+        Sequence = ";",
+    }
+}
+
+/// One step of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundStep {
+    /// `None` for the first.
+    pub join: Option<StepJoin>,
+    /// What it does.
+    pub action: BoundAction,
+}
+
+/// What a step of a plan does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "does")]
+pub enum BoundAction {
+    Program {
+        /// Absolute path of the executable.
+        path: String,
+        /// All arguments, `argv[0]` included.
+        argv: Vec<String>,
+        /// Variables that it alone gets.
+        assignments: Vec<(String, String)>,
+        /// The file that was judged.
+        identity: FileIdentity,
+    },
+    /// Changes the directory of all later steps.
+    ChangeDirectory {
+        /// Absolute, or relative to the directory before, without a look at `CDPATH`.
+        operand: String,
+        /// Device and inode, where it was there when it was judged and nothing of the run can have made it anew.
+        pinned: Option<(u64, u64)>,
+    },
+    /// Prints the directory (`pwd`).
+    PrintDirectory {
+        /// Without the links that led to it (`-P`).
+        physical: bool,
+    },
+    /// Does nothing well (`true`, `:`) or badly (`false`).
+    Settle { succeeds: bool },
+}
+
+/// A file that an interpreter reads, by its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundScript {
+    /// Its path, as the interpreter gets it.
+    pub path: String,
+    /// SHA-256 of its content as lower-case hex; of one that is too large to read, of what tells it from others.
+    pub sha256: String,
+    /// What its first line names, where it is started as a program itself.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub interpreter: Option<BoundInterpreter>,
+}
+
+/// The program that a `#!` line names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundInterpreter {
+    /// Absolute path as it stands there.
+    pub path: String,
+    /// The one argument that may follow it.
+    pub argument: Option<String>,
+    /// The file that was judged.
+    pub identity: FileIdentity,
+}
+
+/// What is started, exactly.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Bound {
+    /// The program at `path` with `argv`, no shell.
+    Exec {
+        /// Absolute path of the executable.
+        path: String,
+        /// All arguments, `argv[0]` included.
+        argv: Vec<String>,
+        /// The file that was judged; records of before do not have it.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        identity: Option<FileIdentity>,
+    },
+    /// An analysed command, whose steps are started without a shell.
+    ///
+    /// A covered command starts from its plan: each program from the file that was judged, without a shell.
+    /// (`docs/spec/command-analysis.md#x1`)
+    Plan { steps: Vec<BoundStep> },
+    /// A canonical rendering of an analysed command, run by a fixed `/bin/sh -c` (`docs/spec/command-analysis.md#x1`).
+    Rendered { script: String },
+    /// Text exactly as it was sent, run by the host shell.
+    ///
+    /// A text that was not understood, and one that runs under `full`, runs as it was sent, by the host shell.
+    /// (`docs/spec/command-analysis.md#x2`)
+    Text {
+        /// Absolute path of the shell.
+        shell: String,
+        text: String,
+    },
+    /// The command as sent, in a sandbox, which finds the programs itself.
+    Inside {
+        /// Lower-case hex SHA-256 of what the sandbox is: who shares it, what it sees and may use, what makes it.
+        sandbox: String,
+        /// What comes before the `PATH` of the sandbox.
+        path_prepend: Option<String>,
+    },
+    /// The command on a node, which finds the programs itself.
+    OnNode {
+        /// What the node is to start, as it is asked.
+        argv: Vec<String>,
+        /// What the node made of that, as JSON text exactly as it came; `None` for a node that says nothing beforehand.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        plan: Option<String>,
+    },
+    /// A patch of files below the working directory. The leader of the run applies it.
+    Patch {
+        /// Exactly as it was sent.
+        text: String,
+        /// It stays in the workspace.
+        workspace_only: bool,
+        /// The server's own files, which it does not change.
+        off_limits: Vec<String>,
+        /// What lies in there and may be changed nevertheless.
+        spared: Vec<String>,
+    },
+    /// Nothing here: the asker starts it, and only the answer was wanted. No host of this server starts one.
+    Elsewhere {
+        /// Whose answer it is: the entry point, a colon, and who came through it. Records of before do not have it.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        asked_by: Option<String>,
+    },
+}
+
+/// Everything an approval covers. Two requests with equal digests would do the same thing.
+///
+/// An approval binds what was shown, and anything that differs at the start is refused.
+/// (`docs/spec/command-analysis.md#t1`)
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binding {
+    pub host: Host,
+    /// Node, for `host` node.
+    pub node_id: Option<String>,
+    pub agent: AgentId,
+    pub session: SessionKey,
+    /// The command as sent.
+    pub command: Command,
+    pub bound: Bound,
+    /// Canonical path of the working directory.
+    pub cwd: String,
+    /// Its device and inode, so that another directory of the same name is noticed.
+    pub cwd_dev: u64,
+    pub cwd_ino: u64,
+    /// SHA-256 of the accepted environment overrides
+    /// (`docs/spec/approvals-store.md#12-binding-an-approval-to-what-runs`), `None` without any.
+    pub env_hash: Option<String>,
+    /// Every executable that the plan names, by identity.
+    pub executables: Vec<FileIdentity>,
+    /// SHA-256 of the first executable's content, when it was taken.
+    pub executable_sha256: Option<String>,
+    /// The first script: its path and the SHA-256 of its content, or over all of them where there are several.
+    pub script: Option<(String, String)>,
+    /// Every script by itself: programs that begin with `#!`, and operands of shells and interpreters.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub scripts: Vec<BoundScript>,
+    /// Whether they are read as they were judged. `None` without any, and in older records.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub held: Option<ScriptHold>,
+    /// Whether it has a pseudo-terminal.
+    pub pty: bool,
+    /// Whether more can be written to it once it runs. Records of before do not have it: nobody was told of it then.
+    #[serde(skip_serializing_if = "CommandInput::is_closed", default)]
+    pub input: CommandInput,
+    /// Time limit in milliseconds, 0 for none.
+    pub timeout_ms: u64,
+}
+
+impl Binding {
+    /// SHA-256 over the canonical record, lower-case hex. Fields are framed by JSON, so no two
+    /// different bindings share a text.
+    ///
+    /// # Panics
+    /// Never: the record has only strings, numbers and lists.
+    pub fn digest(&self) -> String {
+        let text = serde_json::to_vec(self).expect("a binding is plain data");
+        hex(&Sha256::digest(&text))
+    }
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    // Formatting byte by byte costs more than hashing a short text.
+    let digit = |value: u8| {
+        char::from(if value < 10 {
+            b'0' + value
+        } else {
+            b'a' - 10 + value
+        })
+    };
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_bound_is_read_back_and_so_are_older_records() {
+        for mtime_ns in [
+            0,
+            -5,
+            1_700_000_000_123_456_789,
+            i128::from(i64::MAX) * 1_000_000_000,
+        ] {
+            let identity = FileIdentity {
+                path: "/usr/bin/x".to_owned(),
+                dev: u64::MAX,
+                ino: 2,
+                size: 3,
+                mtime_ns,
+                ctime_ns: 1,
+            };
+            let program = BoundAction::Program {
+                path: "/usr/bin/x".to_owned(),
+                argv: vec!["x".to_owned()],
+                assignments: vec![("TZ".to_owned(), "UTC".to_owned())],
+                identity: identity.clone(),
+            };
+            for bound in [
+                Bound::Exec {
+                    path: "/usr/bin/x".to_owned(),
+                    argv: vec!["x".to_owned()],
+                    identity: Some(identity.clone()),
+                },
+                Bound::Plan {
+                    steps: vec![BoundStep {
+                        join: None,
+                        action: program,
+                    }],
+                },
+            ] {
+                let text = serde_json::to_string(&bound).unwrap();
+                assert_eq!(serde_json::from_str::<Bound>(&text).unwrap(), bound, "{text}");
+            }
+        }
+        let old = r#"{"kind":"exec","path":"/bin/x","argv":["x"]}"#;
+        assert!(matches!(
+            serde_json::from_str(old).unwrap(),
+            Bound::Exec { identity: None, .. }
+        ));
+        assert_eq!(
+            serde_json::to_string(&serde_json::from_str::<Bound>(old).unwrap()).unwrap(),
+            old
+        );
+        let old =
+            r#"{"path":"/bin/x","dev":1,"ino":2,"size":3,"mtime_ns":1700000000123456789,"ctime_ns":-1}"#;
+        let read: FileIdentity = serde_json::from_str(old).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), old);
+    }
+}
