@@ -6,14 +6,13 @@ use super::{
     directory::Directory,
     evaluation::Evaluation,
     proposal::{Proposal, Remembered},
-    shells::is_text_option,
     unseen::is_fed,
     work::{EvaluatedSegment, Work},
 };
 use crate::command::{
     Code, Executable, Rule, inline_eval,
     names::{self, NameClass},
-    paths,
+    paths, shell,
 };
 
 /// Words of a program that runs others which are looked at as interpreters; more count as code.
@@ -138,7 +137,7 @@ impl Evaluation<'_> {
                     NameClass::of(name),
                     NameClass::PayloadShell | NameClass::OtherShell
                 );
-                if is_shell && behind.iter().any(|word| is_text_option(word)) {
+                if is_shell && behind.iter().any(|word| shell::is_text_option(word)) {
                     return Some(inline_eval::InlineEval::Argument(at));
                 }
                 // An interpreter's name without anything behind it is often no more than a word, unless something is

@@ -6,6 +6,7 @@
 //! from the [`crate::command::PathLookup`] handed in.
 
 mod analysis;
+mod entry;
 mod evaluation;
 mod explain;
 mod index;
@@ -29,9 +30,10 @@ pub use analysis::{
     Analysis, AnalysisVerdict, CreditKind, CreditedEntry, DenyHit, Match, MatchKind, SegmentReport,
     WrapperReport,
 };
+pub use entry::{Entry, Grant, Typing};
 pub use evaluation::{analyze, analyze_under};
 pub use index::{Entries, EntryIndex};
-pub use input::{AnalysisPolicy, AnalysisRequest, DenyRule, Entry, Grant, Protected, SkillBin, Typing};
+pub use input::{AnalysisPolicy, AnalysisRequest, DenyRule, Protected, SkillBin};
 
 #[cfg(test)]
 mod tests;

@@ -61,7 +61,7 @@ impl Evaluation<'_> {
         }
         self.scan(&mut work);
         let may_hold_text = !is_understood || call != Err(RefusedCall::NoPayload);
-        let holds_text = may_hold_text && work.arguments().into_iter().any(is_text_option);
+        let holds_text = may_hold_text && work.arguments().into_iter().any(shell::is_text_option);
         work.unread_text = reads_input || holds_text;
         if self.policy.strict_inline_eval && holds_text {
             // Code for an interpreter may stand in a payload that is not read.
@@ -221,10 +221,4 @@ fn refusal(rules: RuleSet, is_understood: bool, call: Result<PayloadCall, Refuse
     };
     let rule = if reason.1 == "S1" { Rule::S1 } else { Rule::S2 };
     rules.on(rule).then_some(reason)
-}
-
-/// Whether a shell may take the next word as text to run.
-pub(super) fn is_text_option(word: &str) -> bool {
-    let is_cluster = word.starts_with('-') && !word.starts_with("--") && word.contains(['c', 'C']);
-    is_cluster || word.eq_ignore_ascii_case("/c") || word.starts_with("--comm")
 }

@@ -105,6 +105,12 @@ fn refusal_without_payload(word: &str) -> RefusedCall {
     }
 }
 
+/// Whether a shell may take the next word as text to run.
+pub(crate) fn is_text_option(word: &str) -> bool {
+    let is_cluster = word.starts_with('-') && !word.starts_with("--") && word.contains(['c', 'C']);
+    is_cluster || word.eq_ignore_ascii_case("/c") || word.starts_with("--comm")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{ArgumentPattern, InvalidArgumentPattern, PathCase, executable::fold, glob::Glob};
+use super::{
+    ArgumentPattern, InvalidArgumentPattern,
+    glob::Glob,
+    path_case::{PathCase, fold},
+};
 
 /// At most this many compiled patterns of each kind; then the cache starts afresh.
 const MAX_COMPILED: usize = 4_096;

@@ -1,26 +1,10 @@
 //! Patterns over executables: path globs, bare names, `*` (M1 to M3, M6, P5).
 
-use super::{PatternCache, generated};
+use super::{
+    PatternCache, generated,
+    path_case::{PathCase, fold},
+};
 use crate::command::{Rule, RuleSet, paths};
-
-/// How path and name patterns compare (M6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum PathCase {
-    #[default]
-    Sensitive,
-    /// By simple case folding on both sides.
-    Insensitive,
-}
-
-impl PathCase {
-    /// The form in which two texts are equal exactly if they compare so.
-    pub fn key(self, text: &str) -> String {
-        match self {
-            Self::Sensitive => text.to_owned(),
-            Self::Insensitive => fold(text),
-        }
-    }
-}
 
 /// Why a pattern never matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -204,24 +188,6 @@ fn lies_below(path: &str, directory: &str, case: PathCase) -> bool {
         PathCase::Sensitive => below(path, directory),
         PathCase::Insensitive => below(&fold(path), &fold(directory)),
     }
-}
-
-/// Simple case folding, one character to one character.
-pub(crate) fn fold(text: &str) -> String {
-    text.chars().map(fold_character).collect()
-}
-
-fn fold_character(character: char) -> char {
-    // Dotless i only folds to itself, although its capital is an I.
-    if character == 'ı' {
-        return character;
-    }
-    let single = |mut characters: &mut dyn Iterator<Item = char>| {
-        let first = (&mut characters).next();
-        first.filter(|_| characters.next().is_none())
-    };
-    let upper = single(&mut character.to_uppercase()).unwrap_or(character);
-    single(&mut upper.to_lowercase()).unwrap_or(upper)
 }
 
 #[cfg(test)]

@@ -11,13 +11,15 @@ mod dialect;
 mod executable;
 mod generated;
 mod glob;
+mod path_case;
 
 pub use arguments::{ArgumentMatch, ArgumentPattern, ArgumentRule, InvalidArgumentPattern};
 pub use cache::PatternCache;
 pub use dialect::UnsupportedSyntax;
-pub(crate) use executable::fold;
-pub use executable::{ExecutablePattern, InertPattern, PathCase, has_wildcard};
+pub use executable::{ExecutablePattern, InertPattern, has_wildcard};
 pub use generated::{
     COMMAND_MARKER, CWD_ARGV_PREFIX, GENERATED_SOURCE, command_digest, command_marker, cwd_argv_pattern,
     is_marker,
 };
+pub use path_case::PathCase;
+pub(crate) use path_case::fold;
