@@ -8,9 +8,7 @@ use unicode_general_category::{GeneralCategory, get_general_category};
 
 use super::{
     fields::{Fields, ShapeError},
-    frame::MAX_ID,
-    identity::{MAX_PUBLIC_KEY, MAX_SIGNATURE},
-    proof::ProofInput,
+    proof::{Device, ProofInput},
 };
 use countersign_domain::Secret;
 
@@ -100,19 +98,6 @@ pub struct Client {
     pub instance_id: Option<String>,
 }
 
-/// A device's proof, as sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Device {
-    /// What it says that its id is.
-    pub id: String,
-    pub public_key: String,
-    pub signature: String,
-    /// When it signed, in Unix milliseconds.
-    pub signed_at_ms: i64,
-    /// The nonce that it signed.
-    pub nonce: Option<String>,
-}
-
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     /// The shared token, an API token, or (first generation) a device token.
@@ -123,29 +108,6 @@ pub struct Credentials {
     pub bootstrap_token: Option<Secret>,
     /// The shared secret as a password.
     pub password: Option<Secret>,
-}
-
-/// Why a device's proof does not count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum DeviceTrouble {
-    /// The id is not that of the key.
-    #[error("device identity mismatch")]
-    IdMismatch,
-    /// Signed too long ago, or in the future.
-    #[error("device signature expired")]
-    SignatureExpired,
-    /// No nonce was signed.
-    #[error("device nonce required")]
-    NonceRequired,
-    /// Another nonce was signed.
-    #[error("device nonce mismatch")]
-    NonceMismatch,
-    /// The signature is not that of the key.
-    #[error("device signature invalid")]
-    SignatureInvalid,
-    /// The key is none.
-    #[error("device public key invalid")]
-    PublicKeyInvalid,
 }
 
 impl ConnectParams {
@@ -308,33 +270,6 @@ impl Client {
             }
         }
         Value::Object(members)
-    }
-}
-
-impl Device {
-    fn of(mut fields: Fields) -> Result<Self, ShapeError> {
-        let device = Self {
-            id: fields.text("id", MAX_ID)?,
-            public_key: fields.text("publicKey", MAX_PUBLIC_KEY)?,
-            signature: fields.text("signature", MAX_SIGNATURE)?,
-            signed_at_ms: fields.integer("signedAt")?,
-            nonce: fields.optional_text("nonce", MAX_ID)?,
-        };
-        fields.finish()?;
-        Ok(device)
-    }
-
-    fn to_value(&self) -> Value {
-        let mut value = json!({
-            "id": self.id,
-            "publicKey": self.public_key,
-            "signature": self.signature,
-            "signedAt": self.signed_at_ms,
-        });
-        if let (Some(members), Some(nonce)) = (value.as_object_mut(), &self.nonce) {
-            members.insert("nonce".to_owned(), nonce.as_str().into());
-        }
-        value
     }
 }
 

@@ -26,8 +26,7 @@ use super::{Bounds, JsonError, parse_json};
 
 pub use commands::{CommandRefusal, CommandRules, is_host_level};
 pub use connect::{
-    Client, ConnectParams, Credentials, Device, DeviceTrouble, NODE_HOST_ID, NODE_MODE, OUR_USER_AGENT, Role,
-    visible,
+    Client, ConnectParams, Credentials, NODE_HOST_ID, NODE_MODE, OUR_USER_AGENT, Role, visible,
 };
 pub use exec::{
     APPROVALS_GET, APPROVALS_SET, ApprovalSource, ApprovalsSet, ApprovalsSnapshot, EXEC_DENIED,
@@ -47,7 +46,7 @@ pub use invoke::{
     NODE_EVENT, NodeNews, PAIR_RESOLVED, SKILLS_BINS, UnreadableCall,
 };
 pub use own_rule::{OWN_RULE, OwnRule};
-pub use proof::{MAX_SKEW, ProofInput, ProofVersion, verify_proof};
+pub use proof::{Device, DeviceTrouble, MAX_SKEW, ProofInput, ProofVersion, verify_proof};
 pub use refusal::{
     AUTH_CHANGED, Close, POLICY, PROTOCOL, PairingReason, RESTART, Refusal, TICK_TIMEOUT, TOO_BIG, TRY_LATER,
 };

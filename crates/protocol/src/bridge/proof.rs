@@ -3,15 +3,81 @@
 
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use super::{
-    connect::{Device, DeviceTrouble},
-    identity::{DeviceKey, DevicePublicKey},
+    fields::{Fields, ShapeError},
+    frame::MAX_ID,
+    identity::{DeviceKey, DevicePublicKey, MAX_PUBLIC_KEY, MAX_SIGNATURE},
 };
 use countersign_domain::UnixMillis;
 
 /// How far the clocks of both sides may lie apart. The first generation allows ten minutes, the present one two; a
 /// node of either passes within ten, and the nonce alone keeps a proof from being used twice.
 pub const MAX_SKEW: Duration = Duration::from_mins(10);
+
+/// A device's proof, as sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// What it says that its id is.
+    pub id: String,
+    pub public_key: String,
+    pub signature: String,
+    /// When it signed, in Unix milliseconds.
+    pub signed_at_ms: i64,
+    /// The nonce that it signed.
+    pub nonce: Option<String>,
+}
+
+/// Why a device's proof does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceTrouble {
+    /// The id is not that of the key.
+    #[error("device identity mismatch")]
+    IdMismatch,
+    /// Signed too long ago, or in the future.
+    #[error("device signature expired")]
+    SignatureExpired,
+    /// No nonce was signed.
+    #[error("device nonce required")]
+    NonceRequired,
+    /// Another nonce was signed.
+    #[error("device nonce mismatch")]
+    NonceMismatch,
+    /// The signature is not that of the key.
+    #[error("device signature invalid")]
+    SignatureInvalid,
+    /// The key is none.
+    #[error("device public key invalid")]
+    PublicKeyInvalid,
+}
+
+impl Device {
+    pub(super) fn of(mut fields: Fields) -> Result<Self, ShapeError> {
+        let device = Self {
+            id: fields.text("id", MAX_ID)?,
+            public_key: fields.text("publicKey", MAX_PUBLIC_KEY)?,
+            signature: fields.text("signature", MAX_SIGNATURE)?,
+            signed_at_ms: fields.integer("signedAt")?,
+            nonce: fields.optional_text("nonce", MAX_ID)?,
+        };
+        fields.finish()?;
+        Ok(device)
+    }
+
+    pub(super) fn to_value(&self) -> Value {
+        let mut value = json!({
+            "id": self.id,
+            "publicKey": self.public_key,
+            "signature": self.signature,
+            "signedAt": self.signed_at_ms,
+        });
+        if let (Some(members), Some(nonce)) = (value.as_object_mut(), &self.nonce) {
+            members.insert("nonce".to_owned(), nonce.as_str().into());
+        }
+        value
+    }
+}
 
 /// Which of the three forms was signed. It does not travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    connect::{DeviceTrouble, Role},
+    connect::Role,
     fields::ShapeError,
     frame::{NOT_PAIRED, UNAVAILABLE, WireError},
+    proof::DeviceTrouble,
     version::{HIGHEST, LOWEST},
 };
 

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::{
     NonceMemory, TTL_MS,
     envelope::{Kind, Line},
-    handshake::Hello,
+    hello::Hello,
     nonces::NonceRefused,
     order::{ExecOrder, OrderError, Question},
     proof,

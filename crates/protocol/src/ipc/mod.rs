@@ -12,6 +12,7 @@ mod check;
 mod envelope;
 mod expected;
 mod handshake;
+mod hello;
 mod nonces;
 mod order;
 mod proof;
@@ -25,7 +26,8 @@ pub use ask::{OutgoingOrder, OutgoingQuestion, plain_exec_line, plain_request_li
 pub use check::{LineOutcome, LineVerifier, Policy};
 pub use envelope::{LineReader, Read};
 pub use expected::{ExecAnswer, Expected};
-pub use handshake::{Challenge, Handshake, HandshakeError, Hello, Opened, Seal};
+pub use handshake::{Challenge, Handshake, HandshakeError, Opened, Seal};
+pub use hello::Hello;
 pub use nonces::NonceMemory;
 pub use order::{AttachedDecision, ExecOrder, Question};
 pub use reply::{ErrorBody, Payload, Refusal, Replies, decision_line, exec_line, pair, peer_refusal};
