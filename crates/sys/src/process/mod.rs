@@ -6,6 +6,7 @@
 //! with more than one thread, and refuses it. `tests/it/architecture.rs` checks that nothing else starts a process and
 //! that only the runner forks.
 
+mod dumping;
 mod fork;
 mod inspect;
 mod keyring;
@@ -17,6 +18,7 @@ mod signals;
 mod spawn;
 mod time;
 
+pub use dumping::{allow_dumping, forbid_dumping};
 pub use fork::{Forked, SharedBytes, exit_now, fork, thread_count};
 pub use inspect::{Process, boot_id, children, current, inspect, list};
 pub use keyring::leave_session_keyring;
@@ -37,23 +39,7 @@ pub use time::{monotonic, poll};
 
 use std::io;
 
-use super::hooks;
-
 pub type Pid = i32;
-
-/// The first thing of every mode: nobody but root may attach to this process or read its memory, and the kernel
-/// writes no core of it. A program that it starts is dumpable again.
-///
-/// # Errors
-/// What the kernel answers.
-pub fn forbid_dumping() -> io::Result<()> {
-    if hooks::protection_off("dumpable") {
-        return Ok(());
-    }
-    Ok(rustix::process::set_dumpable_behavior(
-        rustix::process::DumpableBehavior::NotDumpable,
-    )?)
-}
 
 /// Makes orphaned descendants children of this process. Forked children do not inherit it.
 ///
@@ -98,16 +84,6 @@ pub fn close_all_but<'a>(
     kept: impl Iterator<Item = std::os::fd::BorrowedFd<'a>>,
 ) -> Result<(), rustix::io::Errno> {
     signals::close_all_but(first, kept)
-}
-
-/// Others of the same account may look at this process again, and the files about it in `/proc` are its own.
-///
-/// # Errors
-/// What the kernel answers.
-pub fn allow_dumping() -> io::Result<()> {
-    Ok(rustix::process::set_dumpable_behavior(
-        rustix::process::DumpableBehavior::Dumpable,
-    )?)
 }
 
 /// Takes over descriptors at agreed numbers. The process that started this program left them open.
