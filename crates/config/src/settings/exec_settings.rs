@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use countersign_domain::{Isolation, Leftovers, OnMiss};
 use countersign_policy::layers::{Layer, Resolved, Spoken};
 
-use super::policy_keys::{Level, Said};
+use super::{
+    SafeBinProfile,
+    policy_keys::{Level, Said},
+};
 
 /// How one agent's commands run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,20 +44,6 @@ pub struct ExecSettings {
     /// Their profiles, by name.
     pub safe_bin_profiles: BTreeMap<String, SafeBinProfile>,
     pub apply_patch: ApplyPatchSettings,
-}
-
-/// What a safe bin may be given (`tools.exec.safeBinProfiles`). What is `None` was not said.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SafeBinProfile {
-    pub min_positional: Option<usize>,
-    /// Most positional arguments.
-    pub max_positional: Option<usize>,
-    /// Flags that take a value.
-    pub allowed_value_flags: Option<Vec<String>>,
-    /// Flags that take none.
-    pub allowed_boolean_flags: Option<Vec<String>>,
-    /// Flags that are refused.
-    pub denied_flags: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

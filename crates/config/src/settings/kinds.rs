@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use countersign_domain::{InvalidName, Isolation, Secret};
 
-use super::{key_path::quote_part, state_dir::expand_home, values::Places};
+use super::{home::expand_home, key_path::quote_part, values::Places};
 
 /// A value is not of its key's kind.
 #[derive(Debug, Clone, PartialEq, Eq)]

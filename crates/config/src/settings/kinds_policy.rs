@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{
-    SafeBinProfile,
     kinds::{Count, Kind, List, Members, Mismatch, Text, member, only_members},
     values::Places,
 };
@@ -26,6 +25,20 @@ impl Kind for Sender {
 
 /// Lists of senders by provider.
 pub(super) type Providers = Members<List<Sender>>;
+
+/// What a safe bin may be given (`tools.exec.safeBinProfiles`). What is `None` was not said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SafeBinProfile {
+    pub min_positional: Option<usize>,
+    /// Most positional arguments.
+    pub max_positional: Option<usize>,
+    /// Flags that take a value.
+    pub allowed_value_flags: Option<Vec<String>>,
+    /// Flags that take none.
+    pub allowed_boolean_flags: Option<Vec<String>>,
+    /// Flags that are refused.
+    pub denied_flags: Vec<String>,
+}
 
 /// The profile of a safe bin.
 pub(super) struct Profile;

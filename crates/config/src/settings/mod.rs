@@ -7,6 +7,7 @@
 //! points are [`StateDir::resolve`] and [`SettingsStore::load`].
 
 mod env;
+mod home;
 mod state_dir;
 
 mod problem;
@@ -23,6 +24,7 @@ mod words;
 mod server;
 mod server_sources;
 mod start_check;
+mod start_options;
 
 mod exec_settings;
 mod policy_check;
@@ -43,9 +45,10 @@ pub use config_file::{ConfigFile, ConfigFileError, StagedConfig};
 pub use config_view::{ConfigPart, config_part, config_text, config_values};
 pub use edit::{EditError, Edited, KeyEdit, config_edit, preset_edits};
 pub use env::{Environment, MapEnvironment, ProcessEnvironment};
-pub use exec_settings::{ApplyPatchSettings, ExecSettings, SafeBinProfile};
+pub use exec_settings::{ApplyPatchSettings, ExecSettings};
 pub use key_path::{InvalidKeyPath, KeyPath, Step};
 pub use kinds_net::{DatabaseUrl, InvalidText, IpRange, WebUrl};
+pub use kinds_policy::SafeBinProfile;
 pub use kinds_sandbox::{BindMount, Limit};
 #[cfg(test)]
 pub(crate) use policy_config::policy_of;
@@ -60,10 +63,9 @@ pub use server::{
 pub use server_sources::is_server_setting;
 pub(crate) use source_file::Stamp;
 pub use start_check::is_open_address;
+pub use start_options::StartOptions;
 pub use state_dir::{StateDir, StateDirError};
-pub use store::{
-    PolicyText, Refresh, RejectedFile, Settings, SettingsStore, StartOptions, named_account, wanted_account,
-};
+pub use store::{PolicyText, Refresh, RejectedFile, Settings, SettingsStore, named_account, wanted_account};
 pub use tool_policy::{Tool, ToolPolicy};
 pub use values::{Effect, EffectiveValue, WaitingValue};
 pub use words::{

@@ -1,13 +1,14 @@
 //! The state directory: which one, whether it may be used, and where everything in it lies.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use countersign_sys::fs::PrivateDirError;
 
-use super::{DatabaseUrl, Environment, Server, problem::one_line};
+use super::{
+    DatabaseUrl, Environment, Server,
+    home::{expand_home, home_directory},
+    problem::one_line,
+};
 
 /// The state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -291,40 +292,6 @@ impl StateDir {
     }
 }
 
-/// `~` and `~/x` under the home directory; other paths as they are. `None` without a home directory.
-pub(super) fn expand_home(path: &Path, home: Option<&Path>) -> Option<PathBuf> {
-    match path.strip_prefix("~") {
-        Ok(rest) => home.map(|home| {
-            if rest.as_os_str().is_empty() {
-                home.to_path_buf()
-            } else {
-                home.join(rest)
-            }
-        }),
-        Err(_not_below_home) => Some(path.to_path_buf()),
-    }
-}
-
-fn home_directory(environment: &dyn Environment) -> Option<PathBuf> {
-    let from_variable = environment
-        .get("HOME")
-        .map(PathBuf::from)
-        .filter(|home| home.is_absolute());
-    from_variable.or_else(|| {
-        let passwd = fs::read_to_string("/etc/passwd").ok()?;
-        home_in_passwd(&passwd, rustix::process::geteuid().as_raw())
-    })
-}
-
-fn home_in_passwd(passwd: &str, uid: u32) -> Option<PathBuf> {
-    passwd.lines().find_map(|line| {
-        let mut fields = line.split(':').skip(2);
-        let line_uid: u32 = fields.next()?.parse().ok()?;
-        let home = PathBuf::from(fields.nth(2)?);
-        (line_uid == uid && home.is_absolute()).then_some(home)
-    })
-}
-
 fn prepare_directory(path: &Path) -> Result<(), StateDirError> {
     countersign_sys::fs::ensure_private_dir(path)?;
     // Root may write anywhere but on a read-only file system; this tells in both cases.
@@ -339,15 +306,6 @@ fn prepare_directory(path: &Path) -> Result<(), StateDirError> {
 mod tests {
     use super::*;
     use crate::settings::MapEnvironment;
-
-    #[test]
-    fn the_home_directory_of_our_account_is_found() {
-        let passwd = "root:x:0:0:root:/root:/bin/sh\nbroken\nme:x:1000:1000:Me:/home/me:/bin/sh\nno:x:1001:1001::relative:";
-        assert_eq!(home_in_passwd(passwd, 1000), Some("/home/me".into()));
-        assert_eq!(home_in_passwd(passwd, 0), Some("/root".into()));
-        assert_eq!(home_in_passwd(passwd, 1001), None);
-        assert_eq!(home_in_passwd(passwd, 2), None);
-    }
 
     #[test]
     fn a_fallback_counts_only_when_nothing_else_is_named() {
@@ -374,14 +332,5 @@ mod tests {
             resolve(None, &[("OPENCLAW_HOME", "/h")]),
             Path::new("/h/.openclaw")
         );
-    }
-
-    #[test]
-    fn the_home_sign_expands_only_at_the_beginning() {
-        let expand = |path: &str| expand_home(Path::new(path), Some(Path::new("/home/me")));
-        assert_eq!(expand("~"), Some("/home/me".into()));
-        assert_eq!(expand("~/a/~"), Some("/home/me/a/~".into()));
-        assert_eq!(expand("~other/a"), Some("~other/a".into()));
-        assert_eq!(expand_home(Path::new("~/a"), None), None);
     }
 }

@@ -16,25 +16,15 @@ use serde_json::Value;
 
 use super::{
     Effect, EffectiveValue, Environment, PolicyConfig, Problem, Server, SettingsFinding, SettingsProblem,
-    Source, StateDir, WaitingValue, Widening, config_file,
+    Source, StartOptions, StateDir, WaitingValue, Widening, config_file,
+    home::expand_home,
     policy_config::{self, ParsedPolicy},
     server::ServerKey,
     server_sources::{self, Given, ServerValues},
     source_file::{self, SourceFile, Stamp},
     start_check,
-    state_dir::expand_home,
     values::Places,
 };
-
-/// What the command line of `serve` says.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct StartOptions {
-    pub state_dir: Option<PathBuf>,
-    pub config: Option<PathBuf>,
-    pub listen: Option<String>,
-    pub insecure_bind: bool,
-    pub run_as: Option<String>,
-}
 
 /// Settings at one moment. The code that makes a decision takes one and uses it to the end.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use countersign_policy::preset::{Preset, PresetValues};
 use super::{
     json::Number,
     model::{Agent, Defaults, DenyRule, Document, Entry, Grant, Keyed, PolicyFields, Rule, Socket},
-    read::trim,
+    text::trim,
 };
 
 /// Whose policy it is.

@@ -3,7 +3,7 @@
 
 use super::{
     model::{Entry, Rule},
-    read::trim,
+    text::{is_lower_hex, trim},
 };
 
 /// The word in `source` that marks an entry made by a decision.
@@ -98,13 +98,6 @@ impl Entry {
         }
         EntryForm::ByHand { arguments }
     }
-}
-
-pub(super) fn is_lower_hex(text: &str, digits: usize) -> bool {
-    text.len() == digits
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'))
 }
 
 #[cfg(test)]

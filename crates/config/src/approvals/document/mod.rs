@@ -12,7 +12,9 @@ mod form;
 mod json;
 mod model;
 mod normalise;
+mod problem;
 mod read;
+mod text;
 mod write;
 
 #[cfg(test)]
@@ -27,4 +29,5 @@ pub use model::{
     Agent, Defaults, DenyRule, Document, Entry, Grant, Keyed, Listed, Members, PolicyFields, Socket,
 };
 pub use normalise::is_old_name_of_main;
-pub use read::{Loaded, MAX_BYTES, Refusal, RefusalReason, Warning};
+pub use problem::{Refusal, RefusalReason, Warning};
+pub use read::{Loaded, MAX_BYTES};

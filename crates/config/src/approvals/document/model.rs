@@ -358,7 +358,7 @@ impl<'a> ByName<'a> {
 
 /// The names under which the document may speak for an agent (blank means `main`), the strongest last.
 fn speaking_for(agent: &str) -> impl Iterator<Item = &str> {
-    let agent = if super::read::trim(agent).is_empty() {
+    let agent = if super::text::trim(agent).is_empty() {
         MAIN
     } else {
         agent

@@ -13,7 +13,8 @@ use countersign_domain::EntryId;
 use super::{
     json::pointer_step,
     model::{Agent, Defaults, DenyRule, Document, Entry, Grant, Keyed, Members, PolicyFields, Rule, Socket},
-    read::{Warning, trim},
+    problem::Warning,
+    text::trim,
 };
 
 /// The name that the first releases gave to what is called `main` now.

@@ -1,121 +1,17 @@
 //! From bytes to a document, or to the reason why not (`docs/spec/approvals-store.md#4-reading`).
 
-use countersign_domain::{InvalidName, vocabulary};
+use countersign_domain::InvalidName;
 
 use super::{
     json::{self, Json, Number, pointer_step},
     model::{Defaults, DenyRule, Document, Entry, Grant, Members, PolicyFields, Socket},
     normalise::{self, Draft, DraftAgent, DraftDocument},
+    problem::{Refusal, RefusalReason, Warning},
+    text::{is_lower_hex, trim},
 };
 
 /// A larger document is refused: 4 MiB, as the product's own import does.
 pub const MAX_BYTES: usize = 4 * 1024 * 1024;
-
-vocabulary! {
-    /// Why a document is refused; while it is, everything is denied.
-    pub enum RefusalReason("a reason why a document is refused") {
-        /// Nothing but white space.
-        Empty = "empty",
-        /// Starts with a byte order mark.
-        Bom = "bom",
-        /// Not valid UTF-8.
-        NotUtf8 = "not-utf8",
-        /// Not one JSON value.
-        Json = "json",
-        /// A member name twice in one object.
-        DuplicateKey = "duplicate-key",
-        /// A number that is not finite as a double.
-        NumberRange = "number-range",
-        /// The root is no object.
-        NotObject = "not-object",
-        /// The version is not the number 1.
-        Version = "version",
-        /// A known member has the wrong JSON type.
-        Type = "type",
-        /// A known member has a value outside its set.
-        Value = "value",
-        /// An entry without a pattern.
-        MissingPattern = "missing-pattern",
-        /// A pattern that is empty after trimming.
-        BlankPattern = "blank-pattern",
-        /// Over 4 MiB.
-        TooLarge = "too-large",
-        /// The path is a symlink.
-        Symlink = "symlink",
-        /// A parent below the home directory is a symlink.
-        SymlinkParent = "symlink-parent",
-        /// Neither absent nor a regular file.
-        NotRegularFile = "not-regular-file",
-        /// Writable by group or others.
-        UnsafeMode = "unsafe-mode",
-        /// Owned by another user.
-        WrongOwner = "wrong-owner",
-        /// Any other read error.
-        Io = "io",
-    }
-}
-
-/// A document that must not be used, and must not be overwritten either.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the approvals document is refused: {reason}{}", at(.pointer))]
-pub struct Refusal {
-    pub reason: RefusalReason,
-    /// A JSON pointer to the place; the bare member name for a duplicate, empty for the whole.
-    pub pointer: String,
-}
-
-fn at(pointer: &str) -> String {
-    if pointer.is_empty() {
-        String::new()
-    } else {
-        format!(" at {pointer}")
-    }
-}
-
-impl Refusal {
-    /// Refuses the document as a whole.
-    pub const fn whole(reason: RefusalReason) -> Self {
-        Self {
-            reason,
-            pointer: String::new(),
-        }
-    }
-}
-
-/// Something that does not keep a document from being used.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub enum Warning {
-    /// Group or others may read the file, and the token in it.
-    #[error("group or others may read the approvals document")]
-    LooseMode,
-    /// Half a surrogate pair was read as U+FFFD.
-    #[error("half a surrogate pair was replaced at {pointer}")]
-    LoneSurrogate { pointer: String },
-    /// An id is no UUID: early macOS apps cannot read such a document and overwrite it.
-    #[error("the id at {pointer} is not a UUID, which early macOS apps cannot read")]
-    IdNotUuid {
-        /// Where, in the document as normalised.
-        pointer: String,
-    },
-    /// An id stood twice in a list; the later one got another id.
-    #[error("the id at {pointer} occurred before and was replaced")]
-    DuplicateId {
-        /// Where, in the document as normalised.
-        pointer: String,
-    },
-}
-
-impl Warning {
-    /// The stable word for it.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::LooseMode => "loose-mode",
-            Self::LoneSurrogate { .. } => "lone-surrogate",
-            Self::IdNotUuid { .. } => "id-not-uuid",
-            Self::DuplicateId { .. } => "duplicate-id",
-        }
-    }
-}
 
 /// A document that may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,11 +56,6 @@ impl Document {
         let document = normalise::normalise(root(members)?, &mut warnings);
         Ok(Loaded { document, warnings })
     }
-}
-
-/// White space as JavaScript trims it, which is not quite what Unicode calls white space.
-pub(super) fn trim(text: &str) -> &str {
-    text.trim_matches(|c: char| (c.is_whitespace() && c != '\u{85}') || c == '\u{feff}')
 }
 
 fn refuse(reason: RefusalReason, pointer: &str) -> Refusal {
@@ -433,7 +324,7 @@ impl Object {
         self.string("sha256")?
             .map(|digest| {
                 let lower = digest.to_ascii_lowercase();
-                if super::form::is_lower_hex(&lower, 64) {
+                if is_lower_hex(&lower, 64) {
                     Ok(lower)
                 } else {
                     Err(self.wrong(RefusalReason::Value, "sha256"))
