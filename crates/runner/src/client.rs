@@ -28,11 +28,11 @@ use countersign_sys::{
 use super::{
     KillLevel,
     cgroup::Home,
+    command_line::{self, RunnerPlace},
     confine::Confinement,
     launcher::PrivilegedLauncher,
     launcher_protocol::LaunchedProcess,
     limits::IDLE_INTERVAL,
-    pool::{self, RunnerPlace},
     run_file::Fence,
     tree,
     unit_link::RunnerUnit,
@@ -309,7 +309,7 @@ fn launcher(
     if let Some(home) = &home {
         home.give_to(account.uid, account.gid);
     }
-    let words = pool::arguments(options.limits, options.max_running, place, home.as_ref());
+    let words = command_line::arguments(options.limits, options.max_running, place, home.as_ref());
     PrivilegedLauncher::start(&options.program, account, &words, &options.environment, ends)
         .map_err(RunnerError::Start)
 }
@@ -421,7 +421,7 @@ impl Recipe {
             .confinement
             .as_ref()
             .map_or(RunnerPlace::Beside, |_| RunnerPlace::Confining);
-        let arguments = pool::arguments(options.limits, options.max_running, place, home.as_deref());
+        let arguments = command_line::arguments(options.limits, options.max_running, place, home.as_deref());
         let arguments: Vec<_> = arguments.iter().map(OsStr::new).collect();
         let environment: Vec<_> = options
             .environment

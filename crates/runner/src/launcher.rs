@@ -110,7 +110,7 @@ pub(super) fn run(words: &[String]) -> io::Result<()> {
     process::close_on_exec_from(3 + DESCRIPTORS);
     rustix::process::chdir("/")?;
     rustix::thread::set_name(c"countersign-keep")?;
-    if let Some(home) = super::pool::home_of(runner) {
+    if let Some(home) = super::command_line::home_of(runner) {
         home.enter();
     }
     let mut children = ServerChildren::new(runner, Some(account), [supervisors_end, attach]);

@@ -19,7 +19,7 @@ use countersign_sys::{
     socket,
 };
 
-use super::pool;
+use super::command_line;
 
 /// This program, even when its file was replaced meanwhile.
 const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -94,7 +94,7 @@ impl ServerChildren {
     pub(super) fn new(runner: &[String], account: Option<&str>, descriptors: [OwnedFd; 2]) -> Self {
         let account: Vec<&str> = account
             .into_iter()
-            .flat_map(|account| [pool::ACCOUNT, account])
+            .flat_map(|account| [command_line::ACCOUNT, account])
             .collect();
         let words = |words: &[&str]| words.iter().chain(&account).map(OsString::from).collect();
         let runner: Vec<&str> = runner.iter().map(String::as_str).collect();

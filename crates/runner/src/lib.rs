@@ -24,11 +24,13 @@ pub mod run_file;
 mod tree;
 
 pub mod client;
+mod command_line;
 pub mod confine;
 mod launcher;
 mod launcher_protocol;
 mod login;
 mod pool;
+mod post;
 mod supervisor;
 mod unit;
 mod unit_link;

@@ -11,7 +11,7 @@ use countersign_sys::{
     process::{self, TextError, run_for_text},
 };
 
-use super::{pool, unit_link::RunnerUnit};
+use super::{command_line, unit_link::RunnerUnit};
 
 /// The word that makes this program a shell of another account. Not for people.
 pub(super) const MODE: &str = "__login";
@@ -60,7 +60,7 @@ impl LoginShell<'_> {
                 let words = [OsStr::new("countersign-login"), OsStr::new(MODE)]
                     .into_iter()
                     .chain(shell)
-                    .chain([OsStr::new(pool::ACCOUNT), OsStr::new(&account)]);
+                    .chain([OsStr::new(command_line::ACCOUNT), OsStr::new(&account)]);
                 let words: Vec<_> = words.collect();
                 run_for_text(Path::new("/proc/self/exe"), &words, environment, timeout)
             }

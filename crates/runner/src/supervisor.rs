@@ -15,48 +15,25 @@ use countersign_domain::{Exit, TerminalSize};
 use countersign_sys::{
     hooks,
     interception::Filter,
-    namespace::Confines,
-    process::{self, Asks, ChildSignals, LaunchError, Launched, Launcher, Pid, Process, Reaped, StartPlace},
+    process::{self, Asks, ChildSignals, LaunchError, Launched, Launcher, Process, Reaped, StartPlace},
     socket::{self, Received},
 };
 
 use super::{
     answers::Answers,
-    attach::Meeting,
-    cgroup::{Home, Limiter, OwnGroup},
+    cgroup::Limiter,
     enclose::{Begun, Enclosing, NotBegun, Workshop},
     execute::{self, Execution},
     input::Input,
     limits::MAX_QUIET_IDLE,
+    post::{Post, Tools},
     retained::SpoolPlace,
     run_file::{self, Claim},
     terminal::Terminal,
     tree,
     watch::{Command, READ_BYTES, Watch},
     wire::{FromSupervisor, MAX_FRAME_BYTES, NotStarted, Order, Plan, Sweep},
-    worker_slots::{WorkerSlot, WorkerSlots},
 };
-
-/// Where a supervisor stands and what it was born with.
-#[derive(Debug)]
-pub(super) struct Post<'a> {
-    /// The end at which all supervisors wait.
-    pub(super) socket: BorrowedFd<'a>,
-    /// Where it waits for a server when it has none.
-    pub(super) meeting: Meeting<'a>,
-    /// Directory of the spools; `None` where each comes opened.
-    pub(super) output: Option<BorrowedFd<'a>>,
-    /// Where confined commands run; `None` where there is no such place.
-    pub(super) confines: Option<&'a Confines>,
-    /// Where runs are held to their limits; `None` where that cannot be.
-    pub(super) home: Option<&'a Home>,
-    /// Its own group; `None` where it has none.
-    pub(super) group: Option<&'a OwnGroup>,
-    pub(super) boot_id: &'a str,
-    pub(super) slots: &'a WorkerSlots,
-    pub(super) slot: WorkerSlot,
-    pub(super) runner: Pid,
-}
 
 /// The life of a supervisor: one run after the other, until the server is gone or it is not needed.
 pub(super) fn serve(post: &Post<'_>) -> io::Result<()> {
@@ -104,14 +81,6 @@ pub(super) fn serve(post: &Post<'_>) -> io::Result<()> {
             }
         }
     }
-}
-
-/// What a supervisor uses for every run.
-#[derive(Debug)]
-pub(super) struct Tools {
-    pub(super) signals: ChildSignals,
-    launcher: Launcher,
-    workshop: Workshop,
 }
 
 /// A start frame with its descriptors.

@@ -30,8 +30,8 @@ use countersign_sys::{
 };
 
 use super::{
+    command_line::{self, RunnerPlace},
     launcher_protocol::{ServerChildren, failed, has_ended},
-    pool::{self, RunnerPlace},
     unit_wire::{DONE, Login, MAX_BYTES, OUTDATED, Request, VERSION, Welcome, text},
 };
 
@@ -315,7 +315,7 @@ impl Connection {
             (Some(Request::Serve { max_running }), None) => match <[OwnedFd; 2]>::try_from(descriptors) {
                 Ok(descriptors) => {
                     let place = RunnerPlace::SeparateUser { server };
-                    let words = pool::arguments(limits, max_running, place, None);
+                    let words = command_line::arguments(limits, max_running, place, None);
                     self.children = Some(ServerChildren::new(&words, None, descriptors));
                     socket::send_frame(self.socket.as_fd(), DONE, &[])
                 }

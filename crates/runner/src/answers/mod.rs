@@ -22,6 +22,7 @@ mod paths;
 mod processes;
 mod reply;
 mod scripts;
+mod standing;
 mod steps;
 
 use std::{

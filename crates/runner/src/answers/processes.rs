@@ -12,7 +12,7 @@ use countersign_sys::{
     process::{self, Pid},
 };
 
-use super::{Identity, paths::PathAt, scripts::Scripts};
+use super::{Identity, paths::PathAt};
 
 /// The process behind a call, as far as it can be looked at.
 pub(super) struct Caller<'a> {
@@ -140,23 +140,6 @@ impl Caller<'_> {
         let link = self.begin_of(number);
         let name = rustix::fs::readlink(&link, Vec::new()).ok()?.into_bytes();
         Some((identity(link).ok()?, name))
-    }
-
-    /// Whether it is one of these programs, or what the first process executed in its own place: `env` finds the interpreter
-    /// like that. What cannot be looked at is.
-    pub(super) fn interprets(
-        &self,
-        Scripts {
-            programs, copiers, ..
-        }: &Scripts,
-    ) -> bool {
-        let Ok(program) = identity(self.proc("exe")) else {
-            return true;
-        };
-        !copiers.contains(&program)
-            && (programs.contains(&program)
-                || self.call.pid == self.first
-                || self.group().is_none_or(|group| group == self.first))
     }
 
     /// The process of a thread.

@@ -14,7 +14,7 @@ use countersign_sys::{
 
 use super::{
     Answer,
-    paths::{PathAt, lexical, plain, rest_beneath},
+    paths::{PathAt, last_part, lexical, parts, plain, rest_beneath},
     processes::{Caller, identity, identity_of, kind_of, look_at},
     scripts::{Named, Scripts},
 };
@@ -171,6 +171,51 @@ impl Scripts {
         }
         self.take(ways);
         Ok(Answer::Through)
+    }
+
+    /// What a path of a caller is to the scripts that the run left alone. To one that sees other files a script's name is
+    /// unclear.
+    fn named(&self, caller: &Caller<'_>, place: &PathAt) -> Result<Named, Errno> {
+        // Nearly every path ends here.
+        if !parts(&place.path).any(|part| self.endings.contains(part)) {
+            return Ok(Named::Other);
+        }
+        let names = self.names_of(caller, place);
+        let named = match self.named_by(&names, place) {
+            Named::Other if self.is_hidden(caller, place) => return Ok(Named::Unclear),
+            Named::Other => self.nearly_named(caller, place, &names),
+            named @ (Named::Script(_) | Named::Beneath | Named::Unclear) => named,
+        };
+        Ok(match named {
+            Named::Other => Named::Other,
+            named if self.sees_the_same(caller)? => named,
+            Named::Script(_) => Named::Unclear,
+            Named::Beneath | Named::Unclear => Named::Other,
+        })
+    }
+
+    /// Whether a path that ends like a script begins where only the kernel knows: at a directory that may be another one
+    /// than its process means, or at what `/proc` says of a process by its number.
+    fn is_hidden(&self, caller: &Caller<'_>, place: &PathAt) -> bool {
+        if place.is_absolute() {
+            return place.is_of_process() && self.ends_like_one(last_part(&place.path));
+        }
+        parts(&place.path).any(|part| self.ends_like_one(part)) && self.strays(caller, place.directory)
+    }
+
+    /// By the text without `..`, if that leads to the same directory.
+    fn nearly_named(&self, caller: &Caller<'_>, place: &PathAt, names: &[Vec<u8>]) -> Named {
+        if parts(&place.path).any(|part| part == b"..") {
+            for name in names.iter().map(|name| lexical(name)) {
+                match self.of_name(&name) {
+                    Some(_) if place.is_of_directory() => return Named::Beneath,
+                    Some(index) if caller.leads_to(place, &name) => return Named::Script(index),
+                    Some(_) => return Named::Unclear,
+                    None => {}
+                }
+            }
+        }
+        Named::Other
     }
 
     /// The script that an interpreter asks for, or what there is to say otherwise.

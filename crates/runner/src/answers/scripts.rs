@@ -50,7 +50,7 @@ pub(super) struct Scripts {
     /// Directories that are told by what they are, under any name that they have by now.
     pub(super) directories: Vec<(Identity, Vec<u8>)>,
     /// The last parts of all names.
-    endings: HashSet<Vec<u8>>,
+    pub(super) endings: HashSet<Vec<u8>>,
     /// The other parts of them.
     inner_parts: HashSet<Vec<u8>>,
     pub(super) steps: Steps,
@@ -172,37 +172,7 @@ impl Scripts {
         Ok(Some(caller.view()?) == self.view)
     }
 
-    /// What a path of a caller is to the scripts that the run left alone. To one that sees other files a script's name is
-    /// unclear.
-    pub(super) fn named(&self, caller: &Caller<'_>, place: &PathAt) -> Result<Named, Errno> {
-        // Nearly every path ends here.
-        if !parts(&place.path).any(|part| self.endings.contains(part)) {
-            return Ok(Named::Other);
-        }
-        let names = self.names_of(caller, place);
-        let named = match self.named_by(&names, place) {
-            Named::Other if self.is_hidden(caller, place) => return Ok(Named::Unclear),
-            Named::Other => self.nearly_named(caller, place, &names),
-            named @ (Named::Script(_) | Named::Beneath | Named::Unclear) => named,
-        };
-        Ok(match named {
-            Named::Other => Named::Other,
-            named if self.sees_the_same(caller)? => named,
-            Named::Script(_) => Named::Unclear,
-            Named::Beneath | Named::Unclear => Named::Other,
-        })
-    }
-
-    /// Whether a path that ends like a script begins where only the kernel knows: at a directory that may be another one
-    /// than its process means, or at what `/proc` says of a process by its number.
-    fn is_hidden(&self, caller: &Caller<'_>, place: &PathAt) -> bool {
-        if place.is_absolute() {
-            return place.is_of_process() && self.ends_like_one(last_part(&place.path));
-        }
-        parts(&place.path).any(|part| self.ends_like_one(part)) && self.strays(caller, place.directory)
-    }
-
-    fn ends_like_one(&self, part: &[u8]) -> bool {
+    pub(super) fn ends_like_one(&self, part: &[u8]) -> bool {
         let mut held = self.files.iter().filter(|file| !file.is_released);
         held.any(|file| file.names.iter().any(|name| last_part(name) == part))
     }
@@ -228,21 +198,6 @@ impl Scripts {
         } else {
             Named::Other
         }
-    }
-
-    /// By the text without `..`, if that leads to the same directory.
-    fn nearly_named(&self, caller: &Caller<'_>, place: &PathAt, names: &[Vec<u8>]) -> Named {
-        if parts(&place.path).any(|part| part == b"..") {
-            for name in names.iter().map(|name| lexical(name)) {
-                match self.of_name(&name) {
-                    Some(_) if place.is_of_directory() => return Named::Beneath,
-                    Some(index) if caller.leads_to(place, &name) => return Named::Script(index),
-                    Some(_) => return Named::Unclear,
-                    None => {}
-                }
-            }
-        }
-        Named::Other
     }
 
     pub(super) fn of_name(&self, name: &[u8]) -> Option<usize> {
@@ -326,6 +281,25 @@ impl Scripts {
             file.content = Some(sealed_part(&self.bundle, file.offset, file.length, file.mode)?);
         }
         file.content.as_ref().map(AsFd::as_fd).ok_or(Errno::IO)
+    }
+}
+
+impl Caller<'_> {
+    /// Whether it is one of these programs, or what the first process executed in its own place: `env` finds the interpreter
+    /// like that. What cannot be looked at is.
+    pub(super) fn interprets(
+        &self,
+        Scripts {
+            programs, copiers, ..
+        }: &Scripts,
+    ) -> bool {
+        let Ok(program) = identity(self.proc("exe")) else {
+            return true;
+        };
+        !copiers.contains(&program)
+            && (programs.contains(&program)
+                || self.call.pid == self.first
+                || self.group().is_none_or(|group| group == self.first))
     }
 }
 

@@ -20,7 +20,6 @@ use countersign_sys::{
 
 use super::{
     Enclosed, Obstacle, Piece, Source,
-    helper::Held,
     obstacle::{At as _, Failure},
     say,
 };
@@ -59,6 +58,9 @@ const COVERED_FILES: [&CStr; 10] = [
 
 /// Directories of `/proc` that do.
 const COVERED_DIRECTORIES: [&CStr; 3] = [c"acpi", c"asound", c"scsi"];
+
+/// Binds that were made while this still was root, by the place of their piece.
+pub(super) type Held = Vec<(usize, OwnedFd)>;
 
 /// Never returns. `built` hears how it went; once `life` is closed and nobody else is left, it is over.
 pub(super) fn first_process(enclosed: &Enclosed, held: Held, built: &OwnedFd, life: &OwnedFd) -> ! {

@@ -11,14 +11,13 @@ use countersign_sys::{
 };
 
 use super::{
-    Enclosing, Ends, INSIDE, Obstacle, Piece, Prepared, Source, build, command,
+    Enclosing, Ends, INSIDE, Obstacle, Piece, Prepared, Source,
+    build::{self, Held},
+    command,
     obstacle::{At as _, Failure},
     say,
 };
 use crate::wire::Program;
-
-/// Binds that were made while this still was root, by the place of their piece.
-pub(super) type Held = Vec<(usize, OwnedFd)>;
 
 pub(super) fn main(
     enclosing: &Enclosing<'_>,
