@@ -11,15 +11,12 @@ use countersign_config::approvals::{
 };
 use countersign_domain::{Actor, EntryId, Precondition, UnixMillis};
 use countersign_ledger::events::{AllowlistChange, AllowlistList, Event, EventKind};
-use countersign_policy::{
-    lint::Remark,
-    pattern::{ArgumentPattern, ExecutablePattern, InertPattern, InvalidArgumentPattern},
-};
+use countersign_policy::pattern::{ArgumentPattern, ExecutablePattern, InertPattern, InvalidArgumentPattern};
 
 use crate::{
     Engine,
     document::{ChangeError, Telling, check_writable, readable, subject_of},
-    lint::GrantUses,
+    lint::{EntryWarning, GrantUses},
     reply::StorageTrouble,
 };
 
@@ -77,22 +74,6 @@ pub enum EntryState {
     Expired,
     /// It was used as often as it may.
     UsedUp,
-}
-
-/// Something that is odd about an entry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EntryWarning {
-    pub code: &'static str,
-    pub message: String,
-}
-
-impl From<Remark> for EntryWarning {
-    fn from(Remark { code, message }: Remark) -> Self {
-        Self {
-            code: code.as_str(),
-            message,
-        }
-    }
 }
 
 /// A deny rule that was written, with what is odd about it.

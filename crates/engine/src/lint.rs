@@ -26,7 +26,7 @@ use countersign_policy::{
     pending_change::quoted,
 };
 
-use crate::{Engine, allowlist::EntryWarning, analyse, reply::StorageTrouble};
+use crate::{Engine, analyse, reply::StorageTrouble};
 
 /// The wildcard agent of the approvals document.
 const WILDCARD: &str = "*";
@@ -52,6 +52,22 @@ pub struct DocumentRemarks {
     pub remarks: Vec<RuleRemark>,
     /// How many more there are.
     pub left_off: usize,
+}
+
+/// Something that is odd about an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryWarning {
+    pub code: &'static str,
+    pub message: String,
+}
+
+impl From<Remark> for EntryWarning {
+    fn from(Remark { code, message }: Remark) -> Self {
+        Self {
+            code: code.as_str(),
+            message,
+        }
+    }
 }
 
 /// What a document is linted against.

@@ -17,7 +17,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::approvals::document::{Limits, NewPattern, PatternChange};
 use countersign_domain::{EntryId, UnixMillis};
-use countersign_engine::allowlist::{AllowlistEntry, EntryLimits, EntryState, EntryWarning};
+use countersign_engine::{
+    allowlist::{AllowlistEntry, EntryLimits, EntryState},
+    lint::EntryWarning,
+};
 use countersign_ledger::events::AllowlistList;
 
 use crate::{
