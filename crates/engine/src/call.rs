@@ -32,7 +32,7 @@ use crate::{
     judge::{Judgement, PolicyNow},
     node::OnNode,
     reply::ExecError,
-    sandboxed::{self, SandboxAvailability},
+    sandbox_availability::{SandboxAvailability, no_sandbox},
     session::Asked,
 };
 
@@ -490,7 +490,7 @@ impl Engine {
                 },
             },
             HostRefusal::SandboxUnavailable { key } => {
-                sandboxed::no_sandbox(key, agent, session, settings, availability)
+                no_sandbox(key, agent, session, settings, availability)
             }
         })?;
         if node.is_some() && host.value != Host::Node {

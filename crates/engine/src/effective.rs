@@ -17,7 +17,7 @@ use crate::{
     Engine,
     accepted_policy::{PendingChange, PolicyInEffect},
     node::NodeView,
-    sandboxed::{self, SandboxAvailability},
+    sandbox_availability::{SandboxAvailability, mode_leaves_out},
 };
 
 /// Every value that counts for an agent.
@@ -172,7 +172,7 @@ impl SandboxState {
         settings: &Settings,
     ) -> Self {
         let sandbox = settings.policy.sandbox(agent);
-        let (backend, detail) = match (sandboxed::mode_leaves_out(agent, session, settings), availability) {
+        let (backend, detail) = match (mode_leaves_out(agent, session, settings), availability) {
             (Some(why), _) => (None, Some(why)),
             (None, SandboxAvailability::Usable(backend)) => (Some(*backend), None),
             (None, SandboxAvailability::Unusable(unusable)) => (None, Some(unusable.to_string())),

@@ -34,7 +34,8 @@ use crate::{
     judge::{Judgement, PolicyNow},
     node::{NodeView, Purpose},
     reply::ExecError,
-    sandboxed::{Diversion, Making, SandboxAvailability},
+    sandbox_availability::SandboxAvailability,
+    sandboxed::{Diversion, Making},
     session::Asked,
     turns,
 };

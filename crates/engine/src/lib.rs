@@ -42,6 +42,7 @@ mod system_event;
 mod warnings;
 
 pub mod node;
+mod sandbox_availability;
 mod sandboxed;
 mod script_hold;
 pub mod session;
