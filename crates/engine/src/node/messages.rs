@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use serde_json::Value;
 
-use super::{is_fenced, run_task::NodeMessage};
+use super::{control::NodeMessage, is_fenced};
 use countersign_domain::{Run, RunId, RunStatus};
 use countersign_hosts::node::{
     ConnectionId, InvokeResult, NodeInfo, NodeSink,

@@ -7,6 +7,7 @@
 //! `Engine::evaluate_on_node` and `Engine::start_on_node`. Read on: `run_task.rs` follows one run.
 
 mod choose;
+mod control;
 mod messages;
 mod output;
 mod run_task;
@@ -19,7 +20,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-pub(super) use run_task::NodeControl;
+pub(super) use control::NodeControl;
 pub(super) use see::{Purpose, SeenNodes};
 pub use view::NodeView;
 

@@ -15,6 +15,7 @@ use tokio::{
 };
 
 use super::{
+    control::{NodeControl, NodeMessage},
     is_denial, is_fenced,
     output::{self, SentOutput},
     see,
@@ -55,48 +56,6 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 const STARTED_AFTER: Duration = Duration::from_secs(1);
 /// Messages that wait for one run task; more are dropped.
 const MAX_MESSAGES: usize = 16;
-
-/// The way to the task of a run on a node.
-#[derive(Debug)]
-pub(crate) struct NodeControl {
-    node_id: String,
-    kill: watch::Sender<Option<KillCause>>,
-    messages: mpsc::Sender<NodeMessage>,
-}
-
-/// A message about a run, besides the answer to its call.
-#[derive(Debug)]
-pub(super) enum NodeMessage {
-    /// The node tells of it.
-    Event(RunEvent),
-    /// An answer to a call that nobody waits for any more.
-    Late(InvokeResult),
-    /// The node is there again.
-    Connected(NodeInfo),
-    /// The node is away.
-    Disconnected,
-}
-
-impl NodeControl {
-    /// Wants the run to end. The first cause counts.
-    pub(crate) fn kill(&self, cause: KillCause) {
-        self.kill.send_if_modified(|killed| {
-            let is_first = killed.is_none();
-            killed.get_or_insert(cause);
-            is_first
-        });
-    }
-
-    /// The node that has the run.
-    pub(crate) fn node_id(&self) -> &str {
-        &self.node_id
-    }
-
-    /// Delivers a message to the run's task. False when it has ended, or too many wait.
-    pub(super) fn deliver(&self, message: NodeMessage) -> bool {
-        self.messages.try_send(message).is_ok()
-    }
-}
 
 /// Everything that one task needs for its run.
 struct NodeRunTask {
