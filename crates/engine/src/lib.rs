@@ -15,6 +15,7 @@ mod bind;
 mod call;
 mod delivery;
 mod entry_indexes;
+mod far_policy;
 mod judge;
 mod own_rule;
 mod preflight;

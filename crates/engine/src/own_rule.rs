@@ -1,39 +1,12 @@
-//! Which rule of a policy refuses a command: that of this machine, for a gateway that delivered the command, and that
-//! of a node, for the caller who asked for the command here.
+//! Which rule of this machine's policy refuses a command, for a gateway that delivered the command. What a caller here
+//! is told of a node's policy is in `far_policy.rs`.
 
 use countersign_config::settings::Tool;
 use countersign_domain::{Ask, Reason};
-use countersign_policy::{
-    combine::DocumentPolicy,
-    layers::{Layer, Resolved},
-};
+use countersign_policy::layers::{Layer, Resolved};
 use countersign_protocol::bridge::OwnRule;
 
-use crate::{Engine, judge::Judgement};
-
-/// A node, as what is said about its policy names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FarPolicy {
-    /// Its name for people, harmless.
-    pub(super) node: String,
-    /// Where its approvals document lies there, harmless; absent where it did not say so.
-    pub(super) file: Option<String>,
-}
-
-impl FarPolicy {
-    /// Where a source of the approvals document lies; `None` for one of this machine.
-    pub(super) fn place_of(&self, source: &str) -> Option<String> {
-        let key = key_in_document(source)?;
-        let file = self.file.as_deref().unwrap_or(DocumentPolicy::FILE);
-        Some(format!("{key} in {file} on node {}", self.node))
-    }
-
-    /// Where the deny rules of an owner lie.
-    pub(super) fn deny_rules_of(&self, owner: &str) -> String {
-        let file = self.file.as_deref().unwrap_or(DocumentPolicy::FILE);
-        format!("agents.{owner}.denylist in {file} on node {}", self.node)
-    }
-}
+use crate::{Engine, far_policy::key_in_document, judge::Judgement};
 
 impl Engine {
     /// The rule of this machine's policy that refuses what was judged for this reason.
@@ -130,12 +103,6 @@ impl Engine {
     fn config_file(&self) -> String {
         self.settings.state_dir().config().to_string_lossy().into_owned()
     }
-}
-
-/// The key behind a source of the approvals document, such as `agents.main.security`.
-fn key_in_document(source: &str) -> Option<String> {
-    let pointer = source.strip_prefix(DocumentPolicy::FILE)?.strip_prefix("#/")?;
-    Some(pointer.replace('/', "."))
 }
 
 fn layer_of_owner(owner: &str) -> Layer {

@@ -1,6 +1,6 @@
 //! Which node a call means: the agent's binding, the call, and what is connected.
 
-use super::{agent_key, name_of};
+use super::{agent_key, on_node::name_of};
 use countersign_domain::AgentId;
 use countersign_hosts::node::{InvokeFailure, NodeInfo, calls};
 use countersign_policy::{

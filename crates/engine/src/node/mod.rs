@@ -9,32 +9,32 @@
 mod choose;
 mod control;
 mod messages;
+mod on_node;
 mod output;
 mod run_task;
 mod see;
 mod view;
 
 use std::{
-    collections::{BTreeSet, HashMap},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, PoisonError},
 };
 
 pub(super) use control::NodeControl;
+pub(super) use on_node::{NodeDocument, OnNode, Prepared, TheirDocument};
 pub(super) use see::{Purpose, SeenNodes};
 pub use view::NodeView;
 
-use countersign_config::approvals::{binding, store::Snapshot};
+use countersign_config::approvals::binding;
 use countersign_domain::{
-    Actor, AgentId, ApprovalDecision, Ask, Binding, Bound, Command, CommandInput, EnvOverrides, ExecRequest,
-    Host, Pattern, PatternWidth, Principal, Reason, RunStatus, Security,
+    Actor, AgentId, Binding, Command, CommandInput, EnvOverrides, ExecRequest, Host, Principal, Reason,
+    RunStatus,
 };
 use countersign_hosts::{
-    node::{ConnectionId, InvokeFailure, NodeGeneration, NodeInfo, NodeLookup, NodePlan, calls},
+    node::{InvokeFailure, NodeLookup},
     peer_fs::Blind,
     workdir::{Workdir, WorkdirError},
 };
-use countersign_ledger::{NodeLaunch, NodeRun};
 use countersign_policy::{allowlist::Analysis, command::env_policy, pattern::PatternCache};
 
 use crate::{
@@ -43,7 +43,6 @@ use crate::{
     call::Call,
     entry_indexes::EntryIndexes,
     judge::{PolicyNow, PolicyView},
-    own_rule::FarPolicy,
     reply::ExecError,
     session::Asked,
 };
@@ -53,126 +52,7 @@ const OWN_DIRECTORY: &str = ".";
 /// Longest working directory that a node is asked for.
 const MAX_CWD_BYTES: usize = 4096;
 
-/// A node, as far as a call on it knows it.
-#[derive(Debug)]
-pub(super) struct OnNode {
-    pub(super) info: NodeInfo,
-    /// Who asked for the call: the node is asked in the name of their token.
-    asker: Actor,
-    pub(super) document: NodeDocument,
-    /// Programs by name, as the node found them; `None` for one that it does not have.
-    programs: HashMap<String, Option<String>>,
-    pub(super) plan: Prepared,
-    /// Names that an analysis looked for and that the node was not asked about yet.
-    unasked: Mutex<BTreeSet<String>>,
-}
-
-/// A node's own approvals document.
-#[derive(Debug, Clone)]
-pub(super) enum NodeDocument {
-    /// As the node has it.
-    Known(Arc<TheirDocument>),
-    /// Why it is not known; then our own layers count, and the node's gate has the last word.
-    Unknown(String),
-}
-
-/// An approvals document, and where it lies on its machine.
-#[derive(Debug)]
-pub(super) struct TheirDocument {
-    pub(super) snapshot: Arc<Snapshot>,
-    pub(super) path: Option<String>,
-}
-
-/// What a node makes of the command.
-#[derive(Debug, Clone)]
-pub(super) enum Prepared {
-    /// It was not asked yet.
-    NotYet,
-    /// It cannot be asked.
-    NotOffered,
-    Plan(Box<NodePlan>),
-    /// It would not run it, and why.
-    Refused(Reason, String),
-}
-
 impl OnNode {
-    fn new(info: NodeInfo, asker: Actor) -> Self {
-        Self {
-            info,
-            asker,
-            document: NodeDocument::Unknown("nobody asked for it yet".to_owned()),
-            programs: HashMap::new(),
-            plan: Prepared::NotYet,
-            unasked: Mutex::new(BTreeSet::new()),
-        }
-    }
-
-    /// The same node with more that is known of it.
-    fn again(&self) -> Self {
-        Self {
-            info: self.info.clone(),
-            asker: self.asker.clone(),
-            document: self.document.clone(),
-            programs: self.programs.clone(),
-            plan: self.plan.clone(),
-            unasked: Mutex::new(BTreeSet::new()),
-        }
-    }
-
-    /// The same node, not asked yet what it makes of the command.
-    pub(super) fn for_another_command(&self) -> Self {
-        Self {
-            plan: Prepared::NotYet,
-            ..self.again()
-        }
-    }
-
-    fn take_unasked(&self) -> BTreeSet<String> {
-        std::mem::take(&mut *self.unasked.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Its document, or one that says nothing.
-    pub(super) fn document(&self) -> Arc<Snapshot> {
-        match &self.document {
-            NodeDocument::Known(document) => Arc::clone(&document.snapshot),
-            NodeDocument::Unknown(_) => Arc::new(Snapshot::of_accepted(None, String::new())),
-        }
-    }
-
-    /// Its own policy, as people are told of it.
-    pub(super) fn far_policy(&self) -> FarPolicy {
-        FarPolicy {
-            node: name_of(&self.info),
-            file: match &self.document {
-                NodeDocument::Known(document) => document.path.clone(),
-                NodeDocument::Unknown(_) => None,
-            },
-        }
-    }
-
-    /// What a run on it is launched with; `None` while it is away.
-    pub(super) fn launch(&self) -> Option<NodeLaunch> {
-        let ConnectionId(connection) = self.info.connection?;
-        Some(NodeLaunch {
-            kept: NodeRun {
-                node_id: self.info.node_id.clone(),
-                connection,
-                fenced: is_fenced(&self.info),
-            },
-            document_known: matches!(self.document, NodeDocument::Known(_)),
-        })
-    }
-
-    fn bound(&self, command: &Command) -> Bound {
-        Bound::OnNode {
-            argv: calls::argv_of(command),
-            plan: match &self.plan {
-                Prepared::Plan(plan) => Some(plan.to_text()),
-                Prepared::NotYet | Prepared::NotOffered | Prepared::Refused(..) => None,
-            },
-        }
-    }
-
     /// What a call on it is bound to.
     pub(super) fn bind(&self, call: &Call, env: &EnvOverrides) -> Binding {
         Binding {
@@ -197,53 +77,6 @@ impl OnNode {
             timeout_ms: call.timeout_ms(),
         }
     }
-
-    /// What was approved, as it would be now. Another plan of the same command under another policy of the node is still what
-    /// was approved: the node compares its policy itself.
-    pub(super) fn rebind(&self, approved: &Binding) -> Binding {
-        let mut present = approved.clone();
-        if let (Bound::OnNode { plan: Some(old), .. }, Prepared::Plan(new)) = (&approved.bound, &self.plan)
-            && NodePlan::of_text(old).is_ok_and(|old| old.is_same_command(new))
-        {
-            return present;
-        }
-        present.bound = self.bound(&approved.command);
-        present
-    }
-
-    /// Whether the node's own policy, as its plan tells it, is stricter than the security under which a command is let run
-    /// here, or asks about every command.
-    pub(super) fn wants_a_person(&self, security: Security) -> bool {
-        let Prepared::Plan(plan) = &self.plan else {
-            return false;
-        };
-        plan.policy()
-            .is_some_and(|(theirs, ask)| theirs < security || ask == Ask::Always)
-    }
-
-    /// What `allow-always` makes the node store.
-    pub(super) fn proposed_patterns(&self) -> Vec<Pattern> {
-        let Prepared::Plan(plan) = &self.plan else {
-            return Vec::new();
-        };
-        let pattern = |(segment, coverage): (usize, &countersign_hosts::node::Coverage)| Pattern {
-            segment,
-            pattern: coverage.pattern.clone(),
-            arg_pattern: coverage.arg_pattern.clone(),
-            source: Some(ApprovalDecision::AllowAlways.as_str().to_owned()),
-            width: match coverage.arg_pattern {
-                Some(_) => PatternWidth::Exact,
-                None => PatternWidth::Program,
-            },
-            default: true,
-        };
-        plan.coverage().iter().enumerate().map(pattern).collect()
-    }
-}
-
-/// Whether a node keeps a fence for its runs and can be asked about them.
-fn is_fenced(node: &NodeInfo) -> bool {
-    node.generation == Some(NodeGeneration::Ours) && node.offers(calls::STATUS)
 }
 
 impl Call {
@@ -380,18 +213,6 @@ fn cwd_of(named: &str) -> Result<String, ExecError> {
 /// Whether a reason ends a run that started: such a run was not denied any more.
 const fn is_denial(reason: Reason) -> bool {
     matches!(reason.run_status(), RunStatus::Denied)
-}
-
-/// How a node is called for people.
-fn name_of(node: &NodeInfo) -> String {
-    match &node.display_name {
-        Some(name) => format!(
-            "{} ({})",
-            countersign_runner::output::sanitize(name),
-            node.node_id
-        ),
-        None => node.node_id.clone(),
-    }
 }
 
 /// Says that a source binds an agent to a node, for messages.

@@ -16,7 +16,8 @@ use tokio::{
 
 use super::{
     control::{NodeControl, NodeMessage},
-    is_denial, is_fenced,
+    is_denial,
+    on_node::is_fenced,
     output::{self, SentOutput},
     see,
 };

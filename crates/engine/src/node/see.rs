@@ -10,7 +10,9 @@ use std::{
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{NodeDocument, OnNode, Prepared, TheirDocument, choose, is_below_home, is_denial, is_fenced};
+use super::{
+    NodeDocument, OnNode, Prepared, TheirDocument, choose, is_below_home, is_denial, on_node::is_fenced,
+};
 use countersign_config::approvals::store::Snapshot;
 use countersign_domain::{Actor, EntryId, Reason, TokenId};
 use countersign_hosts::{
