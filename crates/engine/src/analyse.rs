@@ -35,7 +35,7 @@ use crate::{
     call::Call,
     entry_indexes::{EntryIndexes, MIN_INDEXED},
     environment::HostEnvironment,
-    judge::{PolicyNow, PolicyView},
+    policy_now::{PolicyNow, PolicyView},
     turns,
 };
 

@@ -32,8 +32,9 @@ use crate::{
     delivery::Answers,
     exec::{Admitted, Attempt, OnDisconnect, admitted},
     hint::hint,
-    judge::{self, Judgement, PolicyNow},
+    judgement::{self, Judgement},
     live::Holder,
+    policy_now::PolicyNow,
     reply::{Answer, DecideError, Decided, Denial, ExecError, StorageTrouble},
     script_hold,
     slots::SlotLimits,
@@ -626,9 +627,9 @@ impl Engine {
             cover.needs_person |= analysis.needs_person;
             cover.input = Some(match cover.input {
                 None => analysis.input,
-                Some(before) => judge::lesser_input(before, analysis.input),
+                Some(before) => judgement::lesser_input(before, analysis.input),
             });
-            judge::add_uses(
+            judgement::add_uses(
                 &mut cover.grants,
                 analyse::grant_uses(&analysis, view, binding.agent.as_str()),
             );

@@ -12,7 +12,7 @@ use countersign_policy::{
     command::PathLookup,
 };
 
-use crate::{Engine, analyse, judge::Judgement};
+use crate::{Engine, analyse, judgement::Judgement};
 
 /// Whether a person answers where a stream of events is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

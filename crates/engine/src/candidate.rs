@@ -32,7 +32,8 @@ use crate::{
     call::Call,
     entry_indexes::EntryIndexes,
     environment::HostEnvironment,
-    judge::{self, PolicyView},
+    judge,
+    policy_now::PolicyView,
 };
 
 /// What a candidate is joined from.

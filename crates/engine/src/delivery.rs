@@ -26,7 +26,8 @@ use crate::{
     Engine, analyse,
     call::{self, Call},
     exec::{OnDisconnect, Way},
-    judge::{Judgement, PolicyNow},
+    judgement::Judgement,
+    policy_now::PolicyNow,
     reply::{ExecError, StorageTrouble},
 };
 

@@ -28,8 +28,9 @@ use countersign_sys::hooks;
 use crate::{
     Engine,
     call::{self, Call},
-    judge::{Judgement, PolicyNow},
+    judgement::Judgement,
     node::Purpose,
+    policy_now::PolicyNow,
     reply::ExecError,
     slots::{Slot, SlotLimits},
     supervise::Supervision,

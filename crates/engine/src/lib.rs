@@ -17,7 +17,9 @@ mod delivery;
 mod entry_indexes;
 mod far_policy;
 mod judge;
+mod judgement;
 mod own_rule;
+mod policy_now;
 mod preflight;
 
 mod approve;

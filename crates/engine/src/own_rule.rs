@@ -6,7 +6,7 @@ use countersign_domain::{Ask, Reason};
 use countersign_policy::layers::{Layer, Resolved};
 use countersign_protocol::bridge::OwnRule;
 
-use crate::{Engine, far_policy::key_in_document, judge::Judgement};
+use crate::{Engine, far_policy::key_in_document, judgement::Judgement};
 
 impl Engine {
     /// The rule of this machine's policy that refuses what was judged for this reason.

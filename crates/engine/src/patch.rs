@@ -15,7 +15,7 @@ use crate::{
     call::Call,
     exec::IdempotencyKey,
     hint::hint,
-    judge::PolicyView,
+    policy_now::PolicyView,
     reply::{AppliedPatch, ExecError, ExecReply, PatchFailure, PatchReply},
 };
 

@@ -30,7 +30,7 @@ use crate::{
     accepted_policy::{Ours, PolicyFile},
     call::Call,
     document::{check_writable, subject_of},
-    judge::Judgement,
+    judgement::Judgement,
     warnings,
 };
 

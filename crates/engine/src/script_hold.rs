@@ -13,7 +13,7 @@ use countersign_policy::{
 };
 use countersign_sys::interception;
 
-use crate::judge::PolicyView;
+use crate::policy_now::PolicyView;
 
 const RIGHTS: u32 = 0o6000;
 

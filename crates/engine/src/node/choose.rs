@@ -8,7 +8,7 @@ use countersign_policy::{
     node_select::{self, Name, NotSelected, Selectable},
 };
 
-use crate::{Engine, judge::PolicyNow, reply::ExecError};
+use crate::{Engine, policy_now::PolicyNow, reply::ExecError};
 
 impl Engine {
     /// The node of a call. `session` is the session's own choice, which takes the place of the agent's. Every policy

@@ -42,7 +42,7 @@ use crate::{
     analyse::Files,
     call::Call,
     entry_indexes::EntryIndexes,
-    judge::{PolicyNow, PolicyView},
+    policy_now::{PolicyNow, PolicyView},
     reply::ExecError,
     session::Asked,
 };

@@ -24,12 +24,7 @@ use countersign_hosts::{
 };
 use countersign_policy::gate::Verdict;
 
-use crate::{
-    Engine,
-    call::Call,
-    judge::{Judgement, PolicyNow},
-    reply::ExecError,
-};
+use crate::{Engine, call::Call, judgement::Judgement, policy_now::PolicyNow, reply::ExecError};
 
 /// The longest that a call waits for one of these answers, no matter what `[bridge] invoke_timeout_ms` says.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use countersign_domain::{Actor, AgentId};
 use countersign_hosts::node::NodeInfo;
 use countersign_protocol::bridge::OwnRule;
 
-use crate::{Engine, judge::PolicyNow, reply::ExecError};
+use crate::{Engine, policy_now::PolicyNow, reply::ExecError};
 
 /// The node of a call, and how much of its own policy is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -16,7 +16,7 @@ use countersign_policy::{
     host::Elevation,
 };
 
-use crate::{Engine, judge::PolicyNow, reply::ExecError};
+use crate::{Engine, policy_now::PolicyNow, reply::ExecError};
 
 /// What lies between the configuration and the members of a call. Nothing for a session that overrides nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use countersign_policy::layers::Resolved;
 use crate::{
     Engine,
     effective::EffectivePolicy,
-    judge::PolicyNow,
+    policy_now::PolicyNow,
     reply::{Answer, DecideError, Decided, StorageTrouble},
 };
 

@@ -16,7 +16,7 @@ use countersign_config::{
 use countersign_domain::Principal;
 use countersign_ledger::events::{Event, EventKind, Subject};
 
-use crate::{Engine, judge::PolicyNow, reply::StorageTrouble};
+use crate::{Engine, policy_now::PolicyNow, reply::StorageTrouble};
 
 /// Overrides in the place of those that a session has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

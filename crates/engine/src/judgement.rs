@@ -1,0 +1,469 @@
+//! What one look at the policy says about a call, in values and in words: the verdict, what a run is bound to, the card
+//! for a person, and why it is denied.
+
+use std::cmp::Reverse;
+
+use countersign_config::{
+    approvals::{binding, document::is_old_name_of_main},
+    settings::Settings,
+};
+use countersign_domain::{
+    AgentId, ApprovalCard, ApprovalDecision, Binding, Bound, Command, CommandInput, EnvOverrides, Host,
+    Pattern, Quorum, Reason, Security, SessionKey, Why,
+};
+use countersign_ledger::{GrantUse, NodeLaunch, PolicyStamp, launch::LaunchTerms};
+use countersign_policy::{
+    allowlist::{Analysis, SegmentReport},
+    combine::{DocumentPolicy, Effective},
+    command::{Code, Finding, characters::is_escaped_in_display, pinning::Pinned, question},
+    gate::{self, AskSpec, AskWhy, GateInput, Verdict},
+    pattern::has_wildcard,
+};
+
+use crate::{far_policy::FarPolicy, hint::hint};
+
+/// What one look at the policy says about a call.
+#[derive(Debug)]
+pub(super) struct Judgement {
+    pub(super) effective: Effective,
+    pub(super) analysis: Option<Analysis>,
+    pub(super) input: GateInput,
+    pub(super) verdict: Verdict,
+    pub(super) binding: Binding,
+    /// How firmly what would be started is what is bound.
+    pub(super) pinned: Pinned,
+    pub(super) stamp: PolicyStamp,
+    pub(super) grants: Vec<GrantUse>,
+    /// The overrides that reach the command.
+    pub(super) env: EnvOverrides,
+    /// What it is launched with on its node.
+    pub(super) node: Option<NodeLaunch>,
+    /// What the look at its scripts found, in words.
+    pub(super) preflight: Option<String>,
+    /// The first program, where a person would be asked about it and it is nowhere on the PATH.
+    pub(super) absent: Option<String>,
+    pub(super) refusal: Option<String>,
+    /// Why its node would not run it, in words.
+    pub(super) node_refusal: Option<String>,
+    /// The node whose document was judged by, and whether one of its own deny rules matched.
+    pub(super) far: Option<(FarPolicy, bool)>,
+}
+
+impl Judgement {
+    /// A judgement of a command whose words do not matter.
+    pub(super) fn without_analysis(
+        effective: Effective,
+        input: GateInput,
+        verdict: Verdict,
+        binding: Binding,
+        stamp: PolicyStamp,
+        env: EnvOverrides,
+    ) -> Self {
+        Self {
+            effective,
+            analysis: None,
+            input,
+            verdict,
+            pinned: Pinned::of(&binding),
+            binding,
+            stamp,
+            grants: Vec::new(),
+            env,
+            node: None,
+            refusal: None,
+            preflight: None,
+            absent: None,
+            node_refusal: None,
+            far: None,
+        }
+    }
+
+    /// The same of a command whose script must not run, since this was found in it.
+    pub(super) fn refused_by_preflight(self, found: String) -> Self {
+        Self {
+            verdict: Verdict::Deny(Reason::Preflight),
+            preflight: Some(found),
+            ..self
+        }
+    }
+
+    /// Whether the allowlist alone is what would have a person asked.
+    pub(super) fn is_miss(&self) -> bool {
+        let by_gate = match self.verdict {
+            // The gate itself asked about it.
+            Verdict::Deny(Reason::ProgramNotFound) => gate::gate(&self.input),
+            verdict @ (Verdict::Run | Verdict::Ask(_) | Verdict::Deny(_)) => verdict,
+        };
+        matches!(by_gate, Verdict::Ask(spec) if spec.why == AskWhy::AllowlistMiss)
+    }
+
+    /// The same of a call that must neither run nor be asked about, for this reason and in these words.
+    pub(super) fn refused(self, reason: Reason, why: &str) -> Self {
+        Self {
+            verdict: Verdict::Deny(reason),
+            node_refusal: Some(why.to_owned()),
+            ..self
+        }
+    }
+
+    /// One judgement of what two policies say of a call. Nothing runs that would not run under both, with what both
+    /// leave of its environment, and it uses up what it uses up under either.
+    pub(super) fn strictest(self, other: Self) -> Self {
+        let key = |judged: &Self| {
+            (
+                judged.verdict.strictness(),
+                Reverse(judged.input.security),
+                judged.input.ask,
+            )
+        };
+        let (mut judged, lesser) = if key(&other) > key(&self) {
+            (other, self)
+        } else {
+            (self, other)
+        };
+        judged.input = judged.input.strictest(lesser.input);
+        if judged.verdict == Verdict::Run {
+            judged.binding.input = lesser_input(judged.binding.input, lesser.binding.input);
+        }
+        if let (Some(analysis), Some(other)) = (&mut judged.analysis, &lesser.analysis) {
+            analysis.input = lesser_input(analysis.input, other.input);
+        }
+        // One is what a stricter rule left of the other.
+        if lesser.env.names().len() < judged.env.names().len() {
+            judged.env = lesser.env;
+            judged.binding.env_hash = binding::env_hash(&judged.env);
+        }
+        if let (
+            Bound::Patch { workspace_only, .. },
+            Bound::Patch {
+                workspace_only: other,
+                ..
+            },
+        ) = (&mut judged.binding.bound, &lesser.binding.bound)
+        {
+            *workspace_only |= other;
+        }
+        add_uses(&mut judged.grants, lesser.grants);
+        judged
+    }
+
+    fn is_of_patch(&self) -> bool {
+        matches!(self.binding.command, Command::Patch(_))
+    }
+
+    /// On which terms the call may start without anybody being asked.
+    pub(super) fn terms(&self, settings: &Settings) -> LaunchTerms {
+        LaunchTerms {
+            binding: self.binding.clone(),
+            input: self.input_unanswered(),
+            stamp: self.stamp.clone(),
+            grants: self.grants.clone(),
+            start_by: settings.server.approvals.start_by,
+            node: self.node.clone(),
+        }
+    }
+
+    /// What can be written to it when nobody answers for it: of what the fallback runs by the allowlist, what that
+    /// includes.
+    fn input_unanswered(&self) -> CommandInput {
+        match self.verdict {
+            Verdict::Ask(_) => {
+                let security = self.input.ask_fallback.min(self.input.security);
+                input_by(security, self.binding.input, self.analysis.as_ref())
+            }
+            Verdict::Run | Verdict::Deny(_) => self.binding.input,
+        }
+    }
+
+    /// What a person is shown. Any one approver may allow it, unless the settings say otherwise.
+    pub(super) fn to_card(&self, spec: AskSpec) -> ApprovalCard {
+        let proposed = self.proposed(spec);
+        let mut allowed_decisions = vec![ApprovalDecision::AllowOnce];
+        if proposed.iter().any(|pattern| pattern.default) {
+            allowed_decisions.push(ApprovalDecision::AllowAlways);
+        }
+        allowed_decisions.push(ApprovalDecision::Deny);
+        let env = question::environment(&self.env);
+        if !env.is_whole() {
+            // Nobody can say yes to what nobody can be shown.
+            allowed_decisions = vec![ApprovalDecision::Deny];
+        }
+        ApprovalCard {
+            binding: self.binding.clone(),
+            security: self.input.security,
+            ask: self.input.ask,
+            ask_fallback: self.input.ask_fallback,
+            satisfied: self.input.coverage.satisfied,
+            needs_person: self.input.needs_person,
+            why: self.why(spec),
+            allowed_decisions,
+            proposed_patterns: proposed,
+            resolved_path: self.binding.executables.first().map(|file| file.path.clone()),
+            segments: self
+                .analysis
+                .as_ref()
+                .map_or_else(|| serde_json::json!([]), Analysis::segments_json),
+            is_understood: self.analysis.as_ref().is_some_and(is_understood),
+            env,
+            document_hash: self.stamp.document_hash.clone(),
+            elevated: false,
+            quorum: Quorum::default(),
+            wishes: None,
+        }
+    }
+
+    /// What `allow-always` could store: nothing for an agent about which nothing can be written.
+    pub(super) fn proposed(&self, spec: AskSpec) -> Vec<Pattern> {
+        match &self.analysis {
+            Some(analysis)
+                if spec.allow_always_offered && !is_old_name_of_main(self.binding.agent.as_str()) =>
+            {
+                analysis.proposed_patterns.clone()
+            }
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    fn why(&self, spec: AskSpec) -> Why {
+        let finding = self
+            .analysis
+            .as_ref()
+            .and_then(|analysis| analysis.verdict.finding());
+        let (layer, detail, span) = match spec.why {
+            AskWhy::AskAlways => (&self.effective.ask.source, "ask is `always`".to_owned(), None),
+            AskWhy::Revised => (
+                &self.effective.ask.source,
+                "an approver changed the command; it runs by an answer of its own or not at all".to_owned(),
+                None,
+            ),
+            AskWhy::AllowlistMiss | AskWhy::NeedsPerson => {
+                let detail = match finding {
+                    Some(finding) => finding.detail.clone(),
+                    None if self.is_of_patch() => "no allowlist covers a patch".to_owned(),
+                    None => "the allowlist does not cover the command".to_owned(),
+                };
+                (
+                    &self.effective.security.source,
+                    detail,
+                    finding.map(|finding| (finding.span.start, finding.span.end)),
+                )
+            }
+        };
+        Why {
+            layer: layer.clone(),
+            rule: spec.why.as_str().to_owned(),
+            detail,
+            span,
+        }
+    }
+
+    /// A denial in words, and the command or key that would change it.
+    pub(super) fn explain_denial(&self, agent: &AgentId, reason: Reason) -> (Option<String>, Option<String>) {
+        if let Some(why) = &self.node_refusal {
+            return (Some(why.clone()), None);
+        }
+        if let Some(denial) = self.explain_denial_there(reason) {
+            return denial;
+        }
+        match reason {
+            Reason::SecurityDeny => (
+                Some(format!("security is deny ({})", self.effective.security.source)),
+                how_to_loosen(&self.effective.security.source, &self.binding.session),
+            ),
+            Reason::DocumentRefused => (self.refusal.clone(), Some(hint(&["doctor"]))),
+            Reason::ToolDenied => (
+                Some(if self.is_of_patch() {
+                    "tool policy or tools.exec.applyPatch.enabled denies apply_patch".to_owned()
+                } else {
+                    "tool policy denies exec".to_owned()
+                }),
+                Some(hint(&["config", "get", "tools"])),
+            ),
+            Reason::Denylist => (
+                self.analysis
+                    .as_ref()
+                    .and_then(|analysis| analysis.denylisted.as_ref())
+                    .map(|hit| match &hit.reason {
+                        Some(reason) => format!("deny rule {} matched: {reason}", hit.pattern),
+                        None => format!("deny rule {} matched", hit.pattern),
+                    }),
+                None,
+            ),
+            Reason::Preflight => (
+                self.preflight.as_ref().map(|found| {
+                    format!("{found}; a here-document with a quoted delimiter ('EOF') leaves its text alone")
+                }),
+                None,
+            ),
+            Reason::ProgramNotFound => (
+                self.absent
+                    .as_ref()
+                    .map(|name| format!("no program {name} is on the PATH of this host, so nobody is asked")),
+                Some(hint(&["config", "get", "tools.exec.pathPrepend"])),
+            ),
+            Reason::AllowlistMiss if self.is_of_patch() => (
+                Some("no allowlist covers a patch, and nobody is to be asked".to_owned()),
+                Some(hint(&["config", "set", "tools.exec.ask", "on-miss"])),
+            ),
+            // What the gate says by itself is only the first of these.
+            Reason::AllowlistMiss
+            | Reason::UserDenied
+            | Reason::ApprovalTimeout
+            | Reason::NoApprover
+            | Reason::ApprovalCancelled
+            | Reason::ApprovalRequestFailed
+            | Reason::BindingMismatch
+            | Reason::ApprovalRequired
+            | Reason::NodeRefused
+            | Reason::RateLimited
+            | Reason::SpawnFailed
+            | Reason::Timeout
+            | Reason::NotStarted
+            | Reason::InvokeFailed
+            | Reason::NodeDisconnected
+            | Reason::ServerRestart
+            | Reason::RunnerLost
+            | Reason::RunElsewhere
+            | Reason::Cancelled
+            | Reason::Shutdown
+            | Reason::Stopped => {
+                let finding = self
+                    .analysis
+                    .as_ref()
+                    .and_then(|analysis| analysis.verdict.finding());
+                (
+                    finding.map(|finding| finding.detail.clone()),
+                    self.hint_to_allow(agent),
+                )
+            }
+        }
+    }
+
+    /// The same where the document of a node decided: where that lies. What a person at this machine changes is not it.
+    fn explain_denial_there(&self, reason: Reason) -> Option<(Option<String>, Option<String>)> {
+        let (far, is_their_rule) = self.far.as_ref()?;
+        let place = || far.place_of(&self.effective.security.source);
+        let found = || {
+            let finding = self.analysis.as_ref()?.verdict.finding()?;
+            Some(finding.detail.as_str())
+        };
+        let detail = if reason == Reason::SecurityDeny {
+            format!("security is deny ({})", place()?)
+        } else if reason == Reason::AllowlistMiss {
+            let detail = found().unwrap_or("the allowlist does not cover the command");
+            format!("{detail}; the allowlist counts by {}", place()?)
+        } else if reason == Reason::Denylist && *is_their_rule {
+            let hit = self.analysis.as_ref()?.denylisted.as_ref()?;
+            let why = hit.reason.as_ref().map(|why| format!(": {why}"));
+            format!(
+                "deny rule {} matched{} ({})",
+                hit.pattern,
+                why.unwrap_or_default(),
+                far.deny_rules_of(&hit.owner)
+            )
+        } else {
+            return None;
+        };
+        let node = self.binding.node_id.as_deref();
+        Some((Some(detail), node.map(|node| hint(&["nodes", "show", node]))))
+    }
+
+    /// The command that would add the first executable that nothing covers.
+    fn hint_to_allow(&self, agent: &AgentId) -> Option<String> {
+        if self.binding.host == Host::Node {
+            // The entry belongs into the node's own document.
+            return self
+                .binding
+                .node_id
+                .as_deref()
+                .map(|node| hint(&["nodes", "show", node]));
+        }
+        let analysis = self
+            .analysis
+            .as_ref()
+            .filter(|analysis| analysis.an_entry_would_help())?;
+        let path = analysis.first_uncovered_path()?;
+        // An agent chose the name: the hint is pasted into a shell, and a wildcard in it would cover other programs.
+        let is_plain = !has_wildcard(path) && !path.chars().any(is_escaped_in_display);
+        is_plain.then(|| {
+            let typing: &[&str] = if analysis.lacks_only_input() {
+                &["--input"]
+            } else {
+                &[]
+            };
+            let for_agent = ["--agent", agent.as_str(), path];
+            hint(&[&["allowlist", "add"], typing, &for_agent].concat())
+        })
+    }
+}
+
+/// What can be written to a command that runs without an answer. Where only the allowlist lets it run, that is what the
+/// allowlist includes of what is wanted.
+pub(super) fn input_by(
+    security: Security,
+    wanted: CommandInput,
+    analysis: Option<&Analysis>,
+) -> CommandInput {
+    match (security, analysis) {
+        (Security::Allowlist | Security::Deny, Some(analysis)) if wanted.is_open() => analysis.input,
+        (Security::Full | Security::Allowlist | Security::Deny, _) => wanted,
+    }
+}
+
+/// The lesser of what two policies leave of an input that a call wants.
+pub(super) const fn lesser_input(one: CommandInput, other: CommandInput) -> CommandInput {
+    if !one.is_open() {
+        one
+    } else if !other.is_open() || matches!(other, CommandInput::GuardedTerminal) {
+        other
+    } else {
+        one
+    }
+}
+
+/// Whether all of a command was read, and nothing in it may run more than is seen.
+fn is_understood(analysis: &Analysis) -> bool {
+    fn is_seen(segment: &SegmentReport) -> bool {
+        !segment.runs_unseen && segment.segments.iter().all(is_seen)
+    }
+    // Below the deepest shell that is looked into nothing was read.
+    let is_deep = |finding: &Finding| finding.code == Code::ShellDepth;
+    analysis.ok && analysis.segments.iter().all(is_seen) && !analysis.findings.iter().any(is_deep)
+}
+
+/// Adds the grants that another view of policy spends; of one that both spend the smaller limit counts.
+pub(super) fn add_uses(grants: &mut Vec<GrantUse>, more: Vec<GrantUse>) {
+    for used in more {
+        let known = grants
+            .iter_mut()
+            .find(|known| known.owner == used.owner && known.entry_id == used.entry_id);
+        match known {
+            Some(known) => known.max_uses = known.max_uses.min(used.max_uses),
+            None => grants.push(used),
+        }
+    }
+}
+
+/// The key or command that takes `deny` away where it was said.
+fn how_to_loosen(source: &str, session: &SessionKey) -> Option<String> {
+    let in_document = source.strip_prefix(DocumentPolicy::FILE).map(|place| {
+        place
+            .strip_prefix("#/agents/")
+            .and_then(|place| place.strip_suffix("/security"))
+    });
+    match (source, in_document) {
+        // What made the call says it, and nothing that is configured.
+        ("call" | "elevated", _) => None,
+        ("session", _) => Some(hint(&["session", "clear", session.as_str()])),
+        (_, Some(Some(agent))) => Some(hint(&[
+            "policy",
+            "set",
+            "--agent",
+            agent,
+            "--security",
+            "allowlist",
+        ])),
+        ("default", _) | (_, Some(None)) => Some(hint(&["policy", "preset", "cautious"])),
+        (key, None) => Some(hint(&["config", "set", key, "allowlist"])),
+    }
+}

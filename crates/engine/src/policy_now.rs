@@ -1,0 +1,193 @@
+//! The policy of one moment, by which a call is resolved and judged: settings and documents that count together.
+
+use std::sync::Arc;
+
+use countersign_config::{
+    approvals::{
+        document::{DenyRule, Listed, RefusalReason},
+        store::{DocumentStatus, Snapshot},
+    },
+    settings::{Settings, Tool},
+};
+use countersign_domain::{AgentId, Command};
+use countersign_ledger::PolicyStamp;
+use countersign_policy::{
+    allowlist::DenyHit,
+    combine::{self, DocumentPolicy, Effective, PolicyLayers, Wishes},
+};
+
+use crate::{Engine, node::OnNode, reply::MachineFault};
+
+/// The policy of one moment: the accepted policy, and while a change is pending the files as they are, too.
+#[derive(Debug)]
+pub(super) struct PolicyNow {
+    pub(super) counted: PolicyView,
+    pub(super) edited: Option<PolicyView>,
+    stamp: PolicyStamp,
+    /// The node that it is the policy of.
+    pub(super) node: Option<Arc<OnNode>>,
+}
+
+/// Settings and a document that are judged by together.
+#[derive(Debug)]
+pub(super) struct PolicyView {
+    pub(super) settings: Arc<Settings>,
+    /// The approvals document of the machine that executes.
+    pub(super) document: Arc<Snapshot>,
+    /// That of this machine, where another one executes: only its deny rules count then.
+    pub(super) local: Option<Arc<Snapshot>>,
+}
+
+impl PolicyNow {
+    pub(super) fn stamp(&self) -> PolicyStamp {
+        self.stamp.clone()
+    }
+
+    /// Whether this machine's document could be read, so that what is not permitted is known not to be.
+    pub(super) fn expect_readable(&self) -> Result<(), MachineFault> {
+        if self.counted.is_unreadable() || self.edited.as_ref().is_some_and(PolicyView::is_unreadable) {
+            return Err(MachineFault::Document);
+        }
+        Ok(())
+    }
+
+    /// The settings that count for everything but permission.
+    pub(super) fn settings(&self) -> &Arc<Settings> {
+        &self.counted.settings
+    }
+
+    /// Everything that has to let a command through.
+    pub(super) fn views(&self) -> impl Iterator<Item = &PolicyView> {
+        std::iter::once(&self.counted).chain(&self.edited)
+    }
+
+    /// The same for calls on a node, whose own document takes the place of this machine's.
+    pub(super) fn on_node(mut self, node: Arc<OnNode>) -> Self {
+        for view in std::iter::once(&mut self.counted).chain(&mut self.edited) {
+            let before = std::mem::replace(&mut view.document, node.document());
+            // Seen for the second time, it has one already.
+            view.local.get_or_insert(before);
+        }
+        self.node = Some(node);
+        self
+    }
+
+    /// The same for calls on a node that is not known.
+    pub(super) fn without_document(mut self) -> Self {
+        for view in std::iter::once(&mut self.counted).chain(&mut self.edited) {
+            let silent = Arc::new(Snapshot::of_accepted(None, String::new()));
+            view.local = Some(std::mem::replace(&mut view.document, silent));
+        }
+        self
+    }
+
+    /// Combines every layer for an agent; while an edit is held each value is the stricter one.
+    pub(super) fn effective(&self, agent: &AgentId, wishes: impl Into<Wishes>) -> Effective {
+        let wishes = wishes.into();
+        let counted = self.counted.effective(agent, wishes);
+        match &self.edited {
+            None => counted,
+            Some(edited) => counted.strictest(edited.effective(agent, wishes)),
+        }
+    }
+
+    /// Whether an agent may not use the tool that a command is for.
+    pub(super) fn is_tool_denied(&self, agent: &AgentId, command: &Command) -> bool {
+        self.views().any(|view| view.is_tool_denied(agent, command))
+    }
+}
+
+impl PolicyView {
+    /// Combines every layer for an agent.
+    pub(super) fn effective(&self, agent: &AgentId, wishes: impl Into<Wishes>) -> Effective {
+        let Wishes {
+            session,
+            elevated,
+            call,
+        } = wishes.into();
+        let policy = &self.settings.policy;
+        // Deny rules that cannot be read forbid everything, also elsewhere.
+        let is_unreadable = |local: &Arc<Snapshot>| local.document().is_none();
+        let document = if self.local.as_ref().is_some_and(is_unreadable) {
+            DocumentPolicy::refused()
+        } else {
+            self.document.policy(agent.as_str())
+        };
+        combine::combine(PolicyLayers {
+            security: &policy.security(agent),
+            ask: &policy.ask(agent),
+            session,
+            elevated,
+            call,
+            document: &document,
+        })
+    }
+
+    /// The deny rules that count for an agent, in matching order.
+    pub(super) fn deny_rules(&self, agent: &AgentId) -> Vec<Listed<'_, DenyRule>> {
+        let documents = std::iter::once(&self.document).chain(&self.local);
+        documents
+            .flat_map(|document| document.deny_rules(agent.as_str()))
+            .collect()
+    }
+
+    /// Whether reading this machine's document failed, which says nothing about a command.
+    fn is_unreadable(&self) -> bool {
+        let document = self.local.as_ref().unwrap_or(&self.document);
+        matches!(&document.status, DocumentStatus::Refused(refusal) if refusal.reason == RefusalReason::Io)
+    }
+
+    /// Whether a deny rule that matched is one of the machine that executes.
+    pub(super) fn has_in_document(&self, agent: &AgentId, hit: &DenyHit) -> bool {
+        let rules = self.document.deny_rules(agent.as_str());
+        rules.iter().any(|rule| {
+            rule.owner == hit.owner && rule.id.as_str() == hit.id && rule.item.pattern == hit.pattern
+        })
+    }
+
+    /// Why a document that counts cannot be used, in words.
+    pub(super) fn refusal(&self) -> Option<String> {
+        let refusal = |document: &Arc<Snapshot>| match &document.status {
+            DocumentStatus::Refused(refusal) => Some(refusal.to_string()),
+            DocumentStatus::Missing | DocumentStatus::Ok => None,
+        };
+        match &self.local {
+            None => refusal(&self.document),
+            Some(local) => refusal(local).or_else(|| {
+                refusal(&self.document).map(|why| format!("of the node's own approvals document: {why}"))
+            }),
+        }
+    }
+
+    pub(super) fn is_tool_denied(&self, agent: &AgentId, command: &Command) -> bool {
+        let policy = &self.settings.policy;
+        let tool = match command {
+            Command::Shell(_) | Command::Argv(_) => Tool::Exec,
+            Command::Patch(_) if !policy.exec(agent).apply_patch.enabled => return true,
+            Command::Patch(_) => Tool::ApplyPatch,
+        };
+        policy.tool_policy(agent).denied_by(tool).is_some()
+    }
+}
+
+impl Engine {
+    /// Looks at settings and document again and returns the present policy.
+    pub(super) fn policy_now(&self) -> PolicyNow {
+        let in_effect = self.refresh_policy();
+        let edited = in_effect.edited.as_ref().map(|(settings, document)| PolicyView {
+            settings: Arc::clone(settings),
+            document: Arc::clone(document),
+            local: None,
+        });
+        PolicyNow {
+            counted: PolicyView {
+                settings: Arc::clone(&in_effect.settings),
+                document: Arc::clone(&in_effect.document),
+                local: None,
+            },
+            edited,
+            stamp: in_effect.stamp(),
+            node: None,
+        }
+    }
+}
