@@ -29,7 +29,7 @@ use countersign_sys::{descriptors::SPARE_DESCRIPTORS, hooks};
 use crate::{
     Engine, analyse,
     call::Call,
-    delivery::Answers,
+    delivery_terms::Answers,
     exec::{Admitted, Attempt, OnDisconnect, admitted},
     hint::hint,
     judgement::{self, Judgement},

@@ -20,7 +20,7 @@ use countersign_policy::{
     gate::Verdict,
 };
 
-use crate::{Engine, call::Call, delivery::Answers};
+use crate::{Engine, call::Call, delivery_terms::Answers};
 
 /// Files that one command names which are bound as its scripts.
 const MAX_OPERANDS: usize = 1024;

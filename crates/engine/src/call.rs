@@ -27,7 +27,7 @@ use countersign_policy::{
 
 use crate::{
     Engine,
-    delivery::Answers,
+    delivery_terms::Answers,
     hint::hint,
     judgement::Judgement,
     node::OnNode,

@@ -17,7 +17,7 @@ use crate::{
     Engine,
     call::Call,
     caller_lease::{CallerLease, EndsWithCaller},
-    delivery::{self, Delivery},
+    delivery_terms::{self, Delivery},
     judgement::Judgement,
     live::{Holder, LiveRun},
     node::Purpose,
@@ -241,7 +241,7 @@ impl Engine {
                 }
                 slot = (evaluated.judged.verdict == Verdict::Run).then_some(taken);
             }
-            delivery::expect_in_time(delivery, self.clock.now())?;
+            delivery_terms::expect_in_time(delivery, self.clock.now())?;
             let EvaluatedCall {
                 now,
                 call,

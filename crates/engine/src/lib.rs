@@ -14,6 +14,7 @@ mod analyse;
 mod bind;
 mod call;
 mod delivery;
+mod delivery_terms;
 mod entry_indexes;
 mod far_policy;
 mod judge;
@@ -83,9 +84,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use approvers::Presence;
 pub use caller_lease::{CallerLease, EndsWithCaller};
-pub use delivery::{
-    Answers, Delivered, Delivery, Invocation, InvocationState, Planned, Preview, PreviewRule, Unstarted,
-};
+pub use delivery::{Delivered, Invocation, InvocationState, Preview, PreviewRule, Unstarted};
+pub use delivery_terms::{Answers, Delivery, Planned};
 pub use exec::{IdempotencyKey, OnDisconnect};
 pub use query::{Check, OutputBytes, Readiness};
 pub use slots::NoSlot;
