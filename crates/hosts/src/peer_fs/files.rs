@@ -13,7 +13,10 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Remote, View, direct};
+use super::{
+    Remote, View, direct,
+    error::{Blind, FileAccessError},
+};
 use countersign_domain::FileIdentity;
 use countersign_sys::fs::open_regular;
 
@@ -25,34 +28,6 @@ pub enum Files {
     Direct,
     /// As another account sees them.
     Remote(Arc<Remote>),
-}
-
-/// The files cannot be seen at the moment. Nothing may be concluded from it, least of all that something is not there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("files cannot be seen as the commands' account at the moment")]
-pub struct Blind;
-
-#[derive(Debug, thiserror::Error)]
-pub enum FileAccessError {
-    #[error(transparent)]
-    Refused(#[from] io::Error),
-    #[error(transparent)]
-    Blind(#[from] Blind),
-}
-
-impl From<Errno> for FileAccessError {
-    fn from(errno: Errno) -> Self {
-        Self::Refused(errno.into())
-    }
-}
-
-impl From<FileAccessError> for io::Error {
-    fn from(error: FileAccessError) -> Self {
-        match error {
-            FileAccessError::Refused(error) => error,
-            FileAccessError::Blind(blind) => Self::new(io::ErrorKind::NotConnected, blind),
-        }
-    }
 }
 
 /// A directory as it was found.

@@ -13,13 +13,15 @@
 //! be seen. Read on: [`Files`] for the callers, [`main_if_asked`] for the process, `app/file_broker.rs` for its restart.
 
 mod direct;
+mod error;
 mod files;
 mod process;
 mod remote;
 mod view;
 mod wire;
 
-pub use files::{Blind, Directory, FileAccessError, Files};
+pub use error::{Blind, FileAccessError};
+pub use files::{Directory, Files};
 pub use process::main_if_asked;
 pub use remote::Remote;
 pub(crate) use view::View;

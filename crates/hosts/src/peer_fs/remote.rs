@@ -22,7 +22,7 @@ use tokio::{
 
 use super::{
     direct,
-    files::{Blind, FileAccessError},
+    error::{Blind, FileAccessError},
     process::in_proc,
     wire::{ANSWER_BYTES, Answer, Request},
 };
