@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     super::{Enclosure, Inside, Unusable},
-    container::{Labels, OWNER, Wanted},
+    container::{Labels, OWNER, PruneLimits, Wanted},
     engine::{Engine, is_conflict, is_missing, words},
     instructions::Instructions,
     mounts::Forbidden,
@@ -51,15 +51,6 @@ pub struct DockerOptions {
     pub start_timeout: Duration,
     /// Tells the containers of this state directory from those of others, as a label.
     pub owner: String,
-}
-
-/// When containers that nobody needs are removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PruneLimits {
-    /// After so much time without use; `None` is never.
-    pub idle: Option<Duration>,
-    /// At this age; `None` is never.
-    pub age: Option<Duration>,
 }
 
 /// A Docker engine. Copies share what they know.

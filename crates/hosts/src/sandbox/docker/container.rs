@@ -10,7 +10,6 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     super::{Enclosure, Unusable},
-    backend::PruneLimits,
     mounts::{Forbidden, check_inside, check_workspace},
     seccomp,
     supervision::{self, text_of},
@@ -54,6 +53,15 @@ const HIDDEN: [&str; 15] = [
 
 /// Which processors a machine may have, and the most bytes that say so.
 const PROCESSORS: (&str, usize) = ("/sys/devices/system/cpu/possible", 1 << 10);
+
+/// When containers that nobody needs are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PruneLimits {
+    /// After so much time without use; `None` is never.
+    pub idle: Option<Duration>,
+    /// At this age; `None` is never.
+    pub age: Option<Duration>,
+}
 
 /// A container that is wanted.
 #[derive(Debug)]

@@ -26,7 +26,8 @@ mod process;
 mod seccomp;
 mod supervision;
 
-pub use backend::{Client, DockerBackend, DockerOptions, PruneLimits};
+pub use backend::{Client, DockerBackend, DockerOptions};
+pub use container::PruneLimits;
 pub use end::ClientEnd;
 pub(crate) use instructions::Terms;
 pub use process::main_if_asked;
