@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::{
     GatewayHost, StartError, Supervised,
-    launch::LaunchSpec,
+    launch_spec::LaunchSpec,
     plan::{Opened, alone, c_path, list_of, push_environment},
 };
 use countersign_config::settings::DockerSettings;

@@ -1,7 +1,6 @@
 //! Starting a run: the last checks, the run file, the start frame.
 
 use std::{
-    ffi::OsString,
     fs, io,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
@@ -12,12 +11,10 @@ use std::{
 use rustix::fs::{Mode, OFlags};
 use tokio::net::UnixStream;
 
-use countersign_domain::{
-    Bound, BoundScript, FileIdentity, Isolation, LaunchId, Leftovers, RunId, ScriptHold, TerminalSize,
-};
-use countersign_ledger::launch::{Permit, PermitParts};
+use countersign_domain::{Isolation, Leftovers, RunId};
+use countersign_ledger::launch::Permit;
 use countersign_runner::{
-    RunLimits, RunnerHandle,
+    RunnerHandle,
     run_file::{self, Inspected, Voided},
     wire::{MAX_FRAME_BYTES, Order},
 };
@@ -26,15 +23,16 @@ use countersign_sys::{fs::sealed, hooks, socket};
 use crate::{
     Attempt, Host, RunTerms,
     confined::Hidden,
-    peer_fs::{Blind, FileAccessError, Files},
-    sandbox::Unusable,
+    peer_fs::{FileAccessError, Files},
 };
 
 use super::{
+    error::{Mismatch, StartError},
+    launch_spec::LaunchSpec,
     plan::{self, Opened},
     run_files::{MadeSpool, RunFiles, most},
-    setup::Turns,
     supervised::Supervised,
+    turns::Turns,
 };
 
 /// How long leftovers may go on writing (`docs/spec/exec-tool.md#4-what-the-caller-gets`).
@@ -42,121 +40,6 @@ const LEFTOVERS_GRACE: Duration = Duration::from_millis(500);
 
 /// Room in a start frame for everything but the plan.
 const FRAME_HEAD_BYTES: usize = 512;
-
-/// Everything a supervisor needs to start a run.
-#[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, as the plan of the runner has it"
-)]
-pub struct LaunchSpec {
-    pub run_id: RunId,
-    /// The permission to start it.
-    pub launch_id: LaunchId,
-    /// Whether it was tried before.
-    pub attempt: Attempt,
-    /// The level at which it runs.
-    pub isolation: Isolation,
-    pub bound: Bound,
-    pub cwd: PathBuf,
-    /// Its device number when it was judged.
-    pub cwd_dev: u64,
-    /// Its inode number when it was judged.
-    pub cwd_ino: u64,
-    pub env: Vec<(OsString, OsString)>,
-    /// The programs that were judged.
-    pub executables: Vec<FileIdentity>,
-    /// The scripts that were judged.
-    pub scripts: Vec<BoundScript>,
-    /// Whether its programs must read them as they were judged, or not run at all.
-    pub held: bool,
-    /// Whether a person may have answered for them as they were.
-    pub answered: bool,
-    pub timeout: Option<Duration>,
-    /// From `SIGTERM` to `SIGKILL` when it is killed; zero kills straight away.
-    pub kill_grace: Duration,
-    /// What becomes of what it leaves running.
-    pub leftovers: Leftovers,
-    /// Whether it goes on without a server: a background run, or one with an idempotency key.
-    pub keep_when_orphaned: bool,
-    /// Whether its standard input stays open; otherwise it reads end of file.
-    pub stdin_open: bool,
-    /// The pseudo-terminal that it gets instead of pipes; its input is always open.
-    pub terminal: Option<TerminalSize>,
-    /// Most bytes of output that are kept.
-    pub max_run_bytes: u64,
-    /// What it may use of the machine.
-    pub limits: RunLimits,
-}
-
-/// What is no longer what was judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mismatch {
-    WorkingDirectory,
-    Executable,
-    Script,
-    Sandbox,
-    Node,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Something is no longer what was judged.
-    #[error("{path} is no longer what was judged")]
-    BindingMismatch {
-        /// What kind of thing.
-        what: Mismatch,
-        path: PathBuf,
-    },
-    /// The working directory cannot be opened.
-    #[error("cannot open the working directory {path}")]
-    WorkingDirectory {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    /// Its record names a level that this server does not have, or the settings demand more by now.
-    #[error("the run was recorded as {recorded}, and this server would run it as {now}")]
-    Isolation {
-        /// The level that the record names.
-        recorded: Isolation,
-        /// What there is, or what is demanded.
-        now: Isolation,
-    },
-    /// Confined commands do not see the working directory.
-    #[error("confined commands cannot see the working directory {0}")]
-    HiddenDirectory(PathBuf),
-    /// A directory that confined commands see is not the one of the start.
-    #[error(
-        "{0} was made again while the server ran; confined commands see it after a restart of the server"
-    )]
-    ReplacedDirectory(PathBuf),
-    /// A text for the program holds a NUL, or a name of the environment is empty or holds `=`.
-    #[error("an argument or variable cannot be passed to a program")]
-    NotPassable,
-    /// The program was found nowhere: its name is no path, and no directory but those of PATH is looked into.
-    #[error("{0}: no such program in the run PATH")]
-    NoProgram(String),
-    /// A run file is there although this is the first attempt.
-    #[error("run {0} was attempted before")]
-    AttemptedBefore(RunId),
-    /// The run file cannot be made.
-    #[error("cannot make the file of run {run_id}")]
-    RunFile {
-        run_id: RunId,
-        #[source]
-        source: io::Error,
-    },
-    /// The sandbox cannot be made or entered.
-    #[error(transparent)]
-    Sandbox(#[from] Unusable),
-    /// The files of the run cannot be looked at.
-    #[error(transparent)]
-    Blind(#[from] Blind),
-    /// The runner cannot be reached.
-    #[error("cannot hand the run to the runner")]
-    Runner(#[source] io::Error),
-}
 
 /// The output of a run that lies in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -539,66 +422,6 @@ impl Host for GatewayHost {
     /// Cancelled while the runner's queue is full, it has started nothing, but the empty run file stays.
     async fn run(&self, permit: Permit, terms: RunTerms) -> Result<Supervised, StartError> {
         self.launch(LaunchSpec::new(permit, terms)?).await
-    }
-}
-
-impl LaunchSpec {
-    /// What a permit and its terms come to, on whichever host; uses the permit up.
-    ///
-    /// # Errors
-    /// [`StartError::Isolation`] when the record names a lesser level than is demanded now.
-    pub(super) fn new(permit: Permit, terms: RunTerms) -> Result<Self, StartError> {
-        let PermitParts {
-            run_id,
-            launch_id,
-            binding,
-            env: _,
-            isolation,
-            not_after: _,
-            node: _,
-            answered,
-        } = permit.into_parts();
-        let RunTerms {
-            attempt,
-            least_isolation,
-            env,
-            kill_grace,
-            leftovers,
-            keep_when_orphaned,
-            stdin_open,
-            terminal,
-            max_run_bytes,
-            limits,
-        } = terms;
-        if isolation < least_isolation {
-            return Err(StartError::Isolation {
-                recorded: isolation,
-                now: least_isolation,
-            });
-        }
-        Ok(Self {
-            run_id,
-            launch_id,
-            attempt,
-            isolation,
-            bound: binding.bound,
-            cwd: binding.cwd.into(),
-            cwd_dev: binding.cwd_dev,
-            cwd_ino: binding.cwd_ino,
-            env,
-            executables: binding.executables,
-            scripts: binding.scripts,
-            held: binding.held == Some(ScriptHold::Held),
-            answered,
-            timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
-            kill_grace,
-            leftovers,
-            keep_when_orphaned,
-            stdin_open,
-            terminal,
-            max_run_bytes,
-            limits,
-        })
     }
 }
 

@@ -7,13 +7,18 @@
 //! [`GatewayHost::recover`] finds out what became of a run of an earlier server.
 
 mod enclosed;
+mod error;
 mod launch;
+mod launch_spec;
 mod plan;
 mod recover;
 mod run_files;
 mod setup;
 mod supervised;
+mod turns;
 
-pub use launch::{GatewayHost, LaunchSpec, Mismatch, StartError, StoredSpool};
+pub use error::{Mismatch, StartError};
+pub use launch::{GatewayHost, StoredSpool};
+pub use launch_spec::LaunchSpec;
 pub use recover::{RecoverError, Recovered};
 pub use supervised::{EndedRun, InputClosed, KeptOutput, RunControl, RunEvents, Supervised, SupervisorEvent};

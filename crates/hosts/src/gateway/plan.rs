@@ -9,7 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::launch::{LaunchSpec, Mismatch, StartError};
+use super::{
+    error::{Mismatch, StartError},
+    launch_spec::LaunchSpec,
+};
 use crate::patching::patching;
 use countersign_config::approvals::binding::{self, SeenScript};
 use countersign_domain::{Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity};

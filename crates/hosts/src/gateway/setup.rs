@@ -4,11 +4,9 @@
 //! remembered in the server's own directory, where no command can reach it.
 
 use std::{
-    collections::HashMap,
     fs, io,
     os::{fd::OwnedFd, unix::fs::DirBuilderExt as _},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -27,19 +25,6 @@ const TIMEOUT: Duration = Duration::from_mins(10);
 
 /// Most bytes of what it says that a refusal repeats.
 const MAX_SAID_BYTES: usize = 400;
-
-/// One at a time for each workspace.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Turns(Arc<Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>>);
-
-impl Turns {
-    fn of(&self, mark: &Path) -> Arc<tokio::sync::Mutex<()>> {
-        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody waits for those that nobody else holds.
-        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        Arc::clone(turns.entry(mark.to_owned()).or_default())
-    }
-}
 
 impl GatewayHost {
     /// Runs the setup command of an enclosure if that was not done for its workspace. `spec` is the run that waits for it.

@@ -1,0 +1,76 @@
+//! Why a run was not started.
+
+use std::{io, path::PathBuf};
+
+use countersign_domain::{Isolation, RunId};
+
+use crate::{peer_fs::Blind, sandbox::Unusable};
+
+/// What is no longer what was judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mismatch {
+    WorkingDirectory,
+    Executable,
+    Script,
+    Sandbox,
+    Node,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Something is no longer what was judged.
+    #[error("{path} is no longer what was judged")]
+    BindingMismatch {
+        /// What kind of thing.
+        what: Mismatch,
+        path: PathBuf,
+    },
+    /// The working directory cannot be opened.
+    #[error("cannot open the working directory {path}")]
+    WorkingDirectory {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// Its record names a level that this server does not have, or the settings demand more by now.
+    #[error("the run was recorded as {recorded}, and this server would run it as {now}")]
+    Isolation {
+        /// The level that the record names.
+        recorded: Isolation,
+        /// What there is, or what is demanded.
+        now: Isolation,
+    },
+    /// Confined commands do not see the working directory.
+    #[error("confined commands cannot see the working directory {0}")]
+    HiddenDirectory(PathBuf),
+    /// A directory that confined commands see is not the one of the start.
+    #[error(
+        "{0} was made again while the server ran; confined commands see it after a restart of the server"
+    )]
+    ReplacedDirectory(PathBuf),
+    /// A text for the program holds a NUL, or a name of the environment is empty or holds `=`.
+    #[error("an argument or variable cannot be passed to a program")]
+    NotPassable,
+    /// The program was found nowhere: its name is no path, and no directory but those of PATH is looked into.
+    #[error("{0}: no such program in the run PATH")]
+    NoProgram(String),
+    /// A run file is there although this is the first attempt.
+    #[error("run {0} was attempted before")]
+    AttemptedBefore(RunId),
+    /// The run file cannot be made.
+    #[error("cannot make the file of run {run_id}")]
+    RunFile {
+        run_id: RunId,
+        #[source]
+        source: io::Error,
+    },
+    /// The sandbox cannot be made or entered.
+    #[error(transparent)]
+    Sandbox(#[from] Unusable),
+    /// The files of the run cannot be looked at.
+    #[error(transparent)]
+    Blind(#[from] Blind),
+    /// The runner cannot be reached.
+    #[error("cannot hand the run to the runner")]
+    Runner(#[source] io::Error),
+}
