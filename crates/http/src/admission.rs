@@ -16,7 +16,7 @@ use countersign_ledger::auth::{Key, RateStatus, Throttle, ThrottleRates};
 use countersign_sys::clock::Ids;
 
 use crate::{
-    caller,
+    bearer,
     cookie::{self, Presented},
     cors::{self, Sharing},
     host_header::{self, ForeignHost, HostNames},
@@ -233,7 +233,7 @@ impl AdmissionMiddleware {
 
     /// A token counts before a cookie: a caller who shows a token has no need of the browser's cookie.
     async fn recognise(&self, headers: &HeaderMap, site: Site) -> Result<Credentials, Problem> {
-        if let Some(token) = caller::presented(headers) {
+        if let Some(token) = bearer::presented(headers) {
             let key = self.tokens.authenticate(token).await?;
             return Ok(key.map_or(Credentials::Wrong, Credentials::Valid));
         }

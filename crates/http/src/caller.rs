@@ -6,7 +6,7 @@ use std::{marker::PhantomData, ops::Deref, sync::Arc};
 
 use axum::{
     extract::{FromRef, FromRequestParts, MatchedPath},
-    http::{HeaderMap, HeaderValue, header, request::Parts},
+    http::{HeaderValue, header, request::Parts},
 };
 
 use countersign_domain::{AgentId, Principal, Scope};
@@ -19,20 +19,6 @@ use crate::{
     extract::{AgentScope, AtPath},
     problem::{Code, Problem},
 };
-
-/// The bearer token of a request; `None` without an `Authorization` header. Anything that is no single bearer
-/// token counts as a wrong one.
-pub(crate) fn presented(headers: &HeaderMap) -> Option<&str> {
-    let mut values = headers.get_all(header::AUTHORIZATION).into_iter();
-    let (value, more) = (values.next()?, values.next());
-    let token = value.to_str().ok().filter(|_| more.is_none()).and_then(|text| {
-        let (scheme, token) = text.split_once(' ')?;
-        scheme
-            .eq_ignore_ascii_case("bearer")
-            .then_some(token.trim_start())
-    });
-    Some(token.unwrap_or_default())
-}
 
 /// Which scopes open an operation: any one of them.
 pub(crate) trait Opens: Send + Sync + 'static {
@@ -287,28 +273,5 @@ fn forbidden<S: Opens>() -> Problem {
     match names.first() {
         Some(first) => problem.with("requiredScope", *first),
         None => problem,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn presented_in(values: &[&str]) -> Option<String> {
-        let mut headers = HeaderMap::new();
-        for value in values {
-            headers.append(header::AUTHORIZATION, value.parse().unwrap());
-        }
-        presented(&headers).map(str::to_owned)
-    }
-
-    #[test]
-    fn only_one_bearer_token_is_taken_and_anything_else_is_wrong() {
-        assert_eq!(presented_in(&[]), None);
-        assert_eq!(presented_in(&["Bearer cst_x"]), Some("cst_x".to_owned()));
-        assert_eq!(presented_in(&["bearer  cst_x"]), Some("cst_x".to_owned()));
-        for wrong in [&["Basic cst_x"][..], &["cst_x"], &["Bearer a", "Bearer b"], &[""]] {
-            assert_eq!(presented_in(wrong), Some(String::new()), "{wrong:?}");
-        }
     }
 }

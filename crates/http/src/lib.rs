@@ -11,6 +11,7 @@ pub mod mcp;
 mod accept;
 mod admission;
 mod assets;
+mod bearer;
 mod caller;
 mod cookie;
 mod cors;
