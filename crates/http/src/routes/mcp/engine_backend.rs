@@ -2,7 +2,7 @@
 //!
 //! It must never do for a tool what the route of the API would refuse. The trait is [`crate::mcp::Backend`].
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use axum::http::request::Parts;
 use rmcp::model::{ErrorData, Extensions, JsonObject};
@@ -10,9 +10,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{in_flight::InFlightPermit, session::Session};
+use super::{in_flight::InFlightPermit, mount::EngineBackend, session::Session};
 use countersign_domain::{Principal, RunId};
-use countersign_engine::{Engine, IdempotencyKey, OnDisconnect, reply::CancelError};
+use countersign_engine::{IdempotencyKey, OnDisconnect, reply::CancelError};
 
 use crate::{
     extract,
@@ -27,12 +27,6 @@ use crate::{
 
 /// The path that problem documents name.
 const INSTANCE: &str = "/mcp";
-
-/// Does calls by the engine.
-pub(super) struct EngineBackend {
-    engine: Arc<Engine>,
-    link_base: String,
-}
 
 /// Who sent a request, noted on it for the tools.
 #[derive(Debug, Clone)]
@@ -67,10 +61,6 @@ pub(super) fn scope_of(caller: &Principal, session: Option<&Session>) -> String 
 }
 
 impl EngineBackend {
-    pub(super) fn new(engine: Arc<Engine>, link_base: String) -> Self {
-        Self { engine, link_base }
-    }
-
     async fn run(&self, caller: &Principal, call: ExecCall) -> Result<Value, Problem> {
         let key = IdempotencyKey {
             key: call.key,
@@ -165,12 +155,6 @@ impl Backend for EngineBackend {
                 tracing::warn!(run.id = %run_id, %error, "a run whose call was taken back was not stopped");
             }
         }
-    }
-}
-
-impl fmt::Debug for EngineBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EngineBackend").finish_non_exhaustive()
     }
 }
 

@@ -8,12 +8,10 @@
 
 mod engine_backend;
 mod in_flight;
+mod mount;
 mod session;
 
-use std::{
-    fmt,
-    sync::{Arc, LazyLock},
-};
+use std::sync::Arc;
 
 use axum::{
     body::Body,
@@ -29,11 +27,10 @@ use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use engine_backend::{Asker, EngineBackend, scope_of};
-use in_flight::InFlight;
+use engine_backend::{Asker, scope_of};
+pub(crate) use mount::Mount;
+use mount::{EngineBackend, Served};
 use session::Session;
-
-use countersign_engine::Engine;
 
 use crate::{
     caller::{AgentCaller, Exec},
@@ -52,52 +49,33 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 /// A refusal of the protocol library is one sentence.
 const LONGEST_REFUSAL: usize = 4096;
 
-type MakesServer = Box<dyn FnOnce() -> Server<EngineBackend> + Send>;
-
-/// The MCP server and the requests it works on; cheap to clone.
-#[derive(Clone)]
-pub(crate) struct Mount {
-    service: StreamableHttpService<Server<EngineBackend>, NeverSessionManager>,
-    server: Arc<LazyLock<Server<EngineBackend>, MakesServer>>,
-    in_flight: Arc<InFlight>,
-}
-
 impl Mount {
-    /// An MCP server whose calls are done by the engine. Links to people begin with `link_base`.
-    pub(crate) fn new(engine: &Arc<Engine>, link_base: String, body_limit: usize) -> Self {
-        let engine = Arc::clone(engine);
-        // Made by the first request: the schemas of the tools come from the complete contract, and to write that was a
-        // third of what a server did before it was ready.
-        let makes: MakesServer = Box::new(move || {
-            let (clock, ids) = (Arc::clone(engine.clock()), Arc::clone(engine.ids()));
-            let backend = EngineBackend::new(engine, link_base);
-            Server::new(backend, tool_schema::tool_arguments(), clock, ids)
-        });
-        let server = Arc::new(LazyLock::new(makes));
-        let served = Arc::clone(&server);
-        let config = StreamableHttpServerConfig::default()
-            .with_legacy_session_mode(false)
-            .with_json_response(true)
-            .with_max_request_body_bytes(body_limit)
-            // The admission has checked it already, against names that can change.
-            .disable_allowed_hosts();
-        Self {
-            service: StreamableHttpService::new(
-                move || Ok(Server::clone(&served)),
-                Arc::new(NeverSessionManager::default()),
-                config,
-            ),
-            server,
-            in_flight: Arc::default(),
-        }
-    }
-}
-
-impl fmt::Debug for Mount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mount")
-            .field("in_flight", &self.in_flight)
-            .finish_non_exhaustive()
+    /// The server whose calls are done by the engine. The first request makes it: the schemas of the tools come from the
+    /// complete contract, and to write that was a third of what a server did before it was ready.
+    fn served(&self) -> &Served {
+        self.served.get_or_init(|| {
+            let backend = EngineBackend {
+                engine: Arc::clone(&self.engine),
+                link_base: self.link_base.clone(),
+            };
+            let (clock, ids) = (Arc::clone(self.engine.clock()), Arc::clone(self.engine.ids()));
+            let server = Server::new(backend, tool_schema::tool_arguments(), clock, ids);
+            let config = StreamableHttpServerConfig::default()
+                .with_legacy_session_mode(false)
+                .with_json_response(true)
+                .with_max_request_body_bytes(self.body_limit)
+                // The admission has checked it already, against names that can change.
+                .disable_allowed_hosts();
+            let copy = server.clone();
+            Served {
+                service: StreamableHttpService::new(
+                    move || Ok(copy.clone()),
+                    Arc::new(NeverSessionManager::default()),
+                    config,
+                ),
+                server,
+            }
+        })
     }
 }
 
@@ -165,7 +143,7 @@ async fn mcp(
             if let Some(session) = &session {
                 mount.in_flight.cancel(&caller.actor.id, session, request_id);
                 let scope = scope_of(&caller, Some(session));
-                mount.server.taken_back(&scope, &request_id.to_string());
+                mount.served().server.taken_back(&scope, &request_id.to_string());
             }
             return Ok(StatusCode::ACCEPTED.into_response());
         }
@@ -185,6 +163,7 @@ async fn mcp(
         .extensions
         .insert(Asker::new(&caller, session, cancelled, permit));
     let response = mount
+        .served()
         .service
         .handle(Request::from_parts(parts, Body::from(bytes)))
         .await;

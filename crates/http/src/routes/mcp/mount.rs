@@ -1,0 +1,62 @@
+//! What the endpoint keeps between requests. Handlers share it, so it must know no handler.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use rmcp::transport::streamable_http_server::{StreamableHttpService, session::never::NeverSessionManager};
+
+use super::in_flight::InFlight;
+use countersign_engine::Engine;
+
+use crate::mcp::Server;
+
+/// The MCP server, once there is one, and the requests it works on.
+pub(crate) struct Mount {
+    pub(super) engine: Arc<Engine>,
+    /// What links to people begin with.
+    pub(super) link_base: String,
+    pub(super) body_limit: usize,
+    pub(super) served: OnceLock<Served>,
+    pub(super) in_flight: Arc<InFlight>,
+}
+
+/// The MCP server, and the same behind the transport.
+pub(super) struct Served {
+    pub(super) service: StreamableHttpService<Server<EngineBackend>, NeverSessionManager>,
+    pub(super) server: Server<EngineBackend>,
+}
+
+/// Does calls by the engine.
+pub(super) struct EngineBackend {
+    pub(super) engine: Arc<Engine>,
+    pub(super) link_base: String,
+}
+
+impl Mount {
+    /// An MCP server whose calls are done by the engine. Links to people begin with `link_base`.
+    pub(crate) fn new(engine: &Arc<Engine>, link_base: String, body_limit: usize) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            link_base,
+            body_limit,
+            served: OnceLock::new(),
+            in_flight: Arc::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Mount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mount")
+            .field("in_flight", &self.in_flight)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for EngineBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineBackend").finish_non_exhaustive()
+    }
+}
