@@ -11,7 +11,8 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    format::{AskedCommand, CommandLine, Denial},
+    format::Denial,
+    question::{AskedCommand, CommandLine},
     rules::{Forms, Rule},
 };
 use countersign_config::settings::Environment;

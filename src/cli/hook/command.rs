@@ -4,7 +4,8 @@ use std::{io::Read as _, time::Duration};
 
 use super::{
     client_rules, evaluate,
-    format::{AskedCommand, Decision, Denial, Format, Question, Reply},
+    format::{Decision, Denial, Format, Reply},
+    question::{AskedCommand, Question},
     replacement::Replacement,
 };
 use countersign_domain::AgentId;

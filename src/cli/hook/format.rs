@@ -9,7 +9,10 @@ use std::{fmt, path::Path};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::replacement::Replacement;
+use super::{
+    question::{AskedCommand, CommandLine, Question},
+    replacement::Replacement,
+};
 use crate::cli::{exit::ExitStatus, failure::Failure};
 
 /// Whose format.
@@ -23,37 +26,6 @@ pub(crate) enum Format {
     Gemini,
     /// The generic form, for everything else
     Json,
-}
-
-/// What is asked about.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Question {
-    /// No command of a shell: none of our business.
-    Other,
-    Command(AskedCommand),
-    /// A command of a kind that cannot be replaced.
-    Unknown {
-        /// The tool that would run it.
-        tool: String,
-    },
-}
-
-/// A command that an agent wants to run.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct AskedCommand {
-    pub(super) command: CommandLine,
-    pub(super) workdir: Option<String>,
-    pub(super) agent: Option<String>,
-    pub(super) session: Option<String>,
-    /// The members of the tool's input, which are kept but for the command.
-    input: Map<String, Value>,
-}
-
-/// Text for a shell, or a program with its arguments.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum CommandLine {
-    Text(String),
-    Argv(Vec<String>),
 }
 
 /// What the agent is told.
@@ -99,17 +71,6 @@ struct GenericQuestion {
     workdir: Option<String>,
     agent_id: Option<String>,
     session_key: Option<String>,
-}
-
-impl AskedCommand {
-    /// A member of the tool's input as text; `None` where there is none, or one that is made of others.
-    pub(super) fn input(&self, name: &str) -> Option<String> {
-        match self.input.get(name)? {
-            Value::String(text) => Some(text.clone()),
-            value @ (Value::Bool(_) | Value::Number(_)) => Some(value.to_string()),
-            Value::Null | Value::Array(_) | Value::Object(_) => None,
-        }
-    }
 }
 
 impl Format {

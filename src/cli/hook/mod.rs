@@ -11,6 +11,7 @@ mod client_rules;
 mod command;
 mod evaluate;
 mod format;
+mod question;
 mod replacement;
 mod rules;
 

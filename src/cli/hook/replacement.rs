@@ -1,6 +1,6 @@
 //! What an agent runs in place of its command: `countersign exec` with that command and a key.
 
-use super::format::{AskedCommand, CommandLine};
+use super::question::{AskedCommand, CommandLine};
 use crate::cli::value;
 
 /// A call of `countersign exec`. No secret is in it: the call finds its token as every other does.
