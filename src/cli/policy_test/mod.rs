@@ -2,17 +2,21 @@
 //!
 //! It must never run a command of the file. The server explains each one; without a server, this module judges it under
 //! the files of the state directory. A case with a world of its own sees only the files of that world. Entry point:
-//! [`run`]. Read on: `case.rs` reads the cases, `mock.rs` makes their worlds.
+//! [`run`]. Read on: `notation.rs` reads the cases, `mock.rs` makes their worlds.
 
 mod case;
 mod mock;
+mod notation;
 mod yaml;
 
 use std::{fs, io::Read as _, path::PathBuf};
 
 use serde_json::{Value, json};
 
-use self::case::{Case, Expect, Notation, World};
+use self::{
+    case::{Case, Expect, World},
+    notation::Notation,
+};
 use super::{
     console::{Format, Tone},
     context::Context,
@@ -62,7 +66,7 @@ struct CaseResult {
 
 pub(crate) async fn run(context: &Context, args: &TestArgs) -> Result<ExitStatus, Failure> {
     let text = read(args)?;
-    let cases = case::parse(&text, Notation::of(&args.file))
+    let cases = notation::parse(&text, Notation::of(&args.file))
         .map_err(|invalid| Failure::usage(format!("{}: {invalid}", args.file.display())))?;
     let mut failed = Vec::new();
     let mut files = None;
