@@ -1,9 +1,8 @@
 //! `countersign completions`: a script for a shell, from the definition of the command line.
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use super::{arguments::Arguments, console::Console, exit::ExitStatus, failure::Failure};
+use super::{console::Console, exit::ExitStatus, failure::Failure};
 
 /// Print a script that completes commands in a shell
 #[derive(Debug, clap::Args)]
@@ -19,8 +18,12 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-pub(crate) fn run(console: Console, args: &CompletionsArgs) -> Result<ExitStatus, Failure> {
-    let mut command = Arguments::command();
+/// Prints the script for this command line.
+pub(crate) fn run(
+    console: Console,
+    args: &CompletionsArgs,
+    mut command: clap::Command,
+) -> Result<ExitStatus, Failure> {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, name, &mut script);

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
-use clap::{Parser as _, error::ErrorKind};
+use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 
 use super::{
     allowlist, apply_patch, approvals, approver,
@@ -13,8 +13,9 @@ use super::{
     demo, denylist, doctor, events, exec,
     exit::ExitStatus,
     failure::Failure,
-    help, hook, init, login_link, man, mcp, node, nodes, openapi, policy, process, runner, runs, serve,
-    session, stop, token,
+    help, hook, init, login_link, man, mcp, node, nodes, openapi, policy, process, runner, runs,
+    runtime::with_runtime,
+    serve, session, stop, token,
 };
 use countersign_config::settings::{Environment, ProcessEnvironment};
 
@@ -84,19 +85,10 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Security(command) => doctor::security(context, &command),
         Command::Openapi => openapi::run(context.console),
-        Command::Completions(args) => completions::run(context.console, &args),
-        Command::Man(args) => man::run(context.console, &args),
-        Command::Help(args) => help::run(&args),
+        Command::Completions(args) => completions::run(context.console, &args, Arguments::command()),
+        Command::Man(args) => man::run(context.console, &args, Arguments::command()),
+        Command::Help(args) => help::run(&args, &Arguments::command()),
     }
-}
-
-/// Runs what waits, on this thread alone.
-pub(super) fn with_runtime<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new("runtime", format!("the runtime cannot be made: {error}")))?
-        .block_on(command)
 }
 
 /// Help and version go to standard output; a wrong call becomes one line and a hint.
@@ -147,8 +139,6 @@ fn usage_failure(rendered: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     fn failure_of(line: &[&str]) -> String {

@@ -1,8 +1,6 @@
 //! `countersign help`: what `--help` behind the same words shows.
 
-use clap::CommandFactory as _;
-
-use super::{arguments::Arguments, exit::ExitStatus, failure::Failure};
+use super::{exit::ExitStatus, failure::Failure};
 
 /// Show the help of a command
 #[derive(Debug, clap::Args)]
@@ -15,9 +13,9 @@ pub(crate) struct HelpArgs {
     words: Vec<String>,
 }
 
-pub(crate) fn run(args: &HelpArgs) -> Result<ExitStatus, Failure> {
-    let root = Arguments::command();
-    let mut command = &root;
+/// Prints the help of a command of this command line.
+pub(crate) fn run(args: &HelpArgs, root: &clap::Command) -> Result<ExitStatus, Failure> {
+    let mut command = root;
     for word in &args.words {
         command = command.find_subcommand(word).ok_or_else(|| {
             Failure::usage(format!("no such command: {}", args.words.join(" ")))
@@ -26,7 +24,7 @@ pub(crate) fn run(args: &HelpArgs) -> Result<ExitStatus, Failure> {
     }
     let words = args.words.iter().map(String::as_str);
     let line = std::iter::once("countersign").chain(words).chain(["--help"]);
-    if let Err(help) = Arguments::command().try_get_matches_from(line) {
+    if let Err(help) = root.clone().try_get_matches_from(line) {
         // A reader that left has what it wanted.
         drop(help.print());
     }

@@ -9,8 +9,8 @@ use super::{
     console::{Console, Format},
     context::Context,
     discover::{self, Role},
-    entry,
     failure::Failure,
+    runtime::with_runtime,
     value,
 };
 use countersign_config::settings::EffectiveValue;
@@ -85,7 +85,7 @@ impl SettingsSource {
 /// # Errors
 /// When flags or environment name a server: the files here are not about that one.
 pub(super) fn of_the_server(context: &Context) -> Result<Result<Vec<Shown>, SettingsSource>, Failure> {
-    match asked(|| discover::client(context, Role::Operator)) {
+    match asked(|| context.client(Role::Operator)) {
         Ok(shown) => Ok(Ok(shown)),
         Err(failure) if context.names_a_server() => Err(failure),
         Err(failure) => Ok(Err(SettingsSource::files(context, failure))),
@@ -100,7 +100,7 @@ pub(super) fn of_the_own_server(context: &Context) -> Result<Vec<Shown>, Setting
 
 fn asked(client: impl FnOnce() -> Result<super::client::Client, Failure>) -> Result<Vec<Shown>, Failure> {
     let client = client()?;
-    let body = entry::with_runtime(async {
+    let body = with_runtime(async {
         let answer = tokio::time::timeout(TIMEOUT, client.get(&["v1", "settings"], &Vec::new())).await;
         answer.unwrap_or_else(|_elapsed| Err(Failure::unavailable("the server does not answer")))
     })?;

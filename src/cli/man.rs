@@ -2,12 +2,10 @@
 
 use std::{fs, io, path::PathBuf};
 
-use clap::CommandFactory as _;
 use clap_mangen::Man;
 use serde_json::json;
 
 use super::{
-    arguments::Arguments,
     console::{Console, Format},
     exit::ExitStatus,
     failure::Failure,
@@ -28,12 +26,15 @@ pub(crate) struct ManArgs {
     folder: PathBuf,
 }
 
-/// Writes the pages and prints where they are.
-pub(crate) fn run(console: Console, args: &ManArgs) -> Result<ExitStatus, Failure> {
+/// Writes the pages of this command line and prints where they are.
+pub(crate) fn run(
+    console: Console,
+    args: &ManArgs,
+    mut command: clap::Command,
+) -> Result<ExitStatus, Failure> {
     let cannot =
         |path: &PathBuf, error: &io::Error| Failure::new("io", format!("{}: {error}", path.display()));
     fs::create_dir_all(&args.folder).map_err(|error| cannot(&args.folder, &error))?;
-    let mut command = Arguments::command();
     command.build();
     let mut written = Vec::new();
     for page in pages(&command) {

@@ -6,6 +6,7 @@
 mod activation;
 mod arguments;
 mod entry;
+mod runtime;
 
 mod demo;
 mod init;
