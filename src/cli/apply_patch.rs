@@ -14,8 +14,16 @@ use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
 use super::{
-    caller_lease::Endings, client::Client, console::Format, context::Context, discover::Role,
-    duration::clock_face, exec, exit::ExitStatus, failure::Failure, value,
+    caller_lease::Endings,
+    client::{Client, SERVER_RETURN},
+    console::Format,
+    context::Context,
+    discover::Role,
+    duration::clock_face,
+    exec,
+    exit::ExitStatus,
+    failure::Failure,
+    value,
 };
 use countersign_domain::{AgentId, HostChoice, MAX_PATCH_BYTES, SessionKey, UnixMillis};
 use countersign_sys::clock::{Ids as _, SystemIds};
@@ -153,7 +161,7 @@ async fn wait_until_ended(
         let run = match looked {
             Ok(run) => run,
             // The server restarts: the approval is still there when it is back.
-            Err(failure) if failure.is_no_connection() && unreachable < exec::SERVER_RETURN => {
+            Err(failure) if failure.is_no_connection() && unreachable < SERVER_RETURN => {
                 unreachable += LOOK;
                 continue;
             }

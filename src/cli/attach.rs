@@ -27,10 +27,8 @@ use tokio::{
 };
 
 use super::{
-    client::{Client, EventStream, Query},
+    client::{Client, EventStream, Query, SERVER_RETURN},
     context::Context,
-    exec::{SERVER_RETURN, cancel, interrupted},
-    exit::ExitStatus,
     failure::Failure,
     value,
 };
@@ -45,8 +43,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Connects the terminal of this process to a run that has a session, until that has ended.
 ///
 /// # Errors
-/// When there is no terminal, the server does not come back, or this process is told to end, which cancels the run.
-pub(super) async fn connect(context: &Context, client: &Client, run: &Value) -> Result<(), Failure> {
+/// When there is no terminal, or the server does not come back.
+pub(super) async fn connect(context: &Context, client: &Client, run: &Value) -> Result<Served, Failure> {
     let attached = AttachedSession {
         context,
         client,
@@ -57,24 +55,12 @@ pub(super) async fn connect(context: &Context, client: &Client, run: &Value) -> 
     let served = attached.serve(&terminal).await;
     // Before anything is said here again.
     drop(terminal);
-    match served? {
-        Served::Ended => Ok(()),
-        Served::Terminated => {
-            cancel(
-                context,
-                client,
-                value::string(run, "runId"),
-                ExitStatus::INTERRUPTED,
-            )
-            .await?;
-            Err(interrupted("the run was cancelled"))
-        }
-    }
+    served
 }
 
 /// How serving a terminal came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Served {
+pub(super) enum Served {
     /// The session has ended.
     Ended,
     /// The terminal is gone, or this process is to end.

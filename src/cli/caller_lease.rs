@@ -13,30 +13,17 @@ use tokio::{
     time::sleep,
 };
 
-use super::{client::Client, exit::ExitStatus, failure::Failure, value};
+use super::{
+    client::{Client, EndsWithCaller},
+    exit::ExitStatus,
+    failure::Failure,
+    value,
+};
 
 /// The longest that one call waits.
 const WAIT: Duration = Duration::from_mins(10);
 /// Pause before a broken connection is tried again. The server allows 3 s.
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// What ends with its caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EndsWithCaller {
-    /// The question to a person. What they allowed goes on.
-    Question,
-    /// The question, and the run as well.
-    Run,
-}
-
-impl EndsWithCaller {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Question => "question",
-            Self::Run => "run",
-        }
-    }
-}
 
 /// A call under a lease, which is given up when this is dropped.
 #[derive(Debug)]

@@ -1,13 +1,11 @@
 //! Talks to the server over HTTP, on its Unix socket or a URL.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use reqwest::{Method, Url, header};
 use serde_json::Value;
 
 use super::{
-    caller_lease::EndsWithCaller,
-    discover::Address,
     failure::Failure,
     sse::{StreamEvent, StreamParser},
 };
@@ -18,12 +16,23 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const LONG_ANSWER_TIMEOUT: Duration = Duration::from_mins(15);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A server that restarts is back within this time; a pending approval survives that.
+pub(super) const SERVER_RETURN: Duration = Duration::from_secs(30);
+
 /// What makes a certificate trusted.
 const TRUST: &str = "a private authority is trusted with SSL_CERT_FILE=/path/to/ca.pem; otherwise the URL must have \
                      the name in the certificate";
 
 /// A query of names and values.
 pub(crate) type Query = Vec<(&'static str, String)>;
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// A Unix socket that was checked.
+    Socket(PathBuf),
+    Url(String),
+}
 
 /// A server and the token it is shown.
 #[derive(Debug, Clone)]
@@ -41,6 +50,24 @@ pub(crate) enum WaitPolicy {
     Quick,
     /// The server waits for a command or a person.
     Long,
+}
+
+/// What ends with its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EndsWithCaller {
+    /// The question to a person. What they allowed goes on.
+    Question,
+    /// The question, and the run as well.
+    Run,
+}
+
+impl EndsWithCaller {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Question => "question",
+            Self::Run => "run",
+        }
+    }
 }
 
 impl Client {

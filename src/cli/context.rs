@@ -1,8 +1,9 @@
-//! What every command gets: the terminal, the environment, the clock and how to find the server.
+//! What every command gets: the terminal, the environment, the clock and the flags that name the server. `discover.rs`
+//! finds the server by them.
 
 use std::{path::PathBuf, sync::Arc};
 
-use super::{client::Client, console::Console, discover, discover::Role, failure::Failure};
+use super::{console::Console, failure::Failure};
 use countersign_config::settings::{Environment, StateDir};
 use countersign_sys::clock::{Clock, SystemClock};
 
@@ -58,20 +59,10 @@ impl Context {
         }
     }
 
-    /// Whether flags or environment name a server; else it is that of the state directory.
-    pub(crate) fn names_a_server(&self) -> bool {
-        discover::named_url(self).is_some()
-    }
-
     /// The state directory that flags and environment name. It need not exist.
     pub(crate) fn state_dir(&self) -> Result<StateDir, Failure> {
         StateDir::resolve(self.server.state_dir.as_deref(), self.environment.as_ref()).map_err(|error| {
             Failure::new("state-dir", error.to_string()).exit(super::exit::ExitStatus::CONFIG)
         })
-    }
-
-    /// A client for the server, with the token that this role uses.
-    pub(crate) fn client(&self, role: Role) -> Result<Client, Failure> {
-        discover::client(self, role)
     }
 }

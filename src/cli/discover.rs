@@ -6,10 +6,15 @@
 use std::{
     fs, io,
     os::unix::fs::{FileTypeExt as _, MetadataExt as _},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
-use super::{client::Client, context::Context, exit::ExitStatus, failure::Failure};
+use super::{
+    client::{Address, Client},
+    context::Context,
+    exit::ExitStatus,
+    failure::Failure,
+};
 use countersign_config::settings::StateDir;
 use countersign_domain::Secret;
 use countersign_sys::fs::read_bounded;
@@ -28,23 +33,22 @@ pub(crate) enum Role {
     Operator,
 }
 
-/// Where a server listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Address {
-    /// A Unix socket that was checked.
-    Socket(PathBuf),
-    Url(String),
-}
+impl Context {
+    /// A client for the server that flags, environment or state directory name, with the token that this role uses.
+    pub(crate) fn client(&self, role: Role) -> Result<Client, Failure> {
+        let url = named_url(self);
+        let token = token_for(self, role, url.as_deref())?;
+        let address = address_of(self, url)?;
+        match token {
+            Some(token) => Client::new(&address, token),
+            // What answers there says that one is missing.
+            None => Client::anonymous(&address),
+        }
+    }
 
-/// A client for the server that flags, environment or state directory name.
-pub(crate) fn client(context: &Context, role: Role) -> Result<Client, Failure> {
-    let url = named_url(context);
-    let token = token_for(context, role, url.as_deref())?;
-    let address = address_of(context, url)?;
-    match token {
-        Some(token) => Client::new(&address, token),
-        // What answers there says that one is missing.
-        None => Client::anonymous(&address),
+    /// Whether flags or environment name a server; else it is that of the state directory.
+    pub(crate) fn names_a_server(&self) -> bool {
+        named_url(self).is_some()
     }
 }
 
@@ -75,7 +79,7 @@ pub(crate) fn anonymous(context: &Context) -> Result<Client, Failure> {
     Client::anonymous(&address_of(context, named_url(context))?)
 }
 
-pub(super) fn named_url(context: &Context) -> Option<String> {
+fn named_url(context: &Context) -> Option<String> {
     let flag = context.server.url.clone();
     flag.or_else(|| variable(context, "COUNTERSIGN_URL"))
 }
@@ -206,7 +210,7 @@ pub(crate) fn read_ours(path: &Path) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::fs::PermissionsExt as _, os::unix::net::UnixListener, sync::Arc};
+    use std::{os::unix::fs::PermissionsExt as _, os::unix::net::UnixListener, path::PathBuf, sync::Arc};
 
     use super::*;
     use countersign_config::settings::MapEnvironment;
@@ -267,7 +271,7 @@ mod tests {
 
     #[track_caller]
     fn refused(context: &Context, role: Role) -> Failure {
-        client(context, role).expect_err("a client was made")
+        context.client(role).expect_err("a client was made")
     }
 
     #[test]
@@ -284,7 +288,9 @@ mod tests {
             let test_dir = TestStateDir::new();
             let (path, _listener) = test_dir.socket(mode);
             test_dir.server(Some(&path));
-            let made = client(&test_dir.context(&[], ServerFlags::default()), Role::Gateway);
+            let made = test_dir
+                .context(&[], ServerFlags::default())
+                .client(Role::Gateway);
             assert_eq!(made.is_ok(), ok, "{mode:o}");
         }
     }
@@ -311,17 +317,16 @@ mod tests {
         test_dir.server(None);
         let inside = test_dir.context(&[("OPENCLAW_SHELL", "exec")], ServerFlags::default());
         assert_eq!(refused(&inside, Role::Operator).code, "operator-refused");
-        assert!(client(&inside, Role::Gateway).is_ok());
+        assert!(inside.client(Role::Gateway).is_ok());
         let with_own_token = ServerFlags {
             token: Some("t".to_owned()),
             ..ServerFlags::default()
         };
         assert!(
-            client(
-                &test_dir.context(&[("OPENCLAW_SHELL", "exec")], with_own_token),
-                Role::Operator
-            )
-            .is_ok()
+            test_dir
+                .context(&[("OPENCLAW_SHELL", "exec")], with_own_token)
+                .client(Role::Operator)
+                .is_ok()
         );
     }
 

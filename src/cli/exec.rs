@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
 use super::{
-    attach,
-    caller_lease::{CallerLease, Endings, EndsWithCaller},
-    client::Client,
+    attach::{self, Served},
+    caller_lease::{CallerLease, Endings},
+    client::{Client, EndsWithCaller, SERVER_RETURN},
     console::{Format, Tone},
     context::Context,
     discover::Role,
@@ -31,9 +31,6 @@ use countersign_sys::clock::{Ids as _, SystemIds};
 /// How often a waiting run is looked at: often at first, when a decision is likely to be a policy's.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const SLOWEST_LOOK: Duration = Duration::from_millis(500);
-/// A server that restarts is back within this time; a pending approval survives that.
-pub(super) const SERVER_RETURN: Duration = Duration::from_secs(30);
-
 /// Run a command on a host, if policy and people allow it
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, clap::Args)]
@@ -349,7 +346,7 @@ async fn only_run_since(client: &Client, body: &Value, since: UnixMillis) -> Res
     }
 }
 
-pub(super) fn interrupted(what: &str) -> Failure {
+fn interrupted(what: &str) -> Failure {
     Failure::new("interrupted", what).exit(ExitStatus::INTERRUPTED)
 }
 
@@ -418,7 +415,13 @@ async fn sit(
         return wait_until_ended(context, client, &run, endings).await;
     }
     let run_id = value::string(&run, "runId");
-    attach::connect(context, client, &run).await?;
+    match attach::connect(context, client, &run).await? {
+        Served::Ended => {}
+        Served::Terminated => {
+            cancel(context, client, run_id, ExitStatus::INTERRUPTED).await?;
+            return Err(interrupted("the run was cancelled"));
+        }
+    }
     let ended = client.get(&["v1", "runs", run_id], &Vec::new()).await?;
     if value::string(&ended, "status") == "running" {
         return finish_unended(context, &ended);

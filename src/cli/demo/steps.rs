@@ -10,10 +10,10 @@ use countersign_domain::{Secret, UnixMillis};
 use countersign_sys::clock::{Ids as _, SystemIds};
 
 use crate::cli::{
-    client::Client,
+    client::{Address, Client},
     console::{Console, Format, Tone},
     context::Context,
-    discover::{Address, Role},
+    discover::Role,
     duration::clock_face,
     failure::Failure,
     login_link, value,

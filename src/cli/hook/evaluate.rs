@@ -11,8 +11,8 @@ use super::{
     replacement::Replacement,
 };
 use crate::cli::{
-    caller_lease::{CallerLease, Endings, EndsWithCaller},
-    client::Client,
+    caller_lease::{CallerLease, Endings},
+    client::{Client, EndsWithCaller},
     exec,
     failure::Failure,
     value,
