@@ -8,7 +8,7 @@ use countersign_domain::{UnixMillis, hex};
 
 use crate::{error::Fault, keys::Keys, tx::fetch};
 
-use super::{entry::Entry, verify::SealedHead};
+use super::entry::Entry;
 
 /// The end of the chain: the number and hash of its newest record; number 0 and an empty hash for none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -67,6 +67,15 @@ impl ChainHead {
                 .unwrap_or_default()),
         }
     }
+}
+
+/// The head as it was sealed last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealedHead {
+    /// Number of the newest record then.
+    pub seq: i64,
+    pub hash: String,
+    pub sealed_at: UnixMillis,
 }
 
 /// The hash of a record's canonical text.

@@ -17,7 +17,7 @@ use crate::{error::Fault, events::EventType, rows::Columns, runs};
 use super::{
     entry::{AuditAction, Body, Target},
     facts,
-    verify::{Problem, ProblemKind},
+    problem::{Problem, ProblemKind},
 };
 
 /// What the records say of one run or approval: digests, since there may be very many.

@@ -14,7 +14,8 @@ use crate::{
 use super::{
     chain::ChainHead,
     head::HeadFile,
-    verify::{Problem, ProblemKind, VerifyError},
+    problem::{Problem, ProblemKind},
+    verify::VerifyError,
 };
 
 /// Looks at the end of the chain of a ledger at rest or in use. `None` where nothing is wrong there, or where no server

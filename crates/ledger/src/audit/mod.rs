@@ -14,13 +14,16 @@ pub(super) mod facts;
 pub(super) mod glance;
 pub(super) mod head;
 mod list;
+mod problem;
 mod reset;
 mod verify;
 mod witness;
 
+pub use chain::SealedHead;
 pub use entry::{AuditAction, AuditActor, AuditOutcome, AuditRecord, Entry, Target};
 pub use glance::glance;
 pub use list::AuditFilter;
+pub use problem::{Problem, ProblemKind};
 pub use reset::{LedgerPaths, Reset, ResetError, reset};
-pub use verify::{Problem, ProblemKind, SealedHead, Verification, VerifyError, verify, verify_with_witness};
+pub use verify::{Verification, VerifyError, verify, verify_with_witness};
 pub use witness::{Witnessed, WitnessedHead, published, read_witness};

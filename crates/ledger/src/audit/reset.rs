@@ -28,7 +28,8 @@ use super::{
     chain::{Anchor, ChainHead},
     entry::{AuditAction, Entry},
     head::HeadFile,
-    verify::{Problem, VerifyError, verify_on},
+    problem::Problem,
+    verify::{VerifyError, verify_on},
 };
 
 /// What a reset did.

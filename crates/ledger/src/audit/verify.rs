@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, Row};
 
-use countersign_domain::{UnixMillis, vocabulary};
+use countersign_domain::UnixMillis;
 
 use crate::{
     error::{Fault, LedgerError, OpenError},
@@ -14,59 +14,13 @@ use crate::{
 
 use super::{
     canonical::canonical,
-    chain::{Anchor, ChainHead, hash_of},
+    chain::{Anchor, ChainHead, SealedHead, hash_of},
     compare::Expected,
-    entry::{Body, Target},
+    entry::Body,
     head::{HeadFile, Sealed},
+    problem::{Problem, ProblemKind},
     witness::{self, Witnessed, WitnessedHead},
 };
-
-vocabulary! {
-    /// What is wrong with the chain.
-    pub enum ProblemKind("edited, missing, reordered, truncated or forged") {
-        /// A record is not what was hashed.
-        Edited = "edited",
-        /// A record, or the sealed head, is gone.
-        Missing = "missing",
-        /// A genuine record stands in the place of another.
-        Reordered = "reordered",
-        /// The newest records are gone.
-        Truncated = "truncated",
-        /// Something was made without the key, or another history was put in place.
-        Forged = "forged",
-    }
-}
-
-/// The first thing that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// Number of the record it shows at; 0 where no record speaks of what is there.
-    pub seq: i64,
-    /// What.
-    pub kind: ProblemKind,
-    /// The run or approval that is not what its records say; `None` where it is the chain itself.
-    pub target: Option<Target>,
-}
-
-impl Problem {
-    /// With the chain itself.
-    pub(super) const fn of_chain(seq: i64, kind: ProblemKind) -> Self {
-        Self {
-            seq,
-            kind,
-            target: None,
-        }
-    }
-}
-
-/// The head as it was sealed last.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SealedHead {
-    /// Number of the newest record then.
-    pub seq: i64,
-    pub hash: String,
-    pub sealed_at: UnixMillis,
-}
 
 /// What a verification found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use rusqlite::Connection;
 use crate::{error::Fault, tx::fetch};
 
 use super::{
-    chain::Anchor,
-    verify::{Problem, ProblemKind, SealedHead},
+    chain::{Anchor, SealedHead},
+    problem::{Problem, ProblemKind},
 };
 
 /// How a published head begins, wherever it stands in a line.

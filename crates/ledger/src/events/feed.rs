@@ -9,7 +9,7 @@ use tokio::sync::broadcast;
 
 use countersign_domain::UnixMillis;
 
-use super::{EventFilter, EventLog, EventType, OutputChunk, Start, Subject, Subscription};
+use super::{EventFilter, EventLog, EventType, OutputChunk, Publication, Start, Subject, Subscription};
 
 /// Events that a slow subscriber may lag behind before it goes back to the log.
 const RING: usize = 4096;
@@ -22,17 +22,6 @@ const OUTPUT_RING: usize = 1024;
 struct SessionNotice {
     ts: i64,
     text: String,
-}
-
-/// An event as it is stored and sent: rendered once, shared by all subscribers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Publication {
-    /// Its number; `None` for live output.
-    pub seq: Option<i64>,
-    pub event_type: EventType,
-    /// What it is about, for filters.
-    pub subject: Subject,
-    pub data: Arc<str>,
 }
 
 /// Who keeps what sessions are told. Called by the ledger's writer, in the order of the commits and before anybody is

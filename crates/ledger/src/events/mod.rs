@@ -11,6 +11,7 @@ mod event;
 mod feed;
 mod filter;
 mod log;
+mod publication;
 mod subscription;
 pub mod system_text;
 
@@ -18,7 +19,8 @@ pub use event::{
     AllowlistChange, AllowlistList, CountedVote, Event, EventKind, EventType, OutputChunk, PairingOutcome,
     PolicyPart, Resolution, RunSummary, Subject, data_members,
 };
-pub use feed::{Feed, Publication, SessionNotifier};
+pub use feed::{Feed, SessionNotifier};
 pub use filter::{EventFilter, InvalidTypes};
 pub use log::{EventLog, EventLogError, LogPage};
+pub use publication::Publication;
 pub use subscription::{Start, StreamItem, Subscription};
