@@ -6,7 +6,7 @@ use super::{
     error::LedgerError,
     handle::Ledger,
     rows::Columns,
-    tx::{fetch, list},
+    sql::{fetch, list},
 };
 
 /// An agent as the history shows it.

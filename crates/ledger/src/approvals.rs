@@ -15,7 +15,7 @@ use super::{
     keys::Keys,
     readers::{Listing, Page, agents_within},
     rows::Columns,
-    tx::{fetch, list},
+    sql::{fetch, list},
 };
 
 /// Which approvals are wanted. Everything that is set must hold.

@@ -21,9 +21,10 @@ use super::{
     finish, grants,
     idempotency::{self, Admission, IdempotencyKey},
     launch::{Permit, Ready},
-    new_run::{Entrance, NewRun, json},
+    new_run::{Entrance, NewRun},
     queue::Job,
-    tx::{Committed, Tx, fetch},
+    sql::{fetch, json},
+    tx::{Committed, Tx},
     withdraw,
 };
 

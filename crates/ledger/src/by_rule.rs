@@ -15,9 +15,10 @@ use super::{
     decide,
     error::Fault,
     finish, grants,
-    launch::{LaunchTerms, Permit, Ready, exactly_one},
+    launch::{LaunchTerms, Permit, Ready},
     queue::Job,
     runs,
+    sql::exactly_one,
     tx::{Committed, Tx},
     withdraw,
 };

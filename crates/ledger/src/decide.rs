@@ -18,10 +18,10 @@ use super::{
     elsewhere,
     error::Fault,
     finish,
-    launch::exactly_one,
-    new_run::json as text,
     queue::Job,
-    runs, tokens,
+    runs,
+    sql::{exactly_one, json as text},
+    tokens,
     tx::{Committed, Tx},
     withdraw,
 };

@@ -12,9 +12,10 @@ use super::{
     config::{Durability, Tuning},
     error::Fault,
     finish,
-    launch::{exactly_one, not_started},
+    launch::not_started,
     queue::Job,
-    tx::{Committed, Tx, list},
+    sql::{exactly_one, list},
+    tx::{Committed, Tx},
 };
 
 /// Answers to the same question that are looked at: those whose own start-by has passed may lie before one that counts.

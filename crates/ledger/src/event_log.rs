@@ -14,7 +14,7 @@ use super::{
     error::{Fault, LedgerError},
     handle::Ledger,
     rows::Columns,
-    tx::{fetch, list},
+    sql::{fetch, list},
 };
 
 /// Rows looked through at once when a filter lets few pass.

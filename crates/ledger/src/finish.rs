@@ -16,10 +16,11 @@ use super::{
     config::{Durability, Tuning},
     decide,
     error::Fault,
-    launch::{exactly_one, not_started},
+    launch::not_started,
     queue::Job,
     runs::{self, Brief},
     sessions,
+    sql::exactly_one,
     tx::{Committed, Tx},
 };
 

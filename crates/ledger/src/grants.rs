@@ -9,7 +9,8 @@ use rusqlite::Connection;
 use super::{
     error::{Fault, LedgerError},
     handle::Ledger,
-    tx::{Tx, fetch, list},
+    sql::{fetch, list},
+    tx::Tx,
 };
 
 /// A grant that lets a run through and has a limit on its uses.

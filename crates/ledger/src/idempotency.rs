@@ -10,7 +10,8 @@ use super::{
     error::Fault,
     queue::Job,
     rows::Columns,
-    tx::{Committed, Tx, fetch},
+    sql::fetch,
+    tx::{Committed, Tx},
 };
 
 /// How long a key is remembered (`docs/spec/http-api.md#post-v1exec-answers`).
@@ -122,7 +123,7 @@ pub(super) fn state_of(
     key: &IdempotencyKey,
     now: UnixMillis,
 ) -> Result<KeyState, Fault> {
-    let oldest = now.get().saturating_sub(super::new_run::millis(KEPT));
+    let oldest = now.get().saturating_sub(super::sql::millis(KEPT));
     let found = fetch(
         connection,
         "SELECT key, body_sha256, run_id, status, answer FROM idempotency \

@@ -54,6 +54,7 @@ use super::{
     node_runs::{self, NodeLaunch},
     queue::Job,
     runs,
+    sql::exactly_one,
     tx::{Committed, Tx},
 };
 
@@ -361,15 +362,6 @@ impl Ready {
             epoch,
             parts: Box::new(parts),
         }
-    }
-}
-
-/// A compare-and-swap that was checked before in the same transaction must hit its row.
-pub(super) fn exactly_one(changed: usize) -> Result<(), Fault> {
-    if changed == 1 {
-        Ok(())
-    } else {
-        Err(Fault::Sql(rusqlite::Error::StatementChangedRows(changed)))
     }
 }
 

@@ -15,6 +15,7 @@ pub mod events;
 
 mod committer;
 mod config;
+mod connection;
 mod error;
 mod handle;
 mod keys;
@@ -23,6 +24,7 @@ mod open;
 mod queue;
 mod rows;
 mod schema;
+mod sql;
 mod stats;
 mod tx;
 mod writer;

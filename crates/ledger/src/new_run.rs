@@ -11,7 +11,13 @@ use countersign_domain::{
 
 use crate::events::{Event, EventKind, Subject};
 
-use super::{error::Fault, launch::Ready, runs, tx::Tx};
+use super::{
+    error::Fault,
+    launch::Ready,
+    runs,
+    sql::{json, millis},
+    tx::Tx,
+};
 
 /// A run on its way into the ledger; time and state are the ledger's to give.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,14 +207,4 @@ impl NewRun {
             by,
         )
     }
-}
-
-/// A list as JSON text.
-pub(super) fn json<T: serde::Serialize + ?Sized>(value: &T) -> String {
-    serde_json::to_string(value).expect("plain data is JSON")
-}
-
-/// A duration as SQL keeps it.
-pub(super) fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -7,10 +7,10 @@ use countersign_domain::{Run, RunId};
 use super::{
     error::{Fault, LedgerError},
     handle::Ledger,
-    launch::exactly_one,
     rows::Columns,
     runs,
-    tx::{Tx, fetch, list},
+    sql::{exactly_one, fetch, list},
+    tx::Tx,
 };
 
 /// Most runs that a node is asked about after it came back, newest first.

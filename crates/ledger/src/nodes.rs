@@ -16,10 +16,10 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
-    new_run::json as text,
     queue::Job,
     rows::Columns,
-    tx::{Committed, Tx, fetch, list},
+    sql::{fetch, json as text, list},
+    tx::{Committed, Tx},
 };
 
 /// Devices that may wait for a person at once. A holder of the shared secret can make up any number.
@@ -237,7 +237,7 @@ impl Connect {
                 return Ok(Some(asked));
             }
         }
-        let too_old = now.get().saturating_sub(super::new_run::millis(PAIRING_LASTS));
+        let too_old = now.get().saturating_sub(super::sql::millis(PAIRING_LASTS));
         tx.execute(
             "DELETE FROM node_pairings WHERE (node_id = ?1 AND kind = ?2) OR (kind = 'device' AND requested_ms <= ?3)",
             (node_id, kind.as_str(), too_old),

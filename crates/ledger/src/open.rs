@@ -10,7 +10,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use rusqlite::{Connection, OpenFlags, types::FromSql};
+use rusqlite::{Connection, types::FromSql};
 use tokio::sync::watch;
 
 use countersign_domain::UnixMillis;
@@ -25,6 +25,7 @@ use super::{
     audit::{self, chain::ChainHead, glance::has_history, head::HeadFile},
     committer::{Committer, Shared, Timers},
     config::{LedgerConfig, PolicyWatch},
+    connection::connect,
     error::{Fault, LedgerError, OpenError},
     handle::{Health, Ledger, LedgerThread},
     keys::Keys,
@@ -32,24 +33,16 @@ use super::{
     queue::{Notes, Queue},
     readers::Readers,
     schema,
+    sql::fetch,
     stats::LedgerStats,
     stop::StopSwitch,
-    tx::{Context, WriterState, fetch},
+    tx::{Context, WriterState},
     writer::Writer,
 };
-
-/// How long a statement waits for a lock that another process holds (a backup, the command line).
-pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Prepared statements that a connection keeps.
-pub(super) const STATEMENTS: usize = 128;
 
 /// Numbers left out after a reboot: a power loss may have undone events that subscribers saw already, and their
 /// numbers must not come again.
 const SKIPPED_AFTER_BOOT: i64 = 100_000;
-
-/// Pages of the write-ahead log after which it is folded in even under load. Idle seconds do it earlier.
-const CHECKPOINT_PAGES: i64 = 8000;
 
 impl Ledger {
     /// Opens the ledger, makes it when there is none, and starts its writer.
@@ -234,19 +227,6 @@ fn meta<T: FromSql>(connection: &Connection, key: &str) -> Result<Option<T>, Fau
         (key,),
         |row| Ok(row.get(0)?),
     )
-}
-
-pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "foreign_keys", true)?;
-    // Values of environments and output must not survive in free pages.
-    connection.pragma_update(None, "secure_delete", true)?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-    Ok(connection)
 }
 
 /// How long a lock is waited for whose server is gone: a process that it was just starting has it until its program begins.

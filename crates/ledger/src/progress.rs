@@ -8,9 +8,9 @@ use super::{
     config::{Durability, Tuning},
     error::Fault,
     finish,
-    launch::exactly_one,
     queue::Job,
     runs, sessions,
+    sql::exactly_one,
     tx::{Committed, Tx},
 };
 

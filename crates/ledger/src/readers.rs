@@ -1,22 +1,20 @@
 //! Reading: a few connections that can only read, and the pages of lists.
 
 use std::{
-    ffi::OsStr,
-    fmt::{self, Write as _},
-    os::unix::ffi::OsStrExt as _,
+    fmt,
     path::{Path, PathBuf},
     str::FromStr,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use rusqlite::{Connection, OpenFlags, types::Value};
+use rusqlite::{Connection, types::Value};
 use tokio::sync::Semaphore;
 
 use countersign_domain::{AgentId, Authority, InvalidId};
 
 use super::{
+    connection::open,
     error::{Fault, LedgerError},
-    open::{BUSY_TIMEOUT, STATEMENTS},
 };
 
 /// Connections for reading, handed out one at a time.
@@ -81,38 +79,6 @@ impl Readers {
             .push(connection);
         Ok(answer?)
     }
-}
-
-/// A connection that can only read.
-pub(super) fn open(path: &Path) -> Result<Connection, LedgerError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let opened = Connection::open_with_flags(path, flags).and_then(|connection| {
-        connection.busy_timeout(BUSY_TIMEOUT)?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        Ok(connection)
-    });
-    opened.map_err(LedgerError::unavailable)
-}
-
-/// A connection to a ledger that nobody may have open, which makes no file beside it.
-pub(super) fn open_at_rest(path: &Path) -> Result<Connection, LedgerError> {
-    let log = [path.as_os_str().as_bytes(), b"-wal"].concat();
-    if Path::new(OsStr::from_bytes(&log)).exists() {
-        // A server has it open, or died: what is in the log counts.
-        return open(path);
-    }
-    let mut address = "file:".to_owned();
-    for byte in path.as_os_str().as_bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-_.".contains(byte) {
-            address.push(char::from(*byte));
-        } else {
-            write!(address, "%{byte:02X}").unwrap_or(());
-        }
-    }
-    address.push_str("?immutable=1");
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-    Connection::open_with_flags(address, flags).map_err(LedgerError::unavailable)
 }
 
 /// A place in a list; opaque to the client that gets it.

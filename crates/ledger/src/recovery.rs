@@ -9,7 +9,7 @@ use super::{
     handle::Ledger,
     rows::Columns,
     runs,
-    tx::{fetch, list},
+    sql::{fetch, list},
 };
 
 /// A run that has not ended.

@@ -9,11 +9,11 @@ use super::{
     config::{Durability, Retention, Tuning},
     error::Fault,
     idempotency,
-    new_run::millis,
     queue::Job,
     rows::Columns,
     sign_ins,
-    tx::{Committed, Tx, fetch, list},
+    sql::{fetch, list, millis},
+    tx::{Committed, Tx},
 };
 
 /// Runs removed in one step, so that a launch never waits long behind it.
@@ -182,7 +182,7 @@ fn prune_audit(tx: &mut Tx<'_>, before: i64) -> Result<u64, Fault> {
     let anchor = Anchor::seal(last, hash.clone(), &tx.context.keys);
     tx.execute(
         "INSERT OR REPLACE INTO meta (key, value) VALUES ('audit_anchor', ?1)",
-        (super::new_run::json(&anchor),),
+        (super::sql::json(&anchor),),
     )?;
     let removed = tx.execute("DELETE FROM audit WHERE seq <= ?1", (last,))?;
     let mut detail = serde_json::Map::new();

@@ -14,9 +14,9 @@ use super::{
     decide,
     error::Fault,
     finish,
-    launch::exactly_one,
     new_run::{Entrance, NewRun},
     queue::Job,
+    sql::exactly_one,
     tx::{Committed, Tx},
     withdraw,
 };

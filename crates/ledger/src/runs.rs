@@ -17,7 +17,8 @@ use super::{
     idempotency::{self, IdempotencyKey, KeyState},
     readers::{Cursor, Listing, Page, agents_within},
     rows::Columns,
-    tx::{Tx, fetch, list},
+    sql::{fetch, list},
+    tx::Tx,
 };
 
 /// Which runs are wanted. Everything that is set must hold.

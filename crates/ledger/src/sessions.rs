@@ -12,7 +12,8 @@ use super::{
     readers::{Listing, Page, agents_within},
     rows::Columns,
     runs,
-    tx::{Committed, Tx, fetch, list},
+    sql::{fetch, list},
+    tx::{Committed, Tx},
 };
 
 /// A process session with its run.

@@ -13,11 +13,11 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
-    launch::exactly_one,
     queue::Job,
     rows::Columns,
+    sql::{exactly_one, fetch, list},
     tokens::fetch_token,
-    tx::{Committed, Tx, fetch, list},
+    tx::{Committed, Tx},
 };
 
 /// Links that may be open at once; the oldest goes when there would be more.

@@ -20,16 +20,16 @@ use crate::events::{Event, EventKind};
 use super::{
     approvals,
     audit::{AuditAction, Entry},
+    connection::open_at_rest,
     decide,
     error::{Fault, LedgerError},
     finish,
     handle::Ledger,
-    new_run::json as text,
     queue::Job,
-    readers::open_at_rest,
     rows::Columns,
+    sql::{fetch, json as text, list},
     tokens,
-    tx::{Committed, Tx, fetch, list},
+    tx::{Committed, Tx},
 };
 
 /// The stop that is in force, and how it stands.

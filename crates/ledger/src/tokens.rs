@@ -13,14 +13,15 @@ use countersign_domain::{Actor, AgentId, Owner, RunId, Scope, Token, TokenId, Un
 use super::{
     audit::{AuditAction, Entry},
     config::{Durability, Tuning},
+    connection::open_at_rest,
     error::{Fault, LedgerError},
     handle::Ledger,
-    new_run::json as text,
     queue::Job,
-    readers::{Cursor, Listing, Page, open_at_rest},
+    readers::{Cursor, Listing, Page},
     rows::Columns,
     sign_ins,
-    tx::{Committed, Tx, fetch, list},
+    sql::{fetch, json as text, list},
+    tx::{Committed, Tx},
     withdraw,
 };
 

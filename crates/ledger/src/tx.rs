@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, Params, Row};
+use rusqlite::{Connection, Params};
 
 use countersign_domain::{Actor, AgentId, ApprovalId, RunId, SessionKey, TokenId, UnixMillis};
 use countersign_sys::clock::{Clock, Ids};
@@ -193,32 +193,4 @@ impl<'open> Tx<'open> {
         };
         self.outbox.push(Arc::new(publication));
     }
-}
-
-/// The only row of a query, if there is one.
-pub(super) fn fetch<T>(
-    connection: &Connection,
-    sql: &str,
-    params: impl Params,
-    read: impl FnOnce(&Row<'_>) -> Result<T, Fault>,
-) -> Result<Option<T>, Fault> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query(params)?;
-    rows.next()?.map(read).transpose()
-}
-
-/// All rows of a query.
-pub(super) fn list<T>(
-    connection: &Connection,
-    sql: &str,
-    params: impl Params,
-    mut read: impl FnMut(&Row<'_>) -> Result<T, Fault>,
-) -> Result<Vec<T>, Fault> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query(params)?;
-    let mut items = Vec::new();
-    while let Some(row) = rows.next()? {
-        items.push(read(row)?);
-    }
-    Ok(items)
 }

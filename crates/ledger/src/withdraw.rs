@@ -11,8 +11,9 @@ use super::{
     error::Fault,
     finish,
     rows::Columns,
+    sql::list,
     tokens,
-    tx::{Tx, list},
+    tx::Tx,
 };
 
 const REVOKED: &str = "the token that asked was revoked";

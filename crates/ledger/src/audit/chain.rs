@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use countersign_domain::{UnixMillis, hex};
 
-use crate::{error::Fault, keys::Keys, tx::fetch};
+use crate::{error::Fault, keys::Keys, sql::fetch};
 
 use super::entry::Entry;
 

@@ -11,7 +11,7 @@ use countersign_domain::hex;
 use crate::{
     error::Fault,
     events::{Event, EventKind},
-    tx::fetch,
+    sql::fetch,
 };
 
 /// The member of a record's detail.

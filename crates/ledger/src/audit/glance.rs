@@ -5,10 +5,10 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use crate::{
+    connection,
     error::{Fault, LedgerError},
     keys::Keys,
-    readers,
-    tx::fetch,
+    sql::fetch,
 };
 
 use super::{
@@ -28,7 +28,7 @@ pub fn glance(ledger: &Path, key: &Path, head: &Path) -> Result<Option<Problem>,
         return Ok(None);
     }
     let keys = Keys::load(key).map_err(VerifyError::Key)?;
-    let connection = readers::open(ledger).map_err(VerifyError::Ledger)?;
+    let connection = connection::open(ledger).map_err(VerifyError::Ledger)?;
     let head = HeadFile::at(head.to_owned());
     let unread = |fault: Fault| VerifyError::Ledger(LedgerError::from(fault));
     // Before the records, as a verification does.

@@ -7,7 +7,7 @@ use crate::{
     handle::Ledger,
     readers::{Listing, Page},
     record::{Append, AppendBefore},
-    tx::list,
+    sql::list,
 };
 
 use super::{

@@ -18,10 +18,11 @@ use countersign_domain::{Actor, UnixMillis, hex};
 use countersign_sys::clock::{Clock, Ids};
 
 use crate::{
+    connection,
     error::{Fault, LedgerError, OpenError},
     keys::{Keys, NewKey},
-    new_run::json as text,
     open, schema,
+    sql::json as text,
 };
 
 use super::{
@@ -101,7 +102,8 @@ pub fn reset(
             source,
         })
     };
-    let mut connection = open::connect(ledger).map_err(|error| database(LedgerError::unavailable(error)))?;
+    let mut connection =
+        connection::connect(ledger).map_err(|error| database(LedgerError::unavailable(error)))?;
     schema::migrate(&mut connection).map_err(|source| {
         ResetError::Open(OpenError::Schema {
             path: ledger.to_owned(),

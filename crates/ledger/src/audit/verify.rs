@@ -7,9 +7,9 @@ use rusqlite::{Connection, Row};
 use countersign_domain::UnixMillis;
 
 use crate::{
+    connection,
     error::{Fault, LedgerError, OpenError},
     keys::Keys,
-    readers,
 };
 
 use super::{
@@ -64,7 +64,7 @@ pub enum VerifyError {
 /// When a file cannot be read; what is wrong with the chain itself is the answer, not an error.
 pub fn verify(ledger: &Path, key: &Path, head: &Path) -> Result<Verification, VerifyError> {
     let keys = Keys::load(key).map_err(VerifyError::Key)?;
-    let connection = readers::open(ledger).map_err(VerifyError::Ledger)?;
+    let connection = connection::open(ledger).map_err(VerifyError::Ledger)?;
     verify_on(&connection, &keys, &HeadFile::at(head.to_owned()))
 }
 
@@ -80,7 +80,7 @@ pub fn verify_with_witness(
     heads: &[WitnessedHead],
 ) -> Result<(Verification, Witnessed), VerifyError> {
     let verification = verify(ledger, key, head)?;
-    let connection = readers::open(ledger).map_err(VerifyError::Ledger)?;
+    let connection = connection::open(ledger).map_err(VerifyError::Ledger)?;
     let witnessed =
         witness::compare(&connection, heads).map_err(|fault| VerifyError::Ledger(fault.into()))?;
     Ok((verification, witnessed))

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Read as _};
 
 use rusqlite::Connection;
 
-use crate::{error::Fault, tx::fetch};
+use crate::{error::Fault, sql::fetch};
 
 use super::{
     chain::{Anchor, SealedHead},
