@@ -5,11 +5,12 @@ use countersign_domain::{DecidedBy, EntryId, Reason, RunDecision, RunStatus, Run
 use super::{
     config::{Durability, Tuning},
     error::Fault,
-    finish, grants,
+    grants,
     idempotency::{self, Admission, IdempotencyKey},
+    job::Job,
     launch::{LaunchOutcome, LaunchTerms, Ready},
     new_run::{Entrance, NewRun},
-    queue::Job,
+    run_end,
     tx::{Committed, Tx},
 };
 
@@ -152,7 +153,7 @@ impl Job for Denial {
             };
             run.insert(tx, &entrance)?;
             idempotency::keep_refused(tx, key, &run.id, hint.as_deref())?;
-            finish::tell_denied(
+            run_end::tell_denied(
                 tx,
                 run.subject(),
                 *reason,

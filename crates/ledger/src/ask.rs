@@ -18,11 +18,12 @@ use super::{
     config::{Durability, Tuning},
     error::Fault,
     expire::Fallback,
-    finish, grants,
+    grants,
     idempotency::{self, Admission, IdempotencyKey},
+    job::Job,
     launch::{Permit, Ready},
     new_run::{Entrance, NewRun},
-    queue::Job,
+    run_end,
     sql::{fetch, json},
     tx::{Committed, Tx},
     withdraw,
@@ -226,7 +227,7 @@ impl Job for NoRoute {
                     run.insert(tx, &entrance)?;
                     self.record_expired(tx, &state)?;
                     let subject = subject(run, &approval.id);
-                    finish::tell_denied(tx, subject, *reason, detail.clone(), &Actor::system())?;
+                    run_end::tell_denied(tx, subject, *reason, detail.clone(), &Actor::system())?;
                     Ok(NoRouteDraft::Denied(now))
                 }
                 Fallback::Run(terms) => {

@@ -10,14 +10,14 @@ use countersign_domain::{
 };
 
 use super::{
+    approval_end,
     approvals::{self, StoredApproval},
     config::{Durability, PolicyStamp, Tuning},
-    decide,
     error::Fault,
-    finish, grants,
+    grants,
+    job::Job,
     launch::{LaunchTerms, Permit, Ready},
-    queue::Job,
-    runs,
+    run_end, run_rows,
     sql::exactly_one,
     tx::{Committed, Tx},
     withdraw,
@@ -156,7 +156,7 @@ impl SettleByRule {
         let env = stored
             .env(&tx.context.keys)
             .filter(|_| digest == stored.binding_digest);
-        let run = runs::brief(tx.connection, &pending.run_id)?
+        let run = run_rows::brief(tx.connection, &pending.run_id)?
             .filter(|run| run.status.advance(RunStatus::Launching).is_ok());
         let (Some(env), Some(run)) = (env, run) else {
             return other(SettleOutcome::ForPeople);
@@ -200,7 +200,7 @@ impl SettleByRule {
         )?;
         exactly_one(changed)?;
         tx.state.pending = tx.state.pending.saturating_sub(1);
-        decide::tell_resolved(
+        approval_end::tell_resolved(
             tx,
             &approval,
             Some(&self.by),
@@ -227,13 +227,13 @@ impl SettleByRule {
             reason: Some(self.words.clone()),
             why: TerminalReason::Rule,
         };
-        let approval = decide::end_undecided(tx, stored, state, Some(&self.by), TerminalReason::Rule)?;
+        let approval = approval_end::end_undecided(tx, stored, state, Some(&self.by), TerminalReason::Rule)?;
         // Where only the answer was wanted there is a run all the same: the record of the question.
         let decision = RunDecision {
             verdict: RunVerdict::Deny,
             by: DecidedBy::Policy,
         };
-        finish::deny_run(
+        run_end::deny_run(
             tx,
             &approval.run_id,
             reason,

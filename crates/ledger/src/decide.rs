@@ -9,19 +9,19 @@ use countersign_domain::{
     Pattern, Persist, Reason, RunDecision, RunVerdict, TerminalReason, Token, Vote,
 };
 
-use crate::events::{CountedVote, Event, EventKind, EventType, Resolution};
+use crate::events::{CountedVote, EventKind, EventType};
 
 use super::{
+    approval_end::{tell, tell_resolved},
     approvals::{self, StoredApproval},
     audit::{AuditAction, AuditOutcome, Entry, facts},
     config::{Durability, Tuning},
     elsewhere,
     error::Fault,
-    finish,
-    queue::Job,
-    runs,
+    job::Job,
+    run_end, run_rows,
     sql::{exactly_one, json as text},
-    tokens,
+    token_rows,
     tx::{Committed, Tx},
     withdraw,
 };
@@ -220,7 +220,7 @@ impl Decide {
         match decision {
             ApprovalDecision::Deny => {
                 let (detail, decision) = (self.reason.clone(), Some(by_person(RunVerdict::Deny)));
-                finish::deny_run(
+                run_end::deny_run(
                     tx,
                     &approval.run_id,
                     Reason::UserDenied,
@@ -337,7 +337,7 @@ impl ChosenPattern {
 /// The token that an approver answers with, whose groups are theirs. An approver without a token is in none.
 fn token_of(tx: &Tx<'_>, by: &Actor) -> Result<Option<Token>, Fault> {
     match by.token() {
-        Some(id) => tokens::fetch_token(tx.connection, &id),
+        Some(id) => token_rows::fetch_token(tx.connection, &id),
         None => Ok(None),
     }
 }
@@ -355,74 +355,6 @@ fn settle_voters(tx: &Tx<'_>, votes: &mut Vec<Vote>) -> Result<(), Fault> {
     }
     *votes = kept;
     Ok(())
-}
-
-/// Tells that an approval ended.
-pub(super) fn tell_resolved(
-    tx: &mut Tx<'_>,
-    approval: &Approval,
-    by: Option<&Actor>,
-    reason: Option<String>,
-    why: TerminalReason,
-) -> Result<(), Fault> {
-    let kind = EventKind::ApprovalResolved(Resolution {
-        status: approval.state.status(),
-        decision: approval.state.decision(),
-        resolved_by: by.cloned(),
-        reason,
-        terminal_reason: Some(why),
-    });
-    let system = Actor::system();
-    tell(tx, approval, kind, by.unwrap_or(&system))
-}
-
-/// Tells everyone who may see the run of an approval.
-fn tell(tx: &mut Tx<'_>, approval: &Approval, kind: EventKind, by: &Actor) -> Result<(), Fault> {
-    let subject = runs::brief(tx.connection, &approval.run_id)?
-        .map(|run| run.subject)
-        .unwrap_or_default();
-    tx.log(Event { subject, kind }, by)
-}
-
-/// Ends an approval that nobody answered; the caller has checked that it is pending.
-pub(super) fn end_undecided(
-    tx: &mut Tx<'_>,
-    stored: &StoredApproval,
-    state: ApprovalState,
-    by: Option<&Actor>,
-    why: TerminalReason,
-) -> Result<Approval, Fault> {
-    let now = tx.now().get();
-    let reason = match &state {
-        ApprovalState::Denied { reason, .. } => reason.clone(),
-        ApprovalState::Pending
-        | ApprovalState::Allowed { .. }
-        | ApprovalState::Expired { .. }
-        | ApprovalState::Cancelled { .. } => None,
-    };
-    let changed = tx.execute(
-        "UPDATE approvals SET status = ?2, resolved_ms = ?3, resolved_kind = ?4, resolved_id = ?5, \
-         resolved_name = ?6, terminal_reason = ?7, reason = ?8, env_sealed = NULL \
-         WHERE id = ?1 AND status = 'pending'",
-        (
-            stored.approval.id.as_str(),
-            state.status().as_str(),
-            now,
-            by.map(|by| by.kind.as_str()),
-            by.map(|by| &by.id),
-            by.map(|by| &by.name),
-            why.as_str(),
-            &reason,
-        ),
-    )?;
-    exactly_one(changed)?;
-    tx.state.pending = tx.state.pending.saturating_sub(1);
-    let approval = Approval {
-        state,
-        ..stored.approval.clone()
-    };
-    tell_resolved(tx, &approval, by, reason, why)?;
-    Ok(approval)
 }
 
 /// Records how far the entries of an `allow-always` got.
@@ -451,7 +383,7 @@ impl Job for SettlePersist {
             && let Some(StoredApproval { approval, .. }) =
                 approvals::fetch_stored(tx.connection, &self.approval)?
         {
-            runs::warn(tx, &approval.run_id, warning)?;
+            run_rows::warn(tx, &approval.run_id, warning)?;
             let action = AuditAction::Event(EventType::AllowlistChanged);
             let detail = json!({
                 "runId": approval.run_id,

@@ -11,9 +11,8 @@ use super::{
     approvals,
     config::{Durability, Tuning},
     error::Fault,
-    finish,
-    launch::not_started,
-    queue::Job,
+    job::Job,
+    run_end::{self, not_started},
     sql::{exactly_one, list},
     tx::{Committed, Tx},
 };
@@ -138,6 +137,6 @@ pub(super) fn hand_over(tx: &mut Tx<'_>, approval: &Approval, by: &Actor) -> Res
         detail: Some("allowed; the asker runs it, and this server does not learn how it ended".to_owned()),
         ..not_started(tx.now())
     };
-    finish::end_run(tx, &approval.run_id, &end, by)?;
+    run_end::end_run(tx, &approval.run_id, &end, by)?;
     Ok(())
 }

@@ -6,14 +6,13 @@ use countersign_domain::{
 };
 
 use super::{
-    approvals,
+    approval_end, approvals,
     config::{Durability, Tuning},
-    decide,
     error::Fault,
-    finish, grants,
+    grants,
+    job::Job,
     launch::{LaunchTerms, Permit, Ready},
-    queue::Job,
-    runs,
+    run_end, run_rows,
     tx::{Committed, Tx},
     withdraw,
 };
@@ -123,12 +122,13 @@ impl Job for Expire {
             why: self.why.reason(),
         };
         let deny = |tx: &mut Tx<'_>, reason: Reason, detail: Option<String>| {
-            let approval = decide::end_undecided(tx, &stored, expired.clone(), None, self.why.reason())?;
+            let approval =
+                approval_end::end_undecided(tx, &stored, expired.clone(), None, self.why.reason())?;
             let decision = RunDecision {
                 verdict: RunVerdict::Deny,
                 by: DecidedBy::Fallback,
             };
-            finish::deny_run(tx, &run_id, reason, detail, Some(decision), &Actor::system())?;
+            run_end::deny_run(tx, &run_id, reason, detail, Some(decision), &Actor::system())?;
             other(ExpireOutcome::Denied(Box::new(approval)))
         };
         if let Some(standing) = tx.context.stop.current() {
@@ -148,7 +148,7 @@ impl Job for Expire {
         let env = stored
             .env(&tx.context.keys)
             .filter(|_| digest == stored.binding_digest);
-        let run = runs::brief(tx.connection, &run_id)?
+        let run = run_rows::brief(tx.connection, &run_id)?
             .filter(|run| run.status.advance(RunStatus::Launching).is_ok());
         let (Some(env), Some(run)) = (env, run) else {
             return deny(tx, Reason::BindingMismatch, None);
@@ -160,7 +160,7 @@ impl Job for Expire {
             run.isolation,
             terms.node.clone(),
         )?;
-        let approval = decide::end_undecided(tx, &stored, expired, None, self.why.reason())?;
+        let approval = approval_end::end_undecided(tx, &stored, expired, None, self.why.reason())?;
         ready.write(
             tx,
             &run_id,

@@ -20,7 +20,7 @@ use super::{
     elsewhere::UseAnswer,
     error::LedgerError,
     expire::{Expire, ExpireOutcome},
-    finish::{Cancel, CancelOutcome, Deny, EndOutcome, Finish, Finished},
+    finish::{Cancel, CancelOutcome, Deny, Finish, Finished},
     idempotency::{Admission, IdempotencyKey, KeepAnswer},
     keys::Keys,
     launch::{ApprovedLaunch, ApprovedOutcome, LaunchOutcome, Relaunch, RelaunchOutcome},
@@ -31,8 +31,9 @@ use super::{
     record::{AuditedChange, Record},
     retention::{Prune, Pruned},
     revise::{Revise, ReviseOutcome, WaitingEnv},
+    run_end::EndOutcome,
     stats::LedgerStats,
-    stop::StopSwitch,
+    stop_switch::StopSwitch,
 };
 
 /// Whether the ledger can be written.

@@ -8,7 +8,7 @@ use countersign_domain::{RunId, TokenId, UnixMillis};
 
 use super::{
     error::Fault,
-    queue::Job,
+    job::Job,
     rows::Columns,
     sql::fetch,
     tx::{Committed, Tx},

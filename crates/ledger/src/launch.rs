@@ -42,18 +42,18 @@ use std::time::Duration;
 use countersign_domain::{
     Actor, ApprovalId, ApprovalState, ApprovalStatus, Binding, CommandInput, DecidedBy, EntryId,
     EnvOverrides, Isolation, LaunchId, LaunchStanding, Launching, Reason, RelaunchStanding, RunDecision,
-    RunEnd, RunId, RunStatus, RunVerdict, UnixMillis, relaunch,
+    RunId, RunStatus, RunVerdict, UnixMillis, relaunch,
 };
 
 use super::{
     approvals,
     config::{Durability, PolicyStamp, Tuning},
     error::Fault,
-    finish,
     grants::GrantUse,
+    job::Job,
     node_runs::{self, NodeLaunch},
-    queue::Job,
-    runs,
+    run_end::{self, not_started},
+    run_rows,
     sql::exactly_one,
     tx::{Committed, Tx},
 };
@@ -394,7 +394,7 @@ impl Job for ApprovedLaunch {
             return refused(ApprovedOutcome::NotFound);
         };
         let run_id = stored.approval.run_id.clone();
-        let run = runs::brief(tx.connection, &run_id)?;
+        let run = run_rows::brief(tx.connection, &run_id)?;
         let not_after = match &stored.approval.state {
             ApprovalState::Allowed { at, .. } => *at + self.start_by,
             ApprovalState::Pending
@@ -424,12 +424,12 @@ impl Job for ApprovedLaunch {
             }
             (Launching::StartByPassed, _, _) => {
                 let end = not_started(tx.now());
-                finish::end_run(tx, &run_id, &end, &Actor::system())?;
+                run_end::end_run(tx, &run_id, &end, &Actor::system())?;
                 return refused(ApprovedOutcome::StartByPassed);
             }
             (Launching::Stale, _, _) => return refused(ApprovedOutcome::Stale),
             (Launching::BindingMismatch, _, _) | (Launching::Consumes, _, None) => {
-                finish::deny_run(tx, &run_id, Reason::BindingMismatch, None, None, &Actor::system())?;
+                run_end::deny_run(tx, &run_id, Reason::BindingMismatch, None, None, &Actor::system())?;
                 return refused(ApprovedOutcome::BindingMismatch);
             }
         };
@@ -473,22 +473,6 @@ impl Job for ApprovedLaunch {
     }
 }
 
-/// The end of a run that was allowed to start and did not in time.
-pub(super) fn not_started(now: UnixMillis) -> RunEnd {
-    RunEnd {
-        status: RunStatus::Failed,
-        reason: Some(Reason::NotStarted),
-        detail: None,
-        exit_code: None,
-        exit_signal: None,
-        timed_out: false,
-        truncated: false,
-        output_bytes: 0,
-        tail: String::new(),
-        ended_at: now,
-    }
-}
-
 impl Job for Relaunch {
     type Draft = Option<Ready>;
     type Answer = RelaunchOutcome;
@@ -505,7 +489,7 @@ impl Job for Relaunch {
         if tx.context.stop.current().is_some() {
             return Ok(None);
         }
-        let Some(launch) = runs::earlier_launch(tx.connection, &self.run_id)? else {
+        let Some(launch) = run_rows::earlier_launch(tx.connection, &self.run_id)? else {
             return Ok(None);
         };
         let standing = RelaunchStanding {

@@ -14,7 +14,7 @@ use crate::events::{Event, EventKind, Subject};
 use super::{
     error::Fault,
     launch::Ready,
-    runs,
+    run_rows,
     sql::{json, millis},
     tx::Tx,
 };
@@ -132,8 +132,8 @@ impl NewRun {
             Command::Argv(argv) => Some(json(argv)),
         };
         let tool = match &self.command {
-            Command::Shell(_) | Command::Argv(_) => runs::EXEC,
-            Command::Patch(_) => runs::APPLY_PATCH,
+            Command::Shell(_) | Command::Argv(_) => run_rows::EXEC,
+            Command::Patch(_) => run_rows::APPLY_PATCH,
         };
         let ready = *launch;
         let launch = launch.map(Ready::columns);

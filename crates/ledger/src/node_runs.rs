@@ -8,7 +8,7 @@ use super::{
     error::{Fault, LedgerError},
     handle::Ledger,
     rows::Columns,
-    runs,
+    run_rows,
     sql::{exactly_one, fetch, list},
     tx::Tx,
 };
@@ -92,9 +92,9 @@ impl Ledger {
                 let sql = format!(
                     "SELECT {} FROM runs WHERE status = 'lost' AND run_id IN \
                      (SELECT run_id FROM node_runs WHERE node_id = ?1 AND fenced) ORDER BY seq DESC LIMIT ?2",
-                    runs::COLUMNS
+                    run_rows::COLUMNS
                 );
-                list(connection, &sql, (node_id, MOST_ASKED), runs::from_row)
+                list(connection, &sql, (node_id, MOST_ASKED), run_rows::from_row)
             })
             .await
     }

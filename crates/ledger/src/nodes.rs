@@ -16,7 +16,7 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
-    queue::Job,
+    job::Job,
     rows::Columns,
     sql::{fetch, json as text, list},
     tx::{Committed, Tx},

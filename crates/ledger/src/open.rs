@@ -35,7 +35,7 @@ use super::{
     schema,
     sql::fetch,
     stats::LedgerStats,
-    stop::StopSwitch,
+    stop_switch::StopSwitch,
     tx::{Context, WriterState},
     writer::Writer,
 };

@@ -7,9 +7,8 @@ use crate::events::{Event, EventKind, system_text};
 use super::{
     config::{Durability, Tuning},
     error::Fault,
-    finish,
-    queue::Job,
-    runs, sessions,
+    job::Job,
+    notice, run_rows, session_rows,
     sql::exactly_one,
     tx::{Committed, Tx},
 };
@@ -33,7 +32,7 @@ pub(super) fn apply_started(tx: &mut Tx<'_>, note: &Started) -> Result<(), Fault
         session_id,
         at,
     } = note;
-    let run = runs::brief(tx.connection, run_id)?.filter(|run| run.status == RunStatus::Launching);
+    let run = run_rows::brief(tx.connection, run_id)?.filter(|run| run.status == RunStatus::Launching);
     let Some(run) = run else { return Ok(()) };
     let started = tx.execute(
         "UPDATE runs SET status = 'running', pid = ?2, session_id = coalesce(?3, session_id), started_ms = ?4 \
@@ -42,7 +41,7 @@ pub(super) fn apply_started(tx: &mut Tx<'_>, note: &Started) -> Result<(), Fault
     )?;
     exactly_one(started)?;
     if let Some(session_id) = session_id {
-        sessions::insert(tx, run_id, session_id, ProcessKind::Run)?;
+        session_rows::insert(tx, run_id, session_id, ProcessKind::Run)?;
     }
     let kind = EventKind::ExecStarted {
         pid: *pid,
@@ -62,8 +61,8 @@ pub(super) fn apply_started(tx: &mut Tx<'_>, note: &Started) -> Result<(), Fault
         &Actor::system(),
     )?;
     let Some(subject) = told else { return Ok(()) };
-    let text = system_text::exec_started(finish::run_host_of(&subject), run_id);
-    finish::tell(tx, subject, text)
+    let text = system_text::exec_started(notice::run_host_of(&subject), run_id);
+    notice::tell(tx, subject, text)
 }
 
 /// A run outlives its caller from now on: as a session, once it has started.
@@ -87,7 +86,7 @@ impl Job for Background {
             (self.run_id.as_str(), &self.session_id),
         )?;
         if let (1, Some(session_id)) = (changed, &self.session_id) {
-            sessions::insert(tx, &self.run_id, session_id, ProcessKind::Run)?;
+            session_rows::insert(tx, &self.run_id, session_id, ProcessKind::Run)?;
         }
         Ok(changed == 1)
     }

@@ -8,7 +8,7 @@ use super::{
     audit::Entry,
     config::{Durability, Tuning},
     error::Fault,
-    queue::Job,
+    job::Job,
     tx::{Committed, Tx},
 };
 

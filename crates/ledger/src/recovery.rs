@@ -8,7 +8,7 @@ use super::{
     error::LedgerError,
     handle::Ledger,
     rows::Columns,
-    runs,
+    run_rows,
     sql::{fetch, list},
 };
 
@@ -67,11 +67,11 @@ impl Ledger {
                 let sql = format!(
                     "SELECT {}, keyed, launch_id, epoch, boot_id, launched_ms, not_after_ms FROM runs \
                      WHERE status IN ('requested', 'asking', 'launching', 'running') ORDER BY seq",
-                    runs::COLUMNS
+                    run_rows::COLUMNS
                 );
                 let mut unfinished = list(connection, &sql, (), |row| {
-                    let run = runs::from_row(row)?;
-                    let mut columns = Columns::after("runs", row, runs::COLUMNS.split(',').count());
+                    let run = run_rows::from_row(row)?;
+                    let mut columns = Columns::after("runs", row, run_rows::COLUMNS.split(',').count());
                     let keyed = columns.take()?;
                     let launch_id: Option<LaunchId> = columns.maybe_word()?;
                     let launch = match launch_id {

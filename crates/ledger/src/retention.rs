@@ -9,7 +9,7 @@ use super::{
     config::{Durability, Retention, Tuning},
     error::Fault,
     idempotency,
-    queue::Job,
+    job::Job,
     rows::Columns,
     sign_ins,
     sql::{fetch, list, millis},

@@ -8,14 +8,13 @@ use countersign_domain::{
 use crate::events::Event;
 
 use super::{
-    approvals,
+    approval_end, approvals,
     ask::{self, NewApproval},
     config::{Durability, Tuning},
-    decide,
     error::Fault,
-    finish,
+    job::Job,
     new_run::{Entrance, NewRun},
-    queue::Job,
+    run_end,
     sql::exactly_one,
     tx::{Committed, Tx},
     withdraw,
@@ -137,7 +136,7 @@ impl Revise {
             why: TerminalReason::User,
         };
         old.revised_by = Some(self.approval.id.clone());
-        decide::tell_resolved(tx, &old, Some(&self.by), None, TerminalReason::User)?;
+        approval_end::tell_resolved(tx, &old, Some(&self.by), None, TerminalReason::User)?;
         let detail = format!(
             "an approver changed the command: run {} waits for an answer as approval {}",
             self.run.id, self.approval.id
@@ -146,7 +145,7 @@ impl Revise {
             verdict: RunVerdict::Deny,
             by: DecidedBy::Person,
         };
-        finish::deny_run(
+        run_end::deny_run(
             tx,
             &old.run_id,
             Reason::UserDenied,

@@ -1,6 +1,6 @@
 //! Process sessions: which there are, and forgetting them. A session that is forgotten has no row any more.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, types::Value};
+use rusqlite::{Row, types::Value};
 
 use countersign_domain::{AgentId, Authority, ProcessKind, ProcessStatus, Run, RunId, UnixMillis};
 
@@ -8,10 +8,10 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
-    queue::Job,
+    job::Job,
     readers::{Listing, Page, agents_within},
     rows::Columns,
-    runs,
+    run_rows,
     sql::{fetch, list},
     tx::{Committed, Tx},
 };
@@ -247,7 +247,7 @@ fn select() -> String {
 
 /// The columns of a run where another table has some of the same names.
 fn qualified() -> String {
-    let names: Vec<String> = runs::COLUMNS
+    let names: Vec<String> = run_rows::COLUMNS
         .split(',')
         .map(|name| format!("runs.{name}", name = name.trim()))
         .collect();
@@ -255,8 +255,8 @@ fn qualified() -> String {
 }
 
 fn from_row(row: &Row<'_>) -> Result<ProcessSession, Fault> {
-    let run = runs::from_row(row)?;
-    let mut columns = Columns::after("process_sessions", row, runs::COLUMNS.split(',').count());
+    let run = run_rows::from_row(row)?;
+    let mut columns = Columns::after("process_sessions", row, run_rows::COLUMNS.split(',').count());
     let (id, kind, stdin_closed) = (columns.take()?, columns.word()?, columns.take()?);
     let (ended_at, killed) = (columns.maybe_time()?, columns.take()?);
     Ok(ProcessSession {
@@ -266,30 +266,6 @@ fn from_row(row: &Row<'_>) -> Result<ProcessSession, Fault> {
         leftovers_end: ended_at.map(|at| LeftoversEnd { at, killed }),
         run,
     })
-}
-
-/// Makes a session of a run. Does nothing when the run has one.
-pub(super) fn insert(
-    tx: &Tx<'_>,
-    run_id: &RunId,
-    session_id: &str,
-    kind: ProcessKind,
-) -> Result<bool, Fault> {
-    let inserted = tx.execute(
-        "INSERT OR IGNORE INTO process_sessions (session_id, run_id, agent_id, kind) \
-         SELECT ?2, run_id, agent_id, ?3 FROM runs WHERE run_id = ?1",
-        (run_id.as_str(), session_id, kind.as_str()),
-    )?;
-    Ok(inserted == 1)
-}
-
-/// Whether a run went to the background as a session.
-pub(super) fn is_session(connection: &Connection, run_id: &RunId) -> Result<bool, Fault> {
-    let found = connection
-        .prepare_cached("SELECT 1 FROM process_sessions WHERE run_id = ?1 AND kind = 'run'")?
-        .query_row((run_id.as_str(),), |_row| Ok(()))
-        .optional()?;
-    Ok(found.is_some())
 }
 
 struct EndLeftovers {

@@ -13,10 +13,10 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
-    queue::Job,
+    job::Job,
     rows::Columns,
     sql::{exactly_one, fetch, list},
-    tokens::fetch_token,
+    token_rows::fetch_token,
     tx::{Committed, Tx},
 };
 

@@ -7,7 +7,6 @@
 
 use std::{path::Path, sync::Arc};
 
-use rusqlite::Connection;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -18,111 +17,19 @@ use countersign_domain::{
 use crate::events::{Event, EventKind};
 
 use super::{
-    approvals,
+    approval_end, approvals,
     audit::{AuditAction, Entry},
     connection::open_at_rest,
-    decide,
     error::{Fault, LedgerError},
-    finish,
     handle::Ledger,
-    queue::Job,
+    job::Job,
     rows::Columns,
+    run_end,
     sql::{fetch, json as text, list},
-    tokens,
+    stop_switch::{Pressed, StopStanding, StopSwitch},
+    token_rows,
     tx::{Committed, Tx},
 };
-
-/// The stop that is in force, and how it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StopStanding {
-    /// Who, when and why.
-    pub stop: Arc<Stop>,
-    /// Who has what runs killed; `None` while it goes on.
-    pub killed_by: Option<Actor>,
-    /// Whether it is on record, and so outlives the server.
-    pub is_durable: bool,
-    /// Who proposed to go on, where that takes another owner.
-    pub resume_proposed_by: Option<Actor>,
-}
-
-/// What became of a stop that was pressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pressed {
-    Now,
-    /// Everything was stopped; the first one counts.
-    Before,
-}
-
-/// Whether everything is stopped: the one value of it.
-#[derive(Debug)]
-pub(super) struct StopSwitch(watch::Sender<Option<Arc<StopStanding>>>);
-
-impl StopSwitch {
-    /// As an earlier server left it.
-    pub(super) fn of_record(connection: &Connection) -> Result<Self, Fault> {
-        let standing = fetch(
-            connection,
-            "SELECT id, by_json, at_ms, reason, killed_json, resume_json FROM stop",
-            (),
-            |row| {
-                let mut columns = Columns::of("stop", row);
-                let _id: i64 = columns.take()?;
-                Ok(StopStanding {
-                    stop: Arc::new(Stop {
-                        by: columns.json()?,
-                        at: columns.time()?,
-                        reason: columns.take()?,
-                    }),
-                    killed_by: columns.maybe_json()?,
-                    is_durable: true,
-                    resume_proposed_by: columns.maybe_json()?,
-                })
-            },
-        )?;
-        Ok(Self(watch::Sender::new(standing.map(Arc::new))))
-    }
-
-    /// The stop that is in force.
-    pub(super) fn current(&self) -> Option<Arc<StopStanding>> {
-        self.0.borrow().clone()
-    }
-
-    fn press(&self, stop: Stop, kills: bool) -> Pressed {
-        let mut pressed = Pressed::Now;
-        let killed_by = kills.then(|| stop.by.clone());
-        self.0.send_modify(|standing| match standing {
-            None => {
-                *standing = Some(Arc::new(StopStanding {
-                    stop: Arc::new(stop),
-                    killed_by,
-                    is_durable: false,
-                    resume_proposed_by: None,
-                }));
-            }
-            Some(first) => {
-                pressed = Pressed::Before;
-                let first = Arc::make_mut(first);
-                first.killed_by = first.killed_by.take().or(killed_by);
-            }
-        });
-        pressed
-    }
-
-    /// Changes how a stop stands, while it is the one in force.
-    fn amend(&self, stop: &Arc<Stop>, change: impl FnOnce(&mut StopStanding)) {
-        self.0.send_modify(|standing| {
-            if let Some(standing) = standing
-                && Arc::ptr_eq(&standing.stop, stop)
-            {
-                change(Arc::make_mut(standing));
-            }
-        });
-    }
-
-    fn release(&self) {
-        self.0.send_replace(None);
-    }
-}
 
 impl Ledger {
     /// The stop that is in force.
@@ -132,7 +39,7 @@ impl Ledger {
 
     /// Follows [`Self::stopped`].
     pub fn watch_stop(&self) -> watch::Receiver<Option<Arc<StopStanding>>> {
-        self.stop.0.subscribe()
+        self.stop.watch()
     }
 
     /// Stops everything in memory, at once. Returns when no permit is made and no question is asked any more; nothing is
@@ -288,7 +195,8 @@ fn deny_pending(tx: &mut Tx<'_>, stop: &Stop) -> Result<Vec<RunId>, Fault> {
             reason: Some(stop.reason.clone()),
             why: TerminalReason::Stopped,
         };
-        let approval = decide::end_undecided(tx, &stored, state, Some(&stop.by), TerminalReason::Stopped)?;
+        let approval =
+            approval_end::end_undecided(tx, &stored, state, Some(&stop.by), TerminalReason::Stopped)?;
         deny(tx, &approval.run_id, stop)?;
         denied.push(approval.run_id);
     }
@@ -314,7 +222,7 @@ fn deny(tx: &mut Tx<'_>, run: &RunId, stop: &Stop) -> Result<(), Fault> {
         verdict: RunVerdict::Deny,
         by: DecidedBy::Person,
     };
-    finish::deny_run(
+    run_end::deny_run(
         tx,
         run,
         Reason::Stopped,
@@ -432,7 +340,7 @@ fn proposal(tx: &Tx<'_>) -> Result<Option<Actor>, Fault> {
     .flatten();
     let Some(proposer) = proposer else { return Ok(None) };
     let token = match proposer.token() {
-        Some(id) => tokens::fetch_token(tx.connection, &id)?,
+        Some(id) => token_rows::fetch_token(tx.connection, &id)?,
         None => None,
     };
     let is_revoked = token.is_some_and(|token| token.revoked_at.is_some());
@@ -454,7 +362,7 @@ fn propose(tx: &mut Tx<'_>, by: &Actor, reason: &str) -> Result<(), Fault> {
 /// The same with the owner of its token.
 fn owned(tx: &Tx<'_>, by: &Actor) -> Result<Actor, Fault> {
     let token = match by.token() {
-        Some(id) => tokens::fetch_token(tx.connection, &id)?,
+        Some(id) => token_rows::fetch_token(tx.connection, &id)?,
         None => None,
     };
     Ok(by.owned(token.as_ref()))

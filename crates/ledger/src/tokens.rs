@@ -5,7 +5,6 @@ use std::{
     path::Path,
 };
 
-use rusqlite::{Connection, Row};
 use serde_json::json;
 
 use countersign_domain::{Actor, AgentId, Owner, RunId, Scope, Token, TokenId, UnixMillis};
@@ -16,11 +15,12 @@ use super::{
     connection::open_at_rest,
     error::{Fault, LedgerError},
     handle::Ledger,
-    queue::Job,
+    job::Job,
     readers::{Cursor, Listing, Page},
     rows::Columns,
     sign_ins,
     sql::{fetch, json as text, list},
+    token_rows::{COLUMNS, fetch_token, from_row},
     tx::{Committed, Tx},
     withdraw,
 };
@@ -534,28 +534,4 @@ pub(super) fn write_uses(tx: &Tx<'_>, uses: &Uses) -> Result<(), Fault> {
         )?;
     }
     Ok(())
-}
-
-pub(super) fn fetch_token(connection: &Connection, id: &TokenId) -> Result<Option<Token>, Fault> {
-    let sql = format!("SELECT {COLUMNS} FROM tokens WHERE id = ?1");
-    fetch(connection, &sql, (id.as_str(),), from_row)
-}
-
-const COLUMNS: &str = "id, name, scopes, agents, groups, created_ms, expires_ms, last_used_ms, revoked_ms, owner, proposed_json, sha256";
-
-fn from_row(row: &Row<'_>) -> Result<Token, Fault> {
-    let mut columns = Columns::of("tokens", row);
-    Ok(Token {
-        id: columns.word()?,
-        name: columns.take()?,
-        scopes: columns.json()?,
-        agents: columns.maybe_json()?,
-        groups: columns.json()?,
-        created_at: columns.time()?,
-        expires_at: columns.maybe_time()?,
-        last_used_at: columns.maybe_time()?,
-        revoked_at: columns.maybe_time()?,
-        owner: columns.word()?,
-        proposed_by: columns.maybe_json()?,
-    })
 }

@@ -16,7 +16,7 @@ use super::{
     error::Fault,
     keys::Keys,
     stats::Tally,
-    stop::StopSwitch,
+    stop_switch::StopSwitch,
 };
 
 /// Proof that the transaction is on record. Made by the writer alone, after COMMIT; without it no permit.

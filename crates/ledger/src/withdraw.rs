@@ -6,13 +6,13 @@ use countersign_domain::{
 };
 
 use super::{
+    approval_end,
     approvals::{self, StoredApproval},
-    decide,
     error::Fault,
-    finish,
     rows::Columns,
+    run_end,
     sql::list,
-    tokens,
+    token_rows,
     tx::Tx,
 };
 
@@ -57,7 +57,7 @@ pub(super) fn of_gone_asker(
 /// Why nothing is asked for this one any more, in words; `None` while its token is live, or for who has none.
 pub(super) fn why_gone(tx: &mut Tx<'_>, asker: &Actor) -> Result<Option<&'static str>, Fault> {
     let token = match asker.token() {
-        Some(token) => tokens::fetch_token(tx.connection, &token)?,
+        Some(token) => token_rows::fetch_token(tx.connection, &token)?,
         None => None,
     };
     let now = tx.now();
@@ -74,8 +74,8 @@ fn withdraw(tx: &mut Tx<'_>, stored: &StoredApproval, why: &str, by: &Actor) -> 
         by: by.clone(),
         at: tx.now(),
     };
-    let approval = decide::end_undecided(tx, stored, state, Some(by), TerminalReason::RunAborted)?;
+    let approval = approval_end::end_undecided(tx, stored, state, Some(by), TerminalReason::RunAborted)?;
     let (reason, detail) = (Reason::ApprovalCancelled, Some(why.to_owned()));
-    finish::deny_run(tx, &approval.run_id, reason, detail, None, by)?;
+    run_end::deny_run(tx, &approval.run_id, reason, detail, None, by)?;
     Ok(approval)
 }

@@ -6,7 +6,8 @@ use countersign_sys::process::monotonic;
 
 use super::{
     committer::{Committer, Shared},
-    queue::{Intake, Message, Ticket},
+    job::Ticket,
+    queue::{Intake, Message},
 };
 
 /// Jobs that share one commit.

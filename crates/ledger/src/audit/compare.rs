@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use countersign_domain::quoting;
 use countersign_domain::{Actor, ApprovalCard, Command, RunStatus};
 
-use crate::{error::Fault, events::EventType, rows::Columns, runs};
+use crate::{error::Fault, events::EventType, rows::Columns, run_rows};
 
 use super::{
     entry::{AuditAction, Body, Target},
@@ -169,7 +169,7 @@ impl Expected {
                 continue;
             };
             // A row that is no command of ours has no text that a record could have.
-            let command = runs::command(&mut Columns::after("runs", row, 14))
+            let command = run_rows::command(&mut Columns::after("runs", row, 14))
                 .map_or_else(|_fault| String::new(), |command| command.to_short_text());
             let facts = (1..=4).map(|column| text(row, column));
             let begun = digest(std::iter::once(command).chain(facts));

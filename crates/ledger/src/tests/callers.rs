@@ -8,7 +8,7 @@ use crate::{
     Durability, Health, LedgerError,
     error::Fault,
     events::{Event, EventKind, Start, StreamItem},
-    queue::Job,
+    job::Job,
     tx::{Committed, Tx},
 };
 

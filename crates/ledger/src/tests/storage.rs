@@ -6,7 +6,7 @@ use countersign_domain::Reason;
 use crate::{
     Denial, Durability, Health, LedgerError, Page, RunFilter,
     error::Fault,
-    queue::Job,
+    job::Job,
     tx::{Committed, Tx},
 };
 
