@@ -24,14 +24,12 @@ use super::{
     audit::{SealedHead, head},
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
-    handle::Health,
+    health::Health,
     job::Ticket,
     ledger_file::LedgerFile,
-    progress::{self, Started},
-    queue::Notes,
-    retention,
+    notes::{self, Notes, Started, TokenUses},
     stats::{LedgerStats, Tally},
-    tokens,
+    trim,
     tx::{Committed, Context, Tx, WriterState},
 };
 
@@ -277,13 +275,13 @@ impl Committer {
             durability.unwrap_or(Durability::Normal),
             |tx| {
                 for note in notes {
-                    progress::apply_started(tx, note).map_err(Rollback::of_one)?;
+                    notes::apply_started(tx, note).map_err(Rollback::of_one)?;
                 }
                 for job in batch.iter_mut() {
                     apply_one(tx, job.as_mut())?;
                 }
-                tokens::write_uses(tx, &token_uses).map_err(Rollback::of_one)?;
-                retention::trim_events(tx, &tuning.retention).map_err(Rollback::of_one)
+                notes::write_token_uses(tx, &token_uses).map_err(Rollback::of_one)?;
+                trim::trim_events(tx, &tuning.retention).map_err(Rollback::of_one)
             },
         )?;
         let took = monotonic().saturating_sub(began);
@@ -348,10 +346,10 @@ impl Committer {
             .get_or_insert_with(|| monotonic() + LINGER);
     }
 
-    fn due_token_uses(&mut self) -> tokens::Uses {
+    fn due_token_uses(&mut self) -> TokenUses {
         let now = monotonic();
         if self.timers.token_uses_at.is_some_and(|at| now < at) {
-            return tokens::Uses::new();
+            return TokenUses::new();
         }
         self.timers.token_uses_at = Some(now + TOKEN_USES);
         self.notes.take_token_uses()

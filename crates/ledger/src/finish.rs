@@ -11,9 +11,9 @@ use super::{
     config::{Durability, Tuning},
     error::Fault,
     job::Job,
-    notice::tell_session,
     run_end::{EndOutcome, deny_run, end_run, not_started},
-    run_rows::{self},
+    run_rows,
+    session_notice::tell_session,
     session_rows,
     tx::{Committed, Tx},
 };

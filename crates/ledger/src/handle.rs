@@ -21,11 +21,13 @@ use super::{
     error::LedgerError,
     expire::{Expire, ExpireOutcome},
     finish::{Cancel, CancelOutcome, Deny, Finish, Finished},
+    health::Health,
     idempotency::{Admission, IdempotencyKey, KeepAnswer},
     keys::Keys,
     launch::{ApprovedLaunch, ApprovedOutcome, LaunchOutcome, Relaunch, RelaunchOutcome},
-    open::Files,
-    progress::{Background, Started},
+    ledger_file::Files,
+    notes::Started,
+    progress::Background,
     queue::Queue,
     readers::Readers,
     record::{AuditedChange, Record},
@@ -35,18 +37,6 @@ use super::{
     stats::LedgerStats,
     stop_switch::StopSwitch,
 };
-
-/// Whether the ledger can be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Health {
-    Ready,
-    /// No space is left.
-    StorageFull,
-    /// No: its file was deleted or replaced.
-    Gone,
-    /// Not now, or not any more.
-    Unavailable,
-}
 
 /// The ledger, as everybody but its writer sees it. Cheap to clone.
 ///

@@ -7,6 +7,7 @@ use std::{
     fs,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// The file as it was when it was opened.
@@ -29,6 +30,15 @@ impl LedgerFile {
     pub(super) fn is_there(&self) -> bool {
         self.identity.is_some() && identity(&self.path) == self.identity
     }
+}
+
+/// Where the ledger lies.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) path: PathBuf,
+    pub(super) ledger_file: Arc<LedgerFile>,
+    pub(super) audit_key: PathBuf,
+    pub(super) audit_head: PathBuf,
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {

@@ -27,10 +27,12 @@ use super::{
     config::{LedgerConfig, PolicyWatch},
     connection::connect,
     error::{Fault, LedgerError, OpenError},
-    handle::{Health, Ledger, LedgerThread},
+    handle::{Ledger, LedgerThread},
+    health::Health,
     keys::Keys,
-    ledger_file::LedgerFile,
-    queue::{Notes, Queue},
+    ledger_file::{Files, LedgerFile},
+    notes::Notes,
+    queue::Queue,
     readers::Readers,
     schema,
     sql::fetch,
@@ -174,15 +176,6 @@ impl Ledger {
         };
         Ok((ledger, thread))
     }
-}
-
-/// Where the ledger lies.
-#[derive(Debug)]
-pub(super) struct Files {
-    pub(super) path: PathBuf,
-    pub(super) ledger_file: Arc<LedgerFile>,
-    pub(super) audit_key: PathBuf,
-    pub(super) audit_head: PathBuf,
 }
 
 /// What earlier openings left.

@@ -1,10 +1,6 @@
 //! The way to the writer: a bounded queue of typed jobs, and notes that ride with the next batch.
 
-use std::{
-    collections::BTreeMap,
-    mem,
-    sync::{Arc, Mutex, PoisonError, mpsc},
-};
+use std::sync::{Arc, mpsc};
 
 use tokio::sync::{Semaphore, oneshot};
 
@@ -14,14 +10,11 @@ use super::{
     committer::{Offered, Shared},
     error::LedgerError,
     job::{Job, QueuedJob, Ticket},
-    progress::Started,
+    notes::{Notes, Started, Wake},
 };
 
 /// Jobs that may wait; who comes later waits for a place.
 const QUEUE: usize = 1024;
-
-/// Started runs that may wait to be noted. Beyond it the note is dropped: `finish` works from `launching` too.
-const MOST_NOTES: usize = 16_384;
 
 /// What the writer receives.
 pub(super) enum Message {
@@ -110,7 +103,7 @@ impl Queue {
 
     /// Leaves a note that a token was used; written behind.
     pub(super) fn note_token_use(&self, token: TokenId, at: UnixMillis) {
-        self.notes.lock().token_uses.insert(token, at);
+        self.notes.push_token_use(token, at);
     }
 
     /// Tells the writer to finish what is queued and end.
@@ -147,67 +140,5 @@ impl Intake {
 impl Drop for Intake {
     fn drop(&mut self) {
         self.slots.close();
-    }
-}
-
-/// What is to be written with the next batch.
-#[derive(Debug, Default)]
-pub(super) struct Notes(Mutex<NotesState>);
-
-#[derive(Debug, Default)]
-struct NotesState {
-    /// Whether the writer will look here soon by itself.
-    lingering: bool,
-    started: Vec<Started>,
-    token_uses: BTreeMap<TokenId, UnixMillis>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Wake {
-    Nobody,
-    Writer,
-}
-
-impl Notes {
-    fn push_started(&self, started: Started) -> Wake {
-        let mut notes = self.lock();
-        if notes.started.len() >= MOST_NOTES {
-            return Wake::Nobody;
-        }
-        notes.started.push(started);
-        if mem::replace(&mut notes.lingering, true) {
-            Wake::Nobody
-        } else {
-            Wake::Writer
-        }
-    }
-
-    /// Says that the writer will look for notes soon, so that nobody wakes it for one.
-    pub(super) fn linger(&self) {
-        self.lock().lingering = true;
-    }
-
-    /// Takes the started runs and stops lingering.
-    pub(super) fn take_started(&self) -> Vec<Started> {
-        let mut notes = self.lock();
-        notes.lingering = false;
-        mem::take(&mut notes.started)
-    }
-
-    /// Puts notes back that could not be written.
-    pub(super) fn put_back(&self, mut started: Vec<Started>) {
-        let mut notes = self.lock();
-        started.append(&mut notes.started);
-        started.truncate(MOST_NOTES);
-        notes.started = started;
-    }
-
-    /// Takes the uses of tokens.
-    pub(super) fn take_token_uses(&self) -> BTreeMap<TokenId, UnixMillis> {
-        mem::take(&mut self.lock().token_uses)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, NotesState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,17 +13,12 @@ use super::{
     rows::Columns,
     sign_ins,
     sql::{fetch, list, millis},
+    trim::{ROWS, as_count},
     tx::{Committed, Tx},
 };
 
 /// Runs removed in one step, so that a launch never waits long behind it.
 const STEP: i64 = 200;
-
-/// Rows of events and audit records removed in one step.
-const ROWS: i64 = 2000;
-
-/// Events above `keep_count` that may pile up before a batch removes them.
-const SLACK: u64 = 512;
 
 /// Approvals are kept at least this long (`docs/spec/approvals-store.md#11-approval-records`).
 const APPROVALS: Duration = Duration::from_hours(30 * 24);
@@ -39,24 +34,6 @@ pub struct Pruned {
     pub audit_records: u64,
     /// Whether there may be more to remove.
     pub more: bool,
-}
-
-/// Removes the events above the count, a few at a time, with any batch that comes by.
-pub(super) fn trim_events(tx: &mut Tx<'_>, retention: &Retention) -> Result<(), Fault> {
-    let slack = SLACK.min(retention.events_count / 8);
-    let keep = retention.events_count.max(1);
-    if tx.state.events_kept <= keep + slack {
-        return Ok(());
-    }
-    let surplus = i64::try_from(tx.state.events_kept - keep)
-        .unwrap_or(ROWS)
-        .min(ROWS);
-    let removed = tx.execute(
-        "DELETE FROM events WHERE seq IN (SELECT seq FROM events ORDER BY seq LIMIT ?1)",
-        (surplus,),
-    )?;
-    tx.state.events_kept = tx.state.events_kept.saturating_sub(as_count(removed));
-    Ok(())
 }
 
 /// Removes one step's worth of what is too old.
@@ -201,8 +178,4 @@ fn prune_audit(tx: &mut Tx<'_>, before: i64) -> Result<u64, Fault> {
         detail,
     })?;
     Ok(as_count(removed))
-}
-
-fn as_count(rows: usize) -> u64 {
-    u64::try_from(rows).unwrap_or(u64::MAX)
 }

@@ -8,9 +8,8 @@ use crate::events::{Event, EventKind, RunSummary, Subject, system_text};
 
 use super::{
     error::Fault,
-    notice,
     run_rows::{self, Brief},
-    session_rows,
+    session_notice, session_rows,
     sql::exactly_one,
     tx::Tx,
 };
@@ -144,8 +143,8 @@ pub(super) fn deny_run(
         !is_of_node && (run.subject.approval_id.is_some() || session_rows::is_session(tx.connection, id)?);
     tell_denied(tx, run.subject.clone(), reason, detail, by)?;
     if is_told {
-        let text = system_text::exec_denied(notice::run_host_of(&run.subject), id, reason);
-        notice::tell(tx, run.subject, text)?;
+        let text = system_text::exec_denied(session_notice::run_host_of(&run.subject), id, reason);
+        session_notice::tell(tx, run.subject, text)?;
     }
     Ok(EndOutcome::Applied)
 }

@@ -1,9 +1,6 @@
 //! API tokens. Only the SHA-256 of a secret is ever here.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-};
+use std::{collections::BTreeSet, path::Path};
 
 use serde_json::json;
 
@@ -46,9 +43,6 @@ pub struct NewToken {
     /// The token whose place it takes.
     pub replaces: Option<TokenId>,
 }
-
-/// Tokens used since the last time that was written.
-pub(super) type Uses = BTreeMap<TokenId, UnixMillis>;
 
 impl Ledger {
     /// Stores a new token.
@@ -523,15 +517,4 @@ impl Job for Rotate {
     fn committed(self, draft: TokenRotation, _proof: &Committed) -> TokenRotation {
         draft
     }
-}
-
-/// Writes down when tokens were last used.
-pub(super) fn write_uses(tx: &Tx<'_>, uses: &Uses) -> Result<(), Fault> {
-    for (token, at) in uses {
-        tx.execute(
-            "UPDATE tokens SET last_used_ms = max(coalesce(last_used_ms, 0), ?2) WHERE id = ?1",
-            (token.as_str(), at.get()),
-        )?;
-    }
-    Ok(())
 }

@@ -1,0 +1,13 @@
+//! Whether the ledger can be written.
+
+/// Whether the ledger can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    Ready,
+    /// No space is left.
+    StorageFull,
+    /// No: its file was deleted or replaced.
+    Gone,
+    /// Not now, or not any more.
+    Unavailable,
+}
