@@ -4,8 +4,9 @@ use countersign_domain::{DecidedBy, EntryId, Reason, RunDecision, RunStatus, Run
 
 use super::{
     config::{Durability, Tuning},
-    error::Fault,
+    error::{Fault, LedgerError},
     grants,
+    handle::Ledger,
     idempotency::{self, Admission, IdempotencyKey},
     job::Job,
     launch::{LaunchOutcome, LaunchTerms, Ready},
@@ -22,6 +23,27 @@ pub struct DirectLaunch {
     pub key: Option<IdempotencyKey>,
     /// On which terms it may start.
     pub terms: LaunchTerms,
+}
+
+impl Ledger {
+    /// Admits a run that the policy lets start, and launches it.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then nothing was.
+    pub async fn admit_and_launch(
+        &self,
+        launch: DirectLaunch,
+    ) -> Result<Admission<LaunchOutcome>, LedgerError> {
+        self.queue.submit(launch).await
+    }
+
+    /// Admits a run that the policy denies.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then nothing was.
+    pub async fn admit_denied(&self, denial: Denial) -> Result<Admission<()>, LedgerError> {
+        self.queue.submit(denial).await
+    }
 }
 
 /// What a direct launch wrote.

@@ -16,9 +16,10 @@ use crate::events::{Event, EventKind, Resolution, Subject};
 use super::{
     approvals,
     config::{Durability, Tuning},
-    error::Fault,
+    error::{Fault, LedgerError},
     expire::Fallback,
     grants,
+    handle::Ledger,
     idempotency::{self, Admission, IdempotencyKey},
     job::Job,
     launch::{Permit, Ready},
@@ -68,6 +69,24 @@ pub(super) enum AskDraft {
     Asked(UnixMillis),
     TooManyPending,
     IdTaken,
+}
+
+impl Ledger {
+    /// Admits a run that waits for a person.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then nothing was.
+    pub async fn admit_asking(&self, asking: Asking) -> Result<Admission<AskOutcome>, LedgerError> {
+        self.queue.submit(asking).await
+    }
+
+    /// Admits a run that nobody can be asked about.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then nothing was.
+    pub async fn admit_no_route(&self, no_route: NoRoute) -> Result<Admission<NoRouteOutcome>, LedgerError> {
+        self.queue.submit(no_route).await
+    }
 }
 
 impl Job for Asking {

@@ -13,8 +13,9 @@ use super::{
     approval_end,
     approvals::{self, StoredApproval},
     config::{Durability, PolicyStamp, Tuning},
-    error::Fault,
+    error::{Fault, LedgerError},
     grants,
+    handle::Ledger,
     job::Job,
     launch::{LaunchTerms, Permit, Ready},
     run_end, run_rows,
@@ -68,6 +69,16 @@ pub enum SettleOutcome {
     ForPeople,
     /// It does not wait any more: it was answered, has expired, was withdrawn, or ends with the token that asked.
     Over,
+}
+
+impl Ledger {
+    /// Settles a question that waits by what the policy says now.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written, or everything is stopped; then nothing was.
+    pub async fn settle_by_rule(&self, settle: SettleByRule) -> Result<SettleOutcome, LedgerError> {
+        self.queue.submit(settle).await
+    }
 }
 
 #[derive(Debug)]

@@ -17,7 +17,8 @@ use super::{
     audit::{AuditAction, AuditOutcome, Entry, facts},
     config::{Durability, Tuning},
     elsewhere,
-    error::Fault,
+    error::{Fault, LedgerError},
+    handle::Ledger,
     job::Job,
     run_end, run_rows,
     sql::{exactly_one, json as text},
@@ -80,6 +81,45 @@ pub enum NotAllowed {
     Decision,
     /// A pattern is not among the proposed ones, or none is named.
     Patterns,
+}
+
+impl Ledger {
+    /// Decides an approval; of any number of decisions one counts.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then nothing was.
+    pub async fn decide(&self, decide: Decide) -> Result<DecideOutcome, LedgerError> {
+        self.queue.submit(decide).await
+    }
+
+    /// The entries of an `allow-always` are in the approvals document. `false` when that was settled before.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn persist_done(&self, approval: ApprovalId) -> Result<bool, LedgerError> {
+        self.queue
+            .submit(SettlePersist {
+                approval,
+                to: Persist::Done,
+                warning: None,
+            })
+            .await
+    }
+
+    /// The entries of an `allow-always` are given up, which its run and the audit tell by the code of a warning. `false`
+    /// when that was settled before.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn persist_dropped(&self, approval: ApprovalId, warning: String) -> Result<bool, LedgerError> {
+        self.queue
+            .submit(SettlePersist {
+                approval,
+                to: Persist::Dropped,
+                warning: Some(warning),
+            })
+            .await
+    }
 }
 
 impl Job for Decide {

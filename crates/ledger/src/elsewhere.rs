@@ -10,7 +10,8 @@ use countersign_domain::{
 use super::{
     approvals,
     config::{Durability, Tuning},
-    error::Fault,
+    error::{Fault, LedgerError},
+    handle::Ledger,
     job::Job,
     run_end::{self, not_started},
     sql::{exactly_one, list},
@@ -37,6 +38,16 @@ pub struct UseAnswer {
     pub start_by: Duration,
     /// The longest that any question says.
     pub longest: Duration,
+}
+
+impl Ledger {
+    /// Uses up an allowing answer about a command that another program starts; `None` when there is none.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then it was not used.
+    pub async fn use_answer(&self, answer: UseAnswer) -> Result<Option<Approval>, LedgerError> {
+        self.queue.submit(answer).await
+    }
 }
 
 impl Job for UseAnswer {

@@ -8,8 +8,9 @@ use countersign_domain::{
 use super::{
     approval_end, approvals,
     config::{Durability, Tuning},
-    error::Fault,
+    error::{Fault, LedgerError},
     grants,
+    handle::Ledger,
     job::Job,
     launch::{LaunchTerms, Permit, Ready},
     run_end, run_rows,
@@ -72,6 +73,16 @@ pub enum ExpireOutcome {
     /// It had ended before, or ends with the token that asked.
     Ended(Box<Approval>),
     NotFound,
+}
+
+impl Ledger {
+    /// Ends an approval whose deadline has come, with its fallback.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then nothing was.
+    pub async fn expire(&self, expire: Expire) -> Result<ExpireOutcome, LedgerError> {
+        self.queue.submit(expire).await
+    }
 }
 
 #[derive(Debug)]

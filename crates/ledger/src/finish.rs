@@ -9,7 +9,8 @@ use countersign_sys::spool;
 use super::{
     approval_end, approvals,
     config::{Durability, Tuning},
-    error::Fault,
+    error::{Fault, LedgerError},
+    handle::Ledger,
     job::Job,
     run_end::{EndOutcome, deny_run, end_run, not_started},
     run_rows,
@@ -53,6 +54,48 @@ pub struct Finished {
     pub outcome: EndOutcome,
     /// The run with this end; `None` when the end was not applied.
     pub run: Option<Box<Run>>,
+}
+
+impl Ledger {
+    /// Ends a run, and says how it then stood.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then nothing was, and it must be tried again.
+    pub async fn finish(&self, finish: Finish) -> Result<Finished, LedgerError> {
+        self.queue.submit(finish).await
+    }
+
+    /// Denies a run that was admitted and then must not start after all.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then nothing was.
+    pub async fn deny(
+        &self,
+        run_id: RunId,
+        reason: Reason,
+        detail: Option<String>,
+    ) -> Result<EndOutcome, LedgerError> {
+        self.queue
+            .submit(Deny {
+                run_id,
+                reason,
+                detail,
+            })
+            .await
+    }
+
+    /// Cancels a run that has not started, and its pending approval. `reason`: `cancelled` or `shutdown`.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then nothing was.
+    pub async fn cancel(
+        &self,
+        run_id: RunId,
+        reason: Reason,
+        by: Actor,
+    ) -> Result<CancelOutcome, LedgerError> {
+        self.queue.submit(Cancel { run_id, reason, by }).await
+    }
 }
 
 impl Job for Finish {

@@ -7,7 +7,8 @@ use rusqlite::Connection;
 use countersign_domain::{RunId, TokenId, UnixMillis};
 
 use super::{
-    error::Fault,
+    error::{Fault, LedgerError},
+    handle::Ledger,
     job::Job,
     rows::Columns,
     sql::fetch,
@@ -156,6 +157,21 @@ pub(super) struct KeepAnswer {
     pub(super) key: IdempotencyKey,
     pub(super) status: u16,
     pub(super) body: String,
+}
+
+impl Ledger {
+    /// Keeps the answer of a keyed call that got no run.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then nothing was.
+    pub async fn keep_answer(
+        &self,
+        key: IdempotencyKey,
+        status: u16,
+        body: String,
+    ) -> Result<Admission<()>, LedgerError> {
+        self.queue.submit(KeepAnswer { key, status, body }).await
+    }
 }
 
 impl Job for KeepAnswer {

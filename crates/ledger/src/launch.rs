@@ -48,8 +48,9 @@ use countersign_domain::{
 use super::{
     approvals,
     config::{Durability, PolicyStamp, Tuning},
-    error::Fault,
+    error::{Fault, LedgerError},
     grants::GrantUse,
+    handle::Ledger,
     job::Job,
     node_runs::{self, NodeLaunch},
     run_end::{self, not_started},
@@ -362,6 +363,24 @@ impl Ready {
             epoch,
             parts: Box::new(parts),
         }
+    }
+}
+
+impl Ledger {
+    /// Consumes an allowed approval and launches its run.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then nothing was.
+    pub async fn launch(&self, launch: ApprovedLaunch) -> Result<ApprovedOutcome, LedgerError> {
+        self.queue.submit(launch).await
+    }
+
+    /// Launches again, under its old launch id, what an earlier server never started. The caller holds its fence.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then nothing was.
+    pub async fn relaunch(&self, relaunch: Relaunch) -> Result<RelaunchOutcome, LedgerError> {
+        self.queue.submit(relaunch).await
     }
 }
 

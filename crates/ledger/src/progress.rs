@@ -4,8 +4,10 @@ use countersign_domain::{ProcessKind, RunId};
 
 use super::{
     config::{Durability, Tuning},
-    error::Fault,
+    error::{Fault, LedgerError},
+    handle::Ledger,
     job::Job,
+    notes::Started,
     session_rows,
     tx::{Committed, Tx},
 };
@@ -14,6 +16,33 @@ use super::{
 pub(super) struct Background {
     pub(super) run_id: RunId,
     pub(super) session_id: Option<String>,
+}
+
+impl Ledger {
+    /// Notes that a run started. Returns at once; it is written with the next batch, within some 20 ms, and always
+    /// before a [`Self::finish`] that is called later.
+    pub fn started(&self, started: Started) {
+        self.queue.note_started(started);
+    }
+
+    /// Notes that a run went to the background as this process session. `false` when it had ended.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn background(&self, run_id: RunId, session_id: String) -> Result<bool, LedgerError> {
+        let session_id = Some(session_id);
+        self.queue.submit(Background { run_id, session_id }).await
+    }
+
+    /// Notes that nobody waits for a run which has not started yet: it will be a process session.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn outlives_caller(&self, run_id: RunId) -> Result<(), LedgerError> {
+        let session_id = None;
+        self.queue.submit(Background { run_id, session_id }).await?;
+        Ok(())
+    }
 }
 
 impl Job for Background {

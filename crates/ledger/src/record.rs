@@ -7,7 +7,8 @@ use crate::events::Event;
 use super::{
     audit::Entry,
     config::{Durability, Tuning},
-    error::Fault,
+    error::{Fault, LedgerError},
+    handle::Ledger,
     job::Job,
     tx::{Committed, Tx},
 };
@@ -18,6 +19,24 @@ pub struct Record {
     pub event: Event,
     /// Who did it, for the audit record.
     pub by: Actor,
+}
+
+impl Ledger {
+    /// Logs and publishes an event that is not part of another change.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn record(&self, event: Event, by: Actor) -> Result<(), LedgerError> {
+        self.queue.submit(Record { event, by }).await
+    }
+
+    /// Appends an audit record, and logs and publishes the event of the same change.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then neither was.
+    pub async fn record_change(&self, audit: Entry, event: Event, by: Actor) -> Result<(), LedgerError> {
+        self.queue.submit(AuditedChange { audit, event, by }).await
+    }
 }
 
 impl Job for Record {

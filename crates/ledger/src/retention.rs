@@ -7,7 +7,8 @@ use countersign_domain::{Actor, RunId};
 use super::{
     audit::{AuditAction, AuditOutcome, Entry, Target, chain::Anchor},
     config::{Durability, Retention, Tuning},
-    error::Fault,
+    error::{Fault, LedgerError},
+    handle::Ledger,
     idempotency,
     job::Job,
     rows::Columns,
@@ -39,6 +40,17 @@ pub struct Pruned {
 /// Removes one step's worth of what is too old.
 pub(super) struct Prune {
     pub(super) retention: Retention,
+}
+
+impl Ledger {
+    /// Removes one step's worth of what is too old; call again while it says `more`.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn prune(&self) -> Result<Pruned, LedgerError> {
+        let retention = self.tuning.load().retention;
+        self.queue.submit(Prune { retention }).await
+    }
 }
 
 impl Job for Prune {

@@ -11,7 +11,8 @@ use super::{
     approval_end, approvals,
     ask::{self, NewApproval},
     config::{Durability, Tuning},
-    error::Fault,
+    error::{Fault, LedgerError},
+    handle::Ledger,
     job::Job,
     new_run::{Entrance, NewRun},
     run_end,
@@ -51,6 +52,25 @@ pub enum ReviseOutcome {
     /// The asker cannot answer.
     OwnRequest,
     NotFound,
+}
+
+impl Ledger {
+    /// Ends an approval and asks about a changed command in its place, both or neither.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then nothing was.
+    pub async fn revise(&self, revise: Revise) -> Result<ReviseOutcome, LedgerError> {
+        self.queue.submit(revise).await
+    }
+
+    /// The values of the environment overrides that a pending approval holds; `None` when there is no such approval,
+    /// or it holds them no more.
+    ///
+    /// # Errors
+    /// When the ledger cannot be used.
+    pub async fn waiting_env(&self, approval: &ApprovalId) -> Result<Option<EnvOverrides>, LedgerError> {
+        self.queue.submit(WaitingEnv(approval.clone())).await
+    }
 }
 
 pub(super) enum ReviseDraft {
