@@ -46,8 +46,18 @@ enum NotIn {
     Refused(String, Refusal),
 }
 
+impl Bridge {
+    /// Serves one connection, until it ends. The stream is a WebSocket whose upgrade was answered.
+    pub async fn serve<S>(self: Arc<Self>, stream: S, caller: Caller)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        run(&self, stream, caller).await;
+    }
+}
+
 /// Serves a connection to its end.
-pub(super) async fn run<S>(bridge: &Arc<Bridge>, stream: S, caller: Caller)
+async fn run<S>(bridge: &Arc<Bridge>, stream: S, caller: Caller)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

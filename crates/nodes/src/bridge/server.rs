@@ -1,12 +1,10 @@
-//! The server: serves every peer that connects, until it stops.
+//! The server: what everybody who connects is served with, until it stops.
 
 use std::{any::Any, net::IpAddr, sync::Arc, time::Duration};
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    connection,
     hub::NodeHub,
     operator::{Askers, OperatorQuota},
 };
@@ -85,14 +83,6 @@ impl Bridge {
             tokens,
             tasks: TaskTracker::new(),
         })
-    }
-
-    /// Serves one connection, until it ends. The stream is a WebSocket whose upgrade was answered.
-    pub async fn serve<S>(self: Arc<Self>, stream: S, caller: Caller)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        connection::run(&self, stream, caller).await;
     }
 
     /// Runs something that ends when the server stops: it must watch what it depends on.

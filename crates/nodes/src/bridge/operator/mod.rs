@@ -17,6 +17,7 @@ mod session;
 
 mod approvals;
 mod asking;
+mod dispatch;
 mod documents;
 mod invoke;
 mod news;

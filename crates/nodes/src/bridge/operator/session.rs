@@ -1,4 +1,4 @@
-//! One operator that is connected: what they may do, and the answer to everything that they ask.
+//! One operator that is connected: what they may do, and the way to tell them something.
 
 use std::{
     collections::BTreeSet,
@@ -8,23 +8,18 @@ use std::{
     },
 };
 
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::{
-    approvals, documents, invoke,
-    method::{self, About, Method},
-    news, nodes, pairing, refusal,
+    method::{self, Method},
+    refusal,
     scope::OperatorScope,
 };
 use countersign_config::approvals::broker::ApproverGuard;
 use countersign_domain::{Principal, UnixMillis};
 use countersign_ledger::auth::Key;
-use countersign_protocol::{
-    ByName,
-    bridge::{Event, Protocol, Request, WireError},
-};
+use countersign_protocol::bridge::{Event, Protocol, Request, WireError};
 
 use crate::bridge::{Bridge, Outbox, token_quota::QuotaPermit};
 
@@ -74,8 +69,8 @@ pub(in crate::bridge) struct OperatorSession {
     outbox: Outbox,
     /// Number of the last broadcast.
     seq: AtomicI64,
-    unanswered: Arc<Semaphore>,
-    unanswered_bytes: Arc<Semaphore>,
+    pub(super) unanswered: Arc<Semaphore>,
+    pub(super) unanswered_bytes: Arc<Semaphore>,
     /// Held for as long as they are connected.
     _permit: QuotaPermit,
     /// Tells the engine that an approver is there, for as long as they are.
@@ -86,8 +81,8 @@ pub(in crate::bridge) struct OperatorSession {
 pub(super) type Answer = Result<Value, WireError>;
 
 impl OperatorSession {
-    /// Begins to serve an operator whose `hello-ok` is on its way: from now on they hear what happens.
-    pub(in crate::bridge) fn begin(bridge: &Arc<Bridge>, grant: Grant, outbox: Outbox) -> Arc<Self> {
+    /// An operator who is about to be served.
+    pub(super) fn new(bridge: &Arc<Bridge>, grant: Grant, outbox: Outbox) -> Arc<Self> {
         let Grant {
             key,
             scopes,
@@ -95,7 +90,7 @@ impl OperatorSession {
             answers,
             permit,
         } = grant;
-        let session = Arc::new(Self {
+        Arc::new(Self {
             approver: answers.then(|| bridge.engine().approver_connected()),
             bridge: Arc::clone(bridge),
             protocol,
@@ -106,90 +101,7 @@ impl OperatorSession {
             unanswered: Arc::new(Semaphore::new(MOST_UNANSWERED)),
             unanswered_bytes: Arc::new(Semaphore::new(MOST_UNANSWERED_BYTES)),
             _permit: permit,
-        });
-        news::begin(&session);
-        session
-    }
-
-    /// Answers a question whose frame had so many bytes, now or when its answer comes. Never waits.
-    pub(in crate::bridge) fn handle(self: &Arc<Self>, request: Request, bytes: usize) {
-        let Request {
-            id, method, params, ..
-        } = request;
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let place = Arc::clone(&self.unanswered).try_acquire_owned();
-        let room = Arc::clone(&self.unanswered_bytes).try_acquire_many_owned(bytes);
-        let (Ok(place), Ok(room)) = (place, room) else {
-            let full = WireError::unavailable("too many requests are unanswered").retryable(None);
-            self.respond(&id, Err(full));
-            return;
-        };
-        let session = Arc::clone(self);
-        self.bridge.spawn(async move {
-            let answer = tokio::select! {
-                // An operator who is gone waits for nothing any more.
-                () = session.outbox.closed() => None,
-                answer = session.answer(&id, &method, params) => Some(answer),
-            };
-            // Before the answer leaves, so that an operator who has it may ask again.
-            drop((place, room));
-            if let Some(answer) = answer {
-                session.respond(&id, answer);
-            }
-        });
-    }
-
-    /// What does not count of the parameters is gone before anything is waited for.
-    async fn answer(self: &Arc<Self>, id: &str, name: &str, params: Option<Value>) -> Answer {
-        // A token may have been revoked since the last question.
-        if !self.is_live() {
-            self.end();
-            return Err(WireError::invalid(
-                "unauthorized: the token is not valid any more",
-            ));
-        }
-        let Some(method) = Method::named(name) else {
-            return Err(if method::is_of_nodes(name) {
-                WireError::unauthorized_role("operator")
-            } else {
-                refusal::unknown_method(name)
-            });
-        };
-        self.must(method.opens())?;
-        if method.about() == About::NoAgent {
-            self.must_reach_what_is_of_no_agent()?;
-        }
-        let params = Params {
-            method,
-            value: params,
-        };
-        match method {
-            Method::Health => Ok(nodes::health(self).await),
-            Method::Status => nodes::status(self).await,
-            Method::NodeList => nodes::list(self).await,
-            Method::NodeDescribe => nodes::describe(self, params.read()?).await,
-            Method::NodeRename => nodes::rename(self, params.read()?).await,
-            Method::NodeInvoke => invoke::invoke(self, params.read()?).await,
-            Method::NodePairList => pairing::list_nodes(self).await,
-            Method::NodePairApprove => pairing::approve_node(self, params.read()?).await,
-            Method::NodePairReject => pairing::reject_node(self, params.read()?).await,
-            Method::DevicePairList => pairing::list_devices(self).await,
-            Method::DevicePairApprove => pairing::approve_device(self, params.read()?).await,
-            Method::DevicePairReject => pairing::reject_device(self, params.read()?).await,
-            Method::DevicePairRemove => pairing::remove(self, params.read()?).await,
-            Method::DevicePairRename => pairing::rename(self, params.read()?).await,
-            Method::DeviceTokenRotate => pairing::rotate_token(self, params.read()?).await,
-            Method::DeviceTokenRevoke => pairing::revoke_token(self, params.read()?).await,
-            Method::ApprovalsGet => documents::get(self),
-            Method::ApprovalsSet => documents::set(self, params.read()?).await,
-            Method::ApprovalsNodeGet => documents::node_get(self, params.read()?).await,
-            Method::ApprovalsNodeSet => documents::node_set(self, params.read()?).await,
-            Method::ApprovalRequest => approvals::request(self, id, params.read()?).await,
-            Method::ApprovalWaitDecision => approvals::wait(self, params.read()?).await,
-            Method::ApprovalResolve => approvals::resolve(self, params.read()?).await,
-            Method::ApprovalGet => approvals::get(self, params.read()?).await,
-            Method::ApprovalList => approvals::list(self).await,
-        }
+        })
     }
 
     /// Refuses unless the caller's scopes open it.
@@ -259,31 +171,13 @@ impl OperatorSession {
         self.outbox.send(request.succeed(payload).into());
     }
 
-    fn respond(&self, id: &str, answer: Answer) {
+    /// Sends the answer to a question.
+    pub(super) fn respond(&self, id: &str, answer: Answer) {
         let request = Request::new(id, "", Value::Null);
         let response = match answer {
             Ok(payload) => request.succeed(payload),
             Err(error) => request.fail(error),
         };
         self.outbox.send(response.into());
-    }
-}
-
-/// The parameters of a question, not yet read.
-struct Params {
-    method: Method,
-    value: Option<Value>,
-}
-
-impl Params {
-    /// Reads them. Members that this server does not know are the product's own matters and change nothing here.
-    fn read<T: DeserializeOwned>(self) -> Result<T, WireError> {
-        let Self { method, value } = self;
-        let given = match value {
-            None | Some(Value::Null) => Value::Object(serde_json::Map::new()),
-            Some(value) => value,
-        };
-        let read = serde_json::from_value(given).map(|ByName(members)| members);
-        read.map_err(|error| refusal::params(method.as_str(), &error.to_string()))
     }
 }
