@@ -398,11 +398,11 @@ fn settle_voters(tx: &Tx<'_>, votes: &mut Vec<Vote>) -> Result<(), Fault> {
 }
 
 /// Records how far the entries of an `allow-always` got.
-pub(super) struct SettlePersist {
-    pub(super) approval: ApprovalId,
-    pub(super) to: Persist,
+struct SettlePersist {
+    approval: ApprovalId,
+    to: Persist,
     /// What the run is told when they are given up, by its code. The person who answered reads it in the audit.
-    pub(super) warning: Option<String>,
+    warning: Option<String>,
 }
 
 impl Job for SettlePersist {

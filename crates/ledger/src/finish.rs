@@ -1,4 +1,4 @@
-//! The ends of a run: finished, denied, cancelled. Each is a compare-and-swap by the states that may precede it.
+//! The jobs that end a run: finished, denied, cancelled.
 
 use countersign_domain::{
     Actor, Approval, ApprovalState, ApprovalStatus, ProcessKind, Reason, Run, RunEnd, RunId, RunStatus,
@@ -156,10 +156,10 @@ impl Job for Finish {
 }
 
 /// Denies a run that was admitted and then must not start after all.
-pub(super) struct Deny {
-    pub(super) run_id: RunId,
-    pub(super) reason: Reason,
-    pub(super) detail: Option<String>,
+struct Deny {
+    run_id: RunId,
+    reason: Reason,
+    detail: Option<String>,
 }
 
 impl Job for Deny {
@@ -187,10 +187,10 @@ impl Job for Deny {
 }
 
 /// Cancels a run that has not started, and its approval if one is pending.
-pub(super) struct Cancel {
-    pub(super) run_id: RunId,
-    pub(super) reason: Reason,
-    pub(super) by: Actor,
+struct Cancel {
+    run_id: RunId,
+    reason: Reason,
+    by: Actor,
 }
 
 /// What became of a cancellation.

@@ -153,10 +153,10 @@ pub(super) fn state_of(
 }
 
 /// Keeps the answer of a call that got no run.
-pub(super) struct KeepAnswer {
-    pub(super) key: IdempotencyKey,
-    pub(super) status: u16,
-    pub(super) body: String,
+struct KeepAnswer {
+    key: IdempotencyKey,
+    status: u16,
+    body: String,
 }
 
 impl Ledger {

@@ -13,9 +13,9 @@ use super::{
 };
 
 /// A run outlives its caller from now on: as a session, once it has started.
-pub(super) struct Background {
-    pub(super) run_id: RunId,
-    pub(super) session_id: Option<String>,
+struct Background {
+    run_id: RunId,
+    session_id: Option<String>,
 }
 
 impl Ledger {

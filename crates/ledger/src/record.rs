@@ -56,10 +56,10 @@ impl Job for Record {
 
 /// A change with the audit record that names it, and the event that tells of it.
 #[derive(Debug)]
-pub(super) struct AuditedChange {
-    pub(super) audit: Entry,
-    pub(super) event: Event,
-    pub(super) by: Actor,
+struct AuditedChange {
+    audit: Entry,
+    event: Event,
+    by: Actor,
 }
 
 impl Job for AuditedChange {

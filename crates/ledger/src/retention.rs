@@ -38,8 +38,8 @@ pub struct Pruned {
 }
 
 /// Removes one step's worth of what is too old.
-pub(super) struct Prune {
-    pub(super) retention: Retention,
+struct Prune {
+    retention: Retention,
 }
 
 impl Ledger {

@@ -188,7 +188,7 @@ impl Revise {
 }
 
 /// Reads the values of the environment overrides that a pending approval holds.
-pub(super) struct WaitingEnv(pub(super) ApprovalId);
+struct WaitingEnv(ApprovalId);
 
 impl Job for WaitingEnv {
     type Draft = Option<EnvOverrides>;

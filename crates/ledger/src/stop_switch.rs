@@ -1,4 +1,5 @@
-//! The switch of the emergency stop: what every transaction looks at, in memory.
+//! The switch of the emergency stop: what every transaction looks at, in memory. It writes nothing, so that no disk can
+//! hold it up; the jobs of a stop put it on record. Only the commit of a resume may release it.
 
 use std::sync::Arc;
 
@@ -69,6 +70,7 @@ impl StopSwitch {
         self.0.subscribe()
     }
 
+    /// Stops everything at once. A stop that is in force stays the one that counts.
     pub(super) fn press(&self, stop: Stop, kills: bool) -> Pressed {
         let mut pressed = Pressed::Now;
         let killed_by = kills.then(|| stop.by.clone());
@@ -101,6 +103,7 @@ impl StopSwitch {
         });
     }
 
+    /// Lets everything go on. Called once that is on record.
     pub(super) fn release(&self) {
         self.0.send_replace(None);
     }
