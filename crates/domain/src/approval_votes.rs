@@ -47,7 +47,7 @@ impl Quorum {
     }
 
     /// Whether an approver of these groups may allow it. Every approver may deny it, no matter what their groups are.
-    pub fn entitles(&self, groups: &BTreeSet<String>) -> bool {
+    pub(crate) fn entitles(&self, groups: &BTreeSet<String>) -> bool {
         self.groups
             .as_ref()
             .is_none_or(|wanted| !wanted.is_disjoint(groups))

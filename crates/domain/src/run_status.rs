@@ -57,15 +57,6 @@ impl RunStatus {
         }
     }
 
-    /// The states from which `to` may be reached, for a compare-and-swap.
-    pub fn predecessors(to: Self) -> Vec<Self> {
-        Self::ALL
-            .iter()
-            .copied()
-            .filter(|from| from.can_become(to))
-            .collect()
-    }
-
     const fn can_become(self, to: Self) -> bool {
         match self {
             Self::Requested => matches!(
@@ -125,13 +116,14 @@ mod tests {
 
     #[test]
     fn nothing_runs_without_launching_first() {
+        let before = |to: RunStatus| -> Vec<RunStatus> {
+            let all = RunStatus::ALL.iter().copied();
+            all.filter(|from| from.advance(to).is_ok()).collect()
+        };
+        assert_eq!(before(RunStatus::Running), [RunStatus::Launching]);
         assert_eq!(
-            RunStatus::predecessors(RunStatus::Running),
-            vec![RunStatus::Launching]
-        );
-        assert_eq!(
-            RunStatus::predecessors(RunStatus::Launching),
-            vec![RunStatus::Requested, RunStatus::Asking]
+            before(RunStatus::Launching),
+            [RunStatus::Requested, RunStatus::Asking]
         );
     }
 }

@@ -89,7 +89,8 @@ pub use delivery_terms::{Answers, Delivery, Planned};
 pub use exec::{IdempotencyKey, OnDisconnect};
 pub use query::{Check, OutputBytes, Readiness};
 pub use slots::NoSlot;
-pub use stats::{EngineStats, Load};
+pub use stats::EngineStats;
+pub use stats::Load;
 pub use turns::{NoTurn, Turn, Turns};
 pub use watch::PolicyFiles;
 

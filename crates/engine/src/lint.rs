@@ -185,7 +185,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the uses of grants cannot be read.
-    pub async fn remarks_on_document(self: &Arc<Self>) -> Result<DocumentRemarks, StorageTrouble> {
+    pub(crate) async fn remarks_on_document(self: &Arc<Self>) -> Result<DocumentRemarks, StorageTrouble> {
         let uses = self.ledger.all_grant_uses().await.map_err(StorageTrouble::from)?;
         let engine = Arc::clone(self);
         let looked = tokio::task::spawn_blocking(move || {

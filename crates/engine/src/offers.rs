@@ -112,7 +112,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written; then the offers stay.
-    pub async fn take_offers(&self) -> Result<(), StorageTrouble> {
+    pub(crate) async fn take_offers(&self) -> Result<(), StorageTrouble> {
         let Some(directory) = self.offers.get() else {
             return Ok(());
         };

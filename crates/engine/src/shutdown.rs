@@ -38,7 +38,7 @@ impl Engine {
     }
 
     /// Whether the server is stopping.
-    pub fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
 

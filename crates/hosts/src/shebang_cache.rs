@@ -54,7 +54,7 @@ impl ShebangCache {
 }
 
 /// The stamp of a file of this identity.
-pub fn stamp_of(identity: &FileIdentity) -> FileStamp {
+pub(crate) fn stamp_of(identity: &FileIdentity) -> FileStamp {
     let FileIdentity {
         path: _,
         dev,

@@ -43,7 +43,8 @@ mod tests;
 
 pub use listen::{Bound, ListenError, ListenOptions, Purpose, bind};
 pub use openapi::document;
-pub use peer::{Endpoint, Peer, Transport};
+pub use peer::Transport;
+pub use peer::{Endpoint, Peer};
 pub use service::HttpService;
 pub use state::AppState;
 pub use tool_schema::tool_arguments;

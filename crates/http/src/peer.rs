@@ -44,7 +44,7 @@ impl Endpoint {
     }
 
     /// A URL that opens on this machine: where every address was bound, the loopback one.
-    pub fn local_url(&self) -> String {
+    pub(crate) fn local_url(&self) -> String {
         let ip = match self.address.ip() {
             ip if !ip.is_unspecified() => ip,
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -66,7 +66,7 @@ impl Endpoint {
 impl Peer {
     /// Whether nobody on the way can read along: what a cookie marked `Secure` and strict transport security
     /// depend on. The API socket leaves the machine for nobody, but no browser is there.
-    pub const fn is_tls(&self) -> bool {
+    pub(crate) const fn is_tls(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
 

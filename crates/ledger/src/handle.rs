@@ -33,7 +33,6 @@ pub struct Ledger {
     pub(super) files: Arc<Files>,
     pub(super) record: Option<audit::ProblemKind>,
     pub(super) stop: Arc<StopSwitch>,
-    pub(super) epoch: i64,
 }
 
 /// The writer's thread. Stop it after everybody who writes has ended.
@@ -54,11 +53,6 @@ impl LedgerThread {
 }
 
 impl Ledger {
-    /// Counts the openings of this ledger; launches of smaller epochs belong to servers that are gone.
-    pub const fn epoch(&self) -> i64 {
-        self.epoch
-    }
-
     /// What was wrong with the end of the audit record when the ledger was opened.
     pub fn broken_record(&self) -> Option<audit::ProblemKind> {
         self.record

@@ -8,7 +8,7 @@
 //!
 //! ```compile_fail,E0451
 //! fn forge(parts: countersign_ledger::launch::PermitParts) -> countersign_ledger::launch::Permit {
-//!     countersign_ledger::launch::Permit { epoch: 1, parts: parts.into() }
+//!     countersign_ledger::launch::Permit { parts: parts.into() }
 //! }
 //! ```
 //!
@@ -63,7 +63,6 @@ use super::{
 #[derive(Debug)]
 #[must_use = "a permit that is dropped leaves its run launching"]
 pub struct Permit {
-    epoch: i64,
     parts: Box<PermitParts>,
 }
 
@@ -103,11 +102,6 @@ impl Permit {
     /// The launch, as the fence records it.
     pub const fn launch_id(&self) -> &LaunchId {
         &self.parts.launch_id
-    }
-
-    /// The opening of the ledger in which it was given.
-    pub const fn epoch(&self) -> i64 {
-        self.epoch
     }
 
     /// The start-by: after it the run must not start any more.
@@ -342,10 +336,10 @@ impl Ready {
     ) -> Permit {
         let LaunchColumns {
             launch_id,
-            epoch,
             not_after,
             isolation,
             node,
+            epoch: _,
             launched_at: _,
             binding_digest: _,
         } = self.columns;
@@ -360,7 +354,6 @@ impl Ready {
             answered: false,
         };
         Permit {
-            epoch,
             parts: Box::new(parts),
         }
     }

@@ -161,7 +161,6 @@ impl Ledger {
             files,
             record: record.map(|problem| problem.kind),
             stop,
-            epoch,
         };
         let thread = std::thread::Builder::new()
             .name("ledger".to_owned())

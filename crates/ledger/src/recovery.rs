@@ -30,7 +30,7 @@ pub struct LaunchRecord {
     /// Its id, as the fence records it.
     pub launch_id: LaunchId,
     /// Opening of the ledger in which it happened ([`Ledger::epoch`]).
-    pub epoch: i64,
+    pub(crate) epoch: i64,
     /// Boot of the machine in which it happened.
     pub boot_id: String,
     pub at: UnixMillis,

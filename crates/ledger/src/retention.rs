@@ -32,7 +32,7 @@ pub struct Pruned {
     /// Events that are gone.
     pub events: u64,
     /// Audit records that are gone.
-    pub audit_records: u64,
+    pub(crate) audit_records: u64,
     /// Whether there may be more to remove.
     pub more: bool,
 }

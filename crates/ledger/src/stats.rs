@@ -10,10 +10,10 @@ use countersign_domain::{ApprovalDecision, ApprovalStatus, Reason, RunStatus, Ru
 use crate::events::{EventKind, EventType, PolicyPart};
 
 /// A counter for each word of one vocabulary.
-pub type CountBy = Family<[(&'static str, &'static str); 1], Counter>;
+pub(crate) type CountBy = Family<[(&'static str, &'static str); 1], Counter>;
 
 /// A counter for each pair of words.
-pub type CountByTwo = Family<[(&'static str, &'static str); 2], Counter>;
+pub(crate) type CountByTwo = Family<[(&'static str, &'static str); 2], Counter>;
 
 /// Upper bounds of a commit, in seconds: from a caller's own thread to a disk that is busy.
 const COMMIT_SECONDS: [f64; 13] = [

@@ -10,7 +10,7 @@
 use std::net::IpAddr;
 
 /// The shortest beginning of an id that names a node.
-pub const MIN_PREFIX: usize = 6;
+pub(crate) const MIN_PREFIX: usize = 6;
 
 /// A paired node, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -174,7 +174,7 @@ pub struct Allowances {
 }
 
 /// How many are told in words. One more line says that others are not.
-pub const MAX_LINES: usize = 50;
+pub(crate) const MAX_LINES: usize = 50;
 /// How long a quoted text may be.
 const MAX_QUOTED_CHARS: usize = 200;
 

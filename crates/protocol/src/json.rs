@@ -11,7 +11,7 @@ use serde_json::{Map, Number, Value};
 
 /// How much is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     /// Longest text, in bytes.
     pub bytes: usize,
     /// Deepest nesting of arrays and objects; at most 127.
@@ -44,7 +44,7 @@ pub enum JsonError {
 ///
 /// # Errors
 /// [`JsonError`] says what is wrong with the text.
-pub fn parse_json(text: &str, bounds: Bounds) -> Result<Value, JsonError> {
+pub(crate) fn parse_json(text: &str, bounds: Bounds) -> Result<Value, JsonError> {
     if text.len() > bounds.bytes {
         return Err(JsonError::TooLong);
     }

@@ -15,4 +15,5 @@ pub mod ipc;
 mod json;
 
 pub use by_name::ByName;
-pub use json::{Bounds, JsonError, parse_json};
+pub use json::JsonError;
+pub(crate) use json::{Bounds, parse_json};

@@ -108,10 +108,9 @@ pub const RULE_PAUSES: &[&str] = &["engine.judged-again"];
 /// The points of [`pause`] that only a patch passes, in its order.
 pub const PATCH_PAUSES: &[&str] = &["patch.checked", "patch.staged", "patch.placed"];
 
+pub(crate) use armed::hand_down_descriptors;
 #[cfg(feature = "test-hooks")]
-pub use armed::{
-    hand_down_descriptors, handed_on, left_away, pause, protection_off, reach, reach_for, setting,
-};
+pub use armed::{handed_on, left_away, pause, protection_off, reach, reach_for, setting};
 
 /// Does nothing: this build has no points to stand still at.
 #[cfg(not(feature = "test-hooks"))]
@@ -152,7 +151,7 @@ pub const fn protection_off(_name: &str) -> bool {
 /// Does nothing: this build leaves no protection away.
 #[cfg(not(feature = "test-hooks"))]
 #[inline]
-pub const fn hand_down_descriptors() {}
+pub(crate) const fn hand_down_descriptors() {}
 
 #[cfg(feature = "test-hooks")]
 #[expect(unsafe_code, reason = "a flag of descriptors that nothing here owns")]
@@ -292,7 +291,7 @@ mod armed {
     }
 
     /// Keeps the first descriptors open when this process executes a program.
-    pub fn hand_down_descriptors() {
+    pub(crate) fn hand_down_descriptors() {
         for number in 3..64 {
             // SAFETY: it only takes a flag away, and fails for a number that is not open.
             unsafe { libc::fcntl(number, libc::F_SETFD, 0) };

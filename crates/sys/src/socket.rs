@@ -17,7 +17,7 @@ use rustix::{
 };
 
 /// The most descriptors that one frame may carry: what the kernel takes (`SCM_MAX_FD`).
-pub const MAX_DESCRIPTORS: usize = 253;
+pub(crate) const MAX_DESCRIPTORS: usize = 253;
 
 /// A connected pair that keeps frames whole, close-on-exec. The first end does not block.
 ///

@@ -7,7 +7,7 @@ use countersign_domain::AgentId;
 use crate::settings::{ElevatedLevel, ElevatedSettings, KeyPath, PolicyConfig, Step};
 
 /// What names the session itself among the gates.
-pub const SESSION_GATE: &str = "session.elevated";
+pub(crate) const SESSION_GATE: &str = "session.elevated";
 
 /// A gate that is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]

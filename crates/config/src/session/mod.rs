@@ -15,4 +15,4 @@ mod system_events;
 
 pub use overrides::{Elevated, ExecOverrides, InForce, Overrides, SetBy};
 pub use store::{SessionName, Sessions};
-pub use system_events::{MAX_SYSTEM_EVENTS, SystemEvent, SystemEvents};
+pub use system_events::{SystemEvent, SystemEvents};

@@ -131,7 +131,7 @@ impl Sender {
     }
 
     /// Whether the list of their provider names them.
-    pub fn is_on(&self, lists: &SenderLists) -> bool {
+    pub(crate) fn is_on(&self, lists: &SenderLists) -> bool {
         lists
             .iter()
             .filter(|(provider, _)| provider.eq_ignore_ascii_case(&self.provider))
@@ -139,7 +139,7 @@ impl Sender {
     }
 
     /// Whether the list of every provider (`*`) names them.
-    pub fn is_on_everybodys(&self, lists: &SenderLists) -> bool {
+    pub(crate) fn is_on_everybodys(&self, lists: &SenderLists) -> bool {
         lists.get("*").is_some_and(|entries| self.matches_any(entries))
     }
 

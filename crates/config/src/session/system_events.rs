@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use countersign_domain::{RunId, UnixMillis};
 
 /// So many are kept; the oldest goes.
-pub const MAX_SYSTEM_EVENTS: usize = 20;
+pub(crate) const MAX_SYSTEM_EVENTS: usize = 20;
 
 /// Something that a session is told.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -45,14 +45,20 @@ pub use config_file::{ConfigFile, ConfigFileError, StagedConfig};
 pub use config_view::{ConfigPart, config_part, config_text, config_values};
 pub use edit::{EditError, Edited, KeyEdit, config_edit, preset_edits};
 pub use env::{Environment, MapEnvironment, ProcessEnvironment};
-pub use exec_settings::{ApplyPatchSettings, ExecSettings};
+pub use exec_settings::ApplyPatchSettings;
+pub use exec_settings::ExecSettings;
 pub use key_path::{InvalidKeyPath, KeyPath, Step};
-pub use kinds_net::{DatabaseUrl, InvalidText, IpRange, WebUrl};
+pub use kinds_net::DatabaseUrl;
+pub use kinds_net::InvalidText;
+pub use kinds_net::{IpRange, WebUrl};
 pub use kinds_policy::SafeBinProfile;
 pub use kinds_sandbox::{BindMount, Limit};
+pub use policy_config::CommandSettings;
+pub use policy_config::ElevatedSettings;
+pub use policy_config::PolicyConfig;
+pub(crate) use policy_config::SenderLists;
 #[cfg(test)]
 pub(crate) use policy_config::policy_of;
-pub use policy_config::{CommandSettings, ElevatedSettings, PolicyConfig, SenderLists};
 pub use policy_tree::ConfigValue;
 pub use problem::{Problem, SettingsFinding, SettingsProblem, Source};
 pub use sandbox_settings::{DockerSettings, SandboxSettings};
@@ -65,12 +71,15 @@ pub(crate) use source_file::Stamp;
 pub use start_check::is_open_address;
 pub use start_options::StartOptions;
 pub use state_dir::{StateDir, StateDirError};
-pub use store::{PolicyText, Refresh, RejectedFile, Settings, SettingsStore, named_account, wanted_account};
-pub use tool_policy::{Tool, ToolPolicy};
+pub use store::Refresh;
+pub use store::{PolicyText, RejectedFile, Settings, SettingsStore, named_account, wanted_account};
+pub use tool_policy::Tool;
+pub use tool_policy::ToolPolicy;
 pub use values::{Effect, EffectiveValue, WaitingValue};
+pub(crate) use words::ExecMode;
 pub use words::{
-    BackgroundRuns, Durability, ElevatedLevel, ExecMode, IpcRole, IsolationChoice, LogFormat, PathCase,
-    SandboxBackend, SandboxMode, SandboxScope, Widening, WorkspaceAccess,
+    BackgroundRuns, Durability, ElevatedLevel, IpcRole, IsolationChoice, LogFormat, PathCase, SandboxBackend,
+    SandboxMode, SandboxScope, Widening, WorkspaceAccess,
 };
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use countersign_domain::{AgentId, Ask, HostChoice, Security};
 use countersign_policy::layers::Spoken;
 
 use super::{
-    Effect, EffectiveValue, ElevatedLevel, ExecSettings, SandboxMode, SandboxSettings, SettingsFinding,
-    SettingsProblem, Source, ToolPolicy,
+    Effect, EffectiveValue, ElevatedLevel, ExecSettings, SandboxSettings, SettingsFinding, SettingsProblem,
+    Source, ToolPolicy,
     exec_settings::Levels,
     key_path::quote_part,
     policy_check,
@@ -22,7 +22,7 @@ use super::{
 };
 
 /// Lists of senders by provider.
-pub type SenderLists = BTreeMap<String, Vec<String>>;
+pub(crate) type SenderLists = BTreeMap<String, Vec<String>>;
 
 /// The policy of `openclaw.json`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,9 +54,9 @@ pub(super) struct AgentPolicy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandSettings {
     /// False: any sender that a relay token names.
-    pub use_access_groups: bool,
+    pub(crate) use_access_groups: bool,
     /// Who may, by provider; `*` is every provider.
-    pub allow_from: SenderLists,
+    pub(crate) allow_from: SenderLists,
 }
 
 /// Who may leave the sandbox, and how far (`tools.elevated.*`).
@@ -64,11 +64,11 @@ pub struct CommandSettings {
 pub struct ElevatedSettings {
     pub enabled: bool,
     /// The agent's switch, which can only switch off, and its key.
-    pub agent_enabled: bool,
+    pub(crate) agent_enabled: bool,
     /// Who may, by provider.
-    pub allow_from: SenderLists,
+    pub(crate) allow_from: SenderLists,
     /// Who may for this agent, where that is set; then both must match.
-    pub agent_allow_from: Option<SenderLists>,
+    pub(crate) agent_allow_from: Option<SenderLists>,
     /// The level of a call that only says that it is elevated.
     pub default_level: ElevatedLevel,
 }
@@ -116,11 +116,6 @@ impl PolicyConfig {
 
     pub fn sandbox(&self, agent: &AgentId) -> &SandboxSettings {
         &self.of(agent).sandbox
-    }
-
-    /// Which of the agent's sessions are sandboxed; `None` is unset.
-    pub fn sandbox_mode(&self, agent: &AgentId) -> Option<SandboxMode> {
-        self.of(agent).sandbox.mode
     }
 
     /// Which tools the agent may use.

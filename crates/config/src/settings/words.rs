@@ -114,7 +114,7 @@ vocabulary! {
 
 impl ExecMode {
     /// The security and ask it stands for.
-    pub const fn pair(self) -> (Security, Ask) {
+    pub(crate) const fn pair(self) -> (Security, Ask) {
         match self {
             Self::Deny => (Security::Deny, Ask::Off),
             Self::Allowlist => (Security::Allowlist, Ask::Off),

@@ -10,7 +10,8 @@ mod live;
 mod problem;
 mod provider;
 
-pub use client::{Fingerprint, InvalidFingerprint, client_config};
+pub use client::InvalidFingerprint;
+pub use client::{Fingerprint, client_config};
 pub use files::TlsFiles;
 pub use live::LiveTls;
 pub use problem::TlsProblem;

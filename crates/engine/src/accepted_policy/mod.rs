@@ -43,7 +43,7 @@ pub struct PolicyInEffect {
     /// The files as they are, while a change of one is pending: what they forbid counts too.
     pub edited: Option<(Arc<Settings>, Arc<Snapshot>)>,
     /// The pending change of the document.
-    pub pending_document: Option<PendingChange>,
+    pub(crate) pending_document: Option<PendingChange>,
     /// The pending change of `openclaw.json`.
     pub pending_config: Option<PendingChange>,
     /// The document as it is on disk.
@@ -201,7 +201,7 @@ impl AcceptedPolicy {
     }
 
     /// Reads both files. A few stats when nothing changed.
-    pub fn in_effect(&self) -> Arc<PolicyInEffect> {
+    pub(crate) fn in_effect(&self) -> Arc<PolicyInEffect> {
         // What it found is in `current` and `rejected_files`, and told of from there.
         drop(self.settings.refresh());
         let mut state = self.lock();

@@ -74,7 +74,7 @@ impl Hidden {
     }
 
     /// Whether a path, which has no links in it, is covered: something else, or nothing, is there inside.
-    pub fn hides(&self, path: &Path) -> bool {
+    pub(crate) fn hides(&self, path: &Path) -> bool {
         // The deepest word about the path counts; of two about the same path, the cover, which came later.
         let words = self.masks.iter().flat_map(|mask| {
             let kept = mask.keep.iter().chain(&mask.copies);

@@ -53,7 +53,7 @@ impl GatewayHost {
     ///
     /// # Errors
     /// [`StartError`]; then nothing was started.
-    pub async fn run_enclosed(
+    pub(crate) async fn run_enclosed(
         &self,
         permit: Permit,
         terms: RunTerms,
@@ -144,7 +144,7 @@ impl GatewayHost {
     ///
     /// # Errors
     /// [`StartError`]; then nothing was started.
-    pub async fn run_patch(
+    pub(crate) async fn run_patch(
         &self,
         permit: Permit,
         terms: RunTerms,
@@ -213,7 +213,7 @@ impl GatewayHost {
     ///
     /// # Errors
     /// [`StartError`]; then nothing was started.
-    pub async fn run_client(
+    pub(crate) async fn run_client(
         &self,
         permit: Permit,
         terms: RunTerms,

@@ -19,4 +19,5 @@ pub use link::{
 };
 pub use lookup::{NodeLookup, UNKNOWN_DIRECTORY};
 pub use none::NoNodes;
-pub use plan::{Coverage, NodePlan, UnusablePlan};
+pub use plan::UnusablePlan;
+pub use plan::{Coverage, NodePlan};

@@ -190,7 +190,7 @@ impl NodePlan {
     }
 
     /// Exactly as the node sent it.
-    pub fn as_value(&self) -> Value {
+    pub(crate) fn as_value(&self) -> Value {
         self.raw.clone()
     }
 

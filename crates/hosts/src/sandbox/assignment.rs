@@ -9,7 +9,7 @@ use countersign_policy::command::paths;
 use super::{AgentWorkspace, Enclosure, Scope, Unusable};
 
 /// Where an agent's workspace is inside of a sandbox that may only read it.
-pub const AGENT_WORKSPACE: &str = "/agent";
+pub(crate) const AGENT_WORKSPACE: &str = "/agent";
 
 /// The sandbox of a call. `workspace` is the agent's, by its real path.
 ///

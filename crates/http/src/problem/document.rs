@@ -22,7 +22,7 @@ const MAX_ECHO_CHARS: usize = 300;
 
 /// One member of the request that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, ToSchema)]
-pub struct FieldError {
+pub(crate) struct FieldError {
     /// Path of the member in the body, or the name of a parameter or header.
     pub path: String,
     /// What is wrong with it.
@@ -112,7 +112,7 @@ impl Problem {
     }
 
     /// Names one wrong member of the request.
-    pub fn with_field(mut self, path: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn with_field(mut self, path: impl Into<String>, message: impl Into<String>) -> Self {
         self.0.fields.push(FieldError {
             path: path.into(),
             message: message.into(),
@@ -127,7 +127,7 @@ impl Problem {
     }
 
     /// Adds the exact command or key that would change the answer.
-    pub fn with_hint(self, hint: Option<String>) -> Self {
+    pub(crate) fn with_hint(self, hint: Option<String>) -> Self {
         match hint {
             Some(hint) => self.with("hint", hint),
             None => self,
@@ -135,7 +135,7 @@ impl Problem {
     }
 
     /// Adds a header to the answer.
-    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.0.headers.insert(name, value);
         self
     }

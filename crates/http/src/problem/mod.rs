@@ -11,4 +11,5 @@ mod document;
 mod mapping;
 
 pub use code::Code;
-pub use document::{FieldError, Problem};
+pub(crate) use document::FieldError;
+pub use document::Problem;

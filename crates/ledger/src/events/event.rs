@@ -377,7 +377,7 @@ impl EventKind {
 
     /// Whether this is written to the audit chain. Notices that report nothing new are not: which entry let a run
     /// through is no change of what is allowed, and the run has records of its own. A vote has a record of its own, too.
-    pub const fn is_audited(&self) -> bool {
+    pub(crate) const fn is_audited(&self) -> bool {
         match self {
             Self::ExecRunning { .. }
             | Self::ApprovalVoted(_)
@@ -578,7 +578,7 @@ impl EventKind {
 }
 
 /// The `data` of an event in the log: the common members, then its own, absent ones left out.
-pub fn data_members(seq: i64, ts: UnixMillis, event: &Event) -> Map<String, Value> {
+pub(crate) fn data_members(seq: i64, ts: UnixMillis, event: &Event) -> Map<String, Value> {
     let mut members = Members::default();
     members
         .put("seq", seq)
@@ -602,7 +602,7 @@ pub struct OutputChunk {
 
 impl OutputChunk {
     /// The `data` of the `exec.output` event; it has no `seq`.
-    pub fn data_json(&self) -> String {
+    pub(crate) fn data_json(&self) -> String {
         let mut members = Members::default();
         members
             .put("ts", self.ts.get())

@@ -43,7 +43,7 @@ pub struct Feed {
 
 impl Feed {
     /// A feed whose last stored event has the number `head`, 0 for none.
-    pub fn starting_after(head: i64) -> Arc<Self> {
+    pub(crate) fn starting_after(head: i64) -> Arc<Self> {
         Arc::new(Self {
             ring: broadcast::Sender::new(RING),
             output: broadcast::Sender::new(OUTPUT_RING),

@@ -167,7 +167,7 @@ async fn a_pending_approval_is_listed_read_back_whole_and_counted() {
             .items,
         vec![asked]
     );
-    assert_eq!(opened.ledger.counters().await.unwrap().pending_approvals, 1);
+    assert_eq!(opened.pending_approvals().await, 1);
     assert_eq!(
         opened
             .ledger
@@ -229,7 +229,7 @@ async fn without_a_route_the_fallback_counts_at_once() {
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(opened.ledger.counters().await.unwrap().pending_approvals, 0);
+    assert_eq!(opened.pending_approvals().await, 0);
 }
 
 #[tokio::test]

@@ -86,7 +86,6 @@ async fn every_unfinished_run_is_found_with_what_recovery_needs() {
         (permit.launch_id(), 1, "boot-1")
     );
     assert_eq!(launch.not_after, permit.not_after());
-    assert_eq!(opened.ledger.epoch(), 2);
 }
 
 #[tokio::test]
@@ -122,7 +121,9 @@ async fn what_never_started_is_launched_again_only_as_it_was_and_in_time() {
     match opened.ledger.relaunch(relaunch(binding())).await.unwrap() {
         RelaunchOutcome::Launched(again) => {
             assert_eq!(again.launch_id(), permit.launch_id(), "the fence knows it");
-            assert_eq!((again.epoch(), again.not_after()), (2, permit.not_after()));
+            assert_eq!(again.not_after(), permit.not_after());
+            let found = opened.ledger.unfinished_runs().await.unwrap();
+            assert_eq!(found[0].launch.as_ref().unwrap().epoch, 2);
         }
         RelaunchOutcome::NotPossible => panic!("it never started"),
     }

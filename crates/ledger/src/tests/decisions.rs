@@ -55,7 +55,7 @@ async fn of_a_hundred_decisions_at_once_one_wins() {
             .count(),
         1
     );
-    assert_eq!(opened.ledger.counters().await.unwrap().pending_approvals, 0);
+    assert_eq!(opened.pending_approvals().await, 0);
 }
 
 #[tokio::test]
@@ -513,7 +513,7 @@ async fn one_of_two_answers_launches_nothing_and_is_kept() {
         opened.launch(&asked.id).await,
         ApprovedOutcome::NotAllowed(_)
     ));
-    assert_eq!(opened.ledger.counters().await.unwrap().pending_approvals, 1);
+    assert_eq!(opened.pending_approvals().await, 1);
     assert!(opened.is_chain_whole().await);
 
     let opened = opened.reopen();
@@ -723,6 +723,6 @@ async fn nothing_is_asked_or_allowed_for_a_token_that_opens_nothing() {
     // What was allowed while it lived stays so.
     let kept = opened.ledger.approval(&allowed.id).await.unwrap().unwrap();
     assert_eq!(kept.state.status(), ApprovalStatus::Allowed);
-    assert_eq!(opened.ledger.counters().await.unwrap().pending_approvals, 0);
+    assert_eq!(opened.pending_approvals().await, 0);
     assert!(opened.is_chain_whole().await);
 }

@@ -140,6 +140,11 @@ impl Opened {
     }
 
     /// A run of `echo` that a token asks for.
+    pub(super) async fn pending_approvals(&self) -> u64 {
+        let agents = self.ledger.agents().await.unwrap();
+        agents.iter().map(|agent| agent.pending).sum()
+    }
+
     pub(super) fn run(&self) -> NewRun {
         NewRun {
             id: self.ids.run_id(UnixMillis::new(START)),

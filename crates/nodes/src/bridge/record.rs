@@ -38,7 +38,7 @@ pub struct NodeRecord {
     /// When its token was taken away, if it was.
     pub revoked_at: Option<UnixMillis>,
     /// Whether it declares more than was approved.
-    pub awaits_commands: bool,
+    pub(crate) awaits_commands: bool,
 }
 
 /// What waits for a person.

@@ -85,7 +85,7 @@ pub enum NodeState {
 pub struct NodeStatusFile {
     pub pid: u32,
     /// When that process started, as the kernel counts, so that another one of the same number is not it.
-    pub started_ticks: Option<u64>,
+    pub(crate) started_ticks: Option<u64>,
     pub node_id: String,
     pub gateway: String,
     pub state: NodeState,

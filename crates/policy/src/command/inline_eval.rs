@@ -338,7 +338,7 @@ const INTERPRETERS: &[Interpreter] = &[
 ];
 
 /// Whether a program with any of these names reads code, so that an entry for it trusts any code.
-pub fn is_interpreter(names: &[&str]) -> bool {
+pub(crate) fn is_interpreter(names: &[&str]) -> bool {
     of(names).next().is_some()
 }
 

@@ -139,7 +139,7 @@ impl Executable {
 
     /// Whether its real path identifies the program, no matter by which name it is called: some files are several
     /// programs, and each name of them is another.
-    pub fn is_identified_by_path(&self) -> bool {
+    pub(crate) fn is_identified_by_path(&self) -> bool {
         let own = paths::base_name(&self.real);
         !super::multi_call::tells_by_name(own) || paths::base_name(&self.resolved) == own
     }

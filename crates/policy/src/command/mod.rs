@@ -28,7 +28,7 @@ pub mod wrapper;
 
 pub mod delegation;
 pub mod inline_eval;
-pub mod multi_call;
+pub(crate) mod multi_call;
 pub mod safe_bin;
 pub mod shell;
 
@@ -45,4 +45,5 @@ pub use lookup::{DirectoryTrust, Executable, Inspected, PathLookup};
 pub use parser::parse;
 pub use rendering::{Plan, PlanStep};
 pub use rule::{Rule, RuleSet};
-pub use span::{SourceMap, Span};
+pub use span::SourceMap;
+pub use span::Span;

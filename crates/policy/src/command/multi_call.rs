@@ -71,7 +71,7 @@ const NAMED_AFTER_ONE: &[&str] = &[
 ];
 
 /// Whether what a file does depends on the name it is called by, as far as that is known. `name` is its own base name.
-pub fn tells_by_name(name: &str) -> bool {
+pub(crate) fn tells_by_name(name: &str) -> bool {
     let unversioned = without_version(name);
     is_named_after_one(name)
         || MULTI_CALL
@@ -81,7 +81,7 @@ pub fn tells_by_name(name: &str) -> bool {
 }
 
 /// Whether such a file's own name means one of its programs and not all.
-pub fn is_named_after_one(name: &str) -> bool {
+pub(crate) fn is_named_after_one(name: &str) -> bool {
     NAMED_AFTER_ONE.contains(&name)
 }
 

@@ -246,7 +246,7 @@ const MULTIPLEXERS: &[&str] = &["busybox", "toybox"];
 
 /// What a name stands for, strictest last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NameClass {
+pub(crate) enum NameClass {
     /// Nothing special is known.
     Program,
     /// A transparent wrapper (W1).
@@ -273,7 +273,7 @@ static BY_NAME: LazyLock<HashMap<&str, NameClass>> = LazyLock::new(|| {
 
 impl NameClass {
     /// The class of one base name.
-    pub fn of(name: &str) -> Self {
+    pub(crate) fn of(name: &str) -> Self {
         let name = name.strip_suffix(".exe").unwrap_or(name);
         if let Some(plain) = plain_name(name) {
             // What such a build accepts beyond the plain one is not known.
@@ -304,7 +304,7 @@ impl NameClass {
     }
 
     /// The strictest class among several names of one file.
-    pub fn of_all<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn of_all<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut is_box = true;
         let class = names
             .into_iter()
@@ -398,7 +398,7 @@ const SCRIPT_RUNNERS: &[&str] = &[
 ];
 
 /// Whether a program, by its path, runs the script that is its first operand.
-pub fn runs_scripts(path: &str) -> bool {
+pub(crate) fn runs_scripts(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let is_shell = matches!(
         NameClass::of(name),
@@ -408,7 +408,7 @@ pub fn runs_scripts(path: &str) -> bool {
 }
 
 /// A name without a version behind it: `bash-5.2` is `bash`, `python3.12` is `python`.
-pub fn without_version(name: &str) -> &str {
+pub(crate) fn without_version(name: &str) -> &str {
     let stripped = name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
     let stripped = if stripped.len() < name.len() {
         stripped.trim_end_matches(['-', '_'])
@@ -419,7 +419,7 @@ pub fn without_version(name: &str) -> &str {
 }
 
 /// Whether words are a builtin that is safe without an entry (B1). `cd` is apart.
-pub fn is_safe_builtin(words: &[&str]) -> bool {
+pub(crate) fn is_safe_builtin(words: &[&str]) -> bool {
     match words {
         ["true" | "false" | ":"] => true,
         ["pwd", options @ ..] => options.iter().all(|option| matches!(*option, "-L" | "-P")),

@@ -8,11 +8,11 @@ use super::{
 };
 
 /// Text longer than this is never auto-allowed (G10).
-pub const MAX_ANALYSED_BYTES: usize = 8_192;
+pub(crate) const MAX_ANALYSED_BYTES: usize = 8_192;
 /// Text longer than this is a bad request (G10).
 pub const MAX_REQUEST_BYTES: usize = 262_144;
 /// More segments than this, those of payloads counted, are never auto-allowed (G10).
-pub const MAX_SEGMENTS: usize = 64;
+pub(crate) const MAX_SEGMENTS: usize = 64;
 
 /// Whether text is a bad request, which is not even asked (G10): NUL, or far too long.
 pub fn rejection(text: &str) -> Option<Finding> {
@@ -57,7 +57,7 @@ pub fn parse(text: &str) -> Result<List, Finding> {
 ///
 /// # Errors
 /// As [`parse`], with spans of the source.
-pub fn parse_mapped(text: &str, map: &SourceMap) -> Result<List, Finding> {
+pub(crate) fn parse_mapped(text: &str, map: &SourceMap) -> Result<List, Finding> {
     parse_under(RuleSet::ALL, text, map)
 }
 
@@ -402,7 +402,7 @@ impl Parser<'_> {
 }
 
 /// Whether a bare command word belongs to the shell's grammar (G9).
-pub fn is_keyword(word: &str) -> bool {
+pub(crate) fn is_keyword(word: &str) -> bool {
     matches!(
         word,
         "if" | "then"

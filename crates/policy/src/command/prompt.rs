@@ -8,7 +8,7 @@ use super::{characters::is_escaped_in_display, display, redaction, scripts};
 /// Up to this many characters are shown whole (V3).
 ///
 /// No tail is hidden: who saw only a part cannot allow. (`docs/spec/command-analysis.md#v3`)
-pub const WHOLE_CHARS: usize = 16_384;
+pub(crate) const WHOLE_CHARS: usize = 16_384;
 /// This many blanks in a row could push the rest out of sight.
 const COLLAPSED_BLANKS: usize = 8;
 

@@ -196,7 +196,7 @@ impl PlanStep {
 }
 
 /// Appends a word in single quotes.
-pub fn push_quoted(script: &mut String, word: &str) {
+pub(crate) fn push_quoted(script: &mut String, word: &str) {
     script.push('\'');
     for part in word.split_inclusive('\'') {
         match part.strip_suffix('\'') {

@@ -479,7 +479,7 @@ struct Flag {
 }
 
 /// Whether a program of that name may be a safe bin at all (SB6).
-pub fn may_be_safe(name: &str) -> bool {
+pub(crate) fn may_be_safe(name: &str) -> bool {
     may_be_safe_under(RuleSet::ALL, name)
 }
 

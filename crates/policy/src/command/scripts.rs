@@ -39,7 +39,7 @@ enum Script {
 }
 
 /// Whether a word of the text has letters of more than one script.
-pub fn mixes_scripts(text: &str) -> bool {
+pub(crate) fn mixes_scripts(text: &str) -> bool {
     !text.is_ascii()
         && text
             .split(|character: char| !character.is_alphanumeric())

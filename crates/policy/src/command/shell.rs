@@ -4,14 +4,14 @@ use super::inline_eval::is_input;
 
 /// The words of an accepted call of a shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PayloadCall {
+pub(crate) struct PayloadCall {
     /// Index of the payload among the arguments; it is the last.
     pub payload: usize,
 }
 
 /// Why a shell's arguments are not an accepted payload call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RefusedCall {
+pub(crate) enum RefusedCall {
     /// No `-c`: a script, or standard input.
     NoPayload,
     /// Options that read start-up files, trace, or are not known.
@@ -24,7 +24,7 @@ pub enum RefusedCall {
 ///
 /// # Errors
 /// [`RefusedCall`] when they are anything but accepted options and one payload.
-pub fn payload_call(arguments: &[&str]) -> Result<PayloadCall, RefusedCall> {
+pub(crate) fn payload_call(arguments: &[&str]) -> Result<PayloadCall, RefusedCall> {
     let mut at = 0;
     while let Some(word) = arguments.get(at) {
         match *word {
@@ -65,7 +65,7 @@ pub fn payload_call(arguments: &[&str]) -> Result<PayloadCall, RefusedCall> {
 
 /// Whether a shell may take its commands from standard input: no operand is certainly a script, and no option has the
 /// text. `is_understood` is whether the options are those of `sh`, `bash` and `dash`; of others few are known.
-pub fn reads_input(arguments: &[&str], is_understood: bool) -> bool {
+pub(crate) fn reads_input(arguments: &[&str], is_understood: bool) -> bool {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         if matches!(*word, "-" | "--") {

@@ -23,7 +23,7 @@ impl Join {
     }
 
     /// What it is between the steps of a plan.
-    pub const fn as_step(self) -> StepJoin {
+    pub(crate) const fn as_step(self) -> StepJoin {
         match self {
             Self::And => StepJoin::And,
             Self::Or => StepJoin::Or,
@@ -88,7 +88,7 @@ pub enum WordClass {
 
 impl WordClass {
     /// Whether some shell might pass on another value than the one that was read.
-    pub const fn is_dynamic(self) -> bool {
+    pub(crate) const fn is_dynamic(self) -> bool {
         matches!(self, Self::InnerTilde | Self::BothTildes)
     }
 
@@ -108,7 +108,7 @@ pub struct Word {
     /// How a shell would read it.
     pub class: WordClass,
     /// Bytes at the start of the value that were neither quoted nor escaped.
-    pub bare_prefix: usize,
+    pub(crate) bare_prefix: usize,
     /// Where each byte of the value comes from.
     pub map: SourceMap,
 }

@@ -32,13 +32,13 @@ impl Wrapper {
     }
 
     /// Whether the shell has it as a word of its own, so that no file is needed for the bare name (W4).
-    pub const fn is_shell_word(self) -> bool {
+    pub(crate) const fn is_shell_word(self) -> bool {
         matches!(self, Self::Command | Self::Time)
     }
 
     /// How many of the words behind the wrapper's name are its own, if the form is accepted. At least one word
     /// is left for the inner command.
-    pub fn own_words(self, arguments: &[&str]) -> Option<usize> {
+    pub(crate) fn own_words(self, arguments: &[&str]) -> Option<usize> {
         let mut reader = Reader { arguments, taken: 0 };
         let accepted = match self {
             Self::Env | Self::Command | Self::Nohup => reader.dashes(),

@@ -38,7 +38,7 @@ pub enum ArgumentMatch {
 
 /// What an entry's `argPattern` and `source` make of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ArgumentRule<'a> {
+pub(crate) enum ArgumentRule<'a> {
     Any,
     /// These arguments in this directory: the whole pattern text.
     Generated(&'a str),
@@ -49,7 +49,7 @@ pub enum ArgumentRule<'a> {
 
 impl<'a> ArgumentRule<'a> {
     /// Reads the two members.
-    pub fn of(arg_pattern: Option<&'a str>, source: Option<&'a str>) -> Self {
+    pub(crate) fn of(arg_pattern: Option<&'a str>, source: Option<&'a str>) -> Self {
         let is_generated = source == Some(generated::GENERATED_SOURCE);
         match arg_pattern {
             Some(pattern) if pattern.starts_with(generated::CWD_ARGV_PREFIX) => Self::Generated(pattern),

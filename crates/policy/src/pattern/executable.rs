@@ -111,7 +111,7 @@ impl ExecutablePattern {
     }
 
     /// Whether a name pattern matches a base name. `None` when the pattern cannot be compiled.
-    pub fn matches_name(&self, name: &str, case: PathCase, cache: &PatternCache) -> Option<bool> {
+    pub(crate) fn matches_name(&self, name: &str, case: PathCase, cache: &PatternCache) -> Option<bool> {
         match self {
             Self::Any => Some(true),
             Self::Name(pattern) if !has_wildcard(pattern) => Some(equal(pattern, name, case)),

@@ -7,7 +7,7 @@ use countersign_domain::hex;
 use crate::command::paths;
 
 /// `source` of generated entries.
-pub const GENERATED_SOURCE: &str = "allow-always";
+pub(crate) const GENERATED_SOURCE: &str = "allow-always";
 /// Beginning of a pattern that stands for one exact command text.
 pub const COMMAND_MARKER: &str = "=command:";
 /// Beginning of an argument pattern that is bound to a directory and arguments.
@@ -18,7 +18,10 @@ const NODE_MARKER: &str = "=node-command:";
 
 /// The argument pattern of exactly these arguments (without `argv[0]`) in this directory; `None` for a directory with a
 /// backslash in its name, which the product takes for a separator: it would pass for another one.
-pub fn cwd_argv_pattern<'a>(cwd: &str, arguments: impl ExactSizeIterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn cwd_argv_pattern<'a>(
+    cwd: &str,
+    arguments: impl ExactSizeIterator<Item = &'a str>,
+) -> Option<String> {
     if cwd.contains('\\') {
         return None;
     }
@@ -50,7 +53,7 @@ pub fn command_marker(text: &str) -> String {
 }
 
 /// Whether a pattern is a marker, which never names an executable.
-pub fn is_marker(pattern: &str) -> bool {
+pub(crate) fn is_marker(pattern: &str) -> bool {
     pattern.starts_with(COMMAND_MARKER) || pattern.starts_with(NODE_MARKER)
 }
 

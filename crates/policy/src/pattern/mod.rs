@@ -13,13 +13,12 @@ mod generated;
 mod glob;
 mod path_case;
 
-pub use arguments::{ArgumentMatch, ArgumentPattern, ArgumentRule, InvalidArgumentPattern};
+pub(crate) use arguments::ArgumentRule;
+pub use arguments::{ArgumentMatch, ArgumentPattern, InvalidArgumentPattern};
 pub use cache::PatternCache;
 pub use dialect::UnsupportedSyntax;
 pub use executable::{ExecutablePattern, InertPattern, has_wildcard};
-pub use generated::{
-    COMMAND_MARKER, CWD_ARGV_PREFIX, GENERATED_SOURCE, command_digest, command_marker, cwd_argv_pattern,
-    is_marker,
-};
+pub use generated::{COMMAND_MARKER, CWD_ARGV_PREFIX, command_digest, command_marker};
+pub(crate) use generated::{GENERATED_SOURCE, cwd_argv_pattern, is_marker};
 pub use path_case::PathCase;
 pub(crate) use path_case::fold;

@@ -26,18 +26,6 @@ const DESKTOP: &[&str] = &[
     "fs.listDir",
 ];
 
-/// Commands by which a machine is given away: who approves them must be an admin.
-const HOST_LEVEL: &[&str] = &[
-    SYSTEM_RUN,
-    SYSTEM_RUN_PREPARE,
-    SYSTEM_WHICH,
-    APPROVALS_GET,
-    APPROVALS_SET,
-    RUN_STATUS,
-    "browser.proxy",
-    "fs.listDir",
-];
-
 /// The settings about commands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandRules {
@@ -101,11 +89,6 @@ impl CommandRules {
             Ok(())
         }
     }
-}
-
-/// Whether approving this command gives the machine away.
-pub fn is_host_level(command: &str) -> bool {
-    HOST_LEVEL.contains(&command)
 }
 
 /// Platform and family must go together. The first generation sends no family.

@@ -157,10 +157,10 @@ pub struct Prepared {
     pub plan: Value,
     /// The node's own policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exec_policy: Option<ExecPolicy>,
+    pub(crate) exec_policy: Option<ExecPolicy>,
     /// What an "allow always" would cover.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allow_always_coverage: Option<Value>,
+    pub(crate) allow_always_coverage: Option<Value>,
 }
 
 /// A node's own policy for a command.

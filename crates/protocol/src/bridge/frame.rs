@@ -35,7 +35,7 @@ pub struct Request {
     pub params: Option<Value>,
     /// The trace that it belongs to (present generation only).
     pub traceparent: Option<String>,
-    pub expected_profile_id: Option<String>,
+    pub(crate) expected_profile_id: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -55,13 +55,13 @@ pub struct Event {
     /// The number among the broadcasts; events for one node alone have none.
     pub seq: Option<i64>,
     /// Versions of what a gateway tells of itself.
-    pub state_version: Option<StateVersion>,
-    pub recipient_profile_id: Option<String>,
+    pub(crate) state_version: Option<StateVersion>,
+    pub(crate) recipient_profile_id: Option<String>,
 }
 
 /// Versions of what a gateway tells of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct StateVersion {
+pub(crate) struct StateVersion {
     /// Of who is there.
     pub presence: i64,
     /// Of how it is.

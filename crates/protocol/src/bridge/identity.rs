@@ -90,7 +90,7 @@ impl DevicePublicKey {
     }
 
     /// Whether a signature in base64 is this key's for a text. Strict: one signature has one form.
-    pub fn verifies(&self, text: &str, signature: &str) -> bool {
+    pub(crate) fn verifies(&self, text: &str, signature: &str) -> bool {
         if signature.len() > MAX_SIGNATURE {
             return false;
         }

@@ -14,7 +14,7 @@ use countersign_domain::UnixMillis;
 
 /// How far the clocks of both sides may lie apart. The first generation allows ten minutes, the present one two; a
 /// node of either passes within ten, and the nonce alone keeps a proof from being used twice.
-pub const MAX_SKEW: Duration = Duration::from_mins(10);
+pub(crate) const MAX_SKEW: Duration = Duration::from_mins(10);
 
 /// A device's proof, as sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

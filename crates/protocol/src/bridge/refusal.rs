@@ -33,7 +33,7 @@ pub const TOO_BIG: u16 = 1009;
 /// Close code: the server restarts.
 pub const RESTART: u16 = 1012;
 /// Close code: try again later.
-pub const TRY_LATER: u16 = 1013;
+pub(crate) const TRY_LATER: u16 = 1013;
 /// Close code of a client that missed the ticks.
 pub const TICK_TIMEOUT: u16 = 4000;
 /// Close code: what the client may changed under it.

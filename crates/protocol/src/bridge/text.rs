@@ -4,7 +4,7 @@
 /// Most bytes of both streams together in a result.
 pub const MAX_RESULT_BYTES: usize = 200_000;
 /// Most characters of the output in an event.
-pub const MAX_EVENT_CHARS: usize = 20_000;
+pub(crate) const MAX_EVENT_CHARS: usize = 20_000;
 
 const RESULT_CUT: &str = "\n... (truncated)";
 const EVENT_CUT: &str = "... (truncated) ";

@@ -1,9 +1,9 @@
 //! Which protocol both sides speak (`docs/spec/bridge.md#3-handshake`).
 
 /// The lowest protocol here: the first generation's.
-pub const LOWEST: i64 = 3;
+pub(crate) const LOWEST: i64 = 3;
 /// The highest protocol here: the present generation's.
-pub const HIGHEST: i64 = 4;
+pub(crate) const HIGHEST: i64 = 4;
 
 /// A protocol that is spoken here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -37,7 +37,7 @@ pub const MAX_LINE_BYTES: usize = 256_000;
 /// How far the clocks of both sides may be apart, in milliseconds, both ways.
 pub const TTL_MS: u64 = 10_000;
 /// How long a nonce is remembered, in milliseconds: a line may arrive early by the one and late by the other.
-pub const NONCE_MEMORY_MS: u64 = 2 * TTL_MS;
+pub(crate) const NONCE_MEMORY_MS: u64 = 2 * TTL_MS;
 /// The most of one output stream in a reply, in bytes, its mark counted in.
 pub const MAX_STREAM_BYTES: usize = 80_000;
 /// The longest reply that a runner reads.

@@ -39,27 +39,6 @@ pub struct ErrorBody {
     pub reason: Option<String>,
 }
 
-impl ErrorBody {
-    /// What the reason means to a runner (`docs/spec/ipc.md#6-what-the-server-checks-in-order`): those that it knows as
-    /// they are, every other and none as `approval-required`.
-    pub fn runner_reason(&self) -> &str {
-        const KNOWN: [&str; 6] = [
-            "security=deny",
-            "approval-required",
-            "allowlist-miss",
-            "execution-plan-miss",
-            "companion-unavailable",
-            "permission:screenRecording",
-        ];
-        let said = self.reason.as_deref().unwrap_or_default();
-        KNOWN
-            .iter()
-            .find(|known| **known == said)
-            .copied()
-            .unwrap_or("approval-required")
-    }
-}
-
 /// Why a line is not acted on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
@@ -362,23 +341,6 @@ mod tests {
             let value = reread(&exec_line("i", Ok(&ran(text.clone(), text))));
             let stdout = value["payload"]["stdout"].as_str().unwrap();
             assert!(stdout.starts_with(CUT_MARK) && stdout.ends_with(character));
-        }
-    }
-
-    #[test]
-    fn a_runner_knows_few_reasons() {
-        let reason = |reason: Option<&str>| {
-            ErrorBody {
-                code: "X".to_owned(),
-                message: "m".to_owned(),
-                reason: reason.map(str::to_owned),
-            }
-            .runner_reason()
-            .to_owned()
-        };
-        assert_eq!(reason(Some("security=deny")), "security=deny");
-        for other in [None, Some("user-denied"), Some("")] {
-            assert_eq!(reason(other), "approval-required");
         }
     }
 }

@@ -12,12 +12,12 @@ use super::{
 pub struct HunkError {
     /// Which of the file's hunks, from 1.
     pub hunk: usize,
-    pub misfit: Misfit,
+    pub(crate) misfit: Misfit,
 }
 
 /// Why a hunk does not apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Misfit {
+pub(crate) enum Misfit {
     /// A line behind `@@` is not there.
     #[error("the line behind @@ is not in the file, or not behind the hunk before")]
     Context,

@@ -13,8 +13,8 @@ mod parse;
 mod path;
 mod report;
 
-pub use apply::{HunkError, Misfit, apply};
-pub use limits::{MAX_FILE_BYTES, MAX_FILE_LINES, MAX_OPERATIONS};
+pub use apply::{HunkError, apply};
+pub use limits::{MAX_FILE_BYTES, MAX_OPERATIONS};
 pub use parse::{Fault, ParseError};
 pub use path::{PatchPath, PathFault, TEMPORARY_PREFIX};
 pub use report::{Failure, applied};

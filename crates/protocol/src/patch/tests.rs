@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::*;
+use super::{apply::Misfit, limits::MAX_FILE_LINES, *};
 
 fn parsed(text: &str) -> Result<Patch, (usize, Fault)> {
     Patch::parse(text).map_err(|ParseError { line, fault }| (line, fault))

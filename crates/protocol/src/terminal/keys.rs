@@ -8,7 +8,7 @@
 pub const MAX_BYTES: usize = 64 * 1024;
 
 /// Most warnings that one call gives; what is wrong after that is wrong in the same way.
-pub const MAX_WARNINGS: usize = 16;
+pub(crate) const MAX_WARNINGS: usize = 16;
 
 /// Most characters of a key's name that a warning repeats.
 const MAX_SHOWN_CHARS: usize = 40;

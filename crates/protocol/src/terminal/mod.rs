@@ -9,5 +9,6 @@ pub mod keys;
 mod screen;
 mod sequence;
 
-pub use keys::{CursorKeys, InvalidKeys, KeyInput};
+pub use keys::KeyInput;
+pub use keys::{CursorKeys, InvalidKeys};
 pub use screen::Screen;

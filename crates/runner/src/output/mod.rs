@@ -16,4 +16,5 @@ pub use capture::{Capture, CaptureLimits, Captured};
 pub use decode::Utf8Decoder;
 pub use follow::SpoolFollower;
 pub use sanitize::{is_plain, sanitize};
-pub use tail::{TAIL_MARK, TailBuffer, tail};
+pub(crate) use tail::TailBuffer;
+pub use tail::tail;

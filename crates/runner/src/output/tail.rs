@@ -1,7 +1,7 @@
 //! The end of a text, when only so much of it may be carried.
 
 /// What a tail begins with when something before it was left out.
-pub const TAIL_MARK: &str = "… (truncated) ";
+pub(crate) const TAIL_MARK: &str = "… (truncated) ";
 
 /// The last `max_chars` characters of a text, after [`TAIL_MARK`] when that is not all of it.
 pub fn tail(text: &str, max_chars: usize) -> String {
@@ -15,7 +15,7 @@ pub fn tail(text: &str, max_chars: usize) -> String {
 
 /// Keeps the last characters of a text that grows without end, in bounded memory.
 #[derive(Debug, Clone)]
-pub struct TailBuffer {
+pub(crate) struct TailBuffer {
     max_chars: usize,
     text: String,
     chars: usize,
@@ -24,7 +24,7 @@ pub struct TailBuffer {
 
 impl TailBuffer {
     /// Keeps the last `max_chars` characters.
-    pub const fn new(max_chars: usize) -> Self {
+    pub(crate) const fn new(max_chars: usize) -> Self {
         Self {
             max_chars,
             text: String::new(),
@@ -34,7 +34,7 @@ impl TailBuffer {
     }
 
     /// Adds text at the end.
-    pub fn push(&mut self, text: &str) {
+    pub(crate) fn push(&mut self, text: &str) {
         let added = text.chars().count();
         if added >= self.max_chars {
             self.cut |= added > self.max_chars || self.chars > 0;
@@ -55,7 +55,7 @@ impl TailBuffer {
     }
 
     /// The last `max_chars` characters (never more than the buffer keeps), marked when they are not all.
-    pub fn last(&self, max_chars: usize) -> String {
+    pub(crate) fn last(&self, max_chars: usize) -> String {
         let kept = last_chars(&self.text, max_chars.min(self.max_chars));
         if kept.len() == self.text.len() && !self.cut {
             kept.to_owned()

@@ -219,7 +219,7 @@ impl FromSupervisor {
 }
 
 /// Encodes [`FromSupervisor::Output`] without a copy of its own.
-pub fn encode_output(into: &mut Vec<u8>, stream: OutputStream, bytes: &[u8]) {
+pub(crate) fn encode_output(into: &mut Vec<u8>, stream: OutputStream, bytes: &[u8]) {
     for piece in bytes.chunks(MAX_MESSAGE_BYTES - 1) {
         into.push(b'O');
         into.extend(u32::try_from(piece.len() + 1).unwrap_or(u32::MAX).to_le_bytes());

@@ -19,8 +19,10 @@ mod tests;
 #[cfg(feature = "test-hooks")]
 pub use message::MessageTooLong;
 pub use message::NotStarted;
-pub use message::{FromSupervisor, Inbox, ToSupervisor, encode_output};
-pub use order::{MAX_FRAME_BYTES, Order, Sweep};
+pub(crate) use message::encode_output;
+pub use message::{FromSupervisor, Inbox, ToSupervisor};
+pub(crate) use order::Sweep;
+pub use order::{MAX_FRAME_BYTES, Order};
 pub use plan::{Action, HeldScript, PatchOrder, Plan, Program, Step};
 
 pub(super) use bytes::{Reader, Writer};

@@ -170,7 +170,7 @@ fn decode_limits(reader: &mut Reader<'_>) -> Option<RunLimits> {
 /// Kill what is left of a run whose supervisor is gone. Sent instead of an [`Order`] by a server that cannot signal
 /// the processes itself, with one descriptor, which is closed when it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sweep {
+pub(crate) struct Sweep {
     /// The first process of the run, which led its session.
     pub(crate) pid: i32,
     /// When it started, in clock ticks since boot.

@@ -51,15 +51,6 @@ pub fn become_subreaper() -> io::Result<()> {
     ))?)
 }
 
-/// Leaves the terminal and the process group of the process that started this one.
-///
-/// # Errors
-/// What the kernel answers, e.g. when it leads a group already.
-pub fn new_session() -> io::Result<()> {
-    rustix::process::setsid()?;
-    Ok(())
-}
-
 /// The id of this process.
 pub fn own_id() -> Pid {
     rustix::process::getpid().as_raw_pid()

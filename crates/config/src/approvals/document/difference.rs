@@ -33,7 +33,7 @@ pub struct Difference {
     pub allows: Vec<String>,
     /// Agents (`*` included) that had deny rules or grants and have none of them any more, as after a writer that
     /// does not know them.
-    pub lost_members: Vec<String>,
+    pub(crate) lost_members: Vec<String>,
 }
 
 /// More deny rules of one agent are not remembered once they are lost.

@@ -101,7 +101,7 @@ impl DockerBackend {
     /// The same, which mounts none of these places, nothing in them and nothing above them: the state directory. The
     /// workspace of an enclosure may be in them.
     #[must_use]
-    pub fn never_mounting(self, places: Vec<PathBuf>) -> Self {
+    pub(crate) fn never_mounting(self, places: Vec<PathBuf>) -> Self {
         Self {
             never_mounted: places,
             ..self

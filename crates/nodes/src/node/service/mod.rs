@@ -80,14 +80,6 @@ impl Manager {
         }
     }
 
-    /// The service's name for its manager.
-    pub const fn service_name(self) -> &'static str {
-        match self {
-            Self::SystemdUser | Self::SystemdSystem => "countersign-node",
-            Self::Launchd => launchd::LABEL,
-        }
-    }
-
     /// Where its file lies. `config_home` is `XDG_CONFIG_HOME`.
     pub fn path(self, home: &Path, config_home: Option<&Path>) -> PathBuf {
         match self {

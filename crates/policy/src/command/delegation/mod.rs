@@ -28,7 +28,8 @@ mod writing;
 
 use std::ops::Range;
 
-pub use self::typed::{reads_commands, runs_what_is_typed};
+pub(crate) use self::typed::reads_commands;
+pub use self::typed::runs_what_is_typed;
 
 use self::{
     rules::{RULES, UNREAD, rules_of},
@@ -80,7 +81,7 @@ pub fn read(names: &[&str], arguments: &[&str]) -> Reading {
 }
 
 /// Whether the arguments of a program make it start another, or may. `names` are all that it may be called by.
-pub fn delegates(names: &[&str], arguments: &[&str]) -> bool {
+pub(crate) fn delegates(names: &[&str], arguments: &[&str]) -> bool {
     is_known_form(names, arguments) || table::understand(names, arguments) == Understood::Unknown
 }
 
@@ -113,7 +114,7 @@ fn is_known_form(names: &[&str], arguments: &[&str]) -> bool {
 }
 
 /// The letters of short options behind which a program's name may be glued (`tar -xIrm`).
-pub fn handing_letters(names: &[&str]) -> String {
+pub(crate) fn handing_letters(names: &[&str]) -> String {
     let names: Vec<&str> = names.iter().map(|name| program(name)).collect();
     let is_git = names
         .iter()
@@ -125,7 +126,7 @@ pub fn handing_letters(names: &[&str]) -> String {
 }
 
 /// Whether a program of that name may be told by its arguments to start another.
-pub fn may_delegate(name: &str) -> bool {
+pub(crate) fn may_delegate(name: &str) -> bool {
     let name = program(name);
     name == "git" || name.starts_with("git-") || rules_of(name).next().is_some() || table::is_listed(name)
 }

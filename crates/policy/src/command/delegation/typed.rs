@@ -83,7 +83,7 @@ const AT_TERMINAL: &[&str] = &[
 ];
 
 /// Whether what comes to a program through a pipe are commands that may start others.
-pub fn reads_commands(names: &[&str]) -> bool {
+pub(crate) fn reads_commands(names: &[&str]) -> bool {
     // The number of `m4` is no version.
     names
         .iter()
