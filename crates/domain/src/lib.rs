@@ -67,14 +67,12 @@ pub use request::{
     MAX_WORDS,
 };
 pub use run::{DecidedBy, Exit, KillCause, LimitReport, OutputStream, Run, RunDecision, RunEnd, RunVerdict};
-pub use run_status::RunStatus;
-pub use run_status::StatusChangeError;
+pub use run_status::{RunStatus, StatusChangeError};
 pub use secret::Secret;
 pub use sign_in::SignIn;
-pub use steps::Ballot;
 pub use steps::{
-    Aftermath, Answering, ApprovalStanding, Expiring, LaunchStanding, Launching, Recovery, RelaunchStanding,
-    RunLocality, Traces, after_launch, recover, relaunch,
+    Aftermath, Answering, ApprovalStanding, Ballot, Expiring, LaunchStanding, Launching, Recovery,
+    RelaunchStanding, RunLocality, Traces, after_launch, recover, relaunch,
 };
 pub use stop::{MAX_STOP_REASON_CHARS, Stop, is_stop_reason};
 pub use terminal::TerminalSize;

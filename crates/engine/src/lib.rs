@@ -3,7 +3,10 @@
 //! It owns nothing that must survive: the ledger decides and remembers, supervisors hold the processes,
 //! and the engine joins them. Its invariants: nothing starts without a
 //! [`Permit`](countersign_ledger::launch::Permit); nothing is answered before the ledger has it; the one
-//! function that decides is [`countersign_policy::gate::gate`]. Entry point: [`Engine::exec`].
+//! function that decides is [`countersign_policy::gate::gate`]. It must never know a wire: edges hand in values and get
+//! values back.
+//!
+//! Begin with [`Engine::exec`]; `judge.rs` is the decision, `supervise.rs` what follows a start.
 
 #![forbid(unsafe_code)]
 
@@ -89,8 +92,7 @@ pub use delivery_terms::{Answers, Delivery, Planned};
 pub use exec::{IdempotencyKey, OnDisconnect};
 pub use query::{Check, OutputBytes, Readiness};
 pub use slots::NoSlot;
-pub use stats::EngineStats;
-pub use stats::Load;
+pub use stats::{EngineStats, Load};
 pub use turns::{NoTurn, Turn, Turns};
 pub use watch::PolicyFiles;
 

@@ -1,8 +1,10 @@
-//! The HTTP API: listeners, the service that every request passes, extractors, and one file per resource.
+//! The HTTP API: listeners, the service that every request passes, extractors, one file per resource, and [`mcp`].
 //!
 //! Turns requests into calls of [`countersign_engine::Engine`] and its answers into the wire forms of
-//! `docs/spec/http-api.md`. Decides nothing about commands and knows no SQL. Every refusal leaves as a problem
-//! document made by [`problem`]. Entry point: [`bind`] and [`HttpService`].
+//! `docs/spec/http-api.md`. It must never decide about a command, and it knows no SQL. Every refusal leaves as a
+//! problem document made by [`problem`].
+//!
+//! Begin with [`bind`] and [`HttpService`]; `routes` has the operations.
 
 #![forbid(unsafe_code)]
 
@@ -43,8 +45,7 @@ mod tests;
 
 pub use listen::{Bound, ListenError, ListenOptions, Purpose, bind};
 pub use openapi::document;
-pub use peer::Transport;
-pub use peer::{Endpoint, Peer};
+pub use peer::{Endpoint, Peer, Transport};
 pub use service::HttpService;
 pub use state::AppState;
 pub use tool_schema::tool_arguments;

@@ -5,8 +5,10 @@
 //! reads over connections of its own. A job that finds nobody writing and needs no sync is committed by its
 //! caller; all others go to one thread ([`LedgerThread`]), where those that arrive together share one
 //! transaction and one sync. Each is atomic by itself: it checks first and writes last.
-//! Nothing outside this folder knows SQL. Only [`launch`] makes a [`launch::Permit`], and only after the
-//! commit that consumed what the launch consumes. Entry point: [`Ledger::open`].
+//! Nothing outside this crate knows SQL, and nothing here knows what a command means. Only [`launch`] makes a
+//! [`launch::Permit`], and only after the commit that consumed what the launch consumes.
+//!
+//! Begin with [`Ledger::open`]. [`events`] and [`auth`] lie here because a commit decides what they say.
 
 #![forbid(unsafe_code)]
 
@@ -80,16 +82,13 @@ mod tests;
 
 pub use admit::{Denial, DirectLaunch};
 pub use agents::AgentActivity;
-pub use approvals::ApprovalFilter;
-pub use approvals::PendingDeadline;
+pub use approvals::{ApprovalFilter, PendingDeadline};
 pub use ask::{AskOutcome, Asking, NewApproval, NoRoute, NoRouteOutcome};
 pub use by_rule::{Ruling, SettleByRule, SettleOutcome};
 pub use config::{Durability, LedgerConfig, PolicyStamp, PolicyWatch, Retention, Tuning};
 pub use decide::{ChosenPattern, Decide, DecideOutcome, NotAllowed};
 pub use elsewhere::{AnswerTo, UseAnswer};
-pub use error::Inconsistency;
-pub use error::StorageFault;
-pub use error::{LedgerError, OpenError};
+pub use error::{Inconsistency, LedgerError, OpenError, StorageFault};
 pub use expire::{Expire, ExpireOutcome, Fallback, Undecided};
 pub use finish::{CancelOutcome, Finish, Finished, RunOutput};
 pub use grants::GrantUse;
@@ -98,8 +97,7 @@ pub use health::Health;
 pub use idempotency::{Admission, IdempotencyKey, KeyState, StoredOutcome};
 pub use new_run::NewRun;
 pub use node_runs::{NodeLaunch, NodeRun};
-pub use nodes::DecidedPairing;
-pub use nodes::{ConnectNode, NodeAdmission, NodeCredential, NodeToken};
+pub use nodes::{ConnectNode, DecidedPairing, NodeAdmission, NodeCredential, NodeToken};
 pub use notes::Started;
 pub use readers::{Cursor, Listing, Page};
 pub use record::Record;
@@ -108,8 +106,7 @@ pub use retention::Pruned;
 pub use revise::{Revise, ReviseOutcome};
 pub use run_end::EndOutcome;
 pub use runs::{RunFilter, StoredOutput};
-pub use sessions::LeftoversEnd;
-pub use sessions::{EndedSession, ProcessSession, SessionFilter};
+pub use sessions::{EndedSession, LeftoversEnd, ProcessSession, SessionFilter};
 pub use sign_ins::{Begun, NewLoginLink, NewSignIn, SignInBy, StoredSignIn};
 pub use stats::LedgerStats;
 pub use stop::{Resume, ResumeOutcome, Takes, stop_on_record};

@@ -1,9 +1,11 @@
-//! The pure decision: which layer says what, what the combination is, and whether a command runs, is asked or is
-//! denied.
+//! The pure decision: what a command line is, which layer says what, and whether a command runs, is asked or is denied.
 //!
 //! It must never read a clock, a file, a socket or the environment. Facts about files come through a
-//! [`crate::command::PathLookup`] that the caller hands in. Only [`gate`](mod@gate) says whether a command runs. Read
-//! in the order of a call: [`host::resolve_host`], [`combine::combine`], [`allowlist::analyze`], [`gate::gate`].
+//! [`command::PathLookup`] that the caller hands in. Only [`gate`](mod@gate) says whether a command runs.
+//!
+//! Read in the order of a call: [`command`] takes a text apart, [`host::resolve_host`] says where it would run,
+//! [`combine::combine`] makes one policy of the layers, [`allowlist::analyze`] finds what covers the command,
+//! [`gate::gate`] decides.
 
 #![forbid(unsafe_code)]
 

@@ -10,7 +10,8 @@
 //! [`Runner::start`] starts it before any thread of the server exists; [`main_if_asked`] is its entry point.
 //! Everything but [`client`] runs in the runner's own single-threaded processes, without an async runtime, and
 //! is the only code that starts a command. It enforces what must hold without a server: time limits, output
-//! caps, the kill of a whole tree, and that a run starts at most once ([`run_file`]).
+//! caps, the kill of a whole tree, and that a run starts at most once ([`run_file`]). [`output`] is what a command
+//! wrote: bounded text and exact bytes.
 
 #![forbid(unsafe_code)]
 
@@ -54,8 +55,7 @@ pub use client::{
 };
 pub use enclose::Obstacle;
 pub use launcher_protocol::FILE_BROKER_MODE;
-pub use limits::INLINE_BYTES;
-pub use limits::{INPUT_BYTES, LIVE_BYTES, TAIL_BYTES};
+pub use limits::{INLINE_BYTES, INPUT_BYTES, LIVE_BYTES, TAIL_BYTES};
 pub use login::{LoginAs, LoginShell};
 pub use pool::main_if_asked;
 pub use retained::InlineFrames;

@@ -1,9 +1,10 @@
 //! The operating system behind safe signatures. Unsafe code lives here and nowhere else. Linux only.
 //!
-//! It must never decide about a command or a policy, and it uses no other module of this program: callers say what to
-//! do and in which order. `tests/it/architecture.rs` checks both where unsafe code is and what this folder uses. Read
-//! on in [`process`] (starting and ending processes), [`fs`] (private files), and [`namespace`], [`mounts`] and
-//! [`enclosure`] (the kernel's side of sandboxes).
+//! It must never decide about a command or a policy: callers say what to do and in which order.
+//!
+//! Read on in [`process`] (starting and ending processes), [`fs`] (private files), [`clock`] (time and ids, which
+//! everybody takes from there), and [`namespace`], [`mounts`] and [`enclosure`] (the kernel's side of sandboxes).
+//! [`hooks`] are the kill points and fault switches of tests; without the feature `test-hooks` they are empty.
 
 pub mod clock;
 pub mod spool;

@@ -12,7 +12,12 @@ use serde_json::Value;
 
 /// All cases.
 pub(crate) fn cases() -> Vec<Value> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/patches");
+    // Of the checkout, wherever in it the package lies that is tested.
+    let places = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let folder = places
+        .map(|place| place.join("tests/data/patches"))
+        .find(|folder| folder.is_dir())
+        .expect("the cases");
     let mut cases = Vec::new();
     for entry in fs::read_dir(folder).expect("the cases") {
         let text = fs::read_to_string(entry.expect("a file").path()).expect("cases");

@@ -18,6 +18,7 @@ pub(super) const EXPECTED: [&str; 8] = [
     "Cargo.lock",
     "Cargo.toml",
     "benches",
+    "crates",
     "docs",
     "migrations",
     "openapi",

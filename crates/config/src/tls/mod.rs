@@ -10,8 +10,7 @@ mod live;
 mod problem;
 mod provider;
 
-pub use client::InvalidFingerprint;
-pub use client::{Fingerprint, client_config};
+pub use client::{Fingerprint, InvalidFingerprint, client_config};
 pub use files::TlsFiles;
 pub use live::LiveTls;
 pub use problem::TlsProblem;

@@ -18,9 +18,7 @@ mod supervised;
 mod turns;
 
 pub use error::{Mismatch, StartError};
-pub use launch::GatewayHost;
-pub use launch::StoredSpool;
+pub use launch::{GatewayHost, StoredSpool};
 pub use launch_spec::LaunchSpec;
-pub use recover::RecoverError;
-pub use recover::Recovered;
+pub use recover::{RecoverError, Recovered};
 pub use supervised::{EndedRun, InputClosed, KeptOutput, RunControl, RunEvents, Supervised, SupervisorEvent};

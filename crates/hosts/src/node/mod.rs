@@ -19,5 +19,4 @@ pub use link::{
 };
 pub use lookup::{NodeLookup, UNKNOWN_DIRECTORY};
 pub use none::NoNodes;
-pub use plan::UnusablePlan;
-pub use plan::{Coverage, NodePlan};
+pub use plan::{Coverage, NodePlan, UnusablePlan};

@@ -12,7 +12,6 @@ mod enclosure;
 mod host;
 mod scope;
 
-pub use enclosure::AgentWorkspace;
-pub use enclosure::{Enclosure, Inside, InsideCommand, Unusable};
+pub use enclosure::{AgentWorkspace, Enclosure, Inside, InsideCommand, Unusable};
 pub use host::{Backends, Placement, SandboxHost, SandboxOptions};
 pub use scope::{Scope, scope_key};

@@ -26,5 +26,4 @@ pub use list::AuditFilter;
 pub use problem::{Problem, ProblemKind};
 pub use reset::{LedgerPaths, Reset, ResetError, reset};
 pub use verify::{Verification, VerifyError, verify, verify_with_witness};
-pub use witness::Witnessed;
-pub use witness::{WitnessedHead, published, read_witness};
+pub use witness::{Witnessed, WitnessedHead, published, read_witness};

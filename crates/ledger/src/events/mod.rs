@@ -15,20 +15,13 @@ mod publication;
 mod subscription;
 pub mod system_text;
 
-pub use event::CountedVote;
-pub use event::Resolution;
-pub use event::RunSummary;
 pub(crate) use event::data_members;
 pub use event::{
-    AllowlistChange, AllowlistList, Event, EventKind, EventType, OutputChunk, PairingOutcome, PolicyPart,
-    Subject,
+    AllowlistChange, AllowlistList, CountedVote, Event, EventKind, EventType, OutputChunk, PairingOutcome,
+    PolicyPart, Resolution, RunSummary, Subject,
 };
-pub use feed::Feed;
-pub use feed::SessionNotifier;
-pub use filter::EventFilter;
-pub use filter::InvalidTypes;
-pub use log::EventLog;
-pub use log::EventLogError;
-pub use log::LogPage;
+pub use feed::{Feed, SessionNotifier};
+pub use filter::{EventFilter, InvalidTypes};
+pub use log::{EventLog, EventLogError, LogPage};
 pub use publication::Publication;
 pub use subscription::{Start, StreamItem, Subscription};

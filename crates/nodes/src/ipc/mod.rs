@@ -14,13 +14,9 @@ mod peer;
 mod role;
 mod socket_file;
 
-pub use client::ClientOptions;
-pub use client::ExecOutcome;
-pub use client::Unreachable;
-pub use client::{AskOutcome, Client, Connection};
+pub use client::{AskOutcome, Client, ClientOptions, Connection, ExecOutcome, Unreachable};
 pub use engine_ui::EngineUi;
 pub use host::{Answered, Host, HostLimits, Ui};
 pub use other::OtherUi;
-pub use role::JoinError;
-pub use role::{Joined, join};
+pub use role::{JoinError, Joined, join};
 pub use socket_file::{Hosted, SocketFileError, check_socket_path, socket_path};

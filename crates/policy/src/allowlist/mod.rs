@@ -26,9 +26,9 @@ mod directory;
 mod effort;
 mod proposal;
 
-pub use analysis::CreditedEntry;
 pub use analysis::{
-    Analysis, AnalysisVerdict, CreditKind, DenyHit, Match, MatchKind, SegmentReport, WrapperReport,
+    Analysis, AnalysisVerdict, CreditKind, CreditedEntry, DenyHit, Match, MatchKind, SegmentReport,
+    WrapperReport,
 };
 pub use entry::{Entry, Grant, Typing};
 pub use evaluation::{analyze, analyze_under};

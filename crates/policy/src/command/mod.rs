@@ -45,5 +45,4 @@ pub use lookup::{DirectoryTrust, Executable, Inspected, PathLookup};
 pub use parser::parse;
 pub use rendering::{Plan, PlanStep};
 pub use rule::{Rule, RuleSet};
-pub use span::SourceMap;
-pub use span::Span;
+pub use span::{SourceMap, Span};

@@ -24,32 +24,28 @@ use serde_json::Value;
 
 use super::{Bounds, JsonError, parse_json};
 
-pub use commands::CommandRefusal;
-pub use commands::CommandRules;
+pub use commands::{CommandRefusal, CommandRules};
 pub use connect::{
     Client, ConnectParams, Credentials, NODE_HOST_ID, NODE_MODE, OUR_USER_AGENT, Role, visible,
 };
-pub use exec::MutableFileOperand;
 pub use exec::{
-    APPROVALS_GET, APPROVALS_SET, ApprovalSource, ApprovalsSet, EXEC_DENIED, EXEC_FINISHED, EXEC_STARTED,
-    ExecNews, Prepared, RUN_STATUS, RunApproval, RunParams, RunPlan, SYSTEM_RUN, SYSTEM_RUN_PREPARE,
-    SYSTEM_WHICH, WhichParams,
+    APPROVALS_GET, APPROVALS_SET, ApprovalSource, ApprovalsSet, ApprovalsSnapshot, EXEC_DENIED,
+    EXEC_FINISHED, EXEC_STARTED, ExecNews, ExecPolicy, MutableFileOperand, PrepareParams, Prepared,
+    RUN_STATUS, RunApproval, RunOutcome, RunParams, RunPlan, SYSTEM_RUN, SYSTEM_RUN_PREPARE, SYSTEM_WHICH,
+    SkillBins, WhichParams, WhichResult,
 };
-pub use exec::{ApprovalsSnapshot, ExecPolicy, PrepareParams, RunOutcome, SkillBins, WhichResult};
 pub use fields::ShapeError;
 pub use frame::{
     Event, Frame, FrameError, INVALID_REQUEST, NOT_PAIRED, Request, Response, UNAVAILABLE, WireError,
 };
 pub use hello::{CHALLENGE_EVENT, Challenge, HelloAuth, HelloOk, OUR_CAPABILITY, SHUTDOWN_EVENT, TICK_EVENT};
-pub use identity::DeviceId;
-pub use identity::{DeviceKey, DevicePublicKey};
+pub use identity::{DeviceId, DeviceKey, DevicePublicKey};
 pub use invoke::{
     INVOKE_CANCEL, INVOKE_REQUEST, INVOKE_RESULT, InvokeAnswer, InvokeCall, InvokeCancel, InvokeError,
     NODE_EVENT, NodeNews, PAIR_RESOLVED, SKILLS_BINS, UnreadableCall,
 };
 pub use own_rule::{OWN_RULE, OwnRule};
-pub use proof::DeviceTrouble;
-pub use proof::{Device, ProofInput, ProofVersion, verify_proof};
+pub use proof::{Device, DeviceTrouble, ProofInput, ProofVersion, verify_proof};
 pub use refusal::{
     AUTH_CHANGED, Close, POLICY, PROTOCOL, PairingReason, RESTART, Refusal, TICK_TIMEOUT, TOO_BIG,
 };

@@ -175,7 +175,7 @@ fn assert_refused_when_changed(params: &ConnectParams, nonce: &str, now: UnixMil
     };
     let version = check(params, nonce, now).unwrap();
     assert_eq!(check(params, "other", now), Err(DeviceTrouble::NonceMismatch));
-    let later = now + super::proof::MAX_SKEW + std::time::Duration::from_millis(1);
+    let later = now + proof::MAX_SKEW + std::time::Duration::from_millis(1);
     let signed_at = params.device.as_ref().unwrap().signed_at_ms;
     if UnixMillis::new(signed_at) <= now {
         assert_eq!(check(params, nonce, later), Err(DeviceTrouble::SignatureExpired));

@@ -9,6 +9,5 @@ pub mod keys;
 mod screen;
 mod sequence;
 
-pub use keys::KeyInput;
-pub use keys::{CursorKeys, InvalidKeys};
+pub use keys::{CursorKeys, InvalidKeys, KeyInput};
 pub use screen::Screen;

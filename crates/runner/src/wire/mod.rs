@@ -16,11 +16,8 @@ mod bytes;
 #[cfg(test)]
 mod tests;
 
-#[cfg(feature = "test-hooks")]
-pub use message::MessageTooLong;
-pub use message::NotStarted;
 pub(crate) use message::encode_output;
-pub use message::{FromSupervisor, Inbox, ToSupervisor};
+pub use message::{FromSupervisor, Inbox, MessageTooLong, NotStarted, ToSupervisor};
 pub(crate) use order::Sweep;
 pub use order::{MAX_FRAME_BYTES, Order};
 pub use plan::{Action, HeldScript, PatchOrder, Plan, Program, Step};

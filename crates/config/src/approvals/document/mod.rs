@@ -21,8 +21,7 @@ mod write;
 mod tests;
 
 pub use carry::Incoming;
-pub use difference::ChangeDirection;
-pub use difference::{Difference, LostRules};
+pub use difference::{ChangeDirection, Difference, LostRules};
 pub use edit::{Added, Limits, NewPattern, PatternChange, PolicyTarget, Removed, Use};
 pub use form::{EntryForm, Inert};
 pub use json::{Json, Number};
