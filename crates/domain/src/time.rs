@@ -2,7 +2,7 @@
 
 use std::{ops::Add, time::Duration};
 
-/// Unix time in milliseconds. Only [`countersign_sys::clock::Clock`] makes the present one.
+/// Unix time in milliseconds. Only `countersign_sys::clock::Clock` makes the present one.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize,
 )]

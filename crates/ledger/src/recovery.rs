@@ -29,7 +29,7 @@ pub struct UnfinishedRun {
 pub struct LaunchRecord {
     /// Its id, as the fence records it.
     pub launch_id: LaunchId,
-    /// Opening of the ledger in which it happened ([`Ledger::epoch`]).
+    /// Opening of the ledger in which it happened: 1 for the first, one more at each.
     pub(crate) epoch: i64,
     /// Boot of the machine in which it happened.
     pub boot_id: String,

@@ -4,7 +4,7 @@
 //! A command may reach the file, so an edit from outside that allows more than the accepted content stays pending until an
 //! operator accepts it; where it takes two people to widen the policy, so does every change. What an edit forbids applies at
 //! once: the code that decides asks both contents. Pure: this must never read a file or a clock. Entry point:
-//! [`ChangeControl::see`]; [`countersign_engine::accepted_policy`] uses it.
+//! [`ChangeControl::see`]; `countersign_engine::accepted_policy` uses it.
 
 /// A content of the file, with what names it.
 #[derive(Debug, Clone, PartialEq, Eq)]

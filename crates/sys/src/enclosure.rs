@@ -1,6 +1,6 @@
 //! Namespaces of every kind for one run, and what their first processes give up.
 //!
-//! One concern of the kernel per function; their order is [`countersign_runner`]'s business.
+//! One concern of the kernel per function; their order is `countersign_runner`'s business.
 #![expect(
     unsafe_code,
     reason = "unshare, interface flags, resource limits by number and seccomp have no safe wrapper in rustix"

@@ -1,6 +1,6 @@
 //! File systems that are mounted for nobody else: made or cloned without a place, then put into one.
 //!
-//! One call of the kernel per function. What is put where is [`countersign_runner`]'s business.
+//! One call of the kernel per function. What is put where is `countersign_runner`'s business.
 #![expect(unsafe_code, reason = "mount_setattr has no safe wrapper in rustix")]
 
 use std::{

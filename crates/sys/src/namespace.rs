@@ -1,7 +1,7 @@
 //! User and mount namespaces, and what a process gives up on its way into them.
 //!
 //! One call of the kernel per function. What is hidden where is decided elsewhere; the order of steps is
-//! [`countersign_runner`]'s. `Confines::enter` is the only part that runs between `clone` and `exec`, so it neither
+//! `countersign_runner`'s. `Confines::enter` is the only part that runs between `clone` and `exec`, so it neither
 //! allocates nor locks.
 #![expect(
     unsafe_code,

@@ -1,6 +1,6 @@
 //! What a sandbox is made of, in the words of the supervisor that makes it, and how that goes over the wire.
 //!
-//! Decided elsewhere ([`countersign_hosts::sandbox::builtin`]): a supervisor puts up exactly this or starts nothing.
+//! Decided elsewhere (`countersign_hosts::sandbox::builtin`): a supervisor puts up exactly this or starts nothing.
 
 use std::ffi::CString;
 
