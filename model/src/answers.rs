@@ -3,12 +3,10 @@
 //!
 //! Whoever is in between does not know the token, and may make up lines of its own.
 
-use countersign::{
-    domain::{ApprovalDecision, UnixMillis},
-    protocol::ipc::{
-        Challenge, Expected, Handshake, Hello, LineOutcome, LineVerifier, NonceMemory, OutgoingQuestion,
-        Policy, decision_line,
-    },
+use countersign_domain::{ApprovalDecision, UnixMillis};
+use countersign_protocol::ipc::{
+    Challenge, Expected, Handshake, Hello, LineOutcome, LineVerifier, NonceMemory, OutgoingQuestion, Policy,
+    decision_line,
 };
 use stateright::{Model, Property};
 

@@ -4,16 +4,16 @@
 //! The server and its supervisors can be killed between any two steps, and the machine can lose its power, which undoes
 //! every commit that was not synced and any part of the run file.
 
-use countersign::{
-    domain::{
-        self, Aftermath, Answering, ApprovalDecision, ApprovalStanding, ApprovalStatus, Ask, Ballot,
-        DecidedBy, Exit, Expiring, LaunchId, LaunchStanding, Launching, Reason, Recovery, RelaunchStanding,
-        RunLocality, RunStatus, Security,
-    },
-    policy::gate::{self, AfterTimeout, Coverage, FallbackVerdict, GateInput, Unanswered, Verdict},
-    runner::run_file::{self, Claim, Line, RunFileState, Voiding},
-    sys::process::Process,
+use countersign_domain::{
+    Aftermath, Answering, ApprovalDecision, ApprovalStanding, ApprovalStatus, Ask, Ballot, DecidedBy, Exit,
+    Expiring, LaunchId, LaunchStanding, Launching, Reason, Recovery, RelaunchStanding, RunLocality,
+    RunStatus, Security,
 };
+use countersign_policy::gate::{
+    self, AfterTimeout, Coverage, FallbackVerdict, GateInput, Unanswered, Verdict,
+};
+use countersign_runner::run_file::{self, Claim, Line, RunFileState, Voiding};
+use countersign_sys::process::Process;
 use stateright::{Model, Property};
 
 /// When the question's time runs out.
@@ -289,7 +289,11 @@ impl Protocol {
         state.epoch += 1;
         let mut tasks = Vec::new();
         if !state.rows.run.is_final() {
-            match domain::recover(state.rows.run, state.rows.launch.is_some(), self.standing(state)) {
+            match countersign_domain::recover(
+                state.rows.run,
+                state.rows.launch.is_some(),
+                self.standing(state),
+            ) {
                 Recovery::Wait => {}
                 Recovery::Expire => {
                     state.truth.found_expired = true;
@@ -474,7 +478,7 @@ impl Protocol {
             (_, None) => return,
         };
         let same_boot = launch.boot == state.boot || self.fault == Some(Fault::TrustsAbsence);
-        match domain::after_launch(traces, same_boot) {
+        match countersign_domain::after_launch(traces, same_boot) {
             Aftermath::StartAgain if self.relaunch(state, launch) => {
                 state.rows.launch = Some(Launch {
                     epoch: state.epoch,
@@ -490,7 +494,7 @@ impl Protocol {
 
     fn relaunch(&self, state: &State, launch: Launch) -> bool {
         self.outlives_caller
-            && domain::relaunch(RelaunchStanding {
+            && countersign_domain::relaunch(RelaunchStanding {
                 is_of_earlier_server: launch.epoch < state.epoch,
                 had_env: false,
                 start_by_passed: state.now > launch.not_after,
@@ -723,7 +727,7 @@ fn said(file: &RunFile) -> RunFileState {
                 Mark::Fence => Line::fence(&process, "boot", &launch),
                 Mark::Exit { killed } => Line::exit(&Exit {
                     code: (!killed).then_some(0),
-                    killed: killed.then_some(domain::KillCause::Shutdown),
+                    killed: killed.then_some(countersign_domain::KillCause::Shutdown),
                     ..Exit::default()
                 }),
                 Mark::Void => Line::void(),

@@ -5,10 +5,8 @@
 //! has taken in and looks at late. Both sides can be killed, the server's machine can lose its power, and an answer can
 //! come more than once.
 
-use countersign::{
-    domain::{self, Reason, Recovery, RunLocality, RunStatus},
-    hosts::node::InvokeFailure,
-};
+use countersign_domain::{Reason, Recovery, RunLocality, RunStatus};
+use countersign_hosts::node::InvokeFailure;
 use stateright::{Model, Property};
 
 /// The start-by: from then on the node must not start it.
@@ -304,7 +302,7 @@ impl OnNode {
         if row.status.is_final() {
             return;
         }
-        match domain::recover(row.status, true, None) {
+        match countersign_domain::recover(row.status, true, None) {
             Recovery::Inspect if self.fenced => state.server = Some(NodeRunTask::Waiting),
             Recovery::Inspect if self.fault == Some(Fault::SendsAgain) && state.sends < 2 => {
                 state.server = Some(NodeRunTask::Permitted);

@@ -4,9 +4,9 @@
 //! Lines that were sent once can be delivered at any time, any number of times, to the server that is there and to the
 //! one after it. None of them may be carried out twice.
 
-use countersign::{
-    domain::UnixMillis,
-    protocol::ipc::{LineOutcome, LineVerifier, NonceMemory, OutgoingOrder, Policy, plain_exec_line},
+use countersign_domain::UnixMillis;
+use countersign_protocol::ipc::{
+    LineOutcome, LineVerifier, NonceMemory, OutgoingOrder, Policy, plain_exec_line,
 };
 use stateright::{Model, Property};
 

@@ -99,7 +99,7 @@ pub struct Ballot {
     /// Whether the person who answers is one of those who may allow it.
     pub is_entitled: bool,
     /// Whether they have said the same before.
-    pub(crate) is_repeated: bool,
+    pub is_repeated: bool,
     /// How many other people have allowed it.
     pub others: u64,
     /// How many have to, all together.

@@ -48,7 +48,7 @@ pub enum RunFileState {
 
 impl RunFileState {
     /// Whether a run may still be made impossible: what was voided stays so, and what may have started cannot be.
-    pub(crate) const fn voiding(&self) -> Voiding {
+    pub const fn voiding(&self) -> Voiding {
         match self {
             Self::Missing | Self::Empty => Voiding::Append,
             Self::Void => Voiding::Nothing,
@@ -69,7 +69,8 @@ impl RunFileState {
 
 /// What has to be done to make a run impossible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Voiding {
+pub enum Voiding {
+    /// Its line is written: nothing stands there yet.
     Append,
     /// It is so already.
     Nothing,
@@ -158,7 +159,7 @@ pub fn void(path: &Path) -> io::Result<Voided> {
 
 /// Whether a supervisor may go on to the fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Claim {
+pub enum Claim {
     /// It holds the lock, and the file is empty.
     Free,
     /// Another one holds the lock.
@@ -169,7 +170,7 @@ pub(crate) enum Claim {
 
 impl Claim {
     /// What a supervisor may do that got the lock, or did not, of a file that has nothing in it, or something.
-    pub(crate) const fn of(got_lock: bool, is_empty: bool) -> Self {
+    pub const fn of(got_lock: bool, is_empty: bool) -> Self {
         match (got_lock, is_empty) {
             (true, true) => Self::Free,
             (true, false) => Self::Lost,
