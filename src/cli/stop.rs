@@ -13,7 +13,7 @@ use super::{
   countersign stop --reason 'keys leaked'
   countersign stop --kill --reason 'keys leaked'
 
-Nothing starts any more, at any door, and every question that waits ends as denied. What runs goes on
+Nothing starts any more, however it is asked for, and every question that waits ends as denied. What runs goes on
 and is listed, unless --kill ends it. In force at once, even on a full disk, and after a restart.
 Takes a token with approve or admin. `countersign resume` lets everything go on.")]
 pub(crate) struct StopArgs {

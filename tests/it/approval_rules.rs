@@ -156,7 +156,7 @@ async fn a_vote_is_an_event_that_says_who_and_how_many_it_takes() {
 }
 
 #[tokio::test]
-async fn one_person_counts_once_by_whatever_door() {
+async fn one_person_counts_once_by_whatever_edge() {
     let server = TestServer::asking_with(TWO).start().await;
     let [ann, bob] = ann_and_bob(&server).await;
     let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;

@@ -1,4 +1,4 @@
-//! Tokens that are bound to agents, at every door. The operations of the HTTP API are in `operations/bound.rs`.
+//! Tokens that are bound to agents, at every edge. The operations of the HTTP API are in `operations/bound.rs`.
 
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ async fn a_new_token_has_agents_or_admin_and_an_older_one_with_both_keeps_its_ag
 }
 
 #[tokio::test]
-async fn a_bound_approver_answers_for_its_agents_alone_at_every_door() {
+async fn a_bound_approver_answers_for_its_agents_alone_at_every_edge() {
     let server = server().await;
     let bound = server.bound_token(&["read", "approve", "relay"], "build").await;
     let (foreign_run, foreign) = asked_as(&server, "main").await;

@@ -278,8 +278,8 @@ async fn a_hundred_commands_at_once_all_answer_their_own_output() {
     }
 }
 
-/// Each door, with a command for it; the text of its refusal, or its answer if it refuses nothing.
-async fn at_every_door(server: &TestServer, argv: &Value) -> Vec<(&'static str, u16, String)> {
+/// Each edge, with a command for it; the text of its refusal, or its answer if it refuses nothing.
+async fn at_every_edge(server: &TestServer, argv: &Value) -> Vec<(&'static str, u16, String)> {
     let agent = server.agent();
     let mut answers = Vec::new();
     for path in ["/v1/exec", "/v1/exec/explain"] {
@@ -293,7 +293,7 @@ async fn at_every_door(server: &TestServer, argv: &Value) -> Vec<(&'static str, 
 }
 
 #[tokio::test]
-async fn too_many_arguments_are_refused_at_every_door_and_a_long_ordinary_command_runs() {
+async fn too_many_arguments_are_refused_at_every_edge_and_a_long_ordinary_command_runs() {
     let server = TestServer::full().start().await;
     let words = json!(vec!["/bin/true"; MAX_WORDS + 1]);
     let bytes = json!(vec!["x".repeat(1024); MAX_ARGV_BYTES / 1024]);
@@ -301,9 +301,9 @@ async fn too_many_arguments_are_refused_at_every_door_and_a_long_ordinary_comman
         (&words, "at most 4096 arguments"),
         (&bytes, "at most 262144 bytes together"),
     ] {
-        for (door, status, text) in at_every_door(&server, argv).await {
-            assert!(text.contains(limit), "{door}: {status} {text}");
-            assert_eq!(status, 400, "{door}: {text}");
+        for (edge, status, text) in at_every_edge(&server, argv).await {
+            assert!(text.contains(limit), "{edge}: {status} {text}");
+            assert_eq!(status, 400, "{edge}: {text}");
         }
         let problem = server.agent().exec(json!({ "argv": argv })).await;
         assert_eq!(
@@ -316,9 +316,9 @@ async fn too_many_arguments_are_refused_at_every_door_and_a_long_ordinary_comman
     // As a build or `git add` may write it.
     let mut long: Vec<String> = vec!["/bin/echo".to_owned()];
     long.extend((0..2_000).map(|number| format!("src/module/file-{number}.rs")));
-    for (door, status, text) in at_every_door(&server, &json!(long)).await {
-        assert!(status == 200, "{door}: {status} {text}");
-        assert!(text.contains("file-1999.rs"), "{door}: {text}");
+    for (edge, status, text) in at_every_edge(&server, &json!(long)).await {
+        assert!(status == 200, "{edge}: {status} {text}");
+        assert!(text.contains("file-1999.rs"), "{edge}: {text}");
     }
     let most = json!(vec!["/bin/true"; MAX_WORDS]);
     let answer = server.agent().exec(json!({ "argv": most })).await.expect(200);

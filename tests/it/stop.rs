@@ -1,4 +1,4 @@
-//! The emergency stop: nothing starts at any door, whatever the disk says, until an admin lets everything go on.
+//! The emergency stop: nothing starts at any edge, whatever the disk says, until an admin lets everything go on.
 
 use std::path::{Path, PathBuf};
 
@@ -136,22 +136,22 @@ impl World {
         TestServer::finish(line.input(input.to_string())).await
     }
 
-    /// Does what comes in by a door. Returns what it was answered.
-    async fn enter(&self, door: Door) -> String {
+    /// Does what comes in by a edge. Returns what it was answered.
+    async fn enter(&self, edge: Edge) -> String {
         let agent = self.server.agent();
         let invoke = |command: &str, params: Value| json!({ "nodeId": self.node.id(), "command": command, "params": params, "timeoutMs": 20_000 });
-        match door {
-            Door::Exec => agent.exec(self.command()).await.text(),
-            Door::ExecBackground => {
+        match edge {
+            Edge::Exec => agent.exec(self.command()).await.text(),
+            Edge::ExecBackground => {
                 let mut body = self.command();
                 body["background"] = json!(true);
                 agent.exec(body).await.text()
             }
-            Door::ExecWithKey => {
+            Edge::ExecWithKey => {
                 let key = format!("k-{}", self.marks());
                 agent.exec_with_key(&key, self.command()).await.text()
             }
-            Door::Patch => {
+            Edge::Patch => {
                 let workspace = self.server.state().join("workspace");
                 std::fs::create_dir_all(&workspace).expect("the workspace");
                 let path = workspace.join("patched");
@@ -169,34 +169,34 @@ impl World {
                 }
                 text
             }
-            Door::ToolsInvoke => {
+            Edge::ToolsInvoke => {
                 let call = json!({ "tool": "exec", "args": self.command() });
                 agent.post("/tools/invoke", call).await.text()
             }
-            Door::ToolsInvokeProcess => {
+            Edge::ToolsInvokeProcess => {
                 let args = json!({ "action": "write", "sessionId": self.session, "data": "typed\n" });
                 let call = json!({ "tool": "process", "args": args });
                 agent.post("/tools/invoke", call).await.text()
             }
-            Door::McpExec => self.mcp("exec", self.command()).await,
-            Door::McpProcess => {
+            Edge::McpExec => self.mcp("exec", self.command()).await,
+            Edge::McpProcess => {
                 let arguments = json!({ "action": "write", "sessionId": self.session, "data": "typed\n" });
                 self.mcp("process", arguments).await
             }
-            Door::Write => {
+            Edge::Write => {
                 self.process(json!({ "action": "write", "data": "typed\n" }))
                     .await
             }
-            Door::SendKeys => {
+            Edge::SendKeys => {
                 let keys = json!({ "action": "send-keys", "literal": "typed", "keys": ["Enter"] });
                 self.process(keys).await
             }
-            Door::Paste => {
+            Edge::Paste => {
                 let paste = json!({ "action": "paste", "text": "typed\n", "bracketed": false });
                 self.process(paste).await
             }
-            Door::Submit => self.process(json!({ "action": "submit" })).await,
-            Door::Hook => {
+            Edge::Submit => self.process(json!({ "action": "submit" })).await,
+            Edge::Hook => {
                 let done = self.hook().await;
                 let said: Value = serde_json::from_str(&done.stdout).expect("a decision");
                 if said["hookSpecificOutput"]["permissionDecision"] == "allow" {
@@ -204,17 +204,17 @@ impl World {
                 }
                 done.stdout
             }
-            Door::SocketExec => {
+            Edge::SocketExec => {
                 let reply = Asker::of(&self.server)
                     .exec(&json!({ "command": self.command()["argv"], "cwd": "/tmp" }))
                     .await;
                 reply.to_string()
             }
-            Door::BridgeRun => {
+            Edge::BridgeRun => {
                 let params = json!({ "command": ["/bin/true"], "cwd": "/tmp", "agentId": "far" });
                 self.bridge("node.invoke", invoke("system.run", params)).await
             }
-            Door::BridgeInvoke => {
+            Edge::BridgeInvoke => {
                 self.bridge(
                     "node.invoke",
                     invoke("system.execApprovals.set", json!({ "file": {} })),
@@ -235,9 +235,9 @@ fn mark(marks: &Path, what: &str) {
     writeln!(file, "{what}").expect("a mark");
 }
 
-/// Every door through which something starts or is written to what runs.
+/// Every edge through which something starts or is written to what runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Door {
+enum Edge {
     Exec,
     ExecBackground,
     ExecWithKey,
@@ -256,7 +256,7 @@ enum Door {
     BridgeInvoke,
 }
 
-impl Door {
+impl Edge {
     const ALL: [Self; 16] = [
         Self::Exec,
         Self::ExecBackground,
@@ -276,7 +276,7 @@ impl Door {
         Self::BridgeInvoke,
     ];
 
-    /// The word of the refusal, as far as the peer of that door knows one.
+    /// The word of the refusal, as far as the peer of that edge knows one.
     const fn refusal(self) -> &'static str {
         match self {
             Self::SocketExec => "user-denied",
@@ -299,15 +299,15 @@ impl Door {
 }
 
 #[tokio::test]
-async fn after_the_answer_no_door_starts_anything() {
+async fn after_the_answer_no_edge_starts_anything() {
     let world = World::new().await;
     let server = &world.server;
-    for door in Door::ALL {
+    for edge in Edge::ALL {
         let before = world.marks();
-        let said = world.enter(door).await;
+        let said = world.enter(edge).await;
         // An empty line of a terminal leaves a mark like any other.
         let marks = || async { world.marks() };
-        eventually(&format!("{door:?} leads somewhere: {said}"), marks, |marks| {
+        eventually(&format!("{edge:?} leads somewhere: {said}"), marks, |marks| {
             *marks > before
         })
         .await;
@@ -326,9 +326,9 @@ async fn after_the_answer_no_door_starts_anything() {
         "{answer}"
     );
     let before = world.marks();
-    for door in Door::ALL {
-        let said = world.enter(door).await;
-        assert!(said.contains(door.refusal()), "{door:?}: {said}");
+    for edge in Edge::ALL {
+        let said = world.enter(edge).await;
+        assert!(said.contains(edge.refusal()), "{edge:?}: {said}");
     }
     let nowhere = json!({ "argv": ["true"], "host": "node", "node": "none of that name" });
     refused(&server.agent().exec(nowhere).await);

@@ -1,4 +1,4 @@
-//! Tool policy on every door (`docs/spec/exec-tool.md#12-tool-policy`).
+//! Tool policy on every edge (`docs/spec/exec-tool.md#12-tool-policy`).
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ async fn mcp(api: &Api, tool: &str, arguments: Value) -> Value {
 }
 
 #[tokio::test]
-async fn exec_denied_is_denied_on_every_door() {
+async fn exec_denied_is_denied_on_every_edge() {
     let server = TestServer::full()
         .config(&config(&json!({ "deny": ["Bash"] })))
         .start()

@@ -1,4 +1,4 @@
-//! `[approvals] widening = "ask"`: nobody allows more alone, by whatever door.
+//! `[approvals] widening = "ask"`: nobody allows more alone, by whatever edge.
 
 use serde_json::{Value, json};
 

@@ -80,7 +80,7 @@ async function start() {
   });
 }
 
-// Nobody is signed in: to the door, and back to here afterwards.
+// Nobody is signed in: to the sign-in page, and back to here afterwards.
 function leave() {
   location.replace(only ? `/login?next=/a/${only}` : "/login");
 }

@@ -1,4 +1,4 @@
-// The door: a one-time link, used up only when its button is pressed, or a pasted token.
+// Signing in: a one-time link, used up only when its button is pressed, or a pasted token.
 
 import { json, keepSecret, Refused, secret } from "./api.js";
 import { byId } from "./dom.js";

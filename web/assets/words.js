@@ -28,13 +28,13 @@ export const rule = (code) => of(RULES, code) ?? "A rule asks for a person";
 
 const DECISIONS = { "allow-once": "Allowed once", "allow-always": "Allowed always", deny: "Denied" };
 
-const DOORS = { session: "in a browser", token: "with a token", cli: "on the command line", ipc: "in an app", bridge: "over the bridge" };
+const EDGES = { session: "in a browser", token: "with a token", cli: "on the command line", ipc: "in an app", bridge: "over the bridge" };
 
-/** Who decided, for people: a name and the door they came through. */
+/** Who decided, for people: a name and the edge they came through. */
 export function who(actor) {
   if (!actor) return "an unknown person";
-  const door = of(DOORS, actor.kind);
-  return door ? `${actor.name} ${door}` : actor.name;
+  const edge = of(EDGES, actor.kind);
+  return edge ? `${actor.name} ${edge}` : actor.name;
 }
 
 /** How many people have allowed it and who; nothing where one is enough. */

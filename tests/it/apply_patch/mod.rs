@@ -1,4 +1,4 @@
-//! Patches over every door: what they do, who may send them, what they cannot reach, and what is left when somebody dies.
+//! Patches over every edge: what they do, who may send them, what they cannot reach, and what is left when somebody dies.
 
 #[cfg(feature = "test-hooks")]
 mod attacks;

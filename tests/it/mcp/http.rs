@@ -455,7 +455,7 @@ async fn a_call_whose_answer_crossed_its_withdrawal_runs_once_when_it_is_made_ag
 }
 
 #[tokio::test]
-async fn the_door_is_that_of_every_other_resource() {
+async fn the_edge_is_that_of_every_other_resource() {
     let server = TestServer::full()
         .toml("[limits]\nbody_bytes = 65536\n")
         .start()

@@ -140,7 +140,7 @@ async fn each_method_is_open_to_the_scopes_of_the_token_alone() {
 }
 
 #[tokio::test]
-async fn nobody_answers_what_they_asked_by_whichever_door() {
+async fn nobody_answers_what_they_asked_by_whichever_edge() {
     let server = TestServer::asking().start().await;
     let (secret, api) = token(&server, &["approve", "read"]).await;
     let client = OperatorClient::new(&secret, &["operator.approvals"]).answering();
@@ -357,7 +357,7 @@ fn two_phase(members: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_question_is_never_larger_than_what_the_other_doors_take() {
+async fn a_question_is_never_larger_than_what_the_other_edges_take() {
     let server = TestServer::asking()
         .toml("[limits]\nbody_bytes = 65536\n")
         .start()

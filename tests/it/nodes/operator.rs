@@ -227,7 +227,7 @@ async fn commands_of_a_node_are_open_by_scope() {
         .await;
     assert_eq!(
         error["message"], "missing scope: operator.admin",
-        "no side door to a node's policy"
+        "no side edge to a node's policy"
     );
 
     let mut admin = OperatorClient::new(&operator_token(&server), &["operator.admin"])

@@ -97,9 +97,9 @@ async fn it_fits_reads_and_is_named_on_every_screen() {
     browser.shown("#by-token").await;
     for (name, screen) in screens {
         browser.set_screen(screen).await;
-        fits(&browser, &format!("door-{name}")).await;
-        is_legible(&browser, &format!("door-{name}")).await;
-        browser.shoot(&format!("door-{name}")).await;
+        fits(&browser, &format!("login-{name}")).await;
+        is_legible(&browser, &format!("login-{name}")).await;
+        browser.shoot(&format!("login-{name}")).await;
     }
     super::sign_in(&server, &browser).await;
     let long = format!(

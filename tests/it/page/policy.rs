@@ -472,8 +472,8 @@ async fn without_the_scope_policy_is_seen_and_nothing_can_be_changed() {
     let Some(browser) = Browser::start(Screen::DESK).await else {
         return;
     };
-    let door = format!("{}/login", server.anonymous().base());
-    browser.open(&door).await;
+    let login = format!("{}/login", server.anonymous().base());
+    browser.open(&login).await;
     browser.write("#token", reader.token().expect("a secret")).await;
     browser.click("#use-token").await;
     browser.says("#link-text", "Live").await;
@@ -499,7 +499,7 @@ async fn without_the_scope_policy_is_seen_and_nothing_can_be_changed() {
             .await,
         json!([true, ""])
     );
-    browser.open(&door).await;
+    browser.open(&login).await;
     browser.write("#token", approver.token().expect("a secret")).await;
     browser.click("#use-token").await;
     browser.says("#link-text", "Looking every few seconds").await;

@@ -1,4 +1,4 @@
-//! Process sessions, through every door: what goes on in the background, its output, its input, its end.
+//! Process sessions, through every edge: what goes on in the background, its output, its input, its end.
 
 mod actions;
 mod command_line;

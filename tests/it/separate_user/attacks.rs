@@ -246,7 +246,7 @@ async fn a_waiting_supervisor_obeys_nobody_else() {
     server.kill();
     let socket = accounts.state().join(format!("countersign/attach/{run}.s"));
     until_there(&socket).await;
-    // Root gets through the door, but it is not the server.
+    // Root gets through the edge, but it is not the server.
     let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
     drop(stream.write_all(&[b'K', 1, 0, 0, 0, 2]));
     let mut nothing = [0; 1];

@@ -435,7 +435,7 @@ async fn the_runner_serves_nobody_but_the_account_of_the_server() {
     }
     let accounts = AccountsFixture::new();
     let unit = Unit::of(&accounts).await;
-    // Past the door, so that it is the unit that refuses.
+    // Past the edge, so that it is the unit that refuses.
     fs::set_permissions(socket(&accounts), fs::Permissions::from_mode(0o666)).unwrap();
     let third = accounts.server + 5;
     for stranger in [third, accounts.commands, 0] {

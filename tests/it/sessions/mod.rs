@@ -1,4 +1,4 @@
-//! Sessions, through every door: what they override, what people say in them, what they are told.
+//! Sessions, through every edge: what they override, what people say in them, what they are told.
 
 mod attacks;
 mod command_line;

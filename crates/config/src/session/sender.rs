@@ -82,7 +82,7 @@ impl Sender {
         {
             return Err(InvalidSender {
                 path: "sender.provider",
-                expected: "api and the like are doors of the server; nobody can be relayed as coming through one",
+                expected: "api and the like are edges of the server; nobody can be relayed as coming through one",
             });
         }
         let optional = |path, text: Option<String>| text.map(|text| member(path, text)).transpose();

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use countersign_domain::{Actor, ActorKind};
 
-/// Who did something, and through which door.
+/// Who did something, and through which edge.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Actor)]
 pub(crate) struct ActorBody {

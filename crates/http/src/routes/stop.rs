@@ -165,7 +165,7 @@ async fn standing(
     })
 }
 
-/// Stops everything: once this is answered nothing starts at any door, nothing is written to what runs, and every question
+/// Stops everything: once this is answered nothing starts over any edge, nothing is written to what runs, and every question
 /// has ended as denied. It is in force even if the record cannot be written; `durable` says whether it is. Cancelling,
 /// killing, denying and reading go on.
 #[utoipa::path(

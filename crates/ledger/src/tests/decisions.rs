@@ -105,7 +105,7 @@ async fn whoever_asked_cannot_answer() {
 }
 
 #[tokio::test]
-async fn whoever_asked_cannot_change_the_question_either_by_whatever_door() {
+async fn the_asker_cannot_change_the_question_by_any_edge() {
     let opened = Opened::new();
     let asked = opened.ask().await;
     let mut browser = asker();

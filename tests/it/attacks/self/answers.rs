@@ -1,4 +1,4 @@
-//! Rows of "Nobody answers himself" that are about the doors of the server and no other file shows: see [`super::rows`].
+//! Rows of "Nobody answers himself" that are about the edges of the server and no other file shows: see [`super::rows`].
 
 use std::{
     fs, io,
@@ -51,7 +51,7 @@ async fn tool(caller: &Api, name: &str, arguments: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn a_token_that_asks_decides_by_no_door() {
+async fn a_token_that_asks_decides_by_no_edge() {
     let server = TestServer::asking().start().await;
     let (_, watcher) = server
         .token_with(json!({ "name": "watcher", "scopes": ["exec", "read"] }))
@@ -101,7 +101,7 @@ async fn a_token_that_asks_decides_by_no_door() {
         .expect(200);
     assert_eq!(still["status"], "pending");
 
-    // Each of these doors lets in whoever may answer.
+    // Each of these edges lets in whoever may answer.
     server.operator().post(&path, decision.clone()).await.expect(200);
     let other = asked(&server).await;
     let path = format!("/v1/approvals/{other}/decision");
@@ -205,7 +205,7 @@ async fn what_is_not_there_yet_opens_nothing() {
         let login = anonymous.post("/auth/login", json!({ "token": secret })).await;
         login.problem(401, "unauthorized");
     }
-    // Chat takes more than a token that may relay, and more than one that may answer; nodes have no door.
+    // Chat takes more than a token that may relay, and more than one that may answer; nodes have no edge.
     let (_, relay) = server
         .token_with(json!({ "name": "chat", "scopes": ["relay"] }))
         .await;

@@ -16,7 +16,7 @@ const ROWS: &[Row] = &[
         tests: &[
             (
                 "tests/it/attacks/self/answers.rs",
-                &["a_token_that_asks_decides_by_no_door"],
+                &["a_token_that_asks_decides_by_no_edge"],
             ),
             ("tests/it/auth.rs", &["whoever_asks_cannot_answer"]),
             (
@@ -59,7 +59,7 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
-        path: "chat text needs `relay`, and there is no door for it yet",
+        path: "chat text needs `relay`, and there is no edge for it yet",
         tests: &[
             (
                 "tests/it/attacks/self/answers.rs",
