@@ -53,6 +53,32 @@ fn names(approval: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
+async fn a_rule_that_is_added_counts_at_once_and_one_that_is_taken_away_until_a_restart() {
+    const BASE: &str = "[exec]\nlogin_path = false\n";
+    let server = TestServer::asking_with("").start().await;
+    let rules = async || {
+        let settings = server.operator().get("/v1/settings").await.expect(200);
+        let items = settings["items"].as_array().expect("items").clone();
+        let rules = items.iter().find(|item| item["path"] == "approvals.rules");
+        rules.expect("the rules").clone()
+    };
+    let question = || json!({ "command": "id -u" });
+    assert_eq!(takes(&server, question()).await.0, 1);
+
+    server.edit_toml(&format!("{BASE}{TWO}"));
+    assert_eq!(rules().await.get("waiting"), None);
+    assert_eq!(takes(&server, question()).await.0, 2);
+
+    for looser in ["", "[[approvals.rules]]\napprovals_required = 1\n"] {
+        server.edit_toml(&format!("{BASE}{looser}"));
+        let shown = rules().await;
+        assert_eq!(shown["waitsFor"], "restart", "{shown}");
+        assert_eq!(shown["value"][0]["approvals_required"], 2, "{shown}");
+        assert_eq!(takes(&server, question()).await.0, 2);
+    }
+}
+
+#[tokio::test]
 async fn two_people_start_it_and_one_does_not() {
     let server = TestServer::asking_with(TWO).start().await;
     let [ann, bob] = ann_and_bob(&server).await;

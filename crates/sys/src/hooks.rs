@@ -108,6 +108,7 @@ pub const RULE_PAUSES: &[&str] = &["engine.judged-again"];
 /// The points of [`pause`] that only a patch passes, in its order.
 pub const PATCH_PAUSES: &[&str] = &["patch.checked", "patch.staged", "patch.placed"];
 
+#[cfg(feature = "test-hooks")]
 pub(crate) use armed::hand_down_descriptors;
 #[cfg(feature = "test-hooks")]
 pub use armed::{handed_on, left_away, pause, protection_off, reach, reach_for, setting};

@@ -32,6 +32,7 @@ mod policy_config;
 mod policy_keys;
 mod policy_tree;
 mod sandbox_settings;
+mod tightening;
 mod tool_policy;
 mod widening;
 

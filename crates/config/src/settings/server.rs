@@ -17,17 +17,18 @@ use super::{
         Mismatch, SecretText, Text, Whole, Word, ZeroIsNone, member, only_members, read_present,
     },
     kinds_net::{Address, DatabaseAddress, HostName, Origin, Range, Url},
+    tightening,
     values::Places,
 };
 
 /// Whether a change of the file takes effect at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum ReloadMode {
     /// At once (R in the table of `docs/spec/settings.md#2-countersigntoml`).
     Live,
-    /// At once, but back to its default, which is the loosest, after a restart: so nobody who can write the file while
-    /// the server runs takes a guard away.
-    Tighten,
+    /// At once if the function says of the value before and the later one that the change only tightens; after a restart
+    /// otherwise. So a program that can write the file while the server runs takes no guard away.
+    Tighten(fn(&Value, &Value) -> bool),
     Restart,
 }
 
@@ -68,7 +69,7 @@ macro_rules! server_settings {
     ($(
         #[doc = $section_doc:literal]
         $section:ident: $Section:ident {
-            $( #[doc = $doc:literal] $field:ident: $type:ty, $key:literal as $kind:ty = $default:tt, $reload:ident, $effect:ident; )+
+            $( #[doc = $doc:literal] $field:ident: $type:ty, $key:literal as $kind:ty = $default:tt, $reload:ident $(($tightens:path))?, $effect:ident; )+
         }
     )+) => {
         /// The settings of the server process. Fields are named as their keys, without a unit where the type has one.
@@ -91,7 +92,7 @@ macro_rules! server_settings {
                 default: || json!($default),
                 check: |value, places| read_present::<$kind>(value, places).map(|_value| ()),
                 from_text: <$kind as Kind>::from_text,
-                reload: ReloadMode::$reload,
+                reload: ReloadMode::$reload $(($tightens))?,
                 effect: Effect::$effect,
                 secret: <$kind as Kind>::SECRET,
             }, )+ )+
@@ -233,9 +234,9 @@ server_settings! {
         #[doc = "Pending approvals at once."]
         max_pending: usize, "max_pending" as Count<1, MANY> = 200_000, Live, Now;
         #[doc = "What a policy change that widens needs."]
-        widening: Widening, "widening" as Word<Widening> = "apply", Tighten, Now;
+        widening: Widening, "widening" as Word<Widening> = "apply", Tighten(tightening::demands_more), Now;
         #[doc = "How many approvers, from which groups; the first rule that matches counts."]
-        rules: Vec<ApprovalRule>, "rules" as List<Rule> = [], Restart, Now;
+        rules: Vec<ApprovalRule>, "rules" as List<Rule> = [], Tighten(tightening::adds_rules), Now;
     }
     #[doc = "`[policy]`: how policy compares and what it offers."]
     policy: PathPolicy {
@@ -246,7 +247,7 @@ server_settings! {
         #[doc = "Offer a grant of the exact text where nothing else covers it."]
         exact_text_grants: bool, "exact_text_grants" as Flag = false, Live, Now;
         #[doc = "The skill table."]
-        skill_bins: Vec<SkillBin>, "skill_bins" as List<Skill> = [], Restart, Now;
+        skill_bins: Vec<SkillBin>, "skill_bins" as List<Skill> = [], Tighten(tightening::takes_away), Now;
     }
     #[doc = "`[exec]`: how commands run."]
     exec: Exec {

@@ -137,7 +137,7 @@ impl ServerValues {
             };
             let is_kept = match key.reload {
                 ReloadMode::Live => false,
-                ReloadMode::Tighten => new.0 == (key.default)(),
+                ReloadMode::Tighten(tightens) => !tightens(&old.0, &new.0),
                 ReloadMode::Restart => true,
             };
             if is_kept && new.0 != old.0 {
