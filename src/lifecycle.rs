@@ -25,6 +25,7 @@ const MAX_SERVER_FILE_BYTES: usize = 64 * 1024;
 pub struct Stop {
     /// Take nothing new and finish.
     pub drain: CancellationToken,
+    /// Cancelled by the second signal: everything that runs is killed.
     pub abort: CancellationToken,
 }
 
@@ -107,12 +108,16 @@ pub async fn feed_watchdog() -> std::convert::Infallible {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerFile {
+    /// URL of the API over TCP with the bound IP address, without a slash at the end.
     pub url: String,
     /// Its socket, when it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<PathBuf>,
+    /// Process id of the server; in a stale file, of a process that is gone.
     pub pid: u32,
+    /// Version of the program that serves.
     pub version: String,
+    /// Unix time in milliseconds at which the server began to start.
     pub started_at_ms: i64,
 }
 

@@ -59,6 +59,7 @@ pub enum AccountProblem {
     /// There is none of that name.
     #[error("exec.run_as: there is no account {0}")]
     Unknown(String),
+    /// The named account is root's.
     #[error("exec.run_as: {0} is root; commands need an account of their own")]
     Root(String),
     /// It is the server's.
@@ -83,7 +84,12 @@ pub enum AccountProblem {
     Changed,
     /// Something of the state directory belongs to another account.
     #[error("{path} belongs to {owner}; it must be root's or the server's")]
-    Owner { path: PathBuf, owner: String },
+    Owner {
+        /// The state directory or something in it.
+        path: PathBuf,
+        /// The owner in words, such as `user 1000`.
+        owner: String,
+    },
     /// Another account could put another directory there.
     #[error("{0} can be replaced by others than root and the server")]
     Replaceable(PathBuf),
@@ -93,7 +99,9 @@ pub enum AccountProblem {
     /// The state directory cannot be prepared.
     #[error("{path} cannot be prepared")]
     Io {
+        /// What could not be opened, made or changed.
         path: PathBuf,
+        /// What the system answered.
         #[source]
         source: io::Error,
     },

@@ -177,8 +177,8 @@ impl Opened {
 
 /// An engine that runs commands, with all that it needs.
 pub struct EngineRoom {
-    pub engine: Arc<Engine>,
-    pub settings: Arc<SettingsStore>,
+    pub(super) engine: Arc<Engine>,
+    pub(super) settings: Arc<SettingsStore>,
     pub(super) gateway: GatewayHost,
     pub(super) sandbox: SandboxHost,
     pub(super) live_settings: Arc<LiveSettings>,

@@ -68,7 +68,9 @@ pub enum StartError {
     /// The system refused something that every server needs.
     #[error("{what}")]
     System {
+        /// What failed, as the whole message.
         what: &'static str,
+        /// What the system answered.
         #[source]
         source: io::Error,
     },

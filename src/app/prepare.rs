@@ -98,6 +98,7 @@ impl Prepared {
         self
     }
 
+    /// The state directory as this role sees it: a node host has files of its own there.
     pub const fn state_dir(&self) -> &StateDir {
         &self.state_dir
     }

@@ -48,6 +48,7 @@ const CONNECTIONS: Duration = Duration::from_secs(2);
 pub struct Ready {
     /// Where it is found over TCP, with the port that was picked.
     pub endpoint: Endpoint,
+    /// Path of the API's Unix socket; `None` when the settings switch it off.
     pub socket: Option<PathBuf>,
     /// Where metrics are served alone.
     pub metrics: Option<Endpoint>,
@@ -60,12 +61,14 @@ pub struct Ready {
 /// Whether the operator who starts a server gets a one-time link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invitation {
+    /// They get none: no person reads what the server prints.
     None,
     /// They do; they must show it to nobody else.
     LoginLink,
 }
 
 impl Ready {
+    /// URL of the API over TCP, without a slash at the end.
     pub fn url(&self) -> String {
         self.endpoint.url()
     }

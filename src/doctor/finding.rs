@@ -66,13 +66,27 @@ impl Finding {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repair {
     /// Give a file or directory of ours this mode.
-    SetMode { path: PathBuf, mode: u32 },
+    SetMode {
+        /// An existing file or directory; a link is followed.
+        path: PathBuf,
+        /// The permission bits to set, such as 0o600.
+        mode: u32,
+    },
     /// Say in `openclaw.json` that a safe bin takes no arguments, where it was refused for saying nothing about them
     /// (`docs/spec/command-analysis.md#8-safe-bins`).
-    Scaffold { name: String },
+    Scaffold {
+        /// The safe bin; it gets an empty `tools.exec.safeBinProfiles.NAME`.
+        name: String,
+    },
     /// Remove the lock of the approvals document if the process that it names is still dead
     /// (`docs/spec/approvals-store.md#10-writing`: an operator's command only).
-    Unlock { document: PathBuf },
+    Unlock {
+        /// The approvals document, not its lock.
+        document: PathBuf,
+    },
     /// Remove a file that a server which is gone left behind.
-    Remove { path: PathBuf },
+    Remove {
+        /// The stale `server.json`.
+        path: PathBuf,
+    },
 }

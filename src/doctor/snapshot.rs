@@ -16,12 +16,15 @@ use countersign_policy::lint::Remark as RuleRemark;
 /// Everything that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
+    /// Root of the state directory; it need not exist.
     pub state_dir: PathBuf,
     /// How it was found.
     pub directory: DirectoryState,
+    /// What findings need of the settings, or why they do not read.
     pub settings: SettingsState,
     /// The files of `[tls]`.
     pub tls: TlsState,
+    /// How the file at `document_path` was found.
     pub document: DocumentState,
     /// Where the approvals document lies.
     pub document_path: PathBuf,
@@ -45,11 +48,13 @@ pub struct Snapshot {
     pub doubtful_tokens: Result<Vec<DoubtfulToken>, String>,
     /// The stop that is on record: who, when and why, in words.
     pub stopped: Option<String>,
+    /// Effective user id of this process; the private files should be its own.
     pub us: u32,
     /// The level that commands on the gateway host reach.
     pub isolation: IsolationState,
     /// Where the server's program lies, or a link that leads to it, if commands may put something else there.
     pub replaceable_program: Option<PathBuf>,
+    /// `Fine` also when the settings do not read.
     pub socket: SocketState,
     /// Whether a server runs on the state directory.
     pub server: ServerState,
@@ -62,7 +67,9 @@ pub struct Snapshot {
 /// A token whose agents do not fit its scopes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DoubtfulToken {
+    /// The token's id, which `countersign token revoke` takes.
     pub id: String,
+    /// The token's name as stored; quote it before you show it.
     pub name: String,
     /// What is odd about it.
     pub doubt: TokenDoubt,
@@ -104,6 +111,7 @@ pub enum DirectoryState {
 /// How the settings were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingsState {
+    /// They read.
     Loaded {
         /// What an operator should know about them: key or file, and the matter.
         remarks: Vec<Remark>,
@@ -111,6 +119,7 @@ pub enum SettingsState {
         is_open: bool,
         /// Whether the metrics, which take no token, listen for more than this machine.
         metrics_are_open: bool,
+        /// `[approvals] always_reachable`: an approver counts as reachable although none is connected.
         always_reachable: bool,
         /// The `countersign.toml` in force.
         path: PathBuf,
@@ -122,6 +131,7 @@ pub enum SettingsState {
 /// How the files of `[tls]` were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TlsState {
+    /// The settings name no certificate and key, or do not read.
     Off,
     /// A server can serve with them.
     Usable {
@@ -146,6 +156,7 @@ pub enum Remark {
 /// How the approvals document was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DocumentState {
+    /// There is no such file.
     Missing,
     /// It may be used, with these oddities in words.
     Ok(Vec<String>),
@@ -156,6 +167,7 @@ pub enum DocumentState {
 /// The effective policy of one agent on the gateway host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRules {
+    /// `main`, or an agent that the configuration names.
     pub agent: AgentId,
     /// Where its commands run, and the key that says so.
     pub host: (HostChoice, String),
@@ -182,6 +194,7 @@ pub struct AgentRules {
 pub enum AgentSandbox {
     /// None of them goes to one.
     Unneeded,
+    /// A server with these settings would use this backend.
     Usable(Backend),
     /// There is none, for this reason.
     Missing(String),
@@ -190,10 +203,12 @@ pub enum AgentSandbox {
 /// The level that commands reach, and what is to be known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IsolationState {
+    /// Commands run under another account, as the settings or the last server say.
     SeparateUser {
         /// What the account of the server lacks, if anything.
         server: ServerAccount,
     },
+    /// A trial showed that commands can be confined.
     Confined {
         /// Whether signals and abstract sockets stay inside, too.
         scopes: Scopes,
@@ -219,6 +234,7 @@ pub enum ServerAccount {
 /// Whether the kernel can keep signals and abstract sockets of commands inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scopes {
+    /// The kernel keeps both inside.
     Kept,
     /// It is too old.
     Missing,
@@ -227,8 +243,11 @@ pub enum Scopes {
 /// A file or directory that is for us alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrivateFile {
+    /// Where it lies; a link is not followed.
     pub path: PathBuf,
+    /// Its permission bits as found, up to 0o7777.
     pub mode: u32,
+    /// User id of its owner; compared with [`Snapshot::us`].
     pub owner: u32,
     /// The mode it should have.
     pub wanted: u32,
@@ -240,7 +259,12 @@ pub enum SocketState {
     /// It can, or nothing is wanted of it.
     Fine,
     /// It cannot lie where it should, or be used there.
-    Refused { path: PathBuf, why: String },
+    Refused {
+        /// Where the socket should lie.
+        path: PathBuf,
+        /// What stands against it, in words.
+        why: String,
+    },
     /// Another UI is to be asked, and the document names no token.
     NoToken,
 }
@@ -257,6 +281,7 @@ pub struct InForce {
 /// A changed setting that is not in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingSetting {
+    /// Dotted key in `countersign.toml`, such as `http.listen`.
     pub key: String,
     /// What is in force and what waits, in words.
     pub explanation: String,
@@ -265,7 +290,9 @@ pub struct WaitingSetting {
 /// Whether a server runs on the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerState {
+    /// No `server.json` can be read.
     NotRunning,
+    /// Something accepts connections where `server.json` says.
     Running {
         /// What it says is in force; `None` when nobody could ask it, or when other files were to be looked at.
         in_force: Option<InForce>,

@@ -76,6 +76,7 @@ impl NodeHub {
         self.sink.get_or_init(|| sink);
     }
 
+    /// What the Bridge has counted since the hub was loaded; a clone shares the counts.
     pub const fn stats(&self) -> &BridgeStats {
         &self.stats
     }

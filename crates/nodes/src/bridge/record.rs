@@ -4,25 +4,29 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use countersign_domain::{NodeProfile, PairedNode, PairingKind, UnixMillis};
 
+/// A node that a person let in, as operators and the API see it; connected or not, perhaps revoked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRecord {
+    /// The device id: SHA-256 of the public key, 64 lower-case hexadecimal digits.
     pub node_id: String,
     /// Its public key, base64url.
     pub public_key: String,
     /// Its name for people: the one given here, else the one that was approved.
     pub display_name: Option<String>,
+    /// `linux` and so on, as the node says; `None` when it says nothing.
     pub platform: Option<String>,
-    pub device_family: Option<String>,
+    pub(crate) device_family: Option<String>,
+    /// Version of its program, as the node says; `None` when it says nothing.
     pub version: Option<String>,
-    pub client_id: String,
-    pub client_mode: String,
+    pub(crate) client_id: String,
+    pub(crate) client_mode: String,
     /// Where it connected from last.
     pub remote_ip: Option<IpAddr>,
     /// What kinds of things it can do, as approved; sorted.
     pub caps: Vec<String>,
     /// What it may be sent: declared, approved and allowed by the settings; sorted.
     pub commands: Vec<String>,
-    pub path_env: Option<String>,
+    pub(crate) path_env: Option<String>,
     /// Permissions of its platform.
     pub permissions: BTreeMap<String, bool>,
     /// What it speaks; `None` while it never connected.
@@ -44,19 +48,22 @@ pub struct NodeRecord {
 /// What waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairingRequest {
+    /// A random UUID; a decision names the request by it.
     pub request_id: String,
     /// What is asked for.
     pub kind: PairingKind,
+    /// The device id: SHA-256 of the public key, 64 lower-case hexadecimal digits.
     pub node_id: String,
     /// Its public key, base64url.
     pub public_key: String,
     /// The name that it chose.
     pub display_name: Option<String>,
+    /// `linux` and so on, as the device says; `None` when it says nothing.
     pub platform: Option<String>,
-    pub device_family: Option<String>,
-    pub version: Option<String>,
-    pub client_id: String,
-    pub client_mode: String,
+    pub(crate) device_family: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) client_id: String,
+    pub(crate) client_mode: String,
     /// Where it connects from.
     pub remote_ip: Option<IpAddr>,
     /// What kinds of things it can do; sorted.
@@ -65,6 +72,7 @@ pub struct PairingRequest {
     pub commands: Vec<String>,
     /// Whether it was let in before.
     pub is_repair: bool,
+    /// When this was asked first; a device's request can be decided for 5 minutes from then.
     pub requested_at: UnixMillis,
 }
 

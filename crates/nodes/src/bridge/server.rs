@@ -20,15 +20,19 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// What a Bridge is made of.
 #[derive(Debug)]
 pub struct BridgeParts {
+    /// The nodes of this server; the engine calls them through the same hub.
     pub hub: Arc<NodeHub>,
+    /// Decides and runs what operators ask for; the API serves the same engine.
     pub engine: Arc<Engine>,
     /// API tokens, which operators come with.
     pub tokens: Arc<Tokens>,
     /// What opens the first connection of a node; `None` when there is no such secret, and then nothing does.
     pub secret: Option<SharedSecret>,
+    /// Makes nonces, ids of requests and connections, and the secrets of nodes.
     pub ids: Arc<dyn Ids>,
 }
 
+/// The Bridge of one server: it serves connections until [`Bridge::shut_down`].
 #[derive(Debug)]
 pub struct Bridge {
     pub(super) hub: Arc<NodeHub>,
@@ -45,6 +49,7 @@ pub struct Bridge {
 
 /// Who connects, as far as the admission knows.
 pub struct Caller {
+    /// The client's IP address; behind a trusted proxy, the one that the proxy names.
     pub address: IpAddr,
     /// Where wrong credentials are counted: with those of the API.
     pub throttle: Arc<Throttle>,
@@ -109,10 +114,12 @@ impl Bridge {
         self.secret.is_some()
     }
 
+    /// The engine of [`BridgeParts`]; the API takes it from here.
     pub const fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
+    /// The API tokens of [`BridgeParts`]; the API takes them from here.
     pub const fn tokens(&self) -> &Arc<Tokens> {
         &self.tokens
     }
@@ -122,6 +129,7 @@ impl Bridge {
         &*self.hub
     }
 
+    /// The nodes with their counts; metrics read them.
     pub const fn hub(&self) -> &Arc<NodeHub> {
         &self.hub
     }

@@ -40,6 +40,7 @@ const BLOCK: usize = 16 * 1024;
 /// Where the UI is, and what both sides know.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
+    /// Absolute path of the socket that the other process hosts.
     pub path: PathBuf,
     /// The token of the document.
     pub token: Secret,
@@ -53,8 +54,10 @@ pub enum Unreachable {
     /// The socket is none that may be used.
     #[error(transparent)]
     Place(#[from] SocketFileError),
+    /// The socket file is there, but the connection failed: usually its host is gone.
     #[error("nobody answers at the approvals socket")]
     Connect(#[source] io::Error),
+    /// The listener runs as another user id than this process; nothing was sent to it.
     #[error("another account listens at the approvals socket")]
     ForeignListener,
     /// The listener does not know the token.
@@ -71,6 +74,7 @@ pub enum Unreachable {
 /// The answer to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskOutcome {
+    /// The first valid reply: an allow under our id, or any deny.
     Decided(ApprovalDecision),
     /// The peer went away, or sent nothing that counts.
     NoAnswer,
@@ -79,7 +83,9 @@ pub enum AskOutcome {
 /// What became of a wish to run something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExecOutcome {
+    /// The peer ran the command; the payload says how it ended.
     Ran(Payload),
+    /// The peer answered that it did not run the command, and why.
     Refused(ErrorBody),
     /// It may have run: the answer was lost. It must not be run again.
     Unknown,

@@ -72,6 +72,7 @@ pub trait Ui: Send + Sync + 'static {
     /// Runs something, asking a person if policy says so.
     fn exec(&self, order: ExecOrder, gone: CancellationToken) -> impl Future<Output = Answered> + Send;
 
+    /// Asks a person. Without an answer, or once `gone` is cancelled, it gives `Deny`.
     fn ask(
         &self,
         question: Question,

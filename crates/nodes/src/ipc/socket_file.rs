@@ -64,9 +64,12 @@ pub enum SocketFileError {
     /// There is no socket.
     #[error("nobody hosts the approvals socket")]
     Missing,
+    /// The system refused to open, make or look at something.
     #[error("{} cannot be used", path.display())]
     Io {
+        /// The socket, its lock file, or a directory above them.
         path: PathBuf,
+        /// What the system answered.
         #[source]
         source: io::Error,
     },
@@ -143,6 +146,7 @@ impl Hosted {
         Ok((hosted, socket))
     }
 
+    /// The path as given to [`Hosted::bind`]; links in it are not resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }

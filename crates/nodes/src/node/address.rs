@@ -20,6 +20,7 @@ pub struct GatewayAddress {
 pub enum Trust {
     /// What the machine's authorities vouch for.
     Authorities,
+    /// Only the certificate with this SHA-256; no authority is asked.
     Pinned(Fingerprint),
 }
 
@@ -28,14 +29,21 @@ pub enum Trust {
 pub enum AddressError {
     /// No host name or address.
     #[error("not a host name or an address: {host:?}")]
-    Host { host: String },
+    Host {
+        /// What was given, trimmed, and cut to 253 characters.
+        host: String,
+    },
+    /// The port is 0.
     #[error("port 0 names no gateway")]
     Port,
     /// Anybody on the way could read the tokens and change the commands.
     #[error(
         "{host} is not on this machine or in a private network, and without TLS anybody on the way reads along"
     )]
-    Plaintext { host: String },
+    Plaintext {
+        /// The host as [`bare_host`] gives it.
+        host: String,
+    },
 }
 
 /// Whether a gateway in a public network may be spoken to without TLS.
@@ -93,6 +101,7 @@ impl GatewayAddress {
         &self.host
     }
 
+    /// The TCP port, never 0.
     pub const fn port(&self) -> u16 {
         self.port
     }

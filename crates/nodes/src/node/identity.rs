@@ -41,7 +41,9 @@ pub enum IdentityError {
     /// It could not be read or written.
     #[error("{} cannot be read or written", path.display())]
     Io {
+        /// The file that was read or written.
         path: PathBuf,
+        /// What the system answered.
         #[source]
         source: io::Error,
     },
@@ -50,19 +52,34 @@ pub enum IdentityError {
     Directory(#[from] PrivateDirError),
     /// It belongs to another user.
     #[error("{} belongs to user {owner}", path.display())]
-    ForeignOwner { path: PathBuf, owner: u32 },
+    ForeignOwner {
+        /// The file that is not ours.
+        path: PathBuf,
+        /// The owner's user id, which is not the effective one of this process.
+        owner: u32,
+    },
     /// Another user may read or write it.
     #[error("{} may be read or written by others (mode {mode:o}); if nobody did, chmod 600 it, else remove it and pair again", path.display())]
-    Loose { path: PathBuf, mode: u32 },
+    Loose {
+        /// The file that others may reach.
+        path: PathBuf,
+        /// Its permission bits; only the owner may have any.
+        mode: u32,
+    },
     /// It is not what it should be.
     #[error("{}: {what}", path.display())]
-    Content { path: PathBuf, what: &'static str },
+    Content {
+        /// The file with the wrong content.
+        path: PathBuf,
+        /// What is wrong, in words.
+        what: &'static str,
+    },
 }
 
 /// A device with its key.
 #[derive(Debug)]
 pub struct DeviceIdentity {
-    pub key: DeviceKey,
+    pub(crate) key: DeviceKey,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -253,8 +270,10 @@ pub struct NodeFile {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayEntry {
+    /// Name or IP address, IPv6 without brackets; `None` while nobody named a gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// TCP port; `None` stands for the default port, 18790.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// Whether it is spoken to over TLS.

@@ -24,6 +24,7 @@ pub enum NodeEvent {
     Connected {
         /// The gateway's version, harmless.
         version: String,
+        /// The protocol that both sides chose: 3 or 4.
         protocol: i64,
     },
     /// A person has to approve it.
@@ -41,16 +42,19 @@ pub enum NodeEvent {
         /// The gateway's words, harmless.
         message: String,
     },
+    /// The clocks of gateway and node differ by more than 2 minutes; told once per start.
     ClockSkew {
         /// How far the gateway's clock is ahead, in milliseconds.
         ahead_ms: i64,
     },
     /// There is no connection, or none any more.
     Disconnected {
+        /// Why, in one line that is safe to print.
         message: String,
     },
     /// How it stands about this machine's own policy, where that is worth a word.
     Policy(PolicyNews),
+    /// The node has stopped; the last event.
     Stopping,
 }
 
@@ -71,6 +75,7 @@ pub enum PolicyNews {
 pub enum NodeState {
     /// It tries to connect.
     Connecting,
+    /// The gateway took it, and the connection stands.
     Connected,
     /// It waits for an approval.
     Pairing,
@@ -80,14 +85,17 @@ pub enum NodeState {
     Stopped,
 }
 
+/// The content of the status file, `countersign/node/status.json`; replaced after each [`NodeEvent`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeStatusFile {
-    pub pid: u32,
+    pub(crate) pid: u32,
     /// When that process started, as the kernel counts, so that another one of the same number is not it.
     pub(crate) started_ticks: Option<u64>,
+    /// The device id of the node that wrote the file.
     pub node_id: String,
-    pub gateway: String,
+    pub(crate) gateway: String,
+    /// The state after the last event; [`NodeStatusFile::is_running`] says whether the process still exists.
     pub state: NodeState,
     /// Since when, in Unix milliseconds.
     pub since_ms: i64,

@@ -35,8 +35,11 @@ pub enum Manager {
 /// What is started, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceSpec {
+    /// Selects the format of the file: a unit or a property list.
     pub manager: Manager,
+    /// Path of the program: UTF-8 without control characters.
     pub program: PathBuf,
+    /// The words after the program, each without control characters.
     pub arguments: Vec<String>,
     /// The account, for [`Manager::SystemdSystem`].
     pub account: Option<String>,
@@ -49,14 +52,22 @@ pub struct ServiceSpec {
 pub enum ServiceError {
     /// A path or argument that no unit can hold.
     #[error("{what} cannot be written into a service: it holds a line break or another control character")]
-    Unwritable { what: &'static str },
+    Unwritable {
+        /// The part that cannot be written, in words, such as `an argument`.
+        what: &'static str,
+    },
     /// Another program or a person wrote the file.
     #[error("{} was not written by countersign and stays as it is", path.display())]
-    Foreign { path: PathBuf },
+    Foreign {
+        /// The file that lies where the service's should.
+        path: PathBuf,
+    },
     /// A file operation failed.
     #[error("{} cannot be written or read", path.display())]
     Io {
+        /// The service's file.
         path: PathBuf,
+        /// What the system answered.
         #[source]
         source: io::Error,
     },
@@ -67,6 +78,7 @@ pub enum ServiceError {
 pub enum Changed {
     /// It is there now, or gone now.
     Yes,
+    /// Nothing was done: the same text was there already, or no file was.
     No,
 }
 
