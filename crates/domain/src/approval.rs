@@ -14,8 +14,9 @@ use super::{
 pub struct Why {
     /// Where the rule stands (`tools.exec.ask`, `exec-approvals.json#/agents/main/ask`, `default`, …).
     pub layer: String,
-    /// The rule: `ask-always`, `allowlist-miss`, `needs-person` or a rule id of the analysis.
+    /// The rule: `ask-always`, `allowlist-miss`, `needs-person`, `revised`; `asked` by other programs.
     pub rule: String,
+    /// The reason in words for people; where another program asked, in its words.
     pub detail: String,
     /// Byte offsets of the command it points at.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -29,6 +30,7 @@ pub struct Why {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "the members of a record")]
 pub struct ApprovalCard {
+    /// What the answer covers. A launch whose binding has another digest is refused.
     pub binding: Binding,
     /// Effective security when it was asked.
     pub security: Security,
@@ -80,8 +82,10 @@ impl ApprovalCard {
 /// What a call said itself about how and where it is to run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CallWishes {
+    /// The security that it named; `None` if it named none. It may only tighten.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub security: Option<Security>,
+    /// The ask that it named; `None` if it named none. It may only tighten.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ask: Option<Ask>,
     /// The host that it named.
@@ -127,6 +131,7 @@ const fn is_false(value: &bool) -> bool {
 /// The record of one approval (`docs/spec/http-api.md#approval-object`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Approval {
+    /// A version 4 UUID when this server made it.
     pub id: ApprovalId,
     /// The run that waits for it.
     pub run_id: RunId,
@@ -137,6 +142,7 @@ pub struct Approval {
     pub waiting_env: EnvOverrides,
     /// Who asked; never the one who may answer.
     pub requested_by: Actor,
+    /// As stored: one past its deadline stays pending until that is settled.
     pub state: ApprovalState,
     /// The patterns a person chose with `allow-always`.
     pub chosen_patterns: Vec<Pattern>,

@@ -77,32 +77,42 @@ pub enum ApprovalState {
         at: UnixMillis,
         /// Why, in their words.
         reason: Option<String>,
+        /// `user`, or `rule` when a change of the policy allowed it.
         why: TerminalReason,
         /// When a launch used it up.
         consumed_at: Option<UnixMillis>,
+        /// How far the chosen patterns are stored; `none` when there are none to store.
         persist: Persist,
     },
     /// A person denied it, or stopped everything; or the policy denies it by now.
     Denied {
+        /// The approver, the actor that stopped everything, or the author of the rule.
         by: Actor,
+        /// When the denial was stored.
         at: UnixMillis,
         /// Why, in their words.
         reason: Option<String>,
         /// `user`, `stopped` or `rule`.
         why: TerminalReason,
     },
+    /// Nobody answered until the deadline, or nobody could be reached.
     Expired {
         /// When that was settled.
         at: UnixMillis,
+        /// `timeout` or `no-route`.
         why: TerminalReason,
     },
+    /// The run was cancelled before an answer, or the asker's token ended.
     Cancelled {
+        /// Who cancelled the run or revoked the token; the system for an expired token.
         by: Actor,
+        /// When it was withdrawn.
         at: UnixMillis,
     },
 }
 
 impl ApprovalState {
+    /// The name of the state, without its data.
     pub const fn status(&self) -> ApprovalStatus {
         match self {
             Self::Pending => ApprovalStatus::Pending,

@@ -85,8 +85,11 @@ impl Quorum {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Vote {
+    /// The approver; each person has one vote.
     pub by: Actor,
+    /// What this person chose. The votes together may allow less.
     pub decision: ApprovalDecision,
+    /// When they gave the answer.
     pub at: UnixMillis,
     /// Why, in their words.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -17,7 +17,9 @@ pub enum Belongs<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Access {
+    /// The caller may touch it.
     Open,
+    /// It is outside of the agents that the caller is bound to.
     Closed,
 }
 
@@ -28,6 +30,7 @@ pub enum Access {
 pub struct Authority(Option<BTreeSet<AgentId>>);
 
 impl Authority {
+    /// The authority of a caller that is bound to no agents.
     pub const EVERYTHING: Self = Self(None);
 
     /// What a token with this member `agents` has.

@@ -10,13 +10,18 @@ use super::{AgentId, Command, CommandInput, Host, SessionKey, vocabulary};
 /// Programs, directory and scripts are compared again right before the start. (`docs/spec/command-analysis.md#t2`)
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileIdentity {
+    /// Real path, with all links resolved.
     pub path: String,
+    /// Device number. It and all numbers here are 0 for a file of a node.
     pub dev: u64,
+    /// Inode number on that device.
     pub ino: u64,
     /// Size in bytes.
     pub size: u64,
+    /// Last change of the content, in nanoseconds since the Unix epoch.
     #[serde(with = "wide")]
     pub mtime_ns: i128,
+    /// Last change of content or metadata, in nanoseconds since the Unix epoch.
     #[serde(with = "wide")]
     pub ctime_ns: i128,
 }
@@ -129,6 +134,7 @@ pub struct BoundStep {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "does")]
 pub enum BoundAction {
+    /// Starts one program from the file that was judged, without a shell.
     Program {
         /// Absolute path of the executable.
         path: String,
@@ -152,7 +158,10 @@ pub enum BoundAction {
         physical: bool,
     },
     /// Does nothing well (`true`, `:`) or badly (`false`).
-    Settle { succeeds: bool },
+    Settle {
+        /// Whether its exit code is 0; else it is 1.
+        succeeds: bool,
+    },
 }
 
 /// A file that an interpreter reads, by its content.
@@ -196,9 +205,15 @@ pub enum Bound {
     ///
     /// A covered command starts from its plan: each program from the file that was judged, without a shell.
     /// (`docs/spec/command-analysis.md#x1`)
-    Plan { steps: Vec<BoundStep> },
+    Plan {
+        /// In the order of the command text.
+        steps: Vec<BoundStep>,
+    },
     /// A canonical rendering of an analysed command, run by a fixed `/bin/sh -c` (`docs/spec/command-analysis.md#x1`).
-    Rendered { script: String },
+    Rendered {
+        /// The argument of `-c`.
+        script: String,
+    },
     /// Text exactly as it was sent, run by the host shell.
     ///
     /// A text that was not understood, and one that runs under `full`, runs as it was sent, by the host shell.
@@ -206,6 +221,7 @@ pub enum Bound {
     Text {
         /// Absolute path of the shell.
         shell: String,
+        /// Byte for byte as sent.
         text: String,
     },
     /// The command as sent, in a sandbox, which finds the programs itself.
@@ -248,18 +264,23 @@ pub enum Bound {
 /// (`docs/spec/command-analysis.md#t1`)
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
+    /// The host that was chosen for the call.
     pub host: Host,
     /// Node, for `host` node.
     pub node_id: Option<String>,
+    /// The agent that the call acts for.
     pub agent: AgentId,
+    /// The session of the call.
     pub session: SessionKey,
     /// The command as sent.
     pub command: Command,
+    /// What `host` starts for `command`.
     pub bound: Bound,
     /// Canonical path of the working directory.
     pub cwd: String,
     /// Its device and inode, so that another directory of the same name is noticed.
     pub cwd_dev: u64,
+    /// Inode of the working directory; 0 where this server does not see the directory.
     pub cwd_ino: u64,
     /// SHA-256 of the accepted environment overrides
     /// (`docs/spec/approvals-store.md#12-binding-an-approval-to-what-runs`), `None` without any.
@@ -297,6 +318,7 @@ impl Binding {
     }
 }
 
+/// Lower-case hex, two digits for each byte.
 pub fn hex(bytes: &[u8]) -> String {
     // Formatting byte by byte costs more than hashing a short text.
     let digit = |value: u8| {

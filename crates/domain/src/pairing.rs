@@ -58,6 +58,7 @@ pub struct NodeProfile {
     pub client_mode: String,
     /// Its version.
     pub version: String,
+    /// Its `PATH` variable, which operators are shown; nothing is looked up in it.
     pub path_env: Option<String>,
     /// Permissions of its platform.
     pub permissions: BTreeMap<String, bool>,
@@ -75,16 +76,20 @@ pub struct NodeProfile {
 pub struct Approved {
     /// Its name then: it is called so here, no matter what it calls itself later.
     pub display_name: Option<String>,
+    /// Its platform then, compared without case: a device of another one must ask again.
     pub platform: String,
+    /// Its family then. It is only compared where the device names one now.
     pub device_family: Option<String>,
     /// The kinds of things.
     pub caps: BTreeSet<String>,
+    /// The commands that it may be sent. What it declares beyond them waits for a person.
     pub commands: BTreeSet<String>,
 }
 
 /// A device that a person let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairedNode {
+    /// SHA-256 of its raw public key, lower-case hex.
     pub node_id: String,
     /// Its public key, base64url.
     pub public_key: String,
@@ -92,6 +97,7 @@ pub struct PairedNode {
     pub label: Option<String>,
     /// What it said when it connected last.
     pub profile: NodeProfile,
+    /// What a person approved last; what it declares at each connection is compared with it.
     pub approved: Approved,
     /// The request that a person approved last.
     pub request_id: String,
@@ -110,9 +116,11 @@ pub struct PairedNode {
 /// A question to a person about a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairingRequest {
+    /// The id by which a person decides it.
     pub request_id: String,
     /// What is asked for.
     pub kind: PairingKind,
+    /// SHA-256 of the device's raw public key, lower-case hex.
     pub node_id: String,
     /// Its public key, base64url.
     pub public_key: String,
@@ -120,6 +128,7 @@ pub struct PairingRequest {
     pub profile: NodeProfile,
     /// Whether this device was let in before.
     pub is_repair: bool,
+    /// When it was asked; a question about a device is open for [`PAIRING_LASTS`] from then.
     pub requested_at: UnixMillis,
 }
 

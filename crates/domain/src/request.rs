@@ -241,6 +241,7 @@ impl EnvOverrides {
 /// One exec call, parsed (`docs/spec/exec-tool.md#1-parameters-of-one-exec-call`). What is `None` was not said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecRequest {
+    /// What to run, as sent; never blank.
     pub command: Command,
     /// Working directory as sent: absolute or beginning with `~/`.
     pub workdir: Option<String>,
@@ -248,19 +249,25 @@ pub struct ExecRequest {
     pub env: BTreeMap<String, String>,
     /// How long to wait before the run moves to the background; already clamped to 10 ms..120 s.
     pub yield_after: Option<Duration>,
+    /// Wants the background at once. Without the process tool it stays in the foreground.
     pub background: bool,
     /// Time limit; `Some(Duration::ZERO)` switches it off for this call.
     pub timeout: Option<Duration>,
+    /// Wants a pseudo-terminal; refused on a node.
     pub pty: bool,
+    /// The host that the call names; `None` for what the session or the configuration says.
     pub host: Option<HostChoice>,
     /// Wanted security; may only tighten.
     pub security: Option<Security>,
     /// Wanted ask; may only tighten.
     pub ask: Option<Ask>,
+    /// Node id, name, address, or a beginning of an id. Only for the host `node`.
     pub node: Option<String>,
     /// Wants to leave the sandbox.
     pub elevated: bool,
+    /// Who asks; `main` where neither the call nor its session key names an agent.
     pub agent: AgentId,
+    /// The conversation it belongs to; the agent's main session where the call names none.
     pub session: SessionKey,
     /// How long the caller waits inline for a person's answer.
     pub approval_wait: Duration,

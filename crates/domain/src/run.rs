@@ -120,11 +120,13 @@ impl LimitReport {
 /// The end of a run as the ledger stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunEnd {
+    /// A final state other than `denied`.
     pub status: RunStatus,
     /// Why, unless it completed or simply exited with another code.
     pub reason: Option<Reason>,
     /// The reason in words.
     pub detail: Option<String>,
+    /// `None` after a signal, and where no exit code is known.
     pub exit_code: Option<i32>,
     /// Signal name, e.g. `SIGKILL`.
     pub exit_signal: Option<String>,
@@ -136,6 +138,7 @@ pub struct RunEnd {
     pub output_bytes: u64,
     /// The last characters of the output, at most `[output] tail_chars`.
     pub tail: String,
+    /// When the server recorded the end.
     pub ended_at: UnixMillis,
 }
 
@@ -146,20 +149,29 @@ pub struct RunEnd {
     reason = "the members of the API's run object"
 )]
 pub struct Run {
+    /// Given at the admission; unique in the ledger.
     pub id: RunId,
+    /// Where it stands. Of the final states only `lost` may still change, on a node.
     pub status: RunStatus,
+    /// The host that was chosen for it.
     pub host: Host,
     /// The node, when `host` is one.
     pub node_id: Option<String>,
+    /// The agent that the call acted for.
     pub agent: AgentId,
+    /// The session of the call; system events about the run go there.
     pub session: SessionKey,
+    /// The command in full, secrets included; mask it before you show it.
     pub command: Command,
     /// The working directory, absolute.
     pub cwd: String,
     /// Names of the accepted environment overrides.
     pub env_names: Vec<String>,
+    /// The asker, who can never answer its approval.
     pub requested_by: Actor,
+    /// Effective security when it was judged; `full` in the sandbox.
     pub security: Security,
+    /// Effective ask when it was judged; `off` in the sandbox.
     pub ask: Ask,
     /// What was decided, once it was.
     pub decision: Option<RunDecision>,
@@ -193,8 +205,11 @@ pub struct Run {
     pub timeout: Option<Duration>,
     /// When it was admitted.
     pub created_at: UnixMillis,
+    /// When its first process started; `None` if none did.
     pub started_at: Option<UnixMillis>,
+    /// When the server recorded the end or the denial; `None` until then.
     pub ended_at: Option<UnixMillis>,
+    /// `None` before the end, after a signal, and where no exit code is known.
     pub exit_code: Option<i32>,
     /// Signal name, e.g. `SIGKILL`.
     pub exit_signal: Option<String>,

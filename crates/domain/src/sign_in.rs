@@ -5,9 +5,11 @@ use super::{Actor, ActorKind, Principal, SignInId, Token, TokenId, UnixMillis};
 /// A signed-in browser. Its two secrets are known to the browser alone; the ledger has their SHA-256.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignIn {
+    /// The id of its actor in the record. It begins with the id of the token.
     pub id: SignInId,
     /// The token that it stands for: its rights are those of the token, and end with it.
     pub token: TokenId,
+    /// When the browser signed in.
     pub created_at: UnixMillis,
     /// When it ends, if the token does not end before.
     pub expires_at: UnixMillis,

@@ -9,6 +9,7 @@ use super::{ApprovalDecision, ApprovalState, ApprovalStatus, Reason, RunStatus};
 /// The state of an approval that an answer, a launch or another step depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ApprovalStanding {
+    /// The stored state: `pending` also after the deadline, until that is settled.
     pub status: ApprovalStatus,
     /// What a person decided; deny for every other end.
     pub decision: Option<ApprovalDecision>,
@@ -134,6 +135,7 @@ pub enum Expiring {
     Expires,
     /// Its deadline has not come.
     NotDue,
+    /// It ended before: by an answer, by its deadline or because it was withdrawn.
     Ended,
 }
 
@@ -157,6 +159,7 @@ pub enum Launching {
     Consumes,
     /// The approval was used up before.
     AlreadyConsumed,
+    /// The approval waits, or ended without an allowance.
     NotAllowed,
     /// The run ended, or has its launch.
     RunEnded,

@@ -8,7 +8,9 @@ pub const MAX_STOP_REASON_CHARS: usize = 2000;
 /// While there is one, nothing starts and nothing is written to what runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
+    /// Who stopped everything; a refusal names them.
     pub by: Actor,
+    /// When they did; a refusal says it.
     pub at: UnixMillis,
     /// Why, in their words.
     pub reason: String,

@@ -20,10 +20,12 @@ impl TerminalSize {
         (is_size(rows) && is_size(cols)).then_some(Self { rows, cols })
     }
 
+    /// Lines of text, from 1 to [`Self::MAX`].
     pub const fn rows(self) -> u16 {
         self.rows
     }
 
+    /// Characters in a line, from 1 to [`Self::MAX`].
     pub const fn cols(self) -> u16 {
         self.cols
     }

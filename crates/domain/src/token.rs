@@ -39,6 +39,7 @@ pub struct Token {
     pub groups: BTreeSet<String>,
     /// When it was made.
     pub created_at: UnixMillis,
+    /// From then on it opens nothing; `None` for a token without an end.
     pub expires_at: Option<UnixMillis>,
     /// When it was last used, written behind.
     pub last_used_at: Option<UnixMillis>,

@@ -16,6 +16,7 @@ use super::{
     pattern::{ExecutablePattern, PathCase, PatternCache, has_wildcard},
 };
 
+/// One table of `[[approvals.rules]]`: what it is for, and what that takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalRule {
     /// Agents it is for; empty for all.
@@ -46,6 +47,7 @@ pub struct Demand {
 /// A question, as far as rules look at it.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
+    /// The agent that the call acts for.
     pub agent: &'a AgentId,
     /// Where it would run.
     pub host: Host,
@@ -80,6 +82,7 @@ pub struct Matcher<'a> {
     pub lookup: Option<&'a dyn PathLookup>,
     /// How paths and names compare.
     pub case: PathCase,
+    /// Compiled patterns of earlier questions; answers do not depend on it.
     pub cache: &'a PatternCache,
 }
 

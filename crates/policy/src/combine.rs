@@ -12,9 +12,13 @@ use super::layers::{Layer, Resolved, Spoken};
 /// last of which counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentPolicy {
+    /// Its `security`, weakest layer first; empty where it says none.
     pub security: Vec<Spoken<Security>>,
+    /// Its `ask`, weakest layer first; empty where it says none.
     pub ask: Vec<Spoken<Ask>>,
+    /// Its `askFallback`, weakest layer first; empty where it says none, which is `deny`.
     pub ask_fallback: Vec<Spoken<Security>>,
+    /// Its `autoAllowSkills`, weakest layer first; empty where it says none, which is `false`.
     pub auto_allow_skills: Vec<Spoken<bool>>,
     /// Whether the values stand in for a document that is refused.
     pub refused: bool,
@@ -57,6 +61,7 @@ pub struct PolicyLayers<'a> {
     pub security: &'a [Spoken<Security>],
     /// Configured ask: default, global, agent.
     pub ask: &'a [Spoken<Ask>],
+    /// The session override; it replaces what is configured.
     pub session: Wanted,
     /// What a call gets that is granted elevation; on top of the session.
     pub elevated: Wanted,
@@ -69,6 +74,7 @@ pub struct PolicyLayers<'a> {
 /// What is wanted besides the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wishes {
+    /// By the session override, which replaces what is configured.
     pub session: Wanted,
     /// By a call that is granted elevation.
     pub elevated: Wanted,
@@ -89,7 +95,9 @@ impl From<Wanted> for Wishes {
 /// What a session or a call wants, where it says anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wanted {
+    /// The security that it wants; `None` if it wants none.
     pub security: Option<Security>,
+    /// The ask that it wants; `None` if it wants none.
     pub ask: Option<Ask>,
 }
 
@@ -102,6 +110,7 @@ pub struct Effective {
     pub ask: Resolved<Ask>,
     /// The document's, never looser than `security`.
     pub ask_fallback: Resolved<Security>,
+    /// The document's; `false` where it says nothing.
     pub auto_allow_skills: Resolved<bool>,
     /// Whether security is `deny` for no other reason than a refused document.
     pub document_refused: bool,
@@ -153,6 +162,7 @@ fn pick<T: Copy>(one: Resolved<T>, other: Resolved<T>, is_stricter: impl Fn(T, T
     }
 }
 
+/// The effective policy of all layers: what the document says only makes it stricter.
 pub fn combine(layers: PolicyLayers<'_>) -> Effective {
     let PolicyLayers {
         security,

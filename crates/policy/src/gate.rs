@@ -9,6 +9,7 @@ use countersign_domain::{Ask, Reason, Security};
 /// How far the allowlist covers a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coverage {
+    /// Every segment is covered, by an entry or by other means.
     pub satisfied: bool,
     /// The command could be analysed. A failed analysis counts as no match everywhere.
     pub analysis_ok: bool,
@@ -22,13 +23,16 @@ impl Coverage {
     }
 }
 
+/// What the gate looks at: the effective policy, and what was found out about the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an independent finding about the command or the policy"
 )]
 pub struct GateInput {
+    /// Effective security: the strictest of all layers.
     pub security: Security,
+    /// Effective ask: the most insistent of all layers.
     pub ask: Ask,
     /// Effective fallback; clamped to `security` here too.
     pub ask_fallback: Security,
@@ -99,6 +103,7 @@ impl GateInput {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
+    /// It runs, and nobody is asked.
     Run,
     /// A person is asked first.
     Ask(AskSpec),
@@ -120,6 +125,7 @@ impl Verdict {
 /// How a person is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AskSpec {
+    /// What makes it ask.
     pub why: AskWhy,
     /// Whether the policy lets the answer be remembered. There must be something to remember besides.
     pub allow_always_offered: bool,
@@ -128,6 +134,7 @@ pub struct AskSpec {
 /// Why a person is asked, as `why.rule` of an approval spells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskWhy {
+    /// Effective ask is `always`.
     AskAlways,
     /// The allowlist does not cover the command.
     AllowlistMiss,
@@ -138,6 +145,7 @@ pub enum AskWhy {
 }
 
 impl AskWhy {
+    /// The word in `why.rule` of an approval.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AskAlways => "ask-always",
@@ -162,7 +170,9 @@ pub enum Unanswered {
 /// What `[approvals] fallback_after_timeout` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterTimeout {
+    /// The setting is `true`: `askFallback` decides after a timeout too.
     Fallback,
+    /// The setting is `false`: a timeout denies.
     Deny,
 }
 

@@ -12,13 +12,16 @@ use super::layers::{Layer, Resolved, Spoken};
 pub enum Sandbox {
     /// A backend is usable and the agent's mode includes the session.
     Active,
+    /// No backend is usable or was looked for, or the agent's mode leaves the session out.
     Inactive,
 }
 
 /// Whether a call leaves the sandbox with its sender's authority, which was checked before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Elevation {
+    /// The call keeps to the configured host.
     None,
+    /// It does: to the gateway, to the configured node, or to the host that it names.
     Granted,
 }
 
@@ -27,7 +30,9 @@ pub enum Elevation {
 pub struct HostLayers<'a> {
     /// Configured: default, global, agent.
     pub configured: &'a [Spoken<HostChoice>],
+    /// The session override; it replaces what is configured.
     pub session: Option<HostChoice>,
+    /// The host that the call names; refused unless configuration or elevation lets it choose.
     pub call: Option<HostChoice>,
     /// Whether a sandbox is active.
     pub sandbox: Sandbox,

@@ -30,9 +30,11 @@ vocabulary! {
 /// One value that one layer said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spoken<T> {
+    /// Which layer said it.
     pub layer: Layer,
     /// The key or pointer that set it (`tools.exec.ask`, `exec-approvals.json#/agents/main/ask`, `default`).
     pub source: String,
+    /// As it was said, before layers are combined.
     pub value: T,
 }
 
@@ -50,6 +52,7 @@ impl<T> Spoken<T> {
 /// A value after combining, with everybody who spoke, strongest last. A layer may be less definite than the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved<T, S = T> {
+    /// The value in effect.
     pub value: T,
     /// The source that set it.
     pub source: String,

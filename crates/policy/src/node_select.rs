@@ -15,7 +15,9 @@ pub(crate) const MIN_PREFIX: usize = 6;
 /// A paired node, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selectable<'a> {
+    /// The node id. A call names all of it, or a beginning of 6 characters or more.
     pub id: &'a str,
+    /// `None` if nobody here named it and it was approved without a name.
     pub name: Option<Name<'a>>,
     /// The address it connected from last.
     pub remote_ip: Option<IpAddr>,

@@ -9,13 +9,16 @@
 /// A content of the file, with what names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content<T> {
+    /// Identifies the content; made of the SHA-256 of the file's bytes, and compared exactly.
     pub hash: String,
+    /// What was read from the file.
     pub value: T,
 }
 
 /// A change that is not accepted yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingChange<T> {
+    /// The edit as it lies on the disk.
     pub content: Content<T>,
     /// When it was first seen, in Unix milliseconds.
     pub since_ms: i64,
@@ -42,6 +45,7 @@ pub enum EditOrigin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
+    /// Nothing changed: the content is accepted or pending already.
     Same,
     /// The content is accepted now, alone.
     Accepted,
@@ -79,6 +83,7 @@ impl<T> ChangeControl<T> {
         self.accepted.as_ref()
     }
 
+    /// The edit that waits until it is accepted or taken back.
     pub const fn pending(&self) -> Option<&PendingChange<T>> {
         self.pending.as_ref()
     }
@@ -179,6 +184,7 @@ pub(crate) const MAX_LINES: usize = 50;
 const MAX_QUOTED_CHARS: usize = 200;
 
 impl Allowances {
+    /// Adds what would be allowed, in words. After 50 lines they are only counted.
     pub fn add(&mut self, line: String) {
         if self.lines.len() < MAX_LINES {
             self.lines.push(line);
@@ -187,6 +193,7 @@ impl Allowances {
         }
     }
 
+    /// The lines in order, and a last one with the number of those left off. None if nothing is new.
     pub fn into_lines(self) -> Vec<String> {
         let Self { mut lines, left_off } = self;
         if left_off > 0 {

@@ -34,8 +34,11 @@ pub enum PresetReach {
 /// What a preset sets: the first three in the configuration, the last three in the approvals document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PresetValues {
+    /// `tools.exec.host`, in the configuration alone.
     pub host: HostChoice,
+    /// `security`, in both files.
     pub security: Security,
+    /// `ask`, in both files.
     pub ask: Ask,
     /// `askFallback`, in the document alone.
     pub ask_fallback: Security,
@@ -51,6 +54,7 @@ pub struct ConfigEdit {
 }
 
 impl Preset {
+    /// What it sets in the configuration and in the approvals document.
     pub const fn values(self) -> PresetValues {
         match self {
             Self::DenyAll => PresetValues {

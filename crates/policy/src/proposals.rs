@@ -67,6 +67,7 @@ impl Proposals {
         self.0.iter().map(|known| known.by.clone()).collect()
     }
 
+    /// Whether nobody has a part in it.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

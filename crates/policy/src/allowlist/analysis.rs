@@ -54,6 +54,7 @@ pub enum AnalysisVerdict {
     Allow,
     /// A miss, for this reason first of all.
     Ask(Finding),
+    /// The request is bad, such as a NUL byte or a blocked override. Nobody is asked.
     Reject(Finding),
 }
 
@@ -81,9 +82,13 @@ impl AnalysisVerdict {
 pub struct DenyHit {
     /// `*` or an agent.
     pub owner: String,
+    /// Its id in the approvals document.
     pub id: String,
+    /// Its pattern as written.
     pub pattern: String,
+    /// Why its author forbids the command; `None` if they did not say.
     pub reason: Option<String>,
+    /// The word that it matches.
     pub span: Span,
 }
 
@@ -161,6 +166,7 @@ impl Match {
 /// One segment as people see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentReport {
+    /// Its place in the text, assignments and arguments included.
     pub span: Span,
     /// All its words, wrappers included.
     pub argv: Vec<String>,
@@ -172,6 +178,7 @@ pub struct SegmentReport {
     pub executable: String,
     /// The file that names.
     pub resolved_path: Option<String>,
+    /// What covers it, or the deny rule that matches it.
     pub matched: Match,
     /// Whether it is inline eval under strict mode.
     pub inline_eval: bool,
@@ -182,13 +189,16 @@ pub struct SegmentReport {
     pub code_operands: Vec<String>,
     /// How these words lose their meaning, if they do.
     pub moves: Option<Moves>,
-    pub notes: Vec<String>,
+    /// What people should know of it, in words. Decides nothing.
+    pub(crate) notes: Vec<String>,
     /// The segments of its payload.
     pub segments: Vec<Self>,
 }
 
+/// A wrapper before the command word of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrapperReport {
+    /// The base name as typed, such as `nice`.
     pub name: String,
     /// Its place, own arguments included.
     pub span: Span,

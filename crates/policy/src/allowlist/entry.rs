@@ -25,13 +25,18 @@ impl Typing {
     }
 }
 
+/// An item of an allowlist that lets matching commands run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// `*` or the agent whose list holds it.
     pub owner: &'a str,
+    /// Its id in the approvals document. One made while reading lasts as long as the document in memory.
     pub id: &'a str,
+    /// `pattern` as written: a path, a name, a glob, or the marker of one command text.
     pub pattern: &'a str,
+    /// `argPattern` as written; without it any arguments, unless `source` makes that inert (M5).
     pub arg_pattern: Option<&'a str>,
+    /// `source` as written. With `allow-always` only a generated `argPattern` matches anything.
     pub source: Option<&'a str>,
     /// `commandSha256` of a `=command:` entry.
     pub command_sha256: Option<&'a str>,
@@ -44,11 +49,15 @@ pub struct Entry<'a> {
 pub struct Grant<'a> {
     /// `*` or the agent whose list holds it.
     pub owner: &'a str,
+    /// Its id in the approvals document, by which the ledger counts its uses.
     pub id: &'a str,
+    /// `pattern` as written, read as that of an entry.
     pub pattern: &'a str,
+    /// `argPattern` as written; without it any arguments.
     pub arg_pattern: Option<&'a str>,
     /// Expired at that instant.
     pub expires_at: Option<UnixMillis>,
+    /// It covers nothing once it was used so often; `None` for no limit.
     pub max_uses: Option<u64>,
     /// Uses so far, as the ledger counts them.
     pub uses: u64,

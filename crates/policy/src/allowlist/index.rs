@@ -159,6 +159,7 @@ impl EntryIndex {
         }
     }
 
+    /// How many entries there are, those with an unusable pattern included.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

@@ -29,16 +29,21 @@ pub struct AnalysisRequest<'a> {
 /// Every rule an analysis looks at. Lists are in matching order.
 #[derive(Debug, Clone, Copy)]
 pub struct AnalysisPolicy<'a> {
+    /// The allowlist entries of `*`, then those of the agent.
     pub entries: Entries<'a>,
     /// Limited entries, looked at after all entries.
     pub grants: &'a [Grant<'a>],
+    /// Looked at for everything that might run, always without case. One that matches wins.
     pub deny_rules: &'a [DenyRule<'a>],
+    /// Base names of safe bins (`tools.exec.safeBins`).
     pub safe_bins: &'a [String],
+    /// Profiles from the configuration by base name; each changes the built-in one of that name.
     pub safe_bin_profiles: &'a BTreeMap<String, SafeBinProfile>,
     /// Trusted directories besides `/bin` and `/usr/bin`.
     pub trusted_dirs: &'a [String],
     /// The skill table; empty unless skills are auto-allowed for the agent (K1).
     pub skills: &'a [SkillBin],
+    /// `tools.exec.strictInlineEval`: inline eval is a miss that no entry lifts.
     pub strict_inline_eval: bool,
     /// `tools.exec.strictDelegation` and `[policy] delegation_table` together.
     pub strict_delegation: bool,
@@ -50,6 +55,7 @@ pub struct AnalysisPolicy<'a> {
     pub now: UnixMillis,
     /// What belongs to the server itself (P6).
     pub protected: &'a Protected,
+    /// Compiled patterns of earlier analyses; answers do not depend on it.
     pub cache: &'a PatternCache,
 }
 
@@ -58,11 +64,13 @@ pub struct AnalysisPolicy<'a> {
 pub struct DenyRule<'a> {
     /// `*` or the agent whose list holds it.
     pub owner: &'a str,
+    /// Its id in the approvals document, which an explanation shows.
     pub id: &'a str,
     /// `pattern` as written; a name matches base names wherever the file lies.
     pub pattern: &'a str,
     /// `argPattern` as written; without it any arguments.
     pub arg_pattern: Option<&'a str>,
+    /// Why its author forbids the command; `None` if they did not say.
     pub reason: Option<&'a str>,
 }
 
@@ -71,6 +79,7 @@ pub struct DenyRule<'a> {
 pub struct SkillBin {
     /// The name as typed.
     pub name: String,
+    /// Its real path. A file elsewhere under this name is not the skill.
     pub path: String,
 }
 
@@ -82,7 +91,9 @@ pub struct Protected {
     pub own_binary: Option<String>,
     /// Device and inode of that file, so that another name of it is it too.
     pub own_file: Option<(u64, u64)>,
+    /// The state directory and the approvals document.
     pub roots: Vec<String>,
+    /// The workspaces below the roots, which commands may touch.
     pub exceptions: Vec<String>,
 }
 

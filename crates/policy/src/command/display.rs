@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::characters::is_escaped_in_display;
 
+/// A text in which nothing is hidden from a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Displayed {
     /// The text with every hidden character as `\u{HEX}`. A newline is `\u{A}` and a real line break.

@@ -32,12 +32,17 @@ vocabulary! {
         Negation = "negation",
         /// `<` or `>`.
         Redirection = "redirection",
+        /// `<<`.
         Heredoc = "heredoc",
+        /// `<<<`.
         HereString = "here-string",
+        /// `<(` or `>(`.
         ProcessSubstitution = "process-substitution",
         /// `$(` or a backtick.
         CommandSubstitution = "command-substitution",
+        /// `$` before anything that a shell would replace by a value.
         Expansion = "expansion",
+        /// `$'` or `$"`, which shells read differently.
         AnsiCQuote = "ansi-c-quote",
         /// An unquoted glob character.
         Glob = "glob",
@@ -45,9 +50,11 @@ vocabulary! {
         BraceExpansion = "brace-expansion",
         /// A tilde that names an account or a directory.
         TildeUser = "tilde-user",
+        /// `(` or `)`: a subshell or arithmetic.
         Subshell = "subshell",
         /// `{` as a command.
         Group = "group",
+        /// The word `function`, or `(` after a command word.
         Function = "function",
         /// A word of the shell's grammar, or a builtin that is never run.
         ReservedWord = "reserved-word",
@@ -71,6 +78,7 @@ vocabulary! {
         Carrier = "carrier",
         /// An argument makes the program start another.
         Delegation = "delegation",
+        /// A shell that a pipe feeds, or without a payload that can be read.
         Shell = "shell",
         /// A shell that reads start-up files.
         ShellStartup = "shell-startup",
@@ -78,6 +86,7 @@ vocabulary! {
         ShellPositional = "shell-positional",
         /// Shells in shells, too deep.
         ShellDepth = "shell-depth",
+        /// A program that is many programs, shells among them.
         Multiplexer = "multiplexer",
         /// Code in an argument, under strict inline eval.
         InlineEval = "inline-eval",
@@ -119,15 +128,18 @@ vocabulary! {
 /// One reason with its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
+    /// Which of the closed set; clients get it as its word.
     pub code: Code,
     /// The rule of `docs/spec/command-analysis.md` behind it.
     pub rule: &'static str,
+    /// The bytes of the text as sent that it is about; 0 to 0 for none.
     pub span: Span,
     /// In words, for people.
     pub detail: String,
 }
 
 impl Finding {
+    /// A finding of a rule such as `G5`, with its reason in words for people.
     pub fn new(code: Code, rule: &'static str, span: Span, detail: impl Into<String>) -> Self {
         Self {
             code,

@@ -17,6 +17,7 @@ pub enum Head {
 /// The program that a `#!` line names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hashbang {
+    /// Absolute path as the line names it; it need not exist.
     pub interpreter: String,
     /// All the rest of the line is one argument.
     pub argument: Option<String>,

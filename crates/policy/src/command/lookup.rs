@@ -28,8 +28,10 @@ pub trait PathLookup: Debug + Send + Sync {
     fn content_sha256(&self, file: &FileIdentity) -> Option<String>;
 }
 
+/// An executable regular file at the moment of the look-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspected {
+    /// Its real path, with all links resolved.
     pub real: String,
     /// Its identity, `path` being the real path.
     pub identity: FileIdentity,
@@ -46,9 +48,10 @@ pub enum DirectoryTrust {
 
 /// How an executable was typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExecutableForm {
+pub(crate) enum ExecutableForm {
     /// A name, searched in PATH.
     Name,
+    /// A path: absolute, relative or below the home directory.
     Path,
 }
 
@@ -57,11 +60,12 @@ pub enum ExecutableForm {
 pub struct Executable {
     /// The word after quote removal.
     pub typed: String,
-    pub form: ExecutableForm,
+    pub(crate) form: ExecutableForm,
     /// The file it names, normalised; its last component is what a multi-call binary looks at.
     pub resolved: String,
     /// Its real path: what path patterns match.
     pub real: String,
+    /// What the file was when it was looked up; its path is `real`.
     pub identity: FileIdentity,
 }
 

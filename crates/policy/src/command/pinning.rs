@@ -6,6 +6,7 @@ use countersign_domain::{Binding, Bound, BoundAction, BoundScript, FileIdentity,
 /// The word, and why it is not a better one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pinned {
+    /// The word that runs show as `binding`.
     pub pinning: Pinning,
     /// What it means here, for people.
     pub detail: &'static str,

@@ -49,6 +49,7 @@ struct Piece {
 }
 
 impl Prompt {
+    /// Prepares a command, with everything masked that looks like a secret.
     pub fn of(source: &str) -> Self {
         Self::masking(source, redaction::secrets(source))
     }

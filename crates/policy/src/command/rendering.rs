@@ -14,6 +14,7 @@ pub struct UnfaithfulRendering;
 /// An analysed command with literal words and resolved executables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
+    /// Its pipelines in the order of the text.
     pub items: Vec<PlanItem>,
 }
 
@@ -22,12 +23,14 @@ pub struct Plan {
 pub struct PlanItem {
     /// `None` for the first.
     pub join: Option<Join>,
+    /// The parts of the pipeline in order; more than one are joined by `|`.
     pub steps: Vec<PlanStep>,
 }
 
 /// One process, or one builtin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanStep {
+    /// Names and values of variables that this step alone gets.
     pub assignments: Vec<(String, String)>,
     /// Whether `words` name a file or a builtin of the shell.
     pub kind: StepKind,

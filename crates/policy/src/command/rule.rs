@@ -221,6 +221,7 @@ pub struct RuleSet {
 }
 
 impl RuleSet {
+    /// Every rule in force, as always outside of tests.
     pub const ALL: Self = Self {
         #[cfg(feature = "test-hooks")]
         forced: None,

@@ -15,6 +15,7 @@ const NEVER: &[&str] = &["jq", "find", "xargs", "env"];
 /// A profile from the configuration (`tools.exec.safeBinProfiles`). What is `None` is not said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SafeBinProfile {
+    /// Fewest operands; without it as built in, or 0 for a name without a built-in profile.
     pub min_positional: Option<usize>,
     /// Most operands.
     pub max_positional: Option<usize>,

@@ -6,7 +6,9 @@ use countersign_domain::StepJoin;
 /// What stands between two pipelines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Join {
+    /// `&&`.
     And,
+    /// `||`.
     Or,
     /// `;` or a newline.
     Sequence,
@@ -35,7 +37,9 @@ impl Join {
 /// A whole command, or the payload of a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct List {
+    /// All of the text that was parsed.
     pub span: Span,
+    /// Its pipelines in the order of the text.
     pub items: Vec<Item>,
 }
 
@@ -51,11 +55,14 @@ impl List {
 pub struct Item {
     /// `None` for the first.
     pub join: Option<Join>,
+    /// One segment, or several that are joined by `|`.
     pub pipeline: Vec<Segment>,
 }
 
+/// One program with its arguments between the operators of a command text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
+    /// From the first assignment or word to the end of the last word.
     pub span: Span,
     /// Plain `NAME=value` words before the command word.
     pub assignments: Vec<Assignment>,
@@ -66,7 +73,9 @@ pub struct Segment {
 /// `NAME=value` before a command word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
+    /// Name and value, quotes included.
     pub span: Span,
+    /// The variable, without the `=`.
     pub name: String,
     /// The value after quote removal.
     pub value: String,
@@ -77,6 +86,7 @@ pub struct Assignment {
 /// Whether a shell would take the word as it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WordClass {
+    /// Every shell takes it as it stands.
     Literal,
     /// `~` or `~/…`, which stands for the home directory.
     HomeTilde,

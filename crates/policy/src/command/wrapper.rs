@@ -5,12 +5,15 @@
 pub enum Wrapper {
     /// `env`, without options and assignments.
     Env,
+    /// `command`, with `--` at most.
     Command,
+    /// `nohup`, with `--` at most.
     Nohup,
     /// `time`, with `-p` at most.
     Time,
     /// `nice` with its adjustment.
     Nice,
+    /// `stdbuf` with one buffer mode or more.
     Stdbuf,
     /// `timeout` with its options and duration.
     Timeout,

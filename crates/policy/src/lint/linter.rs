@@ -43,9 +43,11 @@ const UNLIKELY_ARGUMENTS: &[&[&str]] = &[&[], &["-c", "id"], &["--zq=9", "~", "Ã
 /// The rules that are looked at, each list in matching order.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Lists<'a> {
+    /// Allowlist entries of one list owner.
     pub entries: &'a [Entry<'a>],
     /// Limited entries; [`Grant::uses`] as the ledger counts them.
     pub grants: &'a [Grant<'a>],
+    /// Deny rules of the same list owner.
     pub deny_rules: &'a [DenyRule<'a>],
 }
 
@@ -54,6 +56,7 @@ pub struct Lists<'a> {
 pub struct Surroundings<'a> {
     /// The files of the machine.
     pub lookup: &'a dyn PathLookup,
+    /// Compiled patterns of earlier looks; remarks do not depend on it.
     pub cache: &'a PatternCache,
     /// How patterns of entries and grants compare.
     pub path_case: PathCase,

@@ -74,6 +74,7 @@ impl RemarkCode {
 /// One thing that is odd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
+    /// What is odd; [`RemarkCode::weight`] says how much that matters.
     pub code: RemarkCode,
     /// In words, without the pattern itself.
     pub message: String,

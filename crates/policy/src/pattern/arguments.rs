@@ -28,9 +28,12 @@ pub enum InvalidArgumentPattern {
     Malformed,
 }
 
+/// Whether an expression matches the arguments of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentMatch {
+    /// It matches a part of the joined arguments.
     Yes,
+    /// It matches no part of them.
     No,
     /// A limit was reached first. No match for an entry, a match for a deny rule.
     Undecided,
@@ -61,6 +64,7 @@ impl<'a> ArgumentRule<'a> {
     }
 }
 
+/// A compiled `argPattern` that is an expression (M4).
 #[derive(Debug)]
 pub struct ArgumentPattern {
     engine: Engine,

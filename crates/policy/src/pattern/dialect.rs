@@ -15,6 +15,7 @@ pub enum UnsupportedSyntax {
     /// An escape such as `\cA`, `\p{…}` or a letter without a meaning.
     #[error("an escape that is not supported")]
     Escape,
+    /// `[]` or `[^]`.
     #[error("an empty character class")]
     EmptyClass,
     /// A `[` that is never closed.

@@ -3,6 +3,7 @@
 /// How path and name patterns compare (M6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum PathCase {
+    /// With their case, exactly.
     #[default]
     Sensitive,
     /// By simple case folding on both sides.

@@ -25,6 +25,7 @@ const MAX_SHOWN_CHARS: usize = 40;
 pub enum Language {
     /// `python3 file.py`.
     Python,
+    /// `node file.js`.
     JavaScript,
 }
 
@@ -33,11 +34,12 @@ pub enum Language {
 pub struct Leftover {
     /// Its line, from 1 on.
     pub line: usize,
-    pub kind: LeftoverKind,
+    pub(crate) kind: LeftoverKind,
 }
 
+/// What of a shell was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LeftoverKind {
+pub(crate) enum LeftoverKind {
     /// `$NAME` where code is expected; the name without the dollar.
     Variable(String),
     /// The first statement is this shell command.
