@@ -18,6 +18,7 @@ use super::{
 /// A run that the policy lets start: admitted and launched in one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectLaunch {
+    /// The run to record as `launching`.
     pub run: NewRun,
     /// The key it came with.
     pub key: Option<IdempotencyKey>,
@@ -124,10 +125,13 @@ impl Job for DirectLaunch {
 /// A run that the policy denies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
+    /// The run to record as `denied`.
     pub run: NewRun,
     /// The key it came with.
     pub key: Option<IdempotencyKey>,
+    /// Why the policy denies it; the run's record and `exec.denied` name it.
     pub reason: Reason,
+    /// The reason in words; `None` where it says enough.
     pub detail: Option<String>,
     /// What would change it; kept with the key.
     pub hint: Option<String>,

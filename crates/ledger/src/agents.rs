@@ -7,9 +7,11 @@ use super::{error::LedgerError, handle::Ledger, rows::Columns, sql::list};
 /// An agent as the history shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentActivity {
+    /// An agent with at least one recorded run.
     pub agent: AgentId,
     /// When it last asked for a run.
     pub last_seen_at: UnixMillis,
+    /// How many of its approvals wait for an answer now.
     pub pending: u64,
 }
 

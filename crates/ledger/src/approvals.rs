@@ -23,7 +23,9 @@ use super::{
 pub struct ApprovalFilter {
     /// In this state; `None` for any.
     pub status: Option<ApprovalStatus>,
+    /// Of this agent; `None` for any.
     pub agent: Option<countersign_domain::AgentId>,
+    /// Asked from this session; `None` for any.
     pub session: Option<SessionKey>,
     /// Whose id begins with this, in upper or lower case.
     pub id_prefix: Option<String>,
@@ -34,8 +36,10 @@ pub struct ApprovalFilter {
 /// When a pending approval ends by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingDeadline {
+    /// The approval that waits.
     pub approval: ApprovalId,
-    pub run_id: RunId,
+    pub(crate) run_id: RunId,
+    /// The deadline: from then on [`Ledger::expire`] ends it.
     pub expires_at: UnixMillis,
 }
 

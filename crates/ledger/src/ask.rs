@@ -33,6 +33,7 @@ use super::{
 /// An approval on its way into the ledger.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewApproval {
+    /// A new id: drawn at random, or chosen by the asker of a question without a run here.
     pub id: ApprovalId,
     /// What the person is shown and the answer is bound to.
     pub card: ApprovalCard,
@@ -45,7 +46,9 @@ pub struct NewApproval {
 /// A run that waits for a person.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asking {
+    /// The run to record as `asking`.
     pub run: NewRun,
+    /// The approval to record as `pending`; its deadline counts from the commit's time.
     pub approval: NewApproval,
     /// The key it came with.
     pub key: Option<IdempotencyKey>,
@@ -158,11 +161,13 @@ impl Job for Asking {
 /// `no-route`, and the fallback counts, all at once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoRoute {
+    /// The run to record: `denied`, or `launching` if the fallback lets it start.
     pub run: NewRun,
     /// The approval that nobody sees pending.
     pub approval: NewApproval,
     /// The key it came with.
     pub key: Option<IdempotencyKey>,
+    /// What the policy says when nobody answers; the caller judged it.
     pub fallback: Fallback,
     /// What would change it; kept with the key.
     pub hint: Option<String>,
@@ -175,6 +180,7 @@ pub enum NoRouteOutcome {
     Denied(Box<Approval>),
     /// The fallback lets it start.
     Launched {
+        /// Starts the run, as the terms of the fallback say.
         permit: Permit,
         /// The record of the approval.
         approval: Box<Approval>,

@@ -27,6 +27,7 @@ use super::{
 /// Settles a question that waits by what the policy says now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettleByRule {
+    /// The question to settle, if it still waits.
     pub approval: ApprovalId,
     /// What the policy says.
     pub ruling: Ruling,
@@ -46,6 +47,7 @@ pub enum Ruling {
     Deny {
         /// The policy it was judged under.
         stamp: PolicyStamp,
+        /// Why the policy denies it; the run's record keeps it.
         reason: Reason,
     },
 }
@@ -55,6 +57,7 @@ pub enum Ruling {
 pub enum SettleOutcome {
     /// It is allowed and used up; its run may start.
     Launched {
+        /// Starts the run, with the environment values that the approval held.
         permit: Permit,
         /// The record of the approval.
         approval: Box<Approval>,

@@ -22,6 +22,7 @@ pub struct LedgerConfig {
 /// What may be changed while the ledger runs ([`super::Ledger::tune`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuning {
+    /// `[database] durability`: how safe launches are that consume nothing.
     pub durability: Durability,
     /// What is kept how long.
     pub retention: Retention,
@@ -39,10 +40,13 @@ pub enum Durability {
 /// What is kept how long; `None` means for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
+    /// `[events] keep_count`: at most so many events, the newest.
     pub events_count: u64,
+    /// `[events] keep_days`; the newest event stays all the same.
     pub events_age: Option<Duration>,
     /// `[database] keep_runs_days`; approvals go with their run, never before 30 days.
     pub runs_age: Option<Duration>,
+    /// `[database] keep_audit_days`; a sealed anchor stands for what was removed.
     pub audit_age: Option<Duration>,
 }
 

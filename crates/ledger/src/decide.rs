@@ -30,8 +30,11 @@ use super::{
 /// A decision on its way into the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decide {
+    /// The approval that is answered.
     pub approval: ApprovalId,
+    /// The answer; refused unless the approval's card offers it.
     pub decision: ApprovalDecision,
+    /// Who answers; the asker is refused.
     pub by: Actor,
     /// Why, in their words.
     pub reason: Option<String>,
@@ -42,7 +45,9 @@ pub struct Decide {
 /// A pattern as a person picks it from the proposed ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChosenPattern {
+    /// Must equal the `pattern` of a proposed one.
     pub pattern: String,
+    /// Must equal its `arg_pattern`; `None` names a proposed one without.
     pub arg_pattern: Option<String>,
 }
 
@@ -54,6 +59,7 @@ pub enum DecideOutcome {
     Decided {
         /// Whether this call won.
         applied: bool,
+        /// The approval with this answer, or as it was when `applied` is false.
         approval: Box<Approval>,
     },
     /// An earlier decision says otherwise.
@@ -71,6 +77,7 @@ pub enum DecideOutcome {
     OwnRequest,
     /// It is for approvers of other groups to allow it.
     NotEntitled(Box<Approval>),
+    /// No approval has this id.
     NotFound,
 }
 

@@ -33,6 +33,7 @@ pub enum AnswerTo {
 /// Uses an allowing answer up, if there is one that was not used yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UseAnswer {
+    /// The question whose answer is used, named by its id or by what it was bound to.
     pub to: AnswerTo,
     /// How long after the decision it counts, unless the question says otherwise.
     pub start_by: Duration,

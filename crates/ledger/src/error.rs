@@ -41,10 +41,10 @@ pub struct StorageFault(Arc<rusqlite::Error>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the ledger holds an unreadable value in {table}.{column}, row {row}")]
 pub struct Inconsistency {
-    pub table: &'static str,
-    pub column: String,
+    pub(crate) table: &'static str,
+    pub(crate) column: String,
     /// The row, by its id.
-    pub row: String,
+    pub(crate) row: String,
 }
 
 /// Why the ledger cannot be opened.
@@ -52,28 +52,40 @@ pub struct Inconsistency {
 pub enum OpenError {
     /// Another server uses it.
     #[error("another process uses the ledger {}", path.display())]
-    InUse { path: PathBuf },
+    InUse {
+        /// The lock file beside the database.
+        path: PathBuf,
+    },
     /// A file of the ledger cannot be made, read or written.
     #[error("cannot use {}", path.display())]
     File {
+        /// The file that failed.
         path: PathBuf,
+        /// What the system said.
         #[source]
         source: std::io::Error,
     },
     /// The audit key has the wrong form.
     #[error("{} does not hold an audit key", path.display())]
-    BadKey { path: PathBuf },
+    BadKey {
+        /// The file of the key.
+        path: PathBuf,
+    },
     /// The database is no ledger, damaged, or made by a newer version.
     #[error("the ledger {} cannot be brought up to date", path.display())]
     Schema {
+        /// The database file.
         path: PathBuf,
+        /// What the migration said.
         #[source]
         source: rusqlite_migration::Error,
     },
     /// The database answered with an error.
     #[error("cannot read the ledger {}", path.display())]
     Database {
+        /// The database file.
         path: PathBuf,
+        /// What the database said.
         #[source]
         source: LedgerError,
     },

@@ -22,7 +22,14 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "one per run, moved and never kept")]
 pub enum Fallback {
-    Deny { reason: Reason, detail: Option<String> },
+    /// It is denied.
+    Deny {
+        /// Why; the run's record and `exec.denied` name it.
+        reason: Reason,
+        /// The reason in words; `None` where it says enough.
+        detail: Option<String>,
+    },
+    /// It may start, if these terms are still current at the commit.
     Run(LaunchTerms),
 }
 
@@ -47,9 +54,11 @@ impl Undecided {
 /// Expires a pending approval whose deadline has come, or that nobody is there to answer. After a restart the fallback must be a denial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expire {
+    /// The approval to end, if it is still pending.
     pub approval: ApprovalId,
     /// What happens to its run.
     pub fallback: Fallback,
+    /// Why it ends undecided; `NoRoute` does not wait for the deadline.
     pub why: Undecided,
 }
 
@@ -60,6 +69,7 @@ pub enum ExpireOutcome {
     Denied(Box<Approval>),
     /// It expired and its run may start.
     Launched {
+        /// Starts the run, with the environment values that the approval held.
         permit: Permit,
         /// The record of the approval.
         approval: Box<Approval>,
@@ -72,6 +82,7 @@ pub enum ExpireOutcome {
     NotDue(Box<Approval>),
     /// It had ended before, or ends with the token that asked.
     Ended(Box<Approval>),
+    /// No approval has this id.
     NotFound,
 }
 

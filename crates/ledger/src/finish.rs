@@ -35,7 +35,9 @@ pub enum RunOutput {
 /// The end of a run on its way into the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finish {
+    /// The run to end; refused where the end cannot follow its state.
     pub run_id: RunId,
+    /// The final state, exit and output size to record.
     pub end: RunEnd,
     /// Where its output is.
     pub output: RunOutput,
@@ -202,6 +204,7 @@ pub enum CancelOutcome {
     Started(RunStatus),
     /// The run had ended; nothing was written.
     Ended(RunStatus),
+    /// No run has this id.
     NotFound,
 }
 

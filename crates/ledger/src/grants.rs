@@ -18,6 +18,7 @@ use super::{
 pub struct GrantUse {
     /// Whose grant: an agent id, or `*`.
     pub owner: String,
+    /// Id of the grant in the approvals document.
     pub entry_id: EntryId,
     /// How many runs it may let through in all.
     pub max_uses: u64,

@@ -3,6 +3,7 @@
 /// Whether the ledger can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
+    /// It can be written.
     Ready,
     /// No space is left.
     StorageFull,

@@ -23,6 +23,7 @@ pub(super) const KEPT: Duration = Duration::from_hours(24);
 pub struct IdempotencyKey {
     /// Whose key; keys of different tokens never meet.
     pub token: TokenId,
+    /// As the caller sent it; compared exactly.
     pub key: String,
     /// SHA-256 of the body, lower-case hex.
     pub body_sha256: String,
@@ -33,17 +34,24 @@ pub struct IdempotencyKey {
 pub enum StoredOutcome {
     /// A run; its record has the answer, or will.
     Run {
+        /// The run that the first call got.
         run: RunId,
         /// What the answer said besides: what would change a refusal.
         hint: Option<String>,
     },
     /// The answer of a call that got no run.
-    Answer { status: u16, body: String },
+    Answer {
+        /// The number that [`Ledger::keep_answer`] was given.
+        status: u16,
+        /// The text that it was given.
+        body: String,
+    },
 }
 
 /// What is known about a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyState {
+    /// It was not used in the last 24 hours.
     New,
     /// The first answer.
     Known(StoredOutcome),

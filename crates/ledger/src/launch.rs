@@ -69,6 +69,7 @@ pub struct Permit {
 /// What a permit allows, taken out of it by the host that starts it.
 #[derive(Debug)]
 pub struct PermitParts {
+    /// The run that may start; it is `launching` in the ledger.
     pub run_id: RunId,
     /// The launch, as the fence records it.
     pub launch_id: LaunchId,
@@ -170,6 +171,7 @@ impl LaunchTerms {
 /// What became of a launch that nobody was asked about.
 #[derive(Debug)]
 pub enum LaunchOutcome {
+    /// The run is recorded as `launching`, and may start.
     Launched(Permit),
     /// The policy changed since it was judged; nothing was written, judge again.
     Stale,
@@ -209,12 +211,14 @@ pub enum ApprovedOutcome {
     NotAllowed(ApprovalStatus),
     /// The run has left the states from which it could launch.
     RunEnded(RunStatus),
+    /// No approval has this id.
     NotFound,
 }
 
 /// Starts again what an earlier server launched and never started, under the same launch id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relaunch {
+    /// A run that is still `launching`.
     pub run_id: RunId,
     /// What would be started, checked just now.
     pub binding: Binding,
@@ -223,6 +227,7 @@ pub struct Relaunch {
 /// What became of it.
 #[derive(Debug)]
 pub enum RelaunchOutcome {
+    /// It may start, without environment overrides and not on a node.
     Launched(Permit),
     /// It may not: it is not `launching`, its start-by passed, it would be something else, values of its
     /// environment are gone, or everything is stopped. Nothing was written; void its fence and end it as not started.

@@ -100,7 +100,6 @@ pub use node_runs::{NodeLaunch, NodeRun};
 pub use nodes::{ConnectNode, DecidedPairing, NodeAdmission, NodeCredential, NodeToken};
 pub use notes::Started;
 pub use readers::{Cursor, Listing, Page};
-pub use record::Record;
 pub use recovery::{LaunchRecord, UnfinishedRun};
 pub use retention::Pruned;
 pub use revise::{Revise, ReviseOutcome};

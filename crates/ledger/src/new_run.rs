@@ -22,12 +22,15 @@ use super::{
 /// A run on its way into the ledger; time and state are the ledger's to give.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRun {
+    /// A new id; an insert under one that exists is refused.
     pub id: RunId,
     /// Where it would run.
     pub host: Host,
     /// The node, when `host` is one.
     pub node_id: Option<String>,
+    /// The agent that the call is for.
     pub agent: AgentId,
+    /// The session of the call; system events about the run go to it.
     pub session: SessionKey,
     /// What it would run.
     pub command: Command,
@@ -35,8 +38,11 @@ pub struct NewRun {
     pub cwd: String,
     /// The accepted environment overrides. Their names are stored; values only sealed, while it waits.
     pub env: EnvOverrides,
+    /// The asker, who can never answer the approval of this run.
     pub requested_by: Actor,
+    /// Effective security when it was judged.
     pub security: Security,
+    /// Effective ask when it was judged.
     pub ask: Ask,
     /// Whether it has a pseudo-terminal.
     pub pty: bool,

@@ -29,6 +29,7 @@ pub struct NodeLaunch {
 /// What is kept of a launch on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRun {
+    /// The node that the run was launched on.
     pub node_id: String,
     /// The connection over which it is to be called, and over no other.
     pub connection: u64,

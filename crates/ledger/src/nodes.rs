@@ -28,6 +28,7 @@ const MOST_WAITING: i64 = 200;
 /// The SHA-256 of a node's tokens, lower-case hex.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeToken {
+    /// The token of now; `None` before its first connection and after a revocation.
     pub current: Option<String>,
     /// The one before, until the present one was used.
     pub previous: Option<String>,
@@ -36,6 +37,7 @@ pub struct NodeToken {
 /// What a device showed besides its proof.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeCredential {
+    /// The shared secret of the Bridge; an admitted device then gets a token of its own.
     Shared,
     /// A token of its own, with this SHA-256.
     Token(String),
@@ -44,11 +46,15 @@ pub enum NodeCredential {
 /// A device that proved itself and wants to connect as a node.
 #[derive(Debug, Clone)]
 pub struct ConnectNode {
+    /// SHA-256 of its raw public key, lower-case hex.
     pub node_id: String,
+    /// Its raw Ed25519 key, base64url without padding.
     pub public_key: String,
     /// What it says of itself.
     pub profile: NodeProfile,
+    /// Number of the Bridge protocol that the handshake settled on, 3 or 4.
     pub protocol: i64,
+    /// What it showed; you have checked the shared secret, and a token is checked again here.
     pub credential: NodeCredential,
     /// SHA-256 of the token that it gets if it came without one.
     pub fresh_sha256: String,
@@ -56,6 +62,7 @@ pub struct ConnectNode {
     pub request_id: String,
 }
 
+/// What a device that wants to connect is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
@@ -68,11 +75,14 @@ pub enum NodeAdmission {
     MustAsk {
         /// The request that they decide. Shortly after another one it is still that one, as it was shown.
         request: PairingRequest,
+        /// Why its earlier pairing, if any, is not enough.
         need: PairingNeed,
     },
     /// Too many wait for a person already.
     Full,
+    /// It may connect as a node.
     Admitted {
+        /// The node, with what it said of itself just now.
         node: PairedNode,
         /// Whether the fresh token is its token from now on.
         is_fresh: bool,
@@ -84,6 +94,7 @@ pub enum NodeAdmission {
 /// A request that was decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecidedPairing {
+    /// The request, which waits no more.
     pub request: PairingRequest,
     /// The node after an approval.
     pub node: Option<PairedNode>,

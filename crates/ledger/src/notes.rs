@@ -18,11 +18,13 @@ const MOST_NOTES: usize = 16_384;
 /// A run has started. Rides with the next batch and never forces a commit of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
+    /// The run; nothing happens unless it is `launching`.
     pub run_id: RunId,
     /// First process.
     pub pid: Option<i32>,
     /// The process session, for a run that starts in the background.
     pub session_id: Option<String>,
+    /// When its host reported the start.
     pub at: UnixMillis,
 }
 

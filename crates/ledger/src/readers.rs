@@ -153,6 +153,7 @@ impl Page {
 /// A part of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing<T> {
+    /// At most [`Page::limit`] of them, in the order of the query.
     pub items: Vec<T>,
     /// Where the rest begins, if there is more.
     pub next: Option<Cursor>,

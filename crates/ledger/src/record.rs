@@ -15,10 +15,10 @@ use super::{
 
 /// An event to log and publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
-    pub event: Event,
+struct Record {
+    event: Event,
     /// Who did it, for the audit record.
-    pub by: Actor,
+    by: Actor,
 }
 
 impl Ledger {

@@ -15,6 +15,7 @@ use super::{
 /// A run that has not ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnfinishedRun {
+    /// The run, in no final state.
     pub run: Run,
     /// Its launch, once it had one.
     pub launch: Option<LaunchRecord>,
@@ -33,7 +34,8 @@ pub struct LaunchRecord {
     pub(crate) epoch: i64,
     /// Boot of the machine in which it happened.
     pub boot_id: String,
-    pub at: UnixMillis,
+    pub(crate) at: UnixMillis,
+    /// The start-by: after it the run must not start any more.
     pub not_after: UnixMillis,
 }
 

@@ -30,6 +30,7 @@ pub struct Revise {
     pub run: NewRun,
     /// The approval of the changed command.
     pub approval: NewApproval,
+    /// The approver who changed the command; the asker is refused.
     pub by: Actor,
 }
 
@@ -38,7 +39,9 @@ pub struct Revise {
 pub enum ReviseOutcome {
     /// The new approval waits, and the old one is denied.
     Revised {
+        /// The new approval, pending.
         approval: Box<Approval>,
+        /// The approval that it takes the place of, denied by this approver.
         old: Box<Approval>,
     },
     /// A person decided it before.
@@ -51,6 +54,7 @@ pub enum ReviseOutcome {
     Cancelled(Box<Approval>),
     /// The asker cannot answer.
     OwnRequest,
+    /// No approval has the id that `revises` names.
     NotFound,
 }
 

@@ -17,9 +17,11 @@ use super::{
 /// What became of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndOutcome {
+    /// The end is recorded and told.
     Applied,
     /// The run is in a state that this end cannot follow; nothing was written.
     Refused(RunStatus),
+    /// No run has this id.
     NotFound,
 }
 

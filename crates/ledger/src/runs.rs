@@ -18,14 +18,19 @@ use super::{
 /// Which runs are wanted. Everything that is set must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunFilter {
+    /// Of this agent; `None` for any.
     pub agent: Option<AgentId>,
+    /// Of this session; `None` for any.
     pub session: Option<SessionKey>,
+    /// On this host; `None` for any.
     pub host: Option<Host>,
+    /// On the node of this id; `None` for any.
     pub node_id: Option<String>,
     /// In one of these states; empty for any.
     pub statuses: Vec<RunStatus>,
     /// Admitted at or after.
     pub since: Option<UnixMillis>,
+    /// Admitted before.
     pub until: Option<UnixMillis>,
     /// Whose command holds this text.
     pub query: Option<String>,

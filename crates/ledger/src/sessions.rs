@@ -19,26 +19,32 @@ use super::{
 /// A process session with its run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessSession {
+    /// The session id that callers of `process` name it by.
     pub id: String,
+    /// Whether it is a run in the background, or what a run left running.
     pub kind: ProcessKind,
     /// Whether a caller closed its standard input.
     pub stdin_closed: bool,
     /// How leftovers ended, once they did.
     pub leftovers_end: Option<LeftoversEnd>,
+    /// The run that it is, or that left the processes.
     pub run: Run,
 }
 
+/// How what a run left running ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeftoversEnd {
-    pub at: UnixMillis,
+    pub(crate) at: UnixMillis,
     /// Whether they were killed, and did not end by themselves.
-    pub killed: bool,
+    pub(crate) killed: bool,
 }
 
 /// A session that has ended, as far as it matters for how long it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedSession {
+    /// The session id, as [`Ledger::forget_sessions`] takes it.
     pub id: String,
+    /// When its run ended, or what that left running.
     pub ended_at: UnixMillis,
     /// Bytes of both streams seen.
     pub output_bytes: u64,
@@ -47,6 +53,7 @@ pub struct EndedSession {
 /// Which sessions are wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionFilter {
+    /// Of this agent; `None` for any.
     pub agent: Option<AgentId>,
     /// That stand like this.
     pub status: Option<ProcessStatus>,
@@ -67,6 +74,7 @@ const STATUS: &str = "CASE WHEN kind = 'leftovers' THEN \
 const ENDED: &str = "CASE kind WHEN 'leftovers' THEN process_sessions.ended_ms ELSE runs.ended_ms END";
 
 impl ProcessSession {
+    /// The state that callers see: `running` from `requested` on.
     pub const fn status(&self) -> ProcessStatus {
         use countersign_domain::RunStatus;
         match (self.kind, self.leftovers_end) {
@@ -85,6 +93,7 @@ impl ProcessSession {
         }
     }
 
+    /// When its run ended, or what that left running; `None` while it goes on.
     pub fn ended_at(&self) -> Option<UnixMillis> {
         match self.kind {
             ProcessKind::Run => self.run.ended_at,

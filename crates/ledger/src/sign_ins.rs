@@ -32,6 +32,7 @@ const MAX_PER_TOKEN: i64 = 100;
 pub enum SignInBy {
     /// The code of a one-time link.
     Link,
+    /// The secret of a token.
     Token,
 }
 
@@ -49,6 +50,7 @@ pub struct NewLoginLink {
 /// A sign-in on its way into the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSignIn {
+    /// A new id: that of the token, a hyphen and a part of its own.
     pub id: SignInId,
     /// The token that it stands for.
     pub token: TokenId,
@@ -63,12 +65,14 @@ pub struct NewSignIn {
     pub lasts: Duration,
     /// The sign-in that the same browser had before, which ends.
     pub replaces: Option<SignInId>,
+    /// IP address of the browser, for the audit record.
     pub address: String,
 }
 
 /// A sign-in as it is stored, with its token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSignIn {
+    /// Its id and times; it may have expired.
     pub sign_in: SignIn,
     /// SHA-256 of its second secret, lower-case hex.
     pub second_sha256: String,
@@ -79,6 +83,7 @@ pub struct StoredSignIn {
 /// A sign-in that has just begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begun {
+    /// The sign-in as stored; it ends no later than its token.
     pub sign_in: SignIn,
     /// The token that it stands for.
     pub token: Token,

@@ -236,6 +236,7 @@ fn deny(tx: &mut Tx<'_>, run: &RunId, stop: &Stop) -> Result<(), Fault> {
 /// Letting everything go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resume {
+    /// The admin who resumes, or proposes it where it takes two owners.
     pub by: Actor,
     /// Why, in their words.
     pub reason: String,
@@ -246,6 +247,7 @@ pub struct Resume {
 /// How many owners it takes to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
+    /// One admin is enough.
     One,
     /// An admin of another owner than the one who proposed it.
     Two,
@@ -254,6 +256,7 @@ pub enum Takes {
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResumeOutcome {
+    /// Everything goes on; questions that the stop ended stay denied.
     Resumed {
         /// The stop that ended.
         stop: Arc<Stop>,
@@ -262,8 +265,10 @@ pub enum ResumeOutcome {
     },
     /// It waits for an admin of another owner than this one; everything stays stopped.
     Waits {
+        /// The admin who proposed it; another owner must make the same call.
         proposed_by: Actor,
     },
+    /// Nothing was stopped; nothing was written.
     NotStopped,
 }
 

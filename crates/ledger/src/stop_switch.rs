@@ -26,6 +26,7 @@ pub struct StopStanding {
 /// What became of a stop that was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pressed {
+    /// This call stopped everything.
     Now,
     /// Everything was stopped; the first one counts.
     Before,

@@ -25,9 +25,11 @@ use super::{
 /// A token on its way into the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewToken {
+    /// A new public id; [`LedgerError::Refused`] when it exists.
     pub id: TokenId,
     /// Its name for people.
     pub name: String,
+    /// The person whose token it is; two tokens of one owner are one person.
     pub owner: Owner,
     /// Who proposed it, where another owner has to accept it before it opens anything.
     pub proposed_by: Option<Actor>,
@@ -39,6 +41,7 @@ pub struct NewToken {
     pub agents: Option<BTreeSet<AgentId>>,
     /// The approver groups it belongs to.
     pub groups: BTreeSet<String>,
+    /// When it ends by itself; `None` for never.
     pub expires_at: Option<UnixMillis>,
     /// The token whose place it takes.
     pub replaces: Option<TokenId>,
@@ -341,6 +344,7 @@ impl Job for Insert {
 /// What became of accepting a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenAcceptance {
+    /// The token, which opens what its scopes say from now on.
     Accepted(Box<Token>),
     /// It takes another owner than the one who proposed it.
     Own,
@@ -390,6 +394,7 @@ impl Job for Accept {
 /// A token that was revoked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RevokedToken {
+    /// The token, with the time of its first revocation.
     pub token: Token,
     /// The runs that waited for an answer to a question of this token, and were denied.
     pub denied: Vec<RunId>,
@@ -437,6 +442,7 @@ impl Job for Revoke {
 /// What is new about a token that takes the place of another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Successor {
+    /// Id of the new token.
     pub id: TokenId,
     /// SHA-256 of its secret, lower-case hex.
     pub sha256: String,
@@ -447,6 +453,7 @@ pub struct Successor {
 pub enum TokenRotation {
     /// The new token opens what the old one did, which opens nothing more.
     Rotated {
+        /// The new token, with all else as the old one had it.
         token: Box<Token>,
         /// The old one, with what it had asked.
         old: Box<RevokedToken>,

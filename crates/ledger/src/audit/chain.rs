@@ -74,7 +74,9 @@ impl ChainHead {
 pub struct SealedHead {
     /// Number of the newest record then.
     pub seq: i64,
+    /// SHA-256 of its canonical text, lower-case hex; empty where there was none.
     pub hash: String,
+    /// When it was sealed, by the ledger's clock.
     pub sealed_at: UnixMillis,
 }
 

@@ -36,6 +36,7 @@ pub enum AuditAction {
     NodeRenamed,
     /// A person signed in.
     Login,
+    /// A sign-in was refused; the record names its actor `unknown`.
     LoginFailed,
     /// Configuration was changed over the API.
     ConfigChanged,
@@ -58,6 +59,7 @@ pub enum AuditAction {
 }
 
 impl AuditAction {
+    /// The word in the record and in the `action` filter of the API, such as `token.created`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Event(event_type) => event_type.as_str(),
@@ -83,19 +85,24 @@ impl AuditAction {
 /// What something was done to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// `run`, `approval`, `token`, `session`, `entry`, `policy`, `node` or `server`.
+    /// `run`, `approval`, `token`, `session`, `entry`, `policy`, `node`, `audit` or `server`.
     pub kind: String,
+    /// The id within that kind; a fixed word, such as `countersign`, where there is only one.
     pub id: String,
 }
 
 /// A record on its way into the chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
+    /// Who did it; the record keeps kind, id and name, not the owner.
     pub actor: Actor,
     /// From which address, where that is known.
     pub address: Option<String>,
+    /// What was done; recorded as [`AuditAction::as_str`] says it.
     pub action: AuditAction,
+    /// The run, approval, token or other thing that it was done to.
     pub target: Target,
+    /// Whether it was done, was refused or went wrong.
     pub outcome: AuditOutcome,
     /// More about it. Whole numbers only.
     pub detail: Map<String, Value>,
@@ -106,12 +113,17 @@ pub struct Entry {
 pub struct AuditRecord {
     /// Its number; the chain has no gaps.
     pub seq: i64,
+    /// When the ledger wrote it.
     pub ts: UnixMillis,
+    /// Who did it; no owner is recorded.
     pub actor: AuditActor,
     /// What; one of the words of [`AuditAction`], or of a later version's.
     pub action: String,
+    /// What it was done to; a later version may have written a kind of its own.
     pub target: Target,
+    /// Whether it was done, was refused or went wrong.
     pub outcome: AuditOutcome,
+    /// More about it; the members depend on `action`, empty for none.
     pub detail: Map<String, Value>,
     /// Hash of the record before.
     pub prev_hash: String,
@@ -124,9 +136,11 @@ pub struct AuditRecord {
 /// Who did something, and from where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditActor {
+    /// The entry point that they came by; the server itself is `system`.
     pub kind: ActorKind,
     /// Stable id within that entry point.
     pub id: String,
+    /// Name for people, as it was when this was recorded.
     pub name: String,
     /// Address, where that is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]

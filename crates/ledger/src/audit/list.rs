@@ -22,6 +22,7 @@ pub struct AuditFilter {
     pub after_seq: Option<i64>,
     /// By the actor of this id.
     pub actor: Option<String>,
+    /// With exactly this action, one of the words of [`AuditAction::as_str`](super::AuditAction::as_str).
     pub action: Option<String>,
 }
 

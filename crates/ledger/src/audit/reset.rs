@@ -63,6 +63,7 @@ pub enum ResetError {
     Keep {
         /// Where they were to go.
         path: PathBuf,
+        /// What the file system or the database said; the file may exist.
         #[source]
         source: io::Error,
     },
@@ -77,8 +78,11 @@ pub enum ResetError {
 /// Where the ledger and what belongs to it lie.
 #[derive(Debug, Clone, Copy)]
 pub struct LedgerPaths<'a> {
+    /// The database file.
     pub ledger: &'a Path,
+    /// The audit key; made when it is missing.
     pub key: &'a Path,
+    /// The sealed head of the chain; replaced by that of the new chain.
     pub head: &'a Path,
 }
 

@@ -27,6 +27,7 @@ const HASH_CHARS: usize = 64;
 pub struct WitnessedHead {
     /// Number of the record.
     pub seq: i64,
+    /// SHA-256 of its canonical text, lower-case hex.
     pub hash: String,
 }
 

@@ -82,6 +82,7 @@ impl Key {
         self.browser.as_ref().map(|browser| &browser.sign_in)
     }
 
+    /// When it ends by itself, a browser no later than its token; `None` for never.
     pub const fn expires_at(&self) -> Option<UnixMillis> {
         self.expires_at
     }
@@ -100,6 +101,7 @@ impl Key {
         &self.token_id
     }
 
+    /// Actor, scopes and agents of a request with this key.
     pub const fn principal(&self) -> &Arc<Principal> {
         &self.principal
     }

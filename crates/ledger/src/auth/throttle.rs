@@ -31,6 +31,7 @@ const SWEEP_EVERY: u32 = 4096;
 pub struct Rate {
     /// Requests per second in the long run.
     pub per_second: NonZeroU32,
+    /// Requests that pass at once before `per_second` slows them.
     pub burst: NonZeroU32,
 }
 
@@ -48,8 +49,10 @@ impl Rate {
     }
 }
 
+/// The limits of a [`Throttle`]; `None` switches one off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThrottleRates {
+    /// `[auth] failures_per_minute`: wrong credentials per address, an IPv6 /64 being one address.
     pub failures_per_minute: Option<NonZeroU32>,
     /// `[limits] requests_per_second` and `request_burst`.
     pub token: Option<Rate>,
@@ -61,7 +64,9 @@ pub struct ThrottleRates {
 /// later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
+    /// `credentials`, `token` or `address`.
     pub name: &'static str,
+    /// Requests that pass at once after a pause.
     pub quota: u32,
     /// Until all of them are free again, in whole seconds.
     pub window: u64,
@@ -70,6 +75,7 @@ pub struct Policy {
 /// How a caller stands with a limit after a request that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateStatus {
+    /// The limit that this request was counted against.
     pub policy: Policy,
     /// Requests that would pass now.
     pub remaining: u32,
@@ -77,6 +83,7 @@ pub struct RateStatus {
     pub reset: u64,
 }
 
+/// A caller is over a limit; the API answers 429.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many requests")]
 pub struct Limited {

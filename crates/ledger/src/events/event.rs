@@ -53,6 +53,7 @@ vocabulary! {
         SystemEvent = "system.event",
         /// A session asks for its agent's attention.
         SessionWake = "session.wake",
+        /// A paired node connected.
         NodeConnected = "node.connected",
         /// A node's connection ended.
         NodeDisconnected = "node.disconnected",
@@ -60,6 +61,7 @@ vocabulary! {
         NodePairingRequested = "node.pairing.requested",
         /// An admin decided that, or took it back.
         NodePairingResolved = "node.pairing.resolved",
+        /// The server takes no new calls and is about to end.
         ServerShutdown = "server.shutdown",
     }
 }
@@ -136,7 +138,9 @@ pub struct Subject {
 /// An answer that did not settle its approval, and how that stands now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountedVote {
+    /// The approver who answered.
     pub by: Actor,
+    /// `allow-once` or `allow-always`; a `deny` would have settled it.
     pub decision: ApprovalDecision,
     /// How many different people have allowed it so far.
     pub votes: u64,
@@ -149,9 +153,11 @@ pub struct CountedVote {
 /// How an approval ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution {
+    /// The state that it ended in, never `pending`.
     pub status: ApprovalStatus,
     /// The decision that counts.
     pub decision: Option<ApprovalDecision>,
+    /// Who ended it; `None` when it expired.
     pub resolved_by: Option<Actor>,
     /// Why, in the words of the one who decided.
     pub reason: Option<String>,
@@ -162,8 +168,11 @@ pub struct Resolution {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSummary {
+    /// The final state, never `denied`.
     pub status: RunStatus,
+    /// `None` when a signal ended the command, or it never ran.
     pub exit_code: Option<i32>,
+    /// Signal name, such as `SIGKILL`; `None` when no signal ended it.
     pub exit_signal: Option<String>,
     /// Whether the time limit killed it.
     pub timed_out: bool,
@@ -182,10 +191,13 @@ pub struct RunSummary {
 /// What happened, with the members only that type has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventKind {
+    /// A run was admitted: to start, to be asked about, or denied at once.
     ExecRequested {
         /// The command as text.
         command: String,
+        /// The working directory, absolute.
         cwd: String,
+        /// The asker; where an approver changed a command, the asker of the first one.
         requested_by: Actor,
         /// What the gate said.
         verdict: RunVerdict,
@@ -196,26 +208,34 @@ pub enum EventKind {
         /// What can be written to it once it runs.
         input: CommandInput,
     },
+    /// A run went from `launching` to `running`.
     ExecStarted {
         /// First process.
         pid: Option<i32>,
+        /// When its host reported the start.
         started_at: UnixMillis,
         /// The process session of a background run.
         session_id: Option<String>,
         /// Whether a miss was run in the sandbox instead of being asked.
         diverted: bool,
     },
+    /// A run takes longer than the time after which that is told; once a run.
     ExecRunning {
         /// Time since the start in milliseconds.
         elapsed_ms: i64,
         /// The process session of a background run.
         session_id: Option<String>,
     },
+    /// A run ended in any way but a denial.
     ExecFinished(RunSummary),
+    /// A run was denied, and will never start.
     ExecDenied {
+        /// Why; the run's record has the same.
         reason: Reason,
+        /// The reason in words; `None` where it says enough.
         detail: Option<String>,
     },
+    /// A person is asked about a run that was just admitted.
     ApprovalRequested {
         /// What could be written to the command once it ran.
         input: CommandInput,
@@ -223,20 +243,28 @@ pub enum EventKind {
         slug: String,
         /// The command as text.
         command: String,
+        /// The working directory, absolute.
         cwd: String,
+        /// Effective security when it was asked.
         security: Security,
+        /// Effective ask when it was asked.
         ask: Ask,
         /// When it was asked.
         created_at: UnixMillis,
+        /// The deadline, after which the fallback settles it.
         expires_at: UnixMillis,
         /// How many different people have to allow it.
         required: u64,
         /// The groups that they must be of; `None` for anybody.
         groups: Option<BTreeSet<String>>,
     },
+    /// An answer was counted that did not settle its approval.
     ApprovalVoted(CountedVote),
+    /// An approval left `pending`.
     ApprovalResolved(Resolution),
+    /// The emergency stop was put on record; it was in force before.
     ExecStopped {
+        /// Who stopped everything.
         by: Actor,
         /// When it came into force, which may be before it could be recorded.
         at: UnixMillis,
@@ -245,7 +273,9 @@ pub enum EventKind {
         /// Whether what ran was killed.
         kills: bool,
     },
+    /// Everything goes on after an emergency stop.
     ExecResumed {
+        /// The admin who resumed; where it took two owners, the second of them.
         by: Actor,
         /// Why, in their words.
         reason: String,
@@ -254,45 +284,58 @@ pub enum EventKind {
         /// When the stop that ended began.
         stopped_at: UnixMillis,
     },
+    /// An entry, grant or deny rule changed, or let a run through.
     AllowlistChanged {
         /// What became of it.
         change: AllowlistChange,
+        /// The list that holds it, or held it.
         list: AllowlistList,
+        /// Id of the entry, grant or deny rule.
         entry_id: EntryId,
+        /// Who changed it; `None` where a run used it.
         by: Option<Actor>,
     },
+    /// The document, the config or a preset changed what is allowed.
     PolicyChanged {
+        /// Where the change was made.
         what: PolicyPart,
         /// Hash of the approvals document after the change.
         hash: Option<String>,
         /// Who did it; absent for an edit from outside.
         by: Option<Actor>,
     },
+    /// An edit of a config file was not taken; the last good values stay.
     ConfigRejected {
         /// The name of the file.
         path: String,
         /// What is wrong with it.
         message: String,
     },
+    /// Changed settings wait for a restart; told when there are new ones.
     ConfigRestartNeeded {
         /// The keys, never their values.
         paths: Vec<String>,
     },
+    /// The approvals document changed and cannot be used.
     DocumentRefused {
         /// Why, in the words of `docs/spec/approvals-store.md#4-reading`.
         reason: String,
         /// Where in the document.
         pointer: String,
     },
+    /// An edit of the approvals document waits until an admin accepts it.
     DocumentHeld {
         /// The hash of the document as it was edited.
         hash: String,
     },
+    /// What a session overrides changed.
     SessionChanged {
         /// What it overrides now, as the API shows it.
         overrides: Value,
+        /// Who set or removed an override.
         by: Actor,
     },
+    /// A session is to be told something; the feed hands it to its notifier, too.
     SystemEvent {
         /// What the session is told.
         text: String,
@@ -302,25 +345,32 @@ pub enum EventKind {
         /// What the session is told.
         system_event: String,
     },
+    /// A paired node connected.
     NodeConnected {
         /// Its name for people.
         display_name: Option<String>,
     },
+    /// A node's connection ended, was replaced by a newer one or was taken away.
     NodeDisconnected {
         /// Its name for people.
         display_name: Option<String>,
         /// Why, as far as it is known.
         reason: Option<String>,
     },
+    /// A device wants to be a node, or a node wants to be sent more commands.
     NodePairingRequested(Box<PairingRequest>),
+    /// An admin decided such a request, or removed a node.
     NodePairingResolved {
         /// What was asked for.
         kind: PairingKind,
+        /// The request that was decided; for a removal, the one approved last.
         request_id: String,
         /// What became of it.
         decision: PairingOutcome,
+        /// The admin who did it.
         by: Actor,
     },
+    /// The server takes no new calls and is about to end.
     ServerShutdown {
         /// How long running commands get, in milliseconds.
         grace_ms: u64,
@@ -332,6 +382,7 @@ pub enum EventKind {
 pub struct Event {
     /// What it is about.
     pub subject: Subject,
+    /// What happened; its type follows from it.
     pub kind: EventKind,
 }
 
@@ -346,6 +397,7 @@ impl Event {
 }
 
 impl EventKind {
+    /// The type that the stream and the audit record name.
     pub const fn event_type(&self) -> EventType {
         match self {
             Self::ExecRequested { .. } => EventType::ExecRequested,
@@ -592,11 +644,15 @@ pub(crate) fn data_members(seq: i64, ts: UnixMillis, event: &Event) -> Map<Strin
 /// A piece of output on its way to live subscribers; never kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputChunk {
+    /// The run that wrote it, and who may see it.
     pub subject: Subject,
+    /// When the server passed it on.
     pub ts: UnixMillis,
     /// Byte offset of its first byte in the stream of both.
     pub offset: u64,
+    /// Which of the two streams it was written to.
     pub stream: OutputStream,
+    /// Text without control and format characters; tab, line feed and carriage return stay.
     pub text: String,
 }
 

@@ -14,8 +14,11 @@ pub struct InvalidTypes;
 pub struct EventFilter {
     /// Of one of these types; `None` for any.
     pub types: Option<Vec<EventType>>,
+    /// About this agent; `None` for any.
     pub agent: Option<AgentId>,
+    /// About this session; `None` for any.
     pub session: Option<SessionKey>,
+    /// About this run; `None` for any.
     pub run_id: Option<RunId>,
     /// Only what runs of this token caused: what a caller without `read` may see.
     pub owner: Option<TokenId>,

@@ -9,8 +9,10 @@ use super::{EventType, Subject};
 pub struct Publication {
     /// Its number; `None` for live output.
     pub seq: Option<i64>,
+    /// Its type, the `event:` line of the stream.
     pub event_type: EventType,
     /// What it is about, for filters.
     pub subject: Subject,
+    /// The JSON object of its `data:` line.
     pub data: Arc<str>,
 }

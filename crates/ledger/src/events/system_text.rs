@@ -8,6 +8,7 @@ use countersign_domain::{Host, Reason, RunId};
 /// Where a run was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunHost<'a> {
+    /// Shown as `gateway` or `sandbox`; a node is shown by its id.
     pub host: Host,
     /// The node, where the host is one.
     pub node_id: Option<&'a str>,
