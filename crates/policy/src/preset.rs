@@ -31,7 +31,7 @@ pub enum PresetReach {
     EveryAgent,
 }
 
-/// What a preset sets: the first three in the configuration, the last three in the approvals document.
+/// What a preset sets, in the configuration and in the approvals document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PresetValues {
     /// `tools.exec.host`, in the configuration alone.

@@ -14,7 +14,6 @@ use std::{
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::UnixStream,
-    time::timeout,
 };
 
 use super::{
@@ -23,8 +22,8 @@ use super::{
 };
 use countersign_domain::{ApprovalDecision, Secret, hex};
 use countersign_protocol::ipc::{
-    self, Challenge, ErrorBody, ExecAnswer, Expected, HandshakeError, Hello, LineReader, MAX_LINE_BYTES,
-    MAX_REPLY_BYTES, OutgoingOrder, OutgoingQuestion, Payload, Read,
+    self, Challenge, Expected, HandshakeError, Hello, LineReader, MAX_LINE_BYTES, MAX_REPLY_BYTES,
+    OutgoingQuestion, Read,
 };
 use countersign_sys::{
     clock::{Clock, Ids},
@@ -33,24 +32,22 @@ use countersign_sys::{
 
 /// How long a peer may take for its challenge. One of ours answers at once.
 const CHALLENGE_TIME: Duration = Duration::from_secs(5);
-/// How long a peer may take over what it was given to run, beyond its time limit.
-const EXEC_MARGIN: Duration = Duration::from_secs(5);
 const BLOCK: usize = 16 * 1024;
 
 /// Where the UI is, and what both sides know.
 #[derive(Debug, Clone)]
-pub struct ClientOptions {
+pub(crate) struct ClientOptions {
     /// Absolute path of the socket that the other process hosts.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The token of the document.
-    pub token: Secret,
+    pub(crate) token: Secret,
     /// The plain form is never used.
-    pub require_v2: bool,
+    pub(crate) require_v2: bool,
 }
 
 /// Why nobody is there to be asked.
 #[derive(Debug, thiserror::Error)]
-pub enum Unreachable {
+pub(crate) enum Unreachable {
     /// The socket is none that may be used.
     #[error(transparent)]
     Place(#[from] SocketFileError),
@@ -73,27 +70,16 @@ pub enum Unreachable {
 
 /// The answer to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AskOutcome {
+pub(crate) enum AskOutcome {
     /// The first valid reply: an allow under our id, or any deny.
     Decided(ApprovalDecision),
     /// The peer went away, or sent nothing that counts.
     NoAnswer,
 }
 
-/// What became of a wish to run something.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExecOutcome {
-    /// The peer ran the command; the payload says how it ended.
-    Ran(Payload),
-    /// The peer answered that it did not run the command, and why.
-    Refused(ErrorBody),
-    /// It may have run: the answer was lost. It must not be run again.
-    Unknown,
-}
-
 /// A way to a UI.
 #[derive(Debug)]
-pub struct Client {
+pub(crate) struct Client {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     /// Device and inode of a socket whose host knows the plain form only.
@@ -102,7 +88,7 @@ pub struct Client {
 
 /// A UI that is there, for one line.
 #[derive(Debug)]
-pub struct Connection {
+pub(crate) struct Connection {
     stream: UnixStream,
     reader: LineReader,
     form: Form,
@@ -123,7 +109,7 @@ enum Form {
 
 impl Client {
     /// A client that knows no peer yet.
-    pub const fn new(clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
+    pub(crate) const fn new(clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
         Self {
             clock,
             ids,
@@ -135,7 +121,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Unreachable`] says why none is; the token was not sent to anybody then.
-    pub async fn connect(&self, options: &ClientOptions) -> Result<Connection, Unreachable> {
+    pub(crate) async fn connect(&self, options: &ClientOptions) -> Result<Connection, Unreachable> {
         let socket = socket_file::inspect(&options.path)?;
         if !options.require_v2 && self.is_plain_only(socket) {
             return self.plain(options).await;
@@ -227,7 +213,7 @@ impl Connection {
     ///
     /// # Cancel safety
     /// Dropping it withdraws the question: the peer sees the connection end.
-    pub async fn ask(mut self, question: &OutgoingQuestion) -> AskOutcome {
+    pub(crate) async fn ask(mut self, question: &OutgoingQuestion) -> AskOutcome {
         let id = self.ids.random().to_string();
         let token = self.token.expose();
         let line = match &self.form {
@@ -247,34 +233,6 @@ impl Connection {
         self.first(|line| expected.decision(line))
             .await
             .map_or(AskOutcome::NoAnswer, AskOutcome::Decided)
-    }
-
-    /// Has something run, and waits for its time limit and `thinking` besides, in which a person may be asked.
-    ///
-    /// # Cancel safety
-    /// Dropping it leaves the outcome unknown.
-    pub async fn exec(mut self, order: &OutgoingOrder, thinking: Duration) -> ExecOutcome {
-        let id = self.ids.random().to_string();
-        let (token, json, now) = (self.token.expose(), order.to_json(), self.clock.now());
-        let line = match &self.form {
-            Form::Proven(challenge) => Some(challenge.exec_line(&id, now, &json, token)),
-            Form::Plain => Some(ipc::plain_exec_line(&id, &nonce(&*self.ids), now, &json, token)),
-            Form::Refused(_) => None,
-        };
-        let expected = self.expected(id);
-        if let Some(line) = line
-            && self.send(&line).await.is_err()
-        {
-            return ExecOutcome::Unknown;
-        }
-        let wait = Duration::from_millis(order.timeout_ms)
-            .saturating_add(EXEC_MARGIN)
-            .saturating_add(thinking);
-        match timeout(wait, self.first(|line| expected.exec(line))).await {
-            Ok(Some(ExecAnswer::Ran(payload))) => ExecOutcome::Ran(payload),
-            Ok(Some(ExecAnswer::Refused(error))) => ExecOutcome::Refused(error),
-            Ok(None) | Err(_) => ExecOutcome::Unknown,
-        }
     }
 
     fn expected(&self, id: String) -> Expected {

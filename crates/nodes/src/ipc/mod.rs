@@ -14,7 +14,6 @@ mod peer;
 mod role;
 mod socket_file;
 
-pub use client::{AskOutcome, Client, ClientOptions, Connection, ExecOutcome, Unreachable};
 pub use engine_ui::EngineUi;
 pub use host::{Answered, Host, HostLimits, Ui};
 pub use other::OtherUi;
