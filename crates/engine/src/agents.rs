@@ -11,7 +11,9 @@ use crate::Engine;
 /// An agent, and where it is known from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownAgent {
+    /// Its id, as calls name it.
     pub agent: AgentId,
+    /// `openclaw.json` names it.
     pub in_config: bool,
     /// The approvals document names it.
     pub in_document: bool,
@@ -23,6 +25,7 @@ pub struct KnownAgent {
     pub node: Option<String>,
     /// When it last asked for a run.
     pub last_seen_at: Option<UnixMillis>,
+    /// Approvals of its runs that wait for an answer now.
     pub pending: u64,
 }
 

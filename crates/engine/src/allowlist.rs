@@ -30,10 +30,13 @@ pub struct AllowlistEntry {
     pub id: EntryId,
     /// Which list it stands in: `allowlist` or `grants`.
     pub list: AllowlistList,
+    /// What it matches, as written: a program path or name, or a marker such as `=command:…`.
     pub pattern: String,
+    /// A regular expression over the arguments, as written; `None` for any arguments.
     pub arg_pattern: Option<String>,
     /// `allow-always` for what a decision made.
     pub source: Option<String>,
+    /// Free text for people; nothing is compared with it.
     pub note: Option<String>,
     /// Whether it covers commands to which more can be written once they run.
     pub input: bool,
@@ -45,6 +48,7 @@ pub struct AllowlistEntry {
     pub last_used_command: Option<String>,
     /// The path that the last match resolved to.
     pub last_resolved_path: Option<String>,
+    /// All `None` for an entry of `allowlist`.
     pub limits: EntryLimits,
     /// Whether it can still match.
     pub state: EntryState,
@@ -68,7 +72,9 @@ pub struct EntryLimits {
 /// Whether an entry can still match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryState {
+    /// It matches, and no limit is reached.
     Active,
+    /// It can never match; its warning `never-matches` says why. That goes before any limit.
     Inert,
     /// Its time is over.
     Expired,
@@ -79,6 +85,7 @@ pub enum EntryState {
 /// A deny rule that was written, with what is odd about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrittenRule {
+    /// The rule as the document now has it, with its id; the old one where it was there already.
     pub rule: Keyed<DenyRule>,
     /// What is odd about it.
     pub warnings: Vec<EntryWarning>,
@@ -87,8 +94,10 @@ pub struct WrittenRule {
 /// A pattern that an operator may not add, since it would never match.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPattern {
+    /// The pattern has a form that no executable's path or name can match.
     #[error(transparent)]
     Executable(#[from] InertPattern),
+    /// The argument pattern is no regular expression that the server can use.
     #[error(transparent)]
     Arguments(#[from] InvalidArgumentPattern),
 }

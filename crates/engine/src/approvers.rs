@@ -21,6 +21,7 @@ pub enum Presence {
     Declared,
     /// The reader says nothing and could answer. Such a reader counts for now, and `doctor` names its token.
     Presumed,
+    /// The reader may not answer, or says that nobody does (`approver=false`).
     Absent,
 }
 

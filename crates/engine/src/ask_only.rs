@@ -30,7 +30,9 @@ pub struct AskRequest {
     pub asked_by: Actor,
     /// The id that the asker chose; mostly none.
     pub id: Option<ApprovalId>,
+    /// The agent whose policy and approval rules apply.
     pub agent: AgentId,
+    /// The session that record and card name.
     pub session: SessionKey,
     /// The command, as the person is to see it.
     pub command: Command,
@@ -82,6 +84,7 @@ pub enum AskError {
     /// Another approval begins like the chosen id, and people name approvals by their beginnings.
     #[error("another approval begins with the same 8 characters")]
     SlugTaken,
+    /// The server takes no new questions because it stops.
     #[error("the server is shutting down")]
     ShuttingDown,
     /// The emergency stop is in effect: the answer is no.

@@ -47,7 +47,9 @@ pub struct CandidateParts {
     pub settings: Arc<Settings>,
     /// The approvals document of the candidate.
     pub document: Snapshot,
+    /// What commands inherit on this machine; its `PATH` finds programs.
     pub environment: HostEnvironment,
+    /// The `countersign` program, which stays protected like the state directory; `None` leaves it out.
     pub own_binary: Option<PathBuf>,
 }
 
@@ -68,8 +70,11 @@ pub struct Candidate {
 /// A command of the gateway host as the record has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedCommand {
+    /// The agent whose policy applies.
     pub agent: AgentId,
+    /// Shell text or arguments; callers leave patches out.
     pub command: Command,
+    /// Where it started: an absolute path of this machine.
     pub cwd: PathBuf,
     /// The names of its environment overrides. Their values are not known; each counts as empty.
     pub env_names: Vec<String>,
@@ -80,16 +85,20 @@ pub struct RecordedCommand {
 /// What a policy says to a command, no matter who could be asked at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Foreseen {
+    /// It runs without a question.
     Run,
     /// A person is asked.
     Ask,
+    /// It is refused, and no person is asked.
     Deny,
 }
 
 /// The same, with why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opinion {
+    /// The verdict of the candidate.
     pub foreseen: Foreseen,
+    /// The reason in words, for people, with the finding, rule or source behind it where there is one.
     pub why: String,
     /// The fallback that lets it run when it is asked about and nobody can be reached; `None` where it would not run.
     pub unanswered: Option<Security>,
@@ -101,6 +110,7 @@ pub enum NotEvaluated {
     /// Its directory is not there any more, or cannot be entered.
     #[error("its working directory cannot be used")]
     Workdir(#[from] WorkdirError),
+    /// The files behind its programs cannot be looked at.
     #[error(transparent)]
     Blind(#[from] Blind),
 }

@@ -42,6 +42,7 @@ const REFUSED: u16 = 410;
 pub enum Unstarted {
     /// Those that may are started, and questions stay open.
     StartAgain,
+    /// None is started, and questions are withdrawn. For a node host, whose gateway asks what became of each.
     Void,
 }
 
@@ -50,7 +51,7 @@ pub enum Unstarted {
 pub struct Invocation(String);
 
 impl Invocation {
-    pub const MAX_BYTES: usize = 256;
+    const MAX_BYTES: usize = 256;
 
     /// An id as it came; `None` when it is blank, too long or not printable.
     pub fn parse(text: &str) -> Option<Self> {
@@ -58,6 +59,7 @@ impl Invocation {
         (!text.is_empty() && text.len() <= Self::MAX_BYTES && is_printable).then(|| Self(text.to_owned()))
     }
 
+    /// The id as it came: 1 to 256 printable ASCII characters without spaces.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -94,8 +96,11 @@ pub enum InvocationState {
 /// What a call would be here, for a plan that the other gateway shows to a person before it is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
+    /// The security in effect here for the agent.
     pub security: Security,
+    /// The ask in effect here for the agent.
     pub ask: Ask,
+    /// The `askFallback` in effect here: what may run when nobody answers.
     pub ask_fallback: Security,
     /// Whether skills are allowed by themselves.
     pub auto_allow_skills: bool,
@@ -126,8 +131,11 @@ pub struct Preview {
 /// One entry of an allowlist.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PreviewRule {
+    /// What it matches, as written in the document.
     pub pattern: String,
+    /// A regular expression over the arguments; `None` for any arguments.
     pub arg_pattern: Option<String>,
+    /// `allow-always` for what a decision made, as in the document.
     pub source: Option<String>,
 }
 

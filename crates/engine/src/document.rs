@@ -44,6 +44,7 @@ pub enum DocumentError {
 /// The document, or a part of it, with the hash of the whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hashed<T> {
+    /// The part of the document that was asked for.
     pub value: T,
     /// The hash of the document that says it.
     pub hash: String,
@@ -66,6 +67,7 @@ pub enum Acceptance {
 /// What becomes of a document that is refused when another one is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
+    /// It stays as it is, and nothing is replaced.
     Keep,
     /// It is replaced, and a copy kept beside it.
     Replace,

@@ -23,14 +23,19 @@ use crate::{
 /// Every value that counts for an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EffectivePolicy {
+    /// The agent that was asked about.
     pub agent: AgentId,
+    /// The session whose overrides and sandbox are part of the answer.
     pub session: SessionKey,
     /// The host it was asked about, or what resolution gives.
     pub host: ResolvedHost,
     /// The node that the agent is bound to.
     pub node: Option<Resolved<String>>,
+    /// The last setting or session override counts, and the document can only lower it.
     pub security: Resolved<Security>,
+    /// The last setting or session override counts, and the document can only make it stricter.
     pub ask: Resolved<Ask>,
+    /// What may run when nobody answers (`askFallback` of the document); never more than `security`.
     pub ask_fallback: Resolved<Security>,
     /// Whether skills are allowed by themselves.
     pub auto_allow_skills: Resolved<bool>,
@@ -61,6 +66,7 @@ pub struct EffectivePolicy {
 pub struct DocumentView {
     /// What it is, with reason and pointer of a refusal.
     pub status: DocumentStatus,
+    /// Identifies the content that is in effect; set even without a file.
     pub hash: String,
     /// What was odd about it.
     pub warnings: Vec<Warning>,
@@ -159,6 +165,7 @@ pub struct SandboxState {
     pub backend: Option<Backend>,
     /// Why none is active.
     pub detail: Option<String>,
+    /// Who shares it; also said where none is active.
     pub scope: SandboxScope,
     /// What it sees of the agent's workspace.
     pub workspace_access: WorkspaceAccess,

@@ -56,6 +56,7 @@ pub struct Explanation {
     pub blocked_env: Vec<String>,
     /// Names of overrides that would reach the command.
     pub passed_env: Vec<String>,
+    /// The verdict now; [`Reason::Stopped`] during a stop, unless it is a bad request.
     pub outcome: Outcome,
     /// Whether nobody but a person may allow it.
     pub needs_person: bool,
@@ -86,8 +87,11 @@ pub struct Explanation {
 /// The sandbox of a call, as far as its caller may know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxView {
+    /// What makes it: namespaces or Docker.
     pub backend: Backend,
+    /// Who shares it: one session, an agent, or all.
     pub scope: SandboxScope,
+    /// The name of its container and of its workspace directory.
     pub name: String,
     /// What it sees of the agent's workspace.
     pub workspace_access: WorkspaceAccess,
@@ -111,6 +115,7 @@ impl SandboxView {
 /// What would happen to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
+    /// It would start without a question, or by the fallback since no approver can be reached.
     Run,
     /// A person would be asked.
     Ask(AskWhy),

@@ -112,22 +112,31 @@ use crate::{accepted_policy::AcceptedPolicy, environment::HostEnvironment};
 /// Everything the engine is joined from.
 #[derive(Debug)]
 pub struct EngineParts {
+    /// Wall clock for records, deadlines and expiries.
     pub clock: Arc<dyn Clock>,
+    /// Source of new ids and random values.
     pub ids: Arc<dyn Ids>,
+    /// Where documents, ledger, workspaces and sockets lie.
     pub state_dir: StateDir,
     /// The account's home directory.
     pub home: PathBuf,
+    /// `countersign.toml` and `openclaw.json` as last read; `accepted_policy` says which policy counts.
     pub settings: Arc<SettingsStore>,
+    /// The approvals document on disk, and its lock.
     pub documents: Arc<DocumentStore>,
     /// What of both is in force.
     pub accepted_policy: Arc<AcceptedPolicy>,
+    /// The one place where runs, approvals and permits are decided and kept.
     pub ledger: Ledger,
+    /// Starts runs on this machine.
     pub gateway: GatewayHost,
+    /// Starts runs in sandboxes, with the supervisors of `gateway`.
     pub sandbox: SandboxHost,
     /// The way to nodes.
     pub nodes: Arc<dyn NodeLink>,
     /// The shell for text as it was written.
     pub shell: HostShell,
+    /// What commands inherit on this machine.
     pub environment: HostEnvironment,
     /// Identity of this boot of the machine.
     pub boot_id: String,
@@ -265,22 +274,27 @@ impl Engine {
         })
     }
 
+    /// The ledger, for reads and for records that belong to no call.
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
+    /// The approvals document on disk; an edit in it may be held, and then is not in effect.
     pub fn documents(&self) -> &Arc<DocumentStore> {
         &self.documents
     }
 
+    /// The settings as the files say them; [`AcceptedPolicy`] has the policy that counts.
     pub fn settings(&self) -> &SettingsStore {
         &self.settings
     }
 
+    /// The clock that records and deadlines use.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
 
+    /// The source of ids and random values, for what an entry point makes itself.
     pub fn ids(&self) -> &Arc<dyn Ids> {
         &self.ids
     }

@@ -38,10 +38,13 @@ const MAX_REMARKS: usize = 200;
 pub struct RuleRemark {
     /// `*` or the agent whose list holds it.
     pub owner: String,
+    /// Which of the owner's lists holds it.
     pub list: AllowlistList,
+    /// The id it is edited by.
     pub id: EntryId,
     /// Its pattern as written.
     pub pattern: String,
+    /// What is odd, as code and words.
     pub remark: Remark,
 }
 
@@ -57,7 +60,9 @@ pub struct DocumentRemarks {
 /// Something that is odd about an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryWarning {
+    /// A word of [`RemarkCode`], or `more-warnings` or `held`.
     pub code: &'static str,
+    /// The same in a sentence for people.
     pub message: String,
 }
 
@@ -75,6 +80,7 @@ impl From<Remark> for EntryWarning {
 pub struct LintContext<'a> {
     /// The files of the machine.
     pub lookup: &'a dyn PathLookup,
+    /// Whether paths and names compare with their case (`[policy] path_case`).
     pub path_case: PathCase,
     /// The time that grants expire by.
     pub now: UnixMillis,

@@ -25,11 +25,15 @@ const TIMEOUT: Duration = Duration::from_mins(2);
 /// One patch on its way to be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatchRequest {
+    /// The whole patch, from `*** Begin Patch` to `*** End Patch`.
     pub input: String,
     /// Working directory as sent: absolute or beginning with `~/`.
     pub workdir: Option<String>,
+    /// The host that the call names; `None` leaves it to session and policy.
     pub host: Option<HostChoice>,
+    /// The agent in whose name it comes; the caller must have authority over it.
     pub agent: AgentId,
+    /// The session whose overrides apply and that the record names.
     pub session: SessionKey,
     /// The model that wrote it.
     pub model: Option<String>,

@@ -44,6 +44,7 @@ const MAX_JOURNAL_BYTES: usize = 32 * 1024 * 1024;
 /// What applying a preset did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppliedPreset {
+    /// False when both files said all of it already; then neither was written.
     pub changed: bool,
     /// The hash of the approvals document now.
     pub document_hash: String,
@@ -56,10 +57,13 @@ pub struct AppliedPreset {
 /// An agent with keys of its own, and what they come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnKeys {
+    /// An agent other than the one that the preset was for.
     pub agent: AgentId,
     /// Its keys that speak about what a preset sets, in both files.
     pub keys: Vec<String>,
+    /// The security in effect for it now, all layers combined.
     pub security: Security,
+    /// The ask in effect for it now, all layers combined.
     pub ask: Ask,
 }
 

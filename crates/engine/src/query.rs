@@ -49,9 +49,12 @@ pub struct Readiness {
     pub stopped: bool,
 }
 
+/// One condition of [`Readiness`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
+    /// True exactly when `detail` is `None`.
     pub ok: bool,
+    /// What is wrong and what would help, for people; `None` when all is well.
     pub detail: Option<String>,
 }
 

@@ -37,6 +37,7 @@ impl ExecReply {
 /// A run that ended while the caller waited.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndedRun {
+    /// The record of it, with state and exit code.
     pub run: Run,
     /// Its output as text, capped.
     pub output: Captured,
@@ -47,6 +48,7 @@ pub struct EndedRun {
 /// A run that went on without its caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunningRun {
+    /// The record of it so far.
     pub run: Run,
     /// The last 2,000 characters so far.
     pub tail: String,
@@ -57,7 +59,9 @@ pub struct RunningRun {
 /// A run that waits for a person.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingRun {
+    /// The recorded run, in state `asking`.
     pub run: Run,
+    /// The question that a person is to answer.
     pub approval: Approval,
     /// What the caller should know besides.
     pub warnings: Vec<Warning>,
@@ -66,6 +70,7 @@ pub struct PendingRun {
 /// The answer to a patch that was not refused.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PatchReply {
+    /// All of it was applied.
     Applied(Box<AppliedPatch>),
     /// It is still being applied.
     Running(Box<RunningRun>),
@@ -78,6 +83,7 @@ pub enum PatchReply {
 pub struct AppliedPatch {
     /// The record of it.
     pub run: Run,
+    /// The patch as parsed, with its operations in order.
     pub patch: Patch,
 }
 
@@ -90,6 +96,7 @@ pub struct PatchFailure {
     pub path: Option<String>,
     /// The hunk of that file, from 1.
     pub hunk: Option<usize>,
+    /// What did not fit or went wrong, in words for people.
     pub detail: String,
     /// Why it was cut off; then each file has its old content or its new one.
     pub reason: Option<Reason>,
@@ -100,7 +107,9 @@ pub struct PatchFailure {
 /// Something the caller should know though the call succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
+    /// One of a fixed set, such as `unknown-key`, that callers may compare.
     pub code: &'static str,
+    /// The same in a sentence for people.
     pub message: String,
 }
 
@@ -109,7 +118,9 @@ pub struct Warning {
 pub struct Denial {
     /// The run that records it.
     pub run_id: RunId,
+    /// Why, from the closed set; recorded with the run.
     pub reason: Reason,
+    /// More about it in words, such as a finding or a deny rule; `None` when the reason says it all.
     pub detail: Option<String>,
     /// The exact command or key that would change it.
     pub hint: Option<String>,
@@ -140,13 +151,20 @@ pub enum ExecError {
     },
     /// The working directory cannot be used.
     #[error("the working directory cannot be used")]
-    WorkdirUnavailable { detail: String },
+    WorkdirUnavailable {
+        /// What is wrong with it, or what to do, for people.
+        detail: String,
+    },
     /// Members of the call contradict each other.
     #[error("members of the call contradict each other")]
-    ConfigConflict { detail: String },
+    ConfigConflict {
+        /// Which contradict, and how to resolve it, for people.
+        detail: String,
+    },
     /// The call named a host it may not use.
     #[error("the host is not allowed")]
     HostNotAllowed {
+        /// Which host was named, and what was configured, for people.
         detail: String,
         /// The key to change.
         hint: String,
@@ -154,6 +172,7 @@ pub enum ExecError {
     /// No sandbox is usable.
     #[error("no sandbox is available")]
     SandboxUnavailable {
+        /// Why none is usable, for people.
         detail: String,
         /// The key to change.
         hint: String,
@@ -163,6 +182,7 @@ pub enum ExecError {
     NodeUnavailable {
         /// What kind of trouble that is. Nothing was started.
         failure: InvokeFailure,
+        /// Which node is away or refused, and why, for people.
         detail: String,
     },
     /// No paired node is called so.
@@ -196,6 +216,7 @@ pub enum ExecError {
     /// The model may not send patches.
     #[error("patches are not allowed here")]
     PatchNotAllowed {
+        /// Why the model is not among those that may, for people.
         detail: String,
         /// The key to change.
         hint: String,
@@ -218,6 +239,7 @@ pub enum ExecError {
     /// The server has too many pending approvals, or its policy changes all the time.
     #[error("too many runs or pending approvals")]
     Overloaded,
+    /// The server stops and takes no new calls.
     #[error("the server is shutting down")]
     ShuttingDown,
     /// The emergency stop is in effect.
@@ -276,6 +298,7 @@ pub enum StorageTrouble {
 /// A person's answer, as sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
+    /// Allow once, allow always, or deny.
     pub decision: ApprovalDecision,
     /// Why, in their words.
     pub reason: Option<String>,
@@ -295,6 +318,7 @@ pub struct Decided {
 /// Why an answer was not taken.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum DecideError {
+    /// There is none with this id, or its agent is not the caller's to see.
     #[error("no such approval")]
     NotFound,
     /// Another answer was first.
@@ -308,13 +332,19 @@ pub enum DecideError {
     Cancelled(Box<Approval>),
     /// This answer, or these patterns, are not open here.
     #[error("this decision is not allowed here")]
-    NotAllowed { detail: String },
+    NotAllowed {
+        /// What is open instead, for people.
+        detail: String,
+    },
     /// Who asks cannot answer.
     #[error("who asks cannot answer")]
     OwnRequest,
     /// It is for approvers of other groups to allow it.
     #[error("it is for approvers of other groups to allow this")]
-    NotEntitled { detail: String },
+    NotEntitled {
+        /// Who may allow it, for people.
+        detail: String,
+    },
     /// The emergency stop is in effect, so nothing can be allowed.
     #[error("everything is stopped")]
     Stopped(Arc<Stop>),
@@ -335,7 +365,9 @@ pub enum ReviseError {
     /// Policy denies the changed command.
     #[error("the changed command is denied")]
     Denied {
+        /// Why, from the closed set.
         reason: Reason,
+        /// More about it in words; `None` when the reason says it all.
         detail: Option<String>,
         /// The exact command or key that would change it.
         hint: Option<String>,
@@ -351,6 +383,7 @@ pub enum CancelError {
     /// No such run, or not the caller's.
     #[error("no such run")]
     NotFound,
+    /// It had ended before; this is its record.
     #[error("the run has ended")]
     Ended(Box<Run>),
     /// The ledger cannot be written.

@@ -18,12 +18,14 @@ use crate::{reply::StorageTrouble, tokens::Tokens};
 pub enum Shown {
     /// The code of a one-time link.
     Code(Secret),
+    /// An API token; its browser gets the rights of that token.
     Token(Secret),
 }
 
 /// A browser that has just signed in.
 #[derive(Debug)]
 pub struct SignedIn {
+    /// The record of it: which token, since when, until when.
     pub sign_in: SignIn,
     /// The token that it stands for.
     pub token: Token,
@@ -33,10 +35,12 @@ pub struct SignedIn {
     pub second: SignInSecret,
 }
 
+/// A one-time link that signs a browser in with the rights of the operator's token.
 #[derive(Debug)]
 pub struct LoginLink {
     /// Its code, for the one who asked.
     pub code: SignInSecret,
+    /// From this moment on the code opens nothing.
     pub expires_at: UnixMillis,
 }
 

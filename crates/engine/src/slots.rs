@@ -41,7 +41,12 @@ pub enum NoSlot {
     #[error(
         "all {running} places to run are taken, and {waiting} calls wait for one already, the most that may"
     )]
-    QueueFull { running: usize, waiting: usize },
+    QueueFull {
+        /// Places in all (`[limits]`), every one taken.
+        running: usize,
+        /// Calls in the queue, the most that it takes.
+        waiting: usize,
+    },
     /// It waited as long as a call may.
     #[error(
         "no place to run came free within {waited_ms} ms; the call was number {position} of {waiting} that wait"

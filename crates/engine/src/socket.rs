@@ -47,6 +47,7 @@ pub struct SocketCounts {
     pub refused: Counter,
     /// Genuine wishes to run something.
     pub execs: Counter,
+    /// Genuine questions about commands that the peer starts itself.
     pub questions: Counter,
     /// Connections that are open.
     pub open: AtomicUsize,

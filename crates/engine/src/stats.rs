@@ -61,6 +61,7 @@ pub struct Load {
 }
 
 impl Engine {
+    /// The engine's histograms, to register them with the metrics.
     pub const fn stats(&self) -> &EngineStats {
         &self.stats
     }

@@ -31,7 +31,9 @@ const MOST_LISTED: u32 = 1000;
 /// What becomes of what runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhatRuns {
+    /// Nothing new starts; running commands end by themselves.
     GoesOn,
+    /// Commands are killed as soon as this server can reach them.
     IsKilled,
 }
 
@@ -42,6 +44,7 @@ pub struct Stopped {
     pub standing: Arc<StopStanding>,
     /// Whether everything was stopped before.
     pub pressed: Pressed,
+    /// What still runs when the answer is made: at most 1,000 runs, then those that left something running.
     pub running: Vec<Run>,
     /// What was killed and has ended.
     pub killed: Vec<Run>,

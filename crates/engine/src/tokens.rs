@@ -40,16 +40,20 @@ pub struct TokenRequest {
     pub agents: Option<BTreeSet<AgentId>>,
     /// The approver groups it belongs to.
     pub groups: BTreeSet<String>,
+    /// From this moment on it opens nothing; `None` for never.
     pub expires_at: Option<UnixMillis>,
 }
 
 /// A member of a [`TokenRequest`] that no token may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidToken {
+    /// The name is blank, too long, or has control characters.
     #[error("expected 1 to 100 characters without control characters")]
     Name,
+    /// The list of agents is empty or too long.
     #[error("expected 1 to 1000 agents, or no such member for all")]
     Agents,
+    /// There are too many groups, or one has an unusable name.
     #[error("expected at most 1000 names of 1 to 100 characters without control characters")]
     Groups,
 }
@@ -115,13 +119,18 @@ pub enum TokenFileError {
     /// The file cannot be read or written.
     #[error("cannot use {}", path.display())]
     File {
+        /// The token file.
         path: PathBuf,
+        /// What the system said.
         #[source]
         source: io::Error,
     },
     /// The file holds something else; remove it to get a new token.
     #[error("{} does not hold a token", path.display())]
-    NoToken { path: PathBuf },
+    NoToken {
+        /// The token file.
+        path: PathBuf,
+    },
     /// The ledger cannot be used.
     #[error("the ledger cannot be used")]
     Ledger(#[from] LedgerError),
@@ -169,6 +178,7 @@ pub enum RotateTokenError {
 /// A token that took the place of another one.
 #[derive(Debug)]
 pub struct RotatedToken {
+    /// The record of the new token; its id is new, too.
     pub token: Token,
     /// Its secret, which is shown to nobody but the caller.
     pub secret: TokenSecret,

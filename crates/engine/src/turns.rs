@@ -90,6 +90,7 @@ pub enum NoTurn {
     },
 }
 
+/// Queues for large work, one for each asker: none of them takes all of the machine.
 #[derive(Debug)]
 pub struct Turns {
     askers: Mutex<HashMap<Asker, Share>>,

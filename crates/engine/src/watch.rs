@@ -25,6 +25,7 @@ use crate::{
 pub struct PolicyFiles(Arc<AcceptedPolicy>);
 
 impl PolicyFiles {
+    /// At each launch the writer sees what `hold` has in effect then.
     pub const fn new(hold: Arc<AcceptedPolicy>) -> Self {
         Self(hold)
     }

@@ -19,6 +19,7 @@ pub struct NodeView {
     pub usable: bool,
     /// Its own approvals document; absent when that is not known.
     pub document: Option<DocumentStatus>,
+    /// The hash of that document as the node says it; `None` when the document is not known.
     pub hash: Option<String>,
     /// Where the document lies on that machine.
     pub path: Option<String>,

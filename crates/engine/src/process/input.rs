@@ -20,6 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub enum Input {
     /// Text as it is.
     Text {
+        /// Written byte for byte, without a newline of ours; at most [`MAX_INPUT_BYTES`].
         data: String,
         /// Whether nothing follows: the standard input is closed.
         ends: bool,
@@ -33,9 +34,11 @@ pub enum Input {
         /// Keys by name, last.
         keys: Vec<String>,
     },
+    /// The key Enter: one carriage return.
     Submit,
     /// A text as a terminal pastes it.
     Paste {
+        /// What is pasted; the engine adds the marks of a bracketed paste.
         text: String,
         /// Whether programs that ask for it can tell it from typing.
         bracketed: bool,

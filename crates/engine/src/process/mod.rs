@@ -43,12 +43,14 @@ pub enum ProcessAction {
     List,
     /// The output since the last poll of this token, waiting so long for some.
     Poll {
+        /// Which one, by [`Session::id`].
         session: String,
         /// At most [`MAX_POLL`].
         timeout: Duration,
     },
     /// Lines of the whole output.
     Log {
+        /// Which one, by [`Session::id`].
         session: String,
         /// The first line, counted from 0.
         offset: Option<usize>,
@@ -56,15 +58,34 @@ pub enum ProcessAction {
         limit: Option<usize>,
     },
     /// Something for its standard input.
-    Input { session: String, input: Input },
+    Input {
+        /// Which one, by [`Session::id`].
+        session: String,
+        /// What to write, or that it ends.
+        input: Input,
+    },
     /// Another size for its terminal.
-    Resize { session: String, size: TerminalSize },
+    Resize {
+        /// Which one, by [`Session::id`].
+        session: String,
+        /// Its rows and columns from now on.
+        size: TerminalSize,
+    },
     /// End it with everything that it started.
-    Kill { session: String },
+    Kill {
+        /// Which one, by [`Session::id`].
+        session: String,
+    },
     /// Forget it; it must have ended.
-    Clear { session: String },
+    Clear {
+        /// Which one, by [`Session::id`].
+        session: String,
+    },
     /// End it if it still runs, and forget it.
-    Remove { session: String },
+    Remove {
+        /// Which one, by [`Session::id`].
+        session: String,
+    },
 }
 
 /// What the process tool answers.
@@ -76,7 +97,9 @@ pub enum ProcessReply {
     Polled {
         /// How the session stands.
         session: Box<Session>,
+        /// New output as text that is safe to show, with all of a pseudo-terminal's; may be empty.
         stdout: String,
+        /// New standard error as text that is safe to show; may be empty.
         stderr: String,
     },
     /// Lines of the output.
@@ -112,11 +135,13 @@ pub enum ProcessError {
     /// There is no such session of this agent.
     #[error("no such session")]
     NotFound,
+    /// The action needs a session that still runs; this is how it ended.
     #[error("the session has ended")]
     Ended(Box<Session>),
     /// It reads end of file: its input was wanted open, and what covers it does not include that.
     #[error("the input of the session is closed")]
     InputClosed(Box<Session>),
+    /// Only an ended session can be cleared; this is how it stands.
     #[error("the session still runs")]
     StillRuns(Box<Session>),
     /// The call cannot be meant as it stands.
@@ -124,6 +149,7 @@ pub enum ProcessError {
     Invalid {
         /// The member of the body.
         path: &'static str,
+        /// What is wrong, in words for people.
         message: String,
     },
     /// The command does not read its input; nothing was written.
@@ -214,6 +240,8 @@ impl ProcessAction {
 /// A call of the process tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessCall {
+    /// The agent whose sessions it is about; the caller must have authority over it.
     pub agent: AgentId,
+    /// What to do, and with which session.
     pub action: ProcessAction,
 }

@@ -19,9 +19,11 @@ pub struct OutputText {
     pub offset: u64,
     /// Bytes of both streams up to its end.
     pub end: u64,
+    /// Where the command wrote it.
     pub stream: OutputStream,
     /// What can be shown of it. A character belongs to the piece that has its last byte.
     pub text: String,
+    /// The same as it was written: `end - offset` bytes.
     pub bytes: Vec<u8>,
 }
 

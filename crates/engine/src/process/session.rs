@@ -16,23 +16,30 @@ const TAIL_CHARS: usize = 2_000;
 /// How long nothing must have been read or written before a session seems to wait for input.
 const IDLE: Duration = Duration::from_secs(15);
 
+/// A background run, or leftovers of a run (`docs/spec/http-api.md#process-session-object`).
 #[derive(Debug, Clone, PartialEq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "the members of the API's session object"
 )]
 pub struct Session {
+    /// Two words and a number, such as `brisk-otter-7`; unique among the sessions that are kept.
     pub id: String,
+    /// The run behind it; for leftovers the run that left them.
     pub run_id: RunId,
+    /// The agent of the run; calls of the process tool for another agent do not find it.
     pub agent: AgentId,
     /// In which session of the agent it was asked for.
     pub session: SessionKey,
+    /// Where the command runs, after host resolution.
     pub host: Host,
+    /// How the session stands; for leftovers theirs, not that of their run.
     pub status: ProcessStatus,
     /// What it is, in a word or two.
     pub name: String,
     /// The command as text.
     pub command: String,
+    /// The working directory, as the command's host names it.
     pub cwd: String,
     /// First process.
     pub pid: Option<i32>,
@@ -40,11 +47,15 @@ pub struct Session {
     pub pty: bool,
     /// The size of that, where it is known.
     pub terminal: Option<TerminalSize>,
+    /// The start of the run, or when it was asked for before it starts; for leftovers the end of the run.
     pub started_at: UnixMillis,
+    /// When it ended; `None` while it runs.
     pub ended_at: Option<UnixMillis>,
     /// From its start to its end, or until now.
     pub duration: Duration,
+    /// `None` while it runs, after a signal or a loss, and for leftovers.
     pub exit_code: Option<i32>,
+    /// Name of the signal that ended the command, such as `SIGKILL`; `None` while it runs, and for leftovers.
     pub exit_signal: Option<String>,
     /// Whether the time limit killed it.
     pub timed_out: bool,
