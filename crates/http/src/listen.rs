@@ -53,23 +53,28 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub enum Purpose {
     /// The API and the page.
     Api,
+    /// Only `GET /metrics`, on an address of its own.
     Metrics,
 }
 
 /// Where and how to listen.
 #[derive(Debug, Clone)]
 pub struct ListenOptions {
+    /// Which routes it serves.
     pub purpose: Purpose,
     /// `[http] listen`, or `[telemetry] metrics_listen`.
     pub address: SocketAddr,
+    /// Where the API socket is made, with mode 0600; `None` for none.
     pub unix_socket: Option<PathBuf>,
     /// `[limits] max_connections`, for each of the two.
     pub max_connections: usize,
+    /// How long a client may take to send the headers of a request (`[limits] header_timeout_ms`).
     pub header_timeout: Duration,
     /// What the TCP listener serves inside of; `None` is plain HTTP.
     pub tls: Option<Arc<LiveTls>>,
 }
 
+/// Why a listener was not opened; the server must not start then.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The address is taken, not ours, or not permitted.
@@ -77,17 +82,26 @@ pub enum ListenError {
     Tcp {
         /// What it was for.
         purpose: Purpose,
+        /// The address that the settings name.
         address: SocketAddr,
+        /// What the system said.
         #[source]
         source: io::Error,
     },
     /// A socket that was passed to the server listens somewhere else.
     #[error("the socket that was passed listens on {passed}, and [http] listen is {address}")]
-    Elsewhere { address: SocketAddr, passed: SocketAddr },
+    Elsewhere {
+        /// `[http] listen`.
+        address: SocketAddr,
+        /// Where the passed socket listens.
+        passed: SocketAddr,
+    },
     /// The socket cannot be made.
     #[error("cannot listen on {} ([http] unix_socket)", path.display())]
     Unix {
+        /// The path that the settings name.
         path: PathBuf,
+        /// What the system said; [`io::ErrorKind::AlreadyExists`] when another kind of file is there.
         #[source]
         source: io::Error,
     },
@@ -200,6 +214,7 @@ impl Bound {
         }
     }
 
+    /// Path of the API socket; `None` where it listens on TCP only.
     pub fn unix_socket(&self) -> Option<&Path> {
         self.unix.as_ref().map(|(_, path)| path.as_path())
     }

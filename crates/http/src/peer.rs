@@ -29,7 +29,9 @@ pub struct Endpoint {
 /// How bytes travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
+    /// HTTP without TLS: anyone on the way can read along.
     Plain,
+    /// HTTP inside TLS.
     Tls,
 }
 

@@ -45,6 +45,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
 /// Where a request came from.
 #[derive(Debug, Clone)]
 pub struct CallContext<C> {
+    /// Who sent it; the backend gets this back with each call.
     pub caller: C,
     /// Stands for the caller and their conversation: what is remembered for one is not given to another.
     pub scope: String,
@@ -59,6 +60,7 @@ pub struct CallContext<C> {
 /// One call on its way to the backend.
 #[derive(Debug, Clone)]
 pub struct ExecCall {
+    /// Which of the two routes the call is for.
     pub tool: AskingTool,
     /// The arguments as they were sent.
     pub arguments: JsonObject,
@@ -66,6 +68,7 @@ pub struct ExecCall {
     pub key: String,
     /// SHA-256 of everything about the arguments that says what is run.
     pub digest: [u8; 32],
+    /// Whether the call may wait for a person's answer.
     pub wait_policy: WaitPolicy,
 }
 
@@ -83,6 +86,7 @@ pub enum WaitPolicy {
 pub enum Outcome {
     /// An answer with a 2xx status. A pending one has the member `approvalUrl` besides.
     Answered(Value),
+    /// A refusal or fault: its problem document.
     Refused(Value),
 }
 

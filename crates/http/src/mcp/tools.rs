@@ -53,12 +53,14 @@ pub(super) enum ToolName {
 /// A tool whose calls may wait for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskingTool {
+    /// Run a command: `exec`.
     Exec,
+    /// Apply a patch: `apply_patch`.
     ApplyPatch,
 }
 
 impl AskingTool {
-    pub const fn as_str(self) -> &'static str {
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Exec => "exec",
             Self::ApplyPatch => "apply_patch",

@@ -37,13 +37,17 @@ vocabulary! {
         Stopped = "stopped",
         /// Patches are not open to this caller.
         PatchNotAllowed = "patch-not-allowed",
+        /// No resource has this path or id, or none that the caller may see.
         NotFound = "not-found",
+        /// No paired node has this id or name.
         NodeNotFound = "node-not-found",
+        /// No approval has this id, or its agent is not the caller's.
         ApprovalNotFound = "approval-not-found",
         /// The resource does not know this method.
         MethodNotAllowed = "method-not-allowed",
         /// No representation that the request accepts.
         NotAcceptable = "not-acceptable",
+        /// Several nodes match the name.
         NodeAmbiguous = "node-ambiguous",
         /// An earlier decision says otherwise.
         ApprovalAlreadyResolved = "approval-already-resolved",
@@ -65,6 +69,7 @@ vocabulary! {
         ApprovalCancelled = "approval-cancelled",
         /// The document changed since it was read.
         BaseHashMismatch = "base-hash-mismatch",
+        /// A write without the hash of the document that it replaces.
         BaseHashRequired = "base-hash-required",
         /// The body is over the limit.
         BodyTooLarge = "body-too-large",
@@ -96,6 +101,7 @@ vocabulary! {
         SandboxUnavailable = "sandbox-unavailable",
         /// No node is usable.
         NodeUnavailable = "node-unavailable",
+        /// The server stops and takes no new calls.
         ShuttingDown = "shutting-down",
         /// The server has all it can carry.
         Overloaded = "overloaded",

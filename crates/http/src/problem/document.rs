@@ -77,7 +77,7 @@ impl Problem {
         )
     }
 
-    pub fn not_found(what: &str) -> Self {
+    pub(crate) fn not_found(what: &str) -> Self {
         Self::new(Code::NotFound, format!("there is no such {what}"))
     }
 
@@ -95,7 +95,7 @@ impl Problem {
         problem
     }
 
-    pub fn code(&self) -> Code {
+    pub(crate) fn code(&self) -> Code {
         self.0.code
     }
 
