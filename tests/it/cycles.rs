@@ -334,7 +334,7 @@ fn cycles(arrows: &BTreeMap<&Module, BTreeSet<Module>>) -> Vec<String> {
                     break;
                 }
                 if seen.insert(next.clone()) {
-                    ways.push([way.as_slice(), &[next.clone()]].concat());
+                    ways.push([way.as_slice(), std::slice::from_ref(next)].concat());
                 }
             }
         }

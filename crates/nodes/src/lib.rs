@@ -1,5 +1,5 @@
 //! Machines beside this one: the Bridge that nodes and operators connect to, the socket of another UI, and this
-//! program as a node of an OpenClaw gateway.
+//! program as a node of an `OpenClaw` gateway.
 //!
 //! Nothing here decides a command: what arrives becomes a call of the engine. Begin with [`bridge::Bridge`] and
 //! [`node`].
