@@ -36,12 +36,14 @@ const MAX_SCRIPT_BYTES: u64 = 16 << 20;
 /// A file that an interpreter may read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
+    /// Where the file lies, absolute; only the first candidate of a path is bound.
     pub path: PathBuf,
     /// What its first line names, where it is started as a program itself.
     pub interpreter: Option<BoundInterpreter>,
 }
 
 impl Candidate {
+    /// A file that stands among the arguments and is not started as a program itself.
     pub const fn operand(path: PathBuf) -> Self {
         Self {
             path,
@@ -79,6 +81,7 @@ pub fn bind_scripts(
 /// What [`bind_scripts`] binds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundScripts {
+    /// One for each candidate that opened as a regular file, in their order.
     pub scripts: Vec<BoundScript>,
     /// Whether all of them were read.
     pub are_whole: bool,
@@ -136,7 +139,9 @@ pub fn look_again(
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenScript {
     digest: String,
+    /// Device, inode, size and times, which the supervisor compares once more before the start.
     pub stamp: FileStamp,
+    /// The permission bits `rwxrwxrwx`, without set-user-ID and the like.
     pub mode: u32,
     /// Its content, unless it is too large to be read.
     pub content: Option<SeenContent>,
@@ -147,6 +152,7 @@ pub struct SeenScript {
 pub struct SeenContent {
     /// Its SHA-256.
     pub sha256: [u8; 32],
+    /// The whole file; all scripts of one command together hold at most 16 MiB.
     pub bytes: Vec<u8>,
 }
 

@@ -169,6 +169,7 @@ pub enum StaleLock {
         /// The process that left it.
         pid: u32,
     },
+    /// Its holder may still live, or the lock changed during the look; it stays.
     Held,
     /// It names no process, or one from before the machine was started: only a person can tell whose it is.
     Unknown,
@@ -200,6 +201,7 @@ pub(super) fn remove_stale(document: &Path, clock: &dyn Clock) -> io::Result<Sta
 /// A lock that a program left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftLock {
+    /// The lock file itself: the document's name with `.lock` behind it, in the same directory.
     pub path: PathBuf,
     /// The dead process, where the lock names one.
     pub pid: Option<u32>,

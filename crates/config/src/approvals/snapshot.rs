@@ -27,6 +27,7 @@ pub enum DocumentStatus {
 /// The document as it was when it was last looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
+    /// Whether there is a document, and whether it may be used.
     pub status: DocumentStatus,
     /// Identifies the content, for compare-and-swap: lower-case hex SHA-256 of the bytes, `missing:` and the hash
     /// of nothing without a file, `unreadable:` and a digest where the content could not be read.

@@ -42,6 +42,7 @@ const TOKEN_BYTES: usize = 24;
 pub enum Base<'a> {
     /// Any content: the change adds to it.
     Any,
+    /// The content with this hash, as [`Snapshot::has_hash`] compares it.
     Hash(&'a str),
     /// The client named none, which is fine only while there is no file.
     Absent,
@@ -52,6 +53,7 @@ pub enum Base<'a> {
 /// A document that is about to take the place of the one before it.
 #[derive(Debug, Clone, Copy)]
 pub struct Pending<'a> {
+    /// The document that is replaced, as it was read under the lock.
     pub before: &'a Arc<Snapshot>,
     /// The hash that its file will have.
     pub hash: &'a str,
@@ -114,7 +116,9 @@ pub enum StoreError {
     /// A file operation failed.
     #[error("{path} cannot be written")]
     Io {
+        /// The approvals document, also when its lock or its temporary file failed.
         path: PathBuf,
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },

@@ -25,6 +25,7 @@ const SHOWN_CHARS: usize = 40;
 /// The shortest beginning of an approval's id that names it.
 const SLUG_CHARS: usize = 8;
 
+/// A chat text, taken apart into its directives and what is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
     /// The directives in the order in which they stand.
@@ -33,6 +34,7 @@ pub struct Parsed {
     pub cleaned: String,
 }
 
+/// One directive, either understood or with what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Directive {
     /// `/exec` alone: shows what is in effect.
@@ -51,8 +53,10 @@ pub enum Directive {
     Approve {
         /// The id of the approval, or 8 or more of its first characters.
         approval: String,
+        /// The answer as typed; `always` stands for `allow-always`.
         decision: ApprovalDecision,
     },
+    /// `/approve` without an approval or a decision, or with one that cannot be meant.
     BadApprove,
 }
 
@@ -76,6 +80,7 @@ impl Directive {
 pub enum BadOption {
     /// A value that the key does not have.
     Value {
+        /// The option that got the wrong value.
         key: ExecKey,
         /// What was typed in its place.
         typed: Typed,
@@ -106,9 +111,13 @@ impl fmt::Display for Typed {
 /// What `/exec` can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecKey {
+    /// `host=`: where the session's commands run.
     Host,
+    /// `security=`: the enforcement level that the session wants.
     Security,
+    /// `ask=`: when the session wants a person to be asked.
     Ask,
+    /// `node=`: which node runs the session's commands.
     Node,
 }
 

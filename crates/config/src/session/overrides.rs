@@ -6,11 +6,16 @@ use countersign_policy::combine::Wanted;
 
 use crate::settings::ElevatedLevel;
 
+/// The values that `/exec` or the API sets for a session; what is `None` is not overridden.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExecOverrides {
+    /// Where the session's commands run.
     pub host: Option<HostChoice>,
+    /// The enforcement level that the session wants.
     pub security: Option<Security>,
+    /// When the session wants a person to be asked.
     pub ask: Option<Ask>,
+    /// Id, name or address of a node: 1 to 256 characters, not blank, none of them unseen.
     pub node: Option<String>,
 }
 
@@ -30,6 +35,7 @@ impl ExecOverrides {
 /// Everything a session overrides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Overrides {
+    /// The values set by `/exec` or the API; an elevation covers them and never changes them.
     pub exec: ExecOverrides,
     /// The level that a sender chose; `None` where none did.
     pub elevated: Option<Elevated>,
@@ -50,6 +56,7 @@ pub struct SetBy {
 /// stay as they are below it, so that `off` has nothing to put back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elevated {
+    /// The level that was chosen; `off` refuses calls that ask to be elevated.
     pub level: ElevatedLevel,
     /// Who chose it. It holds only as long as they may be elevated.
     pub sender: Sender,
@@ -85,7 +92,9 @@ impl Elevated {
 pub struct InForce {
     /// Where its runs go.
     pub host: Option<HostChoice>,
+    /// Security and ask that the session wants, with the elevation on top.
     pub wanted: Wanted,
+    /// Which node runs its commands, as the session names it; no elevation changes it.
     pub node: Option<String>,
 }
 

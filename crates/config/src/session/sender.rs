@@ -34,11 +34,13 @@ pub struct Sender {
 pub struct RelayedSender {
     /// Where they are known: `telegram`, `slack`.
     pub provider: String,
+    /// Their id at the provider: 1 to 256 characters, compared exactly.
     pub id: String,
     /// What they call themselves.
     pub name: Option<String>,
     /// Their name of account.
     pub username: Option<String>,
+    /// Their phone number, compared by its digits; with fewer than 5 it matches nothing.
     pub e164: Option<String>,
     /// Name and number, where a provider has that.
     pub tag: Option<String>,
@@ -48,6 +50,7 @@ pub struct RelayedSender {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {expected}")]
 pub struct InvalidSender {
+    /// The member at fault, such as `sender.id`.
     pub path: &'static str,
     /// What it must be.
     pub expected: &'static str,
@@ -121,6 +124,7 @@ impl Sender {
         &self.provider
     }
 
+    /// The id at the provider; for a call by token the token's name.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -16,7 +16,9 @@ use countersign_domain::{AgentId, SessionKey};
 /// each agent that uses them on its own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionName {
+    /// The agent that the session belongs to; equal keys of two agents are two sessions.
     pub agent: AgentId,
+    /// The session key within that agent.
     pub key: SessionKey,
 }
 
@@ -48,6 +50,7 @@ enum Rank {
     Overrides,
 }
 
+/// Overrides and waiting system events of every session, kept in memory only.
 #[derive(Debug)]
 pub struct Sessions {
     by_name: HashMap<SessionName, Session>,

@@ -10,7 +10,9 @@ pub(crate) const MAX_SYSTEM_EVENTS: usize = 20;
 /// Something that a session is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemEvent {
+    /// When the event was stored that this tells of.
     pub at: UnixMillis,
+    /// Text to show, such as `Exec finished (gateway, id=…, code=0)`, with any output tail behind it.
     pub text: String,
     /// The run that it is about.
     pub run_id: Option<RunId>,

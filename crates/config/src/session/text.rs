@@ -13,6 +13,7 @@ use crate::settings::ElevatedLevel;
 /// What anybody reads who may not use directives.
 pub const NOT_AUTHORISED: &str = "You are not authorised to use directives here.";
 
+/// Answers an `/approve` that cannot be meant.
 pub const APPROVE_USAGE: &str =
     "Usage: /approve ID allow-once, allow-always or deny. ID is the approval's id or its first 8 characters.";
 
@@ -22,6 +23,7 @@ const LEVELS: &str = "on, ask, full or off";
 /// A value and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown<T> {
+    /// The value in effect.
     pub value: T,
     /// The key or layer that set it.
     pub source: String,
@@ -30,13 +32,17 @@ pub struct Shown<T> {
 /// What `/exec` alone shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecShown {
+    /// Where the session's commands run.
     pub host: Shown<Host>,
+    /// The enforcement level in effect.
     pub security: Shown<Security>,
+    /// When a person is asked.
     pub ask: Shown<Ask>,
     /// The node, where there is one.
     pub node: Option<Shown<String>>,
 }
 
+/// Answers `/exec` without options.
 pub fn exec_shown(shown: &ExecShown) -> String {
     let ExecShown {
         host,
@@ -146,6 +152,7 @@ pub fn elevated_unavailable(gates: &[Gate]) -> String {
 /// What became of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answered {
+    /// It settled the approval, with this decision.
     Taken(ApprovalDecision),
     /// It counts, and others have to allow it, too.
     Counted {
@@ -172,6 +179,7 @@ pub enum Answered {
     Stopped(String),
     /// There is no such approval.
     Unknown,
+    /// More than one approval begins with the characters that were typed.
     Ambiguous,
 }
 

@@ -51,6 +51,7 @@ pub fn config_part(values: &[EffectiveValue], path: &KeyPath) -> Result<ConfigPa
 pub enum ConfigPart {
     /// A key, or a part of one.
     Key(EffectiveValue),
+    /// All keys below a group such as `tools.exec`, without aliases.
     Group(Vec<EffectiveValue>),
 }
 

@@ -20,9 +20,17 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyEdit {
     /// Gives a key a value; objects and list elements on the way are made.
-    Set { path: KeyPath, value: Value },
+    Set {
+        /// The key, from the root of the file.
+        path: KeyPath,
+        /// The new value, in place of all that is there.
+        value: Value,
+    },
     /// Takes a key away; one that is not there is none.
-    Unset { path: KeyPath },
+    Unset {
+        /// The key or group, from the root of the file.
+        path: KeyPath,
+    },
 }
 
 impl KeyEdit {
@@ -43,19 +51,27 @@ pub enum EditError {
     /// No key that we read.
     #[error("{path}: unknown key, the nearest known one is {nearest}")]
     UnknownKey {
+        /// The key as it was to be changed.
         path: String,
         /// The known key that looks most like it.
         nearest: String,
     },
     /// Something else than an object or list is where the path goes through, or the list is too short.
     #[error("{path}: leads through something else than an object or list")]
-    NoSuchPlace { path: String },
+    NoSuchPlace {
+        /// The path as it was to be changed.
+        path: String,
+    },
     /// A name that JavaScript readers of the file would take for something else.
     #[error("{path}: __proto__ cannot be a name here")]
-    ReservedName { path: String },
+    ReservedName {
+        /// The path as it was to be changed.
+        path: String,
+    },
     /// Removing it would remove what belongs to the product alone.
     #[error("{path}: holds {foreign}, which is not ours to remove")]
     NotOurs {
+        /// The path that was to be removed.
         path: String,
         /// A key in it that we do not read.
         foreign: String,
@@ -73,7 +89,9 @@ pub enum EditError {
 pub struct Edited {
     /// The new text; the old one, comments included, when nothing changed.
     pub text: String,
+    /// The policy that the new text sets.
     pub policy: PolicyConfig,
+    /// Whether any value differs; if not, there is nothing to write.
     pub changed: bool,
 }
 

@@ -43,9 +43,11 @@ pub struct ExecSettings {
     pub safe_bin_trusted_dirs: Vec<PathBuf>,
     /// Their profiles, by name.
     pub safe_bin_profiles: BTreeMap<String, SafeBinProfile>,
+    /// The patch tool of this agent.
     pub apply_patch: ApplyPatchSettings,
 }
 
+/// `tools.exec.applyPatch.*` of one agent, resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApplyPatchSettings {
     /// Whether there is a patch tool.

@@ -29,6 +29,7 @@ pub(super) type Providers = Members<List<Sender>>;
 /// What a safe bin may be given (`tools.exec.safeBinProfiles`). What is `None` was not said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SafeBinProfile {
+    /// Fewest positional arguments; at most 1000.
     pub min_positional: Option<usize>,
     /// Most positional arguments.
     pub max_positional: Option<usize>,

@@ -62,6 +62,7 @@ pub struct CommandSettings {
 /// Who may leave the sandbox, and how far (`tools.elevated.*`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElevatedSettings {
+    /// The global switch `tools.elevated.enabled`; false closes elevation to every agent.
     pub enabled: bool,
     /// The agent's switch, which can only switch off, and its key.
     pub(crate) agent_enabled: bool,
@@ -114,6 +115,7 @@ impl PolicyConfig {
         is_workspace_named.then_some(workspace)
     }
 
+    /// Which sessions of the agent are sandboxed, and in what.
     pub fn sandbox(&self, agent: &AgentId) -> &SandboxSettings {
         &self.of(agent).sandbox
     }

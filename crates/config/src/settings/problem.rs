@@ -5,8 +5,11 @@ use std::{fmt, path::PathBuf};
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
+    /// Nothing set it; the built-in value applies.
     Default,
+    /// The settings file with this path.
     File(PathBuf),
+    /// The environment variable of this name.
     Variable(String),
     /// A command line flag.
     Flag(&'static str),
@@ -40,6 +43,7 @@ pub struct SettingsProblem {
     pub source: Source,
     /// The key (`http.listen`, `agents.list[0].tools.exec.ask`), when it is about one.
     pub key: Option<String>,
+    /// What is wrong, without the value.
     pub problem: Problem,
 }
 
@@ -84,11 +88,13 @@ pub enum Problem {
          create NAME --scope admin --owner OWNER"
     )]
     OneOwner,
+    /// A key that we do not know, where unknown keys are refused.
     #[error("unknown key, the nearest known one is {nearest}")]
     UnknownKey {
         /// The known key that looks most like it.
         nearest: String,
     },
+    /// A variable that begins with `COUNTERSIGN_` and stands for no key.
     #[error("unknown variable, the nearest known one is {nearest}")]
     UnknownVariable {
         /// The known variable that looks most like it.
@@ -102,10 +108,14 @@ pub enum Problem {
     Null,
     /// Said twice at one level.
     #[error("conflicts with {with} at the same level, keep one of them")]
-    Conflict { with: String },
+    Conflict {
+        /// The other key that is set.
+        with: String,
+    },
     /// An agent in two places.
     #[error("agent {agent} is already defined at {first}")]
     DuplicateAgent {
+        /// The id that stands twice.
         agent: String,
         /// Where it was first.
         first: String,
@@ -132,6 +142,7 @@ pub enum Problem {
          reach it ([http] insecure_bind = true or --insecure-bind)"
     )]
     OpenWithoutTls,
+    /// `[telemetry] metrics_listen` is not a loopback address, and nothing allows that.
     #[error(
         "not a loopback address: metrics are served without a token, so that needs [http] insecure_bind = true or \
          --insecure-bind"
@@ -146,11 +157,15 @@ pub enum Problem {
     /// The file that was named is not there.
     #[error("no such file")]
     Missing,
+    /// A directory, FIFO or device is in the place of the file.
     #[error("not a regular file")]
     NotAFile,
     /// The file of another user.
     #[error("belongs to user {owner}, neither to us nor to root")]
-    ForeignOwner { owner: u32 },
+    ForeignOwner {
+        /// The user id of the file's owner.
+        owner: u32,
+    },
     /// Everybody may write it.
     #[error("others may write it, take that right away with chmod o-w")]
     OthersMayWrite,
@@ -160,8 +175,10 @@ pub enum Problem {
         /// What is read at most.
         limit: usize,
     },
+    /// The file holds bytes that are not UTF-8.
     #[error("not valid UTF-8")]
     NotUtf8,
+    /// The file cannot be opened or read, for this reason.
     #[error("cannot be read: {0}")]
     Unreadable(std::io::ErrorKind),
 }
@@ -174,13 +191,22 @@ pub enum SettingsFinding {
     GroupMayWrite(PathBuf),
     /// A key was set that does nothing yet.
     #[error("{key}: not yet effective (set by {from})")]
-    NotYetEffective { key: String, from: Source },
+    NotYetEffective {
+        /// The key that was set.
+        key: String,
+        /// Who set it.
+        from: Source,
+    },
     /// A key is known and deliberately not followed.
     #[error("{key}: known and ignored")]
-    Ignored { key: String },
+    Ignored {
+        /// The key that was set.
+        key: String,
+    },
     /// A key below one of our objects that we do not know; outside the strict parts it is left alone.
     #[error("{key}: unknown, ignored; the nearest known one is {nearest}")]
     UnknownIgnored {
+        /// The unknown key as it stands in the file.
         key: String,
         /// The known key that looks most like it.
         nearest: String,

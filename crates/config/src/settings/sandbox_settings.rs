@@ -24,6 +24,7 @@ const HOUR: Duration = Duration::from_hours(1);
 pub struct SandboxSettings {
     /// Which sessions; `None` is unset.
     pub mode: Option<SandboxMode>,
+    /// Which calls share one sandbox.
     pub scope: SandboxScope,
     /// What it sees of the workspace.
     pub workspace_access: WorkspaceAccess,
@@ -72,11 +73,13 @@ pub struct DockerSettings {
     pub seccomp_profile: Option<String>,
     /// Name of an `AppArmor` profile.
     pub apparmor_profile: Option<String>,
+    /// Name servers; empty sets none.
     pub dns: Vec<String>,
     /// Further lines of the hosts file, `name:address`.
     pub extra_hosts: Vec<String>,
     /// Variables of every command.
     pub env: BTreeMap<String, String>,
+    /// Mounts of the host: the global ones, then the agent's own unless all agents share the sandbox.
     pub binds: Vec<BindMount>,
 }
 

@@ -401,9 +401,12 @@ impl Kind for Program {
     }
 }
 
+/// One row of `[[policy.skill_bins]]`: a program that rule K1 lets run without an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillBin {
+    /// The bare name that a command must use.
     pub name: String,
+    /// The real path that this name must lead to, absolute.
     pub path: PathBuf,
 }
 

@@ -19,7 +19,9 @@ pub enum StateDirError {
     /// A relative path leads nowhere, since there is no working directory.
     #[error("{}: cannot be made absolute", shown(.path))]
     Relative {
+        /// The path as given, after `~` was expanded.
         path: PathBuf,
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
@@ -29,7 +31,9 @@ pub enum StateDirError {
     /// We cannot write into it.
     #[error("{}: cannot be written", shown(.path))]
     Unwritable {
+        /// The state directory, or one of ours inside it.
         path: PathBuf,
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
@@ -139,6 +143,7 @@ impl StateDir {
         Ok(())
     }
 
+    /// The state directory itself, absolute; it need not exist yet.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -166,10 +171,12 @@ impl StateDir {
         self.shared().join("countersign.toml")
     }
 
+    /// `openclaw.json`, the policy that is shared with the product.
     pub fn config(&self) -> PathBuf {
         self.root.join("openclaw.json")
     }
 
+    /// The approvals document: `[approvals] path`, else `exec-approvals.json` here.
     pub fn document(&self, server: &Server) -> PathBuf {
         server
             .approvals
@@ -191,10 +198,12 @@ impl StateDir {
         self.countersign().join(path)
     }
 
+    /// The directory of run files.
     pub fn runs(&self) -> PathBuf {
         self.countersign().join("runs")
     }
 
+    /// The directory of spools.
     pub fn output(&self) -> PathBuf {
         self.countersign().join("output")
     }
@@ -229,6 +238,7 @@ impl StateDir {
         self.countersign().join("accepted-config.json")
     }
 
+    /// The file of the token with the scopes `read`, `approve` and `admin`.
     pub fn operator_token(&self) -> PathBuf {
         self.countersign().join("operator.token")
     }
@@ -238,10 +248,12 @@ impl StateDir {
         self.countersign().join("token-offers")
     }
 
+    /// The file of the token with the scope `exec`.
     pub fn gateway_token(&self) -> PathBuf {
         self.countersign().join("gateway.token")
     }
 
+    /// The file of the token that opens the role *node* of the Bridge.
     pub fn bridge_token(&self) -> PathBuf {
         self.countersign().join("bridge.token")
     }

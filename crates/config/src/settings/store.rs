@@ -29,6 +29,7 @@ use super::{
 /// Settings at one moment. The code that makes a decision takes one and uses it to the end.
 #[derive(Debug)]
 pub struct Settings {
+    /// `countersign.toml`, with variables and flags on top of it.
     pub server: Server,
     /// The policy shared with the product.
     pub policy: PolicyConfig,
@@ -62,6 +63,7 @@ impl Settings {
 pub struct PolicyText {
     /// What it says; `None` without a file.
     pub text: Option<String>,
+    /// Lower-case hex SHA-256 of the text; `missing:` and the hash of nothing without a file.
     pub hash: String,
 }
 
@@ -206,6 +208,7 @@ impl SettingsStore {
         self.current.load_full()
     }
 
+    /// The state directory that the settings were loaded for.
     pub const fn state_dir(&self) -> &StateDir {
         &self.state_dir
     }

@@ -7,6 +7,7 @@ use super::policy_keys::{Level, Said};
 pub enum Tool {
     /// `exec`, also called `bash`.
     Exec,
+    /// `process`, which lists and controls process sessions.
     Process,
     /// `apply_patch`, also called `apply-patch`.
     ApplyPatch,

@@ -9,6 +9,7 @@ use super::Source;
 /// Whether a key does something in this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
+    /// Setting it changes what the server does.
     Now,
     /// Its part of the product is not there yet; the value is checked and kept.
     Later,
@@ -21,6 +22,7 @@ pub struct EffectiveValue {
     pub key: String,
     /// Its value; `null` when unset. Secrets are replaced by `(secret)`.
     pub value: Value,
+    /// Who set the value.
     pub source: Source,
     /// The value it would have otherwise.
     pub default: Value,
@@ -31,6 +33,7 @@ pub struct EffectiveValue {
 /// A value of `countersign.toml` that differs from the one in force and counts after a restart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WaitingValue {
+    /// The key, such as `http.listen`.
     pub key: String,
     /// What a restart brings; `null` for unset, and `true` in place of a secret or of its end.
     pub value: Value,

@@ -30,7 +30,9 @@ const PROTOCOL: &[u8] = b"http/1.1";
 /// Where the files of `[tls]` are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
+    /// The certificate chain in PEM form, the server's own first.
     pub cert: PathBuf,
+    /// Its private key in PEM form, without a passphrase.
     pub key: PathBuf,
     /// Authorities of client certificates, when those are required.
     pub client_ca: Option<PathBuf>,

@@ -8,39 +8,64 @@ pub enum TlsProblem {
     /// It is not there, or must not be read.
     #[error("[tls] {key}: {} cannot be read", path.display())]
     Unreadable {
+        /// Which key of `[tls]` names the file: `cert`, `key` or `client_ca`.
         key: &'static str,
+        /// The file; a relative setting is already below `countersign/`.
         path: PathBuf,
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
     /// Another user could exchange it.
     #[error("[tls] {key}: {} belongs to user {owner}, neither to us nor to root", path.display())]
     ForeignOwner {
+        /// Which key of `[tls]` names the file: `cert`, `key` or `client_ca`.
         key: &'static str,
+        /// The file; a relative setting is already below `countersign/`.
         path: PathBuf,
+        /// The user id of its owner.
         owner: u32,
     },
     /// Everybody may write it or, if it is the private key, read it.
     #[error("[tls] {key}: every account may {right} {}, take that right away with chmod o-rwx", path.display())]
     OpenToOthers {
+        /// Which key of `[tls]` names the file: `cert`, `key` or `client_ca`.
         key: &'static str,
+        /// The file; a relative setting is already below `countersign/`.
         path: PathBuf,
+        /// What every account may do: `write` or `read`.
         right: &'static str,
     },
     /// Other text than certificates.
     #[error("[tls] {key}: {} holds no certificate in PEM form", path.display())]
-    NoCertificate { key: &'static str, path: PathBuf },
+    NoCertificate {
+        /// Which key of `[tls]` names the file: `cert`, `key` or `client_ca`.
+        key: &'static str,
+        /// The file; a relative setting is already below `countersign/`.
+        path: PathBuf,
+    },
     /// Other text than a key, or one that needs a passphrase.
     #[error("[tls] key: {} holds no private key in PEM form without a passphrase", path.display())]
-    NoKey { path: PathBuf },
+    NoKey {
+        /// The file; a relative setting is already below `countersign/`.
+        path: PathBuf,
+    },
     /// Of two renewals, or of two names.
     #[error("[tls] cert and key: {} and {} do not belong together", cert.display(), key.display())]
-    Mismatch { cert: PathBuf, key: PathBuf },
+    Mismatch {
+        /// The file of `[tls] cert`.
+        cert: PathBuf,
+        /// The file of `[tls] key`.
+        key: PathBuf,
+    },
     /// A kind of key, or a certificate, that cannot be used.
     #[error("[tls] {key}: {} cannot be used", path.display())]
     Unusable {
+        /// Which key of `[tls]` names the file: `cert`, `key` or `client_ca`.
         key: &'static str,
+        /// The file; a relative setting is already below `countersign/`.
         path: PathBuf,
+        /// What the TLS library says of it.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },

@@ -47,6 +47,7 @@ pub struct LostRules {
     pub agent: String,
     /// The deny rules: pattern and argument pattern.
     pub deny_rules: Vec<(String, Option<String>)>,
+    /// How many grants were lost; 0 for none, or once they are not missed any more.
     pub grants: usize,
     /// Entries, by id and pattern, that named their arguments and cover any now.
     pub unbound: Vec<(String, String)>,

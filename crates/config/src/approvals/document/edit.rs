@@ -12,6 +12,7 @@ use super::{
 /// Whose policy it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicyTarget<'a> {
+    /// The member `defaults`, for every agent that says nothing itself.
     Defaults,
     /// One agent, `*` for the wildcard.
     Agent(&'a str),
@@ -20,9 +21,11 @@ pub enum PolicyTarget<'a> {
 /// A pattern that a person wants in an allowlist, with what limits it. Not blank.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NewPattern {
+    /// A program path, a path glob or a bare name; it is stored trimmed.
     pub pattern: String,
     /// A regular expression over the arguments.
     pub arg_pattern: Option<String>,
+    /// Text for people; it plays no part in matching.
     pub note: Option<String>,
     /// It covers commands to which more can be written once they run.
     pub input: bool,
@@ -58,6 +61,7 @@ pub struct Added {
     pub created: bool,
 }
 
+/// What [`Document::remove_pattern`] took out, by the list that held it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Removed {
     /// An item of `allowlist`.
@@ -73,11 +77,13 @@ pub struct PatternChange {
     pub pattern: Option<String>,
     /// A new argument pattern.
     pub arg_pattern: Option<Option<String>>,
+    /// Another note for people.
     pub note: Option<Option<String>>,
     /// Whether it covers commands to which more can be written.
     pub input: Option<bool>,
     /// Whether their terminals keep pagers and editors.
     pub unguarded: Option<bool>,
+    /// Another expiry; from this instant on the grant matches nothing.
     pub expires_at: Option<Option<UnixMillis>>,
     /// A new number of uses.
     pub max_uses: Option<Option<u64>>,
@@ -88,7 +94,9 @@ pub struct PatternChange {
 /// One use of an entry, for [`Document::record_use`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Use<'a> {
+    /// When the command was used, for `lastUsedAt`.
     pub at: UnixMillis,
+    /// The command text, for `lastUsedCommand`; not written for an entry that a decision made.
     pub command: &'a str,
     /// The path it resolved to.
     pub resolved_path: Option<&'a str>,
@@ -354,6 +362,7 @@ impl Document {
         is_new
     }
 
+    /// The token of the approvals socket; `None` where the document has none.
     pub fn socket_token(&self) -> Option<&Secret> {
         self.socket.as_ref()?.token.as_ref()
     }

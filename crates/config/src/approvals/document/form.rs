@@ -36,6 +36,7 @@ pub enum EntryForm<'a> {
         /// An ECMAScript regular expression, searched for in the joined arguments.
         arguments: Option<&'a str>,
     },
+    /// An entry that never matches, and why.
     Inert(Inert),
 }
 

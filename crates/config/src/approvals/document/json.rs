@@ -12,11 +12,15 @@ const MAX_DEPTH: usize = 128;
 /// A JSON value whose members keep their order and whose numbers keep their text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Json {
+    /// The word `null`.
     Null,
+    /// `true` or `false`.
     Bool(bool),
     /// A number as it was written.
     Number(Number),
+    /// A string without its escapes; half a surrogate pair became U+FFFD.
     String(String),
+    /// A list, in the order of the text.
     Array(Vec<Self>),
     /// An object; no name occurs twice.
     Object(Vec<(String, Self)>),
@@ -32,7 +36,7 @@ impl Number {
         &self.0
     }
 
-    pub fn as_f64(&self) -> f64 {
+    pub(super) fn as_f64(&self) -> f64 {
         // The grammar was checked, and what it allows parses.
         self.0.parse().unwrap_or(0.0)
     }

@@ -34,12 +34,14 @@ pub struct Document {
     pub extra: Members,
 }
 
+/// The member `socket` of the document, for the approvals socket.
 #[derive(Debug, Clone, Default)]
 pub struct Socket {
     /// Trimmed, not blank. `~/` is expanded where it is used, never here.
     pub path: Option<String>,
     /// Trimmed, not blank. Leaves this module only into the file.
     pub token: Option<Secret>,
+    /// Members of `socket` that we do not know; they are written back.
     pub extra: Members,
 }
 
@@ -58,24 +60,32 @@ impl PartialEq for Socket {
 
 impl Eq for Socket {}
 
+/// The member `defaults`: the policy for every agent that says nothing itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Defaults {
+    /// The weakest layer of the document: `*` and then the agent itself come after it.
     pub policy: PolicyFields,
+    /// Members of `defaults` that we do not know; they are written back.
     pub extra: Members,
 }
 
 /// The four policy members, each of which may be absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PolicyFields {
+    /// The enforcement level; `None` inherits.
     pub security: Option<Security>,
+    /// When a person is asked; `None` inherits.
     pub ask: Option<Ask>,
+    /// The enforcement level that decides when no answer comes; `None` inherits.
     pub ask_fallback: Option<Security>,
+    /// Whether programs of the skill table need no entry (rule K1); `None` inherits.
     pub auto_allow_skills: Option<bool>,
 }
 
 /// One member of `agents`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Agent {
+    /// What this member says itself; the rest comes from `*`, then from `defaults`.
     pub policy: PolicyFields,
     /// Entries that every program knows.
     pub allowlist: Option<Vec<Keyed<Entry>>>,
@@ -83,6 +93,7 @@ pub struct Agent {
     pub grants: Option<Vec<Keyed<Grant>>>,
     /// What never runs; only we know it.
     pub denylist: Option<Vec<Keyed<DenyRule>>>,
+    /// Members of the agent that we do not know; they are written back.
     pub extra: Members,
 }
 
@@ -109,6 +120,7 @@ impl Agent {
 pub struct Keyed<T> {
     /// A UUID when we made it. Ids of other programs are kept as they are.
     pub id: EntryId,
+    /// The entry, grant or deny rule without its id.
     pub item: T,
 }
 
@@ -135,6 +147,7 @@ pub struct Entry {
     pub input: Option<bool>,
     /// Ours: their terminals keep pagers and editors that take commands.
     pub unguarded: Option<bool>,
+    /// Members of the entry that we do not know; they are written back.
     pub extra: Members,
 }
 
@@ -145,6 +158,7 @@ pub struct Grant {
     pub pattern: String,
     /// A regular expression over the arguments.
     pub arg_pattern: Option<String>,
+    /// Ours: text for people.
     pub note: Option<String>,
     /// When it was made, in Unix milliseconds.
     pub created_at_ms: Option<Number>,
@@ -160,6 +174,7 @@ pub struct Grant {
     pub input: Option<bool>,
     /// As for an entry.
     pub unguarded: Option<bool>,
+    /// Members of the grant that we do not know; they are written back.
     pub extra: Members,
 }
 
@@ -170,7 +185,9 @@ pub struct DenyRule {
     pub pattern: String,
     /// A regular expression over the arguments; absent for any arguments.
     pub arg_pattern: Option<String>,
+    /// Text for people: why it must not run.
     pub reason: Option<String>,
+    /// Members of the rule that we do not know; they are written back.
     pub extra: Members,
 }
 
@@ -234,6 +251,7 @@ pub struct Listed<'a, T> {
     pub owner: &'a str,
     /// The id it is edited by, within its owner.
     pub id: &'a EntryId,
+    /// The entry, grant or deny rule without its id.
     pub item: &'a T,
 }
 

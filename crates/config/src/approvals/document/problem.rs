@@ -50,6 +50,7 @@ vocabulary! {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the approvals document is refused: {reason}{}", at(.pointer))]
 pub struct Refusal {
+    /// The first reason found; the document may have more.
     pub reason: RefusalReason,
     /// A JSON pointer to the place; the bare member name for a duplicate, empty for the whole.
     pub pointer: String,
@@ -81,7 +82,10 @@ pub enum Warning {
     LooseMode,
     /// Half a surrogate pair was read as U+FFFD.
     #[error("half a surrogate pair was replaced at {pointer}")]
-    LoneSurrogate { pointer: String },
+    LoneSurrogate {
+        /// Where, in the document as written.
+        pointer: String,
+    },
     /// An id is no UUID: early macOS apps cannot read such a document and overwrite it.
     #[error("the id at {pointer} is not a UUID, which early macOS apps cannot read")]
     IdNotUuid {

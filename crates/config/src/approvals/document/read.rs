@@ -16,6 +16,7 @@ pub const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// A document that may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
+    /// The document, normalised: every item has an id, and `default` is merged into `main`.
     pub document: Document,
     /// What was odd about it.
     pub warnings: Vec<Warning>,
