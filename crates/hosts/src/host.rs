@@ -24,6 +24,7 @@ pub struct RunTerms {
     pub attempt: Attempt,
     /// The weakest level at which the settings let it run now.
     pub least_isolation: Isolation,
+    /// The whole environment on this machine; empty for a sandbox, which has its own.
     pub env: Vec<(OsString, OsString)>,
     /// From `SIGTERM` to `SIGKILL` when it is killed; zero kills straight away.
     pub kill_grace: Duration,

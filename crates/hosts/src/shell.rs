@@ -17,7 +17,11 @@ pub struct HostShell(PathBuf);
 pub enum NoShell {
     /// The configured path cannot be used.
     #[error("exec.shell: {path} is not an executable file that only its owner may write")]
-    Unusable { path: PathBuf },
+    Unusable {
+        /// The setting, `SHELL` or the shell found for it.
+        path: PathBuf,
+    },
+    /// Neither a setting nor `SHELL` names a shell, and the run PATH has no `sh`.
     #[error("exec.shell: no sh found in the run PATH")]
     NotFound,
 }
@@ -58,6 +62,7 @@ impl HostShell {
         matches!(name, Some("sh" | "dash" | "bash" | "ash"))
     }
 
+    /// The shell's path, absolute.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -7,8 +7,11 @@ use super::peer_fs::{Blind, Directory, FileAccessError, Files};
 /// A directory that existed when it was looked at, with what tells it from another of the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workdir {
+    /// Its real path; of a sandbox or a node, the path that it has there.
     pub path: PathBuf,
+    /// The number of its device; 0 in a sandbox, on a node, and for a workspace that is missing.
     pub dev: u64,
+    /// The number of its inode; 0 where the device is 0 too.
     pub ino: u64,
 }
 
@@ -27,6 +30,7 @@ pub enum WorkdirError {
     /// Its path is not UTF-8, which no record could show.
     #[error("the working directory's path is not valid UTF-8")]
     NotText,
+    /// The directory cannot be seen at the moment.
     #[error(transparent)]
     Blind(#[from] Blind),
 }

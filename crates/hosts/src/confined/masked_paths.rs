@@ -1,7 +1,7 @@
 //! Masked paths: what a confined command cannot reach, which is everything of the server and everything through which the
 //! command could speak to a program outside that acts for the account.
 //!
-//! [`MaskedPaths::find`] reads the machine once, when the server starts. It must never leave out a path in silence: what
+//! `MaskedPaths::find` reads the machine once, when the server starts. It must never leave out a path in silence: what
 //! cannot be masked is listed as exposed, or is an [`Obstacle`]. How the masks are laid is in [`countersign_runner::confine`].
 
 use std::{
@@ -23,18 +23,18 @@ use super::{
 
 /// Whose commands are to be confined, and what they must not reach.
 #[derive(Debug)]
-pub struct Subject<'a> {
-    pub uid: u32,
-    pub home: Option<&'a Path>,
-    pub state: &'a Path,
+pub(crate) struct Subject<'a> {
+    pub(crate) uid: u32,
+    pub(crate) home: Option<&'a Path>,
+    pub(crate) state: &'a Path,
     /// Directories in it that commands work in, as far as they are there.
-    pub open: &'a [PathBuf],
+    pub(crate) open: &'a [PathBuf],
     /// Files that rule over the server, wherever they are.
-    pub ruling: &'a [PathBuf],
+    pub(crate) ruling: &'a [PathBuf],
     /// The program of the server: what runs outside when it is started the next time.
-    pub program: Option<&'a Path>,
+    pub(crate) program: Option<&'a Path>,
     /// The environment of the server.
-    pub environment: &'a [(OsString, OsString)],
+    pub(crate) environment: &'a [(OsString, OsString)],
 }
 
 /// Why commands cannot be confined here.
@@ -56,18 +56,20 @@ pub enum Obstacle {
     /// Something cannot be looked at.
     #[error("cannot look at {path}")]
     Unreadable {
+        /// The path that cannot be looked at.
         path: PathBuf,
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct MaskedPaths {
+pub(crate) struct MaskedPaths {
     /// What is to be covered.
-    pub plan: ConfinementPlan,
+    pub(crate) plan: ConfinementPlan,
     /// Sockets that variables name and that cannot be covered, since their directory holds other things.
-    pub exposed: Vec<PathBuf>,
+    pub(crate) exposed: Vec<PathBuf>,
 }
 
 impl MaskedPaths {
@@ -75,7 +77,7 @@ impl MaskedPaths {
     ///
     /// # Errors
     /// [`Obstacle`].
-    pub fn find(subject: &Subject<'_>) -> Result<Self, Obstacle> {
+    pub(crate) fn find(subject: &Subject<'_>) -> Result<Self, Obstacle> {
         let state = subject.state.canonicalize().map_err(unreadable(subject.state))?;
         if let Some(link) = replaceable_link(subject.state, subject.uid) {
             return Err(Obstacle::Link(link));

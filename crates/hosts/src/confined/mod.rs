@@ -1,6 +1,6 @@
 //! What a confined command does not see (`docs/decisions/0004-confined.md`).
 //!
-//! [`masked_paths::MaskedPaths::find`] reads the machine once, when the server starts, and says which directories to
+//! `MaskedPaths::find` in [`masked_paths`] reads the machine once, when the server starts, and says which directories to
 //! cover; [`countersign_runner::confine`] covers them; [`Hidden`] answers afterwards what a path means inside. A cover lies
 //! on a directory, and on every path that leads to it. This module must never confine commands of root. It must never
 //! leave a path open in silence: it fails ([`Unconfined`]) or names the path in [`Confined::exposed`]. Entry point:

@@ -9,13 +9,19 @@ use crate::{peer_fs::Blind, sandbox::Unusable};
 /// What is no longer what was judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mismatch {
+    /// The directory is gone, or another one has its path.
     WorkingDirectory,
+    /// A program is gone or is another file, or the record does not show which one was judged.
     Executable,
+    /// A script is gone, has other content, or is too large to be held.
     Script,
+    /// The sandbox is another one, or what belongs into a sandbox came to the gateway host.
     Sandbox,
+    /// What belongs to a node came to the gateway host.
     Node,
 }
 
+/// Why a host started nothing for a permit.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Something is no longer what was judged.
@@ -23,12 +29,15 @@ pub enum StartError {
     BindingMismatch {
         /// What kind of thing.
         what: Mismatch,
+        /// Its path; for a sandbox its name or the working directory, for a node the working directory.
         path: PathBuf,
     },
     /// The working directory cannot be opened.
     #[error("cannot open the working directory {path}")]
     WorkingDirectory {
+        /// The working directory as the record names it.
         path: PathBuf,
+        /// Any error but that nothing, or no directory, is there, which is a mismatch.
         #[source]
         source: io::Error,
     },
@@ -60,7 +69,9 @@ pub enum StartError {
     /// The run file cannot be made.
     #[error("cannot make the file of run {run_id}")]
     RunFile {
+        /// The run, whose id is the name of the file.
         run_id: RunId,
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },

@@ -44,7 +44,9 @@ const FRAME_HEAD_BYTES: usize = 512;
 /// The output of a run that lies in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSpool {
+    /// The run that wrote it, from the name of the file.
     pub run_id: RunId,
+    /// Length of the file; under another account at most what one run may keep.
     pub bytes: u64,
     /// When it was written to last, in Unix milliseconds.
     pub written_ms: i64,

@@ -18,6 +18,7 @@ use crate::{Attempt, RunTerms};
     reason = "each is a fact of its own, as the plan of the runner has it"
 )]
 pub struct LaunchSpec {
+    /// The run, whose id names its run file and its spool.
     pub run_id: RunId,
     /// The permission to start it.
     pub launch_id: LaunchId,
@@ -25,12 +26,15 @@ pub struct LaunchSpec {
     pub attempt: Attempt,
     /// The level at which it runs.
     pub isolation: Isolation,
+    /// What starts: the plan, text or patch of the binding.
     pub bound: Bound,
+    /// The working directory; another device or inode than below is a mismatch.
     pub cwd: PathBuf,
     /// Its device number when it was judged.
     pub cwd_dev: u64,
     /// Its inode number when it was judged.
     pub cwd_ino: u64,
+    /// The whole environment of its programs on this machine; empty for a sandbox.
     pub env: Vec<(OsString, OsString)>,
     /// The programs that were judged.
     pub executables: Vec<FileIdentity>,
@@ -40,6 +44,7 @@ pub struct LaunchSpec {
     pub held: bool,
     /// Whether a person may have answered for them as they were.
     pub answered: bool,
+    /// Time limit; `None` for none.
     pub timeout: Option<Duration>,
     /// From `SIGTERM` to `SIGKILL` when it is killed; zero kills straight away.
     pub kill_grace: Duration,

@@ -30,7 +30,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// What became of a run.
 #[derive(Debug)]
 pub enum Recovered {
+    /// It ended, and its run file says how.
     Exited {
+        /// The record of the end.
         exit: Exit,
         /// Its spool; `None` when it wrote nothing, or when what it wrote was not kept.
         spool: Option<PathBuf>,
@@ -51,7 +53,9 @@ pub enum RecoverError {
     /// The run file cannot be read.
     #[error("cannot read the file of run {run_id}")]
     RunFile {
+        /// The run, whose id is the name of the file.
         run_id: RunId,
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },

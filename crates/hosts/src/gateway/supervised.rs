@@ -32,6 +32,7 @@ const ECHO_TIMEOUT: Duration = Duration::from_secs(1);
 /// A run that was handed to a supervisor.
 #[derive(Debug)]
 pub struct Supervised {
+    /// What its supervisor reports. Read it until nothing more comes.
     pub events: RunEvents,
     /// What can be told to it. Dropping this kills a foreground run.
     pub control: RunControl,
@@ -43,10 +44,12 @@ pub struct Supervised {
 pub enum SupervisorEvent {
     /// The first process runs.
     Started {
+        /// Its process id, as the supervisor sees it.
         pid: i32,
     },
     /// Output, in order of arrival.
     Output {
+        /// Which stream; that of a terminal is all `stdout`.
         stream: OutputStream,
         /// The bytes.
         bytes: Vec<u8>,
@@ -54,11 +57,14 @@ pub enum SupervisorEvent {
     /// This many bytes of output follow that are not reported: the spool has them, unless there are more than are
     /// kept. The last ones before the end, enough for every tail, are always reported.
     Skipped {
+        /// Bytes of both streams together.
         bytes: u64,
     },
+    /// The run ended; this is the last event unless leftovers run.
     Exit(EndedRun),
     /// What it left running ended too.
     LeftoversEnded,
+    /// Nothing was started, for this reason.
     NotStarted(NotStarted),
     /// The supervisor vanished after the fence was taken: the outcome is unknown. What was left of the run in its
     /// session was killed.
@@ -68,7 +74,9 @@ pub enum SupervisorEvent {
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedRun {
+    /// How it ended, as the run file has it.
     pub exit: Exit,
+    /// Where its output is.
     pub output: KeptOutput,
     /// Whether processes that it left go on running (`leftovers = "keep"`). They end with
     /// [`RunControl::kill`], and are left alone when the control is dropped.
@@ -329,6 +337,7 @@ enum Stage {
 }
 
 impl RunEvents {
+    /// The run that the reports are about.
     pub const fn run_id(&self) -> &RunId {
         &self.run_id
     }

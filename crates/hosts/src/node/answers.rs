@@ -37,7 +37,9 @@ pub struct RunAnswer {
     pub timed_out: bool,
     /// Whether the node calls it a success.
     pub success: bool,
+    /// Standard output, at most 256 KiB; in [`RunEvent::Finished`] both streams, if the node sent any.
     pub stdout: String,
+    /// Standard error, at most 256 KiB; always empty in [`RunEvent::Finished`].
     pub stderr: String,
     /// The signal that ended it, where the node names it.
     pub signal: Option<String>,
@@ -108,6 +110,7 @@ impl RunAnswer {
 pub enum RunState {
     /// It never started, and will not.
     Void,
+    /// It started and has not ended.
     Running,
     /// It ended: its result, or why the node refused it.
     Ended(Result<Value, NodeError>),
@@ -177,7 +180,9 @@ pub fn programs_found(
 /// The approvals document in a node's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TheirDocument {
+    /// The node's document as JSON text, not parsed as a document yet.
     pub text: String,
+    /// The node's own hash of it: 1 to 128 visible ASCII characters, not checked against the text.
     pub hash: String,
     /// Where it lies on that machine, harmless; absent where the node says nothing of use.
     pub path: Option<String>,
@@ -287,8 +292,11 @@ pub fn not_started(error: &str) -> String {
 /// What a node tells of a run before it answers the call (`docs/spec/bridge.md#98-exec-events-nodeevent`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunEvent {
+    /// The event `exec.started`.
     Started,
+    /// The event `exec.finished`; it names no signal and no error.
     Finished(RunAnswer),
+    /// The event `exec.denied`: the reason in our words, and the node's own, marked as such.
     Denied(Reason, String),
 }
 

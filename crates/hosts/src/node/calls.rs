@@ -6,6 +6,7 @@ use countersign_domain::{AgentId, ApprovalDecision, Command, EnvOverrides, RunId
 
 use super::{NodeGeneration, NodePlan};
 
+/// Runs a command.
 pub const RUN: &str = "system.run";
 /// Says what a command would be.
 pub const PREPARE: &str = "system.run.prepare";
@@ -24,6 +25,7 @@ pub enum Allowed {
     /// Our policy, because the node's own allowlist covers the command as far as can be seen from here. The node looks at its
     /// files, so it decides.
     ByAllowlist,
+    /// A person, with this answer.
     ByPerson(ApprovalDecision),
     /// The fallback, since nobody answered. `whole` when it asks for no allowlist.
     ByFallback {
@@ -48,13 +50,18 @@ pub struct Called<'a> {
     pub command: &'a Command,
     /// Where, if the caller said so.
     pub cwd: Option<&'a str>,
+    /// Variables that the caller set; without any the member `env` is not sent.
     pub env: &'a EnvOverrides,
+    /// The agent of the call, as `agentId`.
     pub agent: &'a AgentId,
+    /// The session of the call, as `sessionKey`.
     pub session: &'a SessionKey,
 }
 
+/// A call of [`RUN`], as the launch allowed it.
 #[derive(Debug, Clone, Copy)]
 pub struct RunCall<'a> {
+    /// What was asked for; with a plan its arguments, text and directory are sent in place of these.
     pub called: Called<'a>,
     /// What the node made of it.
     pub plan: Option<&'a NodePlan>,

@@ -23,6 +23,7 @@ pub enum NodeGeneration {
     Ours,
 }
 
+/// A paired node, as the engine chooses among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeInfo {
     /// Its device id: 64 lower-case hexadecimal digits.
@@ -53,6 +54,7 @@ impl NodeInfo {
 /// One call of a node.
 #[derive(Debug, Clone)]
 pub struct InvokeRequest {
+    /// The node's device id, as in [`NodeInfo::node_id`].
     pub node_id: String,
     /// The connection that it must still have; `None` for whichever it has.
     pub connection: Option<ConnectionId>,
@@ -60,6 +62,7 @@ pub struct InvokeRequest {
     pub id: String,
     /// The command, such as `system.run`.
     pub command: String,
+    /// The parameters, in the form of the command.
     pub params: Value,
     /// How long the answer may take; `None` for as long as the connection lives.
     pub timeout: Option<Duration>,

@@ -29,7 +29,9 @@ pub struct NodePlan {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Coverage {
+    /// The program, in the node's own form; at most 4096 bytes.
     pub pattern: String,
+    /// Its arguments, in the node's own form; `None` for any.
     #[serde(default)]
     pub arg_pattern: Option<String>,
 }
@@ -175,6 +177,7 @@ impl NodePlan {
         self.wire.argv.clone()
     }
 
+    /// The directory that the node would start it in; `None` where the plan names none.
     pub fn cwd(&self) -> Option<&str> {
         self.wire.cwd.as_deref()
     }

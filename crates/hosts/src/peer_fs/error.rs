@@ -9,10 +9,13 @@ use rustix::io::Errno;
 #[error("files cannot be seen as the commands' account at the moment")]
 pub struct Blind;
 
+/// Why a file was not reached.
 #[derive(Debug, thiserror::Error)]
 pub enum FileAccessError {
+    /// The kernel refused; `NotFound` means that the file is not there.
     #[error(transparent)]
     Refused(#[from] io::Error),
+    /// Nothing could be looked at, so the file may well be there.
     #[error(transparent)]
     Blind(#[from] Blind),
 }

@@ -33,8 +33,11 @@ pub enum Files {
 /// A directory as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directory {
+    /// Its real path, without links.
     pub path: PathBuf,
+    /// The number of its device.
     pub dev: u64,
+    /// The number of its inode.
     pub ino: u64,
 }
 

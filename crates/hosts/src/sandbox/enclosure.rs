@@ -20,6 +20,7 @@ pub struct Enclosure {
     pub workspace_writable: bool,
     /// The agent's workspace, where it is seen beside that of the sandbox.
     pub agent_workspace: Option<AgentWorkspace>,
+    /// What the sandbox is made of; a change makes it another sandbox.
     pub settings: DockerSettings,
 }
 

@@ -192,7 +192,9 @@ impl Backends {
 /// The sandbox of a call, with what makes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
+    /// Which backend makes it.
     pub backend: Backend,
+    /// Who shares it, what it sees and what it may use.
     pub enclosure: Enclosure,
     /// Lower-case hex SHA-256 of both: what a run is bound to.
     pub digest: String,

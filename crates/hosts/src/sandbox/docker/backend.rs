@@ -46,6 +46,7 @@ const MAX_TOLD: usize = 400;
 /// Where the engine is and whose containers these are.
 #[derive(Debug, Clone)]
 pub struct DockerOptions {
+    /// The Unix socket of the engine.
     pub socket: PathBuf,
     /// How long a container may take until commands can run in it.
     pub start_timeout: Duration,
