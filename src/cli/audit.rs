@@ -228,8 +228,8 @@ fn reset(context: &Context, reason: &str) -> Result<ExitStatus, Failure> {
             audit::ResetError::Open(_)
             | audit::ResetError::Verify(_)
             | audit::ResetError::Keep { .. }
-            | audit::ResetError::Ledger(_)
-            | audit::ResetError::Seal(_) => "stop the server first; nothing was changed",
+            | audit::ResetError::Ledger(_) => "stop the server first; nothing was changed",
+            audit::ResetError::Seal(_) => "make room or repair the file, then reset again: the new chain may have begun",
         };
         Failure::new(
             "audit-not-reset",

@@ -14,7 +14,7 @@ use super::{
     handle::Ledger,
     job::Job,
     run_end::{self, not_started},
-    sql::{exactly_one, list},
+    sql::{exactly_one, list, millis},
     tx::{Committed, Tx},
 };
 
@@ -110,10 +110,6 @@ impl UseAnswer {
         exactly_one(changed)?;
         Ok(Some(approval))
     }
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// The answers of that digest which were not used, the oldest first. Few approvals were allowed within a start-by and not
