@@ -54,6 +54,7 @@ pub struct RunnerOptions {
     pub runs: PathBuf,
     /// Where spools are. As `runs`.
     pub output: PathBuf,
+    /// What commands get back of what the server was started with.
     pub limits: InheritedLimits,
     /// Most commands at a time; more wait for a supervisor.
     pub max_running: usize,
@@ -80,6 +81,7 @@ pub struct SeparateUser {
 pub enum LaunchedBy {
     /// The privileged launcher, a process that keeps root, for a server that is about to give it up.
     PrivilegedLauncher {
+        /// The account of the commands.
         account: Identity,
         /// The account that the server is going to have.
         server: u32,
@@ -118,7 +120,9 @@ pub enum RunnerError {
     /// A directory that it needs cannot be opened.
     #[error("cannot open {path}")]
     Directory {
+        /// Directory of the options, such as `runs`.
         path: PathBuf,
+        /// What opening it said.
         #[source]
         source: io::Error,
     },

@@ -44,6 +44,7 @@ const MAX_COPY_BYTES: u64 = 1024 * 1024;
 /// A directory that is covered with an empty one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mask {
+    /// Absolute path of the directory.
     pub at: PathBuf,
     /// Whether commands may write there, into memory that goes with the server.
     pub writable: bool,

@@ -16,8 +16,10 @@ use super::{command_line, unit_link::RunnerUnit};
 /// The word that makes this program a shell of another account. Not for people.
 pub(super) const MODE: &str = "__login";
 
+/// A shell that is asked, and the account that it runs under.
 #[derive(Debug, Clone, Copy)]
 pub struct LoginShell<'a> {
+    /// Path of the shell, which must take `-l` and `-c`.
     pub path: &'a Path,
     /// As whom it runs.
     pub login_as: LoginAs<'a>,

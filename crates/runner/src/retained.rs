@@ -27,6 +27,7 @@ pub struct InlineFrames {
 }
 
 impl InlineFrames {
+    /// Appends output of a stream, to the last frame where that is of the same stream.
     pub fn push(&mut self, stream: OutputStream, payload: &[u8]) {
         if payload.is_empty() {
             return;
@@ -53,10 +54,12 @@ impl InlineFrames {
         self.payload
     }
 
+    /// The frames in the form of a spool.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
+    /// The frames in the form of a spool.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

@@ -35,6 +35,7 @@ const MAX_BYTES: usize = 1024;
 pub enum RunFileState {
     /// There is no file: the start frame was never made.
     Missing,
+    /// The file has no line: no supervisor took the fence yet.
     Empty,
     /// Nothing was started, and nothing will be.
     Void,
@@ -94,6 +95,7 @@ pub struct Fence {
 /// A run file as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspected {
+    /// What its lines say.
     pub state: RunFileState,
     /// Whether a supervisor lives that holds it.
     pub is_locked: bool,
@@ -239,7 +241,7 @@ pub struct Line {
 }
 
 impl Line {
-    pub fn fence(process: &Process, boot_id: &str, launch_id: &LaunchId) -> Self {
+    pub(crate) fn fence(process: &Process, boot_id: &str, launch_id: &LaunchId) -> Self {
         let Process { pid, start_time, .. } = process;
         Self::of(format_args!("started {pid} {boot_id} {start_time} {launch_id}"))
     }

@@ -46,6 +46,7 @@ const BACKLOG: i32 = 16;
 pub struct UnitOptions {
     /// The account of the server. Nobody else is listened to.
     pub server: u32,
+    /// Where the server connects.
     pub socket: UnitSocket,
 }
 
@@ -63,7 +64,9 @@ pub enum UnitSocket {
 pub enum UnitNotice {
     /// It can be connected to.
     Ready,
+    /// A server connected and is served.
     Served,
+    /// The connection of the server ended. What it left running goes on.
     Left,
     /// A process of this account came, and was sent away.
     Foreign(u32),
@@ -92,7 +95,9 @@ pub enum UnitError {
     /// The socket cannot be made.
     #[error("{path} cannot be listened at")]
     Bind {
+        /// Where the socket was to be.
         path: PathBuf,
+        /// What the system said.
         #[source]
         source: io::Error,
     },

@@ -38,6 +38,7 @@ const RETRY: Duration = Duration::from_millis(50);
 /// Where a unit is, and of whom it must be.
 #[derive(Debug, Clone)]
 pub struct UnitPlace {
+    /// Path of its socket. A link is refused.
     pub socket: PathBuf,
     /// The account of the commands.
     pub account: u32,
@@ -46,6 +47,7 @@ pub struct UnitPlace {
 /// There is no unit to start anything with.
 #[derive(Debug, thiserror::Error)]
 pub enum UnitProblem {
+    /// Nothing has this path.
     #[error("{0} is not there")]
     Missing(PathBuf),
     /// Something else is there, a link for example.
@@ -53,7 +55,12 @@ pub enum UnitProblem {
     NoSocket(PathBuf),
     /// It belongs to another user.
     #[error("{path} belongs to user {owner}; it must be root's or of the account of the commands")]
-    Owner { path: PathBuf, owner: u32 },
+    Owner {
+        /// Path of the socket.
+        path: PathBuf,
+        /// Id of that user.
+        owner: u32,
+    },
     /// Everybody may connect to it.
     #[error("{0} is open to everybody; its mode must be 0660 or less")]
     Open(PathBuf),

@@ -31,7 +31,9 @@ const MAX_GROUPS: usize = 65_536;
 /// What the kernel knows of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
+    /// User id of the account.
     pub uid: u32,
+    /// Id of its main group.
     pub gid: u32,
     /// All groups, that one included.
     pub groups: Vec<u32>,

@@ -29,12 +29,14 @@ const ATTEMPTS: usize = 16;
 pub enum LookupScope {
     /// Not out of the directory, by no link.
     Beneath,
+    /// Where links, `..` and absolute paths lead.
     Anywhere,
 }
 
 /// What becomes of a link that a path ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastLink {
+    /// The path names the file that the link leads to.
     Followed,
     /// The link itself is the file that the path names.
     Meant,
@@ -69,6 +71,7 @@ pub struct Root {
 pub struct ResolvedPath {
     /// The deepest directory of its path that is there.
     pub directory: Rc<OwnedFd>,
+    /// Device and inode of that directory.
     pub identity: (u64, u64),
     /// Directories that are to be made in it.
     pub missing: Vec<OsString>,
@@ -81,13 +84,17 @@ pub struct ResolvedPath {
 pub struct Entry {
     /// What kind of file it is.
     pub kind: FileType,
+    /// Device of its file system; with `ino` it tells one file from all others.
     pub dev: u64,
+    /// Inode of the file.
     pub ino: u64,
     /// Length in bytes.
     pub size: u64,
     /// Last change of the content, in nanoseconds since 1970.
     pub mtime_ns: i128,
+    /// Permission bits (`0o7777`), without the kind.
     pub mode: u32,
+    /// Ids of user and group.
     pub owner: (u32, u32),
 }
 

@@ -21,6 +21,7 @@ pub trait Clock: Debug + Send + Sync {
     fn now(&self) -> UnixMillis;
 }
 
+/// The clock of this machine. Builds with test switches can run days ahead of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

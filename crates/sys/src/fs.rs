@@ -154,17 +154,32 @@ fn create_new(path: &Path, bytes: &[u8], finish: impl Fn(&File) -> io::Result<()
 pub enum PrivateDirError {
     /// It belongs to another account.
     #[error("{path} belongs to user {owner}")]
-    ForeignOwner { path: PathBuf, owner: u32 },
+    ForeignOwner {
+        /// The directory.
+        path: PathBuf,
+        /// Id of the user that owns it.
+        owner: u32,
+    },
     /// Group or others may write.
     #[error("{path} may be written by group or others (mode {mode:o})")]
-    Writable { path: PathBuf, mode: u32 },
+    Writable {
+        /// The directory.
+        path: PathBuf,
+        /// Its permission bits, without the kind.
+        mode: u32,
+    },
     /// Something else has that name.
     #[error("{path} is not a directory")]
-    NotDirectory { path: PathBuf },
+    NotDirectory {
+        /// The path that a directory should have.
+        path: PathBuf,
+    },
     /// It could not be created or looked at.
     #[error("{path} cannot be prepared")]
     Io {
+        /// The directory that was to be prepared.
         path: PathBuf,
+        /// What the system said.
         #[source]
         source: io::Error,
     },
@@ -312,7 +327,9 @@ pub fn read_all(file: &File, max: usize) -> io::Result<Vec<u8>> {
 /// What changes whenever a file does: comparing two of them is far cheaper than reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileStamp {
+    /// Device of its file system.
     pub dev: u64,
+    /// Inode of the file.
     pub ino: u64,
     /// Length in bytes.
     pub size: u64,

@@ -112,7 +112,12 @@ pub enum Wish {
         flags: Flags,
     },
     /// To change the content or the name of what is at a path.
-    Change { directory: i32, path: u64 },
+    Change {
+        /// As for [`Wish::Open`].
+        directory: i32,
+        /// As for [`Wish::Open`].
+        path: u64,
+    },
     /// To give what is at one path another.
     Rename {
         /// Directory and path as it is.
@@ -124,35 +129,47 @@ pub enum Wish {
     WorkingDirectory {
         /// Where the text goes.
         buffer: u64,
+        /// Room there, in bytes.
         size: u64,
     },
     /// To know where a link leads.
     ReadLink {
+        /// As for [`Wish::Open`].
         directory: i32,
+        /// As for [`Wish::Open`].
         path: u64,
         /// Where the text goes.
         buffer: u64,
+        /// Room there, in bytes.
         size: u64,
     },
     /// To know what is at a path.
     Look {
+        /// As for [`Wish::Open`].
         directory: i32,
+        /// As for [`Wish::Open`].
         path: u64,
         /// Whether a link at its end is followed.
         follows: bool,
         /// What is to be written.
         form: Form,
+        /// Where it goes, in the memory of the caller.
         buffer: u64,
     },
     /// To know whether what is at a path may be read, written or executed.
     Reach {
+        /// As for [`Wish::Open`].
         directory: i32,
+        /// As for [`Wish::Open`].
         path: u64,
         /// Which of it, as `access` numbers them.
         mode: u64,
     },
     /// To make what is at a path its working directory.
-    Enter { path: u64 },
+    Enter {
+        /// Where the path lies in its memory.
+        path: u64,
+    },
     /// To make what it has open its working directory.
     EnterOpen,
     /// To start another process that has its working directory, or another parent. Other processes, and threads of its own,
@@ -170,6 +187,7 @@ pub enum Wish {
 /// Where the flags of an opening are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flags {
+    /// These, as `open` numbers them.
     Are(u64),
     /// In the first eight bytes of a structure in the memory of the caller.
     At(u64),
@@ -601,6 +619,7 @@ impl Listener {
         self.send(call, value, 0, 0);
     }
 
+    /// The call fails with this error.
     pub fn refuse(&self, call: &Call, errno: Errno) {
         self.send(call, 0, -errno.raw_os_error(), 0);
     }
@@ -646,7 +665,9 @@ impl AsFd for Listener {
 /// Whether a descriptor stays open in what its owner executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseOnExec {
+    /// It is closed there.
     Yes,
+    /// It stays open there.
     No,
 }
 

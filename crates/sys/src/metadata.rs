@@ -5,7 +5,9 @@ use rustix::fs::Statx;
 /// The structure that a call fills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
+    /// `struct stat` of this architecture.
     Stat,
+    /// `struct statx`, as `statx` fills it.
     Statx,
 }
 

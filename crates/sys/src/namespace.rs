@@ -195,6 +195,7 @@ fn done(result: i64) -> io::Result<()> {
 /// What commands are put into.
 #[derive(Debug)]
 pub struct Confines {
+    /// The user namespace.
     pub user: OwnedFd,
     /// The mount namespace, which belongs to it.
     pub mounts: OwnedFd,

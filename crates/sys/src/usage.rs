@@ -12,6 +12,7 @@ use rustix::{
 pub struct Usage {
     /// Memory in RAM, in bytes.
     pub resident_bytes: u64,
+    /// Open descriptors, with the one that counts them.
     pub open_files: u64,
     /// How many it may open; `None` without a limit.
     pub max_open_files: Option<u64>,

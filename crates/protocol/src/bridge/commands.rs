@@ -40,6 +40,7 @@ pub struct CommandRules {
 pub enum CommandRefusal {
     /// It declared none, or none of what it declared was approved.
     NoneDeclared,
+    /// It is not among the commands that the node declared and a person approved.
     NotDeclared,
     /// The platform's list and the settings do not have it.
     NotAllowlisted,

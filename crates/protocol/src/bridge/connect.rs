@@ -29,6 +29,7 @@ const MAX_CREDENTIAL: usize = 4096;
 /// What a peer wants to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
+    /// A client that lists, asks and answers for a person; the default where no role is sent.
     Operator,
     /// A machine that runs commands.
     Node,
@@ -58,6 +59,7 @@ impl Role {
 pub struct ConnectParams {
     /// Lowest protocol that the client speaks.
     pub min_protocol: i64,
+    /// Highest protocol that the client speaks; [`super::Protocol::negotiate`] picks from the range.
     pub max_protocol: i64,
     /// What program it is.
     pub client: Client,
@@ -67,13 +69,17 @@ pub struct ConnectParams {
     pub commands: Vec<String>,
     /// Permissions of its platform.
     pub permissions: BTreeMap<String, bool>,
+    /// The `PATH` of a node, at most 32 KiB; `None` where it sends none.
     pub path_env: Option<String>,
     /// The role as sent; `None` when it was left out.
     pub role: Option<String>,
     /// Scopes as sent, in order.
     pub scopes: Vec<String>,
+    /// The device's proof; `None` when none was sent, which is refused for nodes.
     pub device: Option<Device>,
+    /// The secrets that it sends; all empty when the member is missing.
     pub auth: Credentials,
+    /// Language and region of the client. Nothing here depends on it.
     pub locale: Option<String>,
     /// Its own description of itself.
     pub user_agent: Option<String>,
@@ -86,6 +92,7 @@ pub struct Client {
     pub id: String,
     /// `node`, `cli` and so on.
     pub mode: String,
+    /// Version of that program, in its own form; at most 256 bytes.
     pub version: String,
     /// `linux` and so on.
     pub platform: String,
@@ -93,11 +100,13 @@ pub struct Client {
     pub display_name: Option<String>,
     /// `Linux` and so on.
     pub device_family: Option<String>,
+    /// Hardware model of the machine; nodes of ours send none.
     pub model_identifier: Option<String>,
     /// A random id of the installation; not the node's id.
     pub instance_id: Option<String>,
 }
 
+/// The secrets of a `connect`. Each may be missing, and the two generations use different members.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     /// The shared token, an API token, or (first generation) a device token.

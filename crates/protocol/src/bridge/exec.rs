@@ -6,12 +6,15 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+/// Runs a command on a node; takes [`RunParams`], answers [`RunOutcome`].
 pub const SYSTEM_RUN: &str = "system.run";
 /// Makes a plan of a command (present generation only).
 pub const SYSTEM_RUN_PREPARE: &str = "system.run.prepare";
+/// Finds programs of a node by name; takes [`WhichParams`], answers [`WhichResult`].
 pub const SYSTEM_WHICH: &str = "system.which";
 /// Reads the approvals document of a node.
 pub const APPROVALS_GET: &str = "system.execApprovals.get";
+/// Replaces the approvals document of a node; takes [`ApprovalsSet`], answers [`ApprovalsSnapshot`].
 pub const APPROVALS_SET: &str = "system.execApprovals.set";
 
 /// What became of a run, asked after a connection was lost (nodes of ours only).
@@ -19,6 +22,7 @@ pub const RUN_STATUS: &str = "countersign.run.status";
 
 /// A run on a node started.
 pub const EXEC_STARTED: &str = "exec.started";
+/// A run on a node ended, by itself or by its time limit.
 pub const EXEC_FINISHED: &str = "exec.finished";
 /// It was refused by the node.
 pub const EXEC_DENIED: &str = "exec.denied";
@@ -32,6 +36,7 @@ pub struct RunParams {
     /// The text that they were made of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_command: Option<String>,
+    /// Working directory on the node; `None` or empty leaves it to the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// Overrides of the environment.
@@ -43,6 +48,7 @@ pub struct RunParams {
     /// Refused on a node without a screen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs_screen_recording: Option<bool>,
+    /// Agent whose policy decides; nodes of ours take that of the session for `None`, else `main`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// Whose session hears of it.
@@ -65,11 +71,13 @@ pub struct RunParams {
         deserialize_with = "known_or_nothing"
     )]
     pub approval_source: Option<ApprovalSource>,
+    /// The gateway's id of the run, which events repeat; nodes of ours take the call's id for `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     /// The plan that was approved (present generation only), as the node made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_run_plan: Option<Value>,
+    /// Whether the end stays unannounced; nodes of ours only repeat it in events (present generation only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppress_notify_on_exit: Option<bool>,
     /// Between two of ours: it is refused after this time.
@@ -81,7 +89,9 @@ pub struct RunParams {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunApproval {
+    /// It covers this run alone.
     AllowOnce,
+    /// It covers this run, and the node is to remember it.
     AllowAlways,
 }
 
@@ -91,6 +101,7 @@ pub enum RunApproval {
 pub enum ApprovalSource {
     /// Nobody could be asked, and the fallback allows it.
     AskFallback,
+    /// A program reviewed it; nodes of ours give that no weight.
     AutoReview,
 }
 
@@ -130,13 +141,16 @@ pub struct PrepareParams {
     /// The text that they were made of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_command: Option<String>,
+    /// Working directory on the node; `None` leaves it to the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// Overrides of the environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
+    /// Agent whose policy decides; the run must send the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
+    /// Session of the run; the run must send the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
     /// The policy that the gateway would like.
@@ -150,6 +164,7 @@ pub struct PrepareParams {
     pub strict_inline_eval: Option<bool>,
 }
 
+/// The answer to `system.run.prepare`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Prepared {
@@ -178,13 +193,17 @@ pub struct ExecPolicy {
 pub struct RunPlan {
     /// The arguments, the program's real path first.
     pub argv: Vec<String>,
+    /// Working directory; nodes of ours compare it with that of the run, `None` included.
     pub cwd: Option<String>,
+    /// The arguments as one text, in the form of `format_argv`; nodes compare it with that of the run.
     pub command_text: String,
     /// A shorter text for people.
     #[serde(default)]
     pub command_preview: Option<String>,
+    /// The `agentId` that prepared it; a run with another one is refused.
     #[serde(default)]
     pub agent_id: Option<String>,
+    /// The `sessionKey` that prepared it; a run with another one is refused.
     #[serde(default)]
     pub session_key: Option<String>,
     /// The script that it runs, and what it was.
@@ -199,7 +218,9 @@ pub struct RunPlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MutableFileOperand {
+    /// Which of the plan's `argv` names it, from 0.
     pub argv_index: u32,
+    /// Where it lies on the node.
     pub path: String,
     /// Its SHA-256, lower-case hexadecimal.
     pub sha256: String,
@@ -220,8 +241,10 @@ pub struct WhichResult {
     pub bins: BTreeMap<String, String>,
 }
 
+/// What `skills.bins` answers, as a plain list.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SkillBins {
+    /// Names of programs that come with skills.
     #[serde(default)]
     pub bins: Vec<String>,
 }
@@ -230,6 +253,7 @@ pub struct SkillBins {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalsSet {
+    /// The whole new document; a socket path or token that it lacks stays as it was.
     pub file: Value,
     /// The hash of the one that it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -260,12 +284,16 @@ pub struct ExecNews {
     /// Whose session hears of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
+    /// The `runId` of the call, or the node's own id where the call had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
+    /// Always `node` from the products and from nodes of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The command as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// Exit code; `None` after a signal. The present generation sends 124 after its time limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
     /// Whether the time limit ended it.
@@ -280,6 +308,7 @@ pub struct ExecNews {
     /// Why it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// As the call had it (present generation only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppress_notify_on_exit: Option<bool>,
 }

@@ -21,15 +21,18 @@ const MAX_MESSAGE: usize = 64 * 1024;
 pub enum Frame {
     /// A question, which gets exactly one answer.
     Request(Request),
+    /// The one answer to a request.
     Response(Response),
     /// News that wants no answer.
     Event(Event),
 }
 
+/// A call of a method on the other side.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// Chosen by the asker; opaque.
     pub id: String,
+    /// Which method, such as `connect` or `node.invoke.result`; at most 256 bytes.
     pub method: String,
     /// With what; `Some(Null)` when the frame says null.
     pub params: Option<Value>,
@@ -38,19 +41,25 @@ pub struct Request {
     pub(crate) expected_profile_id: Option<String>,
 }
 
+/// The answer to the request with the same id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
+    /// The id of that request.
     pub id: String,
     /// Whether what was asked was done.
     pub ok: bool,
     /// What came of it.
     pub payload: Option<Value>,
+    /// Why it was not done, where `ok` is false.
     pub error: Option<WireError>,
 }
 
+/// News from one side; it gets no answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
+    /// Which news, such as `tick` or `node.invoke.request`; at most 256 bytes.
     pub event: String,
+    /// What the news says; its form depends on `event`.
     pub payload: Option<Value>,
     /// The number among the broadcasts; events for one node alone have none.
     pub seq: Option<i64>,
@@ -75,9 +84,11 @@ pub struct WireError {
     pub code: String,
     /// For people; the products also compare it.
     pub message: String,
+    /// The same for programs: mostly an object with `code` and `reason`.
     pub details: Option<Value>,
     /// Whether the same may succeed later.
     pub retryable: Option<bool>,
+    /// How long to wait before the next attempt, in milliseconds.
     pub retry_after_ms: Option<i64>,
 }
 
@@ -204,6 +215,7 @@ impl Frame {
 }
 
 impl Request {
+    /// A request without a trace; `id` must be new on its connection.
     pub fn new(id: impl Into<String>, method: impl Into<String>, params: Value) -> Self {
         Self {
             id: id.into(),

@@ -14,6 +14,7 @@ pub const SHUTDOWN_EVENT: &str = "shutdown";
 /// What our own server says among `features.capabilities`.
 pub const OUR_CAPABILITY: &str = "countersign";
 
+/// The payload of `connect.challenge`, which a gateway sends first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Challenge {
     /// What a device signs.
@@ -23,6 +24,7 @@ pub struct Challenge {
 }
 
 impl Challenge {
+    /// The event that carries it.
     pub fn to_event(&self) -> Event {
         Event::new(CHALLENGE_EVENT, json!({"nonce": self.nonce, "ts": self.ts}))
     }
@@ -45,7 +47,9 @@ impl Challenge {
 pub struct HelloOk {
     /// The protocol that is spoken from now on.
     pub protocol: i64,
+    /// Version of the gateway, for people; empty when it sends none.
     pub server_version: String,
+    /// The gateway's random name for this connection; empty when it sends none.
     pub connection_id: String,
     /// What may be asked.
     pub methods: Vec<String>,
@@ -70,7 +74,9 @@ pub struct HelloOk {
 pub struct HelloAuth {
     /// The token to come back with.
     pub device_token: Option<String>,
+    /// `operator` or `node`; empty when a gateway sends none.
     pub role: String,
+    /// Scopes that the gateway granted; a node keeps them with its token.
     pub scopes: Vec<String>,
     /// When the token was made.
     pub issued_at_ms: Option<i64>,
@@ -86,6 +92,7 @@ impl std::fmt::Debug for HelloAuth {
 }
 
 impl HelloOk {
+    /// The payload of the answer: the gateway's half of [`HelloOk::parse`].
     pub fn to_value(&self) -> Value {
         let Self {
             protocol,

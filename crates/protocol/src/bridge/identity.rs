@@ -36,6 +36,7 @@ impl DeviceId {
         (text.len() == 64 && text.as_bytes().iter().all(is_digit)).then(|| Self(text.to_owned()))
     }
 
+    /// The 64 digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -135,10 +136,12 @@ impl DeviceKey {
         ))
     }
 
+    /// The key that gateways check signatures with.
     pub fn public(&self) -> DevicePublicKey {
         DevicePublicKey(self.0.verifying_key())
     }
 
+    /// The id that gateways derive from the public key.
     pub fn device_id(&self) -> DeviceId {
         self.public().device_id()
     }

@@ -24,9 +24,11 @@ pub const PAIR_RESOLVED: &str = "node.pair.resolved";
 /// A call of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InvokeCall {
+    /// Chosen by the gateway, at most 256 bytes; the answer and a cancel repeat it.
     pub id: String,
     /// The node that is called.
     pub node_id: String,
+    /// Which command of the node, such as `system.run`; at most 256 bytes.
     pub command: String,
     /// Its parameters; `Null` for none.
     pub params: Value,
@@ -45,9 +47,11 @@ pub enum UnreadableCall {
     /// Something else of it cannot be read.
     #[error("{error}")]
     Named {
+        /// The id of the call, for the answer.
         id: String,
         /// The node that is called.
         node_id: String,
+        /// The command that the call names.
         command: String,
         /// What is wrong with it.
         error: ShapeError,
@@ -55,6 +59,7 @@ pub enum UnreadableCall {
 }
 
 impl InvokeCall {
+    /// The event `node.invoke.request`, with the parameters as JSON text.
     pub fn to_event(&self) -> Event {
         let params = if self.params.is_null() {
             Value::Null
@@ -137,11 +142,14 @@ impl Particulars {
 /// A call is no longer wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvokeCancel {
+    /// The `id` of the call.
     pub invoke_id: String,
+    /// The node that was called; a node of ours ignores what names another.
     pub node_id: String,
 }
 
 impl InvokeCancel {
+    /// The event `node.invoke.cancel`.
     pub fn to_event(&self) -> Event {
         Event::new(
             INVOKE_CANCEL,
@@ -165,7 +173,9 @@ impl InvokeCancel {
 /// A node's own error in an answer. Either part may be missing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InvokeError {
+    /// A code such as `UNAVAILABLE`; reading cuts it to 256 bytes.
     pub code: Option<String>,
+    /// For people; reading cuts it to 4096 bytes.
     pub message: Option<String>,
     /// The rule of the node's own policy behind it, where it is one of ours.
     pub rule: Option<Box<OwnRule>>,
@@ -174,6 +184,7 @@ pub struct InvokeError {
 /// The answer to a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InvokeAnswer {
+    /// The `id` of the call that it answers.
     pub id: String,
     /// Who says that it is the node.
     pub node_id: String,
@@ -245,6 +256,7 @@ const MAX_ERROR_MESSAGE: usize = 4096;
 /// What a node says on its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeNews {
+    /// Which news, such as `exec.finished`; at most 256 bytes.
     pub event: String,
     /// Its payload; `Null` for none.
     pub payload: Value,

@@ -66,6 +66,7 @@ impl OwnRule {
         })
     }
 
+    /// The member as it travels, without the parts that are `None`.
     pub fn to_value(&self) -> Value {
         serde_json::to_value(self).unwrap_or(Value::Null)
     }

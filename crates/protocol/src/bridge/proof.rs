@@ -21,7 +21,9 @@ pub(crate) const MAX_SKEW: Duration = Duration::from_mins(10);
 pub struct Device {
     /// What it says that its id is.
     pub id: String,
+    /// Base64 or PEM, at most 512 bytes, as [`DevicePublicKey::parse`] reads it.
     pub public_key: String,
+    /// Base64 of the 64 bytes; [`verify_proof`] checks it.
     pub signature: String,
     /// When it signed, in Unix milliseconds.
     pub signed_at_ms: i64,
@@ -84,16 +86,20 @@ impl Device {
 pub enum ProofVersion {
     /// Without a nonce. Never accepted by us.
     V1,
+    /// With the nonce. Nodes of ours sign this one.
     V2,
     /// With platform and family besides.
     V3,
 }
 
+/// What a device signs, part by part.
 #[derive(Debug, Clone, Copy)]
 pub struct ProofInput<'a> {
     /// The device's id, as it sent it.
     pub device_id: &'a str,
+    /// `client.id`, as it sent it.
     pub client_id: &'a str,
+    /// `client.mode`, as it sent it.
     pub client_mode: &'a str,
     /// The role, as it sent it.
     pub role: &'a str,
@@ -105,6 +111,7 @@ pub struct ProofInput<'a> {
     pub token: &'a str,
     /// The nonce of the challenge.
     pub nonce: &'a str,
+    /// `client.platform`, trimmed and in lower case when it is signed; only in [`ProofVersion::V3`].
     pub platform: &'a str,
     /// `client.deviceFamily`; empty when missing.
     pub device_family: &'a str,

@@ -19,6 +19,7 @@ const MAX_REASON: usize = 123;
 /// How a connection ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Close {
+    /// WebSocket close code, such as [`POLICY`].
     pub code: u16,
     /// The reason, short enough to travel.
     pub reason: String,
@@ -87,7 +88,12 @@ pub enum Refusal {
     /// The parameters do not have the form.
     Params(ShapeError),
     /// No protocol in common.
-    Protocol { min: i64, max: i64 },
+    Protocol {
+        /// Lowest protocol that the client speaks.
+        min: i64,
+        /// Highest protocol that the client speaks.
+        max: i64,
+    },
     /// Nobody has that role here.
     Role,
     /// No device was sent.
@@ -100,9 +106,13 @@ pub enum Refusal {
     TokenMissing,
     /// A person must approve first.
     Pairing {
+        /// Why a person must approve it.
         reason: PairingReason,
+        /// The pairing request, which `countersign nodes approve` takes.
         request_id: String,
+        /// The device that waits.
         device_id: String,
+        /// The role that it asked for.
         role: Role,
     },
     /// Too many wrong credentials from this address.
@@ -116,7 +126,10 @@ pub enum Refusal {
         what: &'static str,
     },
     /// The server starts or stops, or its storage does not answer.
-    Unavailable { why: &'static str },
+    Unavailable {
+        /// What is wrong with the gateway, in words that follow "gateway".
+        why: &'static str,
+    },
 }
 
 impl Refusal {

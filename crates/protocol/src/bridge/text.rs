@@ -101,7 +101,9 @@ fn first_of_both<'a>(stdout: &'a str, stderr: &'a str) -> (&'a str, &'a str) {
 /// Whether something was left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Truncated {
+    /// All of it is there.
     No,
+    /// Something is missing.
     Yes,
 }
 

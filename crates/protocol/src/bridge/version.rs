@@ -10,6 +10,7 @@ pub(crate) const HIGHEST: i64 = 4;
 pub enum Protocol {
     /// The first generation's.
     Three,
+    /// The present generation's.
     Four,
 }
 
@@ -26,6 +27,7 @@ impl Protocol {
         }
     }
 
+    /// Its number on the wire: 3 or 4.
     pub const fn number(self) -> i64 {
         match self {
             Self::Three => LOWEST,

@@ -12,16 +12,21 @@ use countersign_domain::{ApprovalDecision, Ask, Host, Security, UnixMillis};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OutgoingOrder {
+    /// The arguments, the program first.
     pub command: Vec<String>,
     /// What the person typed.
     pub raw_command: Option<String>,
+    /// Working directory of the command; `None` where the asker names none.
     pub cwd: Option<String>,
+    /// Overrides of the environment; `None` for none.
     pub env: Option<BTreeMap<String, String>>,
     /// Time limit; always given, since a peer without one outlives the wait.
     pub timeout_ms: u64,
     /// Wants to see the screen.
     pub needs_screen_recording: Option<bool>,
+    /// Agent that asks; a host of ours takes that of the session for `None`, else `main`.
     pub agent_id: Option<String>,
+    /// Session that asks; a host of ours takes the agent's main session for `None`.
     pub session_key: Option<String>,
     /// What was decided before.
     pub approval_decision: Option<ApprovalDecision>,
@@ -33,12 +38,19 @@ pub struct OutgoingOrder {
 pub struct OutgoingQuestion {
     /// The command, as the person is to see it.
     pub command: String,
+    /// Working directory of the command, as the person is to see it.
     pub cwd: Option<String>,
+    /// Where the command would run.
     pub host: Option<Host>,
+    /// The security that the asker applies.
     pub security: Option<Security>,
+    /// The ask that the asker applies; `always` leaves out allow-always where `allowed_decisions` is `None`.
     pub ask: Option<Ask>,
+    /// Agent that asks.
     pub agent_id: Option<String>,
+    /// Path of the program, as the person is to see it; `None` where there is no single one.
     pub resolved_path: Option<String>,
+    /// Session that asks, as the person is to see it.
     pub session_key: Option<String>,
     /// The answers that are open.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -27,6 +27,7 @@ pub struct Policy {
 pub struct LineVerifier<'a> {
     /// The token of the document.
     pub token: &'a str,
+    /// Time of this side; `ts` of a line may differ from it by 10 seconds.
     pub now: UnixMillis,
     /// When this memory of nonces began: what is older may have counted with one that is gone. Both sides are on one
     /// machine and have one clock, so no genuine line that counted before has a later time.
@@ -44,11 +45,14 @@ pub enum LineOutcome {
     Exec {
         /// Echoed in the reply.
         id: String,
+        /// What is to be run.
         order: Box<ExecOrder>,
     },
+    /// A genuine question: a person answers, and nothing runs here.
     Ask {
         /// Echoed in the reply.
         id: String,
+        /// What the person is asked.
         question: Box<Question>,
     },
     /// The opening of version 2: answer it with a challenge.

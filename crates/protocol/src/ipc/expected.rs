@@ -39,7 +39,9 @@ impl fmt::Debug for ReplyProof {
 /// What became of a wish to run something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExecAnswer {
+    /// It was run, and ended like this.
     Ran(Payload),
+    /// It was not run. A refusal needs neither id nor proof.
     Refused(ErrorBody),
 }
 

@@ -14,6 +14,7 @@ use countersign_domain::{ApprovalDecision, Ask, Command, Host, Security};
 /// A decision that was made elsewhere. Whether it counts is not the protocol's to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttachedDecision {
+    /// This run alone.
     AllowOnce,
     /// This run, and remember it.
     AllowAlways,
@@ -26,9 +27,13 @@ pub struct ExecOrder {
     pub argv: Vec<String>,
     /// What the person typed, where it says more than the arguments. It agrees with them.
     pub raw_command: Option<String>,
+    /// Working directory, not checked yet; `None` where the asker names none.
     pub cwd: Option<String>,
+    /// Agent, not checked yet; `None` stands for that of the session, else `main`.
     pub agent_id: Option<String>,
+    /// Session, not checked yet; `None` stands for the agent's main session.
     pub session_key: Option<String>,
+    /// Overrides of the environment, not checked yet; empty for none.
     pub env: BTreeMap<String, String>,
     /// Time limit in milliseconds; 0 for none.
     pub timeout_ms: Option<u64>,
@@ -43,6 +48,7 @@ pub struct ExecOrder {
 pub struct Question {
     /// The command, as the person is to see it. Never blank.
     pub command: String,
+    /// Working directory, not checked yet; `None` where the asker names none.
     pub cwd: Option<String>,
     /// On which host, where it is a word that we know.
     pub host: Option<Host>,
@@ -50,9 +56,11 @@ pub struct Question {
     pub security: Option<Security>,
     /// The ask that the asker applies, where it is a word that we know.
     pub ask: Option<Ask>,
+    /// Agent, not checked yet; `None` stands for that of the session, else `main`.
     pub agent_id: Option<String>,
     /// The program, as the asker resolved it.
     pub resolved_path: Option<String>,
+    /// Session, not checked yet; `None` stands for the agent's main session.
     pub session_key: Option<String>,
     /// The answers that the asker understands; `None` for all.
     pub allowed_decisions: Option<Vec<ApprovalDecision>>,

@@ -22,7 +22,9 @@ pub struct Payload {
     pub timed_out: bool,
     /// Whether it ended with 0.
     pub success: bool,
+    /// Standard output; [`exec_line`] sends the end of it where it does not fit.
     pub stdout: String,
+    /// Standard error; [`exec_line`] sends the end of it where it does not fit.
     pub stderr: String,
     /// Why it could not be run to its end.
     #[serde(default)]
@@ -34,7 +36,9 @@ pub struct Payload {
 pub struct ErrorBody {
     /// `INVALID_REQUEST` or `UNAVAILABLE`; of other sides, anything.
     pub code: String,
+    /// For people; texts of ours are in `docs/spec/ipc.md#6-what-the-server-checks-in-order`.
     pub message: String,
+    /// A word for programs, such as `ttl`; other sides may send none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
 }
@@ -48,14 +52,17 @@ pub enum Refusal {
     Hmac,
     /// It has no nonce.
     Nonce,
+    /// Its nonce was used before.
     Replay,
     /// It is not what its type says.
     Json,
     /// It cannot be meant.
     Invalid(&'static str),
+    /// Its peer asks too much at once, or the memory of nonces is full.
     RateLimit,
     /// Only version 2 is taken here.
     Version,
+    /// The security here is `deny`, or this agent may not run commands.
     SecurityDeny,
     /// A deny rule matched.
     Denylist,
@@ -128,6 +135,7 @@ impl Replies {
         &self.0
     }
 
+    /// All lines as they are sent, each with its newline.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0
             .iter()

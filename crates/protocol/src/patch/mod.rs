@@ -46,6 +46,7 @@ pub enum Operation {
     Update {
         /// Which.
         path: PatchPath,
+        /// Where it goes; `None` where it stays.
         to: Option<PatchPath>,
         /// What changes; empty only where it goes somewhere.
         hunks: Vec<Hunk>,
@@ -57,6 +58,7 @@ pub enum Operation {
 pub struct Hunk {
     /// Lines that come before it, in this order, which need not be next to it.
     pub contexts: Vec<String>,
+    /// Lines that it keeps, removes and inserts, from top to bottom.
     pub lines: Vec<Line>,
     /// Whether the file ends with it.
     pub at_end: bool,
@@ -69,6 +71,7 @@ pub enum Line {
     Keep(String),
     /// It is there and goes.
     Remove(String),
+    /// It is new.
     Insert(String),
 }
 

@@ -23,6 +23,7 @@ const HERE_DOCUMENT_END: &str = "EOF";
 pub struct ParseError {
     /// The line at fault, from 1.
     pub line: usize,
+    /// What is wrong with that line.
     pub fault: Fault,
 }
 

@@ -28,6 +28,7 @@ pub enum PathFault {
     /// It ends with a slash.
     #[error("the path names a directory")]
     Directory,
+    /// A part of it is `..`.
     #[error("the path must not contain \"..\"")]
     Up,
     /// It holds control characters, or such as move or hide text.

@@ -18,6 +18,7 @@ pub struct Failure {
     /// The hunk of that file, from 1.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hunk: Option<usize>,
+    /// What went wrong, for the author of the patch.
     pub detail: String,
     /// Files that could not be put back as they were, and what is left beside them. Mostly none.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]

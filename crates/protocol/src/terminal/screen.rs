@@ -33,6 +33,7 @@ pub struct Screen {
 }
 
 impl Screen {
+    /// An empty screen with the cursor in its first cell.
     pub fn new(size: TerminalSize) -> Self {
         let (rows, columns) = numbers(size);
         Self {

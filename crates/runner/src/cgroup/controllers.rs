@@ -9,6 +9,7 @@ use std::{
 /// Something that a run can be held to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controller {
+    /// How much memory, in bytes.
     Memory,
     /// How many processes and threads.
     Processes,
@@ -26,8 +27,9 @@ pub(super) enum ControllerHierarchy {
 }
 
 impl Controller {
-    pub const ALL: [Self; 3] = [Self::Memory, Self::Processes, Self::Cpu];
+    pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Processes, Self::Cpu];
 
+    /// Its name in control groups: `memory`, `pids` or `cpu`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",

@@ -25,6 +25,7 @@ pub struct RunLimits {
     pub memory_bytes: u64,
     /// Processor time in percent of one processor.
     pub cpu_percent: u64,
+    /// Processes and threads at a time.
     pub processes: u64,
 }
 

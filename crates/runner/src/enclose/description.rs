@@ -6,6 +6,7 @@ use std::ffi::CString;
 
 use crate::wire::{Reader, Writer};
 
+/// The sandbox of one run, which has one program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enclosed {
     /// Name of the machine, inside.
@@ -16,6 +17,7 @@ pub struct Enclosed {
     pub pieces: Vec<Piece>,
     /// Whether places that no piece covers can be written, in memory.
     pub writable_root: bool,
+    /// Limits of the command, set before it is executed.
     pub limits: Vec<ProcessLimit>,
 }
 
@@ -26,20 +28,33 @@ pub enum Piece {
     Mirror(CString),
     /// A directory or file of the machine.
     Bind {
+        /// Which one.
         source: Source,
+        /// Its path inside.
         inside: CString,
+        /// Whether commands may change what is in it.
         writable: bool,
     },
     /// An empty directory in memory.
     Memory {
+        /// Its path inside.
         inside: CString,
+        /// Most bytes that its files take together.
         bytes: u64,
+        /// Most inodes, those of directories included.
         files: u64,
+        /// Permission bits of the directory itself, such as `0o1777`.
         mode: u32,
+        /// Whether files in it can be executed.
         executable: bool,
     },
     /// A file that is made for the sandbox.
-    File { inside: CString, content: Vec<u8> },
+    File {
+        /// Its path inside.
+        inside: CString,
+        /// All of its bytes.
+        content: Vec<u8>,
+    },
 }
 
 /// Where a bind comes from.
@@ -54,8 +69,11 @@ pub enum Source {
 /// A limit, as the kernel numbers them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessLimit {
+    /// Number of the limit, as `setrlimit` takes it.
     pub resource: u8,
+    /// Soft limit; `u64::MAX` is unlimited.
     pub soft: u64,
+    /// Hard limit; `u64::MAX` is unlimited.
     pub hard: u64,
 }
 

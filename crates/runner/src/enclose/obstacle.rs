@@ -11,11 +11,13 @@ pub enum Obstacle {
     Process,
     /// Becoming a user without rights, and whose files are whose.
     Account,
+    /// New namespaces, and that no more can be made inside.
     Namespaces,
     /// The only account in the new user namespace.
     AccountMap,
     /// The loopback interface, the name of the machine.
     Network,
+    /// The new root, a file system in memory.
     Root,
     /// What the system needs.
     System,
@@ -23,15 +25,19 @@ pub enum Obstacle {
     File,
     /// A directory in memory.
     Memory,
+    /// The directory of the commands: entering it, or showing it inside.
     Workspace,
     /// A directory that the settings bind.
     Bind,
+    /// What is in `/dev`.
     Devices,
     /// The table of processes.
     Processes,
     /// Entering the new root.
     Enter,
+    /// Limits of the command.
     Limits,
+    /// Entering the working directory inside, which the call chose.
     Directory,
     /// The filter of system calls.
     Filter,

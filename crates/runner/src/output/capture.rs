@@ -52,6 +52,7 @@ struct Stream {
 }
 
 impl Capture {
+    /// One that has seen nothing yet and keeps text within these limits.
     pub fn new(limits: CaptureLimits) -> Self {
         Self {
             limits,

@@ -34,6 +34,7 @@ pub fn header(stream: OutputStream, payload: usize) -> [u8; HEADER_BYTES] {
 pub enum Selection {
     /// Both streams in order of arrival.
     Both,
+    /// That stream alone.
     Only(OutputStream),
 }
 

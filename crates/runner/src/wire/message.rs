@@ -32,6 +32,7 @@ pub enum ToSupervisor {
 pub enum FromSupervisor {
     /// The first process runs.
     Started {
+        /// Its process id, as the server's machine numbers it.
         pid: i32,
         /// When it started, in clock ticks since boot.
         start_time: u64,
@@ -53,7 +54,9 @@ pub enum FromSupervisor {
         /// Bytes of both streams seen.
         output_bytes: u64,
     },
+    /// The run ended. Unless `leftovers_run`, nothing follows.
     Exited {
+        /// What the run file says of the end.
         exit: Exit,
         /// Whether the spool holds its output; otherwise all of it was sent.
         is_spooled: bool,
@@ -62,6 +65,7 @@ pub enum FromSupervisor {
     },
     /// The last of what a run left running ended.
     LeftoversEnded,
+    /// Nothing was started, and nothing follows.
     NotStarted(NotStarted),
 }
 
@@ -97,6 +101,7 @@ impl fmt::Display for NotStarted {
 }
 
 impl ToSupervisor {
+    /// Appends the message to what is to be sent.
     pub fn encode(&self, into: &mut Vec<u8>) {
         match self {
             Self::Kill(cause) => message(into, b'K', &[cause_byte(*cause)]),
@@ -126,6 +131,7 @@ impl ToSupervisor {
 }
 
 impl FromSupervisor {
+    /// Appends the message to what is to be sent.
     pub fn encode(&self, into: &mut Vec<u8>) {
         match self {
             Self::Started { pid, start_time } => {
@@ -339,6 +345,7 @@ pub struct Inbox {
 pub struct MessageTooLong;
 
 impl Inbox {
+    /// Appends what was read; a message may come in pieces.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.taken == self.bytes.len() {
             self.bytes.clear();

@@ -15,12 +15,15 @@ pub const MAX_FRAME_BYTES: usize = 64 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "the flags of a frame")]
 pub struct Order {
+    /// The run; it names the spool.
     pub run_id: RunId,
+    /// The launch that permits it; it goes into the fence.
     pub launch_id: LaunchId,
     /// Goes on without a server.
     pub outlives_server: bool,
     /// Leftovers are not killed.
     pub keeps_leftovers: bool,
+    /// Whether input can be written; otherwise the command reads `/dev/null`.
     pub stdin_open: bool,
     /// How many descriptors of programs come with it.
     pub executables: u8,
@@ -36,6 +39,7 @@ pub struct Order {
     pub kill_grace_ms: u32,
     /// How long leftovers may go on writing.
     pub leftovers_grace_ms: u32,
+    /// Most bytes of output that are kept, both streams together. What comes after is counted only.
     pub max_run_bytes: u64,
     /// The size of the pseudo-terminal that it gets instead of pipes.
     pub terminal: Option<TerminalSize>,
@@ -54,6 +58,7 @@ const HAS_SPOOL: u8 = 64;
 const HAS_SCRIPTS: u8 = 128;
 
 impl Order {
+    /// The bytes of the start frame.
     pub fn encode(&self) -> Vec<u8> {
         let Self {
             run_id,

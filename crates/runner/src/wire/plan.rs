@@ -18,6 +18,7 @@ pub struct Plan {
     pub environment: Vec<u8>,
     /// Files that programs open by their paths, as they must be when the run begins.
     pub files: Vec<JudgedFile>,
+    /// In order; a step that an earlier one rules out is passed over.
     pub steps: Vec<Step>,
     /// The sandbox that its one program runs in. Then all paths are meant inside of it, and the directory that came as a
     /// descriptor is the workspace.
@@ -33,8 +34,11 @@ pub struct HeldScript {
     pub names: Vec<CString>,
     /// Where its content begins in the memory file.
     pub offset: u64,
+    /// Bytes of its content.
     pub length: u64,
+    /// Permission bits of the script on disk; its stand-in has them, and its owner may read it.
     pub mode: u32,
+    /// Device and inode of the script on disk when it was checked.
     pub identity: (u64, u64),
 }
 
@@ -43,22 +47,30 @@ pub struct HeldScript {
 pub struct Step {
     /// `None` for the first.
     pub join: Option<StepJoin>,
+    /// What it does.
     pub action: Action,
 }
 
 /// What a step does.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
+    /// Starts a program.
     Program(Program),
     /// `cd`. The device and inode of where it must lead, if that is known.
     ChangeDirectory {
+        /// Path of the new directory; relative to the one where the run stands.
         operand: Vec<u8>,
+        /// `None` takes what is there.
         pinned: Option<(u64, u64)>,
     },
+    /// `pwd`.
     PrintDirectory {
+        /// With links resolved (`-P`); otherwise the path by which the run came there.
         physical: bool,
     },
+    /// `true`, `:` or `false`.
     Settle {
+        /// Whether its exit code is 0; otherwise 1.
         succeeds: bool,
     },
     /// A patch of the working directory.
@@ -68,6 +80,7 @@ pub enum Action {
 /// A patch, and how far it may reach.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PatchOrder {
+    /// The whole patch.
     pub text: String,
     /// It stays beneath the working directory.
     pub workspace_only: bool,
@@ -82,6 +95,7 @@ pub struct PatchOrder {
 /// A program that a step starts.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Program {
+    /// Path of the program. In a sandbox a name without a slash is looked for in the `PATH` there.
     pub path: CString,
     /// Which of the descriptors it is started from.
     pub executable: Option<u8>,
@@ -105,6 +119,7 @@ impl Program {
 }
 
 impl Plan {
+    /// The bytes that travel in a start frame or in a memory file.
     pub fn encode(&self) -> Vec<u8> {
         let Self {
             directory,
@@ -159,6 +174,7 @@ impl Plan {
         writer.0
     }
 
+    /// Reads those bytes; `None` where they are not one whole plan.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let directory = reader.path()?;

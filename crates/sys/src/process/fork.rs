@@ -11,6 +11,7 @@ use super::Pid;
 /// Which side of a fork this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forked {
+    /// The copy.
     Child,
     /// The process that forked; the new one has this id.
     Parent(Pid),

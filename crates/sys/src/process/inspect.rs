@@ -7,8 +7,11 @@ use super::Pid;
 /// One process as `/proc/PID/stat` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
+    /// Its id in the namespace of this process.
     pub pid: Pid,
+    /// Its present parent: after the death of the first one, its reaper.
     pub parent: Pid,
+    /// Id of its session, which is that of the session's leader.
     pub session: Pid,
     /// When it started, in clock ticks since boot. With the pid it names a process for one boot.
     pub start_time: u64,

@@ -74,6 +74,7 @@ pub struct Launch<'a> {
     pub judged: JudgedFiles<'a>,
     /// Arguments, the program's name included.
     pub arguments: &'a Strings,
+    /// The whole environment, each variable as `NAME=VALUE`.
     pub environment: &'a Strings,
     /// Where it starts; `None` where the caller stands already.
     pub place: Option<StartPlace<'a>>,
@@ -88,6 +89,7 @@ pub struct Launch<'a> {
 /// How the calls of a program come to be answered by another process.
 #[derive(Debug, Clone, Copy)]
 pub struct Asks<'a> {
+    /// Which calls wait.
     pub filter: &'a Filter,
     /// Where the end goes at which they are answered.
     pub whom: BorrowedFd<'a>,
@@ -96,6 +98,7 @@ pub struct Asks<'a> {
 /// The working directory of a command, and what it is put into.
 #[derive(Debug, Clone, Copy)]
 pub struct StartPlace<'a> {
+    /// The working directory, opened.
     pub directory: BorrowedFd<'a>,
     /// What the command is put into, with the path of the directory.
     pub confines: Option<(&'a Confines, &'a CStr)>,
@@ -140,6 +143,7 @@ impl JudgedFiles<'_> {
 /// A file that another program will open by its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JudgedFile {
+    /// The path that the program will open.
     pub path: CString,
     /// What it must lead to.
     pub stamp: FileStamp,
@@ -157,6 +161,7 @@ impl JudgedFile {
 /// How [`Launcher::launch`] went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Launched {
+    /// The program was executed; this is its process.
     Running(Process),
     /// The program could not be executed. The child is gone again.
     NotExecuted(Errno),

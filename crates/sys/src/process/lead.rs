@@ -15,6 +15,7 @@ const BEGINS: u8 = 3;
 /// How the copy begins, and what it finds.
 #[derive(Debug)]
 pub struct Lead<'a> {
+    /// Where it stands, and what it is put into.
     pub place: StartPlace<'a>,
     /// Descriptors 0, 1 and 2, none of which is one of these numbers.
     pub standard: [BorrowedFd<'a>; 3],

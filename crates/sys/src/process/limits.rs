@@ -14,7 +14,9 @@ use rustix::{
 pub struct InheritedLimits {
     /// Soft limit of open files; `None` for unlimited.
     pub open_files: Option<u64>,
+    /// File mode mask, as `umask` takes it.
     pub umask: u32,
+    /// Nice value, from -20 to 19.
     pub nice: i32,
 }
 

@@ -39,6 +39,7 @@ pub use time::{monotonic, poll};
 
 use std::io;
 
+/// Process id, as the kernel numbers it.
 pub type Pid = i32;
 
 /// Makes orphaned descendants children of this process. Forked children do not inherit it.

@@ -163,12 +163,14 @@ impl AsFd for ChildSignals {
 pub enum Ended {
     /// With this exit code.
     Code(i32),
+    /// Killed by this signal.
     Signal(i32),
 }
 
 /// The answer of [`reap`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reaped {
+    /// This child ended like this.
     Child(Pid, Ended),
     /// There are children, and all of them run.
     NoneEnded,

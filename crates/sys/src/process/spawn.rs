@@ -34,6 +34,7 @@ pub struct Spawn<'a> {
     pub program: &'a Path,
     /// Arguments, the program's name included.
     pub arguments: &'a [&'a OsStr],
+    /// The whole environment, as names and values.
     pub environment: &'a [(&'a OsStr, &'a OsStr)],
     /// Where its output goes; `/dev/null` if nowhere. Input and errors are `/dev/null`.
     pub output: Option<BorrowedFd<'a>>,
@@ -49,6 +50,7 @@ pub struct SpawnedProcess {
 }
 
 impl SpawnedProcess {
+    /// Its process id, which stays its own until it is reaped.
     pub const fn pid(&self) -> Pid {
         self.pid
     }
