@@ -70,17 +70,32 @@ fn links_between_the_documents_lead_somewhere() {
         .iter()
         .map(|name| root.join(name))
         .collect();
-    let folder = fs::read_dir(root.join("docs")).expect("docs");
-    documents.extend(
-        folder
-            .map(|entry| entry.expect("an entry").path())
-            .filter(|path| path.is_file()),
-    );
+    for folder in ["docs", "docs/agents"] {
+        let folder = fs::read_dir(root.join(folder)).expect(folder);
+        documents.extend(
+            folder
+                .map(|entry| entry.expect("an entry").path())
+                .filter(|path| path.is_file()),
+        );
+    }
     let mut dead = Vec::new();
     for document in documents {
         let text = fs::read_to_string(&document).expect("a document");
-        // `docs/….md` and the documents at the top are named by their path from there.
-        for word in text.split(|c: char| c.is_whitespace() || "`()[],;:\"".contains(c)) {
+        // Links are relative to the document.
+        let mut pieces = text.split("](");
+        let mut prose = pieces.next().unwrap_or_default().to_owned();
+        let folder = document.parent().expect("a folder");
+        for piece in pieces {
+            let (link, behind) = piece.split_once(')').unwrap_or((piece, ""));
+            prose.push(' ');
+            prose.push_str(behind);
+            let link = link.split('#').next().unwrap_or_default();
+            if !link.contains("://") && !folder.join(link).exists() {
+                dead.push(format!("{}: {link}", document.display()));
+            }
+        }
+        // In prose `docs/….md` and the documents at the top are named by their path from there.
+        for word in prose.split(|c: char| c.is_whitespace() || "`()[],;:\"".contains(c)) {
             let word = word.trim_end_matches('.');
             let names_a_document = Path::new(word).extension().is_some_and(|kind| kind == "md")
                 && !word.contains("://")

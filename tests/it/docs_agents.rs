@@ -1,18 +1,27 @@
-//! `docs/agents.md`, tried literally: each block is taken out of the page as it stands and used as its client would
-//! use it, with the client's own first messages.
+//! `docs/agents.md` and the pages below `docs/agents/`, tried literally: each block is taken out of its page as it
+//! stands and used as its client would use it, with the client's own first messages.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use serde_json::{Value, json};
 
 use crate::support::{Finished, Invocation, TestServer, inherited_path};
 
-/// The block whose fence carries this label.
+/// The texts of the pages, joined.
+fn pages() -> String {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let below = fs::read_dir(docs.join("agents")).expect("the pages of the clients");
+    let mut pages = vec![docs.join("agents.md")];
+    pages.extend(below.map(|entry| entry.expect("an entry").path()));
+    let texts = pages.iter().map(|page| fs::read_to_string(page).expect("a page"));
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// The block whose fence carries this label. No two pages share one.
 pub(crate) fn block(label: &str) -> String {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/agents.md");
-    let page = std::fs::read_to_string(page).expect("the page");
+    let pages = pages();
     let mut blocks = BTreeMap::new();
-    let mut lines = page.lines();
+    let mut lines = pages.lines();
     while let Some(line) = lines.next() {
         let Some((_language, name)) = line
             .strip_prefix("```")

@@ -20,17 +20,17 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "tests/it/packaging.rs and tests/it/separate_user",
     ),
     ("CONTRIBUTING.md", "the tests themselves"),
-    ("docs/agents.md", "tests/it/docs_agents.rs"),
     ("docs/approval-rules.md", "tests/it/approval_rules.rs"),
     ("docs/nodes.md", "tests/it/nodes and tests/it/help.rs"),
     ("docs/performance.md", ".ci/run"),
     (
-        "docs/policy-changes.md",
-        "tests/it/policy_history.rs and tests/it/help.rs",
+        "docs/policy-trials.md",
+        "tests/it/policy_history.rs, tests/it/policy_test.rs and tests/it/help.rs",
     ),
     ("docs/sessions.md", "tests/it/sessions"),
     ("docs/terminals.md", "tests/it/cli_terminal.rs"),
     ("docs/tools-invoke.md", "tests/it/tools_invoke.rs"),
+    ("docs/two-people.md", "tests/it/widening.rs and tests/it/help.rs"),
 ];
 
 /// Commands of other documents that are tried elsewhere: they build this very program or run its tests.
@@ -65,22 +65,26 @@ fn commands(document: &str) -> Vec<String> {
     commands
 }
 
-#[expect(
-    clippy::case_sensitive_file_extension_comparisons,
-    reason = "names of the repository"
-)]
+/// The documents at the top, and all below `docs`, by their paths from the top.
 fn documents() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let below = |folder: &str| {
-        let entries = fs::read_dir(root.join(folder)).expect("a folder");
-        let names = entries.filter_map(|entry| entry.expect("an entry").file_name().into_string().ok());
-        let mut names: Vec<String> = names.filter(|name| name.ends_with(".md")).collect();
-        names.sort();
-        names
+    let entries = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).expect("a folder");
+        entries.map(|entry| entry.expect("an entry").path()).collect()
     };
-    let mut all = below("");
-    all.extend(below("docs").into_iter().map(|name| format!("docs/{name}")));
-    all
+    let mut found: Vec<PathBuf> = entries(root).into_iter().filter(|path| path.is_file()).collect();
+    let mut folders = vec![root.join("docs")];
+    while let Some(folder) = folders.pop() {
+        let (below, files): (Vec<_>, Vec<_>) = entries(&folder).into_iter().partition(|path| path.is_dir());
+        folders.extend(below);
+        found.extend(files);
+    }
+    found.retain(|path| path.extension().is_some_and(|kind| kind == "md"));
+    found.sort();
+    let names = found
+        .iter()
+        .map(|path| path.strip_prefix(root).expect("a path below the root"));
+    names.map(|name| name.display().to_string()).collect()
 }
 
 /// Somebody at a terminal with `countersign` on PATH, who has typed some things already.

@@ -147,7 +147,7 @@ impl ClientFixture {
         marks
     }
 
-    /// A block of `docs/agents.md`, with the address of this server.
+    /// A block of `docs/agents.md` or a page below `docs/agents/`, with the address of this server.
     pub(super) fn documented(&self, label: &str) -> String {
         let nowhere = "http://127.0.0.1:9";
         let address = self.address.as_deref().unwrap_or(nowhere);
