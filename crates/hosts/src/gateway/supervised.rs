@@ -337,11 +337,6 @@ enum Stage {
 }
 
 impl RunEvents {
-    /// The run that the reports are about.
-    pub const fn run_id(&self) -> &RunId {
-        &self.run_id
-    }
-
     /// The next report; `None` when there will be no more.
     ///
     /// # Cancel safety
