@@ -229,7 +229,9 @@ fn reset(context: &Context, reason: &str) -> Result<ExitStatus, Failure> {
             | audit::ResetError::Verify(_)
             | audit::ResetError::Keep { .. }
             | audit::ResetError::Ledger(_) => "stop the server first; nothing was changed",
-            audit::ResetError::Seal(_) => "make room or repair the file, then reset again: the new chain may have begun",
+            audit::ResetError::Seal(_) => {
+                "make room or repair the file, then reset again: the new chain may have begun"
+            }
         };
         Failure::new(
             "audit-not-reset",

@@ -54,7 +54,7 @@ fn names(approval: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_rule_that_is_added_counts_at_once_and_one_that_is_taken_away_until_a_restart() {
-    const BASE: &str = "[exec]\nlogin_path = false\n";
+    const BASE: &str = "[exec]\nlogin_path = false\n[approvals]\nalways_reachable = true\n";
     let server = TestServer::asking_with("").start().await;
     let rules = async || {
         let settings = server.operator().get("/v1/settings").await.expect(200);
