@@ -6,11 +6,6 @@ use std::{convert::Infallible, path::Path, sync::Arc, time::Duration};
 
 use tokio::time::timeout;
 
-use super::{
-    Prepared, StartError,
-    file_broker::FileBroker,
-    housekeeping::{self, LiveSettings},
-};
 use countersign_config::{
     approvals::store::DocumentStore,
     settings::{Server, SettingsStore, StateDir},
@@ -24,6 +19,12 @@ use countersign_hosts::{
 use countersign_ledger::{Ledger, LedgerConfig, LedgerThread};
 use countersign_runner::Runner;
 use countersign_sys::clock::{Clock, Ids};
+
+use super::{
+    Prepared, StartError,
+    file_broker::FileBroker,
+    housekeeping::{self, LiveSettings},
+};
 
 /// How long the engine's own tasks may take once nothing runs any more.
 const TASKS: Duration = Duration::from_secs(5);

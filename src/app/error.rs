@@ -2,7 +2,6 @@
 
 use std::io;
 
-use super::AccountProblem;
 use countersign_config::{
     settings::{SettingsProblem, StateDirError},
     tls::TlsProblem,
@@ -12,6 +11,8 @@ use countersign_hosts::{confined::Unconfined, shell::NoShell};
 use countersign_http::ListenError;
 use countersign_ledger::{LedgerError, OpenError};
 use countersign_runner::RunnerError;
+
+use super::AccountProblem;
 
 use crate::telemetry::LogError;
 

@@ -8,11 +8,6 @@ use std::{
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::{
-    AccountProblem, StartError,
-    accounts::{self, Accounts},
-    file_broker::FileBroker,
-};
 use countersign_config::{
     settings::{
         Environment, IsolationChoice, MapEnvironment, SandboxBackend, Server, SettingsStore, StartOptions,
@@ -35,6 +30,12 @@ use countersign_sys::{
     hooks,
     namespace::has_scopes,
     process::{InheritedLimits, boot_id, forbid_dumping, leave_session_keyring},
+};
+
+use super::{
+    AccountProblem, StartError,
+    accounts::{self, Accounts},
+    file_broker::FileBroker,
 };
 
 use crate::telemetry::Log;

@@ -12,13 +12,6 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
-use super::{
-    Prepared, StartError,
-    engine_room::{EngineRoom, Opened},
-    housekeeping::{self, LiveSettings},
-    socket,
-    witness::Witness,
-};
 use countersign_config::{
     settings::{Server, SettingsStore, StateDir},
     tls::LiveTls,
@@ -35,6 +28,14 @@ use countersign_nodes::bridge::{Bridge, BridgeParts, NodeHub};
 use countersign_sys::{
     clock::{Clock, Ids},
     fs::create_private_file,
+};
+
+use super::{
+    Prepared, StartError,
+    engine_room::{EngineRoom, Opened},
+    housekeeping::{self, LiveSettings},
+    socket,
+    witness::Witness,
 };
 
 use crate::lifecycle::{self, ServerFile, Signals, Stop};

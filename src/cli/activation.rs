@@ -1,7 +1,8 @@
 //! Sockets that systemd opened and passed to this process (`sd_listen_fds(3)`).
 
-use super::context::Context;
 use countersign_sys::process;
+
+use super::context::Context;
 
 /// The descriptor of the first.
 pub(super) const FIRST: i32 = 3;

@@ -5,11 +5,12 @@ use std::{fs::File, io::Read as _, path::Path, time::Duration};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+use countersign_domain::AgentId;
+
 use super::{
     client::Client, console::Format, context::Context, discover::Role, duration::parse_duration,
     exit::ExitStatus, failure::Failure, table::Table, value,
 };
-use countersign_domain::AgentId;
 
 const LIST: &str = "allowlist";
 

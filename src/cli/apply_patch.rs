@@ -13,6 +13,9 @@ use std::{
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
+use countersign_domain::{AgentId, HostChoice, MAX_PATCH_BYTES, SessionKey, UnixMillis};
+use countersign_sys::clock::{Ids as _, SystemIds};
+
 use super::{
     caller_lease::Endings,
     client::{Client, SERVER_RETURN},
@@ -25,8 +28,6 @@ use super::{
     failure::Failure,
     value,
 };
-use countersign_domain::{AgentId, HostChoice, MAX_PATCH_BYTES, SessionKey, UnixMillis};
-use countersign_sys::clock::{Ids as _, SystemIds};
 
 /// How often a patch that waits is looked at.
 const LOOK: Duration = Duration::from_millis(250);

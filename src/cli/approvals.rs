@@ -2,6 +2,9 @@
 
 use serde_json::{Value, json};
 
+use countersign_domain::{AgentId, ApprovalDecision, SessionKey, UnixMillis};
+use countersign_policy::command::display;
+
 use super::{
     client::{Client, Query},
     console::{Console, Format, Tone},
@@ -14,8 +17,6 @@ use super::{
     table::Table,
     value,
 };
-use countersign_domain::{AgentId, ApprovalDecision, SessionKey, UnixMillis};
-use countersign_policy::command::display;
 
 /// An id is a UUID; anything shorter is a prefix of one.
 const WHOLE_ID: usize = 36;

@@ -26,14 +26,15 @@ use tokio::{
     time::sleep,
 };
 
+use countersign_domain::MAX_INPUT_BYTES;
+use countersign_sys::readiness;
+
 use super::{
     client::{Client, EventStream, Query, SERVER_RETURN},
     context::Context,
     failure::Failure,
     value,
 };
-use countersign_domain::MAX_INPUT_BYTES;
-use countersign_sys::readiness;
 
 /// Most bytes that one reading of the terminal takes.
 const PIECE: usize = 4096;

@@ -9,6 +9,11 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
+use countersign_config::settings::{SettingsStore, StartOptions, StateDir};
+use countersign_domain::Actor;
+use countersign_ledger::audit;
+use countersign_sys::clock::SystemIds;
+
 use super::{
     client::{Client, Query},
     console::{Format, Tone},
@@ -19,10 +24,6 @@ use super::{
     table::Table,
     value,
 };
-use countersign_config::settings::{SettingsStore, StartOptions, StateDir};
-use countersign_domain::Actor;
-use countersign_ledger::audit;
-use countersign_sys::clock::SystemIds;
 
 /// Read and check the audit record
 #[derive(Debug, clap::Subcommand)]

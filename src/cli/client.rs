@@ -5,11 +5,12 @@ use std::{path::PathBuf, time::Duration};
 use reqwest::{Method, Url, header};
 use serde_json::Value;
 
+use countersign_domain::Secret;
+
 use super::{
     failure::Failure,
     sse::{StreamEvent, StreamParser},
 };
-use countersign_domain::Secret;
 
 /// An answer that says "wait" is at most ten minutes away (`approvalWaitMs`, `yieldMs`); everything else is quick.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);

@@ -4,6 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use countersign_config::settings::{
+    ConfigFile, ConfigFileError, ConfigPart, ConfigValue, EditError, EffectiveValue, InvalidKeyPath, KeyEdit,
+    KeyPath, SettingsProblem, SettingsStore, Source, StartOptions, StateDir, config_edit, config_part,
+    config_text, config_values, is_server_setting,
+};
+
 use super::{
     console::Format,
     context::Context,
@@ -12,11 +18,6 @@ use super::{
     in_force::{self, SettingsSource, Shown},
     table::Table,
     value,
-};
-use countersign_config::settings::{
-    ConfigFile, ConfigFileError, ConfigPart, ConfigValue, EditError, EffectiveValue, InvalidKeyPath, KeyEdit,
-    KeyPath, SettingsProblem, SettingsStore, Source, StartOptions, StateDir, config_edit, config_part,
-    config_text, config_values, is_server_setting,
 };
 
 /// See the settings in force, and change openclaw.json

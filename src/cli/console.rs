@@ -4,8 +4,9 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use serde_json::Value;
 
-use super::{failure::Failure, table::Table, terminal_text};
 use countersign_config::settings::Environment;
+
+use super::{failure::Failure, table::Table, terminal_text};
 
 /// How data is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

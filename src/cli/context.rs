@@ -3,9 +3,10 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use super::{console::Console, failure::Failure};
 use countersign_config::settings::{Environment, StateDir};
 use countersign_sys::clock::{Clock, SystemClock};
+
+use super::{console::Console, failure::Failure};
 
 /// Flags that name the server and the state directory.
 #[derive(Debug, Clone, Default, clap::Args)]

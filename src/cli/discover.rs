@@ -9,15 +9,16 @@ use std::{
     path::Path,
 };
 
+use countersign_config::settings::StateDir;
+use countersign_domain::Secret;
+use countersign_sys::fs::read_bounded;
+
 use super::{
     client::{Address, Client},
     context::Context,
     exit::ExitStatus,
     failure::Failure,
 };
-use countersign_config::settings::StateDir;
-use countersign_domain::Secret;
-use countersign_sys::fs::read_bounded;
 
 use crate::lifecycle::ServerFile;
 

@@ -11,16 +11,6 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{
-    console::{Console, Format, Tone},
-    context::Context,
-    discover,
-    exit::ExitStatus,
-    failure::Failure,
-    in_force::{self, SettingsSource, Shown},
-    table::Table,
-    value,
-};
 use countersign_config::{
     approvals::store::{DocumentStore, StaleLock},
     settings::{
@@ -34,6 +24,17 @@ use countersign_hosts::{
 };
 use countersign_nodes::ipc;
 use countersign_sys::clock::SystemIds;
+
+use super::{
+    console::{Console, Format, Tone},
+    context::Context,
+    discover,
+    exit::ExitStatus,
+    failure::Failure,
+    in_force::{self, SettingsSource, Shown},
+    table::Table,
+    value,
+};
 
 use crate::{
     doctor::{self, Finding, InForce, Repair, ServerState, Severity, WaitingSetting},

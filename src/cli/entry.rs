@@ -4,6 +4,8 @@ use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
 use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
 
+use countersign_config::settings::{Environment, ProcessEnvironment};
+
 use super::{
     allowlist, apply_patch, approvals, approver,
     arguments::{Arguments, Command},
@@ -17,7 +19,6 @@ use super::{
     runtime::with_runtime,
     serve, session, stop, token,
 };
-use countersign_config::settings::{Environment, ProcessEnvironment};
 
 /// Runs the command line of this process.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+use countersign_domain::{AgentId, RunId, SessionKey};
+use countersign_policy::command::redaction;
+
 use super::{
     client::Query,
     console::{Console, Format},
@@ -13,8 +16,6 @@ use super::{
     table::Table,
     value,
 };
-use countersign_domain::{AgentId, RunId, SessionKey};
-use countersign_policy::command::redaction;
 
 /// Show the retained events, or follow new ones
 #[derive(Debug, clap::Args)]

@@ -12,6 +12,9 @@ use clap::{Args as _, FromArgMatches as _};
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
+use countersign_domain::{AgentId, Ask, HostChoice, Security, SessionKey, UnixMillis};
+use countersign_sys::clock::{Ids as _, SystemIds};
+
 use super::{
     attach::{self, Served},
     caller_lease::{CallerLease, Endings},
@@ -25,8 +28,6 @@ use super::{
     failure::Failure,
     value,
 };
-use countersign_domain::{AgentId, Ask, HostChoice, Security, SessionKey, UnixMillis};
-use countersign_sys::clock::{Ids as _, SystemIds};
 
 /// How often a waiting run is looked at: often at first, when a decision is likely to be a policy's.
 const FIRST_LOOK: Duration = Duration::from_millis(50);

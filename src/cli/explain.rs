@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use countersign_policy::command::prompt::Prompt;
+
 use super::{
     approvals,
     client::Client,
@@ -12,7 +14,6 @@ use super::{
     table::Table,
     value,
 };
-use countersign_policy::command::prompt::Prompt;
 
 /// Characters of the command that are shown on both sides of what a finding points at.
 const AROUND: usize = 40;

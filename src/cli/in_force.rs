@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
 
+use countersign_config::settings::EffectiveValue;
+
 use super::{
     console::{Console, Format},
     context::Context,
@@ -13,7 +15,6 @@ use super::{
     runtime::with_runtime,
     value,
 };
-use countersign_config::settings::EffectiveValue;
 
 /// A server that does not answer so long does not say what is in force.
 const TIMEOUT: Duration = Duration::from_secs(5);

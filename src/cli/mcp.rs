@@ -14,13 +14,14 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    client::Client, context::Context, discover::Role, exec, exit::ExitStatus, failure::Failure, value,
-};
 use countersign_http::mcp::{
     AskingTool, Backend, CallContext, ExecCall, KEY_META, Outcome, Server, ToolArguments, WaitPolicy,
 };
 use countersign_sys::clock::{Ids as _, SystemIds};
+
+use super::{
+    client::Client, context::Context, discover::Role, exec, exit::ExitStatus, failure::Failure, value,
+};
 
 /// A server that restarts is back within this time; what it had admitted is joined under the same key.
 const SERVER_RETURN: Duration = Duration::from_secs(30);

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use countersign_domain::{AgentId, Host, SessionKey};
+
 use super::{
     client::{Client, Query},
     console::{Format, Tone},
@@ -18,7 +20,6 @@ use super::{
     table::Table,
     value,
 };
-use countersign_domain::{AgentId, Host, SessionKey};
 
 /// See and change what policy holds
 #[derive(Debug, clap::Subcommand)]

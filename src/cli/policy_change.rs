@@ -4,6 +4,9 @@ use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use serde_json::{Map, Value, json};
 
+use countersign_domain::{AgentId, Ask, Security};
+use countersign_policy::preset::{Preset, PresetValues};
+
 use super::{
     allowlist::Owner,
     client::{Client, Query},
@@ -13,8 +16,6 @@ use super::{
     table::Table,
     value,
 };
-use countersign_domain::{AgentId, Ask, Security};
-use countersign_policy::preset::{Preset, PresetValues};
 
 /// New values of the approvals document.
 #[derive(Debug, clap::Args)]

@@ -10,6 +10,10 @@ use std::{
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+use countersign_config::approvals::binding::NO_ENV_HASH;
+use countersign_domain::AgentId;
+use countersign_policy::pattern;
+
 use super::{
     client::{Client, Query},
     console::Format,
@@ -19,9 +23,6 @@ use super::{
     failure::Failure,
     value,
 };
-use countersign_config::approvals::binding::NO_ENV_HASH;
-use countersign_domain::AgentId;
-use countersign_policy::pattern;
 
 /// Answers that are looked at, of each kind.
 const MAX_READ: usize = 20_000;

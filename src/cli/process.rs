@@ -5,6 +5,8 @@ use std::{io::Read as _, time::Duration};
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
+use countersign_domain::{AgentId, MAX_INPUT_BYTES};
+
 use super::{
     client::{Client, EventStream, Query},
     console::Format,
@@ -16,7 +18,6 @@ use super::{
     table::Table,
     value,
 };
-use countersign_domain::{AgentId, MAX_INPUT_BYTES};
 
 /// How long a server that went away is waited for.
 const TRIES: u32 = 20;

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use sd_notify::NotifyState;
 
-use super::{activation, context::Context, exit::ExitStatus, failure::Failure, serve::with_causes};
 use countersign_runner::{UnitError, UnitNotice, UnitOptions, UnitSocket};
 use countersign_sys::account::Account;
+
+use super::{activation, context::Context, exit::ExitStatus, failure::Failure, serve::with_causes};
 
 use crate::lifecycle;
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use countersign_domain::{AgentId, Host, OutputStream, RunId, SessionKey, UnixMillis};
+
 use super::{
     client::{Client, Query},
     console::Format,
@@ -15,7 +17,6 @@ use super::{
     table::Table,
     terminal_text, value,
 };
-use countersign_domain::{AgentId, Host, OutputStream, RunId, SessionKey, UnixMillis};
 
 /// Look at what ran
 #[derive(Debug, clap::Subcommand)]

@@ -4,6 +4,10 @@ use std::{net::TcpListener, path::PathBuf, sync::Arc};
 
 use serde_json::json;
 
+use countersign_config::settings::StartOptions;
+use countersign_http::ListenError;
+use countersign_sys::{clock::SystemIds, process, socket};
+
 use super::{
     activation,
     console::{Console, Format},
@@ -11,9 +15,6 @@ use super::{
     exit::ExitStatus,
     failure::Failure,
 };
-use countersign_config::settings::StartOptions;
-use countersign_http::ListenError;
-use countersign_sys::{clock::SystemIds, process, socket};
 
 use crate::app::{self, Invitation, Prepared, Ready, StartError};
 

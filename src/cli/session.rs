@@ -3,6 +3,9 @@
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
+use countersign_config::settings::ElevatedLevel;
+use countersign_domain::{AgentId, Ask, HostChoice, Security, SessionKey};
+
 use super::{
     client::{Client, Query},
     console::Format,
@@ -13,8 +16,6 @@ use super::{
     table::Table,
     value,
 };
-use countersign_config::settings::ElevatedLevel;
-use countersign_domain::{AgentId, Ask, HostChoice, Security, SessionKey};
 
 /// See and change what a session overrides
 #[derive(Debug, clap::Subcommand)]

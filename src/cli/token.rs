@@ -4,6 +4,13 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Map, Value, json};
 
+use countersign_domain::{AgentId, Owner, Scope, TokenId};
+use countersign_engine::{
+    offers::{self, OfferError},
+    tokens::{self, TokenRequest},
+};
+use countersign_sys::clock::SystemIds;
+
 use super::{
     client::Client,
     console::Format,
@@ -15,12 +22,6 @@ use super::{
     table::Table,
     value,
 };
-use countersign_domain::{AgentId, Owner, Scope, TokenId};
-use countersign_engine::{
-    offers::{self, OfferError},
-    tokens::{self, TokenRequest},
-};
-use countersign_sys::clock::SystemIds;
 
 /// Make and revoke API tokens
 #[derive(Debug, clap::Subcommand)]

@@ -11,11 +11,6 @@ use std::{
 
 use rustix::process::{Resource, getrlimit};
 
-use super::{
-    AgentRules, AgentSandbox, DirectoryState, DocumentState, DoubtfulToken, IsolationState, PrivateFile,
-    Remark, Room, Scopes, ServerAccount, ServerState, SettingsState, Snapshot, SocketState, TlsState,
-    TokenDoubt,
-};
 use countersign_config::{
     approvals::{
         document::Document,
@@ -49,6 +44,12 @@ use countersign_policy::{
 use countersign_sys::{
     clock::{Clock, Ids},
     namespace::has_scopes,
+};
+
+use super::{
+    AgentRules, AgentSandbox, DirectoryState, DocumentState, DoubtfulToken, IsolationState, PrivateFile,
+    Remark, Room, Scopes, ServerAccount, ServerState, SettingsState, Snapshot, SocketState, TlsState,
+    TokenDoubt,
 };
 
 /// Tries whether commands of a server with these settings could be confined; `Confined::check` in earnest.

@@ -16,13 +16,14 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::tokens::{InvalidToken, TokenRequest, Tokens};
 use countersign_domain::{Actor, AgentId, Authority, Owner, Scope, UnixMillis, hex};
 use countersign_ledger::{
     LedgerError, NewToken,
     auth::{self, TokenSecret},
 };
 use countersign_sys::clock::Ids;
+
+use super::tokens::{InvalidToken, TokenRequest, Tokens};
 
 use crate::reply::StorageTrouble;
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::Engine;
 use countersign_domain::{Approval, ApprovalState};
 use countersign_hosts::gateway::GatewayHost;
 use countersign_ledger::LedgerStats;
+
+use super::Engine;
 
 /// Upper bounds of a start, in seconds: from a warm supervisor to a machine that is out of breath.
 const START_SECONDS: [f64; 12] = [

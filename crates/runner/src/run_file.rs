@@ -241,7 +241,8 @@ pub struct Line {
 }
 
 impl Line {
-    pub(crate) fn fence(process: &Process, boot_id: &str, launch_id: &LaunchId) -> Self {
+    /// The fence of a launch: the process that took it, known again after a restart by its start time and the boot.
+    pub fn fence(process: &Process, boot_id: &str, launch_id: &LaunchId) -> Self {
         let Process { pid, start_time, .. } = process;
         Self::of(format_args!("started {pid} {boot_id} {start_time} {launch_id}"))
     }

@@ -21,6 +21,8 @@ use self::{
     state::{ApproverState, Deed},
     terminal::Terminal,
 };
+use countersign_domain::ApprovalDecision;
+
 use super::{
     approvals,
     client::{Client, EventStream, Query},
@@ -31,7 +33,6 @@ use super::{
     failure::Failure,
     value,
 };
-use countersign_domain::ApprovalDecision;
 
 /// How often the time left is shown, and a server that went away is looked for.
 const TICK: Duration = Duration::from_millis(500);

@@ -17,11 +17,6 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    TICK, show_card, show_page,
-    state::{ApproverState, Deed},
-    terminal::Terminal,
-};
 use countersign_config::{
     approvals::{document::Document, store::DocumentStore},
     settings::{Server, Settings, SettingsStore, StartOptions},
@@ -32,6 +27,12 @@ use countersign_nodes::ipc::{Answered, Host, HostLimits, Hosted, SocketFileError
 use countersign_policy::command::prompt::Prompt;
 use countersign_protocol::ipc::{ExecOrder, Question, Refusal};
 use countersign_sys::clock::{Clock, Ids as _, SystemIds};
+
+use super::{
+    TICK, show_card, show_page,
+    state::{ApproverState, Deed},
+    terminal::Terminal,
+};
 
 use crate::cli::{context::Context, exit::ExitStatus, failure::Failure};
 

@@ -15,8 +15,9 @@ use rustix::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-use super::state::Screen;
 use countersign_sys::readiness;
+
+use super::state::Screen;
 
 /// Most bytes that one reading takes.
 const PIECE: usize = 1024;

@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::server::{ANSWER_WITHIN, BOXED_AGENT, DemoServer, STRICT_AGENT};
 use countersign_domain::{Secret, UnixMillis};
 use countersign_sys::clock::{Ids as _, SystemIds};
+
+use super::server::{ANSWER_WITHIN, BOXED_AGENT, DemoServer, STRICT_AGENT};
 
 use crate::cli::{
     client::{Address, Client},

@@ -10,12 +10,13 @@ use std::{
 
 use serde_json::Value;
 
+use countersign_config::settings::Environment;
+
 use super::{
     format::Denial,
     question::{AskedCommand, CommandLine},
     rules::{Forms, Rule},
 };
-use countersign_config::settings::Environment;
 
 use crate::cli::value;
 

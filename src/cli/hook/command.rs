@@ -2,14 +2,15 @@
 
 use std::{io::Read as _, time::Duration};
 
+use countersign_domain::AgentId;
+use countersign_sys::clock::{Ids as _, SystemIds};
+
 use super::{
     client_rules, evaluate,
     format::{Decision, Denial, Format, Reply},
     question::{AskedCommand, Question},
     replacement::Replacement,
 };
-use countersign_domain::AgentId;
-use countersign_sys::clock::{Ids as _, SystemIds};
 
 use crate::cli::{
     context::Context, discover::Role, duration::parse_duration, exit::ExitStatus, failure::Failure,

@@ -7,15 +7,16 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{
-    commit::{self, NewFile},
-    plan::{Action, Difference, Found, PlannedFile, plan},
-    preset::InitPreset,
-};
 use countersign_config::settings::StateDir;
 use countersign_sys::{
     clock::{Ids as _, SystemIds},
     fs::read_bounded,
+};
+
+use super::{
+    commit::{self, NewFile},
+    plan::{Action, Difference, Found, PlannedFile, plan},
+    preset::InitPreset,
 };
 
 use crate::cli::{

@@ -7,14 +7,6 @@ use std::{
 
 use serde_json::json;
 
-use super::super::{
-    console::{Console, Format},
-    context::Context,
-    exit::ExitStatus,
-    failure::Failure,
-    serve,
-};
-use super::policy;
 use countersign_config::{
     settings::{StartOptions, StateDir},
     tls::Fingerprint,
@@ -29,6 +21,15 @@ use countersign_sys::{
     clock::{Clock, SystemIds},
     fs::{open_regular, read_all},
 };
+
+use super::super::{
+    console::{Console, Format},
+    context::Context,
+    exit::ExitStatus,
+    failure::Failure,
+    serve,
+};
+use super::policy;
 
 use crate::app::{NodeError, Prepared, StartError, run_node};
 

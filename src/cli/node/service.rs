@@ -4,6 +4,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use countersign_config::settings::StateDir;
+use countersign_nodes::node::{
+    DeviceTokens, NodeFile, NodeState, NodeStatusFile,
+    service::{self, Changed, Manager, ServiceError, ServiceSpec},
+};
+use countersign_policy::preset::Preset;
+
 use super::{
     super::{
         console::Format, context::Context, exit::ExitStatus, failure::Failure, serve::with_causes,
@@ -12,12 +19,6 @@ use super::{
     policy,
     run::{GatewayArgs, Resolved, identity_failure},
 };
-use countersign_config::settings::StateDir;
-use countersign_nodes::node::{
-    DeviceTokens, NodeFile, NodeState, NodeStatusFile,
-    service::{self, Changed, Manager, ServiceError, ServiceSpec},
-};
-use countersign_policy::preset::Preset;
 
 /// Write a service that runs the node
 #[derive(Debug, clap::Args)]

@@ -4,13 +4,14 @@ use std::{collections::HashMap, time::Duration};
 
 use serde_json::{Value, json};
 
+use countersign_domain::{AgentId, Ask, Security, UnixMillis};
+use countersign_engine::candidate::{Candidate, Opinion, RecordedCommand};
+
 use super::{
     candidate::CandidateArgs,
     past::{self, Fingerprint},
     tally::{self, ChangedCommand, ChangedCommands, Compared, Counts},
 };
-use countersign_domain::{AgentId, Ask, Security, UnixMillis};
-use countersign_engine::candidate::{Candidate, Opinion, RecordedCommand};
 
 use crate::cli::{
     client::{Client, Query},

@@ -12,8 +12,9 @@ mod candidate;
 mod past;
 mod tally;
 
-use super::{context::Context, failure::Failure};
 use countersign_engine::candidate::Candidate;
+
+use super::{context::Context, failure::Failure};
 
 pub(crate) use backtest::{BacktestArgs, run as backtest};
 pub(crate) use shadow::{ShadowArgs, run as shadow};

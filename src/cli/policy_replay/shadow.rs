@@ -8,13 +8,14 @@ use tokio::{
     time::sleep,
 };
 
+use countersign_domain::AgentId;
+use countersign_engine::candidate::Candidate;
+
 use super::{
     candidate::CandidateArgs,
     past::LeftOut,
     tally::{self, Compared, Counts},
 };
-use countersign_domain::AgentId;
-use countersign_engine::candidate::Candidate;
 
 use crate::cli::{
     client::{Client, Query},

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
 
-use super::past::{self, Fingerprint, LeftOut, Past};
 use countersign_domain::Security;
 use countersign_engine::candidate::{Foreseen, Opinion, RecordedCommand};
+
+use super::past::{self, Fingerprint, LeftOut, Past};
 
 use crate::cli::value;
 

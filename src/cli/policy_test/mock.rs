@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    CaseResult,
-    case::{Case, Expect, OwnWorld},
-};
 use countersign_domain::{AgentId, Command, FileIdentity, UnixMillis};
 use countersign_policy::{
     allowlist::{self, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected, Typing},
     command::{DirectoryTrust, Inspected, PathLookup, env_policy},
     pattern::{PathCase, PatternCache},
+};
+
+use super::{
+    CaseResult,
+    case::{Case, Expect, OwnWorld},
 };
 
 const HOME: &str = "/home/agent";

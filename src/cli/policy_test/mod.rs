@@ -17,6 +17,9 @@ use self::{
     case::{Case, Expect, World},
     notation::Notation,
 };
+use countersign_domain::{AgentId, Command};
+use countersign_engine::candidate::{Candidate, Foreseen, RecordedCommand};
+
 use super::{
     console::{Format, Tone},
     context::Context,
@@ -27,8 +30,6 @@ use super::{
     table::Table,
     value,
 };
-use countersign_domain::{AgentId, Command};
-use countersign_engine::candidate::{Candidate, Foreseen, RecordedCommand};
 
 /// A file of cases is written by people or a small program; this is far above any.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;

@@ -7,9 +7,10 @@
 
 use std::{fmt, ops::Range, str::FromStr};
 
-use super::overrides::ExecOverrides;
 use countersign_domain::{ApprovalDecision, ApprovalId, Ask, HostChoice, InvalidName, Security};
 use countersign_policy::command::characters::is_escaped_in_display;
+
+use super::overrides::ExecOverrides;
 
 use crate::settings::ElevatedLevel;
 

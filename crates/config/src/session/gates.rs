@@ -1,8 +1,9 @@
 //! Who may use directives, and what stands between a call and the world outside of the sandbox
 //! (`docs/spec/exec-tool.md#5-sessions-exec-elevated`).
 
-use super::{overrides::Overrides, sender::Sender};
 use countersign_domain::AgentId;
+
+use super::{overrides::Overrides, sender::Sender};
 
 use crate::settings::{ElevatedLevel, ElevatedSettings, KeyPath, PolicyConfig, Step};
 

@@ -1,8 +1,9 @@
 //! What a session changes about its runs, and how elevation lies on top of it.
 
-use super::sender::Sender;
 use countersign_domain::{Actor, Ask, HostChoice, Security, UnixMillis};
 use countersign_policy::combine::Wanted;
+
+use super::sender::Sender;
 
 use crate::settings::ElevatedLevel;
 

@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use countersign_domain::{AgentId, SessionKey};
+
 use super::{
     overrides::Overrides,
     system_events::{SystemEvent, SystemEvents},
 };
-use countersign_domain::{AgentId, SessionKey};
 
 /// A session: its key, and whose it is. Keys of the form `agent:<agentId>:<rest>` say that themselves; others belong to
 /// each agent that uses them on its own.

@@ -1,12 +1,13 @@
 //! What people read as the answer to a directive: short, plain, and nothing of what they typed but a few visible
 //! characters.
 
+use countersign_domain::{ApprovalDecision, Ask, Host, Security};
+
 use super::{
     directive::{BadOption, ExecKey, Typed},
     gates::Gate,
     overrides::ExecOverrides,
 };
-use countersign_domain::{ApprovalDecision, Ask, Host, Security};
 
 use crate::settings::ElevatedLevel;
 

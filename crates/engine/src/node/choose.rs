@@ -1,12 +1,13 @@
 //! Which node a call means: the agent's binding, the call, and what is connected.
 
-use super::{agent_key, on_node::name_of};
 use countersign_domain::AgentId;
 use countersign_hosts::node::{InvokeFailure, NodeInfo, calls};
 use countersign_policy::{
     layers::{Layer, Spoken},
     node_select::{self, Name, NotSelected, Selectable},
 };
+
+use super::{agent_key, on_node::name_of};
 
 use crate::{Engine, policy_now::PolicyNow, reply::ExecError};
 

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use serde_json::Value;
 
-use super::{control::NodeMessage, on_node::is_fenced};
 use countersign_domain::{Run, RunId, RunStatus};
 use countersign_hosts::node::{
     ConnectionId, InvokeResult, NodeInfo, NodeSink,
     answers::{RunEvent, RunState},
 };
+
+use super::{control::NodeMessage, on_node::is_fenced};
 
 use crate::{
     Engine,

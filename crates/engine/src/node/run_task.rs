@@ -14,13 +14,6 @@ use tokio::{
     time::Instant,
 };
 
-use super::{
-    control::{NodeControl, NodeMessage},
-    is_denial,
-    on_node::is_fenced,
-    output::{self, SentOutput},
-    see,
-};
 use countersign_domain::{
     Actor, ApprovalDecision, ApprovalId, ApprovalState, Bound, DecidedBy, Host, KillCause, Reason, Run,
     RunEnd, RunId, RunStatus, RunVerdict, Security, UnixMillis,
@@ -37,6 +30,14 @@ use countersign_ledger::{
 };
 use countersign_runner::output::Capture;
 use countersign_sys::{hooks, process::monotonic};
+
+use super::{
+    control::{NodeControl, NodeMessage},
+    is_denial,
+    on_node::is_fenced,
+    output::{self, SentOutput},
+    see,
+};
 
 use crate::{
     Engine,

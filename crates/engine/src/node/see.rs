@@ -10,9 +10,6 @@ use std::{
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{
-    NodeDocument, OnNode, Prepared, TheirDocument, choose, is_below_home, is_denial, on_node::is_fenced,
-};
 use countersign_config::approvals::store::Snapshot;
 use countersign_domain::{Actor, EntryId, Reason, TokenId};
 use countersign_hosts::{
@@ -23,6 +20,10 @@ use countersign_hosts::{
     workdir::Workdir,
 };
 use countersign_policy::gate::Verdict;
+
+use super::{
+    NodeDocument, OnNode, Prepared, TheirDocument, choose, is_below_home, is_denial, on_node::is_fenced,
+};
 
 use crate::{Engine, call::Call, judgement::Judgement, policy_now::PolicyNow, reply::ExecError};
 

@@ -1,10 +1,11 @@
 //! What people are shown of the node of a call.
 
-use super::{NodeDocument, OnNode, Prepared, choose};
 use countersign_config::approvals::store::DocumentStatus;
 use countersign_domain::{Actor, AgentId};
 use countersign_hosts::node::NodeInfo;
 use countersign_protocol::bridge::OwnRule;
+
+use super::{NodeDocument, OnNode, Prepared, choose};
 
 use crate::{Engine, policy_now::PolicyNow, reply::ExecError};
 

@@ -2,14 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{
-    ProcessAction, ProcessCall, ProcessError, ProcessReply, paging, retention::KeptSessions, session::Session,
-};
 use countersign_config::settings::Tool;
 use countersign_domain::{
     Access, AgentId, Authority, Belongs, KillCause, Principal, ProcessKind, ProcessStatus, Scope,
 };
 use countersign_ledger::{Listing, Page, ProcessSession, SessionFilter};
+
+use super::{
+    ProcessAction, ProcessCall, ProcessError, ProcessReply, paging, retention::KeptSessions, session::Session,
+};
 
 use crate::{Engine, reply::StorageTrouble};
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use countersign_domain::{AgentId, Principal, ProcessKind};
+use countersign_ledger::ProcessSession;
+
 use super::{
     ProcessError,
     reader::{OutputReader, OutputText},
     session::Session,
 };
-use countersign_domain::{AgentId, Principal, ProcessKind};
-use countersign_ledger::ProcessSession;
 
 use crate::{Engine, reply::StorageTrouble};
 

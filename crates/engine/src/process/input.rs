@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::{ProcessError, ProcessReply, recording::Written};
 use countersign_domain::{CommandInput, Host, MAX_INPUT_BYTES, Principal, ProcessKind, TerminalSize};
 use countersign_ledger::ProcessSession;
 use countersign_protocol::terminal::{CursorKeys, keys};
+
+use super::{ProcessError, ProcessReply, recording::Written};
 
 use crate::{
     Engine,

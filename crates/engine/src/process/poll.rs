@@ -7,9 +7,10 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{MAX_POLL, ProcessError, ProcessReply, reader::OutputReader};
 use countersign_domain::{OutputStream, Principal, ProcessKind, ProcessStatus};
 use countersign_ledger::ProcessSession;
+
+use super::{MAX_POLL, ProcessError, ProcessReply, reader::OutputReader};
 
 use crate::Engine;
 

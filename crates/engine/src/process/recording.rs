@@ -3,13 +3,14 @@
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::ProcessError;
 use countersign_domain::{Actor, hex};
 use countersign_ledger::{
     ProcessSession,
     audit::{AuditAction, AuditOutcome, Entry, Target},
 };
 use countersign_policy::command::redaction;
+
+use super::ProcessError;
 
 use crate::{Engine, live::Control, reply::StorageTrouble};
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::{SessionError, expect_own, overrides};
 use countersign_config::session::{
     SessionName, SetBy,
     directive::{self, Directive, Parsed},
@@ -13,6 +12,8 @@ use countersign_config::session::{
 use countersign_domain::{Approval, ApprovalDecision, ApprovalId, ApprovalStatus, Principal, Scope};
 use countersign_ledger::{ApprovalFilter, Page};
 use countersign_policy::layers::Resolved;
+
+use super::{SessionError, expect_own, overrides};
 
 use crate::{
     Engine,

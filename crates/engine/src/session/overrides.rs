@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{SessionError, asked, expect_own};
 use countersign_config::{
     session::{
         ExecOverrides, Overrides, SessionName, SetBy,
@@ -15,6 +14,8 @@ use countersign_config::{
 };
 use countersign_domain::Principal;
 use countersign_ledger::events::{Event, EventKind, Subject};
+
+use super::{SessionError, asked, expect_own};
 
 use crate::{Engine, policy_now::PolicyNow, reply::StorageTrouble};
 

@@ -16,11 +16,6 @@ use std::{
 
 use rustix::fs::{Mode, OFlags};
 
-use super::{
-    GatewayHost, StartError, Supervised,
-    launch_spec::LaunchSpec,
-    plan::{Opened, alone, c_path, list_of, push_environment},
-};
 use countersign_config::settings::DockerSettings;
 use countersign_domain::{Bound, Command, Isolation, Leftovers};
 use countersign_ledger::launch::Permit;
@@ -29,6 +24,12 @@ use countersign_runner::{
     wire::{Plan, Program},
 };
 use countersign_sys::mounts;
+
+use super::{
+    GatewayHost, StartError, Supervised,
+    launch_spec::LaunchSpec,
+    plan::{Opened, alone, c_path, list_of, push_environment},
+};
 
 use crate::{
     RunTerms,

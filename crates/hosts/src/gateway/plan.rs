@@ -9,16 +9,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    error::{Mismatch, StartError},
-    launch_spec::LaunchSpec,
-};
-use crate::patching::patching;
 use countersign_config::approvals::binding::{self, SeenScript};
 use countersign_domain::{Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity};
 use countersign_policy::command::paths;
 use countersign_runner::wire::{Action, HeldScript, Plan, Program, Step};
 use countersign_sys::{fs::sealed, hooks, process::JudgedFile, stamp};
+
+use super::{
+    error::{Mismatch, StartError},
+    launch_spec::LaunchSpec,
+};
+use crate::patching::patching;
 
 use crate::{
     peer_fs::{Blind, FileAccessError, Files},

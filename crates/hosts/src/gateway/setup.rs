@@ -12,8 +12,9 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use super::{GatewayHost, LaunchSpec, StartError, SupervisorEvent};
 use countersign_domain::{Leftovers, OutputStream, RunId, hex};
+
+use super::{GatewayHost, LaunchSpec, StartError, SupervisorEvent};
 
 use crate::{
     Attempt,

@@ -13,12 +13,13 @@ use rustix::{
     io::Errno,
 };
 
+use countersign_domain::FileIdentity;
+use countersign_sys::fs::open_regular;
+
 use super::{
     Remote, View, direct,
     error::{Blind, FileAccessError},
 };
-use countersign_domain::FileIdentity;
-use countersign_sys::fs::open_regular;
 
 /// The files that commands see.
 #[derive(Debug, Clone, Default)]

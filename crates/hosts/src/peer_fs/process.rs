@@ -15,13 +15,14 @@ use rustix::{
     io::Errno,
 };
 
-use super::{
-    direct,
-    wire::{Answer, MAX_COPY_BYTES, MAX_REQUEST_BYTES, Request},
-};
 use countersign_sys::{
     process,
     socket::{self, Received},
+};
+
+use super::{
+    direct,
+    wire::{Answer, MAX_COPY_BYTES, MAX_REQUEST_BYTES, Request},
 };
 
 /// The word that makes this program the file broker. Not for people: it refuses to work without a socket at descriptor 3.

@@ -20,17 +20,18 @@ use tokio::{
     sync::watch,
 };
 
-use super::{
-    direct,
-    error::{Blind, FileAccessError},
-    process::in_proc,
-    wire::{ANSWER_BYTES, Answer, Request},
-};
 use countersign_domain::FileIdentity;
 use countersign_policy::command::DirectoryTrust;
 use countersign_sys::{
     process::{monotonic, poll},
     socket::{self, Received},
+};
+
+use super::{
+    direct,
+    error::{Blind, FileAccessError},
+    process::in_proc,
+    wire::{ANSWER_BYTES, Answer, Request},
 };
 
 /// How long an answer may take. After that the connection is dropped.

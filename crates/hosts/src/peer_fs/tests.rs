@@ -12,12 +12,13 @@ use std::{
 
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 
+use countersign_policy::command::DirectoryTrust;
+use countersign_sys::socket;
+
 use super::{
     Blind, FileAccessError, Files, Remote, View, process,
     wire::{Answer, MAX_REQUEST_BYTES, Request},
 };
-use countersign_policy::command::DirectoryTrust;
-use countersign_sys::socket;
 
 fn remote(socket: OwnedFd) -> Arc<Remote> {
     let remote = Remote::new(rustix::process::geteuid().as_raw(), "/home/agent".into());

@@ -12,14 +12,15 @@ use std::{
     time::Duration,
 };
 
+use countersign_domain::FileIdentity;
+use countersign_policy::command::DirectoryTrust;
+use countersign_sys::{fs::open_regular, process::monotonic};
+
 use super::{
     Blind, FileAccessError, Remote, direct,
     remote::OpenedPath,
     wire::{self, Request},
 };
-use countersign_domain::FileIdentity;
-use countersign_policy::command::DirectoryTrust;
-use countersign_sys::{fs::open_regular, process::monotonic};
 
 /// So many paths are remembered; a command with more is only slower.
 const MAX_SEEN: usize = 10_000;

@@ -3,8 +3,9 @@
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::Value;
 
-use super::Outcome;
 use countersign_domain::UnixMillis;
+
+use super::Outcome;
 
 /// The result of an exec call. What a command wrote stands in a block of its own, so that it cannot pass for ours.
 pub(super) fn exec(outcome: Outcome, now: UnixMillis) -> CallToolResult {

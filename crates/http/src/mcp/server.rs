@@ -18,6 +18,9 @@ use rmcp::{
 };
 use serde_json::Value;
 
+use countersign_domain::UnixMillis;
+use countersign_sys::clock::{Clock, Ids};
+
 use super::{
     Backend, CallContext, ExecCall, KEY_META, Outcome, WaitPolicy, key,
     pending_calls::{Known, PendingCalls},
@@ -25,8 +28,6 @@ use super::{
     progress::Progress,
     tools::{self, AskingTool, ToolArguments, ToolName},
 };
-use countersign_domain::UnixMillis;
-use countersign_sys::clock::{Clock, Ids};
 
 const INSTRUCTIONS: &str = "Commands go through countersign: policy decides where and whether they run, and a person may be \
 asked first. Nothing here can answer for that person.";

@@ -8,9 +8,10 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use super::{Connections, Format, Requests, now::Now};
 use countersign_engine::Engine;
 use countersign_nodes::bridge::Bridge;
+
+use super::{Connections, Format, Requests, now::Now};
 
 /// Every metric of this server.
 pub(crate) struct Metrics {

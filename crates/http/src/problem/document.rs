@@ -10,10 +10,11 @@ use axum::{
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::Code;
 use countersign_domain::{Reason, RunId};
 use countersign_engine::hint::hint;
 use countersign_ledger::auth::{Limited, RateStatus};
+
+use super::Code;
 
 use crate::rate_headers;
 

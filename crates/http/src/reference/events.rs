@@ -1,7 +1,8 @@
 //! The events of the stream.
 
-use super::html::Html;
 use countersign_ledger::events::EventType;
+
+use super::html::Html;
 
 /// Every type with when it comes and the members that only it has.
 pub(super) fn section(page: &mut Html) {

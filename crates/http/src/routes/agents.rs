@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::document::tagged;
 use countersign_config::approvals::document::PolicyFields;
 use countersign_domain::{AgentId, Ask, Security, UnixMillis};
 use countersign_engine::agents::KnownAgent;
+
+use super::document::tagged;
 
 use crate::{
     caller::{Admin, AgentCaller, CallerAtAgent, Read},

@@ -11,11 +11,12 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{allowlist::EntryWarningBody, document::tagged};
 use countersign_config::settings::{ConfigValue, EffectiveValue, KeyEdit, KeyPath, Source};
 use countersign_domain::{AgentId, Ask, Security};
 use countersign_engine::{config::Config, preset::OwnKeys};
 use countersign_policy::preset::{Preset, PresetReach};
+
+use super::{allowlist::EntryWarningBody, document::tagged};
 
 use crate::{
     caller::{Admin, Caller, Read},

@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::allowlist::{EntryWarningBody, check_note, check_pattern};
 use countersign_config::approvals::document::{DenyRule, Keyed};
 use countersign_domain::EntryId;
 use countersign_engine::allowlist::WrittenRule;
+
+use super::allowlist::{EntryWarningBody, check_note, check_pattern};
 
 use crate::{
     caller::{Admin, CallerAtAgent, Read},

@@ -16,8 +16,9 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::policy::DocumentBody;
 use countersign_engine::document::{Acceptance, Hashed, Refused};
+
+use super::policy::DocumentBody;
 
 use crate::{
     caller::{Admin, Caller},

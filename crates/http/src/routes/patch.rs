@@ -11,7 +11,6 @@ use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::exec::{self, Started};
 use countersign_domain::{AgentId, ApprovalId, Host, HostChoice, RunId, SessionKey};
 use countersign_engine::{
     IdempotencyKey, OnDisconnect,
@@ -19,6 +18,8 @@ use countersign_engine::{
     reply::{AppliedPatch, PatchReply},
 };
 use countersign_protocol::patch::{ChangeKind, FileChange};
+
+use super::exec::{self, Started};
 
 use crate::{
     caller::{AgentCaller, Exec},

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::exec::identity;
 use countersign_config::{
     session::{
         ExecOverrides, Overrides, SessionName, SetBy, SystemEvent,
@@ -17,6 +16,8 @@ use countersign_config::{
 use countersign_domain::{ActorKind, AgentId, Ask, HostChoice, RunId, Security, SessionKey, UnixMillis};
 use countersign_engine::session::{Commanded, NewOverrides};
 use countersign_protocol::ByName;
+
+use super::exec::identity;
 
 use crate::{
     caller::{Admin, AgentCaller, Exec, Read, RelayOrAdmin},

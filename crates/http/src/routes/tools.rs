@@ -11,13 +11,14 @@ use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
+use countersign_domain::{AgentId, Principal, RunId, SessionKey};
+use countersign_engine::{Engine, IdempotencyKey, OnDisconnect};
+
 use super::{
     exec::{ExecAnswer, ExecBody, ExplanationBody, identity},
     patch::{PatchAnswer, PatchBody},
     process::{ProcessAnswer, ProcessBody},
 };
-use countersign_domain::{AgentId, Principal, RunId, SessionKey};
-use countersign_engine::{Engine, IdempotencyKey, OnDisconnect};
 
 use crate::{
     caller::{AgentCaller, Exec},

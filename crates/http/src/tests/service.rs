@@ -16,10 +16,11 @@ use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{TestService, request};
 use countersign_domain::{Actor, Scope};
 use countersign_ledger::Page;
 use countersign_sys::clock::Clock as _;
+
+use super::{TestService, request};
 
 use crate::Peer;
 

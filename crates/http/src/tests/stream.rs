@@ -6,13 +6,14 @@ use axum::response::Response;
 use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
-use super::open_ledger;
 use countersign_domain::Actor;
 use countersign_ledger::{
     Ledger, LedgerThread,
     events::{Event, EventFilter, EventKind, PolicyPart, Start},
 };
 use countersign_sys::clock::SystemClock;
+
+use super::open_ledger;
 
 use crate::sse;
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::*;
 use countersign_domain::{
     ApprovalState, ApprovalStatus, DecidedBy, Reason, RunDecision, RunVerdict, TerminalReason,
 };
+
+use super::*;
 
 use crate::{
     ApprovalFilter, Denial, Fallback, KeyState, NoRoute, NoRouteOutcome, Page, RunFilter, StoredOutcome,

@@ -1,8 +1,9 @@
 //! What is left after a kill: the files, and nothing of the memory.
 
+use countersign_domain::Reason;
+
 use super::*;
 use crate::open::lock;
-use countersign_domain::Reason;
 
 use crate::{
     Denial, Page, RunFilter, Started,

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::*;
-use crate::NotAllowed;
 use countersign_domain::{
     ApprovalState, ApprovalStatus, DecidedBy, Owner, Persist, Reason, RunDecision, RunVerdict, Scope,
     TerminalReason,
 };
+
+use super::*;
+use crate::NotAllowed;
 
 use crate::{
     CancelOutcome, ChosenPattern, Expire, ExpireOutcome, Fallback, NewToken, Page, Revise, ReviseOutcome,

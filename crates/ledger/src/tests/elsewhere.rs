@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::*;
 use countersign_domain::{ApprovalState, Reason, TerminalReason};
+
+use super::*;
 
 use crate::{AnswerTo, Expire, ExpireOutcome, Fallback, NoRoute, NoRouteOutcome, Undecided, UseAnswer};
 

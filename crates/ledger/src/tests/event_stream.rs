@@ -1,7 +1,8 @@
 //! The stream of events: nothing lost, nothing twice, no matter what the subscriber does.
 
-use super::*;
 use countersign_domain::{OutputStream, Reason};
+
+use super::*;
 
 use crate::{
     Denial, Retention,

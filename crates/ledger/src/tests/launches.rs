@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::*;
 use countersign_domain::{ApprovalStatus, Reason};
+
+use super::*;
 
 use crate::{EndOutcome, Started, StoredOutput};
 

@@ -28,18 +28,19 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{
-    Admission, AskOutcome, Asking, Decide, DecideOutcome, DirectLaunch, Finish, GrantUse, IdempotencyKey,
-    Ledger, LedgerConfig, LedgerThread, NewApproval, NewRun, OpenError, PolicyStamp, PolicyWatch, RunOutput,
-    Tuning,
-    launch::{ApprovedLaunch, ApprovedOutcome, LaunchOutcome, LaunchTerms, Permit},
-};
 use countersign_domain::{
     Actor, ActorKind, AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, Ask, Binding, Bound,
     Command, CommandInput, EnvOverrides, Host, Isolation, Pattern, PatternWidth, Pinning, Quorum, RunEnd,
     RunId, RunStatus, Security, SessionKey, ShownEnv, UnixMillis, Why,
 };
 use countersign_sys::clock::{Ids as _, ManualClock, SeededIds};
+
+use super::{
+    Admission, AskOutcome, Asking, Decide, DecideOutcome, DirectLaunch, Finish, GrantUse, IdempotencyKey,
+    Ledger, LedgerConfig, LedgerThread, NewApproval, NewRun, OpenError, PolicyStamp, PolicyWatch, RunOutput,
+    Tuning,
+    launch::{ApprovedLaunch, ApprovedOutcome, LaunchOutcome, LaunchTerms, Permit},
+};
 
 use crate::events::EventFilter;
 

@@ -1,7 +1,8 @@
 //! What a launch on a node writes, and which runs a node is asked about later.
 
-use super::*;
 use countersign_domain::Reason;
+
+use super::*;
 
 use crate::{NodeLaunch, NodeRun};
 

@@ -1,7 +1,8 @@
 //! Nodes: requests, decisions, tokens.
 
-use super::*;
 use countersign_domain::{NodeProfile, PairingDecision, PairingKind, PairingNeed};
+
+use super::*;
 
 use crate::{ConnectNode, NodeAdmission, NodeCredential, NodeToken, Page, audit::AuditFilter};
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::*;
 use countersign_domain::Reason;
+
+use super::*;
 
 use crate::{
     Denial, KeyState, Page, Retention, RunFilter, StoredOutcome,

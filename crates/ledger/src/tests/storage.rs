@@ -1,7 +1,8 @@
 //! A disk that is full, a job that is wrong, and the way back.
 
-use super::*;
 use countersign_domain::Reason;
+
+use super::*;
 
 use crate::{
     Denial, Durability, Health, LedgerError, Page, RunFilter,

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::*;
 use countersign_domain::{Owner, Scope};
+
+use super::*;
 
 use crate::{LedgerError, NewToken, Page, audit::AuditFilter};
 

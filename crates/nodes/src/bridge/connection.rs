@@ -9,6 +9,12 @@ use tokio::{
     time::{MissedTickBehavior, interval_at, timeout},
 };
 
+use countersign_domain::Secret;
+use countersign_protocol::bridge::{
+    Challenge, Close, Event, Frame, HelloAuth, HelloOk, MAX_FRAME_BEFORE_HELLO, OUR_CAPABILITY, POLICY,
+    Protocol, RESTART, Refusal, Request, Role, SHUTDOWN_EVENT, TICK_EVENT, TICK_TIMEOUT,
+};
+
 use super::{
     handshake::{self, Node, Welcome},
     node_session::NodeSession,
@@ -17,11 +23,6 @@ use super::{
     registry::{NewLive, NotEntered},
     server::{Bridge, Caller},
     socket::{Received, Receiver, Sender, Unproven},
-};
-use countersign_domain::Secret;
-use countersign_protocol::bridge::{
-    Challenge, Close, Event, Frame, HelloAuth, HelloOk, MAX_FRAME_BEFORE_HELLO, OUR_CAPABILITY, POLICY,
-    Protocol, RESTART, Refusal, Request, Role, SHUTDOWN_EVENT, TICK_EVENT, TICK_TIMEOUT,
 };
 
 /// Longest frame of an operator, where the settings allow more: documents are the largest that one sends, and at

@@ -5,10 +5,6 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::RwLockReadGuard;
 
-use super::{
-    operator::{self, Grant},
-    server::{Bridge, Caller},
-};
 use countersign_domain::{NodeProfile, PairedNode, PairingNeed, Secret, hex};
 use countersign_hosts::node::NodeGeneration;
 use countersign_ledger::{
@@ -18,6 +14,11 @@ use countersign_ledger::{
 use countersign_protocol::bridge::{
     Challenge, ConnectParams, Credentials, DevicePublicKey, PairingReason, Protocol, Refusal, Request, Role,
     verify_proof,
+};
+
+use super::{
+    operator::{self, Grant},
+    server::{Bridge, Caller},
 };
 
 /// Who a peer is.

@@ -12,12 +12,6 @@ use std::{
 use futures_util::future::BoxFuture;
 use tokio::sync::RwLock;
 
-use super::{
-    outbox::Unsent,
-    record::NodeRecord,
-    registry::{Live, NewLive, Node, NotEntered, Outcome, Registry},
-    stats::BridgeStats,
-};
 use countersign_config::settings::SettingsStore;
 use countersign_domain::PairedNode;
 use countersign_hosts::node::{
@@ -26,6 +20,13 @@ use countersign_hosts::node::{
 use countersign_ledger::{Ledger, LedgerError, events::EventKind};
 use countersign_protocol::bridge::{CommandRules, Event, Frame, InvokeCall, InvokeCancel};
 use countersign_sys::clock::Clock;
+
+use super::{
+    outbox::Unsent,
+    record::NodeRecord,
+    registry::{Live, NewLive, Node, NotEntered, Outcome, Registry},
+    stats::BridgeStats,
+};
 
 /// Longest frame that a node is sent: every node host takes so much, and hangs up at more.
 const MOST_TO_NODE: usize = 25 * 1024 * 1024;

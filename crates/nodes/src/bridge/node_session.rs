@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{hub::NodeHub, operator::Grant};
 use countersign_hosts::node::{ConnectionId, InvokeResult, NodeError};
 use countersign_protocol::bridge::{
     INVOKE_CANCEL, INVOKE_REQUEST, INVOKE_RESULT, InvokeAnswer, NODE_EVENT, NodeNews, PAIR_RESOLVED, Request,
     Response, SHUTDOWN_EVENT, SKILLS_BINS, ShapeError, TICK_EVENT, WireError,
 };
+
+use super::{hub::NodeHub, operator::Grant};
 
 #[derive(Debug)]
 pub(super) struct NodeSession {

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use countersign_domain::{Actor, PairingDecision, PairingKind, Secret, hex};
+use countersign_engine::reply::StorageTrouble;
+use countersign_ledger::auth::NodeSecret;
+use countersign_protocol::bridge::{Event, PAIR_RESOLVED};
+
 use super::{
     hub::{NodeHub, tell_node},
     record::{NodeRecord, PairingRequest},
     server::Bridge,
 };
-use countersign_domain::{Actor, PairingDecision, PairingKind, Secret, hex};
-use countersign_engine::reply::StorageTrouble;
-use countersign_ledger::auth::NodeSecret;
-use countersign_protocol::bridge::{Event, PAIR_RESOLVED};
 
 impl Bridge {
     /// Every node that was let in.

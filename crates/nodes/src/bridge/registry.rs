@@ -7,12 +7,13 @@ use std::{
 
 use tokio::sync::oneshot;
 
+use countersign_domain::{PairedNode, TokenId, UnixMillis};
+use countersign_hosts::node::{ConnectionId, InvokeFailure, InvokeResult, NodeGeneration};
+
 use super::{
     outbox::Outbox,
     token_quota::{QuotaPermit, TokenQuota},
 };
-use countersign_domain::{PairedNode, TokenId, UnixMillis};
-use countersign_hosts::node::{ConnectionId, InvokeFailure, InvokeResult, NodeGeneration};
 
 /// Calls of one node that may wait for an answer.
 const MOST_INVOKES: usize = 256;

@@ -4,15 +4,16 @@ use std::{any::Any, net::IpAddr, sync::Arc, time::Duration};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{
-    hub::NodeHub,
-    operator::{Askers, OperatorQuota},
-};
 use countersign_domain::UnixMillis;
 use countersign_engine::{Engine, reply::StorageTrouble, tokens::Tokens};
 use countersign_hosts::node::NodeLink;
 use countersign_ledger::auth::{SharedSecret, Throttle};
 use countersign_sys::clock::Ids;
+
+use super::{
+    hub::NodeHub,
+    operator::{Askers, OperatorQuota},
+};
 
 /// How long connections get to be told that the server stops.
 const FAREWELL: Duration = Duration::from_secs(2);

@@ -16,10 +16,6 @@ use tokio::{
     net::UnixStream,
 };
 
-use super::{
-    peer::{self, Incoming},
-    socket_file::{self, SocketFileError},
-};
 use countersign_domain::{ApprovalDecision, Secret, hex};
 use countersign_protocol::ipc::{
     self, Challenge, Expected, HandshakeError, Hello, LineReader, MAX_LINE_BYTES, MAX_REPLY_BYTES,
@@ -28,6 +24,11 @@ use countersign_protocol::ipc::{
 use countersign_sys::{
     clock::{Clock, Ids},
     peer as sys_peer,
+};
+
+use super::{
+    peer::{self, Incoming},
+    socket_file::{self, SocketFileError},
 };
 
 /// How long a peer may take for its challenge. One of ours answers at once.

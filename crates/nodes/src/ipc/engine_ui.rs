@@ -5,10 +5,6 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    host::{Answered, HostLimits, Ui},
-    limits::{OpenPrompt, Prompts},
-};
 use countersign_domain::{
     Actor, ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalState, Authority, Command, EnvOverrides,
     ExecRequest, Host, HostChoice, Principal, Reason, RunId, Scope, Secret, SessionKey,
@@ -20,6 +16,11 @@ use countersign_engine::{
 };
 use countersign_ledger::AnswerTo;
 use countersign_protocol::ipc::{AttachedDecision, ExecOrder, Payload, Question, Refusal};
+
+use super::{
+    host::{Answered, HostLimits, Ui},
+    limits::{OpenPrompt, Prompts},
+};
 
 /// How long a peer waits for a run: its peer's timeout is the limit, and the run's own time limit.
 const AS_LONG_AS_IT_TAKES: Duration = Duration::from_hours(24 * 30);

@@ -14,11 +14,6 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{
-    limits::Rate,
-    peer::{self, Incoming, LINE_TIME},
-    socket_file::Hosted,
-};
 use countersign_domain::{ApprovalDecision, Secret, UnixMillis, hex};
 use countersign_engine::socket::SocketCounts;
 use countersign_protocol::ipc::{
@@ -28,6 +23,12 @@ use countersign_protocol::ipc::{
 use countersign_sys::{
     clock::{Clock, Ids},
     peer as sys_peer,
+};
+
+use super::{
+    limits::Rate,
+    peer::{self, Incoming, LINE_TIME},
+    socket_file::Hosted,
 };
 
 /// How long to wait after the system has no descriptor left for a new connection.

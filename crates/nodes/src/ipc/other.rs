@@ -5,10 +5,6 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use super::{
-    client::{AskOutcome, Client, ClientOptions, Connection, Unreachable},
-    socket_file::{self, SocketFileError},
-};
 use countersign_domain::{Approval, ApprovalDecision};
 use countersign_engine::{
     Engine,
@@ -16,6 +12,11 @@ use countersign_engine::{
 };
 use countersign_policy::command::{display, question::PlainQuestion};
 use countersign_protocol::ipc::OutgoingQuestion;
+
+use super::{
+    client::{AskOutcome, Client, ClientOptions, Connection, Unreachable},
+    socket_file::{self, SocketFileError},
+};
 
 /// A way to the UI that the document in force names.
 #[derive(Debug)]

@@ -6,9 +6,10 @@ use std::{
     path::{Component, Path},
 };
 
-use super::socket_file::{Hosted, SocketFileError, socket_path};
 use countersign_config::{approvals::store::StoreError, settings::IpcRole};
 use countersign_engine::Engine;
+
+use super::socket_file::{Hosted, SocketFileError, socket_path};
 
 /// The side that was taken.
 #[derive(Debug)]

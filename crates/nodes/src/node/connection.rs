@@ -17,6 +17,12 @@ use tokio_tungstenite::tungstenite::{
 };
 use tokio_util::sync::CancellationToken;
 
+use countersign_protocol::bridge::{
+    CHALLENGE_EVENT, Challenge, Event, Frame, FrameError, HelloOk, INVOKE_CANCEL, INVOKE_REQUEST,
+    OUR_CAPABILITY, PAIR_RESOLVED, Protocol, Request, Response, SHUTDOWN_EVENT, TICK_TIMEOUT, WireError,
+};
+use countersign_sys::clock::{Clock, Ids};
+
 use super::{
     answer::{Dialect, Make},
     approach::{self, Credential, Introduction},
@@ -24,11 +30,6 @@ use super::{
     socket::{MAX_MESSAGE, Socket},
     uplink::{Link, Terms, Uplink},
 };
-use countersign_protocol::bridge::{
-    CHALLENGE_EVENT, Challenge, Event, Frame, FrameError, HelloOk, INVOKE_CANCEL, INVOKE_REQUEST,
-    OUR_CAPABILITY, PAIR_RESOLVED, Protocol, Request, Response, SHUTDOWN_EVENT, TICK_TIMEOUT, WireError,
-};
-use countersign_sys::clock::{Clock, Ids};
 
 /// How long the handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(15);

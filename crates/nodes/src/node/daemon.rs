@@ -5,6 +5,12 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use countersign_config::settings::StateDir;
+use countersign_domain::Secret;
+use countersign_engine::{Engine, prompter::Prompter};
+use countersign_protocol::bridge::{HelloOk, Protocol, RESTART};
+use countersign_sys::clock::{Clock, Ids};
+
 use super::{
     address::GatewayAddress,
     approach::{CLOCK_TOLERANCE_MS, Credential, Introduction, Refused},
@@ -16,11 +22,6 @@ use super::{
     status_file::{NodeEvent, NodeState, NodeStatusFile, started_ticks},
     uplink::Uplink,
 };
-use countersign_config::settings::StateDir;
-use countersign_domain::Secret;
-use countersign_engine::{Engine, prompter::Prompter};
-use countersign_protocol::bridge::{HelloOk, Protocol, RESTART};
-use countersign_sys::clock::{Clock, Ids};
 
 /// How long answers may take to leave when the node stops.
 const GOODBYE: Duration = Duration::from_secs(10);

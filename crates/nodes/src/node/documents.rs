@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::answer::Answer;
 use countersign_config::approvals::store::{DocumentStatus, StoreError};
 use countersign_domain::{Actor, Precondition};
 use countersign_engine::{
     Engine,
     document::{DocumentError, Refused},
 };
+
+use super::answer::Answer;
 
 /// The document without the socket's token.
 pub(super) fn get(engine: &Arc<Engine>) -> Answer {

@@ -3,6 +3,11 @@
 
 use tokio::time::sleep;
 
+use countersign_config::settings::StateDir;
+use countersign_domain::Secret;
+use countersign_protocol::bridge::{HelloOk, Protocol};
+use countersign_sys::clock::{Clock, Ids};
+
 use super::{
     approach::{Credential, Refused},
     backoff::Backoff,
@@ -12,10 +17,6 @@ use super::{
     socket,
     status_file::NodeEvent,
 };
-use countersign_config::settings::StateDir;
-use countersign_domain::Secret;
-use countersign_protocol::bridge::{HelloOk, Protocol};
-use countersign_sys::clock::{Clock, Ids};
 
 /// As whom a gateway knows this machine from now on.
 #[derive(Debug)]

@@ -13,12 +13,6 @@ use std::{
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{
-    answer::{Answer, Denied, Dialect, News, no_record},
-    documents, output,
-    run::{self, Carried, RunCall},
-    uplink::{Link, RequestError, Uplink},
-};
 use countersign_domain::{
     Actor, ActorKind, AgentId, Approval, ApprovalDecision, ApprovalStatus, Authority, Principal, Run, RunId,
     RunStatus, Scope, Security, UnixMillis,
@@ -34,6 +28,13 @@ use countersign_protocol::bridge::{
     SYSTEM_RUN_PREPARE, SYSTEM_WHICH, UnreadableCall,
 };
 use countersign_sys::clock::Clock;
+
+use super::{
+    answer::{Answer, Denied, Dialect, News, no_record},
+    documents, output,
+    run::{self, Carried, RunCall},
+    uplink::{Link, RequestError, Uplink},
+};
 
 /// Everything that a node of ours serves.
 pub(super) const COMMANDS: &[&str] = &[

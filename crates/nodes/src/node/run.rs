@@ -5,13 +5,14 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
 
-use super::answer::{Answer, Denied, Dialect, Make};
 use countersign_domain::{
     AgentId, ApprovalDecision, Ask, BoundScript, Command, ExecRequest, InvalidRequest, MAX_WORDS, Security,
     SessionKey, UnixMillis,
 };
 use countersign_engine::{Planned, Preview, PreviewRule};
 use countersign_protocol::bridge::{ApprovalSource, OWN_RULE, RunApproval, RunParams, RunPlan, format_argv};
+
+use super::answer::{Answer, Denied, Dialect, Make};
 
 /// Most environment overrides of one command.
 const MAX_OVERRIDES: usize = 1_024;

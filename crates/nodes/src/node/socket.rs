@@ -14,8 +14,9 @@ use tokio_tungstenite::{
     tungstenite::{self, protocol::WebSocketConfig},
 };
 
-use super::address::{GatewayAddress, Trust};
 use countersign_config::tls::client_config;
+
+use super::address::{GatewayAddress, Trust};
 
 /// How long a connection, TLS and the upgrade may take together.
 const TIMEOUT: Duration = Duration::from_secs(15);

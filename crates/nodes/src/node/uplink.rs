@@ -9,9 +9,10 @@ use std::{
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use super::answer::{Dialect, Make};
 use countersign_protocol::bridge::{Frame, Request, Response, WireError};
 use countersign_sys::clock::Ids;
+
+use super::answer::{Dialect, Make};
 
 /// Frames that wait to be written. A sender with one more waits.
 const QUEUE: usize = 256;

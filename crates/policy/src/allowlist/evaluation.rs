@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use countersign_domain::{Command, CommandInput, FileIdentity, Pattern};
+
 use super::{
     Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, CreditKind, CreditedEntry, DenyHit, Match,
     MatchKind, SegmentReport, Typing,
@@ -12,7 +14,6 @@ use super::{
     proposal::{self, Proposal},
     work::SegmentContext,
 };
-use countersign_domain::{Command, CommandInput, FileIdentity, Pattern};
 
 use crate::{
     command::{

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::*;
 use countersign_domain::{
     AgentId, Bound, Command, CommandInput, EnvOverrides, FileIdentity, PatternWidth, UnixMillis,
 };
+
+use super::*;
 
 use crate::{
     command::{

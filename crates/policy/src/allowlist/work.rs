@@ -1,5 +1,7 @@
 //! One segment on its way through the rules.
 
+use countersign_domain::FileIdentity;
+
 use super::{DenyHit, SegmentReport, WrapperReport, directory::Directory, proposal::Proposal};
 use crate::command::{
     Code, Executable, Finding, PlanStep, Span, delegation, inline_eval,
@@ -10,7 +12,6 @@ use crate::command::{
     rendering::StepKind,
     syntax::{Segment, Word},
 };
-use countersign_domain::FileIdentity;
 
 /// What surrounds a segment.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,8 @@
 //! Files that a segment may write, and what they decide (D1).
 
-use super::{evaluation::Evaluation, work::Work};
 use countersign_domain::{deciding, may_hold_deciding};
+
+use super::{evaluation::Evaluation, work::Work};
 
 use crate::command::paths;
 

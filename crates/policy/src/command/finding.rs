@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::Span;
 use countersign_domain::vocabulary;
+
+use super::Span;
 
 vocabulary! {
     /// The closed set of reasons (`docs/spec/command-analysis.md#14-findings`).

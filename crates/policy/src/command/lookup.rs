@@ -2,11 +2,12 @@
 
 use std::fmt::Debug;
 
+use countersign_domain::FileIdentity;
+
 use super::{
     Rule, RuleSet, paths,
     syntax::{Word, WordClass},
 };
-use countersign_domain::FileIdentity;
 
 /// What the analysis may ask about files. Paths are absolute text; a path that is not UTF-8 does not exist here.
 pub trait PathLookup: Debug + Send + Sync {

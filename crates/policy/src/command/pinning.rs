@@ -1,7 +1,8 @@
 //! How firmly a run is what was judged: one word for people, never more than is true.
 
-use super::{delegation, inline_eval, names, names::NameClass, paths};
 use countersign_domain::{Binding, Bound, BoundAction, BoundScript, FileIdentity, Pinning, ScriptHold};
+
+use super::{delegation, inline_eval, names, names::NameClass, paths};
 
 /// The word, and why it is not a better one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 
 use countersign_domain::quoting;
 
-use super::{display, env_policy, prompt::Prompt, redaction};
 use countersign_domain::{ApprovalCard, ApprovalDecision, Command, CommandInput, EnvOverrides, ShownEnv};
+
+use super::{display, env_policy, prompt::Prompt, redaction};
 
 /// Most overrides whose names are shown.
 const MAX_NAMES: usize = 128;

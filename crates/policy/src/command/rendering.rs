@@ -1,10 +1,11 @@
 //! What is started instead of the text: the plan, and its canonical script (X1).
 
+use countersign_domain::{Bound, BoundAction, BoundStep, FileIdentity, StepJoin};
+
 use super::{
     names, parser,
     syntax::{Join, List},
 };
-use countersign_domain::{Bound, BoundAction, BoundStep, FileIdentity, StepJoin};
 
 /// A rendering did not read back as its plan: a fault of this program. Such a plan is never started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -1,7 +1,8 @@
 //! The accepted grammar as values (G1): lists of pipelines of segments of literal words.
 
-use super::{SourceMap, Span};
 use countersign_domain::StepJoin;
+
+use super::{SourceMap, Span};
 
 /// What stands between two pipelines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

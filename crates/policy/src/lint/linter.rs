@@ -5,11 +5,12 @@ use std::{
     collections::HashMap,
 };
 
+use countersign_domain::UnixMillis;
+
 use super::{
     Item, Remark, RemarkCode,
     index::{Index, Target},
 };
-use countersign_domain::UnixMillis;
 
 use crate::{
     allowlist::{DenyRule, Entry, Grant, Typing},

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::*;
 use countersign_domain::{FileIdentity, UnixMillis};
+
+use super::*;
 
 use crate::{
     allowlist::{DenyRule, Entry, Grant, Typing},

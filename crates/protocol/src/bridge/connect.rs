@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use unicode_general_category::{GeneralCategory, get_general_category};
 
+use countersign_domain::Secret;
+
 use super::{
     fields::{Fields, ShapeError},
     proof::{Device, ProofInput},
 };
-use countersign_domain::Secret;
 
 /// The client id of a node host, the same in both generations.
 pub const NODE_HOST_ID: &str = "node-host";

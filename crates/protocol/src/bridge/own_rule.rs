@@ -4,8 +4,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::connect::visible;
 use countersign_domain::Reason;
+
+use super::connect::visible;
 
 /// The member that has it, in the error of an answer and in the answer to `system.run.prepare`.
 pub const OWN_RULE: &str = "countersign";

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use countersign_domain::UnixMillis;
+
 use super::{
     fields::{Fields, ShapeError},
     frame::MAX_ID,
     identity::{DeviceKey, DevicePublicKey, MAX_PUBLIC_KEY, MAX_SIGNATURE},
 };
-use countersign_domain::UnixMillis;
 
 /// How far the clocks of both sides may lie apart. The first generation allows ten minutes, the present one two; a
 /// node of either passes within ten, and the nonce alone keeps a proof from being used twice.

@@ -4,8 +4,9 @@
 
 use serde_json::Value;
 
-use super::*;
 use countersign_domain::UnixMillis;
+
+use super::*;
 
 struct Recording {
     name: &'static str,

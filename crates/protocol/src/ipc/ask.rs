@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{proof, reply};
 use countersign_domain::{ApprovalDecision, Ask, Host, Security, UnixMillis};
+
+use super::{proof, reply};
 
 /// `requestJson` of a wish to run something, with the members and in the order of the product's runners.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -4,6 +4,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use countersign_domain::{ApprovalDecision, UnixMillis};
+
 use super::{
     NonceMemory, TTL_MS,
     envelope::{Kind, Line},
@@ -13,7 +15,6 @@ use super::{
     proof,
     reply::{self, Refusal, Replies},
 };
-use countersign_domain::{ApprovalDecision, UnixMillis};
 
 /// What the settings say of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

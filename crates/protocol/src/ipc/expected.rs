@@ -11,12 +11,13 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+use countersign_domain::ApprovalDecision;
+
 use super::{
     proof,
     reply::{ErrorBody, Payload},
     unique,
 };
-use countersign_domain::ApprovalDecision;
 
 /// What is waited for.
 #[derive(Debug)]

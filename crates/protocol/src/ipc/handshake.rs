@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use countersign_domain::{ApprovalDecision, UnixMillis};
+
 use super::{
     MAX_LINE_BYTES, TTL_MS,
     check::{self, LineOutcome},
@@ -13,7 +15,6 @@ use super::{
     proof,
     reply::{self, Refusal, Replies},
 };
-use countersign_domain::{ApprovalDecision, UnixMillis};
 
 /// A line of any kind.
 #[derive(Deserialize)]

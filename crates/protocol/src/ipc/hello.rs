@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use countersign_domain::UnixMillis;
+
 use super::{
     envelope::{Kind, Line},
     reply,
 };
-use countersign_domain::UnixMillis;
 
 /// The opening line of the side that asks.
 #[derive(Debug, Clone, PartialEq, Eq)]

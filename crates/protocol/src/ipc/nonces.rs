@@ -4,8 +4,9 @@ use std::collections::{HashSet, VecDeque};
 
 use sha2::{Digest as _, Sha256};
 
-use super::NONCE_MEMORY_MS;
 use countersign_domain::UnixMillis;
+
+use super::NONCE_MEMORY_MS;
 
 /// The most nonces that are remembered at once.
 const MAX_NONCES: usize = 65_536;

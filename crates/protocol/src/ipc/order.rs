@@ -8,8 +8,9 @@ use serde::{
 };
 use serde_json::Value;
 
-use super::unique;
 use countersign_domain::{ApprovalDecision, Ask, Command, Host, Security};
+
+use super::unique;
 
 /// A decision that was made elsewhere. Whether it counts is not the protocol's to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_LINE_BYTES, MAX_STREAM_BYTES, proof};
 use countersign_domain::ApprovalDecision;
+
+use super::{MAX_LINE_BYTES, MAX_STREAM_BYTES, proof};
 
 /// What stands before the end of an output that was cut.
 const CUT_MARK: &str = "... (truncated) ";

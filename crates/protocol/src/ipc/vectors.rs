@@ -4,8 +4,9 @@
 
 use serde_json::Value;
 
-use super::*;
 use countersign_domain::{ApprovalDecision, UnixMillis, hex};
+
+use super::*;
 
 fn vectors() -> Value {
     serde_json::from_str(include_str!("../../../../tests/data/ipc/vectors.json")).unwrap()

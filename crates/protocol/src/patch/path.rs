@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use super::limits::{MAX_DEPTH, MAX_PATH_BYTES};
 use countersign_domain::{Deciding, deciding};
+
+use super::limits::{MAX_DEPTH, MAX_PATH_BYTES};
 
 /// How the names of files begin that a patch makes for itself while it is applied.
 pub const TEMPORARY_PREFIX: &str = ".countersign-patch-";

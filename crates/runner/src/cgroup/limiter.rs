@@ -9,9 +9,10 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::{Controller, ControllerHierarchy, HELD, Home, make_directory, name, write};
 use countersign_domain::LimitReport;
 use countersign_sys::process::{self, Ended, Forked, Pid, Process};
+
+use super::{Controller, ControllerHierarchy, HELD, Home, make_directory, name, write};
 
 /// The period by which processor time is counted, in microseconds: the kernel's own default.
 const CPU_PERIOD_US: u64 = 100_000;

@@ -1,7 +1,8 @@
 //! Bounded, harmless text of a command's two streams.
 
-use super::{TailBuffer, Utf8Decoder, sanitize, sanitize::is_plain_ascii};
 use countersign_domain::OutputStream;
+
+use super::{TailBuffer, Utf8Decoder, sanitize, sanitize::is_plain_ascii};
 
 /// What follows text that was cut at its end (`docs/spec/exec-tool.md#4-what-the-caller-gets`).
 const CUT_MARK: &str = "\n… (truncated)";

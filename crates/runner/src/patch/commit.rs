@@ -17,15 +17,16 @@ use rustix::{
     io::Errno,
 };
 
-use super::{
-    Trouble,
-    plan::{Changes, PlannedChange, Target},
-};
 use countersign_protocol::patch::{Failure, TEMPORARY_PREFIX};
 use countersign_sys::{
     beneath::{self, Entry, Renames},
     hooks,
     process::{self, Pid},
+};
+
+use super::{
+    Trouble,
+    plan::{Changes, PlannedChange, Target},
 };
 
 /// A directory with more names than this is not searched for what patches left that died.

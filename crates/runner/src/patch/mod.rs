@@ -17,12 +17,13 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use super::wire::PatchOrder;
 use countersign_protocol::patch::{Failure, HunkError, Patch, PatchPath, PathFault};
 use countersign_sys::{
     beneath::{LookupScope, NotFound, Root},
     hooks,
 };
+
+use super::wire::PatchOrder;
 
 use plan::Tree;
 

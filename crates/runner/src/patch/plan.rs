@@ -17,9 +17,10 @@ use rustix::{
     io::Errno,
 };
 
-use super::Trouble;
 use countersign_protocol::patch::{self, Failure, Hunk, MAX_FILE_BYTES, Operation, PatchPath, PathFault};
 use countersign_sys::beneath::{self, Entry, LastLink, ResolvedPath, Root};
+
+use super::Trouble;
 
 use crate::wire::PatchOrder;
 

@@ -11,13 +11,14 @@ use std::{
 
 use tree::{cases, files, look, make};
 
-use super::{apply_in, commit, plan::Tree};
 use countersign_protocol::patch::{Failure, MAX_FILE_BYTES, Patch, TEMPORARY_PREFIX};
 use countersign_sys::{
     beneath::{LookupScope, Renames, Root},
     fs::create_passing_file,
     process,
 };
+
+use super::{apply_in, commit, plan::Tree};
 
 use crate::wire::PatchOrder;
 

@@ -2,9 +2,10 @@
 
 use std::{fmt, io};
 
-use super::bytes::{Reader, size_bytes};
 use countersign_domain::{Exit, KillCause, LimitReport, OutputStream, TerminalSize};
 use countersign_protocol::terminal::CursorKeys;
+
+use super::bytes::{Reader, size_bytes};
 
 use crate::{enclose::Obstacle, limits::MAX_MESSAGE_BYTES};
 

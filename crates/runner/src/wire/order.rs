@@ -1,7 +1,8 @@
 //! The frame that starts a run, and the one that has the rest of a run killed.
 
-use super::bytes::{Reader, size_bytes};
 use countersign_domain::{LaunchId, RunId, TerminalSize};
+
+use super::bytes::{Reader, size_bytes};
 
 use crate::cgroup::RunLimits;
 

@@ -2,9 +2,10 @@
 
 use std::ffi::CString;
 
-use super::bytes::{Reader, Writer};
 use countersign_domain::StepJoin;
 use countersign_sys::{fs::FileStamp, process::JudgedFile};
+
+use super::bytes::{Reader, Writer};
 
 use crate::enclose::Enclosed;
 

@@ -4,10 +4,11 @@ use std::ffi::CString;
 
 use proptest::prelude::*;
 
-use super::{message::message, *};
 use countersign_domain::{Exit, KillCause, LaunchId, OutputStream, RunId, StepJoin, TerminalSize};
 use countersign_protocol::terminal::CursorKeys;
 use countersign_sys::{fs::FileStamp, process::JudgedFile};
+
+use super::{message::message, *};
 
 use crate::{
     cgroup::RunLimits,

@@ -5,8 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::layout::Bound;
 use countersign_config::settings::DockerSettings;
+
+use super::layout::Bound;
 
 use crate::sandbox::{Enclosure, Unusable};
 

@@ -17,6 +17,8 @@ use bollard::{
 };
 use tokio::time::{Instant, timeout};
 
+use countersign_domain::{RunId, TerminalSize};
+
 use super::{
     super::{Enclosure, Inside, Unusable},
     container::{Labels, OWNER, PruneLimits, Wanted},
@@ -26,7 +28,6 @@ use super::{
     process,
     supervision::{self, text_of},
 };
-use countersign_domain::{RunId, TerminalSize};
 
 /// What is behind the name of a container that is not set up yet.
 const UNFINISHED: &str = "-new";

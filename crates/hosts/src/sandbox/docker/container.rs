@@ -8,15 +8,16 @@ use bollard::models::{
 };
 use sha2::{Digest as _, Sha256};
 
+use countersign_config::settings::DockerSettings;
+use countersign_domain::hex;
+use countersign_sys::fs::read_bounded;
+
 use super::{
     super::{Enclosure, Unusable},
     mounts::{Forbidden, check_inside, check_workspace},
     seccomp,
     supervision::{self, text_of},
 };
-use countersign_config::settings::DockerSettings;
-use countersign_domain::hex;
-use countersign_sys::fs::read_bounded;
 
 /// Whose containers these are.
 pub(super) const OWNER: &str = "countersign.owner";

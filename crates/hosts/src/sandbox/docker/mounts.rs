@@ -5,8 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{super::Unusable, supervision::text_of};
 use countersign_config::settings::BindMount;
+
+use super::{super::Unusable, supervision::text_of};
 
 /// Nobody mounts these, nor anything in them: anyone who has them has the machine.
 const SYSTEM: [&str; 5] = ["/proc", "/sys", "/dev", "/etc", "/boot"];

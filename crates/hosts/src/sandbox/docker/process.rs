@@ -18,6 +18,9 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
+use countersign_domain::{Leftovers, OutputStream};
+use countersign_sys::process;
+
 use super::{
     attach::{AttachError, Attached, Frames},
     end::{ENGINE_LOST, NOT_STARTED},
@@ -25,8 +28,6 @@ use super::{
     instructions::{Instructions, Terms},
     supervision,
 };
-use countersign_domain::{Leftovers, OutputStream};
-use countersign_sys::process;
 
 /// The word that makes this program a client. Not for people.
 pub(super) const MODE: &str = "__docker-exec";

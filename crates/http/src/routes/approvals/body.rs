@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::shown::Shown;
 use countersign_config::approvals::binding::NO_ENV_HASH;
 use countersign_domain::quoting;
 use countersign_domain::{
@@ -14,6 +13,8 @@ use countersign_domain::{
     Security, SessionKey, ShownEnv, TerminalReason, UnixMillis, Vote, Why,
 };
 use countersign_policy::command::{pinning::Pinned, question};
+
+use super::shown::Shown;
 
 use crate::routes::actor::ActorBody;
 

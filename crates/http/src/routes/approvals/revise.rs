@@ -4,8 +4,9 @@ use axum::{extract::State, http::StatusCode};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::body::ApprovalBody;
 use countersign_domain::ApprovalId;
+
+use super::body::ApprovalBody;
 
 use crate::{
     caller::{AgentCaller, Approve},

@@ -6,11 +6,12 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::request::ExecBody;
 use countersign_config::settings::{SandboxScope, WorkspaceAccess};
 use countersign_domain::{Ask, CommandInput, Host, HostChoice, Pinning, ScriptHold, Security};
 use countersign_engine::explain::{Explanation, Outcome, SandboxView};
 use countersign_policy::{allowlist::Analysis, combine::Effective};
+
+use super::request::ExecBody;
 
 use crate::{
     caller::{AgentCaller, ReadOrOwn},

@@ -10,9 +10,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{in_flight::InFlightPermit, mount::EngineBackend, session::Session};
 use countersign_domain::{Principal, RunId};
 use countersign_engine::{IdempotencyKey, OnDisconnect, reply::CancelError};
+
+use super::{in_flight::InFlightPermit, mount::EngineBackend, session::Session};
 
 use crate::{
     extract,

@@ -7,8 +7,9 @@ use std::{
 
 use rmcp::transport::streamable_http_server::{StreamableHttpService, session::never::NeverSessionManager};
 
-use super::in_flight::InFlight;
 use countersign_engine::Engine;
+
+use super::in_flight::InFlight;
 
 use crate::mcp::Server;
 

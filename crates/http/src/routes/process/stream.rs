@@ -8,9 +8,10 @@ use futures_util::stream;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::SessionBody;
 use countersign_domain::AgentId;
 use countersign_engine::process::{Followed, OutputForm, OutputText, SessionFollower};
+
+use super::answer::SessionBody;
 
 use crate::{
     accept::Accepted,

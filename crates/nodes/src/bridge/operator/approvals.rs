@@ -9,13 +9,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::{
-    asking::MOST_WAITING,
-    invoke, refusal,
-    scope::OperatorScope,
-    session::{Answer, OperatorSession},
-    shape,
-};
 use countersign_domain::{
     Approval, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, Command, Host, Security,
 };
@@ -26,6 +19,14 @@ use countersign_engine::{
 use countersign_ledger::{ApprovalFilter, Page};
 use countersign_policy::command::{env_policy, question::PlainQuestion};
 use countersign_protocol::bridge::{Protocol, WireError};
+
+use super::{
+    asking::MOST_WAITING,
+    invoke, refusal,
+    scope::OperatorScope,
+    session::{Answer, OperatorSession},
+    shape,
+};
 
 /// How long a person has when the asker does not say: the first generation's default, and the present one's.
 const DEFAULT_TIMEOUT: [Duration; 2] = [Duration::from_mins(2), Duration::from_mins(30)];

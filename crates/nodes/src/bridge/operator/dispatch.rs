@@ -5,15 +5,16 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use countersign_protocol::{
+    ByName,
+    bridge::{Request, WireError},
+};
+
 use super::{
     approvals, documents, invoke,
     method::{self, About, Method},
     news, nodes, pairing, refusal,
     session::{Answer, Grant, OperatorSession},
-};
-use countersign_protocol::{
-    ByName,
-    bridge::{Request, WireError},
 };
 
 use crate::bridge::{Bridge, Outbox};

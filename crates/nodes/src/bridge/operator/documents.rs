@@ -6,14 +6,15 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{
-    invoke, refusal,
-    session::{Answer, OperatorSession},
-};
 use countersign_config::approvals::store::{DocumentStatus, StoreError};
 use countersign_domain::Precondition;
 use countersign_engine::document::{DocumentError, Hashed, Refused};
 use countersign_protocol::bridge::WireError;
+
+use super::{
+    invoke, refusal,
+    session::{Answer, OperatorSession},
+};
 
 /// The parameters of `exec.approvals.set`.
 #[derive(Debug, Deserialize)]

@@ -15,13 +15,6 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    method::invoke_opens,
-    output,
-    refusal::{self, Dispatched},
-    scope::OperatorScope,
-    session::{Answer, OperatorSession},
-};
 use countersign_domain::{
     AgentId, Command, ExecRequest, HostChoice, InvalidRequest, Reason, Run, RunId, RunStatus, SessionKey,
     Stop,
@@ -36,6 +29,14 @@ use countersign_hosts::node::{InvokeFailure, InvokeRequest, InvokeResult, NodeEr
 use countersign_protocol::{
     ByName,
     bridge::{CappedStreams, Protocol, UNAVAILABLE, WireError},
+};
+
+use super::{
+    method::invoke_opens,
+    output,
+    refusal::{self, Dispatched},
+    scope::OperatorScope,
+    session::{Answer, OperatorSession},
 };
 
 /// How long a person is waited for when the caller does not say how long it waits.

@@ -8,9 +8,10 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{pairing, scope::OperatorScope, session::OperatorSession, shape};
 use countersign_domain::ApprovalId;
 use countersign_ledger::events::{EventFilter, EventType, PairingOutcome, Publication, Start, StreamItem};
+
+use super::{pairing, scope::OperatorScope, session::OperatorSession, shape};
 
 use crate::bridge::PairingKind;
 

@@ -5,11 +5,12 @@ use std::{cmp::Reverse, sync::Arc};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use countersign_protocol::bridge::{Protocol, WireError};
+
 use super::{
     refusal,
     session::{Answer, OperatorSession},
 };
-use countersign_protocol::bridge::{Protocol, WireError};
 
 use crate::bridge::NodeRecord;
 

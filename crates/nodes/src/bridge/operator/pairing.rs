@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use countersign_protocol::bridge::{Protocol, WireError};
+
 use super::{
     nodes, refusal,
     scope::OperatorScope,
     session::{Answer, OperatorSession},
 };
-use countersign_protocol::bridge::{Protocol, WireError};
 
 use crate::bridge::{NodeRecord, PairingDecision, PairingKind, PairingRequest};
 

@@ -3,10 +3,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{method::Opens, scope::OperatorScope};
 use countersign_engine::reply::StorageTrouble;
 use countersign_hosts::node::{InvokeFailure, NodeError};
 use countersign_protocol::bridge::{Protocol, WireError};
+
+use super::{method::Opens, scope::OperatorScope};
 
 /// There is no such method.
 pub(super) fn unknown_method(name: &str) -> WireError {

@@ -11,15 +11,16 @@ use std::{
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+use countersign_config::approvals::broker::ApproverGuard;
+use countersign_domain::{Principal, UnixMillis};
+use countersign_ledger::auth::Key;
+use countersign_protocol::bridge::{Event, Protocol, Request, WireError};
+
 use super::{
     method::{self, Method},
     refusal,
     scope::OperatorScope,
 };
-use countersign_config::approvals::broker::ApproverGuard;
-use countersign_domain::{Principal, UnixMillis};
-use countersign_ledger::auth::Key;
-use countersign_protocol::bridge::{Event, Protocol, Request, WireError};
 
 use crate::bridge::{Bridge, Outbox, token_quota::QuotaPermit};
 

@@ -3,8 +3,9 @@
 //! What such a program does with a word is unknown, so that a word counts in every way in which programs come from words
 //! to names of files.
 
-use super::{is_short, program, table};
 use countersign_domain::deciding_names;
+
+use super::{is_short, program, table};
 
 /// Programs that write nothing into a file that a word of theirs names, no matter what the word is.
 const READING: &[&str] = &[

@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, ffi::OsString};
 
-use super::names;
 use countersign_domain::EnvOverrides;
+
+use super::names;
 
 use crate::command::{Rule, RuleSet};
 
