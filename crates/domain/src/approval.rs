@@ -52,10 +52,11 @@ pub struct ApprovalCard {
     pub resolved_path: Option<String>,
     /// The analysed segments as the API shows them.
     pub segments: serde_json::Value,
-    /// Whether all of the command was read, and nothing in it may run more than is seen. Of records of before nobody knows.
+    /// Whether all of the command was read, and nothing in it may run more than is seen. `false` in records of versions
+    /// that did not say it.
     #[serde(skip_serializing_if = "is_false", default)]
     pub is_understood: bool,
-    /// The environment overrides as a person is shown them. Records of before do not have it.
+    /// The environment overrides as a person is shown them. Records of earlier versions do not have it.
     #[serde(skip_serializing_if = "ShownEnv::is_empty", default)]
     pub env: ShownEnv,
     /// Hash of the approvals document it was judged under.

@@ -411,7 +411,8 @@ impl Engine {
         }
         let now = Box::pin(self.policy_for(shown, asker)).await?;
         let place = self.call_of_binding(shown, &now)?;
-        // Of what a record of before does not say the strictest counts: it may only be forbidden.
+        // Where a record of an earlier version says nothing, the strictest value counts: the command may only be
+        // forbidden.
         let wishes = card.wishes.clone().unwrap_or_else(|| CallWishes {
             security: Some(card.security),
             ask: Some(card.ask),

@@ -166,7 +166,7 @@ impl Job for Decide {
         let is_revoked = token.as_ref().is_some_and(|token| token.revoked_at.is_some());
         let groups = token.map(|token| token.groups).unwrap_or_default();
         let mut ballot = approval.ballot(&vote, &groups);
-        // An answer of before that is brought along is no better than a vote of that token.
+        // An earlier answer that is brought along is no better than a vote of that token.
         ballot.is_entitled &= !is_revoked;
         let answering = approval.standing(tx.now()).answer(self.decision, ballot);
         match (answering, chosen) {

@@ -366,7 +366,7 @@ impl Job for Connect {
                 current,
                 previous,
                 public_key,
-                // What was stored without a name keeps the one of before this connection.
+                // What was stored without a name keeps the name from before this connection.
                 text(&node.approved),
             ),
         )?;

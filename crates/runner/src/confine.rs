@@ -300,7 +300,7 @@ fn make(arguments: &[OsString]) -> Result<[OwnedFd; 2], Failure> {
         for path in &plan.pinned {
             pin(path).map_err(failed_at("cannot pin", path))?;
         }
-        // Within what was pinned: a mount that comes later covers those of before.
+        // Within what was pinned: a later mount covers an earlier one.
         for path in &plan.fixed {
             pin(path).map_err(failed_at("cannot pin", path))?;
             make_read_only(path).map_err(failed_at("cannot write-protect", path))?;

@@ -1,4 +1,5 @@
-//! Patches over every edge: what they do, who may send them, what they cannot reach, and what is left when somebody dies.
+//! Patches over every edge: what they do, who may send them, what they cannot reach, and what is left when
+//! the server or a supervisor dies.
 
 #[cfg(feature = "test-hooks")]
 mod attacks;

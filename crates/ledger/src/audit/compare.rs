@@ -32,7 +32,7 @@ struct Recorded {
     asked_by: Option<[u8; 32]>,
     /// How it ended; the last record counts.
     ended: Option<[u8; 32]>,
-    /// Everything that its last record seals of it; nothing in records of before.
+    /// Everything that its last record seals of it; nothing in records of earlier versions.
     facts: Option<String>,
     /// Its approval, or its run.
     other: Option<String>,
@@ -174,7 +174,7 @@ impl Expected {
             let facts = (1..=4).map(|column| text(row, column));
             let begun = digest(std::iter::once(command).chain(facts));
             let asked_by = digest((5..=7).map(|column| text(row, column)));
-            // Records of before name only who changed the command.
+            // Records of earlier versions name only who changed the command.
             let names_asker = number(row, 17) == 0;
             let status = text(row, 8);
             let is_over = status.parse::<RunStatus>().map_or(true, RunStatus::is_final);

@@ -1,7 +1,7 @@
 //! What a record seals of the row that it tells of, as one digest: everything that people are shown of a run or an
 //! approval and that does not change after the record.
 //!
-//! A list is never changed, since records of before were made with it; another list gets another member.
+//! A list is never changed, since earlier records were made with it; another list gets another member.
 
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};

@@ -88,7 +88,7 @@ pub struct Host<U> {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     rate: Rate,
-    /// When it began to host: lines of before may have counted already.
+    /// When it began to host: earlier lines may have been used already.
     since: UnixMillis,
     /// The same by the clock that nobody sets.
     began: Instant,

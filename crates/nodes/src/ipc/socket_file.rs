@@ -312,7 +312,7 @@ fn take_lock(path: &Path) -> Result<File, SocketFileError> {
     Ok(file)
 }
 
-/// Removes what a host of before left. The lock is held.
+/// Removes what an earlier host left. The lock is held.
 fn clear_the_way(path: &Path, address: &SocketAddrUnix) -> Result<(), SocketFileError> {
     let metadata = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -33,7 +33,7 @@ pub struct LineVerifier<'a> {
     /// When this memory of nonces began: what is older may have counted with one that is gone. Both sides are on one
     /// machine and have one clock, so no genuine line that counted before has a later time.
     pub not_before: UnixMillis,
-    /// The nonces of before.
+    /// The nonces of earlier lines.
     pub nonces: &'a mut NonceMemory,
     /// What the settings say.
     pub policy: Policy,

@@ -101,7 +101,7 @@ async fn a_token_that_asks_decides_by_no_edge() {
         .expect(200);
     assert_eq!(still["status"], "pending");
 
-    // Each of these edges lets in whoever may answer.
+    // Each of these edges takes the answer of a token that may answer.
     server.operator().post(&path, decision.clone()).await.expect(200);
     let other = asked(&server).await;
     let path = format!("/v1/approvals/{other}/decision");
