@@ -33,6 +33,7 @@ let policyEditor;
 let stop;
 let line;
 let isOut = false;
+let isUp = false;
 let mayAccept = false;
 const overridesSeen = new Map();
 
@@ -106,17 +107,23 @@ function say(state, text) {
 }
 
 function opened(resumed) {
-  say("live", "Live");
+  isUp = true;
+  reached();
   board.setOnline(true);
-  const unsure = resumed ? Promise.resolve() : load();
-  unsure.then(settleUnsure).catch(failed);
+  mustLoad ||= !resumed;
+  lookSoon(0);
   refreshRuns();
   nodes?.refreshSoon();
   policyEditor?.refreshSoon();
   stop?.refreshSoon();
 }
 
+function reached() {
+  if (isUp && !isOut) say("live", "Live");
+}
+
 function down() {
+  isUp = false;
   if (isOut) return;
   say("offline", "Offline. Trying again …");
   board.setOnline(false);
@@ -310,19 +317,23 @@ async function poll() {
 
 // --- What happens.
 
-let asked = new Set();
-let gathering;
+// What it has heard of and has not seen yet: it looks until an answer comes, since the event does not come again.
+const asked = new Set();
+const changed = new Set();
+const unsure = new Set();
+let mustLoad = false;
+let looking;
 
 function happened(event) {
   switch (event.type) {
     case "exec.approval.requested":
       if (only && event.approvalId !== only) return;
       asked.add(event.approvalId);
-      gathering ??= setTimeout(() => gather().catch(failed), GATHER_MS);
-      return;
+      return lookSoon(GATHER_MS);
     case "exec.approval.voted":
-      if (model.entries.has(event.approvalId)) look(event.approvalId).catch(failed);
-      return;
+      if (!model.entries.has(event.approvalId)) return;
+      changed.add(event.approvalId);
+      return lookSoon(0);
     case "exec.approval.resolved":
       asked.delete(event.approvalId);
       if (model.resolved(event)) {
@@ -357,15 +368,65 @@ function ran(event, run) {
   refreshRuns();
 }
 
+/** Looks at what is due after a pause, and again until an answer comes. */
+function lookSoon(pause) {
+  looking ??= setTimeout(async () => {
+    let again = GATHER_MS;
+    try {
+      await lookAtDue();
+      reached();
+    } catch (error) {
+      failed(error);
+      again = isFinal(error) ? undefined : LOOK_AGAIN_MS;
+    }
+    looking = undefined;
+    if (again && !isOut && (mustLoad || unsure.size || changed.size || asked.size)) lookSoon(again);
+  }, pause);
+}
+
+const isFinal = (error) => error instanceof Refused && error.status < 500 && error.status !== 429;
+
 /** New requests come one by one or in crowds: a few are fetched each, a crowd as a list. */
-async function gather() {
-  gathering = undefined;
+async function lookAtDue() {
+  if (mustLoad) await loadDue();
+  await each(unsure, settle);
+  await each(changed, look);
   const ids = [...asked];
-  asked = new Set();
-  const unknown = ids.filter((id) => !model.entries.has(id));
-  if (unknown.length > ONE_BY_ONE) await load();
-  else await Promise.all(unknown.map(look));
-  board.tell(ids.map((id) => model.entries.get(id)).filter((entry) => entry?.phase === "pending"), model.waiting.length);
+  for (const id of ids.filter((known) => model.entries.has(known))) asked.delete(id);
+  try {
+    if (asked.size > ONE_BY_ONE) {
+      await load();
+      for (const id of ids) asked.delete(id);
+    } else await each(asked, look);
+  } finally {
+    const seen = ids.filter((id) => !asked.has(id)).map((id) => model.entries.get(id));
+    board.tell(seen.filter((entry) => entry?.phase === "pending"), model.waiting.length);
+  }
+}
+
+async function loadDue() {
+  mustLoad = false;
+  try {
+    await load();
+  } catch (error) {
+    mustLoad = !isFinal(error);
+    throw error;
+  }
+}
+
+/** Takes what is due out of a set; what no answer came for is put back. */
+async function each(due, see) {
+  const ends = await Promise.allSettled([...due].map(async (id) => {
+    due.delete(id);
+    try {
+      await see(id);
+    } catch (error) {
+      if (!isFinal(error)) due.add(id);
+      throw error;
+    }
+  }));
+  const failure = ends.find(({ status }) => status === "rejected");
+  if (failure) throw failure.reason;
 }
 
 let drawing;
@@ -393,9 +454,6 @@ function refreshRuns() {
 
 // --- What the person answers.
 
-const unsure = new Set();
-let lookingAgain;
-
 async function decide(id, decision, options) {
   if (!model.sending(id, decision)) return;
   board.refresh();
@@ -412,25 +470,14 @@ async function decide(id, decision, options) {
       // It may have arrived and only its answer was lost: nobody is told either before the server says.
       unsure.add(id);
       line?.retry();
-      await settleUnsure();
+      lookSoon(0);
     }
   }
   if (!isOut) board.refresh();
 }
 
-async function settleUnsure() {
-  for (const id of [...unsure]) {
-    let approval;
-    try {
-      approval = await json("GET", `/v1/approvals/${id}`);
-    } catch (error) {
-      if (error instanceof Refused) throw error;
-      clearTimeout(lookingAgain);
-      lookingAgain = setTimeout(() => settleUnsure().catch(failed), LOOK_AGAIN_MS);
-      return;
-    }
-    unsure.delete(id);
-    model.lookedAt(id, "Your answer did not arrive. Please answer again.", approval);
-    if (!isOut) board.refresh();
-  }
+/** What became of an answer that nobody confirmed. */
+async function settle(id) {
+  model.lookedAt(id, "Your answer did not arrive. Please answer again.", await json("GET", `/v1/approvals/${id}`));
+  if (!isOut) board.refresh();
 }

@@ -108,6 +108,33 @@ async fn a_network_that_is_gone_and_back_loses_nothing() {
 }
 
 #[tokio::test]
+async fn a_request_that_was_heard_of_and_could_not_be_fetched_is_fetched_later() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let first = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
+    browser.shown(&steady(&first)).await;
+    // The stream of events stays up, and nothing else comes through.
+    let script = "const real = window.fetch;
+        window.failed = 0;
+        window.back = () => { window.fetch = real; };
+        window.fetch = (path, options) => {
+            if (!/approvals/.test(path)) return real(path, options);
+            window.failed += 1;
+            return Promise.reject(new TypeError('no network'));
+        };";
+    browser.run(script, json!([])).await;
+    let second = id(&ask(&server, &["/bin/echo", "2"]).await, "approvalId");
+    browser.until("window.failed > 1").await;
+    browser.says("#link-text", "Offline").await;
+    browser.run("window.back()", json!([])).await;
+    answer(&browser, &second, "deny").await;
+    ended(&browser, &second, "Denied by you").await;
+    browser.says("#link-text", "Live").await;
+}
+
+#[tokio::test]
 async fn expiry_and_withdrawal_are_seen_as_they_happen() {
     // Only the second question expires: how long it takes to withdraw the first one does not matter.
     let rule = "[[approvals.rules]]\nagents = [\"hasty\"]\ndecide_by_ms = 4000\n";
