@@ -145,7 +145,6 @@ impl Opened {
         let engine = Engine::new(EngineParts {
             clock,
             ids,
-            home: home_of(&state_dir).to_path_buf(),
             state_dir,
             settings: Arc::clone(&settings),
             documents,

@@ -61,7 +61,7 @@ pub use pattern::{Pattern, PatternWidth};
 pub use policy::{Ask, Backend, Host, HostChoice, Isolation, Leftovers, OnMiss, Security};
 pub use precondition::Precondition;
 pub use process::{MAX_INPUT_BYTES, ProcessKind, ProcessStatus};
-pub use reason::Reason;
+pub use reason::{Reason, ReasonClass};
 pub use request::{
     Command, EnvOverrides, ExecRequest, InvalidRequest, MAX_ARGUMENT_BYTES, MAX_ARGV_BYTES, MAX_PATCH_BYTES,
     MAX_WORDS,

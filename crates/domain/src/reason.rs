@@ -63,34 +63,68 @@ vocabulary! {
     }
 }
 
+/// What kind of reason it is, which is as far as most who are told of it can go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReasonClass {
+    /// Nothing runs there.
+    Closed,
+    /// A rule forbids it.
+    Rule,
+    /// Nothing covers it, and nobody is asked.
+    Miss,
+    /// A person said no to it, or to everything.
+    Person,
+    /// It takes an answer, and none came.
+    Unanswered,
+    /// It is no longer what was approved.
+    Changed,
+    /// It was not taken.
+    Refused,
+    /// It was to start, and did not do well.
+    Failed,
+    /// Permission was given and used up, and no outcome will be heard of.
+    Lost,
+    /// It was called off.
+    Cancelled,
+}
+
 impl Reason {
-    /// The final state that a run with this reason has. One that started and was killed by a stop is `cancelled`.
-    pub const fn run_status(self) -> RunStatus {
+    /// What kind of reason it is.
+    pub const fn class(self) -> ReasonClass {
         match self {
-            Self::SecurityDeny
-            | Self::DocumentRefused
-            | Self::ToolDenied
-            | Self::Denylist
-            | Self::AllowlistMiss
-            | Self::UserDenied
+            Self::SecurityDeny | Self::DocumentRefused => ReasonClass::Closed,
+            Self::ToolDenied | Self::Denylist => ReasonClass::Rule,
+            Self::AllowlistMiss | Self::ProgramNotFound => ReasonClass::Miss,
+            Self::UserDenied | Self::Stopped => ReasonClass::Person,
+            Self::ApprovalRequired
             | Self::ApprovalTimeout
             | Self::NoApprover
             | Self::ApprovalCancelled
-            | Self::ApprovalRequestFailed
-            | Self::BindingMismatch
-            | Self::ApprovalRequired
-            | Self::NodeRefused
-            | Self::Preflight
-            | Self::ProgramNotFound
-            | Self::RateLimited
-            | Self::Stopped => RunStatus::Denied,
-            Self::SpawnFailed | Self::Timeout | Self::NotStarted | Self::InvokeFailed => RunStatus::Failed,
-            // Permission was given and used up, and no outcome will be heard of: what `lost` says. Neither `completed`
-            // (nobody saw it end) nor `cancelled` (it was allowed) would be true.
+            | Self::ApprovalRequestFailed => ReasonClass::Unanswered,
+            Self::BindingMismatch => ReasonClass::Changed,
+            Self::NodeRefused | Self::Preflight | Self::RateLimited => ReasonClass::Refused,
+            Self::SpawnFailed | Self::Timeout | Self::NotStarted | Self::InvokeFailed => ReasonClass::Failed,
             Self::NodeDisconnected | Self::ServerRestart | Self::RunnerLost | Self::RunElsewhere => {
-                RunStatus::Lost
+                ReasonClass::Lost
             }
-            Self::Cancelled | Self::Shutdown => RunStatus::Cancelled,
+            Self::Cancelled | Self::Shutdown => ReasonClass::Cancelled,
+        }
+    }
+
+    /// The final state that a run with this reason has. One that started and was killed by a stop is `cancelled`.
+    pub const fn run_status(self) -> RunStatus {
+        match self.class() {
+            ReasonClass::Closed
+            | ReasonClass::Rule
+            | ReasonClass::Miss
+            | ReasonClass::Person
+            | ReasonClass::Unanswered
+            | ReasonClass::Changed
+            | ReasonClass::Refused => RunStatus::Denied,
+            ReasonClass::Failed => RunStatus::Failed,
+            // Neither `completed` (nobody saw it end) nor `cancelled` (it was allowed) would be true.
+            ReasonClass::Lost => RunStatus::Lost,
+            ReasonClass::Cancelled => RunStatus::Cancelled,
         }
     }
 }

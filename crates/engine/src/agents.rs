@@ -36,7 +36,7 @@ impl Engine {
     /// # Errors
     /// When the ledger cannot be read.
     pub async fn known_agents(&self, caller: &Principal) -> Result<Vec<KnownAgent>, LedgerError> {
-        let in_effect = self.refresh_policy();
+        let in_effect = self.policy.refresh();
         let (document, policy) = (&in_effect.document, &in_effect.settings.policy);
         let mut known: BTreeMap<AgentId, KnownAgent> = BTreeMap::new();
         let new = |agent: &AgentId| KnownAgent {

@@ -1,42 +1,32 @@
 //! Asking a person, taking the answer, and what follows from it.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use countersign_config::{
-    approvals::binding::{self, BoundScripts},
-    settings::Settings,
-};
+use countersign_config::settings::Settings;
 use countersign_domain::{
-    Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Binding, Command,
-    CommandInput, EntryId, Host, Principal, Reason, RunId, Security, TerminalSize,
+    Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, CommandInput,
+    EntryId, Principal, Reason, RunId, Security,
 };
-use countersign_hosts::{
-    peer_fs::Blind,
-    workdir::{Workdir, WorkdirError},
-};
+use countersign_hosts::peer_fs::Blind;
 use countersign_ledger::{
-    AskOutcome, Asking, ChosenPattern, Decide, DecideOutcome, Expire, ExpireOutcome, Fallback, GrantUse,
-    NewApproval, NewRun, NoRoute, NoRouteOutcome, NotAllowed, Undecided,
+    AskOutcome, Asking, ChosenPattern, Decide, DecideOutcome, Expire, ExpireOutcome, Fallback, NewApproval,
+    NewRun, NoRoute, NoRouteOutcome, NotAllowed, Undecided,
     launch::{ApprovedLaunch, ApprovedOutcome, LaunchTerms, Permit},
 };
 use countersign_policy::{
     approval_rules::Demand,
-    combine::{Effective, Wanted},
     gate::{self, AfterTimeout, AskSpec, Coverage, FallbackVerdict, GateInput, Unanswered},
 };
 use countersign_sys::{descriptors::SPARE_DESCRIPTORS, hooks};
 
 use crate::{
-    Engine, analyse,
-    call::Call,
+    Engine,
     delivery_terms::Answers,
-    exec::{Admitted, Attempt, OnDisconnect, admitted},
+    evaluator::policy_now::PolicyNow,
+    exec::{Admitted, Attempt, Draft, admitted},
     hint::hint,
-    judgement::{self, Judgement},
     live::Holder,
-    policy_now::PolicyNow,
     reply::{Answer, DecideError, Decided, Denial, ExecError, StorageTrouble},
-    script_hold,
     slots::SlotLimits,
     supervise::Supervision,
 };
@@ -52,16 +42,15 @@ const HOW_TO_BE_THERE: [&str; 1] = ["approver"];
 impl Engine {
     /// Asks a person; when nobody can be reached the fallback counts at once
     /// (`docs/spec/exec-tool.md#3-whether-it-runs`).
-    pub(super) async fn ask(
-        self: &Arc<Self>,
-        call: &Call,
-        judged: &Judgement,
-        (spec, on_disconnect): (AskSpec, OnDisconnect),
-        settings: &Settings,
-        key: Option<countersign_ledger::IdempotencyKey>,
-    ) -> Result<Attempt, ExecError> {
+    pub(super) async fn ask(self: &Arc<Self>, draft: Draft, spec: AskSpec) -> Result<Attempt, ExecError> {
         let run_id = self.ids.run_id(self.clock.now());
-        let run = call.to_new_run(run_id.clone(), judged, self.isolation_of_call(call, settings));
+        let run = self.run_of(&draft, run_id.clone());
+        let Draft {
+            call,
+            judged,
+            settings,
+            ..
+        } = &draft;
         let Demand { quorum, decide_by } = self.demand_of_call(judged, settings);
         let mut approval = NewApproval {
             id: self.ids.approval_id(),
@@ -92,12 +81,10 @@ impl Engine {
             }
             Answers::Promised => true,
             Answers::Fallback => false,
-            Answers::Refused => return self.deny(call, judged, Reason::ApprovalRequired, key).await,
+            Answers::Refused => return self.deny(draft, Reason::ApprovalRequired).await,
         };
         if !is_reachable {
-            return self
-                .ask_nobody(call, judged, (run, on_disconnect), approval, settings, key)
-                .await;
+            return self.ask_nobody(&draft, run, approval).await;
         }
         let max_pending = u64::try_from(settings.server.approvals.max_pending).unwrap_or(u64::MAX);
         hooks::reach("engine.before-ask");
@@ -106,7 +93,7 @@ impl Engine {
                 .admit_asking(Asking {
                     run,
                     approval,
-                    key,
+                    key: draft.key.clone(),
                     max_pending,
                 })
                 .await?,
@@ -114,9 +101,9 @@ impl Engine {
             Admitted::New(AskOutcome::Asked(approval)) => {
                 hooks::reach("engine.asked");
                 self.deadlines.notify_one();
-                if self.policy_now().stamp() != judged.stamp {
+                if self.policy.now().stamp() != judged.stamp {
                     // It changed before there was a question to be judged again.
-                    self.judge_again();
+                    self.again.wake();
                 }
                 if let Some(prompt) = prompt {
                     self.ask_prompt(prompt, *approval);
@@ -132,21 +119,25 @@ impl Engine {
 
     async fn ask_nobody(
         self: &Arc<Self>,
-        call: &Call,
-        judged: &Judgement,
-        (run, on_disconnect): (NewRun, OnDisconnect),
+        draft: &Draft,
+        run: NewRun,
         approval: NewApproval,
-        settings: &Settings,
-        key: Option<countersign_ledger::IdempotencyKey>,
     ) -> Result<Attempt, ExecError> {
+        let Draft {
+            call,
+            judged,
+            settings,
+            ..
+        } = draft;
         let run_id = run.id.clone();
         let verdict = gate::fallback(&judged.input, Unanswered::NoRoute);
         let (slot, fallback) = match verdict {
             FallbackVerdict::Run => {
                 let slot = self.take_slot(&call.agent, settings).await?;
                 if slot.was_waited_for() {
-                    let now = Box::pin(self.policy_for(&judged.binding, &call.requested_by)).await?;
-                    if self.rebind(&judged.binding, &now)? != judged.binding {
+                    let now =
+                        Box::pin(self.evaluator.policy_for(&judged.binding, &call.requested_by)).await?;
+                    if self.evaluator.rebind(&judged.binding, &now)? != judged.binding {
                         return Ok(Attempt::Stale);
                     }
                 }
@@ -162,7 +153,7 @@ impl Engine {
                 .admit_no_route(NoRoute {
                     run,
                     approval,
-                    key,
+                    key: draft.key.clone(),
                     fallback,
                     hint: Some(hint(&HOW_TO_BE_THERE)),
                 })
@@ -173,13 +164,7 @@ impl Engine {
         };
         match (outcome, slot) {
             (NoRouteOutcome::Launched { permit, .. }, Some(slot)) => {
-                let supervision = Supervision {
-                    slot,
-                    holder: self.holder_of(call, on_disconnect),
-                    stdin_open: permit.binding().input.is_open(),
-                    terminal: call.pty.then_some(TerminalSize::DEFAULT),
-                    notice_after: None,
-                };
+                let supervision = Supervision::of(&permit, slot, self.holder_of(draft));
                 let live = self.start(permit, supervision).await;
                 Ok(live.map_or(Attempt::Follow(run_id), Attempt::Started))
             }
@@ -337,9 +322,11 @@ impl Engine {
             return Err(Blind.into());
         }
         // Policy files that went with the state directory would look like a policy that became stricter.
-        self.expect_means(SPARE_DESCRIPTORS)?;
+        self.evaluator.expect_means(SPARE_DESCRIPTORS)?;
         for _ in 0..ATTEMPTS {
-            let seen = self.policy_for(&approval.card.binding, &approval.requested_by);
+            let seen = self
+                .evaluator
+                .policy_for(&approval.card.binding, &approval.requested_by);
             let now = match Box::pin(seen).await {
                 // A node that is away may be back in time; nothing of the run has left yet.
                 Err(ExecError::NodeUnavailable { detail, .. }) if self.is_too_late(&approval) => {
@@ -382,7 +369,7 @@ impl Engine {
             hooks::pause("engine.before-approved");
             let launch = ApprovedLaunch {
                 approval: id.clone(),
-                binding: self.rebind(&approval.card.binding, &now)?,
+                binding: self.evaluator.rebind(&approval.card.binding, &now)?,
                 stamp: now.stamp(),
                 start_by,
                 node: now.node.as_ref().and_then(|node| node.launch()),
@@ -393,11 +380,8 @@ impl Engine {
                     let agent = &approval.card.binding.agent;
                     let notice_after = now.settings().policy.exec(agent).approval_running_notice;
                     let supervision = Supervision {
-                        slot,
-                        holder: self.holder_after_asking(is_awaited, is_keyed),
-                        stdin_open: permit.binding().input.is_open(),
-                        terminal: permit.binding().pty.then_some(TerminalSize::DEFAULT),
                         notice_after,
+                        ..Supervision::of(&permit, slot, self.holder_after_asking(is_awaited, is_keyed))
                     };
                     self.start_for_waiting_callers(permit, supervision).await;
                     return Ok(());
@@ -443,24 +427,16 @@ impl Engine {
         Ok(self.ledger.is_keyed(run_id).await?)
     }
 
-    /// The effective policy at this moment for what was asked about.
-    fn effective_for(&self, approval: &Approval, now: &PolicyNow) -> Effective {
-        let card = &approval.card;
-        let Binding { agent, session, .. } = &card.binding;
-        let asked = self.asked_again(agent, session, (card.elevated, &approval.requested_by), now);
-        now.effective(agent, asked.wishes(Wanted::default()))
-    }
-
     /// Whether the policy of this moment forbids what a person allowed under an earlier one.
     fn is_stricter_now(&self, approval: &Approval, now: &PolicyNow) -> Option<Reason> {
         let binding = &approval.card.binding;
-        let effective = self.effective_for(approval, now);
+        let effective = self.evaluator.effective_for(approval, now);
         if now.is_tool_denied(&binding.agent, &binding.command) {
             return Some(Reason::ToolDenied);
         }
         if effective.security.value < approval.card.security
             && effective.security.value == Security::Allowlist
-            && self.still_covering(&approval.card, now, &[]).is_none()
+            && self.evaluator.still_covering(&approval.card, now, &[]).is_none()
         {
             return Some(Reason::AllowlistMiss);
         }
@@ -471,7 +447,9 @@ impl Engine {
                 Reason::SecurityDeny
             });
         }
-        self.is_denylisted(binding, now).then_some(Reason::Denylist)
+        self.evaluator
+            .is_denylisted(binding, now)
+            .then_some(Reason::Denylist)
     }
 
     /// Ends an approval whose deadline has come, with what its fallback says.
@@ -487,12 +465,12 @@ impl Engine {
             if self.is_draining() {
                 return;
             }
-            let seen = Box::pin(self.policy_for(&card.binding, &approval.requested_by)).await;
+            let seen = Box::pin(self.evaluator.policy_for(&card.binding, &approval.requested_by)).await;
             let is_seen = seen.is_ok();
-            let now = seen.unwrap_or_else(|_away| self.policy_now());
-            let effective = self.effective_for(approval, &now);
+            let now = seen.unwrap_or_else(|_away| self.policy.now());
+            let effective = self.evaluator.effective_for(approval, &now);
             // Everything that became stricter since the question counts. Entries and grants that have gone do not.
-            let covering = self.still_covering(card, &now, &spent);
+            let covering = self.evaluator.still_covering(card, &now, &spent);
             let security = card.security.min(effective.security.value);
             let input = GateInput {
                 security,
@@ -503,7 +481,7 @@ impl Engine {
                     analysis_ok: covering.is_some(),
                     durable: false,
                 },
-                denylisted: self.is_denylisted(&card.binding, &now),
+                denylisted: self.evaluator.is_denylisted(&card.binding, &now),
                 needs_person: card.needs_person || covering.as_ref().is_some_and(|cover| cover.needs_person),
                 document_refused: effective.document_refused,
                 tool_denied: now.is_tool_denied(&card.binding.agent, &card.binding.command),
@@ -523,7 +501,7 @@ impl Engine {
                 FallbackVerdict::Run if !is_seen => (None, Fallback::deny(Reason::ApprovalTimeout)),
                 FallbackVerdict::Deny(reason) => (None, Fallback::deny(reason)),
                 FallbackVerdict::Run => match self.take_slot(&card.binding.agent, now.settings()).await {
-                    Ok(slot) => match self.rebind(&card.binding, &now) {
+                    Ok(slot) => match self.evaluator.rebind(&card.binding, &now) {
                         Ok(binding) => {
                             let input = match (&covering, security.min(input.ask_fallback)) {
                                 (_, Security::Full) => binding.input,
@@ -563,13 +541,8 @@ impl Engine {
                         // kill.
                         let is_awaited = self.broker.is_awaited(&approval.run_id);
                         let is_keyed = self.is_keyed(&approval.run_id).await.unwrap_or(true);
-                        let supervision = Supervision {
-                            slot,
-                            holder: self.holder_after_asking(is_awaited, is_keyed),
-                            stdin_open: permit.binding().input.is_open(),
-                            terminal: permit.binding().pty.then_some(TerminalSize::DEFAULT),
-                            notice_after: None,
-                        };
+                        let supervision =
+                            Supervision::of(&permit, slot, self.holder_after_asking(is_awaited, is_keyed));
                         self.start_for_waiting_callers(permit, supervision).await;
                     }
                     return;
@@ -605,38 +578,6 @@ impl Engine {
         self.broker.touch(&approval.run_id);
     }
 
-    /// What covers a command at this moment that was covered when it was asked about; `None` when it was not, or is not
-    /// any more. `spent` are grants found to have no use left.
-    fn still_covering(
-        &self,
-        card: &ApprovalCard,
-        now: &PolicyNow,
-        spent: &[EntryId],
-    ) -> Option<StillCovering> {
-        let binding = &card.binding;
-        let call = self
-            .call_of_binding(binding, now)
-            .ok()
-            .filter(|_| card.satisfied)?;
-        let mut cover = StillCovering::default();
-        for view in now.views() {
-            let analysis = self.analyse(&call, view, spent).ok()?;
-            if !(analysis.ok && analysis.satisfied) {
-                return None;
-            }
-            cover.needs_person |= analysis.needs_person;
-            cover.input = Some(match cover.input {
-                None => analysis.input,
-                Some(before) => judgement::lesser_input(before, analysis.input),
-            });
-            judgement::add_uses(
-                &mut cover.grants,
-                analyse::grant_uses(&analysis, view, binding.agent.as_str()),
-            );
-        }
-        Some(cover)
-    }
-
     /// Starts a run for a caller who waits for it, and lets it go on alone when nobody does any more: a waiting
     /// caller may have given up or left while it was being started.
     pub(super) async fn start_for_waiting_callers(
@@ -649,56 +590,6 @@ impl Engine {
         {
             self.let_go(&live).await;
         }
-    }
-
-    /// The same binding with what is there now: equal digests mean that nothing changed. Programs are looked up
-    /// again, not only looked at: another file may come first in the PATH, or be there at last.
-    ///
-    /// # Errors
-    /// [`Blind`] when it cannot be looked at now; it may well be what it was.
-    pub(super) fn rebind(&self, approved: &Binding, now: &PolicyNow) -> Result<Binding, Blind> {
-        if approved.host == Host::Node {
-            let seen = now.node.as_ref();
-            return seen.map(|node| node.rebind(approved)).ok_or(Blind);
-        }
-        let mut present = approved.clone();
-        let directory = match Workdir::at(Path::new(&approved.cwd), self.gateway.files()) {
-            Err(WorkdirError::Blind(blind)) => return Err(blind),
-            directory => directory.ok(),
-        };
-        let Some(directory) = directory.filter(|now| now.path.to_str() == Some(&approved.cwd)) else {
-            (present.cwd_dev, present.cwd_ino) = (0, 0);
-            return Ok(present);
-        };
-        (present.cwd_dev, present.cwd_ino) = (directory.dev, directory.ino);
-        if let Command::Patch(text) = &approved.command {
-            let keeps_in = now.views().any(|view| view.keeps_patches_in(&approved.agent));
-            present.bound = self.bound_patch(text, keeps_in);
-            return Ok(present);
-        }
-        let analysis = self.analyse(&Call::of_binding(approved, directory), &now.counted, &[])?;
-        let lookup = self.path_lookup(&approved.agent, &now.counted.settings);
-        let BoundScripts { scripts, are_whole } = self.scripts_of(
-            Some(&analysis),
-            &approved.bound,
-            &analysis.executables,
-            Path::new(&approved.cwd),
-            &lookup,
-        );
-        present.scripts = scripts;
-        present.held = script_hold::Subject {
-            bound: &approved.bound,
-            scripts: &present.scripts,
-            are_whole,
-            executables: &analysis.executables,
-            analysis: Some(&analysis),
-            isolation: self.isolation_of(&approved.agent, &now.counted.settings),
-        }
-        .hold(&lookup);
-        lookup.check()?;
-        present.script = binding::sum_of(&present.scripts);
-        present.executables = analysis.executables;
-        Ok(present)
     }
 }
 
@@ -716,15 +607,6 @@ const fn not_allowed(why: NotAllowed, decision: ApprovalDecision) -> &'static st
             "patterns: one or more of proposedPatterns, each with its argPattern, and only with allow-always"
         }
     }
-}
-
-/// What lets a command through that nobody answered about.
-#[derive(Debug, Default)]
-struct StillCovering {
-    grants: Vec<GrantUse>,
-    needs_person: bool,
-    /// What it includes of the input.
-    input: Option<CommandInput>,
 }
 
 /// When it was noticed that a deadline had come.

@@ -12,7 +12,10 @@ use countersign_policy::{
     command::PathLookup,
 };
 
-use crate::{Engine, analyse, judgement::Judgement};
+use crate::{
+    Engine,
+    evaluator::{analyse, judgement::Judgement},
+};
 
 /// Whether a person answers where a stream of events is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +94,7 @@ impl Engine {
         if rules.is_empty() {
             return Demand::default();
         }
-        let lookup = self.path_lookup(agent, settings);
+        let lookup = self.evaluator.path_lookup(agent, settings);
         // The files and the home directory of this machine say nothing about another one.
         let seen: Option<&dyn PathLookup> = match host {
             Host::Gateway | Host::Sandbox => Some(&lookup),

@@ -164,7 +164,7 @@ impl Engine {
             return Err(AskError::ShuttingDown);
         }
         self.expect_going().map_err(AskError::Stopped)?;
-        let now = self.policy_now();
+        let now = self.policy.now();
         let settings = now.settings();
         let ours = now.effective(&request.agent, Wanted::default());
         let security = request.security.unwrap_or(ours.security.value);

@@ -15,25 +15,19 @@ use countersign_config::{
 };
 use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, HostChoice, Reason, Security};
 use countersign_hosts::{
-    path_lookup::SystemLookup,
     peer_fs::{self, Blind},
     workdir::{Workdir, WorkdirError},
 };
 use countersign_policy::{
-    allowlist::{Analysis, Protected},
+    allowlist::Analysis,
     combine::Effective,
     gate::{self, FallbackVerdict, GateInput, Unanswered, Verdict},
-    pattern::PatternCache,
 };
 use countersign_sys::clock::Clock;
 
 use crate::{
-    analyse::{self, Surroundings, TrustedDirs},
-    call::Call,
-    entry_indexes::EntryIndexes,
     environment::HostEnvironment,
-    judge,
-    policy_now::PolicyView,
+    evaluator::{analyse::Analyst, call::Call, judge::Weighed, policy_now::PolicyView},
 };
 
 /// What a candidate is joined from.
@@ -56,15 +50,9 @@ pub struct CandidateParts {
 /// A policy that commands are tried under.
 #[derive(Debug)]
 pub struct Candidate {
-    clock: Arc<dyn Clock>,
-    home: PathBuf,
     view: PolicyView,
-    environment: HostEnvironment,
-    protected: Protected,
     files: peer_fs::Files,
-    patterns: PatternCache,
-    indexes: EntryIndexes,
-    trusted_dirs: TrustedDirs,
+    analyst: Analyst,
 }
 
 /// A command of the gateway host as the record has it.
@@ -126,28 +114,21 @@ impl Candidate {
             environment,
             own_binary,
         } = parts;
-        let workspaces = [state_dir.workspace(), state_dir.countersign().join("sandboxes")];
-        let workspaces: Vec<_> = workspaces.iter().map(PathBuf::as_path).collect();
-        let protected = analyse::protected(
-            state_dir.root(),
-            &state_dir.document(&settings.server),
-            &workspaces,
-            own_binary.as_deref(),
-        );
+        let document_path = state_dir.document(&settings.server);
         Self {
-            clock,
-            home: state_dir.home().unwrap_or_else(|| Path::new("/")).to_path_buf(),
+            analyst: Analyst::new(
+                clock,
+                Arc::new(environment),
+                peer_fs::Files::Direct,
+                (&state_dir, &document_path),
+                own_binary.as_deref(),
+            ),
             view: PolicyView {
                 settings,
                 document: Arc::new(document),
                 local: None,
             },
-            environment,
-            protected,
             files: peer_fs::Files::Direct,
-            patterns: PatternCache::default(),
-            indexes: EntryIndexes::default(),
-            trusted_dirs: TrustedDirs::default(),
         }
     }
 
@@ -180,11 +161,12 @@ impl Candidate {
         let workdir = Workdir::at(&cwd, &self.files)?;
         let env = EnvOverrides::accepted(env_names.into_iter().map(|name| (name, String::new())).collect());
         let call = Call::of_command(agent, command, workdir, env, wanted);
-        let effective = self.view.effective(&call.agent, call.wishes());
-        let tool_denied = self.view.is_tool_denied(&call.agent, &call.command);
-        let analysis = judge::analysis_matters(&call, &self.view, &effective)
-            .then(|| self.analyse(&call))
-            .transpose()?;
+        let Weighed {
+            effective,
+            analysis,
+            input,
+            verdict,
+        } = Weighed::of(&call, &self.view, || self.analyst.analyse(&call, &self.view, &[]))?;
         if let Some(why) = analysis.as_ref().and_then(Analysis::rejection) {
             return Ok(Opinion {
                 foreseen: Foreseen::Deny,
@@ -192,36 +174,15 @@ impl Candidate {
                 unanswered: None,
             });
         }
-        let input = judge::gate_input(&effective, analysis.as_ref(), tool_denied);
-        Ok(opinion(&input, &effective, analysis.as_ref()))
-    }
-
-    fn analyse(&self, call: &Call) -> Result<Analysis, Blind> {
-        let lookup = self.path_lookup(call);
-        let surroundings = Surroundings {
-            clock: &*self.clock,
-            protected: &self.protected,
-            trusted_dirs: &self.trusted_dirs,
-            system: &|| self.path_lookup(call),
-        };
-        let files = analyse::Files {
-            lookup: &lookup,
-            patterns: &self.patterns,
-            indexes: &self.indexes,
-        };
-        let analysis = surroundings.analyse(call, &self.view, &[], files)?;
-        lookup.check()?;
-        Ok(analysis)
-    }
-
-    fn path_lookup(&self, call: &Call) -> SystemLookup {
-        let settings = &self.view.settings;
-        analyse::run_path_lookup(&self.environment, &self.home, &self.files, &call.agent, settings)
+        Ok(opinion((&input, verdict), &effective, analysis.as_ref()))
     }
 }
 
-fn opinion(input: &GateInput, effective: &Effective, analysis: Option<&Analysis>) -> Opinion {
-    let verdict = gate::gate(input);
+fn opinion(
+    (input, verdict): (&GateInput, Verdict),
+    effective: &Effective,
+    analysis: Option<&Analysis>,
+) -> Opinion {
     let finding = analysis
         .and_then(|analysis| analysis.verdict.finding())
         .map(|finding| finding.detail.as_str());

@@ -53,14 +53,14 @@ pub enum ConfigError {
 impl Engine {
     /// The configuration in force.
     pub fn config(&self) -> Config {
-        self.refresh_policy();
+        self.policy.refresh();
         let (values, hash) = self.settings.config();
         Config { values, hash }
     }
 
     /// The hash of `openclaw.json` as it is.
     pub fn config_hash(&self) -> String {
-        self.refresh_policy();
+        self.policy.refresh();
         self.settings.config_hash()
     }
 
@@ -115,9 +115,9 @@ impl Engine {
             detail(edits, held.hash(), staged.hash()),
         );
         self.record_blocking(by, telling)?;
-        self.announce_config(&held, &staged, Some(by));
+        self.policy.announce_config(&held, &staged, Some(by));
         let committed = staged.commit();
-        self.finish_policy_change(PolicyFile::Config);
+        self.policy.finish_change(PolicyFile::Config);
         Ok(committed?)
     }
 }

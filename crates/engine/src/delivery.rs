@@ -13,20 +13,15 @@ use countersign_config::approvals::document::EntryForm;
 use countersign_domain::{
     Approval, Ask, Command, ExecRequest, Principal, Reason, Run, RunId, RunStatus, Security, TokenId,
 };
-use countersign_hosts::workdir::Workdir;
 use countersign_ledger::{Admission, KeyState, StoredOutcome};
-use countersign_policy::{
-    command::{PathLookup as _, env_policy},
-    gate::Verdict,
-};
+use countersign_policy::{command::PathLookup as _, gate::Verdict};
 use countersign_protocol::bridge::OwnRule;
 
 use crate::{
-    Engine, analyse,
-    call::{self, Call},
-    delivery_terms::{Answers, Delivery},
+    Engine,
+    delivery_terms::Delivery,
+    evaluator::{Mode, analyse},
     exec::{OnDisconnect, Way},
-    policy_now::PolicyNow,
     reply::{ExecError, StorageTrouble},
 };
 
@@ -175,33 +170,6 @@ impl Engine {
         }
     }
 
-    /// Settles a delivered call: on this machine, never in its sandbox, never at a terminal.
-    pub(super) fn prepare_delivered(
-        &self,
-        caller: &Principal,
-        request: ExecRequest,
-        delivery: &Delivery,
-        now: &PolicyNow,
-    ) -> Result<Call, ExecError> {
-        if !caller.may_act_for(&request.agent) {
-            return Err(ExecError::AgentNotAllowed);
-        }
-        call::refuse_chat_commands(&request.command)?;
-        call::refuse_less_than_demanded(&request.agent, now.settings())?;
-        let env = env_policy::check_overrides(&request.env)
-            .map_err(|blocked| ExecError::BlockedEnv { names: blocked.names })?;
-        let call = self.resolve_on_gateway(caller, request, env, Workdir::workspace, now.settings())?;
-        Ok(Call {
-            answers: delivery.answers,
-            named: None,
-            pins_scripts: delivery
-                .planned
-                .as_ref()
-                .is_some_and(|planned| planned.script.is_some()),
-            ..call
-        })
-    }
-
     /// What is known of an invocation.
     ///
     /// # Errors
@@ -290,25 +258,10 @@ impl Engine {
         caller: &Principal,
         request: ExecRequest,
     ) -> Result<Preview, ExecError> {
-        let now = self.policy_now();
-        let delivery = Delivery {
-            answers: Answers::Refused,
-            start_before: None,
-            planned: None,
-        };
-        let call = Call {
-            // A plan names its script under every policy.
-            pins_scripts: true,
-            ..self.prepare_delivered(caller, request, &delivery, &now)?
-        };
-        let turn = self.turn(&call, &now).await?;
-        let judged = self.judge(&call, &now, &[])?;
-        let analysis = match judged.analysis.clone() {
-            Some(analysis) => analysis,
-            None => self.analyse(&call, &now.counted, &[])?,
-        };
-        drop(turn);
-        let lookup = self.path_lookup(&call.agent, now.settings());
+        let evaluation = Box::pin(self.evaluator.evaluate(caller, request, &Mode::plan())).await?;
+        let (now, call, analysis) = (evaluation.policy, evaluation.call, evaluation.analysis);
+        let judged = evaluation.judged?;
+        let lookup = self.evaluator.path_lookup(&call.agent, now.settings());
         let program = match &call.command {
             Command::Argv(argv) => {
                 let name = argv.first().map_or("", String::as_str);
@@ -354,10 +307,10 @@ impl Engine {
             program_real,
             script,
             asks: matches!(judged.verdict, Verdict::Ask(_)),
-            covered: analysis.satisfied,
+            covered: analysis.as_ref().is_some_and(|analysis| analysis.satisfied),
             remembered: analysis
-                .proposed_patterns
                 .iter()
+                .flat_map(|analysis| &analysis.proposed_patterns)
                 .filter(|pattern| pattern.default)
                 .map(|pattern| (pattern.pattern.clone(), pattern.arg_pattern.clone()))
                 .collect(),
@@ -373,8 +326,8 @@ impl Engine {
         agent: &countersign_domain::AgentId,
         names: &[String],
     ) -> Result<Vec<(String, String)>, ExecError> {
-        let now = self.policy_now();
-        let lookup = self.path_lookup(agent, now.settings());
+        let now = self.policy.now();
+        let lookup = self.evaluator.path_lookup(agent, now.settings());
         let found = names
             .iter()
             .filter_map(|name| Some((name.clone(), lookup.search(name)?)))

@@ -4,7 +4,7 @@
 use countersign_domain::{Ask, Reason, Security, UnixMillis};
 use countersign_policy::gate::Verdict;
 
-use crate::{judgement::Judgement, reply::ExecError};
+use crate::{evaluator::judgement::Judgement, reply::ExecError};
 
 /// Who answers a question about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

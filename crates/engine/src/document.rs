@@ -134,7 +134,7 @@ impl Engine {
 
     /// What the document is, and its hash.
     pub fn document_view(&self) -> DocumentView {
-        DocumentView::of(&self.refresh_policy())
+        DocumentView::of(&self.policy.refresh())
     }
 
     /// Replaces the document by what was sent. What nobody but us can know of the present one (the socket's token,
@@ -157,7 +157,7 @@ impl Engine {
             },
             Refused::Keep => self.replace_readable(by, expected, sent).await?,
         };
-        let held = self.refresh_policy().pending_document.clone();
+        let held = self.policy.refresh().pending_document.clone();
         if held.is_some_and(|held| held.hash == snapshot.hash) {
             // The very content that is held was sent: nothing was written, and its sender answers for it, who may be the
             // second person that it takes.
@@ -184,7 +184,7 @@ impl Engine {
     }
 
     fn accept_edit_blocking(&self, by: &Actor, hash: &str) -> Result<Acceptance, DocumentError> {
-        let in_effect = self.refresh_policy();
+        let in_effect = self.policy.refresh();
         let is_edit = |held: &Option<PendingChange>| held.as_ref().is_some_and(|held| held.hash == hash);
         let file = if is_edit(&in_effect.pending_document) {
             PolicyFile::Document
@@ -214,10 +214,13 @@ impl Engine {
             return Ok(Acceptance::OwnProposal);
         }
         self.record_blocking(by, accepted(by, file, hash))?;
-        match self.accepted_policy.accept(file, hash, by, || self.is_idle()) {
+        match self
+            .accepted_policy
+            .accept(file, hash, by, || self.policy.is_idle())
+        {
             Accepted::Yes => {
                 self.again.note_author(by);
-                self.judge_again();
+                self.again.wake();
                 Ok(Acceptance::InForce(Box::new(self.document_view())))
             }
             Accepted::OwnProposal => Ok(Acceptance::OwnProposal),
@@ -280,7 +283,7 @@ impl Engine {
                         Ours::Whole,
                     )
                 });
-            engine.finish_policy_change(PolicyFile::Document);
+            engine.policy.finish_change(PolicyFile::Document);
             forced
         });
         match forced.await {
@@ -367,12 +370,12 @@ impl Engine {
                     None => Ok(()),
                 },
             );
-            engine.finish_policy_change(PolicyFile::Document);
+            engine.policy.finish_change(PolicyFile::Document);
             if ours == Ours::Part && changed.is_ok() {
                 engine
                     .accepted_policy
                     .amend_document(Ours::Part, |document| edit(document).map(drop));
-                engine.refresh_policy();
+                engine.policy.refresh();
             }
             changed
         });
@@ -394,7 +397,7 @@ impl Engine {
         ours: Ours,
     ) -> Result<(), StorageTrouble> {
         self.record_blocking(by, telling)?;
-        self.announce_document(pending, ours, by);
+        self.policy.announce_document(pending, ours, by);
         Ok(())
     }
 

@@ -16,8 +16,8 @@ use countersign_policy::{
 use crate::{
     Engine,
     accepted_policy::{PendingChange, PolicyInEffect},
+    evaluator::sandbox_availability::{SandboxAvailability, mode_leaves_out},
     node::NodeView,
-    sandbox_availability::{SandboxAvailability, mode_leaves_out},
 };
 
 /// Every value that counts for an agent.
@@ -97,12 +97,12 @@ impl Engine {
         host: Option<Host>,
         session: &SessionKey,
     ) -> EffectivePolicy {
-        let in_effect = self.refresh_policy();
-        let now = self.policy_now();
-        let availability = self.sandbox_availability(agent, now.settings()).await;
+        let in_effect = self.policy.refresh();
+        let now = self.policy.now();
+        let availability = self.evaluator.sandbox_availability(agent, now.settings()).await;
         let sandbox = SandboxState::of(&availability, agent, session, now.settings());
         let policy = &now.settings().policy;
-        let asked = self.asked_by_session(agent, session, &now);
+        let asked = self.evaluator.asked_by_session(agent, session, &now);
         let mut resolved = resolved_host(
             &policy.host(agent),
             asked.host(policy, agent),
@@ -113,7 +113,7 @@ impl Engine {
         }
         let host = resolved;
         let (now, on_node) = if host.value == Host::Node {
-            let (now, node) = Box::pin(self.inspect_node(asker, agent, asked.node(), now)).await;
+            let (now, node) = Box::pin(self.evaluator.inspect_node(asker, agent, asked.node(), now)).await;
             (now, Some(node))
         } else {
             (now, None)
@@ -134,7 +134,7 @@ impl Engine {
             isolation: match host.value {
                 Host::Sandbox => Isolation::Sandbox,
                 Host::Node => Isolation::Node,
-                Host::Gateway => self.isolation_of(agent, now.settings()),
+                Host::Gateway => self.evaluator.isolation_of(agent, now.settings()),
             },
             sandbox,
             host,
@@ -153,7 +153,7 @@ impl Engine {
             document: DocumentView::of(&in_effect),
             on_node,
             pending_config: in_effect.pending_config.clone(),
-            config_error: self.config_error(&in_effect),
+            config_error: self.policy.config_error(&in_effect),
         }
     }
 }

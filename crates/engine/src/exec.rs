@@ -6,24 +6,20 @@ use tokio::{sync::oneshot, time::Instant};
 
 use countersign_config::{approvals::broker::Subscription, settings::Settings};
 use countersign_domain::{
-    AgentId, Command, EntryId, ExecRequest, KillCause, Principal, Reason, Run, RunId, RunStatus, TerminalSize,
+    AgentId, Command, EntryId, ExecRequest, KillCause, Principal, Reason, Run, RunId, RunStatus,
 };
-use countersign_ledger::{Admission, DirectLaunch, KeyState, StoredOutcome, launch::LaunchOutcome};
+use countersign_ledger::{Admission, DirectLaunch, KeyState, NewRun, StoredOutcome, launch::LaunchOutcome};
 use countersign_policy::gate::Verdict;
 use countersign_runner::output::{self, Captured};
 use countersign_sys::{hooks, process::monotonic};
 
 use crate::{
     Engine,
-    call::Call,
     caller_lease::{CallerLease, EndsWithCaller},
     delivery_terms::{self, Delivery},
-    judgement::Judgement,
+    evaluator::{Evaluation, Mode, call::Call, judgement::Judgement, sandboxed},
     live::{Holder, LiveRun},
-    node::Purpose,
-    policy_now::PolicyNow,
     reply::{Denial, EndedRun, ExecError, ExecReply, PendingRun, RunningRun, StorageTrouble},
-    sandboxed::{self, Diversion, Making},
     slots::{Slot, SlotLimits},
     supervise::Supervision,
     warnings,
@@ -226,28 +222,33 @@ impl Engine {
         let mut stale = 0;
         while stale < ATTEMPTS {
             self.expect_going().map_err(ExecError::Stopped)?;
-            let mut evaluated = self.evaluate(caller, request.clone(), delivery, &spent).await?;
+            let mode = delivery.map_or_else(
+                || Mode::execute(&spent),
+                |delivery| Mode::deliver(delivery, &spent),
+            );
+            let mut evaluation = Box::pin(self.evaluator.evaluate(caller, request.clone(), &mode)).await?;
             let mut slot = None;
-            if evaluated.judged.verdict == Verdict::Run {
-                self.make_ready(&evaluated.call).await?;
+            if evaluation.runs() {
+                self.evaluator.make_ready(&evaluation.call).await?;
                 // Waited for here and not in the task: a caller that leaves the queue leaves nothing behind.
                 let taken = self
-                    .take_slot(&evaluated.call.agent, evaluated.now.settings())
+                    .take_slot(&evaluation.call.agent, evaluation.policy.settings())
                     .await?;
                 if taken.was_waited_for() {
                     // Links and files are not what they were when it was judged, and grants may have expired.
-                    evaluated = self.evaluate(caller, request.clone(), delivery, &spent).await?;
-                    self.make_ready(&evaluated.call).await?;
+                    evaluation = Box::pin(self.evaluator.evaluate(caller, request.clone(), &mode)).await?;
+                    self.evaluator.make_ready(&evaluation.call).await?;
                 }
-                slot = (evaluated.judged.verdict == Verdict::Run).then_some(taken);
+                slot = evaluation.runs().then_some(taken);
             }
             delivery_terms::expect_in_time(delivery, self.clock.now())?;
-            let EvaluatedCall {
-                now,
+            let Evaluation {
+                policy,
                 call,
                 judged,
                 not_diverted,
-            } = evaluated;
+                ..
+            } = evaluation;
             let wait_policy = WaitPolicy {
                 approval: call.approval_wait,
                 run: RunWait::of(&call),
@@ -258,16 +259,14 @@ impl Engine {
                     keyed.unwrap_or(OnDisconnect::Kill)
                 },
             };
-            let way = match self
-                .attempt_detached(
-                    &call,
-                    (judged, slot),
-                    &now,
-                    key.clone(),
-                    wait_policy.on_disconnect,
-                )
-                .await?
-            {
+            let draft = Draft {
+                call,
+                judged: judged?,
+                settings: Arc::clone(policy.settings()),
+                key: key.clone(),
+                on_disconnect: wait_policy.on_disconnect,
+            };
+            let way = match self.attempt_detached(draft, slot).await? {
                 Attempt::Started(live) => Way::Started(live),
                 Attempt::Follow(run_id) => Way::Follow(run_id),
                 Attempt::Stale => {
@@ -289,89 +288,18 @@ impl Engine {
         Err(ExecError::Overloaded)
     }
 
-    /// Settles and judges a call under the policy of this moment, and moves it into the sandbox if it is a miss that may
-    /// run there.
-    async fn evaluate(
-        &self,
-        caller: &Principal,
-        request: ExecRequest,
-        delivery: Option<&Delivery>,
-        spent: &[EntryId],
-    ) -> Result<EvaluatedCall, ExecError> {
-        let now = self.policy_now();
-        if let Some(delivery) = delivery {
-            let call = self.prepare_delivered(caller, request, delivery, &now)?;
-            let judged = delivery.hold_to_plan(self.judge_in_turn(&call, &now, spent).await?);
-            return Ok(EvaluatedCall {
-                now,
-                call: Arc::new(call),
-                judged,
-                not_diverted: None,
-            });
-        }
-        let asked = self.asked_by_call(caller, &request, &now)?;
-        let availability = self.evaluate_sandbox(&request.agent, &asked, &now).await;
-        let call = self.prepare(caller, request, asked, &now, &availability)?;
-        let (now, call, judged) = if call.node.is_some() {
-            Box::pin(self.evaluate_on_node(call, now, spent, Purpose::Call)).await?
-        } else {
-            let judged = self.judge_in_turn(&call, &now, spent).await?;
-            (now, call, judged)
-        };
-        let mut evaluated = EvaluatedCall {
-            now,
-            call: Arc::new(call),
-            judged,
-            not_diverted: None,
-        };
-        match self
-            .divert(
-                &evaluated.call,
-                &evaluated.judged,
-                &evaluated.now,
-                Making::Everything,
-            )
-            .await
-        {
-            Diversion::Unwanted => {}
-            Diversion::Impossible(why) => evaluated.not_diverted = Some(why),
-            Diversion::Into(call) => {
-                evaluated.judged = self.judge_in_turn(&call, &evaluated.now, spent).await?;
-                evaluated.call = Arc::from(call);
-            }
-        }
-        Ok(evaluated)
-    }
-
     /// Does what the verdict says, in a task of its own as soon as it has to wait for anything: a caller that
     /// leaves while the ledger works must not take a permit with it. What was started for a caller that has left
-    /// is killed. `judged` comes with a place to run in when the verdict is to run.
+    /// is killed. A draft that is to run comes with a place to run in.
     async fn attempt_detached(
         self: &Arc<Self>,
-        call: &Arc<Call>,
-        (judged, slot): (Judgement, Option<Slot>),
-        now: &PolicyNow,
-        key: Option<countersign_ledger::IdempotencyKey>,
-        on_disconnect: OnDisconnect,
+        draft: Draft,
+        slot: Option<Slot>,
     ) -> Result<Attempt, ExecError> {
-        let (engine, call, settings) = (Arc::clone(self), Arc::clone(call), Arc::clone(now.settings()));
+        let engine = Arc::clone(self);
         let mut attempt = Box::pin(self.launches.track_future(async move {
-            let attempt = match (judged.verdict, slot) {
-                // Looked at in here: a server that stops waits for this before it looks what runs.
-                _ if engine.is_draining() => Err(ExecError::ShuttingDown),
-                (Verdict::Run, Some(slot)) => {
-                    engine
-                        .launch(&call, &judged, (slot, on_disconnect), &settings, key)
-                        .await
-                }
-                (Verdict::Run, None) => Err(ExecError::Overloaded),
-                (Verdict::Deny(reason), _) => engine.deny(&call, &judged, reason, key).await,
-                (Verdict::Ask(spec), _) => {
-                    engine
-                        .ask(&call, &judged, (spec, on_disconnect), &settings, key)
-                        .await
-                }
-            };
+            let on_disconnect = draft.on_disconnect;
+            let attempt = engine.attempt(draft, slot).await;
             let untaken = Untaken::of(&engine, &attempt, on_disconnect);
             (attempt, untaken)
         }));
@@ -394,6 +322,20 @@ impl Engine {
         };
         guard.disarm();
         attempt
+    }
+
+    /// Does what the verdict says.
+    async fn attempt(self: &Arc<Self>, draft: Draft, slot: Option<Slot>) -> Result<Attempt, ExecError> {
+        // A server that stops waits for this before it looks what runs.
+        if self.is_draining() {
+            return Err(ExecError::ShuttingDown);
+        }
+        match (draft.judged.verdict, slot) {
+            (Verdict::Run, Some(slot)) => self.launch(draft, slot).await,
+            (Verdict::Run, None) => Err(ExecError::Overloaded),
+            (Verdict::Deny(reason), _) => self.deny(draft, reason).await,
+            (Verdict::Ask(spec), _) => self.ask(draft, spec).await,
+        }
     }
 
     async fn known_run(
@@ -429,24 +371,13 @@ impl Engine {
         })))
     }
 
-    pub(super) async fn deny(
-        &self,
-        call: &Call,
-        judged: &Judgement,
-        reason: Reason,
-        key: Option<countersign_ledger::IdempotencyKey>,
-    ) -> Result<Attempt, ExecError> {
+    pub(super) async fn deny(&self, draft: Draft, reason: Reason) -> Result<Attempt, ExecError> {
         let run_id = self.ids.run_id(self.clock.now());
-        let (detail, hint) = judged.explain_denial(&call.agent, reason);
-        // An answer with 400 is not kept: the script may be another one next time.
-        let key = key.filter(|_| reason != Reason::Preflight);
+        let (detail, hint) = draft.judged.explain_denial(&draft.call.agent, reason);
         let denial = countersign_ledger::Denial {
-            run: call.to_new_run(
-                run_id.clone(),
-                judged,
-                self.isolation_of_call(call, &self.settings.current()),
-            ),
-            key,
+            run: self.run_of(&draft, run_id.clone()),
+            // An answer with 400 is not kept: the script may be another one next time.
+            key: draft.key.filter(|_| reason != Reason::Preflight),
             reason,
             detail: detail.clone(),
             hint: hint.clone(),
@@ -457,27 +388,26 @@ impl Engine {
                 reason,
                 detail,
                 hint,
-                rule: Some(Box::new(self.own_rule(judged, reason))),
+                rule: Some(Box::new(self.own_rule(&draft.judged, reason))),
             }))),
             Admitted::Known(run_id) => Ok(Attempt::Follow(run_id)),
         }
     }
 
-    async fn launch(
-        self: &Arc<Self>,
-        call: &Call,
-        judged: &Judgement,
-        (slot, on_disconnect): (Slot, OnDisconnect),
-        settings: &Settings,
-        key: Option<countersign_ledger::IdempotencyKey>,
-    ) -> Result<Attempt, ExecError> {
+    /// The run that a draft becomes.
+    pub(super) fn run_of(&self, draft: &Draft, id: RunId) -> NewRun {
+        let isolation = self.evaluator.isolation_of_call(&draft.call, &draft.settings);
+        draft.call.to_new_run(id, &draft.judged, isolation)
+    }
+
+    async fn launch(self: &Arc<Self>, draft: Draft, slot: Slot) -> Result<Attempt, ExecError> {
         let run_id = self.ids.run_id(self.clock.now());
         hooks::reach("engine.before-launch");
         hooks::pause("engine.judged");
         let launch = DirectLaunch {
-            run: call.to_new_run(run_id, judged, self.isolation_of_call(call, settings)),
-            key,
-            terms: judged.terms(settings),
+            run: self.run_of(&draft, run_id),
+            key: draft.key.clone(),
+            terms: draft.judged.terms(&draft.settings),
         };
         let outcome = match admitted(self.ledger.admit_and_launch(launch).await?)? {
             Admitted::New(outcome) => outcome,
@@ -486,22 +416,12 @@ impl Engine {
         match outcome {
             LaunchOutcome::Launched(permit) => {
                 hooks::reach("engine.launched");
-                self.note_uses(call, judged);
+                self.note_uses(&draft.call, &draft.judged);
                 let run_id = permit.run_id().clone();
-                let supervision = Supervision {
-                    slot,
-                    holder: self.holder_of(call, on_disconnect),
-                    stdin_open: judged.binding.input.is_open(),
-                    terminal: call.pty.then_some(TerminalSize::DEFAULT),
-                    notice_after: None,
-                };
+                let supervision = Supervision::of(&permit, slot, self.holder_of(&draft));
+                let sandbox = draft.call.sandbox.as_deref();
                 let live = self
-                    .start_attempt(
-                        permit,
-                        supervision,
-                        countersign_hosts::Attempt::First,
-                        call.sandbox.as_deref(),
-                    )
+                    .start_attempt(permit, supervision, countersign_hosts::Attempt::First, sandbox)
                     .await;
                 Ok(live.map_or(Attempt::Follow(run_id), Attempt::Started))
             }
@@ -511,11 +431,11 @@ impl Engine {
     }
 
     /// Who a run goes on for that starts at once.
-    pub(super) fn holder_of(&self, call: &Call, on_disconnect: OnDisconnect) -> Holder {
-        if call.background {
+    pub(super) fn holder_of(&self, draft: &Draft) -> Holder {
+        if draft.call.background {
             return Holder::Session(self.new_session_id());
         }
-        match on_disconnect {
+        match draft.on_disconnect {
             OnDisconnect::Kill => Holder::Caller,
             OnDisconnect::Detach | OnDisconnect::Lapse(_) => Holder::CallerWithKey,
         }
@@ -680,22 +600,23 @@ pub(super) struct Begun {
     not_diverted: Option<String>,
 }
 
+/// A call that was evaluated, on its way to a run, a question or a denial.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) call: Call,
+    pub(super) judged: Judgement,
+    pub(super) settings: Arc<Settings>,
+    pub(super) key: Option<countersign_ledger::IdempotencyKey>,
+    /// What becomes of its run when its caller leaves.
+    pub(super) on_disconnect: OnDisconnect,
+}
+
 /// Where the run of a call is to be found.
 #[derive(Debug)]
 pub(super) enum Way {
     Started(Arc<LiveRun>),
     /// Its record says how it stands.
     Follow(RunId),
-}
-
-/// A call under the policy of one moment.
-#[derive(Debug)]
-struct EvaluatedCall {
-    now: PolicyNow,
-    call: Arc<Call>,
-    judged: Judgement,
-    /// Why it is asked about although it might have run in the sandbox.
-    not_diverted: Option<String>,
 }
 
 /// What one attempt at a call came to.

@@ -3,21 +3,18 @@
 //! What the policy lets run now without asking anybody ends as allowed by a rule and runs, as after a person's
 //! allow-once; what it forbids ends as denied. Everything else waits on: people answer what cannot be judged as a fresh
 //! call would be, or is no longer what was shown. One task does it, however many questions wait and however often the
-//! policy changes. Entry points: [`Engine::judge_again`], which wakes it, and [`Engine::judge_again_in_time`], the
-//! task.
+//! policy changes. Entry points: [`Again::wake`], which wakes it, and [`Engine::judge_again_in_time`], the task.
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
-
-use tokio::sync::Notify;
 
 use countersign_config::approvals::binding;
 use countersign_domain::{
     Actor, ActorKind, AgentId, Approval, ApprovalId, ApprovalStatus, Binding, CallWishes, CommandInput,
-    EntryId, Host, Reason, Security, TerminalSize,
+    EntryId, Host, Reason, Security,
 };
 use countersign_ledger::{
     LedgerError, PolicyStamp, Ruling, SettleByRule, SettleOutcome, launch::LaunchTerms,
@@ -27,10 +24,14 @@ use countersign_sys::hooks;
 
 use crate::{
     Engine,
-    call::{self, Call},
-    judgement::Judgement,
-    node::Purpose,
-    policy_now::PolicyNow,
+    again::MOST_NAMED,
+    evaluator::{
+        Purpose,
+        call::Call,
+        judgement::Judgement,
+        place::{self, Destination},
+        policy_now::PolicyNow,
+    },
     reply::ExecError,
     slots::{Slot, SlotLimits},
     supervise::Supervision,
@@ -46,94 +47,8 @@ const BREATHER: Duration = Duration::from_millis(2);
 const BETWEEN_BREATHERS: usize = 16;
 /// Pause before the ledger is asked again when it could not be read.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// People who are named as those who changed the policy; of more there is only that there were more.
-const MOST_NAMED: usize = 3;
-/// Changes that are announced at once: each holds the lock of its file meanwhile.
-const MOST_ANNOUNCED: usize = 4;
 /// Longest text about a rule in a record: patterns may be long.
 const MAX_RULE_CHARS: usize = 300;
-
-/// What wakes the task, and who made it necessary.
-#[derive(Debug, Default)]
-pub(super) struct Again {
-    changed: Notify,
-    authors: Mutex<Authors>,
-}
-
-#[derive(Debug, Default)]
-struct Authors {
-    /// Who is about to put a content in place, by its hash. Most of the time none, and never many.
-    announced: Vec<(String, Actor)>,
-    /// Who changed the policy since the last pass.
-    changed: Vec<Actor>,
-    /// Nodes whose questions could not be judged, because they were away or did not answer.
-    away: HashSet<String>,
-}
-
-impl Authors {
-    fn add(&mut self, by: Actor) {
-        if self.changed.len() <= MOST_NAMED && !self.changed.iter().any(|other| other.is_same_person(&by)) {
-            self.changed.push(by);
-        }
-    }
-}
-
-impl Again {
-    /// A content with this hash is about to be put in place.
-    pub(super) fn announce(&self, hash: &str, by: &Actor) {
-        let mut authors = self.lock();
-        // What could not be put in place is forgotten so.
-        if authors.announced.len() >= MOST_ANNOUNCED {
-            authors.announced.remove(0);
-        }
-        authors.announced.push((hash.to_owned(), by.clone()));
-    }
-
-    /// Contents with these hashes are in place.
-    pub(super) fn saw(&self, hashes: [&str; 2]) {
-        let mut authors = self.lock();
-        let (seen, waiting) = std::mem::take(&mut authors.announced)
-            .into_iter()
-            .partition(|(hash, _by)| hashes.contains(&hash.as_str()));
-        authors.announced = waiting;
-        let seen: Vec<(String, Actor)> = seen;
-        for (_hash, by) in seen {
-            authors.add(by);
-        }
-    }
-
-    /// Notes who let a change count.
-    pub(super) fn note_author(&self, by: &Actor) {
-        self.lock().add(by.clone());
-    }
-
-    /// The questions of a node are left to people until it comes back.
-    fn note_away(&self, node: &str) {
-        self.lock().away.insert(node.to_owned());
-    }
-
-    /// A node is there; whether questions of it were left while it was not.
-    fn came_back(&self, node: &str) -> bool {
-        self.lock().away.remove(node)
-    }
-
-    /// These, and who changed the policy since they were taken.
-    fn authors_with(&self, taken: &[Actor]) -> Vec<Actor> {
-        let mut authors = Authors::default();
-        for by in taken.iter().chain(&self.lock().changed) {
-            authors.add(by.clone());
-        }
-        authors.changed
-    }
-
-    fn take_authors(&self) -> Vec<Actor> {
-        std::mem::take(&mut self.lock().changed)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Authors> {
-        self.authors.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// What a look at a question came to.
 enum Found {
@@ -161,21 +76,16 @@ struct Forbidden {
 }
 
 impl Engine {
-    /// Has all questions that wait judged again, soon.
-    pub(super) fn judge_again(&self) {
-        self.again.changed.notify_one();
-    }
-
     /// The policy of a node changed by way of this server.
     pub fn node_policy_changed(&self, by: &Actor) {
         self.again.note_author(by);
-        self.judge_again();
+        self.again.wake();
     }
 
     /// A node is there. What changed while it was away counts for its questions now.
     pub(super) fn judge_again_on(&self, node: &str) {
         if self.again.came_back(node) {
-            self.judge_again();
+            self.again.wake();
         }
     }
 
@@ -184,7 +94,7 @@ impl Engine {
         loop {
             tokio::select! {
                 () = self.stopping.cancelled() => return,
-                () = self.again.changed.notified() => {}
+                () = self.again.woken() => {}
             }
             tokio::select! {
                 () = self.stopping.cancelled() => return,
@@ -200,7 +110,7 @@ impl Engine {
                     () = self.stopping.cancelled() => return,
                     () = tokio::time::sleep(LOOK_AGAIN) => {}
                 }
-                self.judge_again();
+                self.again.wake();
             }
         }
     }
@@ -273,12 +183,12 @@ impl Engine {
                 () = self.stopping.cancelled() => return Ok(()),
                 _stop = self.until_stopped() => return Ok(()),
                 slot = self.slots.wait(&agent, limits) => slot,
-                () = self.again.changed.notified() => {
+                () = self.again.woken() => {
                     // Taken from the task, which is waiting for this.
                     for author in authors {
                         self.again.note_author(author);
                     }
-                    self.judge_again();
+                    self.again.wake();
                     return Ok(());
                 }
             };
@@ -346,11 +256,8 @@ impl Engine {
                     hooks::reach("engine.launched-by-rule");
                     self.note_uses(&call, &judged);
                     let supervision = Supervision {
-                        slot,
-                        holder: self.holder_after_asking(is_awaited, is_keyed),
-                        stdin_open: permit.binding().input.is_open(),
-                        terminal: permit.binding().pty.then_some(TerminalSize::DEFAULT),
                         notice_after,
+                        ..Supervision::of(&permit, slot, self.holder_after_asking(is_awaited, is_keyed))
                     };
                     self.start_for_waiting_callers(permit, supervision).await;
                     self.broker.touch(&approval.run_id);
@@ -368,7 +275,7 @@ impl Engine {
                 Err(error) => return Err(error),
             }
         }
-        self.judge_again();
+        self.again.wake();
         Ok(())
     }
 
@@ -385,7 +292,7 @@ impl Engine {
             words: format!("denied by your rule: {rule}"),
         };
         if matches!(self.ledger.settle_by_rule(settle).await?, SettleOutcome::Stale) {
-            self.judge_again();
+            self.again.wake();
         }
         self.broker.touch(&approval.run_id);
         Ok(())
@@ -409,8 +316,8 @@ impl Engine {
         if approval.is_run_elsewhere() || !is_judged_here(asker, shown.host) || !is_whole {
             return Ok(Found::Waits);
         }
-        let now = Box::pin(self.policy_for(shown, asker)).await?;
-        let place = self.call_of_binding(shown, &now)?;
+        let now = Box::pin(self.evaluator.policy_for(shown, asker)).await?;
+        let place = self.evaluator.call_of_binding(shown, &now)?;
         // Where a record of an earlier version says nothing, the strictest value counts: the command may only be
         // forbidden.
         let wishes = card.wishes.clone().unwrap_or_else(|| CallWishes {
@@ -418,7 +325,9 @@ impl Engine {
             ask: Some(card.ask),
             ..CallWishes::default()
         });
-        let asked = self.asked_again(&shown.agent, &shown.session, (card.elevated, asker), &now);
+        let asked = self
+            .evaluator
+            .asked_again(&shown.agent, &shown.session, (card.elevated, asker), &now);
         let call = Call {
             requested_by: asker.clone(),
             env: approval.waiting_env.clone(),
@@ -432,7 +341,8 @@ impl Engine {
             pins_scripts: true,
             ..place
         };
-        let (now, call, judged) = Box::pin(self.evaluate_on_node(call, now, spent, Purpose::Call)).await?;
+        let (now, call, judged) =
+            Box::pin(self.evaluator.evaluate_on_node(call, now, spent, Purpose::Call)).await?;
         match judged.verdict {
             Verdict::Deny(reason) if is_forbidden(reason) => {
                 let (detail, _hint) = judged.explain_denial(&call.agent, reason);
@@ -509,27 +419,28 @@ impl Engine {
             ..
         } = call;
         let Some(named) = named else { return Ok(false) };
-        let availability = self.evaluate_sandbox(agent, asked, now).await;
+        let availability = self.evaluator.evaluate_sandbox(agent, asked, now).await;
+        let destination = Destination {
+            agent,
+            session,
+            asked,
+            host: named.host,
+            node: named.node.as_deref(),
+        };
         for view in now.views() {
-            let host = Self::resolve_host(
-                agent,
-                session,
-                asked,
-                named.host,
-                named.node.as_deref(),
-                &view.settings,
-                &availability,
-            )?;
+            let host = destination.resolve(&view.settings, &availability)?;
             if host.value != call.host() {
                 return Ok(false);
             }
             if host.value == Host::Gateway {
-                call::refuse_less_than_demanded(agent, &view.settings)?;
+                place::refuse_less_than_demanded(agent, &view.settings)?;
             }
         }
         match &call.node {
             Some(node) => {
-                let chosen = self.choose_node(agent, asked.node(), named.node.as_deref(), now)?;
+                let chosen = self
+                    .evaluator
+                    .choose_node(agent, asked.node(), named.node.as_deref(), now)?;
                 Ok(chosen.node_id == node.info.node_id)
             }
             None => Ok(true),
@@ -548,7 +459,7 @@ impl Engine {
         if shown.host == Host::Node {
             // The node is told by which rule it runs, and that is taken from the record of the question.
             let is_same_rule = judged.effective.security.value == approval.card.security;
-            let present = self.rebind(shown, now)?;
+            let present = self.evaluator.rebind(shown, now)?;
             return Ok((is_same_rule && present == *shown).then_some(present));
         }
         let mut present = judged.binding.clone();
@@ -565,7 +476,7 @@ impl Engine {
         if analysis.is_some_and(|analysis| analysis.executables != shown.executables) {
             return Ok(None);
         }
-        let present = self.rebind(shown, now)?;
+        let present = self.evaluator.rebind(shown, now)?;
         Ok((present == *shown).then_some(present))
     }
 }

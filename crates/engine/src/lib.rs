@@ -6,26 +6,20 @@
 //! function that decides is [`countersign_policy::gate::gate`]. It must never know a wire: edges hand in values and get
 //! values back.
 //!
-//! Begin with [`Engine::exec`]; `judge.rs` is the decision, `supervise.rs` what follows a start.
+//! Begin with [`Engine::exec`]; `evaluator` is the decision, `supervise.rs` what follows a start.
 
 #![forbid(unsafe_code)]
 
 pub mod hint;
 pub mod reply;
 
-mod analyse;
-mod bind;
-mod call;
 mod delivery;
 mod delivery_terms;
-mod entry_indexes;
+mod evaluator;
 mod far_policy;
-mod judge;
-mod judgement;
 mod own_rule;
-mod policy_now;
-mod preflight;
 
+mod again;
 mod approve;
 mod approvers;
 pub mod ask_only;
@@ -40,6 +34,7 @@ pub mod socket;
 mod turns;
 
 pub mod environment;
+mod inside;
 mod live;
 mod outcome;
 pub mod patch;
@@ -49,9 +44,6 @@ mod system_event;
 mod warnings;
 
 pub mod node;
-mod sandbox_availability;
-mod sandboxed;
-mod script_hold;
 pub mod session;
 
 mod recover;
@@ -100,14 +92,19 @@ use countersign_config::{
     approvals::{broker::Broker, store::DocumentStore},
     settings::{SettingsStore, StateDir},
 };
-use countersign_hosts::{
-    gateway::GatewayHost, node::NodeLink, sandbox::SandboxHost, shebang_cache::ShebangCache, shell::HostShell,
-};
+use countersign_hosts::{gateway::GatewayHost, node::NodeLink, sandbox::SandboxHost, shell::HostShell};
 use countersign_ledger::{Ledger, events::SessionNotifier};
-use countersign_policy::{allowlist::Protected, pattern::PatternCache};
+use countersign_policy::pattern::PatternCache;
 use countersign_sys::clock::{Clock, Ids};
 
-use crate::{accepted_policy::AcceptedPolicy, environment::HostEnvironment};
+use crate::{
+    accepted_policy::{AcceptedPolicy, PolicyInEffect},
+    again::Again,
+    environment::HostEnvironment,
+    evaluator::{Evaluator, analyse::Analyst},
+    node::NodePeers,
+    watch::PolicySource,
+};
 
 /// Everything the engine is joined from.
 #[derive(Debug)]
@@ -118,8 +115,6 @@ pub struct EngineParts {
     pub ids: Arc<dyn Ids>,
     /// Where documents, ledger, workspaces and sockets lie.
     pub state_dir: StateDir,
-    /// The account's home directory.
-    pub home: PathBuf,
     /// `countersign.toml` and `openclaw.json` as last read; `accepted_policy` says which policy counts.
     pub settings: Arc<SettingsStore>,
     /// The approvals document on disk, and its lock.
@@ -151,7 +146,6 @@ pub struct Engine {
     this: Weak<Self>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    home: PathBuf,
     settings: Arc<SettingsStore>,
     documents: Arc<DocumentStore>,
     accepted_policy: Arc<AcceptedPolicy>,
@@ -159,15 +153,10 @@ pub struct Engine {
     gateway: GatewayHost,
     sandbox: SandboxHost,
     nodes: Arc<dyn NodeLink>,
-    seen_nodes: node::SeenNodes,
-    shell: HostShell,
-    environment: HostEnvironment,
+    peers: Arc<NodePeers>,
+    environment: Arc<HostEnvironment>,
     boot_id: String,
-    protected: Protected,
     patterns: PatternCache,
-    trusted_dirs: analyse::TrustedDirs,
-    indexes: entry_indexes::EntryIndexes,
-    shebangs: ShebangCache,
     broker: Arc<Broker>,
     /// Another UI that is asked, where there is one.
     prompter: OnceLock<Arc<dyn prompter::Prompter>>,
@@ -176,18 +165,16 @@ pub struct Engine {
     leases: caller_lease::CallerLeases,
     process: process::ProcessState,
     slots: Arc<slots::Slots>,
-    turns: Arc<Turns>,
     stats: EngineStats,
     presumed: approvers::Presumed,
     use_notes: persist::UseNotes,
     session: Arc<session::SessionState>,
-    policy_seen: watch::PolicySeen,
+    policy: Arc<PolicySource>,
+    evaluator: Evaluator,
     /// Has the questions that wait judged again.
-    again: judge_again::Again,
+    again: Arc<Again>,
     /// Wakes the task that ends questions in time.
     deadlines: Notify,
-    /// What an earlier server left was looked at.
-    recovered: AtomicBool,
     /// What passes while no stop is in effect.
     passages: stop::Passages,
     /// Nothing new is taken.
@@ -205,7 +192,6 @@ impl Engine {
             clock,
             ids,
             state_dir,
-            home,
             settings,
             documents,
             accepted_policy,
@@ -218,23 +204,44 @@ impl Engine {
             boot_id,
             own_binary,
         } = parts;
-        let workspaces = [state_dir.workspace(), state_dir.countersign().join("sandboxes")];
-        let workspaces: Vec<_> = workspaces.iter().map(PathBuf::as_path).collect();
         let most = settings.current().server.limits.max_sessions;
         let sessions = Arc::new(session::SessionState::new(most));
         let notifier: Arc<dyn SessionNotifier> = Arc::<session::SessionState>::clone(&sessions);
         ledger.feed().set_session_notifier(notifier);
+        let (again, slots, tasks) = (Arc::<Again>::default(), Arc::default(), TaskTracker::new());
+        let policy = Arc::new(PolicySource::new(
+            Arc::clone(&accepted_policy),
+            Arc::clone(&settings),
+            ledger.clone(),
+            Arc::clone(&again),
+            (Arc::clone(&slots), tasks.clone()),
+        ));
+        let environment = Arc::new(environment);
+        let analyst = Analyst::new(
+            Arc::clone(&clock),
+            Arc::clone(&environment),
+            gateway.files().clone(),
+            (&state_dir, documents.path()),
+            own_binary.as_deref(),
+        );
+        let peers = Arc::new(NodePeers::new(Arc::clone(&nodes), Arc::clone(&ids)));
+        let hosts = evaluator::Hosts {
+            gateway: gateway.clone(),
+            sandbox: sandbox.clone(),
+            nodes: Arc::clone(&peers),
+            shell,
+        };
+        let evaluator = Evaluator::new(
+            Arc::clone(&policy),
+            Arc::clone(&sessions),
+            analyst,
+            hosts,
+            ledger.clone(),
+        );
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
-            protected: analyse::protected(
-                state_dir.root(),
-                documents.path(),
-                &workspaces,
-                own_binary.as_deref(),
-            ),
             clock,
             ids,
-            home,
             settings,
             documents,
             accepted_policy,
@@ -242,34 +249,29 @@ impl Engine {
             gateway,
             sandbox,
             nodes,
-            seen_nodes: node::SeenNodes::default(),
-            shell,
+            peers,
             environment,
             boot_id,
             patterns: PatternCache::default(),
-            trusted_dirs: analyse::TrustedDirs::default(),
-            indexes: entry_indexes::EntryIndexes::default(),
-            shebangs: ShebangCache::default(),
             broker: Arc::default(),
             prompter: OnceLock::new(),
             socket: socket::SocketState::default(),
             live: live::LiveRuns::default(),
             leases: caller_lease::CallerLeases::default(),
             process: process::ProcessState::default(),
-            slots: Arc::default(),
-            turns: Arc::default(),
+            slots,
             stats: EngineStats::default(),
             presumed: approvers::Presumed::default(),
             use_notes: persist::UseNotes::default(),
-            recovered: AtomicBool::new(false),
             session: sessions,
-            policy_seen: watch::PolicySeen::default(),
-            again: judge_again::Again::default(),
+            policy,
+            evaluator,
+            again,
             deadlines: Notify::new(),
             passages: stop::Passages::default(),
             draining: AtomicBool::new(false),
             stopping: CancellationToken::new(),
-            tasks: TaskTracker::new(),
+            tasks,
             launches: TaskTracker::new(),
         })
     }
@@ -302,6 +304,16 @@ impl Engine {
     /// Ends when the server begins to stop.
     pub const fn stopping(&self) -> &CancellationToken {
         &self.stopping
+    }
+
+    /// The turns of callers whose commands take long to look through.
+    pub fn turns(&self) -> &Arc<Turns> {
+        self.evaluator.turns()
+    }
+
+    /// Reads both files of the policy and reports what changed. Cheap when nothing did.
+    pub fn refresh_policy(&self) -> Arc<PolicyInEffect> {
+        self.policy.refresh()
     }
 
     /// A short name for a process session.

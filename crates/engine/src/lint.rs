@@ -26,7 +26,7 @@ use countersign_policy::{
     pending_change::quoted,
 };
 
-use crate::{Engine, analyse, reply::StorageTrouble};
+use crate::{Engine, evaluator::analyse, reply::StorageTrouble};
 
 /// The wildcard agent of the approvals document.
 const WILDCARD: &str = "*";
@@ -243,7 +243,7 @@ impl Engine {
 
     /// That a change waits for a second person, who may be needed for what was just written.
     pub(super) fn waiting_change(&self) -> Option<EntryWarning> {
-        let in_effect = self.refresh_policy();
+        let in_effect = self.policy.refresh();
         let held = in_effect
             .pending_document
             .as_ref()
@@ -274,7 +274,7 @@ impl Engine {
     ) -> T {
         let settings = self.settings.current();
         let agent = AgentId::parse(owner).unwrap_or_else(|_wildcard| AgentId::main());
-        let lookup = self.path_lookup(&agent, &settings);
+        let lookup = self.evaluator.path_lookup(&agent, &settings);
         lint(LintContext {
             lookup: &lookup,
             path_case: path_case(&settings),

@@ -6,24 +6,22 @@ use countersign_domain::{Ask, Reason};
 use countersign_policy::layers::{Layer, Resolved};
 use countersign_protocol::bridge::OwnRule;
 
-use crate::{Engine, far_policy::key_in_document, judgement::Judgement};
+use crate::{Engine, evaluator::judgement::Judgement, far_policy::key_in_document};
 
 impl Engine {
     /// The rule of this machine's policy that refuses what was judged for this reason.
     pub(super) fn own_rule(&self, judged: &Judgement, reason: Reason) -> OwnRule {
         let effective = &judged.effective;
-        match reason {
-            Reason::ApprovalRequired if effective.ask.value == Ask::Always => {
-                self.rule_of(reason, &effective.ask)
-            }
-            Reason::SecurityDeny | Reason::AllowlistMiss | Reason::ApprovalRequired => {
+        match (effective.ask.value, reason) {
+            (Ask::Always, Reason::ApprovalRequired) => self.rule_of(reason, &effective.ask),
+            (_, Reason::SecurityDeny | Reason::AllowlistMiss | Reason::ApprovalRequired) => {
                 self.rule_of(reason, &effective.security)
             }
-            Reason::DocumentRefused => OwnRule {
+            (_, Reason::DocumentRefused) => OwnRule {
                 file: Some(self.document_file()),
                 ..OwnRule::of_reason(reason)
             },
-            Reason::Denylist => {
+            (_, Reason::Denylist) => {
                 let analysis = judged.analysis.as_ref();
                 let hit = analysis.and_then(|analysis| analysis.denylisted.as_ref());
                 hit.map_or_else(
@@ -36,7 +34,7 @@ impl Engine {
                     },
                 )
             }
-            Reason::ToolDenied => {
+            (_, Reason::ToolDenied) => {
                 let settings = self.settings.current();
                 let policy = settings.policy.tool_policy(&judged.binding.agent);
                 OwnRule {
@@ -45,27 +43,7 @@ impl Engine {
                     ..OwnRule::of_reason(reason)
                 }
             }
-            Reason::UserDenied
-            | Reason::ApprovalTimeout
-            | Reason::NoApprover
-            | Reason::ApprovalCancelled
-            | Reason::ApprovalRequestFailed
-            | Reason::BindingMismatch
-            | Reason::NodeRefused
-            | Reason::Preflight
-            | Reason::ProgramNotFound
-            | Reason::RateLimited
-            | Reason::SpawnFailed
-            | Reason::Timeout
-            | Reason::NotStarted
-            | Reason::InvokeFailed
-            | Reason::NodeDisconnected
-            | Reason::ServerRestart
-            | Reason::RunnerLost
-            | Reason::RunElsewhere
-            | Reason::Cancelled
-            | Reason::Shutdown
-            | Reason::Stopped => OwnRule::of_reason(reason),
+            _ => OwnRule::of_reason(reason),
         }
     }
 

@@ -4,18 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use countersign_config::settings::Tool;
 use countersign_domain::{
-    AgentId, Bound, Command, ExecRequest, HostChoice, Principal, Reason, Run, RunStatus, SessionKey,
+    AgentId, Command, ExecRequest, HostChoice, Principal, Reason, Run, RunStatus, SessionKey,
 };
-use countersign_hosts::workdir::Workdir;
 use countersign_protocol::patch::{Failure, Patch};
 use countersign_runner::output::Captured;
 
 use crate::{
     Engine,
-    call::Call,
     exec::IdempotencyKey,
     hint::hint,
-    policy_now::PolicyView,
     reply::{AppliedPatch, ExecError, ExecReply, PatchFailure, PatchReply},
 };
 
@@ -103,7 +100,7 @@ impl Engine {
 
     /// Whether the agent has the tool at all, under every policy that has to let it through.
     fn expect_open(&self, agent: &AgentId, model: Option<&str>) -> Result<(), ExecError> {
-        for view in self.policy_now().views() {
+        for view in self.policy.now().views() {
             let policy = &view.settings.policy;
             if let Some(key) = policy.tool_policy(agent).denied_by(Tool::ApplyPatch) {
                 return Err(ExecError::ToolDenied {
@@ -130,41 +127,6 @@ impl Engine {
             }
         }
         Ok(())
-    }
-
-    /// What a patch is bound to.
-    pub(super) fn bound_patch(&self, text: &str, workspace_only: bool) -> Bound {
-        Bound::Patch {
-            text: text.to_owned(),
-            workspace_only,
-            off_limits: self.protected.roots.clone(),
-            spared: self.protected.exceptions.clone(),
-        }
-    }
-
-    /// A patch that stays in the workspace begins in it as well: a caller who names the directory must not choose
-    /// another one.
-    pub(super) fn expect_in_workspace(&self, call: &Call, now: &PolicyView) -> Result<(), ExecError> {
-        if !matches!(call.command, Command::Patch(_)) || !now.keeps_patches_in(&call.agent) {
-            return Ok(());
-        }
-        let workspace = self.workspace(&call.agent, &now.settings);
-        let workspace = Workdir::at(&workspace, self.gateway.files())?;
-        if call.workdir.path.starts_with(&workspace.path) {
-            return Ok(());
-        }
-        Err(ExecError::WorkdirUnavailable {
-            detail: "patches stay in the agent's workspace (tools.exec.applyPatch.workspaceOnly), and this directory is \
-                     outside; leave workdir out, name a directory in the workspace, or set agents.*.workspace"
-                .to_owned(),
-        })
-    }
-}
-
-impl PolicyView {
-    /// Whether patches of an agent stay in its workspace.
-    pub(super) fn keeps_patches_in(&self, agent: &AgentId) -> bool {
-        self.settings.policy.exec(agent).apply_patch.workspace_only
     }
 }
 

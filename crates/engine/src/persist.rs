@@ -28,9 +28,8 @@ use countersign_sys::hooks;
 use crate::{
     Engine,
     accepted_policy::{Ours, PolicyFile},
-    call::Call,
     document::{check_writable, subject_of},
-    judgement::Judgement,
+    evaluator::{call::Call, judgement::Judgement},
     warnings,
 };
 
@@ -122,16 +121,16 @@ impl Engine {
                 engine
                     .documents
                     .update_noted(Base::Any, &mut edit, |_added, pending| {
-                        engine.announce_document(pending, Ours::Part, &whom);
+                        engine.policy.announce_document(pending, Ours::Part, &whom);
                         Ok(())
                     })
             });
-            engine.finish_policy_change(PolicyFile::Document);
+            engine.policy.finish_change(PolicyFile::Document);
             if added.is_ok() {
                 engine
                     .accepted_policy
                     .amend_document(Ours::Part, |document| edit(document).map(drop));
-                engine.refresh_policy();
+                engine.policy.refresh();
             }
             added
         })
@@ -271,7 +270,7 @@ impl Engine {
         let engine = Arc::clone(self);
         let written = tokio::task::spawn_blocking(move || {
             // What is held is shown, accepted or taken back as it was written.
-            if engine.refresh_policy().pending_document.is_some() {
+            if engine.policy.refresh().pending_document.is_some() {
                 return Ok(Vec::new());
             }
             let note = |document: &mut Document| {
@@ -307,10 +306,10 @@ impl Engine {
                 Ok::<_, std::convert::Infallible>(noted)
             };
             let written = engine.documents.update_noted(Base::Any, note, |_noted, pending| {
-                engine.announce_note(pending);
+                engine.policy.announce_note(pending);
                 Ok(())
             });
-            engine.finish_note();
+            engine.policy.finish_note();
             written.map(|(noted, _snapshot)| noted)
         })
         .await;

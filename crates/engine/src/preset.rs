@@ -113,14 +113,14 @@ impl Engine {
         };
         let applied = tokio::task::spawn_blocking(move || {
             let applied = engine.apply_preset_blocking(&by, preset, &reach);
-            engine.finish_policy_change(PolicyFile::Document);
-            engine.finish_policy_change(PolicyFile::Config);
+            engine.policy.finish_change(PolicyFile::Document);
+            engine.policy.finish_change(PolicyFile::Config);
             if applied.is_ok() {
                 engine.accepted_policy.amend_document(Ours::Part, |document| {
                     apply_to_document(document, preset, &reach);
                     Ok::<_, std::convert::Infallible>(())
                 });
-                engine.refresh_policy();
+                engine.policy.refresh();
             }
             applied
         });
@@ -138,8 +138,8 @@ impl Engine {
 
     /// The agents with keys of their own about what a preset sets, but for one that it was for.
     fn own_keys(&self, except: Option<&AgentId>) -> Vec<OwnKeys> {
-        let now = self.policy_now();
-        let in_effect = self.refresh_policy();
+        let now = self.policy.now();
+        let in_effect = self.policy.refresh();
         let named = in_effect
             .document
             .document()
@@ -216,9 +216,9 @@ impl Engine {
                         .write(&state_dir.preset_journal())
                         .map_err(Trouble::Journal)?;
                     hooks::reach("policy.preset-journaled");
-                    self.announce_config(&config, staged, Some(by));
+                    self.policy.announce_config(&config, staged, Some(by));
                 }
-                self.announce_document(pending, Ours::Part, by);
+                self.policy.announce_document(pending, Ours::Part, by);
                 document_after = Some(pending.hash.to_owned());
                 Ok(())
             },
@@ -246,7 +246,7 @@ impl Engine {
             // The document says so already, and one rename needs no journal.
             self.record_blocking(by, telling(by, agent, &snapshot.hash))
                 .map_err(storage)?;
-            self.announce_config(&config, &staged, Some(by));
+            self.policy.announce_config(&config, &staged, Some(by));
         }
         if let Err(error) = staged.commit() {
             if let (Some(before), Some(after)) = (document_before, document_after) {
@@ -306,9 +306,9 @@ impl Engine {
         let config = ConfigFile::hold(self.settings.state_dir())?;
         if config.hash() == journal.config_before {
             let staged = config.stage(&journal.config_text)?;
-            self.announce_config(&config, &staged, journal.by.as_ref());
+            self.policy.announce_config(&config, &staged, journal.by.as_ref());
             let committed = staged.commit();
-            self.finish_policy_change(PolicyFile::Config);
+            self.policy.finish_change(PolicyFile::Config);
             committed?;
             tracing::info!("a preset that an earlier server had begun to apply is whole now");
         }

@@ -203,7 +203,7 @@ impl Engine {
 
     /// Whether the server can do its work.
     pub fn readiness(&self) -> Readiness {
-        let in_effect = self.refresh_policy();
+        let in_effect = self.policy.refresh();
         Readiness {
             database: Check::of(match self.ledger.health() {
                 Health::Ready => None,
@@ -236,7 +236,7 @@ impl Engine {
             }),
             // Anybody may ask, and the message names files of this machine.
             config: Check::of(
-                self.config_error(&in_effect)
+                self.policy.config_error(&in_effect)
                     .map(|_message| "a settings file was rejected or is held; the last good settings hold".to_owned()),
             ),
             runner: Check::of(

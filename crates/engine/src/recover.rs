@@ -1,7 +1,7 @@
 //! What an earlier server left: every run that had not ended is brought to an end or back under supervision
 //! (`docs/decisions/0009-exactly-once.md`, step 7).
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 use countersign_domain::{
     Actor, ActorKind, Aftermath, Binding, Exit, Host, KillCause, Reason, Recovery, Run, RunId, RunStatus,
@@ -23,8 +23,8 @@ use countersign_sys::hooks;
 use crate::{
     Engine,
     approve::Expiry,
-    call::Call,
     delivery::Unstarted,
+    evaluator::call::Call,
     live::{Ended, Holder, LiveState, Recent},
     outcome::{self, OutputSummary},
     supervise::{self, RunContext, Supervision},
@@ -109,7 +109,7 @@ impl Engine {
                 tracing::error!("a run of an earlier server could not be settled");
             }
         }
-        self.recovered.store(true, Ordering::SeqCst);
+        self.policy.note_recovered();
         hooks::reach("engine.recovered");
         Ok(())
     }
@@ -303,18 +303,18 @@ impl Engine {
     /// What the run would be now: as it was approved, or as the policy judges it at this moment; with its sandbox, if it
     /// runs in one.
     async fn present_binding(&self, unfinished: &UnfinishedRun) -> Option<(Binding, Option<Arc<Placement>>)> {
-        let now = self.policy_now();
+        let now = self.policy.now();
         if let Some(approval) = &unfinished.approval {
-            return Some((self.rebind(&approval.card.binding, &now).ok()?, None));
+            return Some((self.evaluator.rebind(&approval.card.binding, &now).ok()?, None));
         }
         let run = &unfinished.run;
         let call = match run.host {
-            Host::Sandbox => self.call_of_inside_run(run, &now).await?,
+            Host::Sandbox => self.evaluator.call_of_inside_run(run, &now).await?,
             Host::Gateway => Call::of_run(run, self.gateway.files())?,
             // Its fence is on the node: nobody here starts it again.
             Host::Node => return None,
         };
-        let judged = self.judge(&call, &now, &[]).ok()?;
+        let judged = self.evaluator.judge(&call, &now, &[]).ok()?;
         (judged.verdict == Verdict::Run).then_some((judged.binding, call.sandbox))
     }
 

@@ -16,8 +16,7 @@ use countersign_policy::{
 use crate::{
     Engine,
     approve::Expiry,
-    call::{self, Call},
-    node::Purpose,
+    evaluator::{Purpose, call::Call, place},
     reply::{DecideError, ExecError, ReviseError, StorageTrouble},
 };
 
@@ -97,7 +96,7 @@ impl Engine {
         command: Command,
         env: Option<EnvOverrides>,
     ) -> Result<Revise, ReviseError> {
-        call::refuse_chat_commands(&command)?;
+        place::refuse_chat_commands(&command)?;
         let binding = &old.card.binding;
         if matches!(binding.command, Command::Patch(_)) {
             return Err(ExecError::InvalidRequest {
@@ -115,9 +114,12 @@ impl Engine {
             }
             .into());
         }
-        let now = Box::pin(self.policy_for(binding, &old.requested_by)).await?;
-        let place = self.call_of_binding(binding, &now).map_err(ExecError::from)?;
-        let asked = self.asked_again(
+        let now = Box::pin(self.evaluator.policy_for(binding, &old.requested_by)).await?;
+        let place = self
+            .evaluator
+            .call_of_binding(binding, &now)
+            .map_err(ExecError::from)?;
+        let asked = self.evaluator.asked_again(
             &binding.agent,
             &binding.session,
             (old.card.elevated, &old.requested_by),
@@ -139,7 +141,7 @@ impl Engine {
             pins_scripts: true,
             ..place
         };
-        let evaluated = self.evaluate_on_node(call, now, &[], Purpose::Call);
+        let evaluated = self.evaluator.evaluate_on_node(call, now, &[], Purpose::Call);
         let (now, call, judged) = Box::pin(evaluated).await?;
         let spec = match judged.verdict {
             Verdict::Deny(reason) => {
@@ -163,7 +165,7 @@ impl Engine {
             run: call.to_new_run(
                 self.ids.run_id(self.clock.now()),
                 &judged,
-                self.isolation_of_call(&call, now.settings()),
+                self.evaluator.isolation_of_call(&call, now.settings()),
             ),
             approval: NewApproval {
                 id: self.ids.approval_id(),

@@ -48,7 +48,7 @@ impl WaitsFor {
 impl Engine {
     /// The settings in force: those of `countersign.toml`, then those of `openclaw.json`.
     pub fn settings_in_force(&self) -> Vec<SettingInForce> {
-        self.refresh_policy();
+        self.policy.refresh();
         let settings = self.settings.current();
         let (server, file): (Vec<_>, Vec<_>) = settings
             .values

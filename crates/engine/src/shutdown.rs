@@ -34,7 +34,7 @@ impl Engine {
         self.tasks
             .spawn(async move { engine.judge_again_in_time().await });
         // The policy may have changed while there was no server, or just before the last one went.
-        self.judge_again();
+        self.again.wake();
     }
 
     /// Whether the server is stopping.

@@ -21,7 +21,7 @@ use countersign_domain::{ActorKind, ExecRequest, Principal, RunId, Secret};
 use crate::{
     Engine,
     accepted_policy::Ours,
-    call::Call,
+    evaluator::call::Call,
     reply::{ExecError, ExecReply},
 };
 
@@ -80,7 +80,7 @@ impl Engine {
     /// What the document in force says of the socket; `None` while the document is refused. Nothing of an edit that is
     /// held counts: an attacker who could name another socket could answer at it.
     pub fn named_socket(&self) -> Option<NamedSocket> {
-        let in_effect = self.refresh_policy();
+        let in_effect = self.policy.refresh();
         match &in_effect.document.status {
             DocumentStatus::Refused(_) => None,
             DocumentStatus::Missing | DocumentStatus::Ok => {
@@ -112,15 +112,15 @@ impl Engine {
         };
         // A token allows nothing, so it is written like a note.
         let made = self.documents.update_noted(Base::Any, edit, |_token, pending| {
-            self.announce_note(pending);
+            self.policy.announce_note(pending);
             Ok(())
         });
-        self.finish_note();
+        self.policy.finish_note();
         match made {
             Ok((token, _snapshot)) => {
                 self.accepted_policy
                     .amend_document(Ours::Note, |document| edit(document).map(drop));
-                self.refresh_policy();
+                self.policy.refresh();
                 Ok(token)
             }
             Err(UpdateError::Store(error)) => Err(error),

@@ -27,9 +27,9 @@ use countersign_sys::{hooks, process::monotonic};
 use crate::{
     Engine,
     environment::Guard,
+    inside,
     live::{Control, Ended, Holder, LiveRun, LiveState, NewLiveRun, Recent},
     outcome::{self, OutputSummary},
-    sandboxed,
     slots::Slot,
     system_event, warnings,
 };
@@ -76,6 +76,19 @@ pub(super) struct Supervision {
     pub(super) notice_after: Option<Duration>,
 }
 
+impl Supervision {
+    /// Of what a permit allows, as it is bound.
+    pub(super) fn of(permit: &Permit, slot: Slot, holder: Holder) -> Self {
+        Self {
+            slot,
+            holder,
+            stdin_open: permit.binding().input.is_open(),
+            terminal: permit.binding().pty.then_some(TerminalSize::DEFAULT),
+            notice_after: None,
+        }
+    }
+}
+
 impl Engine {
     /// Starts what a permit allows; call it from a task of its own. `None` when it could not be started: its
     /// record says why.
@@ -110,7 +123,7 @@ impl Engine {
         let started = match sandbox {
             None => self.gateway.run(permit, terms).await,
             Some(place) => {
-                let inside = sandboxed::inside_of(&permit);
+                let inside = inside::inside_of(&permit);
                 self.sandbox.run(permit, terms, place, inside.as_ref()).await
             }
         };
@@ -201,7 +214,10 @@ impl Engine {
                     self.environment
                         .of_command_on_terminal(&path, permit.env(), hidden, guard)
                 };
-                (self.isolation_of(&permit.binding().agent, &settings), env)
+                (
+                    self.evaluator.isolation_of(&permit.binding().agent, &settings),
+                    env,
+                )
             }
         };
         RunTerms {

@@ -9,7 +9,7 @@ use countersign_policy::{
     command::{PathLookup, paths},
 };
 
-use crate::{Engine, call::Call, reply::Warning};
+use crate::{Engine, evaluator::call::Call, reply::Warning};
 
 /// A run whose leftovers were killed (`docs/spec/exec-tool.md#4-what-the-caller-gets`).
 const LEFTOVERS_KILLED: &str = "leftovers-killed";
@@ -129,11 +129,11 @@ impl Engine {
         let Some(call) = Call::of_record(&run, self.gateway.files()) else {
             return Vec::new();
         };
-        let now = self.policy_now();
-        let lookup = self.path_lookup(&run.agent, now.settings());
+        let now = self.policy.now();
+        let lookup = self.evaluator.path_lookup(&run.agent, now.settings());
         let mut missed = BTreeSet::new();
         if let Some(view) = now.views().next()
-            && let Ok(analysis) = self.analyse(&call, view, &[])
+            && let Ok(analysis) = self.evaluator.analyse(&call, view, &[])
         {
             collect(&analysis.segments, &run.cwd, &lookup, &mut missed);
         }

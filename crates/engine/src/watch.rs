@@ -2,12 +2,17 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
+
+use tokio_util::task::TaskTracker;
 
 use countersign_config::{
     approvals::store::{DocumentStatus, Pending},
-    settings::{ConfigFile, RejectedFile, StagedConfig, WaitingValue},
+    settings::{ConfigFile, RejectedFile, SettingsStore, StagedConfig, WaitingValue},
 };
 use countersign_domain::Actor;
 use countersign_ledger::{
@@ -18,6 +23,9 @@ use countersign_ledger::{
 use crate::{
     Engine,
     accepted_policy::{AcceptedPolicy, Ours, PendingChange, PolicyFile, PolicyInEffect},
+    again::Again,
+    evaluator::policy_now::PolicyNow,
+    slots::Slots,
 };
 
 /// The policy as the ledger's writer looks at it just before a launch.
@@ -39,7 +47,7 @@ impl PolicyWatch for PolicyFiles {
 
 /// What was last reported.
 #[derive(Debug, Default)]
-pub(super) struct PolicySeen {
+struct PolicySeen {
     reported: Mutex<Reported>,
     unrecorded: Arc<Unrecorded>,
 }
@@ -159,29 +167,73 @@ impl PolicySeen {
     }
 }
 
-impl Engine {
+/// What the policy is read from, and where a change of it is noticed and told of.
+#[derive(Debug)]
+pub(super) struct PolicySource {
+    accepted: Arc<AcceptedPolicy>,
+    settings: Arc<SettingsStore>,
+    ledger: Ledger,
+    seen: PolicySeen,
+    /// Has the questions that wait judged again.
+    again: Arc<Again>,
+    slots: Arc<Slots>,
+    tasks: TaskTracker,
+    /// What an earlier server left was looked at.
+    is_recovered: AtomicBool,
+}
+
+impl PolicySource {
+    pub(super) fn new(
+        accepted: Arc<AcceptedPolicy>,
+        settings: Arc<SettingsStore>,
+        ledger: Ledger,
+        again: Arc<Again>,
+        (slots, tasks): (Arc<Slots>, TaskTracker),
+    ) -> Self {
+        Self {
+            accepted,
+            settings,
+            ledger,
+            seen: PolicySeen::default(),
+            again,
+            slots,
+            tasks,
+            is_recovered: AtomicBool::new(false),
+        }
+    }
+
     /// Reads both files and reports what changed. Cheap when nothing did.
-    pub fn refresh_policy(&self) -> Arc<PolicyInEffect> {
+    pub(super) fn refresh(&self) -> Arc<PolicyInEffect> {
         let (now, in_effect) = self.seen_now();
-        if !self.policy_seen.is(&now)
-            && let Some((now, in_effect)) = self.policy_seen.replace(|| self.seen_now(), events_of)
+        if !self.seen.is(&now)
+            && let Some((now, in_effect)) = self.seen.replace(|| self.seen_now(), events_of)
         {
             self.again.saw([&now.document, &now.config]);
-            if self.policy_seen.is_more_than_note(&now) {
-                self.judge_again();
+            if self.seen.is_more_than_note(&now) {
+                self.again.wake();
             }
-            let (ledger, unrecorded) = (self.ledger.clone(), Arc::clone(&self.policy_seen.unrecorded));
+            let (ledger, unrecorded) = (self.ledger.clone(), Arc::clone(&self.seen.unrecorded));
             self.tasks.spawn(async move { unrecorded.record(&ledger).await });
             return in_effect;
         }
         in_effect
     }
 
+    /// Looks at settings and document again and returns the present policy.
+    pub(super) fn now(&self) -> PolicyNow {
+        PolicyNow::of(&self.refresh())
+    }
+
+    /// From now on an edit that was found while nothing ran may be trusted as one of a quiet time.
+    pub(super) fn note_recovered(&self) {
+        self.is_recovered.store(true, Ordering::SeqCst);
+    }
+
     /// The document is about to have this content, which is ours and was reported.
     pub(super) fn announce_document(&self, pending: &Pending<'_>, ours: Ours, by: &Actor) {
         self.again.announce(pending.hash, by);
-        self.accepted_policy.announce_document(pending, ours, Some(by));
-        self.policy_seen.announce_document(Some(pending.hash));
+        self.accepted.announce_document(pending, ours, Some(by));
+        self.seen.announce_document(Some(pending.hash));
     }
 
     /// `openclaw.json` is about to have this content, which is ours and was reported.
@@ -189,37 +241,37 @@ impl Engine {
         if let Some(by) = by {
             self.again.announce(staged.hash(), by);
         }
-        self.accepted_policy.announce_config(base, staged, by);
-        self.policy_seen.announce_config(Some(staged.hash()));
+        self.accepted.announce_config(base, staged, by);
+        self.seen.announce_config(Some(staged.hash()));
     }
 
     /// What was announced of a file is in place, or will not be.
-    pub(super) fn finish_policy_change(&self, file: PolicyFile) {
-        self.accepted_policy.finish_change(file, || self.is_idle());
-        self.refresh_policy();
+    pub(super) fn finish_change(&self, file: PolicyFile) {
+        self.accepted.finish_change(file, || self.is_idle());
+        self.refresh();
         match file {
-            PolicyFile::Document => self.policy_seen.announce_document(None),
-            PolicyFile::Config => self.policy_seen.announce_config(None),
+            PolicyFile::Document => self.seen.announce_document(None),
+            PolicyFile::Config => self.seen.announce_config(None),
         }
     }
 
     /// The document is about to have this content, which only notes what people may like to know.
     pub(super) fn announce_note(&self, pending: &Pending<'_>) {
-        self.accepted_policy.announce_document(pending, Ours::Note, None);
-        self.policy_seen.announce_note(&pending.before.hash, pending.hash);
+        self.accepted.announce_document(pending, Ours::Note, None);
+        self.seen.announce_note(&pending.before.hash, pending.hash);
     }
 
     /// What [`Self::announce_note`] said is in place, or will not be.
     pub(super) fn finish_note(&self) {
-        self.accepted_policy.finish_note();
-        self.refresh_policy();
-        self.policy_seen.announce_document(None);
+        self.accepted.finish_note();
+        self.refresh();
+        self.seen.announce_document(None);
     }
 
     /// Whether no gateway run is under way, as far as that is known.
     pub(super) fn is_idle(&self) -> bool {
         let (running, _queued) = self.slots.counts();
-        running == 0 && self.recovered.load(Ordering::SeqCst)
+        running == 0 && self.is_recovered.load(Ordering::SeqCst)
     }
 
     /// Why an edit of a settings file is not in force, in one line.
@@ -240,7 +292,7 @@ impl Engine {
     }
 
     fn seen_now(&self) -> (ObservedPolicy, Arc<PolicyInEffect>) {
-        let in_effect = self.accepted_policy.in_effect();
+        let in_effect = self.accepted.in_effect();
         let now = ObservedPolicy {
             generation: in_effect.generation,
             rejected: self.rejected_files(&in_effect),
@@ -252,7 +304,9 @@ impl Engine {
         };
         (now, in_effect)
     }
+}
 
+impl Engine {
     /// Records an event that belongs to no other change.
     pub(super) async fn tell(&self, event: Event, by: Actor) {
         if let Err(error) = self.ledger.record(event, by).await {

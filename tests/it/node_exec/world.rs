@@ -252,7 +252,6 @@ impl Served {
             clock,
             ids,
             sandbox: SandboxHost::new(options, gateway.clone()),
-            home,
             settings,
             documents,
             accepted_policy,

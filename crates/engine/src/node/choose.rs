@@ -3,56 +3,19 @@
 use countersign_domain::AgentId;
 use countersign_hosts::node::{InvokeFailure, NodeInfo, calls};
 use countersign_policy::{
-    layers::{Layer, Spoken},
+    layers::Spoken,
     node_select::{self, Name, NotSelected, Selectable},
 };
 
 use super::{agent_key, on_node::name_of};
 
-use crate::{Engine, policy_now::PolicyNow, reply::ExecError};
-
-impl Engine {
-    /// The node of a call. `session` is the session's own choice, which takes the place of the agent's. Every policy
-    /// that has to let the call through must lead to the same node. The node may be away: the code that calls the node
-    /// looks.
-    pub(crate) fn choose_node(
-        &self,
-        agent: &AgentId,
-        session: Option<&str>,
-        call: Option<&str>,
-        now: &PolicyNow,
-    ) -> Result<NodeInfo, ExecError> {
-        let nodes = self.nodes.nodes();
-        let of_session = session.map(|name| Spoken::new(Layer::Session, "session", name.to_owned()));
-        let mut chosen: Option<usize> = None;
-        for view in now.views() {
-            let bound = of_session
-                .clone()
-                .or_else(|| view.settings.policy.node(agent).last().cloned());
-            let place = choose(&nodes, agent, bound.as_ref(), call)?;
-            if chosen.is_some_and(|before| before != place) {
-                return Err(ExecError::ConfigConflict {
-                    detail: "an edit of openclaw.json that is held would run this on another node than what was accepted; \
-                             accept the edit with countersign policy accept, or take it back"
-                        .to_owned(),
-                });
-            }
-            chosen = Some(place);
-        }
-        let node = chosen.and_then(|place| nodes.into_iter().nth(place));
-        // There is always a view, and a place is one of the list.
-        node.ok_or_else(|| ExecError::NodeUnavailable {
-            failure: InvokeFailure::NotConnected,
-            detail: "no node could be chosen".to_owned(),
-        })
-    }
-}
+use crate::reply::ExecError;
 
 /// Why a node that was chosen cannot be called at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unusable {
+pub(crate) struct Unusable {
     failure: InvokeFailure,
-    pub(super) detail: String,
+    pub(crate) detail: String,
 }
 
 impl From<Unusable> for ExecError {
@@ -62,7 +25,7 @@ impl From<Unusable> for ExecError {
 }
 
 /// Why a node that was chosen cannot be called at this moment, if it cannot.
-pub(super) fn unusable(node: &NodeInfo) -> Option<Unusable> {
+pub(crate) fn unusable(node: &NodeInfo) -> Option<Unusable> {
     if node.connection.is_none() {
         Some(Unusable {
             failure: InvokeFailure::NotConnected,
@@ -87,7 +50,8 @@ pub(super) fn unusable(node: &NodeInfo) -> Option<Unusable> {
     }
 }
 
-fn choose(
+/// The place in `nodes` of the node that is bound, or that the call names.
+pub(crate) fn choose(
     nodes: &[NodeInfo],
     agent: &AgentId,
     bound: Option<&Spoken<String>>,
@@ -166,6 +130,7 @@ fn not_selected(nodes: &[NodeInfo], why: NotSelected, name: Option<&str>, whose:
 mod tests {
     use super::*;
     use countersign_hosts::node::{ConnectionId, NodeGeneration};
+    use countersign_policy::layers::Layer;
 
     fn node(id: &str, name: &str, connection: Option<u64>) -> NodeInfo {
         NodeInfo {

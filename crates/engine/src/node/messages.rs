@@ -23,7 +23,7 @@ use crate::{
 
 impl NodeSink for Engine {
     fn connected(&self, node: NodeInfo) {
-        self.seen_nodes.forget(&node.node_id);
+        self.peers.forget(&node.node_id);
         self.judge_again_on(&node.node_id);
         for live in self.live_on(&node.node_id) {
             deliver(&live, NodeMessage::Connected(node.clone()));
@@ -38,14 +38,14 @@ impl NodeSink for Engine {
 
     fn disconnected(&self, node_id: &str, connection: ConnectionId) {
         // A node that is there over another connection already has not gone.
-        let nodes = self.nodes.nodes();
+        let nodes = self.peers.nodes();
         let is_there = nodes
             .iter()
             .any(|node| node.node_id == node_id && node.connection.is_some_and(|other| other != connection));
         if is_there {
             return;
         }
-        self.seen_nodes.forget(node_id);
+        self.peers.forget(node_id);
         for live in self.live_on(node_id) {
             deliver(&live, NodeMessage::Disconnected);
         }
@@ -114,7 +114,11 @@ impl Engine {
             }
         };
         for run in lost {
-            match self.ask_status(node, &run.id).await {
+            match self
+                .peers
+                .ask_status(node, &run.id, &self.settings.current())
+                .await
+            {
                 Some(RunState::Ended(outcome)) => Arc::clone(&self).finish_lost(run, outcome).await,
                 Some(RunState::Void) => self.void_lost(&run).await,
                 // It answers when it ends.

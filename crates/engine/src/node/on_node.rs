@@ -24,10 +24,10 @@ pub(crate) struct OnNode {
     pub(super) asker: Actor,
     pub(crate) document: NodeDocument,
     /// Programs by name, as the node found them; `None` for one that it does not have.
-    pub(super) programs: HashMap<String, Option<String>>,
+    pub(crate) programs: HashMap<String, Option<String>>,
     pub(crate) plan: Prepared,
     /// Names that an analysis looked for and that the node was not asked about yet.
-    pub(super) unasked: Mutex<BTreeSet<String>>,
+    unasked: Mutex<BTreeSet<String>>,
 }
 
 /// A node's own approvals document.
@@ -59,7 +59,7 @@ pub(crate) enum Prepared {
 }
 
 impl OnNode {
-    pub(super) fn new(info: NodeInfo, asker: Actor) -> Self {
+    pub(crate) fn new(info: NodeInfo, asker: Actor) -> Self {
         Self {
             info,
             asker,
@@ -71,7 +71,7 @@ impl OnNode {
     }
 
     /// The same node with more that is known of it.
-    pub(super) fn again(&self) -> Self {
+    pub(crate) fn again(&self) -> Self {
         Self {
             info: self.info.clone(),
             asker: self.asker.clone(),
@@ -90,7 +90,15 @@ impl OnNode {
         }
     }
 
-    pub(super) fn take_unasked(&self) -> BTreeSet<String> {
+    /// Notes names that would have to be asked about.
+    pub(crate) fn add_unasked(&self, names: impl IntoIterator<Item = String>) {
+        self.unasked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(names);
+    }
+
+    pub(crate) fn take_unasked(&self) -> BTreeSet<String> {
         std::mem::take(&mut *self.unasked.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -126,7 +134,7 @@ impl OnNode {
         })
     }
 
-    pub(super) fn bound(&self, command: &Command) -> Bound {
+    pub(crate) fn bound(&self, command: &Command) -> Bound {
         Bound::OnNode {
             argv: calls::argv_of(command),
             plan: match &self.plan {

@@ -216,7 +216,7 @@ impl Engine {
         };
         let plan = plan.as_deref().map(NodePlan::of_text).transpose();
         let plan = plan.map_err(|_unusable| "the plan that it is bound to cannot be read")?;
-        let nodes = self.nodes.nodes();
+        let nodes = self.peers.nodes();
         let node = nodes.into_iter().find(|node| node.node_id == launch.node_id);
         let node = node.ok_or("its node is not paired any more")?;
         let generation = node.generation.ok_or("its node is not connected")?;
@@ -473,8 +473,9 @@ impl Engine {
     }
 
     fn status_of(&self, node: NodeInfo, live: &Arc<LiveRun>) -> BoxFuture<'static, Option<RunState>> {
-        let (engine, run_id) = (self.this.upgrade(), live.run_id.clone());
-        Box::pin(async move { engine?.ask_status(&node, &run_id).await })
+        let (peers, settings) = (Arc::clone(&self.peers), self.settings.current());
+        let run_id = live.run_id.clone();
+        Box::pin(async move { peers.ask_status(&node, &run_id, &settings).await })
     }
 
     /// Records, once, that the run has started, and tells of it.

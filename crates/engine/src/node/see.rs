@@ -10,22 +10,17 @@ use std::{
 use serde_json::Value;
 use tokio::time::Instant;
 
-use countersign_config::approvals::store::Snapshot;
-use countersign_domain::{Actor, EntryId, Reason, TokenId};
-use countersign_hosts::{
-    node::{
-        ConnectionId, InvokeFailure, InvokeRequest, NodeError, NodeInfo, NodePlan, answers,
-        calls::{self, Called},
-    },
-    workdir::Workdir,
+use countersign_config::{approvals::store::Snapshot, settings::Settings};
+use countersign_domain::{Actor, Reason, RunId, TokenId};
+use countersign_hosts::node::{
+    ConnectionId, InvokeFailure, InvokeRequest, NodeError, NodeInfo, NodeLink, NodePlan, answers,
+    calls::{self, Called},
 };
-use countersign_policy::gate::Verdict;
+use countersign_sys::clock::Ids;
 
-use super::{
-    NodeDocument, OnNode, Prepared, TheirDocument, choose, is_below_home, is_denial, on_node::is_fenced,
-};
+use super::{NodeDocument, OnNode, Prepared, TheirDocument, choose, is_denial, on_node::is_fenced};
 
-use crate::{Engine, call::Call, judgement::Judgement, policy_now::PolicyNow, reply::ExecError};
+use crate::reply::ExecError;
 
 /// The longest that a call waits for one of these answers, no matter what `[bridge] invoke_timeout_ms` says.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,23 +32,10 @@ const PROGRAM_AGE: Duration = Duration::from_secs(30);
 const MAX_PROGRAMS: usize = 1_000;
 /// Names that one call asks about at once.
 const MAX_NAMES: usize = 64;
-/// How often one call asks: a wrapper is known only when the program before it is.
-const ROUNDS: usize = 4;
-
-/// What a look at a node is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// A call that is to run there.
-    Call,
-    /// A caller wants to know: a node that is away is no error.
-    Explanation,
-    /// What was allowed earlier is about to run.
-    Again,
-}
 
 /// What nodes said lately.
 #[derive(Debug, Default)]
-pub(crate) struct SeenNodes(Mutex<HashMap<String, CachedNode>>);
+struct SeenNodes(Mutex<HashMap<String, CachedNode>>);
 
 #[derive(Debug)]
 struct CachedNode {
@@ -63,10 +45,6 @@ struct CachedNode {
 }
 
 impl SeenNodes {
-    pub(super) fn forget(&self, node_id: &str) {
-        self.lock().remove(node_id);
-    }
-
     fn document(&self, node: &NodeInfo) -> Option<Arc<TheirDocument>> {
         let seen = self.lock();
         let (at, document) = seen
@@ -157,96 +135,66 @@ pub(super) fn describe(failure: &InvokeFailure) -> &'static str {
     }
 }
 
-impl Engine {
-    /// Asks the node of a call for what the decision needs, and judges it with that.
-    pub(crate) async fn evaluate_on_node(
-        &self,
-        mut call: Call,
-        mut now: PolicyNow,
-        spent: &[EntryId],
-        purpose: Purpose,
-    ) -> Result<(PolicyNow, Call, Judgement), ExecError> {
-        let Some(first) = call.node.take() else {
-            let judged = self.judge_in_turn(&call, &now, spent).await?;
-            return Ok((now, call, judged));
-        };
-        let mut node = first.again();
-        let away = choose::unusable(&node.info);
-        match (&away, purpose) {
-            (Some(away), Purpose::Call | Purpose::Again) => return Err(away.clone().into()),
-            (Some(away), Purpose::Explanation) => {
-                node.document = NodeDocument::Unknown(away.detail.clone());
-            }
-            // What could not even be asked is not the node's silence: a caller who sends the node too much does not get
-            // round its document.
-            (None, Purpose::Call | Purpose::Again) => {
-                let document = self.see_document(&node, &now).await;
-                node.document = document.map_err(|full| ExecError::NodeUnavailable {
-                    failure: InvokeFailure::Full,
-                    detail: full.to_owned(),
-                })?;
-            }
-            (None, Purpose::Explanation) => {
-                let document = self.see_document(&node, &now).await;
-                node.document = document.unwrap_or_else(|full| NodeDocument::Unknown(full.to_owned()));
-            }
-        }
-        let mut asked = 0;
-        loop {
-            let seen = Arc::new(node);
-            call.node = Some(Arc::clone(&seen));
-            now = now.on_node(Arc::clone(&seen));
-            let judged = self.judge_in_turn(&call, &now, spent).await?;
-            let unasked = seen.take_unasked();
-            if asked < ROUNDS && !unasked.is_empty() && away.is_none() {
-                asked += 1;
-                node = seen.again();
-                node.programs
-                    .extend(self.see_programs(&seen, unasked, &now).await);
-                continue;
-            }
-            let is_wanted = purpose == Purpose::Again || !matches!(judged.verdict, Verdict::Deny(_));
-            if away.is_some() || !is_wanted || !matches!(seen.plan, Prepared::NotYet) {
-                return Ok((now, call, judged));
-            }
-            node = seen.again();
-            node.plan = self.prepare_on_node(&call, &seen, &now).await?;
-            // Only the node knows where its own directory and its home are.
-            let is_reported_by_node = !call.workdir_named || call.node_cwd().is_some_and(is_below_home);
-            if let (Prepared::Plan(plan), true) = (&node.plan, is_reported_by_node)
-                && let Some(cwd) = plan.cwd()
-            {
-                call.workdir = Workdir::inside(cwd.into());
-            }
-            // In its directory other names may be meant.
-            asked = 0;
+/// The way to nodes, and what they said lately.
+#[derive(Debug)]
+pub(crate) struct NodePeers {
+    link: Arc<dyn NodeLink>,
+    ids: Arc<dyn Ids>,
+    seen: SeenNodes,
+}
+
+/// How long a node may take for one of these answers.
+fn within(settings: &Settings) -> Duration {
+    settings.server.bridge.invoke_timeout.min(TIMEOUT)
+}
+
+impl NodePeers {
+    pub(crate) fn new(link: Arc<dyn NodeLink>, ids: Arc<dyn Ids>) -> Self {
+        Self {
+            link,
+            ids,
+            seen: SeenNodes::default(),
         }
     }
 
+    /// The nodes that are paired, connected or not.
+    pub(crate) fn nodes(&self) -> Vec<NodeInfo> {
+        self.link.nodes()
+    }
+
+    /// Forgets what a node said.
+    pub(crate) fn forget(&self, node_id: &str) {
+        self.seen.lock().remove(node_id);
+    }
+
     /// A node with its document, where that can be had.
-    pub(super) async fn seen(&self, info: NodeInfo, asker: &Actor, now: &PolicyNow) -> OnNode {
+    pub(crate) async fn look_at(&self, info: NodeInfo, asker: &Actor, settings: &Settings) -> OnNode {
         let mut node = OnNode::new(info, asker.clone());
         node.document = if let Some(away) = choose::unusable(&node.info) {
             NodeDocument::Unknown(away.detail)
         } else {
-            let document = self.see_document(&node, now).await;
+            let document = self.see_document(&node, settings).await;
             document.unwrap_or_else(|full| NodeDocument::Unknown(full.to_owned()))
         };
         node
     }
 
     /// The document of a node, as far as it can be had; an error, in words, when too much waits for the node to ask it.
-    async fn see_document(&self, node: &OnNode, now: &PolicyNow) -> Result<NodeDocument, &'static str> {
+    pub(crate) async fn see_document(
+        &self,
+        node: &OnNode,
+        settings: &Settings,
+    ) -> Result<NodeDocument, &'static str> {
         let info = &node.info;
         if !info.offers(calls::APPROVALS) {
             let detail = format!("the node does not offer {}", calls::APPROVALS);
             return Ok(NodeDocument::Unknown(detail));
         }
-        if let Some(document) = self.seen_nodes.document(info).filter(|_| !is_fenced(info)) {
+        if let Some(document) = self.seen.document(info).filter(|_| !is_fenced(info)) {
             return Ok(NodeDocument::Known(document));
         }
         let answer = self
-            .ask_node(node, calls::APPROVALS, serde_json::json!({}), now)
+            .ask_node(node, calls::APPROVALS, serde_json::json!({}), settings)
             .await;
         let payload = match answer {
             Ok(payload) => payload,
@@ -257,20 +205,20 @@ impl Engine {
             Ok(answers::TheirDocument { text, hash, path }) => {
                 let snapshot = Arc::new(Snapshot::of_accepted(Some(text.as_bytes()), hash));
                 let document = Arc::new(TheirDocument { snapshot, path });
-                self.seen_nodes.keep_document(info, &document);
+                self.seen.keep_document(info, &document);
                 NodeDocument::Known(document)
             }
             Err(unreadable) => NodeDocument::Unknown(unreadable.to_string()),
         })
     }
 
-    async fn see_programs(
+    pub(crate) async fn see_programs(
         &self,
         node: &OnNode,
         names: BTreeSet<String>,
-        now: &PolicyNow,
+        settings: &Settings,
     ) -> HashMap<String, Option<String>> {
-        let mut found = self.seen_nodes.programs(&node.info, &names);
+        let mut found = self.seen.programs(&node.info, &names);
         let asked: Vec<String> = names
             .into_iter()
             .filter(|name| !found.contains_key(name))
@@ -281,40 +229,34 @@ impl Engine {
         }
         let params = calls::which_params(asked.iter().map(String::as_str));
         let answer = if node.info.offers(calls::WHICH) {
-            self.ask_node(node, calls::WHICH, params, now).await.ok()
+            self.ask_node(node, calls::WHICH, params, settings).await.ok()
         } else {
             None
         };
         // A name that is not found is a miss, and is not asked about once more.
         let fresh = answers::programs_found(answer.as_ref().unwrap_or(&Value::Null), asked);
         if answer.is_some() {
-            self.seen_nodes.keep_programs(&node.info, &fresh);
+            self.seen.keep_programs(&node.info, &fresh);
         }
         found.extend(fresh);
         found
     }
 
-    async fn prepare_on_node(
+    pub(crate) async fn prepare(
         &self,
-        call: &Call,
         node: &OnNode,
-        now: &PolicyNow,
+        called: Called<'_>,
+        settings: &Settings,
     ) -> Result<Prepared, ExecError> {
         if !node.info.offers(calls::PREPARE) {
             return Ok(Prepared::NotOffered);
         }
-        let params = calls::prepare_params(Called {
-            command: &call.command,
-            cwd: call.node_cwd(),
-            env: &call.env,
-            agent: &call.agent,
-            session: &call.session,
-        });
+        let (agent, session) = (called.agent.as_str(), called.session.as_str());
+        let params = calls::prepare_params(called);
         let refused = |reason, why| Ok(Prepared::Refused(reason, why));
-        match self.ask_node(node, calls::PREPARE, params, now).await {
+        match self.ask_node(node, calls::PREPARE, params, settings).await {
             Ok(answer) => {
-                let plan = NodePlan::of_prepared(&answer)
-                    .and_then(|plan| plan.for_caller(call.agent.as_str(), call.session.as_str()));
+                let plan = NodePlan::of_prepared(&answer).and_then(|plan| plan.for_caller(agent, session));
                 match plan {
                     Ok(plan) => Ok(Prepared::Plan(Box::new(plan))),
                     Err(unusable) => refused(Reason::NodeRefused, unusable.to_string()),
@@ -337,9 +279,9 @@ impl Engine {
         node: &OnNode,
         command: &str,
         params: Value,
-        now: &PolicyNow,
+        settings: &Settings,
     ) -> Result<Value, Unanswered> {
-        let timeout = now.settings().server.bridge.invoke_timeout.min(TIMEOUT);
+        let timeout = within(settings);
         let asker = node.asker.token();
         self.call_node(&node.info, asker, command, params, timeout).await
     }
@@ -361,17 +303,18 @@ impl Engine {
             timeout: Some(timeout),
             token,
         };
-        let answer = self.nodes.invoke(request).await.map_err(Unanswered::Link)?;
+        let answer = self.link.invoke(request).await.map_err(Unanswered::Link)?;
         answer.outcome.map_err(Unanswered::Node)
     }
 
     /// What became of a run, as its node knows; `None` when that is not to be had now.
-    pub(super) async fn ask_status(
+    pub(crate) async fn ask_status(
         &self,
         node: &NodeInfo,
-        run_id: &countersign_domain::RunId,
+        run_id: &RunId,
+        settings: &Settings,
     ) -> Option<answers::RunState> {
-        let timeout = self.settings.current().server.bridge.invoke_timeout.min(TIMEOUT);
+        let timeout = within(settings);
         let params = calls::status_params(run_id);
         // What became of a run is this server's own question, no matter who asked for the run.
         let answer = self.call_node(node, None, calls::STATUS, params, timeout).await;

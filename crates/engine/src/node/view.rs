@@ -1,13 +1,12 @@
 //! What people are shown of the node of a call.
 
 use countersign_config::approvals::store::DocumentStatus;
-use countersign_domain::{Actor, AgentId};
 use countersign_hosts::node::NodeInfo;
 use countersign_protocol::bridge::OwnRule;
 
 use super::{NodeDocument, OnNode, Prepared, choose};
 
-use crate::{Engine, policy_now::PolicyNow, reply::ExecError};
+use crate::reply::ExecError;
 
 /// The node of a call, and how much of its own policy is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -67,7 +66,7 @@ impl NodeView {
         clippy::wildcard_enum_match_arm,
         reason = "every other case, a later one too, is treated alike"
     )]
-    fn nobody(why: &ExecError) -> Self {
+    pub(crate) fn nobody(why: &ExecError) -> Self {
         let detail = match why {
             ExecError::NodeUnavailable { detail, .. }
             | ExecError::NodeNotFound { detail }
@@ -79,27 +78,5 @@ impl NodeView {
             detail: Some(detail),
             ..Self::default()
         }
-    }
-}
-
-impl Engine {
-    /// The policy of an agent's calls on nodes that name none, with what the node says to the asker. `session` is the
-    /// session's own choice.
-    pub(crate) async fn inspect_node(
-        &self,
-        asker: &Actor,
-        agent: &AgentId,
-        session: Option<&str>,
-        now: PolicyNow,
-    ) -> (PolicyNow, NodeView) {
-        let node = match self.choose_node(agent, session, None, &now) {
-            Ok(info) => self.seen(info, asker, &now).await,
-            Err(why) => {
-                // No matter what a node says, the deny rules of this machine and the configured layers count.
-                return (now.without_document(), NodeView::nobody(&why));
-            }
-        };
-        let view = NodeView::of(&node);
-        (now.on_node(node.into()), view)
     }
 }

@@ -163,7 +163,7 @@ impl Engine {
         if !caller.may_act_for(agent) {
             return Err(ProcessError::AgentNotAllowed);
         }
-        let now = self.policy_now();
+        let now = self.policy.now();
         let denied_by = now.views().find_map(|view| {
             let tools = view.settings.policy.tool_policy(agent);
             tools.denied_by(Tool::Process).map(str::to_owned)

@@ -18,7 +18,7 @@ use super::{SessionError, expect_own, overrides};
 use crate::{
     Engine,
     effective::EffectivePolicy,
-    policy_now::PolicyNow,
+    evaluator::policy_now::PolicyNow,
     reply::{Answer, DecideError, Decided, StorageTrouble},
 };
 
@@ -57,7 +57,7 @@ impl Engine {
         if directives.iter().any(Directive::is_answer) && !caller.has(Scope::Approve) {
             return Err(SessionError::NeedsApprove);
         }
-        let now = self.policy_now();
+        let now = self.policy.now();
         let may = now
             .views()
             .all(|view| gates::may_command(&view.settings.policy, &sender));

@@ -5,13 +5,11 @@
 //! overrides counts beside the configuration and never beside the approvals document; nobody without the scope
 //! `approve` answers a question here. Entry points: [`Engine::command_session`], [`Engine::session_overrides`].
 
-mod asked;
 mod commands;
 mod overrides;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub(super) use asked::Asked;
 pub use commands::Commanded;
 pub use overrides::NewOverrides;
 
@@ -57,7 +55,7 @@ impl SessionState {
         }
     }
 
-    fn overrides(&self, name: &SessionName) -> Overrides {
+    pub(super) fn overrides(&self, name: &SessionName) -> Overrides {
         self.lock().overrides(name)
     }
 

@@ -15,9 +15,10 @@ use countersign_config::{
 use countersign_domain::Principal;
 use countersign_ledger::events::{Event, EventKind, Subject};
 
-use super::{SessionError, asked, expect_own};
+use super::{SessionError, expect_own};
+use crate::evaluator::asked;
 
-use crate::{Engine, policy_now::PolicyNow, reply::StorageTrouble};
+use crate::{Engine, evaluator::policy_now::PolicyNow, reply::StorageTrouble};
 
 /// Overrides in the place of those that a session has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -57,7 +58,7 @@ impl Engine {
         let NewOverrides { exec, elevated } = new;
         let mut overrides = Overrides::default().with_exec(&exec);
         if let Some(level) = elevated {
-            let gates = closed_gates(&self.policy_now(), name, level, &sender);
+            let gates = closed_gates(&self.policy.now(), name, level, &sender);
             if !gates.is_empty() {
                 return Err(SessionError::ElevatedUnavailable { gates });
             }

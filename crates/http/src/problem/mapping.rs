@@ -215,34 +215,10 @@ fn denied(denial: Denial) -> Problem {
         hint,
         rule: _,
     } = denial;
-    let code = match reason {
-        Reason::Preflight => Code::PreflightFailed,
-        Reason::SecurityDeny
-        | Reason::DocumentRefused
-        | Reason::ToolDenied
-        | Reason::Denylist
-        | Reason::AllowlistMiss
-        | Reason::UserDenied
-        | Reason::ApprovalTimeout
-        | Reason::NoApprover
-        | Reason::ApprovalCancelled
-        | Reason::ApprovalRequestFailed
-        | Reason::BindingMismatch
-        | Reason::ApprovalRequired
-        | Reason::NodeRefused
-        | Reason::ProgramNotFound
-        | Reason::RateLimited
-        | Reason::SpawnFailed
-        | Reason::Timeout
-        | Reason::NotStarted
-        | Reason::InvokeFailed
-        | Reason::NodeDisconnected
-        | Reason::ServerRestart
-        | Reason::RunnerLost
-        | Reason::RunElsewhere
-        | Reason::Cancelled
-        | Reason::Shutdown
-        | Reason::Stopped => Code::ExecDenied,
+    let code = if reason == Reason::Preflight {
+        Code::PreflightFailed
+    } else {
+        Code::ExecDenied
     };
     let detail = detail.unwrap_or_else(|| format!("denied: {reason}"));
     let line = preflight::line_of(&detail).filter(|_| reason == Reason::Preflight);

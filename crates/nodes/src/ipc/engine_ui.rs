@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use countersign_domain::{
     Actor, ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalState, Authority, Command, EnvOverrides,
-    ExecRequest, Host, HostChoice, Principal, Reason, RunId, Scope, Secret, SessionKey,
+    ExecRequest, Host, HostChoice, Principal, Reason, ReasonClass, RunId, Scope, Secret, SessionKey,
 };
 use countersign_engine::{
     Engine,
@@ -438,35 +438,26 @@ fn refusal_of(error: &ExecError) -> Refusal {
     }
 }
 
+const NOT_RUN: &str = "the command was not run";
+
 fn refusal_for(reason: Reason) -> Refusal {
-    match reason {
-        Reason::SecurityDeny | Reason::DocumentRefused | Reason::ToolDenied => Refusal::SecurityDeny,
-        Reason::Denylist => Refusal::Denylist,
+    match (reason.class(), reason) {
+        (ReasonClass::Closed, _) | (ReasonClass::Rule, Reason::ToolDenied) => Refusal::SecurityDeny,
+        (ReasonClass::Rule, _) => Refusal::Denylist,
         // A peer knows no other word for a person's no.
-        Reason::UserDenied | Reason::Stopped => Refusal::UserDenied,
+        (ReasonClass::Person, _) => Refusal::UserDenied,
         // It is a miss that nobody is asked about.
-        Reason::AllowlistMiss | Reason::ProgramNotFound => Refusal::AllowlistMiss,
-        Reason::BindingMismatch => Refusal::BindingMismatch,
-        Reason::RateLimited => Refusal::RateLimit,
-        Reason::Preflight => {
+        (ReasonClass::Miss, _) => Refusal::AllowlistMiss,
+        (ReasonClass::Changed, _) => Refusal::BindingMismatch,
+        (ReasonClass::Refused, Reason::RateLimited) => Refusal::RateLimit,
+        (ReasonClass::Refused, Reason::Preflight) => {
             Refusal::Invalid("a script of the command looks like shell text in another language")
         }
-        Reason::ApprovalTimeout
-        | Reason::NoApprover
-        | Reason::ApprovalCancelled
-        | Reason::ApprovalRequestFailed
-        | Reason::Cancelled => Refusal::ApprovalCancelled,
-        Reason::ApprovalRequired
-        | Reason::NodeRefused
-        | Reason::SpawnFailed
-        | Reason::Timeout
-        | Reason::NotStarted
-        | Reason::InvokeFailed
-        | Reason::NodeDisconnected
-        | Reason::ServerRestart
-        | Reason::RunnerLost
-        | Reason::RunElsewhere
-        | Reason::Shutdown => Refusal::Unavailable("the command was not run"),
+        (ReasonClass::Unanswered, Reason::ApprovalRequired) | (ReasonClass::Cancelled, Reason::Shutdown) => {
+            Refusal::Unavailable(NOT_RUN)
+        }
+        (ReasonClass::Unanswered | ReasonClass::Cancelled, _) => Refusal::ApprovalCancelled,
+        (ReasonClass::Refused | ReasonClass::Failed | ReasonClass::Lost, _) => Refusal::Unavailable(NOT_RUN),
     }
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use countersign_domain::{Reason, Run, RunStatus};
+use countersign_domain::{Reason, ReasonClass, Run, RunStatus};
 use countersign_engine::reply::ExecError;
 use countersign_protocol::bridge::{
     CappedStreams, INVALID_REQUEST, InvokeError, OWN_RULE, OwnRule, UNAVAILABLE, event_output,
@@ -114,17 +114,11 @@ impl Denied {
 
     /// What a recorded denial was.
     fn of_reason(reason: Option<Reason>) -> Self {
-        match reason {
-            Some(Reason::AllowlistMiss | Reason::ProgramNotFound) => Self::AllowlistMiss,
-            Some(Reason::UserDenied | Reason::Stopped) => Self::ByPerson,
-            Some(Reason::BindingMismatch) => Self::PlanMismatch,
-            Some(
-                Reason::ApprovalRequired
-                | Reason::ApprovalTimeout
-                | Reason::NoApprover
-                | Reason::ApprovalCancelled
-                | Reason::ApprovalRequestFailed,
-            ) => Self::ApprovalRequired,
+        match reason.map(Reason::class) {
+            Some(ReasonClass::Miss) => Self::AllowlistMiss,
+            Some(ReasonClass::Person) => Self::ByPerson,
+            Some(ReasonClass::Changed) => Self::PlanMismatch,
+            Some(ReasonClass::Unanswered) => Self::ApprovalRequired,
             // A deny rule, tool policy or a refused document: no approval lifts these.
             Some(_) | None => Self::Outright,
         }

@@ -16,8 +16,8 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use countersign_domain::{
-    AgentId, Command, ExecRequest, HostChoice, InvalidRequest, Reason, Run, RunId, RunStatus, SessionKey,
-    Stop,
+    AgentId, Command, ExecRequest, HostChoice, InvalidRequest, Reason, ReasonClass, Run, RunId, RunStatus,
+    SessionKey, Stop,
 };
 use countersign_engine::{
     IdempotencyKey, OnDisconnect,
@@ -654,33 +654,20 @@ fn denied(protocol: Protocol, denial: &Denial, dispatched: Dispatched) -> WireEr
 
 /// A refusal by decision, in the words that a node has for it.
 fn refused(protocol: Protocol, reason: Reason, dispatched: Dispatched) -> WireError {
-    let message = match reason {
-        Reason::SecurityDeny | Reason::DocumentRefused => "SYSTEM_RUN_DISABLED: security=deny",
-        Reason::AllowlistMiss => "SYSTEM_RUN_DENIED: allowlist miss",
-        Reason::BindingMismatch => "SYSTEM_RUN_DENIED: execution plan mismatch",
-        Reason::ApprovalRequired
-        | Reason::UserDenied
-        | Reason::ApprovalTimeout
-        | Reason::ApprovalCancelled
-        | Reason::ApprovalRequestFailed
-        | Reason::Stopped
-        | Reason::NoApprover => "SYSTEM_RUN_DENIED: approval required",
-        Reason::ToolDenied
-        | Reason::Denylist
-        | Reason::NodeRefused
-        | Reason::Preflight
-        | Reason::ProgramNotFound
-        | Reason::RateLimited
-        | Reason::SpawnFailed
-        | Reason::Timeout
-        | Reason::NotStarted
-        | Reason::InvokeFailed
-        | Reason::NodeDisconnected
-        | Reason::ServerRestart
-        | Reason::RunnerLost
-        | Reason::RunElsewhere
-        | Reason::Cancelled
-        | Reason::Shutdown => "SYSTEM_RUN_DENIED: denied by policy",
+    let message = match (reason.class(), reason) {
+        (ReasonClass::Closed, _) => "SYSTEM_RUN_DISABLED: security=deny",
+        (ReasonClass::Miss, Reason::AllowlistMiss) => "SYSTEM_RUN_DENIED: allowlist miss",
+        (ReasonClass::Changed, _) => "SYSTEM_RUN_DENIED: execution plan mismatch",
+        (ReasonClass::Person | ReasonClass::Unanswered, _) => "SYSTEM_RUN_DENIED: approval required",
+        (
+            ReasonClass::Rule
+            | ReasonClass::Miss
+            | ReasonClass::Refused
+            | ReasonClass::Failed
+            | ReasonClass::Lost
+            | ReasonClass::Cancelled,
+            _,
+        ) => "SYSTEM_RUN_DENIED: denied by policy",
     };
     let code = match protocol {
         Protocol::Three => UNAVAILABLE,

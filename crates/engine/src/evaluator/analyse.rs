@@ -10,9 +10,9 @@ use std::{
 
 use countersign_config::{
     approvals::document::{self, Listed},
-    settings::{self, ExecSettings, Settings},
+    settings::{self, ExecSettings, Settings, StateDir},
 };
-use countersign_domain::{AgentId, Binding, Bound, Command, EntryId, UnixMillis};
+use countersign_domain::{AgentId, Bound, EntryId, UnixMillis};
 use countersign_hosts::{
     node::UNKNOWN_DIRECTORY,
     path_lookup::SystemLookup,
@@ -30,19 +30,18 @@ use countersign_policy::{
 };
 use countersign_sys::clock::Clock;
 
-use crate::{
-    Engine, bind,
+use super::{
+    Evaluator, bind,
     call::Call,
     entry_indexes::{EntryIndexes, MIN_INDEXED},
-    environment::HostEnvironment,
-    policy_now::{PolicyNow, PolicyView},
-    turns,
+    policy_now::PolicyView,
 };
+use crate::{environment::HostEnvironment, turns};
 
 /// The directories trusted for safe bins, with where their real files lie
 /// (`docs/spec/command-analysis.md#3-executables`). Looked up once for each configured list, not on every call.
 #[derive(Debug, Default)]
-pub(super) struct TrustedDirs(Mutex<KnownDirs>);
+pub(crate) struct TrustedDirs(Mutex<KnownDirs>);
 
 #[derive(Debug, Default)]
 struct KnownDirs {
@@ -85,39 +84,84 @@ impl TrustedDirs {
     }
 }
 
-/// What an analysis takes of the process around it.
-pub(super) struct Surroundings<'a> {
-    pub(super) clock: &'a dyn Clock,
-    pub(super) protected: &'a Protected,
-    pub(super) trusted_dirs: &'a TrustedDirs,
-    /// The files of this machine, also those that the analysis does not see.
-    pub(super) system: &'a dyn Fn() -> SystemLookup,
+/// What looks through commands: the machine as commands see it, and what is remembered of it.
+#[derive(Debug)]
+pub(crate) struct Analyst {
+    clock: Arc<dyn Clock>,
+    home: PathBuf,
+    /// What commands inherit on this machine; its `PATH` finds programs.
+    environment: Arc<HostEnvironment>,
+    files: peer_fs::Files,
+    protected: Protected,
+    patterns: PatternCache,
+    trusted_dirs: TrustedDirs,
+    indexes: EntryIndexes,
 }
 
 /// What an analysis sees of the file system.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Files<'a> {
-    pub(super) lookup: &'a dyn PathLookup,
+pub(crate) struct Files<'a> {
+    pub(crate) lookup: &'a dyn PathLookup,
     /// What is remembered of patterns depends on what `lookup` says, so these go together.
-    pub(super) patterns: &'a PatternCache,
-    pub(super) indexes: &'a EntryIndexes,
+    pub(crate) patterns: &'a PatternCache,
+    pub(crate) indexes: &'a EntryIndexes,
 }
 
-impl Engine {
-    /// Analyses a call's command. `spent` are grants found to have no use left.
+impl Analyst {
+    /// One of this machine. `own_binary` is a program that no command may be allowed to be.
+    pub(crate) fn new(
+        clock: Arc<dyn Clock>,
+        environment: Arc<HostEnvironment>,
+        files: peer_fs::Files,
+        (state_dir, document): (&StateDir, &Path),
+        own_binary: Option<&Path>,
+    ) -> Self {
+        let workspaces = [state_dir.workspace(), state_dir.countersign().join("sandboxes")];
+        Self {
+            clock,
+            home: state_dir.home().unwrap_or_else(|| Path::new("/")).to_path_buf(),
+            environment,
+            files,
+            protected: protected(state_dir.root(), document, &workspaces, own_binary),
+            patterns: PatternCache::default(),
+            trusted_dirs: TrustedDirs::default(),
+            indexes: EntryIndexes::default(),
+        }
+    }
+
+    /// The account's home directory.
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// What no command may be allowed to touch.
+    pub(crate) const fn protected(&self) -> &Protected {
+        &self.protected
+    }
+
+    pub(crate) fn now(&self) -> UnixMillis {
+        self.clock.now()
+    }
+
+    /// The run PATH of an agent, as look-up sees it.
+    pub(crate) fn path_lookup(&self, agent: &AgentId, settings: &Settings) -> SystemLookup {
+        let path = self
+            .environment
+            .run_path(&settings.policy.exec(agent).path_prepend);
+        SystemLookup::new(path, self.home.to_string_lossy().into_owned(), &self.files)
+    }
+
+    /// Analyses the command of a call on this machine. `spent` are grants found to have no use left.
     ///
     /// # Errors
     /// [`Blind`] when not everything could be looked at: a rule may have been missed for that, so nothing may be
     /// concluded.
-    pub(super) fn analyse(
+    pub(crate) fn analyse(
         &self,
         call: &Call,
         now: &PolicyView,
         spent: &[EntryId],
     ) -> Result<Analysis, Blind> {
-        if let Some(node) = &call.node {
-            return self.analyse_on_node(node, call, now, spent);
-        }
         turns::run_analysis(&call.command, || {
             let lookup = self.path_lookup(&call.agent, &now.settings);
             let files = Files {
@@ -132,58 +176,10 @@ impl Engine {
     }
 
     /// The same, seeing no more files than `files` shows.
-    pub(super) fn analyse_with(
-        &self,
-        call: &Call,
-        now: &PolicyView,
-        spent: &[EntryId],
-        files: Files<'_>,
-    ) -> Result<Analysis, Blind> {
-        let surroundings = Surroundings {
-            clock: &*self.clock,
-            protected: &self.protected,
-            trusted_dirs: &self.trusted_dirs,
-            system: &|| self.path_lookup(&call.agent, &now.settings),
-        };
-        surroundings.analyse(call, now, spent, files)
-    }
-
-    /// The run PATH of an agent, as look-up sees it.
-    pub(super) fn path_lookup(&self, agent: &AgentId, settings: &Settings) -> SystemLookup {
-        run_path_lookup(
-            &self.environment,
-            &self.home,
-            self.gateway.files(),
-            agent,
-            settings,
-        )
-    }
-
-    /// Whether a deny rule of this moment matches what was bound earlier. What cannot be looked at may be denied.
-    pub(super) fn is_denylisted(&self, binding: &Binding, now: &PolicyNow) -> bool {
-        if matches!(binding.command, Command::Patch(_)) {
-            return false;
-        }
-        let is_denied_by = |view: &PolicyView| {
-            if view.deny_rules(&binding.agent).is_empty() {
-                return false;
-            }
-            let Ok(call) = self.call_of_binding(binding, now) else {
-                return true;
-            };
-            let analysis = self.analyse(&call, view, &[]);
-            analysis.map_or(true, |analysis| analysis.denylisted.is_some())
-        };
-        now.views().any(is_denied_by)
-    }
-}
-
-impl Surroundings<'_> {
-    /// Analyses a call's command, seeing no more files than `files` shows. `spent` are grants found to have no use left.
     ///
     /// # Errors
-    /// As [`Engine::analyse`], for what is looked at once for all commands.
-    pub(super) fn analyse(
+    /// As [`Self::analyse`], for what is looked at once for all commands.
+    pub(crate) fn analyse_with(
         &self,
         call: &Call,
         now: &PolicyView,
@@ -205,7 +201,7 @@ impl Surroundings<'_> {
             few = listed.iter().map(entry_of).collect::<Vec<_>>();
             Entries::Listed(&few)
         } else {
-            many = indexes.of(&document.hash, &call.agent, case, self.clock, || {
+            many = indexes.of(&document.hash, &call.agent, case, &*self.clock, || {
                 let listed = document.entries(agent);
                 EntryIndex::new(listed.iter().map(entry_of), case, lookup.home(), |path| {
                     lookup.real(path)
@@ -257,7 +253,7 @@ impl Surroundings<'_> {
         let (trusted_dirs, skills) = if on_node {
             (Arc::default(), Vec::new())
         } else {
-            let system = (self.system)();
+            let system = self.path_lookup(&call.agent, &now.settings);
             let trusted_dirs = self.trusted_dirs.of(exec, now.settings.generation, &system)?;
             (trusted_dirs, skills(call, now))
         };
@@ -287,7 +283,7 @@ impl Surroundings<'_> {
                 exact_text_grants: path_policy.exact_text_grants,
                 path_case: case,
                 now: self.clock.now(),
-                protected: self.protected,
+                protected: &self.protected,
                 cache: patterns,
             },
             lookup,
@@ -295,8 +291,31 @@ impl Surroundings<'_> {
     }
 }
 
+impl Evaluator {
+    /// Analyses a call's command where it would run. `spent` are grants found to have no use left.
+    ///
+    /// # Errors
+    /// As [`Analyst::analyse`].
+    pub(crate) fn analyse(
+        &self,
+        call: &Call,
+        now: &PolicyView,
+        spent: &[EntryId],
+    ) -> Result<Analysis, Blind> {
+        match &call.node {
+            Some(node) => self.analyse_on_node(node, call, now, spent),
+            None => self.analyst.analyse(call, now, spent),
+        }
+    }
+
+    /// The run PATH of an agent on this machine, as look-up sees it.
+    pub(crate) fn path_lookup(&self, agent: &AgentId, settings: &Settings) -> SystemLookup {
+        self.analyst.path_lookup(agent, settings)
+    }
+}
+
 /// What is started when the plan decides: its steps, or where a shell has to look for one the canonical script.
-pub(super) fn bound_of(analysis: &Analysis, workdir: &Workdir, files: &peer_fs::Files) -> Option<Bound> {
+pub(crate) fn bound_of(analysis: &Analysis, workdir: &Workdir, files: &peer_fs::Files) -> Option<Bound> {
     let planned = analysis
         .plan
         .as_ref()
@@ -306,7 +325,7 @@ pub(super) fn bound_of(analysis: &Analysis, workdir: &Workdir, files: &peer_fs::
 }
 
 /// The grants that let a command through and count their uses.
-pub(super) fn grant_uses(analysis: &Analysis, now: &PolicyView, agent: &str) -> Vec<GrantUse> {
+pub(crate) fn grant_uses(analysis: &Analysis, now: &PolicyView, agent: &str) -> Vec<GrantUse> {
     let grants = now.document.grants(agent);
     let limited = |owner: &str, id: &str| {
         grants
@@ -340,19 +359,7 @@ fn skills(call: &Call, now: &PolicyView) -> Vec<SkillBin> {
         .collect()
 }
 
-/// The run PATH of an agent, as look-up in these files sees it.
-pub(super) fn run_path_lookup(
-    environment: &HostEnvironment,
-    home: &Path,
-    files: &peer_fs::Files,
-    agent: &AgentId,
-    settings: &Settings,
-) -> SystemLookup {
-    let path = environment.run_path(&settings.policy.exec(agent).path_prepend);
-    SystemLookup::new(path, home.to_string_lossy().into_owned(), files)
-}
-
-pub(super) const fn path_case(setting: settings::PathCase) -> PathCase {
+pub(crate) const fn path_case(setting: settings::PathCase) -> PathCase {
     match setting {
         settings::PathCase::Insensitive => PathCase::Insensitive,
         // `auto` on Linux; other platforms decide in their platform module once they are supported.
@@ -360,7 +367,7 @@ pub(super) const fn path_case(setting: settings::PathCase) -> PathCase {
     }
 }
 
-pub(super) fn safe_bin_profiles(
+pub(crate) fn safe_bin_profiles(
     configured: &BTreeMap<String, settings::SafeBinProfile>,
 ) -> BTreeMap<String, safe_bin::SafeBinProfile> {
     let convert = |profile: &settings::SafeBinProfile| safe_bin::SafeBinProfile {
@@ -392,10 +399,10 @@ fn entry_of<'a>(listed: &Listed<'a, document::Entry>) -> Entry<'a> {
 /// program itself.
 ///
 /// The approvals document may lie elsewhere and is protected there too.
-pub(super) fn protected(
+fn protected(
     state_dir: &Path,
     document: &Path,
-    workspaces: &[&Path],
+    workspaces: &[PathBuf],
     own_binary: Option<&Path>,
 ) -> Protected {
     let both = |path: &Path| {
@@ -418,7 +425,7 @@ pub(super) fn protected(
 }
 
 /// The path of a program as an argv request names it, for a start that nothing was analysed for.
-pub(super) fn program_path(name: &str, cwd: &Path, lookup: &SystemLookup) -> String {
+pub(crate) fn program_path(name: &str, cwd: &Path, lookup: &SystemLookup) -> String {
     if name.contains('/') {
         return cwd.join(name).to_string_lossy().into_owned();
     }

@@ -20,7 +20,8 @@ use countersign_policy::{
     gate::Verdict,
 };
 
-use crate::{Engine, call::Call, delivery_terms::Answers};
+use super::{Evaluator, call::Call};
+use crate::delivery_terms::Answers;
 
 /// Files that one command names which are bound as its scripts.
 const MAX_OPERANDS: usize = 1024;
@@ -31,7 +32,7 @@ const MAX_DIRECTORIES: usize = 8;
 
 /// Which of the scripts of a command a run is bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(crate) enum Scope {
     /// Every one that it may read: a person answers for them, or a rule lets this very command run.
     Every,
     /// Those whose content was looked at before. Nothing else that a script holds was shown to anybody or decided
@@ -41,7 +42,7 @@ pub(super) enum Scope {
 
 impl Scope {
     /// The scope of a call with this verdict: under `full`, where nobody is asked, only what was looked at.
-    pub(super) fn of(call: &Call, effective: &Effective, verdict: Verdict) -> Self {
+    pub(crate) fn of(call: &Call, effective: &Effective, verdict: Verdict) -> Self {
         // A plan names its script under every policy, and a person may have answered for it where the call comes from.
         let is_answered_elsewhere = call.pins_scripts || call.answers == Answers::Promised;
         Self::by(effective.security.value, verdict, is_answered_elsewhere)
@@ -55,9 +56,9 @@ impl Scope {
     }
 }
 
-impl Engine {
+impl Evaluator {
     /// Whether what is started is a file that is no program of the machine, such as one that begins with `#!`.
-    pub(super) fn starts_script(&self, bound: &Bound, lookup: &SystemLookup) -> bool {
+    pub(crate) fn starts_script(&self, bound: &Bound, lookup: &SystemLookup) -> bool {
         let Bound::Exec {
             identity: Some(identity),
             ..
@@ -66,7 +67,7 @@ impl Engine {
             return false;
         };
         let open = |path: &Path| lookup.open_regular(path);
-        match self.shebangs.of(identity, self.clock.now(), open) {
+        match self.shebangs.of(identity, self.analyst.now(), open) {
             Some(Head::Script(_) | Head::Other) => true,
             Some(Head::Program) | None => false,
         }
@@ -78,7 +79,7 @@ impl Engine {
     /// alone, so every one that is a file counts: a file that is called like the value of an option must not stand in
     /// for the script. A program that is bound as an executable is no script, wherever its path stands: its content is
     /// not read.
-    pub(super) fn scripts_of(
+    pub(crate) fn scripts_of(
         &self,
         analysis: Option<&Analysis>,
         bound: &Bound,
@@ -87,7 +88,7 @@ impl Engine {
         lookup: &SystemLookup,
     ) -> BoundScripts {
         let open = |path: &Path| lookup.open_regular(path);
-        let now = self.clock.now();
+        let now = self.analyst.now();
         let mut candidates: Vec<Candidate> = started(bound, executables)
             .filter_map(|(path, identity)| match self.shebangs.of(identity, now, open)? {
                 Head::Program => None,
@@ -137,7 +138,7 @@ impl Engine {
 }
 
 /// What of a plan a run is bound to: its steps, with the directories that lie before everything else.
-pub(super) fn from_plan(plan: &Plan, workdir: &Workdir, files: &Files) -> Option<Bound> {
+pub(crate) fn from_plan(plan: &Plan, workdir: &Workdir, files: &Files) -> Option<Bound> {
     let mut bound = plan.to_bound()?;
     if let Bound::Plan { steps } = &mut bound {
         pin_directories(steps, &workdir.path, files);

@@ -5,46 +5,38 @@
 
 use std::{path::Path, sync::Arc};
 
-use countersign_config::{
-    approvals::binding,
-    settings::{Settings, WorkspaceAccess},
-};
+use countersign_config::settings::{Settings, WorkspaceAccess};
 use countersign_domain::{
-    AgentId, Backend, Binding, Bound, Command, EnvOverrides, ExecRequest, Host, HostChoice, Isolation,
-    OnMiss, Principal, Run, SessionKey,
+    AgentId, Backend, Bound, Command, Host, HostChoice, Isolation, OnMiss, Run, SessionKey,
 };
 use countersign_hosts::{
     run_path,
     sandbox::{
-        Inside, InsideCommand, Placement, Unusable,
+        Placement, Unusable,
         assignment::{self, CwdError, WorkspaceNames},
     },
     workdir::Workdir,
 };
-use countersign_ledger::launch::Permit;
 use countersign_policy::{
     combine::Effective,
-    command::env_policy,
     gate::{self, GateInput, Verdict},
     host,
 };
 
-use crate::{
-    Engine,
-    call::{Call, Workspace},
-    environment::TERMINAL_KIND,
-    hint::hint,
+use super::{
+    Evaluation, Evaluator, Mode, PlaceRule,
+    asked::Asked,
+    call::{Call, Requested},
     judgement::Judgement,
+    place::{Destination, Making},
     policy_now::PolicyNow,
-    reply::ExecError,
     sandbox_availability::{SandboxAvailability, mode_leaves_out},
-    session::Asked,
-    warnings,
 };
+use crate::{hint::hint, reply::ExecError, warnings};
 
 /// What becomes of a miss that may run in the sandbox instead of being asked about.
 #[derive(Debug)]
-pub(super) enum Diversion {
+pub(crate) enum Diversion {
     /// Nobody said that it may.
     Unwanted,
     /// It may, and cannot; why, in words.
@@ -52,18 +44,9 @@ pub(super) enum Diversion {
     Into(Box<Call>),
 }
 
-/// Whether all that a sandbox needs is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Making {
-    /// So that the command can start at once.
-    Everything,
-    /// The caller only wants to know.
-    Nothing,
-}
-
-impl Engine {
+impl Evaluator {
     /// Looks whether there is a sandbox, if that can matter for what an agent calls.
-    pub(super) async fn evaluate_sandbox(
+    pub(crate) async fn evaluate_sandbox(
         &self,
         agent: &AgentId,
         asked: &Asked,
@@ -80,7 +63,7 @@ impl Engine {
     }
 
     /// Looks whether there is a sandbox for an agent.
-    pub(super) async fn sandbox_availability(
+    pub(crate) async fn sandbox_availability(
         &self,
         agent: &AgentId,
         settings: &Settings,
@@ -112,43 +95,27 @@ impl Engine {
         agent: &AgentId,
         settings: &Settings,
         configured: &Path,
-        workspace: Workspace,
+        making: Making,
     ) -> Result<std::path::PathBuf, ExecError> {
         let files = self.gateway.files();
         match settings.policy.sandbox(agent).workspace_access {
             WorkspaceAccess::None => Ok(Workdir::future_workspace(configured, files)
                 .map_or_else(|_unseen| configured.to_owned(), |found| found.path)),
-            WorkspaceAccess::Ro | WorkspaceAccess::Rw => Ok(workspace(configured, files)?.path),
+            WorkspaceAccess::Ro | WorkspaceAccess::Rw => Ok(making.workspace(configured, files)?.path),
         }
     }
 
-    /// Puts a call into its sandbox.
-    pub(super) fn resolve_in_sandbox(
+    /// Puts a call into the sandbox of its session.
+    pub(crate) fn settle_in_sandbox(
         &self,
-        caller: &Principal,
-        request: ExecRequest,
+        requested: Requested<'_>,
         backend: Backend,
-        workspace: Workspace,
-        settings: &Settings,
+        (making, settings): (Making, &Settings),
     ) -> Result<Call, ExecError> {
-        let env = env_policy::check_inside_overrides(&request.env)
-            .map_err(|blocked| ExecError::BlockedEnv { names: blocked.names })?;
-        self.resolve_in_sandbox_with(caller, request, env, backend, workspace, settings)
-    }
-
-    /// The same with overrides that were looked at.
-    pub(super) fn resolve_in_sandbox_with(
-        &self,
-        caller: &Principal,
-        request: ExecRequest,
-        env: EnvOverrides,
-        backend: Backend,
-        workspace: Workspace,
-        settings: &Settings,
-    ) -> Result<Call, ExecError> {
+        let request = &requested.request;
         let agent = &request.agent;
         let configured = self.workspace(agent, settings);
-        let real = self.shown_workspace(agent, settings, &configured, workspace)?;
+        let real = self.shown_workspace(agent, settings, &configured, making)?;
         let place = Self::placement(agent, &request.session, settings, backend, &real)
             .map_err(|unusable| unusable_sandbox(&unusable))?;
         let names = WorkspaceNames {
@@ -157,7 +124,7 @@ impl Engine {
         };
         let cwd = match &request.workdir {
             None => Ok(place.enclosure.settings.workdir.clone()),
-            Some(named) => place.enclosure.cwd(named, &self.home, names),
+            Some(named) => place.enclosure.cwd(named, self.analyst.home(), names),
         };
         let cwd = cwd.map_err(|error: CwdError| ExecError::WorkdirUnavailable {
             detail: error.to_string(),
@@ -171,33 +138,26 @@ impl Engine {
                 ),
             });
         }
-        Ok(Self::assemble(
-            caller,
-            request,
-            env,
-            Workdir::inside(cwd),
-            Some(Arc::new(place)),
-            settings,
-        ))
+        Ok(Call {
+            sandbox: Some(Arc::new(place)),
+            ..requested.call_in(Workdir::inside(cwd), settings)
+        })
     }
 
     /// Moves a call from the gateway host into the sandbox, if it is a miss that may run there.
-    pub(super) async fn divert(
-        &self,
-        call: &Call,
-        judged: &Judgement,
-        now: &PolicyNow,
-        making: Making,
-    ) -> Diversion {
+    pub(crate) async fn divert(&self, evaluation: &Evaluation, mode: &Mode<'_>) -> Diversion {
+        let Evaluation { call, policy, .. } = evaluation;
         let may = |settings: &Settings| settings.policy.exec(&call.agent).on_miss.value == OnMiss::Sandbox;
+        let is_miss = evaluation.judged.as_ref().is_ok_and(Judgement::is_miss);
         // The files of the sandbox are others.
         let is_patch = matches!(call.command, Command::Patch(_));
         // Who is elevated wants out of there.
-        let stays_out = call.host() != Host::Gateway || call.asked.is_elevated();
-        if !judged.is_miss() || is_patch || stays_out || !now.views().all(|view| may(&view.settings)) {
+        let stays_out =
+            mode.place == PlaceRule::ThisMachine || call.host() != Host::Gateway || call.asked.is_elevated();
+        if !is_miss || is_patch || stays_out || !policy.views().all(|view| may(&view.settings)) {
             return Diversion::Unwanted;
         }
-        match self.diverted(call, now.settings(), making).await {
+        match self.diverted(call, policy.settings(), mode.making).await {
             Ok(call) => Diversion::Into(Box::new(call)),
             Err(why) => Diversion::Impossible(why),
         }
@@ -214,12 +174,8 @@ impl Engine {
             return Err(why);
         }
         let configured = self.workspace(agent, settings);
-        let made = match making {
-            Making::Everything => Workdir::workspace,
-            Making::Nothing => Workdir::future_workspace,
-        };
         let real = self
-            .shown_workspace(agent, settings, &configured, made)
+            .shown_workspace(agent, settings, &configured, making)
             .map_err(|error| error.to_string())?;
         let place = Self::placement(agent, session, settings, backend, &real)
             .map_err(|unusable| unusable.to_string())?;
@@ -255,7 +211,7 @@ impl Engine {
     }
 
     /// Makes the sandbox of a call ready, if it runs in one. One that was diverted is ready.
-    pub(super) async fn make_ready(&self, call: &Call) -> Result<(), ExecError> {
+    pub(crate) async fn make_ready(&self, call: &Call) -> Result<(), ExecError> {
         match &call.sandbox {
             Some(place) if !call.diverted => self
                 .sandbox
@@ -267,7 +223,7 @@ impl Engine {
     }
 
     /// Judges a call in a sandbox: only tool policy speaks about it, and the look at a script.
-    pub(super) fn judge_inside(call: &Call, place: &Placement, now: &PolicyNow) -> Judgement {
+    pub(crate) fn judge_inside(call: &Call, place: &Placement, now: &PolicyNow) -> Judgement {
         let input = GateInput::without_approvals(now.is_tool_denied(&call.agent, &call.command));
         let exec = now.settings().policy.exec(&call.agent);
         let of_call = call.env.iter().find(|(name, _value)| *name == PATH);
@@ -279,35 +235,16 @@ impl Engine {
             .chain(directories)
             .filter(|part| !part.is_empty())
             .collect();
-        let binding = Binding {
-            host: Host::Sandbox,
-            node_id: None,
-            agent: call.agent.clone(),
-            session: call.session.clone(),
-            command: call.command.clone(),
-            bound: Bound::Inside {
-                sandbox: place.digest.clone(),
-                path_prepend: (!prepended.is_empty()).then(|| prepended.join(":")),
-            },
-            cwd: call.workdir.path.to_string_lossy().into_owned(),
-            cwd_dev: call.workdir.dev,
-            cwd_ino: call.workdir.ino,
-            env_hash: binding::env_hash(&call.env),
-            executables: Vec::new(),
-            executable_sha256: None,
-            script: None,
-            scripts: Vec::new(),
-            held: None,
-            pty: call.pty,
-            input: call.input(),
-            timeout_ms: call.timeout_ms(),
+        let bound = Bound::Inside {
+            sandbox: place.digest.clone(),
+            path_prepend: (!prepended.is_empty()).then(|| prepended.join(":")),
         };
         let verdict = gate::gate(&input);
         let judged = Judgement::without_analysis(
             Effective::without_approvals(),
             input,
             verdict,
-            binding,
+            call.bind(bound, &call.env),
             now.stamp(),
             call.env.clone(),
         );
@@ -321,25 +258,21 @@ impl Engine {
     }
 
     /// The call behind a run of an earlier server in a sandbox, if it would go into the same one now.
-    pub(super) async fn call_of_inside_run(&self, run: &Run, now: &PolicyNow) -> Option<Call> {
+    pub(crate) async fn call_of_inside_run(&self, run: &Run, now: &PolicyNow) -> Option<Call> {
         // Where a diverted one was called is not recorded, so it cannot be judged again.
         if run.diverted || !run.env_names.is_empty() {
             return None;
         }
         let availability = self.sandbox_availability(&run.agent, now.settings()).await;
-        let wanted = Some(HostChoice::Sandbox);
         for view in now.views() {
-            let asked = Asked::default();
-            let resolved = Self::resolve_host(
-                &run.agent,
-                &run.session,
-                &asked,
-                wanted,
-                None,
-                &view.settings,
-                &availability,
-            )
-            .ok()?;
+            let destination = Destination {
+                agent: &run.agent,
+                session: &run.session,
+                asked: &Asked::default(),
+                host: Some(HostChoice::Sandbox),
+                node: None,
+            };
+            let resolved = destination.resolve(&view.settings, &availability).ok()?;
             if resolved.value != Host::Sandbox {
                 return None;
             }
@@ -350,7 +283,7 @@ impl Engine {
         let settings = now.settings();
         let configured = self.workspace(&run.agent, settings);
         let real = self
-            .shown_workspace(&run.agent, settings, &configured, Workdir::workspace)
+            .shown_workspace(&run.agent, settings, &configured, Making::Everything)
             .ok()?;
         let place = Self::placement(&run.agent, &run.session, settings, backend, &real).ok()?;
         self.sandbox.prepare(&place).await.ok()?;
@@ -361,7 +294,7 @@ impl Engine {
     }
 
     /// At which level a call runs.
-    pub(super) fn isolation_of_call(&self, call: &Call, settings: &Settings) -> Isolation {
+    pub(crate) fn isolation_of_call(&self, call: &Call, settings: &Settings) -> Isolation {
         match call.host() {
             Host::Sandbox => Isolation::Sandbox,
             Host::Node => Isolation::Node,
@@ -372,42 +305,9 @@ impl Engine {
 
 /// The variable that the sandbox has a value of its own for, which a call's comes before.
 const PATH: &str = "PATH";
-const TERM: &str = "TERM";
-
-/// What a permit lets run in its sandbox; `None` for a patch, which no program applies.
-pub(super) fn inside_of(permit: &Permit) -> Option<Inside> {
-    let binding = permit.binding();
-    let command = match &binding.command {
-        Command::Shell(text) => InsideCommand::Shell(text.clone()),
-        Command::Argv(argv) => InsideCommand::Argv(argv.clone()),
-        Command::Patch(_) => return None,
-    };
-    let path_prepend = match &binding.bound {
-        Bound::Inside { path_prepend, .. } => path_prepend.clone(),
-        Bound::Exec { .. }
-        | Bound::Plan { .. }
-        | Bound::Rendered { .. }
-        | Bound::Text { .. }
-        | Bound::OnNode { .. }
-        | Bound::Patch { .. }
-        | Bound::Elsewhere { .. } => None,
-    };
-    let env = permit.env().iter().filter(|(name, _value)| *name != PATH);
-    let has_term = permit.env().iter().any(|(name, _value)| name == TERM);
-    let term = (binding.pty && !has_term).then_some((TERM, TERMINAL_KIND));
-    Some(Inside {
-        command,
-        cwd: binding.cwd.clone().into(),
-        env: env
-            .chain(term)
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect(),
-        path_prepend,
-    })
-}
 
 /// Why the sandbox of a call cannot be used, and how that changes.
-pub(super) fn unusable_sandbox(unusable: &Unusable) -> ExecError {
+pub(crate) fn unusable_sandbox(unusable: &Unusable) -> ExecError {
     ExecError::SandboxUnavailable {
         detail: format!("the sandbox cannot be used: {unusable}; tools.exec.host gateway does without one"),
         hint: hint(&["doctor"]),
@@ -415,7 +315,7 @@ pub(super) fn unusable_sandbox(unusable: &Unusable) -> ExecError {
 }
 
 /// What a caller is told whose miss was asked about although it might have run in the sandbox.
-pub(super) fn not_diverted(why: &str) -> crate::reply::Warning {
+pub(crate) fn not_diverted(why: &str) -> crate::reply::Warning {
     crate::reply::Warning {
         code: warnings::NOT_DIVERTED,
         message: format!("tools.exec.onMiss is sandbox, but the command could not run there: {why}"),

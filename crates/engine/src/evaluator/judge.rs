@@ -5,7 +5,7 @@
 
 use countersign_config::approvals::binding::{self, BoundScripts};
 use countersign_domain::{
-    Ask, Binding, Bound, Command, CommandInput, EntryId, EnvOverrides, Host, Reason, Security,
+    Ask, Binding, Bound, Command, CommandInput, EntryId, EnvOverrides, Reason, Security,
 };
 use countersign_hosts::peer_fs::Blind;
 use countersign_ledger::{Health, PolicyStamp};
@@ -17,22 +17,23 @@ use countersign_policy::{
 };
 use countersign_sys::descriptors::{SPARE_DESCRIPTORS, has_spare_descriptors};
 
-use crate::{
-    Engine, analyse,
+use super::{
+    Evaluator, Mode, analyse,
     bind::Scope,
     call::Call,
     judgement::{Judgement, input_by},
-    node::Prepared,
     policy_now::{PolicyNow, PolicyView},
-    preflight,
+    preflight, script_hold,
+};
+use crate::{
+    node::Prepared,
     reply::{ExecError, MachineFault, StorageTrouble},
-    script_hold,
     turns::{self, Turn},
 };
 
-impl Engine {
+impl Evaluator {
     /// [`Self::judge`] when it is the caller's turn. Where a caller can choose the command, this is the way.
-    pub(super) async fn judge_in_turn(
+    pub(crate) async fn judge_in_turn(
         &self,
         call: &Call,
         now: &PolicyNow,
@@ -42,8 +43,45 @@ impl Engine {
         self.judge(call, now, spent)
     }
 
+    /// Judges a call where it would run: on a node by what that says, too.
+    pub(crate) async fn judge_where_it_runs(
+        &self,
+        call: Call,
+        now: PolicyNow,
+        mode: &Mode<'_>,
+    ) -> Result<(PolicyNow, Call, Judgement), ExecError> {
+        if call.node.is_some() {
+            return Box::pin(self.evaluate_on_node(call, now, mode.spent, mode.purpose)).await;
+        }
+        let judged = if mode.counts_grants {
+            self.judge_without_spent_grants(&call, &now).await?
+        } else {
+            self.judge_in_turn(&call, &now, mode.spent).await?
+        };
+        Ok((now, call, judged))
+    }
+
+    /// The judgement that an exec call comes to: a grant that is used up is no help, as it finds out when it launches.
+    async fn judge_without_spent_grants(&self, call: &Call, now: &PolicyNow) -> Result<Judgement, ExecError> {
+        let mut spent: Vec<EntryId> = Vec::new();
+        loop {
+            let judged = self.judge_in_turn(call, now, &spent).await?;
+            let before = spent.len();
+            for grant in &judged.grants {
+                let uses = self.ledger.grant_uses(&grant.owner, &grant.entry_id).await?;
+                if uses >= grant.max_uses {
+                    spent.push(grant.entry_id.clone());
+                }
+            }
+            // Each round leaves out one of the document's grants or is the last.
+            if spent.len() == before {
+                return Ok(judged);
+            }
+        }
+    }
+
     /// The turn of a call's caller to have a big command looked through; a small one needs none.
-    pub(super) async fn turn(&self, call: &Call, now: &PolicyNow) -> Result<Option<Turn>, ExecError> {
+    pub(crate) async fn turn(&self, call: &Call, now: &PolicyNow) -> Result<Option<Turn>, ExecError> {
         if !turns::is_big(&call.command) {
             return Ok(None);
         }
@@ -53,7 +91,7 @@ impl Engine {
     }
 
     /// Judges a call under `now`. `spent` are grants found to have no use left.
-    pub(super) fn judge(
+    pub(crate) fn judge(
         &self,
         call: &Call,
         now: &PolicyNow,
@@ -72,7 +110,7 @@ impl Engine {
 
     /// Whether the machine gives what judging takes. Without it the call gets no verdict: settings that were deleted
     /// with their directory, or a program that could not be opened, say nothing about the command.
-    pub(super) fn expect_means(&self, descriptors: usize) -> Result<(), ExecError> {
+    pub(crate) fn expect_means(&self, descriptors: usize) -> Result<(), ExecError> {
         if self.ledger.health() == Health::Gone {
             return Err(StorageTrouble::Gone.into());
         }
@@ -101,18 +139,19 @@ impl Engine {
         stamp: PolicyStamp,
         spent: &[EntryId],
     ) -> Result<Judgement, ExecError> {
-        let effective = now.effective(&call.agent, call.wishes());
         self.expect_in_workspace(call, now)?;
-        let tool_denied = now.is_tool_denied(&call.agent, &call.command);
-        let analysis = self.analyse_if_it_matters(call, now, &effective, spent)?;
+        let Weighed {
+            effective,
+            analysis,
+            input,
+            verdict,
+        } = Weighed::of(call, now, || self.analyse(call, now, spent))?;
         if let Some(message) = analysis.as_ref().and_then(Analysis::rejection) {
             return Err(ExecError::InvalidRequest {
                 path: "command",
                 message,
             });
         }
-        let input = gate_input(&effective, analysis.as_ref(), tool_denied);
-        let verdict = gate::gate(&input);
         // Nothing that a shell reads at its start may come from the request (`docs/spec/command-analysis.md#e3`).
         let env = match &analysis {
             Some(analysis) if analysis.shell_payload => env_policy::harmless_only(&call.env),
@@ -128,7 +167,7 @@ impl Engine {
             pinned,
             preflight,
         } = if let Some(node) = &call.node {
-            Fastened::by_itself(node.bind(call, &env))
+            Fastened::by_itself(call.bind(node.bound(&call.command), &env))
         } else {
             let scripts = Scripts {
                 scope: Scope::of(call, &effective, verdict),
@@ -204,18 +243,6 @@ impl Engine {
         let is_absent = lookup.search(name).is_none();
         lookup.check()?;
         Ok(is_absent.then(|| name.clone()))
-    }
-
-    fn analyse_if_it_matters(
-        &self,
-        call: &Call,
-        now: &PolicyView,
-        effective: &Effective,
-        spent: &[EntryId],
-    ) -> Result<Option<Analysis>, Blind> {
-        analysis_matters(call, now, effective)
-            .then(|| self.analyse(call, now, spent))
-            .transpose()
     }
 
     /// What would be started, pinned (`docs/spec/command-analysis.md#x1`, `docs/spec/command-analysis.md#x2`,
@@ -301,24 +328,11 @@ impl Engine {
         let starts_unbound_script = scope == Scope::LookedAt && self.starts_script(&bound, &lookup);
         lookup.check()?;
         let binding = Binding {
-            host: Host::Gateway,
-            node_id: None,
-            agent: call.agent.clone(),
-            session: call.session.clone(),
-            command: call.command.clone(),
-            bound,
-            cwd: call.workdir.path.to_string_lossy().into_owned(),
-            cwd_dev: call.workdir.dev,
-            cwd_ino: call.workdir.ino,
-            env_hash: binding::env_hash(env),
             executables,
-            executable_sha256: None,
             script: binding::sum_of(&scripts),
             scripts,
             held,
-            pty: call.pty,
-            input: call.input(),
-            timeout_ms: call.timeout_ms(),
+            ..call.bind(bound, env)
         };
         Ok(Fastened {
             pinned: if starts_unbound_script {
@@ -365,10 +379,42 @@ impl Fastened {
     }
 }
 
+/// What a policy says of a call, before anybody looks what exactly would start.
+#[derive(Debug)]
+pub(crate) struct Weighed {
+    pub(crate) effective: Effective,
+    /// `None` where nothing depends on the words of the command.
+    pub(crate) analysis: Option<Analysis>,
+    pub(crate) input: GateInput,
+    pub(crate) verdict: Verdict,
+}
+
+impl Weighed {
+    /// Combines the layers, has the command analysed where its words matter, and asks the gate.
+    pub(crate) fn of(
+        call: &Call,
+        now: &PolicyView,
+        analyse: impl FnOnce() -> Result<Analysis, Blind>,
+    ) -> Result<Self, Blind> {
+        let effective = now.effective(&call.agent, call.wishes());
+        let analysis = analysis_matters(call, now, &effective)
+            .then(analyse)
+            .transpose()?;
+        let tool_denied = now.is_tool_denied(&call.agent, &call.command);
+        let input = gate_input(&effective, analysis.as_ref(), tool_denied);
+        Ok(Self {
+            verdict: gate::gate(&input),
+            effective,
+            analysis,
+            input,
+        })
+    }
+}
+
 /// Under `full` nothing depends on the words of the command, unless deny rules or strict inline
 /// evaluation look at them, a person will, a shell inside must not get an override, or it may run a script that is
 /// looked at first.
-pub(super) fn analysis_matters(call: &Call, now: &PolicyView, effective: &Effective) -> bool {
+fn analysis_matters(call: &Call, now: &PolicyView, effective: &Effective) -> bool {
     if matches!(call.command, Command::Patch(_)) {
         return false;
     }
@@ -389,7 +435,7 @@ pub(super) fn analysis_matters(call: &Call, now: &PolicyView, effective: &Effect
 }
 
 /// All that the gate decides by. A command that was not analysed is covered by nothing, and no rule matches it.
-pub(super) fn gate_input(effective: &Effective, analysis: Option<&Analysis>, tool_denied: bool) -> GateInput {
+fn gate_input(effective: &Effective, analysis: Option<&Analysis>, tool_denied: bool) -> GateInput {
     let coverage = analysis.map_or(
         Coverage {
             satisfied: false,

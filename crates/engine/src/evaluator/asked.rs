@@ -16,7 +16,8 @@ use countersign_policy::{
     host::Elevation,
 };
 
-use crate::{Engine, policy_now::PolicyNow, reply::ExecError};
+use super::{Evaluator, PlaceRule, policy_now::PolicyNow};
+use crate::reply::ExecError;
 
 /// What lies between the configuration and the members of a call. Nothing for a session that overrides nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,7 +75,7 @@ impl Asked {
     }
 }
 
-impl Engine {
+impl Evaluator {
     /// What the session of an agent puts on top of its configuration now.
     pub(crate) fn asked_by_session(&self, agent: &AgentId, session: &SessionKey, now: &PolicyNow) -> Asked {
         let overrides = self.overrides_of(agent, session);
@@ -90,7 +91,12 @@ impl Engine {
         caller: &Principal,
         request: &ExecRequest,
         now: &PolicyNow,
+        place: PlaceRule,
     ) -> Result<Asked, ExecError> {
+        if place == PlaceRule::ThisMachine {
+            // The session is one of the gateway that delivered it.
+            return Ok(Asked::default());
+        }
         let ExecRequest {
             agent,
             session,
@@ -147,7 +153,7 @@ impl Engine {
     }
 
     fn overrides_of(&self, agent: &AgentId, session: &SessionKey) -> Overrides {
-        self.session.overrides(&SessionName {
+        self.sessions.overrides(&SessionName {
             agent: agent.clone(),
             key: session.clone(),
         })
@@ -155,7 +161,7 @@ impl Engine {
 }
 
 /// Who sends a call or a change that nobody relays.
-pub(super) fn sender_of(actor: &Actor) -> Sender {
+pub(crate) fn sender_of(actor: &Actor) -> Sender {
     match actor.kind {
         ActorKind::Token | ActorKind::Session => Sender::of_token(&actor.name),
         ActorKind::Bridge | ActorKind::Ipc | ActorKind::Cli | ActorKind::System => {

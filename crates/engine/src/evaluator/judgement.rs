@@ -24,34 +24,34 @@ use crate::{far_policy::FarPolicy, hint::hint};
 
 /// What one look at the policy says about a call.
 #[derive(Debug)]
-pub(super) struct Judgement {
-    pub(super) effective: Effective,
-    pub(super) analysis: Option<Analysis>,
-    pub(super) input: GateInput,
-    pub(super) verdict: Verdict,
-    pub(super) binding: Binding,
+pub(crate) struct Judgement {
+    pub(crate) effective: Effective,
+    pub(crate) analysis: Option<Analysis>,
+    pub(crate) input: GateInput,
+    pub(crate) verdict: Verdict,
+    pub(crate) binding: Binding,
     /// How firmly what would be started is what is bound.
-    pub(super) pinned: Pinned,
-    pub(super) stamp: PolicyStamp,
-    pub(super) grants: Vec<GrantUse>,
+    pub(crate) pinned: Pinned,
+    pub(crate) stamp: PolicyStamp,
+    pub(crate) grants: Vec<GrantUse>,
     /// The overrides that reach the command.
-    pub(super) env: EnvOverrides,
+    pub(crate) env: EnvOverrides,
     /// What it is launched with on its node.
-    pub(super) node: Option<NodeLaunch>,
+    pub(crate) node: Option<NodeLaunch>,
     /// What the look at its scripts found, in words.
-    pub(super) preflight: Option<String>,
+    pub(crate) preflight: Option<String>,
     /// The first program, where a person would be asked about it and it is nowhere on the PATH.
-    pub(super) absent: Option<String>,
-    pub(super) refusal: Option<String>,
+    pub(crate) absent: Option<String>,
+    pub(crate) refusal: Option<String>,
     /// Why its node would not run it, in words.
-    pub(super) node_refusal: Option<String>,
+    pub(crate) node_refusal: Option<String>,
     /// The node whose document was judged by, and whether one of its own deny rules matched.
-    pub(super) far: Option<(FarPolicy, bool)>,
+    pub(crate) far: Option<(FarPolicy, bool)>,
 }
 
 impl Judgement {
     /// A judgement of a command whose words do not matter.
-    pub(super) fn without_analysis(
+    pub(crate) fn without_analysis(
         effective: Effective,
         input: GateInput,
         verdict: Verdict,
@@ -79,7 +79,7 @@ impl Judgement {
     }
 
     /// The same of a command whose script must not run, since this was found in it.
-    pub(super) fn refused_by_preflight(self, found: String) -> Self {
+    pub(crate) fn refused_by_preflight(self, found: String) -> Self {
         Self {
             verdict: Verdict::Deny(Reason::Preflight),
             preflight: Some(found),
@@ -88,7 +88,7 @@ impl Judgement {
     }
 
     /// Whether the allowlist alone is what would have a person asked.
-    pub(super) fn is_miss(&self) -> bool {
+    pub(crate) fn is_miss(&self) -> bool {
         let by_gate = match self.verdict {
             // The gate itself asked about it.
             Verdict::Deny(Reason::ProgramNotFound) => gate::gate(&self.input),
@@ -98,7 +98,7 @@ impl Judgement {
     }
 
     /// The same of a call that must neither run nor be asked about, for this reason and in these words.
-    pub(super) fn refused(self, reason: Reason, why: &str) -> Self {
+    pub(crate) fn refused(self, reason: Reason, why: &str) -> Self {
         Self {
             verdict: Verdict::Deny(reason),
             node_refusal: Some(why.to_owned()),
@@ -108,7 +108,7 @@ impl Judgement {
 
     /// One judgement of what two policies say of a call. Nothing runs that would not run under both, with what both
     /// leave of its environment, and it uses up what it uses up under either.
-    pub(super) fn strictest(self, other: Self) -> Self {
+    pub(crate) fn strictest(self, other: Self) -> Self {
         let key = |judged: &Self| {
             (
                 judged.verdict.strictness(),
@@ -152,7 +152,7 @@ impl Judgement {
     }
 
     /// On which terms the call may start without anybody being asked.
-    pub(super) fn terms(&self, settings: &Settings) -> LaunchTerms {
+    pub(crate) fn terms(&self, settings: &Settings) -> LaunchTerms {
         LaunchTerms {
             binding: self.binding.clone(),
             input: self.input_unanswered(),
@@ -176,7 +176,7 @@ impl Judgement {
     }
 
     /// What a person is shown. Any one approver may allow it, unless the settings say otherwise.
-    pub(super) fn to_card(&self, spec: AskSpec) -> ApprovalCard {
+    pub(crate) fn to_card(&self, spec: AskSpec) -> ApprovalCard {
         let proposed = self.proposed(spec);
         let mut allowed_decisions = vec![ApprovalDecision::AllowOnce];
         if proposed.iter().any(|pattern| pattern.default) {
@@ -213,7 +213,7 @@ impl Judgement {
     }
 
     /// What `allow-always` could store: nothing for an agent about which nothing can be written.
-    pub(super) fn proposed(&self, spec: AskSpec) -> Vec<Pattern> {
+    pub(crate) fn proposed(&self, spec: AskSpec) -> Vec<Pattern> {
         match &self.analysis {
             Some(analysis)
                 if spec.allow_always_offered && !is_old_name_of_main(self.binding.agent.as_str()) =>
@@ -258,28 +258,28 @@ impl Judgement {
     }
 
     /// A denial in words, and the command or key that would change it.
-    pub(super) fn explain_denial(&self, agent: &AgentId, reason: Reason) -> (Option<String>, Option<String>) {
+    pub(crate) fn explain_denial(&self, agent: &AgentId, reason: Reason) -> (Option<String>, Option<String>) {
         if let Some(why) = &self.node_refusal {
             return (Some(why.clone()), None);
         }
         if let Some(denial) = self.explain_denial_there(reason) {
             return denial;
         }
-        match reason {
-            Reason::SecurityDeny => (
+        match (self.is_of_patch(), reason) {
+            (_, Reason::SecurityDeny) => (
                 Some(format!("security is deny ({})", self.effective.security.source)),
                 how_to_loosen(&self.effective.security.source, &self.binding.session),
             ),
-            Reason::DocumentRefused => (self.refusal.clone(), Some(hint(&["doctor"]))),
-            Reason::ToolDenied => (
-                Some(if self.is_of_patch() {
+            (_, Reason::DocumentRefused) => (self.refusal.clone(), Some(hint(&["doctor"]))),
+            (is_of_patch, Reason::ToolDenied) => (
+                Some(if is_of_patch {
                     "tool policy or tools.exec.applyPatch.enabled denies apply_patch".to_owned()
                 } else {
                     "tool policy denies exec".to_owned()
                 }),
                 Some(hint(&["config", "get", "tools"])),
             ),
-            Reason::Denylist => (
+            (_, Reason::Denylist) => (
                 self.analysis
                     .as_ref()
                     .and_then(|analysis| analysis.denylisted.as_ref())
@@ -289,44 +289,24 @@ impl Judgement {
                     }),
                 None,
             ),
-            Reason::Preflight => (
+            (_, Reason::Preflight) => (
                 self.preflight.as_ref().map(|found| {
                     format!("{found}; a here-document with a quoted delimiter ('EOF') leaves its text alone")
                 }),
                 None,
             ),
-            Reason::ProgramNotFound => (
+            (_, Reason::ProgramNotFound) => (
                 self.absent
                     .as_ref()
                     .map(|name| format!("no program {name} is on the PATH of this host, so nobody is asked")),
                 Some(hint(&["config", "get", "tools.exec.pathPrepend"])),
             ),
-            Reason::AllowlistMiss if self.is_of_patch() => (
+            (true, Reason::AllowlistMiss) => (
                 Some("no allowlist covers a patch, and nobody is to be asked".to_owned()),
                 Some(hint(&["config", "set", "tools.exec.ask", "on-miss"])),
             ),
             // What the gate says by itself is only the first of these.
-            Reason::AllowlistMiss
-            | Reason::UserDenied
-            | Reason::ApprovalTimeout
-            | Reason::NoApprover
-            | Reason::ApprovalCancelled
-            | Reason::ApprovalRequestFailed
-            | Reason::BindingMismatch
-            | Reason::ApprovalRequired
-            | Reason::NodeRefused
-            | Reason::RateLimited
-            | Reason::SpawnFailed
-            | Reason::Timeout
-            | Reason::NotStarted
-            | Reason::InvokeFailed
-            | Reason::NodeDisconnected
-            | Reason::ServerRestart
-            | Reason::RunnerLost
-            | Reason::RunElsewhere
-            | Reason::Cancelled
-            | Reason::Shutdown
-            | Reason::Stopped => {
+            _ => {
                 let finding = self
                     .analysis
                     .as_ref()
@@ -399,7 +379,7 @@ impl Judgement {
 
 /// What can be written to a command that runs without an answer. Where only the allowlist lets it run, that is what the
 /// allowlist includes of what is wanted.
-pub(super) fn input_by(
+pub(crate) fn input_by(
     security: Security,
     wanted: CommandInput,
     analysis: Option<&Analysis>,
@@ -411,7 +391,7 @@ pub(super) fn input_by(
 }
 
 /// The lesser of what two policies leave of an input that a call wants.
-pub(super) const fn lesser_input(one: CommandInput, other: CommandInput) -> CommandInput {
+pub(crate) const fn lesser_input(one: CommandInput, other: CommandInput) -> CommandInput {
     if !one.is_open() {
         one
     } else if !other.is_open() || matches!(other, CommandInput::GuardedTerminal) {
@@ -432,7 +412,7 @@ fn is_understood(analysis: &Analysis) -> bool {
 }
 
 /// Adds the grants that another view of policy spends; of one that both spend the smaller limit counts.
-pub(super) fn add_uses(grants: &mut Vec<GrantUse>, more: Vec<GrantUse>) {
+pub(crate) fn add_uses(grants: &mut Vec<GrantUse>, more: Vec<GrantUse>) {
     for used in more {
         let known = grants
             .iter_mut()

@@ -20,7 +20,7 @@ use countersign_sys::{
     fs::path_of,
 };
 
-use crate::{Engine, bind::Scope};
+use super::{Evaluator, bind::Scope};
 
 /// Scripts of one command that are looked at.
 const MAX_SCRIPTS: usize = 64;
@@ -36,7 +36,7 @@ struct Wanted {
 }
 
 /// Whether scripts are looked at under a policy: not where everything runs unasked.
-pub(super) const fn applies(effective: &Effective) -> bool {
+pub(crate) const fn applies(effective: &Effective) -> bool {
     !matches!(
         (effective.security.value, effective.ask.value),
         (Security::Full, Ask::Off) | (Security::Deny, _)
@@ -44,7 +44,7 @@ pub(super) const fn applies(effective: &Effective) -> bool {
 }
 
 /// Whether a command may run a script that is looked at; false only if it cannot.
-pub(super) fn may_concern(command: &Command) -> bool {
+pub(crate) fn may_concern(command: &Command) -> bool {
     match command {
         Command::Shell(text) => preflight::may_concern(text),
         Command::Argv(words) => words.iter().any(|word| preflight::may_concern(word)),
@@ -52,10 +52,10 @@ pub(super) fn may_concern(command: &Command) -> bool {
     }
 }
 
-impl Engine {
+impl Evaluator {
     /// Looks at the script of a command in a sandbox, where a shell takes the text as it is. A file of the workspace is the
     /// same file out here; it is looked for from the working directory on, without leaving it by a link.
-    pub(super) fn preflight_inside(command: &Command, cwd: &Path, enclosure: &Enclosure) -> Option<String> {
+    pub(crate) fn preflight_inside(command: &Command, cwd: &Path, enclosure: &Enclosure) -> Option<String> {
         let (language, name) = match command {
             Command::Shell(text) => preflight::script_of_text(text)?,
             Command::Argv(words) => {
@@ -80,7 +80,7 @@ impl Engine {
     /// Looks at the scripts of a command that lie in its working directory; the first piece of a shell in one, in
     /// words. What was looked at goes into `scripts` as it was: a file that is exchanged afterwards is not what the
     /// run is bound to, and is not run. Where the scope is no wider than this look, that is all of them.
-    pub(super) fn preflight(
+    pub(crate) fn preflight(
         analysis: Option<&Analysis>,
         bound: &Bound,
         cwd: &Path,

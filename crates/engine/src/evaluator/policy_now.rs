@@ -16,35 +16,51 @@ use countersign_policy::{
     combine::{self, DocumentPolicy, Effective, PolicyLayers, Wishes},
 };
 
-use crate::{Engine, node::OnNode, reply::MachineFault};
+use crate::{accepted_policy::PolicyInEffect, node::OnNode, reply::MachineFault};
 
 /// The policy of one moment: the accepted policy, and while a change is pending the files as they are, too.
 #[derive(Debug)]
-pub(super) struct PolicyNow {
-    pub(super) counted: PolicyView,
-    pub(super) edited: Option<PolicyView>,
+pub(crate) struct PolicyNow {
+    pub(crate) counted: PolicyView,
+    pub(crate) edited: Option<PolicyView>,
     stamp: PolicyStamp,
     /// The node that it is the policy of.
-    pub(super) node: Option<Arc<OnNode>>,
+    pub(crate) node: Option<Arc<OnNode>>,
 }
 
 /// Settings and a document that are judged by together.
 #[derive(Debug)]
-pub(super) struct PolicyView {
-    pub(super) settings: Arc<Settings>,
+pub(crate) struct PolicyView {
+    pub(crate) settings: Arc<Settings>,
     /// The approvals document of the machine that executes.
-    pub(super) document: Arc<Snapshot>,
+    pub(crate) document: Arc<Snapshot>,
     /// That of this machine, where another one executes: only its deny rules count then.
-    pub(super) local: Option<Arc<Snapshot>>,
+    pub(crate) local: Option<Arc<Snapshot>>,
 }
 
 impl PolicyNow {
-    pub(super) fn stamp(&self) -> PolicyStamp {
+    /// The policy that is in effect.
+    pub(crate) fn of(in_effect: &PolicyInEffect) -> Self {
+        let view = |settings: &Arc<Settings>, document: &Arc<Snapshot>| PolicyView {
+            settings: Arc::clone(settings),
+            document: Arc::clone(document),
+            local: None,
+        };
+        let edited = in_effect.edited.as_ref();
+        Self {
+            counted: view(&in_effect.settings, &in_effect.document),
+            edited: edited.map(|(settings, document)| view(settings, document)),
+            stamp: in_effect.stamp(),
+            node: None,
+        }
+    }
+
+    pub(crate) fn stamp(&self) -> PolicyStamp {
         self.stamp.clone()
     }
 
     /// Whether this machine's document could be read, so that what is not permitted is known not to be.
-    pub(super) fn expect_readable(&self) -> Result<(), MachineFault> {
+    pub(crate) fn expect_readable(&self) -> Result<(), MachineFault> {
         if self.counted.is_unreadable() || self.edited.as_ref().is_some_and(PolicyView::is_unreadable) {
             return Err(MachineFault::Document);
         }
@@ -52,17 +68,17 @@ impl PolicyNow {
     }
 
     /// The settings that count for everything but permission.
-    pub(super) fn settings(&self) -> &Arc<Settings> {
+    pub(crate) fn settings(&self) -> &Arc<Settings> {
         &self.counted.settings
     }
 
     /// Everything that has to let a command through.
-    pub(super) fn views(&self) -> impl Iterator<Item = &PolicyView> {
+    pub(crate) fn views(&self) -> impl Iterator<Item = &PolicyView> {
         std::iter::once(&self.counted).chain(&self.edited)
     }
 
     /// The same for calls on a node, whose own document takes the place of this machine's.
-    pub(super) fn on_node(mut self, node: Arc<OnNode>) -> Self {
+    pub(crate) fn on_node(mut self, node: Arc<OnNode>) -> Self {
         for view in std::iter::once(&mut self.counted).chain(&mut self.edited) {
             let before = std::mem::replace(&mut view.document, node.document());
             // Seen for the second time, it has one already.
@@ -73,7 +89,7 @@ impl PolicyNow {
     }
 
     /// The same for calls on a node that is not known.
-    pub(super) fn without_document(mut self) -> Self {
+    pub(crate) fn without_document(mut self) -> Self {
         for view in std::iter::once(&mut self.counted).chain(&mut self.edited) {
             let silent = Arc::new(Snapshot::of_accepted(None, String::new()));
             view.local = Some(std::mem::replace(&mut view.document, silent));
@@ -82,7 +98,7 @@ impl PolicyNow {
     }
 
     /// Combines every layer for an agent; while an edit is held each value is the stricter one.
-    pub(super) fn effective(&self, agent: &AgentId, wishes: impl Into<Wishes>) -> Effective {
+    pub(crate) fn effective(&self, agent: &AgentId, wishes: impl Into<Wishes>) -> Effective {
         let wishes = wishes.into();
         let counted = self.counted.effective(agent, wishes);
         match &self.edited {
@@ -92,14 +108,14 @@ impl PolicyNow {
     }
 
     /// Whether an agent may not use the tool that a command is for.
-    pub(super) fn is_tool_denied(&self, agent: &AgentId, command: &Command) -> bool {
+    pub(crate) fn is_tool_denied(&self, agent: &AgentId, command: &Command) -> bool {
         self.views().any(|view| view.is_tool_denied(agent, command))
     }
 }
 
 impl PolicyView {
     /// Combines every layer for an agent.
-    pub(super) fn effective(&self, agent: &AgentId, wishes: impl Into<Wishes>) -> Effective {
+    pub(crate) fn effective(&self, agent: &AgentId, wishes: impl Into<Wishes>) -> Effective {
         let Wishes {
             session,
             elevated,
@@ -124,7 +140,7 @@ impl PolicyView {
     }
 
     /// The deny rules that count for an agent, in matching order.
-    pub(super) fn deny_rules(&self, agent: &AgentId) -> Vec<Listed<'_, DenyRule>> {
+    pub(crate) fn deny_rules(&self, agent: &AgentId) -> Vec<Listed<'_, DenyRule>> {
         let documents = std::iter::once(&self.document).chain(&self.local);
         documents
             .flat_map(|document| document.deny_rules(agent.as_str()))
@@ -138,7 +154,7 @@ impl PolicyView {
     }
 
     /// Whether a deny rule that matched is one of the machine that executes.
-    pub(super) fn has_in_document(&self, agent: &AgentId, hit: &DenyHit) -> bool {
+    pub(crate) fn has_in_document(&self, agent: &AgentId, hit: &DenyHit) -> bool {
         let rules = self.document.deny_rules(agent.as_str());
         rules.iter().any(|rule| {
             rule.owner == hit.owner && rule.id.as_str() == hit.id && rule.item.pattern == hit.pattern
@@ -146,7 +162,7 @@ impl PolicyView {
     }
 
     /// Why a document that counts cannot be used, in words.
-    pub(super) fn refusal(&self) -> Option<String> {
+    pub(crate) fn refusal(&self) -> Option<String> {
         let refusal = |document: &Arc<Snapshot>| match &document.status {
             DocumentStatus::Refused(refusal) => Some(refusal.to_string()),
             DocumentStatus::Missing | DocumentStatus::Ok => None,
@@ -159,7 +175,7 @@ impl PolicyView {
         }
     }
 
-    pub(super) fn is_tool_denied(&self, agent: &AgentId, command: &Command) -> bool {
+    pub(crate) fn is_tool_denied(&self, agent: &AgentId, command: &Command) -> bool {
         let policy = &self.settings.policy;
         let tool = match command {
             Command::Shell(_) | Command::Argv(_) => Tool::Exec,
@@ -167,27 +183,5 @@ impl PolicyView {
             Command::Patch(_) => Tool::ApplyPatch,
         };
         policy.tool_policy(agent).denied_by(tool).is_some()
-    }
-}
-
-impl Engine {
-    /// Looks at settings and document again and returns the present policy.
-    pub(super) fn policy_now(&self) -> PolicyNow {
-        let in_effect = self.refresh_policy();
-        let edited = in_effect.edited.as_ref().map(|(settings, document)| PolicyView {
-            settings: Arc::clone(settings),
-            document: Arc::clone(document),
-            local: None,
-        });
-        PolicyNow {
-            counted: PolicyView {
-                settings: Arc::clone(&in_effect.settings),
-                document: Arc::clone(&in_effect.document),
-                local: None,
-            },
-            edited,
-            stamp: in_effect.stamp(),
-            node: None,
-        }
     }
 }

@@ -11,7 +11,7 @@ use countersign_policy::{allowlist::EntryIndex, pattern::PathCase};
 use countersign_sys::clock::Clock;
 
 /// Shorter lists are looked through: that costs less than an index, and sees every change of a link at once.
-pub(super) const MIN_INDEXED: usize = 64;
+pub(crate) const MIN_INDEXED: usize = 64;
 /// Entries of all kept indexes together; with more, all are forgotten.
 const MAX_KEPT: usize = 1_000_000;
 /// The least age at which an index is made again, since links that it followed may have changed.
@@ -21,7 +21,7 @@ const AGE_PER_COST: u32 = 20;
 
 /// The indexes in use. Made once per server.
 #[derive(Debug, Default)]
-pub(super) struct EntryIndexes(Mutex<HashMap<Key, CachedIndex>>);
+pub(crate) struct EntryIndexes(Mutex<HashMap<Key, CachedIndex>>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
@@ -38,7 +38,7 @@ struct CachedIndex {
 
 impl EntryIndexes {
     /// The index over an agent's entries in the document of that hash.
-    pub(super) fn of(
+    pub(crate) fn of(
         &self,
         document: &str,
         agent: &AgentId,

@@ -13,24 +13,24 @@ use countersign_policy::{
 };
 use countersign_sys::interception;
 
-use crate::policy_now::PolicyView;
+use crate::evaluator::policy_now::PolicyView;
 
 const RIGHTS: u32 = 0o6000;
 
 /// What is looked at for the decision.
 #[derive(Debug)]
-pub(super) struct Subject<'a> {
-    pub(super) bound: &'a Bound,
-    pub(super) scripts: &'a [BoundScript],
+pub(crate) struct Subject<'a> {
+    pub(crate) bound: &'a Bound,
+    pub(crate) scripts: &'a [BoundScript],
     /// Whether all of them were read.
-    pub(super) are_whole: bool,
-    pub(super) executables: &'a [FileIdentity],
-    pub(super) analysis: Option<&'a Analysis>,
-    pub(super) isolation: Isolation,
+    pub(crate) are_whole: bool,
+    pub(crate) executables: &'a [FileIdentity],
+    pub(crate) analysis: Option<&'a Analysis>,
+    pub(crate) isolation: Isolation,
 }
 
 impl Subject<'_> {
-    pub(super) fn hold(&self, lookup: &SystemLookup) -> Option<ScriptHold> {
+    pub(crate) fn hold(&self, lookup: &SystemLookup) -> Option<ScriptHold> {
         if self.scripts.is_empty() {
             return None;
         }
@@ -136,7 +136,7 @@ impl Subject<'_> {
 }
 
 /// Binds what a grant demands, not what lay there a moment later: a start then finds that it is something else.
-pub(super) fn bind_granted(
+pub(crate) fn bind_granted(
     scripts: &mut [BoundScript],
     analysis: &Analysis,
     (now, agent): (&PolicyView, &str),

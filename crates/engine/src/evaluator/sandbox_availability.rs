@@ -9,7 +9,7 @@ use crate::{hint::hint, reply::ExecError};
 
 /// What was seen of the sandbox when a call was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum SandboxAvailability {
+pub(crate) enum SandboxAvailability {
     /// Nothing: it does not matter for the call.
     Unseen,
     Usable(Backend),
@@ -19,7 +19,7 @@ pub(super) enum SandboxAvailability {
 
 impl SandboxAvailability {
     /// Whether a sandbox is active for a session.
-    pub(super) fn of_session(&self, agent: &AgentId, session: &SessionKey, settings: &Settings) -> Sandbox {
+    pub(crate) fn of_session(&self, agent: &AgentId, session: &SessionKey, settings: &Settings) -> Sandbox {
         match self {
             Self::Usable(_) if settings.policy.sandbox(agent).includes(agent, session) => Sandbox::Active,
             Self::Usable(_) | Self::Unseen | Self::Unusable(_) => Sandbox::Inactive,
@@ -28,7 +28,7 @@ impl SandboxAvailability {
 }
 
 /// No sandbox is active for a session, and `key` asks for one.
-pub(super) fn no_sandbox(
+pub(crate) fn no_sandbox(
     key: &str,
     agent: &AgentId,
     session: &SessionKey,
@@ -55,7 +55,7 @@ pub(super) fn no_sandbox(
 }
 
 /// Why the mode gives a session no sandbox, if it does not.
-pub(super) fn mode_leaves_out(agent: &AgentId, session: &SessionKey, settings: &Settings) -> Option<String> {
+pub(crate) fn mode_leaves_out(agent: &AgentId, session: &SessionKey, settings: &Settings) -> Option<String> {
     let sandbox = settings.policy.sandbox(agent);
     if sandbox.includes(agent, session) {
         return None;

@@ -1,0 +1,107 @@
+//! What has the questions that wait judged again: that the policy changed, and who changed it.
+
+use std::{
+    collections::HashSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::{Notify, futures::Notified};
+
+use countersign_domain::Actor;
+
+/// Changes that are announced at once: each holds the lock of its file meanwhile.
+const MOST_ANNOUNCED: usize = 4;
+/// People who are named as those who changed the policy; of more there is only that there were more.
+pub(super) const MOST_NAMED: usize = 3;
+
+/// What wakes the task, and who made it necessary.
+#[derive(Debug, Default)]
+pub(super) struct Again {
+    changed: Notify,
+    authors: Mutex<Authors>,
+}
+
+#[derive(Debug, Default)]
+struct Authors {
+    /// Who is about to put a content in place, by its hash. Most of the time none, and never many.
+    announced: Vec<(String, Actor)>,
+    /// Who changed the policy since the last pass.
+    changed: Vec<Actor>,
+    /// Nodes whose questions could not be judged, because they were away or did not answer.
+    away: HashSet<String>,
+}
+
+impl Authors {
+    fn add(&mut self, by: Actor) {
+        if self.changed.len() <= MOST_NAMED && !self.changed.iter().any(|other| other.is_same_person(&by)) {
+            self.changed.push(by);
+        }
+    }
+}
+
+impl Again {
+    /// Has all questions that wait judged again, soon.
+    pub(super) fn wake(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Waits until that is wanted.
+    pub(super) fn woken(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// A content with this hash is about to be put in place.
+    pub(super) fn announce(&self, hash: &str, by: &Actor) {
+        let mut authors = self.lock();
+        // What could not be put in place is forgotten so.
+        if authors.announced.len() >= MOST_ANNOUNCED {
+            authors.announced.remove(0);
+        }
+        authors.announced.push((hash.to_owned(), by.clone()));
+    }
+
+    /// Contents with these hashes are in place.
+    pub(super) fn saw(&self, hashes: [&str; 2]) {
+        let mut authors = self.lock();
+        let (seen, waiting) = std::mem::take(&mut authors.announced)
+            .into_iter()
+            .partition(|(hash, _by)| hashes.contains(&hash.as_str()));
+        authors.announced = waiting;
+        let seen: Vec<(String, Actor)> = seen;
+        for (_hash, by) in seen {
+            authors.add(by);
+        }
+    }
+
+    /// Notes who let a change count.
+    pub(super) fn note_author(&self, by: &Actor) {
+        self.lock().add(by.clone());
+    }
+
+    /// The questions of a node are left to people until it comes back.
+    pub(super) fn note_away(&self, node: &str) {
+        self.lock().away.insert(node.to_owned());
+    }
+
+    /// A node is there; whether questions of it were left while it was not.
+    pub(super) fn came_back(&self, node: &str) -> bool {
+        self.lock().away.remove(node)
+    }
+
+    /// These, and who changed the policy since they were taken.
+    pub(super) fn authors_with(&self, taken: &[Actor]) -> Vec<Actor> {
+        let mut authors = Authors::default();
+        for by in taken.iter().chain(&self.lock().changed) {
+            authors.add(by.clone());
+        }
+        authors.changed
+    }
+
+    pub(super) fn take_authors(&self) -> Vec<Actor> {
+        std::mem::take(&mut self.lock().changed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Authors> {
+        self.authors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
