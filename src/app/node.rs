@@ -96,6 +96,7 @@ async fn apply_chosen_policy(
         (Some(preset), false) => {
             let owner = Actor::state_directory();
             room.engine
+                .policy_admin()
                 .apply_preset(&owner, preset, PresetReach::Defaults)
                 .await?;
             PolicyNews::Set(preset)
@@ -113,7 +114,7 @@ async fn apply_chosen_policy(
 
 /// Whether anything says what may run on this machine: its approvals document, or a key of its configuration.
 fn has_policy(room: &EngineRoom) -> bool {
-    let document = room.engine.document_view().status;
+    let document = room.engine.policy_admin().document_view().status;
     let settings = room.settings.current();
     let agent = AgentId::main();
     let (security, ask) = (settings.policy.security(&agent), settings.policy.ask(&agent));

@@ -109,6 +109,8 @@ mod mcp;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]
+mod modes;
+#[cfg(test)]
 mod netns;
 #[cfg(test)]
 mod node;

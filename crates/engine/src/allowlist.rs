@@ -14,9 +14,9 @@ use countersign_ledger::events::{AllowlistChange, AllowlistList, Event, EventKin
 use countersign_policy::pattern::{ArgumentPattern, ExecutablePattern, InertPattern, InvalidArgumentPattern};
 
 use crate::{
-    Engine,
     document::{ChangeError, Telling, check_writable, readable, subject_of},
     lint::{EntryWarning, GrantUses},
+    policy_admin::PolicyAdmin,
     reply::StorageTrouble,
 };
 
@@ -52,7 +52,7 @@ pub struct AllowlistEntry {
     pub limits: EntryLimits,
     /// Whether it can still match.
     pub state: EntryState,
-    /// What is odd about it; before [`Engine::remark_on`] only why it never matches.
+    /// What is odd about it; before [`PolicyAdmin::remark_on`] only why it never matches.
     pub warnings: Vec<EntryWarning>,
 }
 
@@ -116,16 +116,16 @@ pub enum AllowlistError {
     Storage(#[from] StorageTrouble),
 }
 
-impl Engine {
+impl PolicyAdmin {
     /// The agent's own entries, then its grants, as written; for `*` those of the wildcard.
     ///
     /// # Errors
     /// [`AllowlistError::Store`] while the document is refused.
     pub async fn allowlist(&self, agent: &str) -> Result<Vec<AllowlistEntry>, AllowlistError> {
-        let snapshot = self.documents().snapshot();
+        let snapshot = self.documents.snapshot();
         let document = readable(&snapshot)?;
         let uses = self.grant_uses_of(agent).await?;
-        Ok(entries(document, agent, self.clock().now(), &uses))
+        Ok(entries(document, agent, self.clock.now(), &uses))
     }
 
     /// One entry or grant of an agent; `None` when there is none.
@@ -137,7 +137,7 @@ impl Engine {
         agent: &str,
         id: &EntryId,
     ) -> Result<Option<AllowlistEntry>, AllowlistError> {
-        let snapshot = self.documents().snapshot();
+        let snapshot = self.documents.snapshot();
         readable(&snapshot)?;
         self.entry_with_remarks(&snapshot, agent, id).await
     }
@@ -151,7 +151,7 @@ impl Engine {
     ) -> Result<Option<AllowlistEntry>, AllowlistError> {
         let document = readable(snapshot)?;
         let uses = self.grant_uses_of(agent).await?;
-        let found = entries(document, agent, self.clock().now(), &uses)
+        let found = entries(document, agent, self.clock.now(), &uses)
             .into_iter()
             .find(|entry| entry.id == *id);
         let found = found.into_iter().collect();
@@ -169,7 +169,7 @@ impl Engine {
         agent: &str,
         entries: Vec<AllowlistEntry>,
     ) -> Result<Vec<AllowlistEntry>, AllowlistError> {
-        let snapshot = self.documents().snapshot();
+        let snapshot = self.documents.snapshot();
         self.with_remarks(&snapshot, agent, entries).await
     }
 
@@ -207,8 +207,8 @@ impl Engine {
         pattern: NewPattern,
     ) -> Result<(AllowlistEntry, bool), AllowlistError> {
         check_pattern(&pattern).map_err(AllowlistError::Pattern)?;
-        let id = self.ids().entry_id();
-        let now = self.clock().now();
+        let id = self.ids.entry_id();
+        let now = self.clock.now();
         let owner = agent.to_owned();
         let edit = move |document: &mut Document| {
             let added = document.add_pattern(&owner, id.clone(), pattern.clone(), now);
@@ -292,7 +292,7 @@ impl Engine {
     /// # Errors
     /// [`AllowlistError::Store`] while the document is refused.
     pub fn denylist(&self, agent: &str) -> Result<Vec<Keyed<DenyRule>>, AllowlistError> {
-        let snapshot = self.documents().snapshot();
+        let snapshot = self.documents.snapshot();
         Ok(deny_rules(readable(&snapshot)?, agent))
     }
 
@@ -313,7 +313,7 @@ impl Engine {
             ..NewPattern::default()
         };
         check_pattern(&pattern).map_err(AllowlistError::Pattern)?;
-        let id = self.ids().entry_id();
+        let id = self.ids.entry_id();
         let owner = agent.to_owned();
         let edit = move |document: &mut Document| {
             let added = document.add_deny_rule(&owner, id.clone(), rule.clone());

@@ -13,7 +13,9 @@ use countersign_ledger::{
     events::{Event, EventKind, PolicyPart},
 };
 
-use crate::{Engine, accepted_policy::PolicyFile, document::Telling, reply::StorageTrouble};
+use crate::{
+    accepted_policy::PolicyFile, document::Telling, policy_admin::PolicyAdmin, reply::StorageTrouble,
+};
 
 /// The keys of `openclaw.json` with their effective values, and the hash of the file.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +52,7 @@ pub enum ConfigError {
     Storage(#[from] StorageTrouble),
 }
 
-impl Engine {
+impl PolicyAdmin {
     /// The configuration in force.
     pub fn config(&self) -> Config {
         self.policy.refresh();
@@ -74,9 +76,9 @@ impl Engine {
         expected: Precondition,
         edits: Vec<KeyEdit>,
     ) -> Result<Config, ConfigError> {
-        let (engine, by) = (Arc::clone(self), by.clone());
+        let (admin, by) = (Arc::clone(self), by.clone());
         let changed =
-            tokio::task::spawn_blocking(move || engine.change_config_blocking(&by, &expected, &edits));
+            tokio::task::spawn_blocking(move || admin.change_config_blocking(&by, &expected, &edits));
         // Only a panic or the end of the process makes the task fail.
         changed
             .await

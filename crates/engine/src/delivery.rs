@@ -290,13 +290,15 @@ impl Engine {
             _ => None,
         };
         let refused = match judged.verdict {
-            Verdict::Deny(reason) => Some(self.own_rule(&judged, reason)),
+            Verdict::Deny(reason) => Some(self.policy_admin.own_rule(&judged, reason)),
             Verdict::Run | Verdict::Ask(_) => None,
         };
         Ok(Preview {
             refused,
-            approval: self.own_rule(&judged, Reason::ApprovalRequired),
-            fallback: self.rule_of(Reason::SecurityDeny, &judged.effective.ask_fallback),
+            approval: self.policy_admin.own_rule(&judged, Reason::ApprovalRequired),
+            fallback: self
+                .policy_admin
+                .rule_of(Reason::SecurityDeny, &judged.effective.ask_fallback),
             security: judged.effective.security.value,
             ask: judged.effective.ask.value,
             ask_fallback: judged.effective.ask_fallback.value,

@@ -18,9 +18,9 @@ use countersign_ledger::{
 };
 
 use crate::{
-    Engine,
     accepted_policy::{Accepted, Ours, PendingChange, PolicyFile},
     effective::DocumentView,
+    policy_admin::PolicyAdmin,
     reply::StorageTrouble,
 };
 
@@ -73,7 +73,7 @@ pub enum Refused {
     Replace,
 }
 
-/// Why [`Engine::change_document`] changed nothing.
+/// Why [`PolicyAdmin::change_document`] changed nothing.
 #[derive(Debug)]
 pub(super) enum ChangeError<E> {
     /// The change itself said so.
@@ -123,13 +123,13 @@ impl Telling {
     }
 }
 
-impl Engine {
+impl PolicyAdmin {
     /// The document as it is, without the socket's token.
     ///
     /// # Errors
     /// [`StoreError::Refused`] while it is refused.
     pub fn policy_document(&self) -> Result<Hashed<Value>, StoreError> {
-        redacted(&self.documents().snapshot())
+        redacted(&self.documents.snapshot())
     }
 
     /// What the document is, and its hash.
@@ -175,8 +175,8 @@ impl Engine {
         by: &Actor,
         hash: String,
     ) -> Result<Acceptance, DocumentError> {
-        let (engine, by) = (Arc::clone(self), by.clone());
-        let accepted = tokio::task::spawn_blocking(move || engine.accept_edit_blocking(&by, &hash));
+        let (admin, by) = (Arc::clone(self), by.clone());
+        let accepted = tokio::task::spawn_blocking(move || admin.accept_edit_blocking(&by, &hash));
         // Only a panic or the end of the process makes the task fail.
         accepted
             .await
@@ -236,11 +236,11 @@ impl Engine {
         expected: Precondition,
         sent: Document,
     ) -> Result<Arc<Snapshot>, DocumentError> {
-        let (engine, whom) = (Arc::clone(self), by.clone());
+        let (admin, whom) = (Arc::clone(self), by.clone());
         let edit = move |document: &mut Document| {
             expect_known(&sent, document)?;
             // What the sender leaves out is what was accepted, not what an edit says of which they cannot know.
-            let in_effect = engine.accepted_policy.in_effect();
+            let in_effect = admin.accepted_policy.in_effect();
             if in_effect.pending_document.is_some()
                 && let Some(accepted) = in_effect.document.document()
             {
@@ -266,24 +266,24 @@ impl Engine {
         expected: &Precondition,
         sent: &Document,
     ) -> Result<Option<Arc<Snapshot>>, DocumentError> {
-        if !matches!(self.documents().snapshot().status, DocumentStatus::Refused(_)) {
+        if !matches!(self.documents.snapshot().status, DocumentStatus::Refused(_)) {
             return Ok(None);
         }
         expect_known(sent, &Document::default())?;
-        let (engine, whom) = (Arc::clone(self), by.clone());
+        let (admin, whom) = (Arc::clone(self), by.clone());
         let (expected, sent) = (expected.clone(), sent.clone());
         let forced = tokio::task::spawn_blocking(move || {
-            let forced = engine
-                .documents()
+            let forced = admin
+                .documents
                 .force_replace(Base::If(&expected), &sent, |pending| {
-                    engine.announce(
+                    admin.announce(
                         &whom,
                         replaced(&whom, pending, Refused::Replace),
                         pending,
                         Ours::Whole,
                     )
                 });
-            engine.policy.finish_change(PolicyFile::Document);
+            admin.policy.finish_change(PolicyFile::Document);
             forced
         });
         match forced.await {
@@ -304,7 +304,7 @@ impl Engine {
     /// # Errors
     /// [`StoreError::Refused`] while the document is.
     pub fn agent_policy(&self, agent: &str) -> Result<Hashed<PolicyFields>, StoreError> {
-        agent_policy(&self.documents().snapshot(), agent)
+        agent_policy(&self.documents.snapshot(), agent)
     }
 
     /// Replaces the four policy members of an agent; absent ones inherit.
@@ -358,24 +358,24 @@ impl Engine {
         mut edit: impl FnMut(&mut Document) -> Result<T, E> + Send + 'static,
         mut tell: impl FnMut(&T, &Pending<'_>) -> Option<Telling> + Send + 'static,
     ) -> Result<(T, Arc<Snapshot>), ChangeError<E>> {
-        let (engine, by) = (Arc::clone(self), by.clone());
+        let (admin, by) = (Arc::clone(self), by.clone());
         let changed = tokio::task::spawn_blocking(move || {
-            let changed = engine.documents().update_noted(
+            let changed = admin.documents.update_noted(
                 Base::If(&expected),
                 |document| edit(document).map_err(ChangeError::Edit),
                 |value, pending| match tell(value, pending) {
-                    Some(telling) => engine
+                    Some(telling) => admin
                         .announce(&by, telling, pending, ours)
                         .map_err(ChangeError::Storage),
                     None => Ok(()),
                 },
             );
-            engine.policy.finish_change(PolicyFile::Document);
+            admin.policy.finish_change(PolicyFile::Document);
             if ours == Ours::Part && changed.is_ok() {
-                engine
+                admin
                     .accepted_policy
                     .amend_document(Ours::Part, |document| edit(document).map(drop));
-                engine.policy.refresh();
+                admin.policy.refresh();
             }
             changed
         });

@@ -388,7 +388,7 @@ impl Engine {
                 reason,
                 detail,
                 hint,
-                rule: Some(Box::new(self.own_rule(&draft.judged, reason))),
+                rule: Some(Box::new(self.policy_admin.own_rule(&draft.judged, reason))),
             }))),
             Admitted::Known(run_id) => Ok(Attempt::Follow(run_id)),
         }

@@ -64,6 +64,7 @@ pub mod config;
 pub mod document;
 pub mod lint;
 pub mod offers;
+mod policy_admin;
 pub mod preset;
 pub mod settings;
 pub mod sign_in;
@@ -82,6 +83,7 @@ pub use caller_lease::{CallerLease, EndsWithCaller};
 pub use delivery::{Delivered, Invocation, InvocationState, Preview, PreviewRule, Unstarted};
 pub use delivery_terms::{Answers, Delivery, Planned};
 pub use exec::{IdempotencyKey, OnDisconnect};
+pub use policy_admin::PolicyAdmin;
 pub use query::{Check, OutputBytes, Readiness};
 pub use slots::NoSlot;
 pub use stats::{EngineStats, Load};
@@ -103,6 +105,7 @@ use crate::{
     environment::HostEnvironment,
     evaluator::{Evaluator, analyse::Analyst},
     node::NodePeers,
+    policy_admin::PolicyStores,
     watch::PolicySource,
 };
 
@@ -170,7 +173,8 @@ pub struct Engine {
     use_notes: persist::UseNotes,
     session: Arc<session::SessionState>,
     policy: Arc<PolicySource>,
-    evaluator: Evaluator,
+    evaluator: Arc<Evaluator>,
+    policy_admin: Arc<PolicyAdmin>,
     /// Has the questions that wait judged again.
     again: Arc<Again>,
     /// Wakes the task that ends questions in time.
@@ -231,13 +235,25 @@ impl Engine {
             nodes: Arc::clone(&peers),
             shell,
         };
-        let evaluator = Evaluator::new(
+        let evaluator = Arc::new(Evaluator::new(
             Arc::clone(&policy),
             Arc::clone(&sessions),
             analyst,
             hosts,
             ledger.clone(),
-        );
+        ));
+        let stores = PolicyStores {
+            accepted_policy: Arc::clone(&accepted_policy),
+            settings: Arc::clone(&settings),
+            documents: Arc::clone(&documents),
+        };
+        let policy_admin = Arc::new(PolicyAdmin::new(
+            Arc::clone(&policy),
+            stores,
+            ledger.clone(),
+            (Arc::clone(&again), Arc::clone(&evaluator)),
+            (Arc::clone(&clock), Arc::clone(&ids)),
+        ));
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             clock,
@@ -266,6 +282,7 @@ impl Engine {
             session: sessions,
             policy,
             evaluator,
+            policy_admin,
             again,
             deadlines: Notify::new(),
             passages: stop::Passages::default(),
@@ -304,6 +321,11 @@ impl Engine {
     /// Ends when the server begins to stop.
     pub const fn stopping(&self) -> &CancellationToken {
         &self.stopping
+    }
+
+    /// Every change of the policy.
+    pub const fn policy_admin(&self) -> &Arc<PolicyAdmin> {
+        &self.policy_admin
     }
 
     /// The turns of callers whose commands take long to look through.

@@ -26,7 +26,7 @@ use countersign_policy::{
     pending_change::quoted,
 };
 
-use crate::{Engine, evaluator::analyse, reply::StorageTrouble};
+use crate::{evaluator::analyse, policy_admin::PolicyAdmin, reply::StorageTrouble};
 
 /// The wildcard agent of the approvals document.
 const WILDCARD: &str = "*";
@@ -166,7 +166,7 @@ pub const fn path_case(settings: &Settings) -> PathCase {
     analyse::path_case(settings.server.policy.path_case)
 }
 
-impl Engine {
+impl PolicyAdmin {
     /// What is odd about rules of an owner, in the order in which they are named; nothing is when it cannot be said.
     pub(super) async fn remarks_on(
         self: &Arc<Self>,
@@ -175,11 +175,11 @@ impl Engine {
         rules: Vec<(AllowlistList, EntryId)>,
     ) -> Result<Vec<Vec<Remark>>, StorageTrouble> {
         let uses = self.grant_uses_of(owner).await?;
-        let (engine, snapshot) = (Arc::clone(self), Arc::clone(snapshot));
+        let (admin, snapshot) = (Arc::clone(self), Arc::clone(snapshot));
         let owner = owner.to_owned();
         let looked = tokio::task::spawn_blocking(move || {
             let document = snapshot.document()?;
-            Some(engine.with_lint_context(&owner, &uses, |context| {
+            Some(admin.with_lint_context(&owner, &uses, |context| {
                 remarks_on(document, context, &owner, &rules)
             }))
         });
@@ -193,11 +193,11 @@ impl Engine {
     /// When the uses of grants cannot be read.
     pub(crate) async fn remarks_on_document(self: &Arc<Self>) -> Result<DocumentRemarks, StorageTrouble> {
         let uses = self.ledger.all_grant_uses().await.map_err(StorageTrouble::from)?;
-        let engine = Arc::clone(self);
+        let admin = Arc::clone(self);
         let looked = tokio::task::spawn_blocking(move || {
-            let snapshot = engine.documents.snapshot();
+            let snapshot = admin.documents.snapshot();
             let document = snapshot.document()?;
-            Some(engine.with_lint_context(WILDCARD, &uses, |context| document_remarks(document, context)))
+            Some(admin.with_lint_context(WILDCARD, &uses, |context| document_remarks(document, context)))
         });
         Ok(looked.await.ok().flatten().unwrap_or_default())
     }

@@ -6,9 +6,9 @@ use countersign_domain::{Ask, Reason};
 use countersign_policy::layers::{Layer, Resolved};
 use countersign_protocol::bridge::OwnRule;
 
-use crate::{Engine, evaluator::judgement::Judgement, far_policy::key_in_document};
+use crate::{evaluator::judgement::Judgement, far_policy::key_in_document, policy_admin::PolicyAdmin};
 
-impl Engine {
+impl PolicyAdmin {
     /// The rule of this machine's policy that refuses what was judged for this reason.
     pub(super) fn own_rule(&self, judged: &Judgement, reason: Reason) -> OwnRule {
         let effective = &judged.effective;

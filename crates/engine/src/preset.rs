@@ -5,7 +5,7 @@
 //! configuration once the document has changed. A server that dies before that leaves both as they were; one that dies
 //! after it leaves the rest to the next start. Between the two renames the stricter of both layers counts, as always,
 //! so that nothing runs that neither the policy before nor the one after allows.
-//! Entry points: [`Engine::apply_preset`], and `Engine::finish_preset` before anything else at a start.
+//! Entry points: [`PolicyAdmin::apply_preset`], and `Engine::finish_preset` before anything else at a start.
 
 use std::{collections::BTreeSet, io, path::Path, sync::Arc};
 
@@ -31,10 +31,10 @@ use countersign_sys::{
 };
 
 use crate::{
-    Engine,
     accepted_policy::{Ours, PolicyFile},
     config::ConfigError,
     document::{DocumentError, Telling, check_writable},
+    policy_admin::PolicyAdmin,
     reply::StorageTrouble,
 };
 
@@ -95,7 +95,7 @@ enum Trouble {
     Journal(io::Error),
 }
 
-impl Engine {
+impl PolicyAdmin {
     /// Applies a preset, and says which other agents keep keys of their own.
     ///
     /// # Errors
@@ -106,21 +106,21 @@ impl Engine {
         preset: Preset,
         reach: PresetReach,
     ) -> Result<AppliedPreset, PresetError> {
-        let (engine, by) = (Arc::clone(self), by.clone());
+        let (admin, by) = (Arc::clone(self), by.clone());
         let only = match &reach {
             PresetReach::Agent(agent) => Some(agent.clone()),
             PresetReach::Defaults | PresetReach::EveryAgent => None,
         };
         let applied = tokio::task::spawn_blocking(move || {
-            let applied = engine.apply_preset_blocking(&by, preset, &reach);
-            engine.policy.finish_change(PolicyFile::Document);
-            engine.policy.finish_change(PolicyFile::Config);
+            let applied = admin.apply_preset_blocking(&by, preset, &reach);
+            admin.policy.finish_change(PolicyFile::Document);
+            admin.policy.finish_change(PolicyFile::Config);
             if applied.is_ok() {
-                engine.accepted_policy.amend_document(Ours::Part, |document| {
+                admin.accepted_policy.amend_document(Ours::Part, |document| {
                     apply_to_document(document, preset, &reach);
                     Ok::<_, std::convert::Infallible>(())
                 });
-                engine.policy.refresh();
+                admin.policy.refresh();
             }
             applied
         });

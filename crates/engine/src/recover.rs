@@ -43,8 +43,8 @@ impl Engine {
             .launched_since(self.accepted_policy.quiet_since())
             .await?;
         self.accepted_policy.begin(began);
-        let engine = Arc::clone(self);
-        if tokio::task::spawn_blocking(move || engine.finish_preset())
+        let policy_admin = Arc::clone(&self.policy_admin);
+        if tokio::task::spawn_blocking(move || policy_admin.finish_preset())
             .await
             .is_err()
         {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use countersign_config::settings::{EffectiveValue, Source, WaitingValue, config_values, is_server_setting};
 
-use crate::Engine;
+use crate::policy_admin::PolicyAdmin;
 
 /// A setting in force.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +45,7 @@ impl WaitsFor {
     }
 }
 
-impl Engine {
+impl PolicyAdmin {
     /// The settings in force: those of `countersign.toml`, then those of `openclaw.json`.
     pub fn settings_in_force(&self) -> Vec<SettingInForce> {
         self.policy.refresh();

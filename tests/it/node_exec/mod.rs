@@ -2,7 +2,7 @@
 //! replaced; only what lies behind `NodeLink` is.
 
 mod fleet;
-mod world;
+pub(crate) mod world;
 
 mod approval;
 mod decision;

@@ -76,7 +76,7 @@ async fn list(
     State(state): State<AppState>,
     QueryOf(page): QueryOf<PageQuery>,
 ) -> Result<JsonReply<Page<AgentBody>>, Problem> {
-    let agents = state.engine().known_agents(&caller).await?;
+    let agents = state.policy_admin().known_agents(&caller).await?;
     Ok(JsonReply(page.cut(
         ListName::only("agents"),
         agents,
@@ -101,7 +101,7 @@ async fn policy(
     State(state): State<AppState>,
     _query: QueryOf<()>,
 ) -> Result<Response, Problem> {
-    let found = state.engine().agent_policy(&agent)?;
+    let found = state.policy_admin().agent_policy(&agent)?;
     Ok(tagged(PolicyBody::from(found.value), &found.hash))
 }
 
@@ -131,6 +131,7 @@ async fn set_policy(
 ) -> Result<Response, Problem> {
     let set = state
         .engine()
+        .policy_admin()
         .set_agent_policy(&caller.actor, &agent, if_match.optional(), body.into())
         .await?;
     Ok(tagged(PolicyBody::from(set.value), &set.hash))

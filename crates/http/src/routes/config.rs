@@ -161,7 +161,7 @@ struct OwnKeysBody {
     security(("token" = ["read"])),
 )]
 async fn config(_caller: Caller<Read>, State(state): State<AppState>, _query: QueryOf<()>) -> Response {
-    reply(state.engine().config())
+    reply(state.policy_admin().config())
 }
 
 /// Changes keys of `openclaw.json`, all of them or none.
@@ -188,8 +188,13 @@ async fn change(
 ) -> Result<Response, Problem> {
     let engine = state.engine();
     let edits = body.into_edits()?;
-    let expected = if_match.required(|| engine.config_hash())?;
-    Ok(reply(engine.change_config(&caller.actor, expected, edits).await?))
+    let expected = if_match.required(|| engine.policy_admin().config_hash())?;
+    Ok(reply(
+        engine
+            .policy_admin()
+            .change_config(&caller.actor, expected, edits)
+            .await?,
+    ))
 }
 
 /// Applies a preset to the configuration and the approvals document, or to neither.
@@ -220,7 +225,10 @@ async fn preset(
         (None, Some(true)) => PresetReach::EveryAgent,
         (None, Some(false) | None) => PresetReach::Defaults,
     };
-    let applied = state.engine().apply_preset(&caller.actor, name, reach).await?;
+    let applied = state
+        .policy_admin()
+        .apply_preset(&caller.actor, name, reach)
+        .await?;
     Ok(JsonReply(AppliedBody {
         name,
         agent_id,
@@ -230,6 +238,7 @@ async fn preset(
         own_keys: applied.own_keys.into_iter().map(OwnKeysBody::from).collect(),
         warnings: state
             .engine()
+            .policy_admin()
             .rule_warnings()
             .await
             .into_iter()

@@ -74,7 +74,7 @@ async fn list(
     State(state): State<AppState>,
     QueryOf(page): QueryOf<PageQuery>,
 ) -> Result<JsonReply<Page<RuleBody>>, Problem> {
-    let rules = state.engine().denylist(&agent)?;
+    let rules = state.policy_admin().denylist(&agent)?;
     Ok(JsonReply(page.cut(
         ListName("denylist", &agent),
         rules,
@@ -108,6 +108,7 @@ async fn add(
     let rule = body.into_rule()?;
     let (rule, created) = state
         .engine()
+        .policy_admin()
         .add_to_denylist(&caller.actor, &agent, rule)
         .await?;
     if !created {
@@ -143,6 +144,7 @@ async fn remove(
 ) -> Result<StatusCode, Problem> {
     if state
         .engine()
+        .policy_admin()
         .remove_from_denylist(&caller.actor, &agent, &entry)
         .await?
     {

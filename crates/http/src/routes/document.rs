@@ -122,8 +122,8 @@ async fn document(
     State(state): State<AppState>,
     _query: QueryOf<()>,
 ) -> Result<Response, Problem> {
-    let document = state.engine().policy_document()?;
-    let held = state.engine().document_view().held;
+    let document = state.policy_admin().policy_document()?;
+    let held = state.policy_admin().document_view().held;
     let standing = if held.is_some_and(|held| held.hash == document.hash) {
         "held"
     } else {
@@ -167,12 +167,14 @@ async fn replace(
     JsonBytes(sent): JsonBytes,
 ) -> Result<Response, Problem> {
     let engine = state.engine();
-    let expected = if_match.required(|| engine.document_view().hash)?;
+    let expected = if_match.required(|| engine.policy_admin().document_view().hash)?;
     let replaced = engine
+        .policy_admin()
         .replace_document(&caller.actor, expected, &sent, query.force)
         .await?;
     let mut response = reply(replaced);
     let codes: Vec<&str> = engine
+        .policy_admin()
         .rule_warnings()
         .await
         .iter()
@@ -206,7 +208,7 @@ async fn accept(
     _query: QueryOf<()>,
     JsonBody(AcceptBody { hash }): JsonBody<AcceptBody>,
 ) -> Result<JsonReply<DocumentBody>, Problem> {
-    match state.engine().accept_edit(&caller.actor, hash).await? {
+    match state.policy_admin().accept_edit(&caller.actor, hash).await? {
         Acceptance::InForce(view) => Ok(JsonReply((*view).into())),
         Acceptance::OwnProposal => Err(Problem::new(
             Code::OwnRequest,

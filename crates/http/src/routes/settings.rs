@@ -64,7 +64,7 @@ async fn settings(
     State(state): State<AppState>,
     _query: QueryOf<()>,
 ) -> JsonReply<SettingsBody> {
-    let items = state.engine().settings_in_force();
+    let items = state.policy_admin().settings_in_force();
     JsonReply(SettingsBody {
         items: items.into_iter().map(SettingItem::from).collect(),
     })

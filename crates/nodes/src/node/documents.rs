@@ -16,9 +16,9 @@ use super::answer::Answer;
 
 /// The document without the socket's token.
 pub(super) fn get(engine: &Arc<Engine>) -> Answer {
-    match engine.policy_document() {
+    match engine.policy_admin().policy_document() {
         Ok(document) => {
-            let exists = matches!(engine.document_view().status, DocumentStatus::Ok);
+            let exists = matches!(engine.policy_admin().document_view().status, DocumentStatus::Ok);
             snapshot(engine, exists, &document.hash, &document.value)
         }
         Err(error) => refused(&error),
@@ -31,7 +31,10 @@ pub(super) async fn set(engine: &Arc<Engine>, by: &Actor, params: Value) -> Answ
         return Answer::invalid("Error: INVALID_REQUEST: exec approvals file required");
     };
     let base = params.get("baseHash").and_then(Value::as_str).map(str::trim);
-    let is_there = !matches!(engine.document_view().status, DocumentStatus::Missing);
+    let is_there = !matches!(
+        engine.policy_admin().document_view().status,
+        DocumentStatus::Missing
+    );
     let expected = match base.filter(|base| !base.is_empty()) {
         Some(base) => Precondition::OneOf(vec![base.to_owned()]),
         None if is_there => {
@@ -40,10 +43,11 @@ pub(super) async fn set(engine: &Arc<Engine>, by: &Actor, params: Value) -> Answ
             );
         }
         // Only while there still is none.
-        None => Precondition::OneOf(vec![engine.document_view().hash]),
+        None => Precondition::OneOf(vec![engine.policy_admin().document_view().hash]),
     };
     let text = file.to_string();
     match engine
+        .policy_admin()
         .replace_document(by, expected, text.as_bytes(), Refused::Keep)
         .await
     {

@@ -47,6 +47,7 @@ pub(super) fn get(session: &OperatorSession) -> Answer {
     let document = session
         .bridge
         .engine()
+        .policy_admin()
         .policy_document()
         .map_err(|error| of_store(&error))?;
     Ok(snapshot(session, document))
@@ -58,11 +59,12 @@ pub(super) async fn set(session: &Arc<OperatorSession>, params: SetParams) -> An
     let engine = session.bridge.engine();
     let expected = match base_hash.filter(|hash| !hash.trim().is_empty()) {
         Some(hash) => Precondition::OneOf(vec![hash]),
-        None if is_missing(session) => Precondition::OneOf(vec![engine.document_view().hash]),
+        None if is_missing(session) => Precondition::OneOf(vec![engine.policy_admin().document_view().hash]),
         None => return Err(hash_required()),
     };
     let by = &session.principal().actor;
     let replaced = engine
+        .policy_admin()
         .replace_document(by, expected, file.to_string().as_bytes(), Refused::Keep)
         .await
         .map_err(|error| match error {
