@@ -5,12 +5,23 @@ use tokio::sync::{mpsc, watch};
 use countersign_domain::KillCause;
 use countersign_hosts::node::{InvokeResult, NodeInfo, answers::RunEvent};
 
+/// Messages that wait for one run task; more are dropped.
+const MAX_MESSAGES: usize = 16;
+
 /// The way to the task of a run on a node.
 #[derive(Debug)]
 pub(crate) struct NodeControl {
-    pub(super) node_id: String,
-    pub(super) kill: watch::Sender<Option<KillCause>>,
-    pub(super) messages: mpsc::Sender<NodeMessage>,
+    node_id: String,
+    kill: watch::Sender<Option<KillCause>>,
+    messages: mpsc::Sender<NodeMessage>,
+}
+
+/// What reaches the task of a run on a node.
+#[derive(Debug)]
+pub(super) struct Mailbox {
+    pub(super) kill: watch::Receiver<Option<KillCause>>,
+    /// Open as long as the run's control, and that lives as long as the run.
+    pub(super) messages: mpsc::Receiver<NodeMessage>,
 }
 
 /// A message about a run, besides the answer to its call.
@@ -27,6 +38,22 @@ pub(super) enum NodeMessage {
 }
 
 impl NodeControl {
+    /// The two ends of the way.
+    pub(super) fn new(node_id: String) -> (Self, Mailbox) {
+        let (kill, killed) = watch::channel(None);
+        let (sender, messages) = mpsc::channel(MAX_MESSAGES);
+        let control = Self {
+            node_id,
+            kill,
+            messages: sender,
+        };
+        let mailbox = Mailbox {
+            kill: killed,
+            messages,
+        };
+        (control, mailbox)
+    }
+
     /// Wants the run to end. The first cause counts.
     pub(crate) fn kill(&self, cause: KillCause) {
         self.kill.send_if_modified(|killed| {

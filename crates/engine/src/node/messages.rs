@@ -8,17 +8,19 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use serde_json::Value;
 
-use countersign_domain::{Run, RunId, RunStatus};
+use countersign_domain::{Host, Reason, Run, RunEnd, RunId, RunStatus};
 use countersign_hosts::node::{
-    ConnectionId, InvokeResult, NodeInfo, NodeSink,
-    answers::{RunEvent, RunState},
+    ConnectionId, InvokeResult, NodeError, NodeInfo, NodeSink,
+    answers::{self, RunAnswer, RunEvent, RunState},
 };
+use countersign_ledger::{Finish, RunOutput};
 
-use super::{control::NodeMessage, on_node::is_fenced};
+use super::{control::NodeMessage, on_node::is_fenced, output};
 
 use crate::{
     Engine,
     live::{Control, LiveRun},
+    outcome::{self, OutputSummary},
 };
 
 impl NodeSink for Engine {
@@ -127,6 +129,58 @@ impl Engine {
                 None => return,
             }
         }
+    }
+    /// What a node says of a run that is `lost`: it may end it, once.
+    async fn finish_lost(self: Arc<Self>, run: Run, outcome: Result<Value, NodeError>) {
+        let now = self.clock.now();
+        let (end, kept) = match outcome.map(RunAnswer::of) {
+            Ok(Ok(answer)) => {
+                let sent = self.keep_sent_output(&run.id, &answer).await;
+                let end = output::end_of_answer(&answer, None, run.timeout, &sent, now);
+                // Only the two states of a run that ran follow; nobody here told the node to end it.
+                (end, sent.kept)
+            }
+            Ok(Err(_unreadable)) => return,
+            Err(error) => {
+                let (reason, words) = answers::refusal(&error);
+                let reason = match reason.run_status() {
+                    RunStatus::Failed => reason,
+                    RunStatus::Lost => return,
+                    // A run that may have run was not denied.
+                    RunStatus::Requested
+                    | RunStatus::Asking
+                    | RunStatus::Launching
+                    | RunStatus::Running
+                    | RunStatus::Completed
+                    | RunStatus::Denied
+                    | RunStatus::Cancelled => Reason::InvokeFailed,
+                };
+                let end = outcome::end_without_exit(reason, Some(words), OutputSummary::default(), now);
+                (end, RunOutput::Inline(Vec::new()))
+            }
+        };
+        self.record_late_end(&run, end, kept).await;
+    }
+
+    /// A run that is `lost` never started after all.
+    async fn void_lost(&self, run: &Run) {
+        let end = output::void(self.clock.now());
+        self.record_late_end(run, end, RunOutput::Inline(Vec::new()))
+            .await;
+    }
+
+    async fn record_late_end(&self, run: &Run, end: RunEnd, output: RunOutput) {
+        let notice = self.exit_notice(&run.agent, Host::Node, run.node_id.as_deref(), &run.id, &end);
+        self.record_end(Finish {
+            run_id: run.id.clone(),
+            end,
+            output,
+            warnings: Vec::new(),
+            leftovers: None,
+            notice,
+        })
+        .await;
+        self.broker.touch(&run.id);
     }
 }
 

@@ -4,7 +4,8 @@
 //! A node is believed about its own machine and about nothing else: what it says of a run counts if the run is its own.
 //! The fence of such a run is on the node, so a call that may have reached one must never be sent again. A node that can
 //! say what became of the run is asked; otherwise the run is `lost`. Entry point: `Engine::start_on_node`. Read on:
-//! `run_task.rs` follows one run; what is asked of a node before a decision is in `evaluator/on_node.rs`.
+//! `run_task.rs` follows one run, by the states of `wait.rs`; what is asked of a node before a decision is in
+//! `evaluator/on_node.rs`.
 
 mod choose;
 mod control;
@@ -14,6 +15,7 @@ mod output;
 mod run_task;
 mod see;
 mod view;
+mod wait;
 
 pub(super) use choose::{choose, unusable};
 pub(super) use control::NodeControl;

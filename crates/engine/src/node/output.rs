@@ -26,20 +26,30 @@ pub(super) fn end_of_answer(
     answer: &RunAnswer,
     killed: Option<KillCause>,
     timeout: Option<Duration>,
-    output: (OutputSummary, u64),
+    sent: &SentOutput,
     now: UnixMillis,
 ) -> RunEnd {
     let (status, reason, detail) = classify(answer, killed, timeout);
-    let (summary, bytes) = output;
     RunEnd {
         exit_code: answer.exit_code,
         exit_signal: answer.signal.clone(),
         timed_out: answer.timed_out,
-        output_bytes: bytes,
+        output_bytes: sent.bytes,
         status,
         reason,
-        ..outcome::end_without_exit(reason.unwrap_or(Reason::SpawnFailed), detail, summary, now)
+        ..outcome::end_without_exit(
+            reason.unwrap_or(Reason::SpawnFailed),
+            detail,
+            sent.summary.clone(),
+            now,
+        )
     }
+}
+
+/// The end of a run whose fence was taken by the question about it.
+pub(super) fn void(now: UnixMillis) -> RunEnd {
+    let detail = Some("the node never started it".to_owned());
+    outcome::end_without_exit(Reason::NotStarted, detail, OutputSummary::default(), now)
 }
 
 fn classify(
@@ -146,8 +156,12 @@ mod tests {
     #[track_caller]
     fn check(answer: &RunAnswer, killed: Option<KillCause>, status: RunStatus, reason: Option<Reason>) {
         let limit = Some(Duration::from_secs(5));
-        let output = (OutputSummary::default(), 3);
-        let end = end_of_answer(answer, killed, limit, output, UnixMillis::new(9));
+        let sent = SentOutput {
+            summary: OutputSummary::default(),
+            bytes: 3,
+            kept: RunOutput::Inline(Vec::new()),
+        };
+        let end = end_of_answer(answer, killed, limit, &sent, UnixMillis::new(9));
         assert_eq!(
             (end.status, end.reason),
             (status, reason),

@@ -3,28 +3,28 @@
 //! The launch is committed first. Then the call is sent over the connection that the launch names and over no other; it must
 //! never be sent again. The run ends by the node's answer, by what the node said before its link broke, or as `lost`. A
 //! node that keeps a fence is given [`LINK_GRACE`] to come back, and is asked; a later reply still ends a `lost` run
-//! (`Engine::late_result`). Read on: [`super::messages`] delivers what nodes say, [`super::output`] keeps their output.
+//! (`Engine::late_result`). Read on: [`super::wait`] says what each event means, [`super::messages`] delivers what nodes
+//! say, [`super::output`] keeps their output.
 
-use std::{sync::Arc, task::Poll, time::Duration};
+use std::{pin::pin, sync::Arc, task::Poll, time::Duration};
 
-use futures_util::future::BoxFuture;
-use serde_json::Value;
-use tokio::{
-    sync::{mpsc, watch},
-    time::Instant,
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, Fuse},
 };
+use tokio::{sync::watch, time::Instant};
 
 use countersign_domain::{
-    Actor, ApprovalDecision, ApprovalId, ApprovalState, Bound, DecidedBy, Host, KillCause, Reason, Run,
-    RunEnd, RunId, RunStatus, RunVerdict, Security, UnixMillis,
+    Actor, AgentId, ApprovalDecision, ApprovalId, ApprovalState, Bound, DecidedBy, Host, KillCause, Reason,
+    Run, RunEnd, RunId, RunStatus, RunVerdict, Security,
 };
 use countersign_hosts::node::{
-    ConnectionId, InvokeFailure, InvokeRequest, InvokeResult, NodeError, NodeGeneration, NodeInfo, NodePlan,
-    answers::{self, RunAnswer, RunEvent, RunState},
+    ConnectionId, InvokeFailure, InvokeRequest, InvokeResult, NodeGeneration, NodeInfo, NodePlan,
+    answers::{self, RunAnswer, RunState},
     calls::{self, Allowed, Called, NodeGate, RunCall},
 };
 use countersign_ledger::{
-    Finish, NodeLaunch, NodeRun, RunOutput, Started,
+    NodeLaunch, NodeRun, RunOutput, Started,
     events::{Event, EventKind},
     launch::{Permit, PermitParts},
 };
@@ -32,59 +32,37 @@ use countersign_runner::output::Capture;
 use countersign_sys::{hooks, process::monotonic};
 
 use super::{
-    control::{NodeControl, NodeMessage},
+    control::{Mailbox, NodeControl},
     is_denial,
     on_node::is_fenced,
     output::{self, SentOutput},
     see,
+    wait::{self, BEYOND_TIMEOUT, Effect, NodeEnd, Step, Terms, Wait, WaitEnd},
 };
 
 use crate::{
     Engine,
     live::{Control, LiveRun, LiveState, NewLiveRun, Recent},
     outcome::{self, OutputSummary},
-    supervise::{Listeners, Remains, Supervision},
+    supervise::{self, Listeners, Remains, Supervision},
     system_event,
 };
 
-/// How much longer than its time limit a run is waited for (`docs/spec/settings.md#2-countersigntoml`, `[bridge]
-/// invoke_timeout_ms`).
-const BEYOND_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a node that keeps a fence may be away before its run is `lost`; less where the heartbeat is faster.
 const LINK_GRACE: Duration = Duration::from_secs(20);
-/// How long a node may take to answer for a run that it was told to end.
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
-/// A run that a node did not refuse by then is said to run, where the node does not say so itself.
-const STARTED_AFTER: Duration = Duration::from_secs(1);
-/// Messages that wait for one run task; more are dropped.
-const MAX_MESSAGES: usize = 16;
 
 /// Everything that one task needs for its run.
 struct NodeRunTask {
     node_id: String,
     generation: NodeGeneration,
     fenced: bool,
-    /// The call; `None` for a run of an earlier server, which may have sent it.
-    request: Option<InvokeRequest>,
     timeout: Option<Duration>,
     /// What it means when the node never comes back.
     lost: Reason,
-    kill: watch::Receiver<Option<KillCause>>,
-    messages: mpsc::Receiver<NodeMessage>,
-}
-
-/// How the wait for a node ended.
-#[derive(Debug)]
-enum NodeEnd {
-    Answered(Result<Value, NodeError>),
-    /// The node said how it ended before its link broke.
-    Said(RunEvent),
-    NotSent(InvokeFailure),
-    /// The fence was taken by the question.
-    Void,
-    Lost(&'static str),
-    /// It was told to end it and did not confirm that.
-    Unconfirmed(KillCause),
+    /// The call; `None` for a run of an earlier server, which may have sent it.
+    request: Option<InvokeRequest>,
+    /// When it was allowed to start, for a run of this server.
+    permitted_at: Option<Duration>,
 }
 
 impl Engine {
@@ -94,10 +72,10 @@ impl Engine {
         permit: Permit,
         supervision: Supervision,
     ) -> Option<Arc<LiveRun>> {
-        let permitted_at = monotonic();
+        let permitted_at = Some(monotonic());
         let run_id = permit.run_id().clone();
         let agent = permit.binding().agent.clone();
-        let timeout = super::super::supervise::millis(permit.binding().timeout_ms);
+        let timeout = supervise::millis(permit.binding().timeout_ms);
         let (node, request) = match self.run_request(permit).await {
             Ok(ready) => ready,
             Err(why) => {
@@ -109,17 +87,16 @@ impl Engine {
             }
         };
         hooks::reach("node.before-send");
-        let fenced = is_fenced(&node);
-        let place = NodeRunTarget {
-            run_id,
-            agent,
-            node_id: node.node_id,
+        let task = NodeRunTask {
             generation: node.generation.unwrap_or(NodeGeneration::First),
-            fenced,
+            fenced: is_fenced(&node),
+            node_id: node.node_id,
             timeout,
             lost: Reason::NodeDisconnected,
+            request: Some(request),
+            permitted_at,
         };
-        Some(self.spawn_run_task(place, Some(request), supervision, Some(permitted_at)))
+        Some(self.spawn_run_task(run_id, agent, task, supervision))
     }
 
     /// Takes a run of an earlier server under supervision again, whose node keeps a fence for it: it is asked once it is there.
@@ -129,41 +106,26 @@ impl Engine {
         node: NodeRun,
         supervision: Supervision,
     ) -> Arc<LiveRun> {
-        let place = NodeRunTarget {
-            run_id: run.id.clone(),
-            agent: run.agent.clone(),
+        let task = NodeRunTask {
             node_id: node.node_id,
             generation: NodeGeneration::Ours,
             fenced: node.fenced,
             timeout: run.timeout,
             lost: Reason::ServerRestart,
+            request: None,
+            permitted_at: None,
         };
-        self.spawn_run_task(place, None, supervision, None)
+        self.spawn_run_task(run.id.clone(), run.agent.clone(), task, supervision)
     }
 
     fn spawn_run_task(
         self: &Arc<Self>,
-        place: NodeRunTarget,
-        request: Option<InvokeRequest>,
+        run_id: RunId,
+        agent: AgentId,
+        task: NodeRunTask,
         supervision: Supervision,
-        permitted_at: Option<Duration>,
     ) -> Arc<LiveRun> {
-        let NodeRunTarget {
-            run_id,
-            agent,
-            node_id,
-            generation,
-            fenced,
-            timeout,
-            lost,
-        } = place;
-        let (kill, killed) = watch::channel(None);
-        let (sender, messages) = mpsc::channel(MAX_MESSAGES);
-        let control = NodeControl {
-            node_id: node_id.clone(),
-            kill,
-            messages: sender,
-        };
+        let (control, mailbox) = NodeControl::new(task.node_id.clone());
         let live = LiveRun::new(NewLiveRun {
             run_id,
             agent,
@@ -178,19 +140,9 @@ impl Engine {
         self.live.insert(&live);
         self.kill_if_stopped(&live);
         self.broker.touch(&live.run_id);
-        let task = NodeRunTask {
-            node_id,
-            generation,
-            fenced,
-            request,
-            timeout,
-            lost,
-            kill: killed,
-            messages,
-        };
         let (engine, held) = (Arc::clone(self), Arc::clone(&live));
         self.tasks.spawn(async move {
-            engine.run_node_task(&held, task, supervision, permitted_at).await;
+            engine.run_node_task(&held, task, mailbox, supervision).await;
         });
         live
     }
@@ -247,7 +199,7 @@ impl Engine {
             },
             not_after,
         };
-        let timeout = super::super::supervise::millis(binding.timeout_ms);
+        let timeout = supervise::millis(binding.timeout_ms);
         let request = InvokeRequest {
             node_id: launch.node_id,
             connection: Some(ConnectionId(launch.connection)),
@@ -293,23 +245,18 @@ impl Engine {
     }
 
     async fn run_node_task(
-        self: Arc<Self>,
+        &self,
         live: &Arc<LiveRun>,
         mut task: NodeRunTask,
+        mut mailbox: Mailbox,
         supervision: Supervision,
-        permitted_at: Option<Duration>,
     ) {
-        let mut start = Start {
-            at: None,
-            permitted_at,
-        };
-        let end =
-            Box::pin(self.await_node_result(live, &mut task, supervision.notice_after, &mut start)).await;
+        let end = Box::pin(self.await_node(live, &mut task, &mut mailbox, supervision.notice_after)).await;
         hooks::reach("node.answered");
         // No message is read any more: a late answer finds the record.
-        task.messages.close();
-        let killed = *task.kill.borrow();
-        let (end, sent) = self.end_on_node(live, &task, end, killed, &mut start).await;
+        mailbox.messages.close();
+        let killed = *mailbox.kill.borrow();
+        let (end, sent) = self.end_on_node(live, &task, end, killed).await;
         let denial = end.reason.filter(|reason| is_denial(*reason));
         let remains = Remains::of(sent.map_or(RunOutput::Inline(Vec::new()), |sent| sent.kept));
         self.finish(live, end, remains).await;
@@ -345,114 +292,59 @@ impl Engine {
         }
     }
 
-    async fn await_node_result(
+    /// Calls the node, or waits for one that was called earlier, until the run has an end.
+    async fn await_node(
         &self,
         live: &Arc<LiveRun>,
         task: &mut NodeRunTask,
+        mailbox: &mut Mailbox,
         notice_after: Option<Duration>,
-        start: &mut Start,
-    ) -> NodeEnd {
-        let grace = self.settings.current().server.bridge.tick.min(LINK_GRACE);
-        let mut said: Option<RunEvent> = None;
-        let mut answer = task.request.take().map(|request| self.send(request));
-        let mut status: Option<BoxFuture<'static, Option<RunState>>> = None;
-        let (mut started_by, mut link_by) = if answer.is_some() {
-            ((!task.fenced).then(|| Instant::now() + STARTED_AFTER), None)
-        } else {
-            (None, Some(Instant::now() + grace))
+    ) -> WaitEnd {
+        let began = Instant::now();
+        let terms = Terms {
+            generation: task.generation,
+            fenced: task.fenced,
+            grace: self.settings.current().server.bridge.tick.min(LINK_GRACE),
+            timeout: task.timeout,
         };
-        // As long as a call waits, the link looks after the time.
-        let give_up_by = task
-            .timeout
-            .map(|limit| Instant::now() + limit + BEYOND_TIMEOUT + grace);
-        let (mut is_told, mut cancel_by): (bool, Option<Instant>) = (false, None);
-        let mut notice = std::pin::pin!(self.notice_running(live, notice_after));
-        let mut noticed = false;
+        let (mut wait, mut call) = match task.request.take() {
+            Some(request) => (Wait::for_answer(terms), self.send(request).fuse()),
+            None => (Wait::for_return(terms), Fuse::terminated()),
+        };
+        let mut status = Fuse::terminated();
+        let mut notice = pin!(self.notice_running(live, notice_after).fuse());
         loop {
-            tokio::select! {
-                biased;
-                result = pending_or(&mut answer) => {
-                    answer = None;
-                    // What it told before its link broke still counts. Of a fenced run that waits on the loop hears it.
-                    let is_last = match &result {
-                        Ok(_) => false,
-                        Err(failure) => !(task.fenced && matches!(failure, InvokeFailure::Disconnected)),
-                    };
-                    while is_last && let Ok(message) = task.messages.try_recv() {
-                        match message {
-                            NodeMessage::Event(RunEvent::Started) => self.mark_started(live, start).await,
-                            NodeMessage::Event(event) => said = said.or(Some(event)),
-                            NodeMessage::Late(result) => return NodeEnd::Answered(result.outcome),
-                            NodeMessage::Connected(_) | NodeMessage::Disconnected => {}
-                        }
-                    }
-                    if let Ok(end) = evaluate_answer(result, task, said.as_ref()) {
-                        return end;
-                    }
-                    started_by = None;
-                    link_by = Some(Instant::now() + grace);
+            let event = if wait.hears_out() {
+                mailbox
+                    .messages
+                    .try_recv()
+                    .map_or(wait::Event::HeardOut, wait::Event::Message)
+            } else {
+                tokio::select! {
+                    biased;
+                    result = &mut call => wait::Event::Answer(result),
+                    state = &mut status => wait::Event::Status(state),
+                    Some(message) = mailbox.messages.recv() => wait::Event::Message(message),
+                    () = until(began, wait.started_by()) => wait::Event::Time,
+                    cause = killed(&mut mailbox.kill), if wait.awaits_kill() => wait::Event::Kill(cause),
+                    () = until(began, wait.time_up()) => wait::Event::Time,
+                    () = &mut notice => continue,
                 }
-                state = pending_or(&mut status) => {
-                    status = None;
-                    match state {
-                        Some(RunState::Void) => return NodeEnd::Void,
-                        Some(RunState::Ended(outcome)) => return NodeEnd::Answered(outcome),
-                        Some(RunState::Running) => {
-                            link_by = None;
-                            self.mark_started(live, start).await;
-                            if task.kill.borrow().is_some() {
-                                self.nodes.cancel(&task.node_id, live.run_id.as_str());
-                                cancel_by = Some(Instant::now() + CANCEL_TIMEOUT);
-                            }
-                        }
-                        // It may be away again, or come back once more, until its time is up.
-                        None => {
-                            link_by.get_or_insert_with(|| Instant::now() + grace);
-                        }
-                    }
+            };
+            let effects = match wait.step(event, began.elapsed()) {
+                Step::On(next, effects) => {
+                    wait = next;
+                    effects
                 }
-                message = task.messages.recv() => match message {
-                    Some(NodeMessage::Event(RunEvent::Started)) => {
-                        started_by = None;
-                        self.mark_started(live, start).await;
-                    }
-                    Some(NodeMessage::Event(event)) => said = said.or(Some(event)),
-                    Some(NodeMessage::Late(result)) if answer.is_none() => return NodeEnd::Answered(result.outcome),
-                    Some(NodeMessage::Connected(node)) if answer.is_none() && is_fenced(&node) => {
-                        status = Some(self.status_of(node, live));
-                    }
-                    Some(NodeMessage::Disconnected) if answer.is_none() => {
-                        status = None;
-                        link_by.get_or_insert_with(|| Instant::now() + grace);
-                    }
-                    Some(NodeMessage::Late(_) | NodeMessage::Connected(_) | NodeMessage::Disconnected) => {}
-                    // The control lives as long as the run.
-                    None => return NodeEnd::Lost("nobody listens to the node any more"),
-                },
-                () = until(started_by) => {
-                    started_by = None;
-                    self.mark_started(live, start).await;
+                Step::End(end) => return end,
+            };
+            for effect in effects {
+                match effect {
+                    Effect::Started => self.mark_started(live, task.permitted_at).await,
+                    Effect::Cancel => self.nodes.cancel(&task.node_id, live.run_id.as_str()),
+                    Effect::Ask(node) => status = self.status_of(node, live).fuse(),
+                    Effect::Forget => status = Fuse::terminated(),
                 }
-                () = killed(&mut task.kill), if !is_told => {
-                    is_told = true;
-                    // One that is away is told once it is there and says that the run goes on.
-                    if link_by.is_none() {
-                        self.nodes.cancel(&task.node_id, live.run_id.as_str());
-                        // The first generation does not know what that means.
-                        let cancel_timeout = if task.generation == NodeGeneration::First {
-                            Duration::ZERO
-                        } else {
-                            CANCEL_TIMEOUT
-                        };
-                        cancel_by = Some(Instant::now() + cancel_timeout);
-                    }
-                }
-                () = until(cancel_by) => return gone(task, said, "the node did not answer"),
-                () = until(link_by) => return gone(task, said, "the node did not come back"),
-                () = until(give_up_by), if answer.is_none() => {
-                    return gone(task, said, "the node did not answer in time");
-                }
-                () = &mut notice, if !noticed => noticed = true,
             }
         }
     }
@@ -478,14 +370,10 @@ impl Engine {
         Box::pin(async move { peers.ask_status(&node, &run_id, &settings).await })
     }
 
-    /// Records, once, that the run has started, and tells of it.
-    async fn mark_started(&self, live: &Arc<LiveRun>, start: &mut Start) {
-        if start.at.is_some() {
-            return;
-        }
+    /// Records that the run has started, and tells of it. Called once.
+    async fn mark_started(&self, live: &Arc<LiveRun>, permitted_at: Option<Duration>) {
         let now = self.clock.now();
-        start.at = Some(now);
-        if let Some(permitted_at) = start.permitted_at {
+        if let Some(permitted_at) = permitted_at {
             let took = monotonic().saturating_sub(permitted_at);
             self.stats.start_seconds.observe(took.as_secs_f64());
         }
@@ -527,61 +415,52 @@ impl Engine {
         &self,
         live: &Arc<LiveRun>,
         task: &NodeRunTask,
-        end: NodeEnd,
+        WaitEnd { how, started }: WaitEnd,
         killed: Option<KillCause>,
-        start: &mut Start,
     ) -> (RunEnd, Option<SentOutput>) {
         let now = self.clock.now();
+        if !started && matches!(how, NodeEnd::Answered(Ok(_)) | NodeEnd::Told(_)) {
+            self.mark_started(live, task.permitted_at).await;
+        }
         let without_output = |reason: Reason, detail: Option<String>| {
-            outcome::end_without_exit(reason, detail, OutputSummary::default(), now)
+            let end = outcome::end_without_exit(reason, detail, OutputSummary::default(), now);
+            (end, None)
         };
-        let ended_by = |cause: KillCause, detail: Option<String>| RunEnd {
-            status: RunStatus::Cancelled,
-            ..without_output(cancelled(cause), detail)
+        let ended_by = |cause: KillCause, detail: Option<&str>| {
+            let (end, sent) = without_output(cancelled(cause), detail.map(str::to_owned));
+            let status = RunStatus::Cancelled;
+            (RunEnd { status, ..end }, sent)
         };
-        let (answer, how) = match end {
+        // One that was said to run was not denied any more.
+        let refused = |reason: Reason, words: String| {
+            let is_late = started && is_denial(reason);
+            without_output(if is_late { Reason::InvokeFailed } else { reason }, Some(words))
+        };
+        let (answer, how) = match how {
             NodeEnd::Answered(Ok(payload)) => match RunAnswer::of(payload) {
                 Ok(answer) => (answer, None),
-                Err(unreadable) => {
-                    self.mark_started(live, start).await;
-                    return (
-                        without_output(Reason::InvokeFailed, Some(unreadable.to_string())),
-                        None,
-                    );
-                }
+                Err(unreadable) => return without_output(Reason::InvokeFailed, Some(unreadable.to_string())),
             },
-            NodeEnd::Said(RunEvent::Finished(answer)) => {
-                (answer, Some("as the node told before its connection ended"))
-            }
-            NodeEnd::Said(RunEvent::Denied(reason, words)) => {
-                return (without_output(refused(reason, start), Some(words)), None);
-            }
+            NodeEnd::Told(answer) => (answer, Some("as the node told before its connection ended")),
             NodeEnd::Answered(Err(error)) => {
                 let (reason, words) = answers::refusal(&error);
                 return match killed {
-                    Some(cause) if !is_denial(reason) => (ended_by(cause, None), None),
-                    Some(_) | None => (without_output(refused(reason, start), Some(words)), None),
+                    Some(cause) if !is_denial(reason) => ended_by(cause, None),
+                    Some(_) | None => refused(reason, words),
                 };
             }
-            NodeEnd::Said(RunEvent::Started) => return (without_output(task.lost, None), None),
-            NodeEnd::Lost(why) => {
-                return (without_output(task.lost, Some(why.to_owned())), None);
-            }
+            NodeEnd::Denied(reason, words) => return refused(reason, words),
+            NodeEnd::Lost(why) => return without_output(task.lost, Some(why.to_owned())),
             NodeEnd::NotSent(failure) => {
                 let detail = format!("nothing was sent: {}", see::describe(&failure));
-                return (without_output(Reason::NotStarted, Some(detail)), None);
+                return without_output(Reason::NotStarted, Some(detail));
             }
-            NodeEnd::Void => {
-                let detail = "the node never started it".to_owned();
-                return (without_output(Reason::NotStarted, Some(detail)), None);
-            }
+            NodeEnd::Void => return (output::void(now), None),
             NodeEnd::Unconfirmed(cause) => {
-                let detail =
-                    "the node was told to end it and did not confirm that; it may go on there".to_owned();
-                return (ended_by(cause, Some(detail)), None);
+                let detail = "the node was told to end it and did not confirm that; it may go on there";
+                return ended_by(cause, Some(detail));
             }
         };
-        self.mark_started(live, start).await;
         let sent = self.keep_sent_output(&live.run_id, &answer).await;
         let mut listeners = Listeners::default();
         for (stream, text) in output::streams(&answer) {
@@ -592,102 +471,11 @@ impl Engine {
             }
         }
         live.with_capture(Capture::finish);
-        let mut end = output::end_of_answer(
-            &answer,
-            killed,
-            task.timeout,
-            (sent.summary.clone(), sent.bytes),
-            now,
-        );
+        let mut end = output::end_of_answer(&answer, killed, task.timeout, &sent, now);
         if end.detail.is_none() {
             end.detail = how.map(str::to_owned);
         }
         (end, Some(sent))
-    }
-
-    /// What a node says of a run that is `lost`: it may end it, once.
-    pub(super) async fn finish_lost(self: Arc<Self>, run: Run, outcome: Result<Value, NodeError>) {
-        let now = self.clock.now();
-        let (end, kept) = match outcome.map(RunAnswer::of) {
-            Ok(Ok(answer)) => {
-                let sent = self.keep_sent_output(&run.id, &answer).await;
-                let output = (sent.summary, sent.bytes);
-                let end = output::end_of_answer(&answer, None, run.timeout, output, now);
-                // Only the two states of a run that ran follow; nobody here told the node to end it.
-                (end, sent.kept)
-            }
-            Ok(Err(_unreadable)) => return,
-            Err(error) => {
-                let (reason, words) = answers::refusal(&error);
-                let reason = match reason.run_status() {
-                    RunStatus::Failed => reason,
-                    RunStatus::Lost => return,
-                    // A run that may have run was not denied.
-                    RunStatus::Requested
-                    | RunStatus::Asking
-                    | RunStatus::Launching
-                    | RunStatus::Running
-                    | RunStatus::Completed
-                    | RunStatus::Denied
-                    | RunStatus::Cancelled => Reason::InvokeFailed,
-                };
-                let end = outcome::end_without_exit(reason, Some(words), OutputSummary::default(), now);
-                (end, RunOutput::Inline(Vec::new()))
-            }
-        };
-        self.record_late_end(&run, end, kept).await;
-    }
-
-    /// A run that is `lost` never started after all.
-    pub(super) async fn void_lost(&self, run: &Run) {
-        let detail = Some("the node never started it".to_owned());
-        let now = self.clock.now();
-        let end = outcome::end_without_exit(Reason::NotStarted, detail, OutputSummary::default(), now);
-        self.record_late_end(run, end, RunOutput::Inline(Vec::new()))
-            .await;
-    }
-
-    async fn record_late_end(&self, run: &Run, end: RunEnd, output: RunOutput) {
-        let notice = self.exit_notice(&run.agent, Host::Node, run.node_id.as_deref(), &run.id, &end);
-        self.record_end(Finish {
-            run_id: run.id.clone(),
-            end,
-            output,
-            warnings: Vec::new(),
-            leftovers: None,
-            notice,
-        })
-        .await;
-        self.broker.touch(&run.id);
-    }
-}
-
-/// A run and the node that runs it.
-struct NodeRunTarget {
-    run_id: RunId,
-    agent: countersign_domain::AgentId,
-    node_id: String,
-    generation: NodeGeneration,
-    fenced: bool,
-    timeout: Option<Duration>,
-    lost: Reason,
-}
-
-/// Whether it was recorded that a run has started.
-struct Start {
-    at: Option<UnixMillis>,
-    permitted_at: Option<Duration>,
-}
-
-/// The link is gone, and the node may still say what became of the run.
-struct AwaitingReconnect;
-
-/// What a refusal means for a run: one that was said to run was not denied any more.
-fn refused(reason: Reason, start: &Start) -> Reason {
-    if start.at.is_some() && is_denial(reason) {
-        Reason::InvokeFailed
-    } else {
-        reason
     }
 }
 
@@ -699,56 +487,20 @@ const fn cancelled(cause: KillCause) -> Reason {
     }
 }
 
-async fn pending_or<T>(future: &mut Option<BoxFuture<'static, T>>) -> T {
-    match future {
-        Some(future) => future.await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn until(at: Option<Instant>) {
+/// Waits until a time of the wait.
+async fn until(began: Instant, at: Option<Duration>) {
     match at {
-        Some(at) => tokio::time::sleep_until(at).await,
+        Some(at) => tokio::time::sleep_until(began + at).await,
         None => std::future::pending().await,
-    }
-}
-
-/// What an answer, or that there is none, means for the wait.
-fn evaluate_answer(
-    result: Result<InvokeResult, InvokeFailure>,
-    task: &NodeRunTask,
-    said: Option<&RunEvent>,
-) -> Result<NodeEnd, AwaitingReconnect> {
-    let failure = match result {
-        Ok(result) => return Ok(NodeEnd::Answered(result.outcome)),
-        Err(failure) => failure,
-    };
-    let or_said = |lost| said.cloned().map_or(NodeEnd::Lost(lost), NodeEnd::Said);
-    match failure {
-        failure if failure.was_not_sent() => Ok(NodeEnd::NotSent(failure)),
-        InvokeFailure::Disconnected if task.fenced => Err(AwaitingReconnect),
-        InvokeFailure::TimedOut => Ok(or_said("the node did not answer in time")),
-        InvokeFailure::Disconnected
-        | InvokeFailure::NotConnected
-        | InvokeFailure::NotAllowed { .. }
-        | InvokeFailure::Full
-        | InvokeFailure::TooLarge => Ok(or_said("the connection of the node ended before it answered")),
-    }
-}
-
-/// What is known of a run whose node says nothing more.
-fn gone(task: &NodeRunTask, said: Option<RunEvent>, lost: &'static str) -> NodeEnd {
-    match (said, *task.kill.borrow()) {
-        (Some(said), _) => NodeEnd::Said(said),
-        (None, Some(cause)) => NodeEnd::Unconfirmed(cause),
-        (None, None) => NodeEnd::Lost(lost),
     }
 }
 
 /// Waits until the run is to be killed.
-async fn killed(kill: &mut watch::Receiver<Option<KillCause>>) {
-    if kill.wait_for(Option::is_some).await.is_err() {
+async fn killed(kill: &mut watch::Receiver<Option<KillCause>>) -> KillCause {
+    let cause = kill.wait_for(Option::is_some).await.ok().and_then(|cause| *cause);
+    match cause {
+        Some(cause) => cause,
         // Nobody can want it any more.
-        std::future::pending::<()>().await;
+        None => std::future::pending().await,
     }
 }
