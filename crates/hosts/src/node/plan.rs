@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use countersign_domain::{Ask, Security};
-use countersign_protocol::bridge::{OWN_RULE, OwnRule};
+use countersign_protocol::bridge::{OWN_RULE, OwnRule, RunPlan};
 
 /// Most bytes of a plan, policy and all, and of what `allow-always` would store. They lie in the record of every approval
 /// that is bound to it.
@@ -19,7 +19,8 @@ const MAX_PATTERN_BYTES: usize = 4096;
 pub struct NodePlan {
     /// Exactly as the node sent it, for it compares.
     raw: Value,
-    wire: PlanWire,
+    /// What of it says what runs. The node compares its policy itself, so that is left out.
+    command: RunPlan,
     coverage: Vec<Coverage>,
     /// The rule of its own policy by which a node of ours would refuse it as things are. Text for people.
     refusal: Option<Box<OwnRule>>,
@@ -48,30 +49,6 @@ pub enum UnusablePlan {
     /// It is for another agent or session.
     #[error("the node's plan is for another agent or session")]
     Foreign,
-}
-
-/// The members that matter here. Others are the node's business and stay in the raw form.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PlanWire {
-    argv: Vec<String>,
-    #[serde(default)]
-    cwd: Option<String>,
-    command_text: String,
-    #[serde(default)]
-    agent_id: Option<String>,
-    #[serde(default)]
-    session_key: Option<String>,
-    #[serde(default)]
-    mutable_file_operand: Option<Operand>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Operand {
-    argv_index: u64,
-    path: String,
-    sha256: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -134,14 +111,19 @@ impl NodePlan {
         if raw.to_string().len() > MAX_BYTES {
             return Err(UnusablePlan::TooLarge);
         }
-        let wire: PlanWire =
+        let mut command: RunPlan =
             serde_json::from_value(raw.clone()).map_err(|_malformed| UnusablePlan::Unreadable)?;
-        if wire.argv.first().is_none_or(|program| program.trim().is_empty()) {
+        command.policy_snapshot = None;
+        if command
+            .argv
+            .first()
+            .is_none_or(|program| program.trim().is_empty())
+        {
             return Err(UnusablePlan::Unreadable);
         }
         Ok(Self {
             raw,
-            wire,
+            command,
             coverage: Vec::new(),
             refusal: None,
         })
@@ -153,7 +135,7 @@ impl NodePlan {
     /// [`UnusablePlan::Foreign`] when it names others.
     pub fn for_caller(self, agent: &str, session: &str) -> Result<Self, UnusablePlan> {
         let is = |own: &Option<String>, wanted: &str| own.as_deref().is_none_or(|own| own == wanted);
-        if is(&self.wire.agent_id, agent) && is(&self.wire.session_key, session) {
+        if is(&self.command.agent_id, agent) && is(&self.command.session_key, session) {
             Ok(self)
         } else {
             Err(UnusablePlan::Foreign)
@@ -174,17 +156,17 @@ impl NodePlan {
 
     /// The arguments that would be started.
     pub fn argv(&self) -> Vec<String> {
-        self.wire.argv.clone()
+        self.command.argv.clone()
     }
 
     /// The directory that the node would start it in; `None` where the plan names none.
     pub fn cwd(&self) -> Option<&str> {
-        self.wire.cwd.as_deref()
+        self.command.cwd.as_deref()
     }
 
     /// The arguments as text, in the node's form.
     pub fn command_text(&self) -> &str {
-        &self.wire.command_text
+        &self.command.command_text
     }
 
     /// What the node would store for `allow-always`; nothing when that would not cover the command.
@@ -205,7 +187,7 @@ impl NodePlan {
     /// Whether it is of the same command as another. The node's policy may differ: the node compares that itself and asks for
     /// another approval.
     pub fn is_same_command(&self, other: &Self) -> bool {
-        self.wire == other.wire
+        self.command == other.command
     }
 }
 

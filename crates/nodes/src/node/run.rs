@@ -176,7 +176,6 @@ impl RunCall {
             argv,
             cwd,
             command_text,
-            command_preview: _,
             agent_id,
             session_key,
             mutable_file_operand: _,

@@ -8,13 +8,13 @@ use serde_json::Value;
 
 /// Runs a command on a node; takes [`RunParams`], answers [`RunOutcome`].
 pub const SYSTEM_RUN: &str = "system.run";
-/// Makes a plan of a command (present generation only).
+/// Makes a plan of a command (present generation only); takes [`RunParams`].
 pub const SYSTEM_RUN_PREPARE: &str = "system.run.prepare";
-/// Finds programs of a node by name; takes [`WhichParams`], answers [`WhichResult`].
+/// Finds programs of a node by name.
 pub const SYSTEM_WHICH: &str = "system.which";
 /// Reads the approvals document of a node.
 pub const APPROVALS_GET: &str = "system.execApprovals.get";
-/// Replaces the approvals document of a node; takes [`ApprovalsSet`], answers [`ApprovalsSnapshot`].
+/// Replaces the approvals document of a node.
 pub const APPROVALS_SET: &str = "system.execApprovals.set";
 
 /// What became of a run, asked after a connection was lost (nodes of ours only).
@@ -27,7 +27,7 @@ pub const EXEC_FINISHED: &str = "exec.finished";
 /// It was refused by the node.
 pub const EXEC_DENIED: &str = "exec.denied";
 
-/// The parameters of `system.run`.
+/// The parameters of `system.run`; those of `system.run.prepare` are the first of them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunParams {
@@ -132,61 +132,6 @@ pub struct RunOutcome {
     pub signal: Option<String>,
 }
 
-/// The parameters of `system.run.prepare`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PrepareParams {
-    /// The arguments, the program first.
-    pub command: Vec<String>,
-    /// The text that they were made of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub raw_command: Option<String>,
-    /// Working directory on the node; `None` leaves it to the node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// Overrides of the environment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub env: Option<BTreeMap<String, String>>,
-    /// Agent whose policy decides; the run must send the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent_id: Option<String>,
-    /// Session of the run; the run must send the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session_key: Option<String>,
-    /// The policy that the gateway would like.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub security: Option<String>,
-    /// The same for asking.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ask: Option<String>,
-    /// Whether code on the command line is asked about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub strict_inline_eval: Option<bool>,
-}
-
-/// The answer to `system.run.prepare`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Prepared {
-    /// The plan, to be sent back as it is.
-    pub plan: Value,
-    /// The node's own policy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) exec_policy: Option<ExecPolicy>,
-    /// What an "allow always" would cover.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) allow_always_coverage: Option<Value>,
-}
-
-/// A node's own policy for a command.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExecPolicy {
-    /// `deny`, `allowlist` or `full`.
-    pub security: String,
-    /// `off`, `on-miss` or `always`.
-    pub ask: String,
-}
-
 /// A plan, as far as both sides go by it. What else a node puts in must come back too, so senders keep the value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -197,9 +142,6 @@ pub struct RunPlan {
     pub cwd: Option<String>,
     /// The arguments as one text, in the form of `format_argv`; nodes compare it with that of the run.
     pub command_text: String,
-    /// A shorter text for people.
-    #[serde(default)]
-    pub command_preview: Option<String>,
     /// The `agentId` that prepared it; a run with another one is refused.
     #[serde(default)]
     pub agent_id: Option<String>,
@@ -224,57 +166,6 @@ pub struct MutableFileOperand {
     pub path: String,
     /// Its SHA-256, lower-case hexadecimal.
     pub sha256: String,
-}
-
-/// The parameters of `system.which`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct WhichParams {
-    /// Names without a slash.
-    pub bins: Vec<String>,
-}
-
-/// What `system.which` answers, and `skills.bins` in its list form.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct WhichResult {
-    /// The path of each name that was found.
-    #[serde(default)]
-    pub bins: BTreeMap<String, String>,
-}
-
-/// What `skills.bins` answers, as a plain list.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct SkillBins {
-    /// Names of programs that come with skills.
-    #[serde(default)]
-    pub bins: Vec<String>,
-}
-
-/// The parameters of `system.execApprovals.set`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ApprovalsSet {
-    /// The whole new document; a socket path or token that it lacks stays as it was.
-    pub file: Value,
-    /// The hash of the one that it replaces.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base_hash: Option<String>,
-}
-
-/// A node's approvals document, as `get` and `set` answer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ApprovalsSnapshot {
-    /// Where it lies on the node.
-    #[serde(default)]
-    pub path: String,
-    /// Whether there is one.
-    #[serde(default)]
-    pub exists: bool,
-    /// SHA-256 of its exact text.
-    #[serde(default)]
-    pub hash: String,
-    /// The document, without the socket's token.
-    #[serde(default)]
-    pub file: Value,
 }
 
 /// The payload of `exec.started`, `exec.finished` and `exec.denied`.

@@ -29,10 +29,9 @@ pub use connect::{
     Client, ConnectParams, Credentials, NODE_HOST_ID, NODE_MODE, OUR_USER_AGENT, Role, visible,
 };
 pub use exec::{
-    APPROVALS_GET, APPROVALS_SET, ApprovalSource, ApprovalsSet, ApprovalsSnapshot, EXEC_DENIED,
-    EXEC_FINISHED, EXEC_STARTED, ExecNews, ExecPolicy, MutableFileOperand, PrepareParams, Prepared,
-    RUN_STATUS, RunApproval, RunOutcome, RunParams, RunPlan, SYSTEM_RUN, SYSTEM_RUN_PREPARE, SYSTEM_WHICH,
-    SkillBins, WhichParams, WhichResult,
+    APPROVALS_GET, APPROVALS_SET, ApprovalSource, EXEC_DENIED, EXEC_FINISHED, EXEC_STARTED, ExecNews,
+    MutableFileOperand, RUN_STATUS, RunApproval, RunOutcome, RunParams, RunPlan, SYSTEM_RUN,
+    SYSTEM_RUN_PREPARE, SYSTEM_WHICH,
 };
 pub use fields::ShapeError;
 pub use frame::{

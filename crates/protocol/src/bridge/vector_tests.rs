@@ -382,10 +382,9 @@ fn recorded_calls_and_answers_are_read() {
                     assert_eq!(&serde_json::to_value(&outcome).unwrap(), payload, "{place}");
                 }
                 if let Ok(payload) = &answer.outcome
-                    && payload.get("plan").is_some()
+                    && let Some(plan) = payload.get("plan")
                 {
-                    let prepared: Prepared = serde_json::from_value(payload.clone()).unwrap();
-                    let plan: RunPlan = serde_json::from_value(prepared.plan).unwrap();
+                    let plan: RunPlan = serde_json::from_value(plan.clone()).unwrap();
                     assert_eq!(format_argv(&plan.argv), plan.command_text, "{place}");
                 }
             }
