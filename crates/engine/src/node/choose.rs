@@ -1,11 +1,12 @@
 //! Which node a call means: the agent's binding, the call, and what is connected.
 
 use countersign_domain::AgentId;
-use countersign_hosts::node::{InvokeFailure, NodeInfo, calls};
+use countersign_hosts::node::{InvokeFailure, NodeInfo};
 use countersign_policy::{
     layers::Spoken,
     node_select::{self, Name, NotSelected, Selectable},
 };
+use countersign_protocol::bridge::SYSTEM_RUN;
 
 use super::{agent_key, on_node::name_of};
 
@@ -31,7 +32,7 @@ pub(crate) fn unusable(node: &NodeInfo) -> Option<Unusable> {
             failure: InvokeFailure::NotConnected,
             detail: format!("node {} is not connected", name_of(node)),
         })
-    } else if node.offers(calls::RUN) {
+    } else if node.offers(SYSTEM_RUN) {
         None
     } else {
         let reason = if node.commands.is_empty() {
@@ -44,7 +45,7 @@ pub(crate) fn unusable(node: &NodeInfo) -> Option<Unusable> {
             detail: format!(
                 "node {} offers no {}, or it was not approved or is denied by [bridge] deny_commands",
                 name_of(node),
-                calls::RUN
+                SYSTEM_RUN
             ),
         })
     }
@@ -64,7 +65,7 @@ pub(crate) fn choose(
             name: called(node),
             remote_ip: node.remote_ip,
             connected: node.connection.is_some(),
-            runs_commands: node.offers(calls::RUN),
+            runs_commands: node.offers(SYSTEM_RUN),
         })
         .collect();
     let Some(bound) = bound else {
@@ -139,7 +140,7 @@ mod tests {
             is_labelled: false,
             remote_ip: None,
             platform: None,
-            commands: vec![calls::RUN.to_owned()],
+            commands: vec![SYSTEM_RUN.to_owned()],
             generation: Some(NodeGeneration::Present),
             connection: connection.map(ConnectionId),
         }

@@ -13,6 +13,7 @@ use countersign_domain::{
 };
 use countersign_hosts::node::{ConnectionId, NodeGeneration, NodeInfo, NodePlan, calls};
 use countersign_ledger::{NodeLaunch, NodeRun};
+use countersign_protocol::bridge::RUN_STATUS;
 
 use crate::far_policy::FarPolicy;
 
@@ -189,7 +190,7 @@ impl OnNode {
 
 /// Whether a node keeps a fence for its runs and can be asked about them.
 pub(super) fn is_fenced(node: &NodeInfo) -> bool {
-    node.generation == Some(NodeGeneration::Ours) && node.offers(calls::STATUS)
+    node.generation == Some(NodeGeneration::Ours) && node.offers(RUN_STATUS)
 }
 
 /// How a node is called for people.

@@ -21,13 +21,14 @@ use countersign_domain::{
 use countersign_hosts::node::{
     ConnectionId, InvokeFailure, InvokeRequest, InvokeResult, NodeGeneration, NodeInfo, NodePlan,
     answers::{self, RunAnswer, RunState},
-    calls::{self, Allowed, Called, NodeGate, RunCall},
+    calls::{self, Allowed, AllowedCall, Called, NodeGate},
 };
 use countersign_ledger::{
     NodeLaunch, NodeRun, RunOutput, Started,
     events::{Event, EventKind},
     launch::{Permit, PermitParts},
 };
+use countersign_protocol::bridge::{RunApproval, SYSTEM_RUN};
 use countersign_runner::output::Capture;
 use countersign_sys::{hooks, process::monotonic};
 
@@ -180,7 +181,7 @@ impl Engine {
             .await
             .ok_or("nobody knows why it may run")?;
         let cwd = (binding.cwd != super::OWN_DIRECTORY).then_some(binding.cwd.as_str());
-        let call = RunCall {
+        let call = AllowedCall {
             called: Called {
                 command: &binding.command,
                 cwd,
@@ -204,7 +205,7 @@ impl Engine {
             node_id: launch.node_id,
             connection: Some(ConnectionId(launch.connection)),
             id: run_id.to_string(),
-            command: calls::RUN.to_owned(),
+            command: SYSTEM_RUN.to_owned(),
             params: calls::run_params(call, generation),
             timeout: timeout.map(|limit| limit + BEYOND_TIMEOUT),
             token,
@@ -230,8 +231,8 @@ impl Engine {
                 // The node stores all of its patterns or none.
                 let is_whole = approval.chosen_patterns.len() == approval.card.proposed_patterns.len();
                 Some(Allowed::ByPerson(match decision {
-                    ApprovalDecision::AllowAlways if !is_whole => ApprovalDecision::AllowOnce,
-                    ApprovalDecision::AllowAlways | ApprovalDecision::AllowOnce => decision,
+                    ApprovalDecision::AllowAlways if is_whole => RunApproval::AllowAlways,
+                    ApprovalDecision::AllowAlways | ApprovalDecision::AllowOnce => RunApproval::AllowOnce,
                     ApprovalDecision::Deny => return None,
                 }))
             }

@@ -16,6 +16,7 @@ use countersign_hosts::node::{
     ConnectionId, InvokeFailure, InvokeRequest, NodeError, NodeInfo, NodeLink, NodePlan, answers,
     calls::{self, Called},
 };
+use countersign_protocol::bridge::{APPROVALS_GET, RUN_STATUS, SYSTEM_RUN_PREPARE, SYSTEM_WHICH};
 use countersign_sys::clock::Ids;
 
 use super::{NodeDocument, OnNode, Prepared, TheirDocument, choose, is_denial, on_node::is_fenced};
@@ -186,15 +187,15 @@ impl NodePeers {
         settings: &Settings,
     ) -> Result<NodeDocument, &'static str> {
         let info = &node.info;
-        if !info.offers(calls::APPROVALS) {
-            let detail = format!("the node does not offer {}", calls::APPROVALS);
+        if !info.offers(APPROVALS_GET) {
+            let detail = format!("the node does not offer {APPROVALS_GET}");
             return Ok(NodeDocument::Unknown(detail));
         }
         if let Some(document) = self.seen.document(info).filter(|_| !is_fenced(info)) {
             return Ok(NodeDocument::Known(document));
         }
         let answer = self
-            .ask_node(node, calls::APPROVALS, serde_json::json!({}), settings)
+            .ask_node(node, APPROVALS_GET, serde_json::json!({}), settings)
             .await;
         let payload = match answer {
             Ok(payload) => payload,
@@ -228,8 +229,8 @@ impl NodePeers {
             return found;
         }
         let params = calls::which_params(asked.iter().map(String::as_str));
-        let answer = if node.info.offers(calls::WHICH) {
-            self.ask_node(node, calls::WHICH, params, settings).await.ok()
+        let answer = if node.info.offers(SYSTEM_WHICH) {
+            self.ask_node(node, SYSTEM_WHICH, params, settings).await.ok()
         } else {
             None
         };
@@ -248,13 +249,13 @@ impl NodePeers {
         called: Called<'_>,
         settings: &Settings,
     ) -> Result<Prepared, ExecError> {
-        if !node.info.offers(calls::PREPARE) {
+        if !node.info.offers(SYSTEM_RUN_PREPARE) {
             return Ok(Prepared::NotOffered);
         }
         let (agent, session) = (called.agent.as_str(), called.session.as_str());
         let params = calls::prepare_params(called);
         let refused = |reason, why| Ok(Prepared::Refused(reason, why));
-        match self.ask_node(node, calls::PREPARE, params, settings).await {
+        match self.ask_node(node, SYSTEM_RUN_PREPARE, params, settings).await {
             Ok(answer) => {
                 let plan = NodePlan::of_prepared(&answer).and_then(|plan| plan.for_caller(agent, session));
                 match plan {
@@ -317,7 +318,7 @@ impl NodePeers {
         let timeout = within(settings);
         let params = calls::status_params(run_id);
         // What became of a run is this server's own question, no matter who asked for the run.
-        let answer = self.call_node(node, None, calls::STATUS, params, timeout).await;
+        let answer = self.call_node(node, None, RUN_STATUS, params, timeout).await;
         match answer.map(answers::RunState::of) {
             Ok(Ok(state)) => Some(state),
             Ok(Err(_unreadable)) => None,

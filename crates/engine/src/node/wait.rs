@@ -349,7 +349,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use countersign_hosts::node::{ConnectionId, calls};
+    use countersign_hosts::node::ConnectionId;
+    use countersign_protocol::bridge;
 
     use super::*;
 
@@ -380,7 +381,7 @@ mod tests {
             is_labelled: false,
             remote_ip: None,
             platform: None,
-            commands: vec![calls::RUN.to_owned(), calls::STATUS.to_owned()],
+            commands: vec![bridge::SYSTEM_RUN.to_owned(), bridge::RUN_STATUS.to_owned()],
             generation: Some(generation),
             connection: Some(ConnectionId(1)),
         }

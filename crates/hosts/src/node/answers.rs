@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use countersign_domain::{Reason, RunStatus};
-use countersign_protocol::bridge::{OWN_RULE, OwnRule};
+use countersign_protocol::bridge::{OWN_RULE, OwnRule, RunOutcome};
 
 use super::NodeError;
 
@@ -54,32 +54,14 @@ pub struct RunAnswer {
 #[error("the node's answer is unreadable")]
 pub struct Unreadable;
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RunWire {
-    #[serde(default)]
-    exit_code: Option<i64>,
-    #[serde(default)]
-    timed_out: bool,
-    success: bool,
-    #[serde(default)]
-    stdout: Option<String>,
-    #[serde(default)]
-    stderr: Option<String>,
-    #[serde(default)]
-    error: Option<String>,
-    #[serde(default)]
-    signal: Option<String>,
-}
-
 impl RunAnswer {
     /// The result in a node's payload.
     ///
     /// # Errors
     /// [`Unreadable`] when it is none.
     pub fn of(payload: Value) -> Result<Self, Unreadable> {
-        let wire: RunWire = serde_json::from_value(payload).map_err(|_malformed| Unreadable)?;
-        let RunWire {
+        let outcome: RunOutcome = serde_json::from_value(payload).map_err(|_malformed| Unreadable)?;
+        let RunOutcome {
             exit_code,
             timed_out,
             success,
@@ -87,7 +69,7 @@ impl RunAnswer {
             stderr,
             error,
             signal,
-        } = wire;
+        } = outcome;
         let (stdout, cut_stdout) = bounded(stdout.unwrap_or_default());
         let (stderr, cut_stderr) = bounded(stderr.unwrap_or_default());
         Ok(Self {

@@ -1,21 +1,11 @@
 //! What a node is called with (`docs/spec/bridge.md#9-exec-commands` and `docs/spec/bridge.md#13-ours`). Pure.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use countersign_domain::{AgentId, ApprovalDecision, Command, EnvOverrides, RunId, SessionKey, UnixMillis};
+use countersign_domain::{AgentId, Command, EnvOverrides, RunId, SessionKey, UnixMillis};
+use countersign_protocol::bridge::{ApprovalSource, RunApproval, RunParams};
 
 use super::{NodeGeneration, NodePlan};
-
-/// Runs a command.
-pub const RUN: &str = "system.run";
-/// Says what a command would be.
-pub const PREPARE: &str = "system.run.prepare";
-/// Finds programs by their names.
-pub const WHICH: &str = "system.which";
-/// Reads the node's approvals document.
-pub const APPROVALS: &str = "system.execApprovals.get";
-/// Says what became of a run. Ours.
-pub const STATUS: &str = "countersign.run.status";
 
 /// What lets a command run, as the node is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +16,7 @@ pub enum Allowed {
     /// files, so it decides.
     ByAllowlist,
     /// A person, with this answer.
-    ByPerson(ApprovalDecision),
+    ByPerson(RunApproval),
     /// The fallback, since nobody answered. `whole` when it asks for no allowlist.
     ByFallback {
         /// Whether the fallback is `full`.
@@ -58,9 +48,9 @@ pub struct Called<'a> {
     pub session: &'a SessionKey,
 }
 
-/// A call of [`RUN`], as the launch allowed it.
+/// A call of `system.run`, as the launch allowed it.
 #[derive(Debug, Clone, Copy)]
-pub struct RunCall<'a> {
+pub struct AllowedCall<'a> {
     /// What was asked for; with a plan its arguments, text and directory are sent in place of these.
     pub called: Called<'a>,
     /// What the node made of it.
@@ -85,14 +75,14 @@ pub fn argv_of(command: &Command) -> Vec<String> {
     }
 }
 
-/// Parameters of [`PREPARE`].
+/// Parameters of `system.run.prepare`.
 pub fn prepare_params(called: Called<'_>) -> Value {
-    Value::Object(common(called))
+    params_of(called).to_value()
 }
 
-/// Parameters of [`RUN`] for a node of this generation.
-pub fn run_params(call: RunCall<'_>, generation: NodeGeneration) -> Value {
-    let RunCall {
+/// Parameters of `system.run` for a node of this generation.
+pub fn run_params(call: AllowedCall<'_>, generation: NodeGeneration) -> Value {
+    let AllowedCall {
         called,
         plan,
         run_id,
@@ -101,32 +91,25 @@ pub fn run_params(call: RunCall<'_>, generation: NodeGeneration) -> Value {
         gate,
         not_after,
     } = call;
-    let mut params = common(called);
-    let mut put = |name: &str, value: Value| drop(params.insert(name.to_owned(), value));
+    let decision = decision_for(allowed, gate, generation);
+    let is_fallback = matches!(allowed, Allowed::ByFallback { .. });
+    let mut params = RunParams {
+        timeout_ms: i64::try_from(timeout_ms).ok().filter(|limit| *limit != 0),
+        run_id: Some(run_id.to_string()),
+        approved: decision.map(|_| true),
+        approval_decision: decision,
+        approval_source: is_fallback.then_some(ApprovalSource::AskFallback),
+        not_after_ms: (generation == NodeGeneration::Ours).then_some(not_after.get()),
+        ..params_of(called)
+    };
     if let Some(plan) = plan {
         // What was judged and shown is the plan, word for word.
-        put("command", plan.argv().into());
-        put("rawCommand", plan.command_text().into());
-        if let Some(cwd) = plan.cwd() {
-            put("cwd", cwd.into());
-        }
-        put("systemRunPlan", plan.as_value());
+        params.command = plan.argv();
+        params.raw_command = Some(plan.command_text().to_owned());
+        params.cwd = plan.cwd().map(str::to_owned).or(params.cwd);
+        params.system_run_plan = Some(plan.as_value());
     }
-    if timeout_ms != 0 {
-        put("timeoutMs", timeout_ms.into());
-    }
-    put("runId", run_id.as_str().into());
-    if let Some(decision) = decision_for(allowed, gate, generation) {
-        put("approved", true.into());
-        put("approvalDecision", decision.as_str().into());
-    }
-    if matches!(allowed, Allowed::ByFallback { .. }) {
-        put("approvalSource", "ask-fallback".into());
-    }
-    if generation == NodeGeneration::Ours {
-        put("notAfterMs", not_after.get().into());
-    }
-    Value::Object(params)
+    params.to_value()
 }
 
 /// The decision that a node is shown, if it is shown any.
@@ -135,11 +118,7 @@ pub fn run_params(call: RunCall<'_>, generation: NodeGeneration) -> Value {
 /// of every decision of ours that does not rest on its own allowlist. What it is told takes the place of its ask and its
 /// allowlist, so where they were not seen only a person's answer is told: our layers alone may be weaker than its own. It
 /// stores names of programs for `allow-always`, which would cover any arguments, so it is never told that.
-const fn decision_for(
-    allowed: Allowed,
-    gate: NodeGate,
-    generation: NodeGeneration,
-) -> Option<ApprovalDecision> {
+const fn decision_for(allowed: Allowed, gate: NodeGate, generation: NodeGeneration) -> Option<RunApproval> {
     match (generation, allowed, gate) {
         (NodeGeneration::Present | NodeGeneration::Ours, Allowed::ByPerson(decision), _) => Some(decision),
         (NodeGeneration::Present | NodeGeneration::Ours, _, _)
@@ -151,23 +130,23 @@ const fn decision_for(
         ) => None,
         (NodeGeneration::First, Allowed::ByPerson(_), _)
         | (NodeGeneration::First, Allowed::ByPolicy | Allowed::ByFallback { whole: true }, NodeGate::Seen) => {
-            Some(ApprovalDecision::AllowOnce)
+            Some(RunApproval::AllowOnce)
         }
     }
 }
 
-/// Parameters of [`WHICH`].
+/// Parameters of `system.which`.
 pub fn which_params<'a>(names: impl IntoIterator<Item = &'a str>) -> Value {
     let names: Vec<&str> = names.into_iter().collect();
     json!({ "bins": names })
 }
 
-/// Parameters of [`STATUS`].
+/// Parameters of `countersign.run.status`.
 pub fn status_params(run_id: &RunId) -> Value {
     json!({ "runId": run_id.as_str() })
 }
 
-fn common(called: Called<'_>) -> Map<String, Value> {
+fn params_of(called: Called<'_>) -> RunParams {
     let Called {
         command,
         cwd,
@@ -175,25 +154,23 @@ fn common(called: Called<'_>) -> Map<String, Value> {
         agent,
         session,
     } = called;
-    let mut params = Map::new();
-    let mut put = |name: &str, value: Value| drop(params.insert(name.to_owned(), value));
-    put("command", argv_of(command).into());
-    if let Command::Shell(text) = command {
-        put("rawCommand", text.as_str().into());
+    RunParams {
+        command: argv_of(command),
+        raw_command: match command {
+            Command::Shell(text) => Some(text.clone()),
+            Command::Argv(_) | Command::Patch(_) => None,
+        },
+        cwd: cwd.map(str::to_owned),
+        env: (!env.is_empty()).then(|| {
+            let owned = env
+                .iter()
+                .map(|(name, value)| (name.to_owned(), value.to_owned()));
+            owned.collect()
+        }),
+        agent_id: Some(agent.to_string()),
+        session_key: Some(session.to_string()),
+        ..RunParams::default()
     }
-    if let Some(cwd) = cwd {
-        put("cwd", cwd.into());
-    }
-    if !env.is_empty() {
-        let env: Map<String, Value> = env
-            .iter()
-            .map(|(name, value)| (name.to_owned(), value.into()))
-            .collect();
-        put("env", Value::Object(env));
-    }
-    put("agentId", agent.as_str().into());
-    put("sessionKey", session.as_str().into());
-    params
 }
 
 #[cfg(test)]
@@ -205,8 +182,8 @@ mod tests {
     const ALL: [Allowed; 6] = [
         Allowed::ByPolicy,
         Allowed::ByAllowlist,
-        Allowed::ByPerson(ApprovalDecision::AllowOnce),
-        Allowed::ByPerson(ApprovalDecision::AllowAlways),
+        Allowed::ByPerson(RunApproval::AllowOnce),
+        Allowed::ByPerson(RunApproval::AllowAlways),
         Allowed::ByFallback { whole: true },
         Allowed::ByFallback { whole: false },
     ];
@@ -252,7 +229,7 @@ mod tests {
             gate: NodeGate,
             generation: NodeGeneration,
         ) -> Value {
-            let call = RunCall {
+            let call = AllowedCall {
                 called: self.called(),
                 plan,
                 run_id: &self.run_id,
@@ -303,7 +280,7 @@ mod tests {
     fn a_plan_is_sent_back_unchanged_and_stands_for_the_command() {
         let story = Story::of(argv(&["id", "-u"]));
         let plan = plan();
-        let allowed = Allowed::ByPerson(ApprovalDecision::AllowOnce);
+        let allowed = Allowed::ByPerson(RunApproval::AllowOnce);
         let params = story.params(Some(&plan), allowed, NodeGeneration::Present);
         assert_eq!(
             params,
@@ -382,7 +359,7 @@ mod tests {
     #[test]
     fn no_time_limit_is_no_member() {
         let story = Story::of(argv(&["id"]));
-        let call = RunCall {
+        let call = AllowedCall {
             called: story.called(),
             plan: None,
             run_id: &story.run_id,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use countersign_domain::{Reason, ReasonClass, Run, RunStatus};
 use countersign_engine::reply::ExecError;
 use countersign_protocol::bridge::{
-    CappedStreams, INVALID_REQUEST, InvokeError, OWN_RULE, OwnRule, UNAVAILABLE, event_output,
+    CappedStreams, INVALID_REQUEST, InvokeError, OWN_RULE, OwnRule, RunOutcome, UNAVAILABLE, event_output,
 };
 
 /// The code of a refusal by policy for gateways of the present generation.
@@ -190,9 +190,14 @@ impl Answer {
     }
 
     /// It could not be started, which counts as a result.
-    #[expect(clippy::needless_pass_by_value, reason = "a text that is made for it")]
     pub(super) fn not_started(error: String) -> Self {
-        Self::done(json!({"timedOut": false, "success": false, "stdout": "", "stderr": "", "error": error}))
+        let outcome = RunOutcome {
+            stdout: Some(String::new()),
+            stderr: Some(String::new()),
+            error: Some(error),
+            ..RunOutcome::default()
+        };
+        Self::done(outcome.to_value())
     }
 
     /// What an error of the engine is. A denial has a record and is answered from that.
@@ -267,24 +272,17 @@ impl Answer {
                 } else {
                     run.exit_code
                 };
-                let error = (status == RunStatus::Cancelled).then_some("cancelled");
-                let mut payload = json!({
-                    "timedOut": run.timed_out,
-                    "success": status == RunStatus::Completed,
-                    "stdout": stdout,
-                    "stderr": stderr,
-                    "error": error,
-                });
-                if let Some(members) = payload.as_object_mut() {
-                    if let Some(code) = exit_code {
-                        members.insert("exitCode".to_owned(), code.into());
-                    }
+                let outcome = RunOutcome {
+                    exit_code: exit_code.map(i64::from),
+                    timed_out: run.timed_out,
+                    success: status == RunStatus::Completed,
+                    stdout: Some(stdout),
+                    stderr: Some(stderr),
+                    error: (status == RunStatus::Cancelled).then(|| "cancelled".to_owned()),
                     // More than the products say; only gateways of ours look at it.
-                    if let Some(signal) = run.exit_signal.as_deref().filter(|_| !run.timed_out) {
-                        members.insert("signal".to_owned(), signal.into());
-                    }
-                }
-                Self::done(payload)
+                    signal: run.exit_signal.clone().filter(|_| !run.timed_out),
+                };
+                Self::done(outcome.to_value())
             }
         }
     }

@@ -85,6 +85,13 @@ pub struct RunParams {
     pub not_after_ms: Option<i64>,
 }
 
+impl RunParams {
+    /// As they are sent.
+    pub fn to_value(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
 /// How a run was approved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -116,20 +123,26 @@ pub struct RunOutcome {
     #[serde(default)]
     pub timed_out: bool,
     /// Whether it exited with 0.
-    #[serde(default)]
     pub success: bool,
     /// The first of what it wrote.
     #[serde(default)]
-    pub stdout: String,
+    pub stdout: Option<String>,
     /// The same for errors.
     #[serde(default)]
-    pub stderr: String,
+    pub stderr: Option<String>,
     /// Why it did not start.
     #[serde(default)]
     pub error: Option<String>,
     /// The signal that ended it, such as `SIGKILL` (nodes of ours only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
+}
+
+impl RunOutcome {
+    /// As it is sent.
+    pub fn to_value(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
 }
 
 /// A plan, as far as both sides go by it. What else a node puts in must come back too, so senders keep the value.

@@ -77,7 +77,7 @@ struct WhichParams {
 /// What of the parameters of `system.run` and `system.run.prepare` counts here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RunParams {
+struct AskedRun {
     #[serde(default)]
     command: Value,
     #[serde(default)]
@@ -219,10 +219,10 @@ async fn must_reach(session: &OperatorSession, node_id: &str) -> Result<(), Wire
     };
     let mut first = None;
     for agent in agents {
-        let any = RunParams {
+        let any = AskedRun {
             command: json!(["true"]),
             agent_id: Some(agent.to_string()),
-            ..RunParams::default()
+            ..AskedRun::default()
         };
         let request = request(session, node_id, any, None)?;
         let refused = match engine.barred_from_node(session.principal(), &request).await {
@@ -377,10 +377,10 @@ async fn withdraw(session: &OperatorSession, run: &Run) {
 fn request(
     session: &OperatorSession,
     node_id: &str,
-    params: RunParams,
+    params: AskedRun,
     asked_timeout: Option<Duration>,
 ) -> Result<ExecRequest, WireError> {
-    let RunParams {
+    let AskedRun {
         command,
         raw_command,
         cwd,
