@@ -55,9 +55,7 @@ const LINK_GRACE: Duration = Duration::from_secs(20);
 /// Everything that one task needs for its run.
 struct NodeRunTask {
     node_id: String,
-    generation: NodeGeneration,
-    fenced: bool,
-    timeout: Option<Duration>,
+    terms: Terms,
     /// What it means when the node never comes back.
     lost: Reason,
     /// The call; `None` for a run of an earlier server, which may have sent it.
@@ -89,10 +87,12 @@ impl Engine {
         };
         hooks::reach("node.before-send");
         let task = NodeRunTask {
-            generation: node.generation.unwrap_or(NodeGeneration::First),
-            fenced: is_fenced(&node),
+            terms: Terms {
+                generation: node.generation.unwrap_or(NodeGeneration::First),
+                fenced: is_fenced(&node),
+                timeout,
+            },
             node_id: node.node_id,
-            timeout,
             lost: Reason::NodeDisconnected,
             request: Some(request),
             permitted_at,
@@ -109,9 +109,11 @@ impl Engine {
     ) -> Arc<LiveRun> {
         let task = NodeRunTask {
             node_id: node.node_id,
-            generation: NodeGeneration::Ours,
-            fenced: node.fenced,
-            timeout: run.timeout,
+            terms: Terms {
+                generation: NodeGeneration::Ours,
+                fenced: node.fenced,
+                timeout: run.timeout,
+            },
             lost: Reason::ServerRestart,
             request: None,
             permitted_at: None,
@@ -302,15 +304,10 @@ impl Engine {
         notice_after: Option<Duration>,
     ) -> WaitEnd {
         let began = Instant::now();
-        let terms = Terms {
-            generation: task.generation,
-            fenced: task.fenced,
-            grace: self.settings.current().server.bridge.tick.min(LINK_GRACE),
-            timeout: task.timeout,
-        };
+        let grace = self.settings.current().server.bridge.tick.min(LINK_GRACE);
         let (mut wait, mut call) = match task.request.take() {
-            Some(request) => (Wait::for_answer(terms), self.send(request).fuse()),
-            None => (Wait::for_return(terms), Fuse::terminated()),
+            Some(request) => (Wait::for_answer(task.terms, grace), self.send(request).fuse()),
+            None => (Wait::for_return(task.terms, grace), Fuse::terminated()),
         };
         let mut status = Fuse::terminated();
         let mut notice = pin!(self.notice_running(live, notice_after).fuse());
@@ -472,7 +469,7 @@ impl Engine {
             }
         }
         live.with_capture(Capture::finish);
-        let mut end = output::end_of_answer(&answer, killed, task.timeout, &sent, now);
+        let mut end = output::end_of_answer(&answer, killed, task.terms.timeout, &sent, now);
         if end.detail.is_none() {
             end.detail = how.map(str::to_owned);
         }

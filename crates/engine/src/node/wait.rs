@@ -24,14 +24,12 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 /// A run that a node did not refuse by then is said to run, where the node does not say so itself.
 const STARTED_AFTER: Duration = Duration::from_secs(1);
 
-/// What does not change while a node is waited for.
-#[derive(Debug)]
+/// What of a run decides how its node is waited for.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
     pub(super) generation: NodeGeneration,
     /// Whether the node keeps a fence for the run and can be asked about it.
     pub(super) fenced: bool,
-    /// How long the node may be away.
-    pub(super) grace: Duration,
     /// The time limit of the run.
     pub(super) timeout: Option<Duration>,
 }
@@ -40,6 +38,8 @@ pub(super) struct Terms {
 #[derive(Debug)]
 pub(super) struct Wait {
     terms: Terms,
+    /// How long the node may be away.
+    grace: Duration,
     link: Link,
     kill: Kill,
     /// The end that the node told of before its answer. The first counts.
@@ -140,21 +140,20 @@ pub(super) enum NodeEnd {
 
 impl Wait {
     /// For the answer to a call that is sent now.
-    pub(super) const fn for_answer(terms: Terms) -> Self {
-        let started_by = if terms.fenced { None } else { Some(STARTED_AFTER) };
-        Self::new(terms, Link::Calling { started_by })
+    pub(super) fn for_answer(terms: Terms, grace: Duration) -> Self {
+        let started_by = (!terms.fenced).then_some(STARTED_AFTER);
+        Self {
+            link: Link::Calling { started_by },
+            ..Self::for_return(terms, grace)
+        }
     }
 
     /// For a node that an earlier server may have called.
-    pub(super) const fn for_return(terms: Terms) -> Self {
-        let until = terms.grace;
-        Self::new(terms, Link::Away { until })
-    }
-
-    const fn new(terms: Terms, link: Link) -> Self {
+    pub(super) const fn for_return(terms: Terms, grace: Duration) -> Self {
         Self {
             terms,
-            link,
+            grace,
+            link: Link::Away { until: grace },
             kill: Kill::Unwanted,
             said: None,
             started: false,
@@ -186,13 +185,13 @@ impl Wait {
 
     /// Takes an event at this time.
     pub(super) fn step(mut self, event: Event, now: Duration) -> Step {
-        let away = Link::Away {
-            until: now + self.terms.grace,
-        };
+        let until = now + self.grace;
         let mut effects = Vec::new();
         match event {
             Event::Answer(Ok(result)) => return self.end(NodeEnd::Answered(result.outcome)),
-            Event::Answer(Err(InvokeFailure::Disconnected)) if self.terms.fenced => self.link = away,
+            Event::Answer(Err(InvokeFailure::Disconnected)) if self.terms.fenced => {
+                self.link = Link::Away { until };
+            }
             Event::Answer(Err(failure)) => self.link = Link::Failed(failure),
             Event::Status(Some(RunState::Void)) => return self.end(NodeEnd::Void),
             Event::Status(Some(RunState::Ended(outcome))) => return self.end(NodeEnd::Answered(outcome)),
@@ -205,20 +204,33 @@ impl Wait {
                 }
             }
             // It may be away again, or come back once more, until its time is up.
-            Event::Status(None) => self.leave(away),
+            Event::Status(None) => self.leave(until),
             Event::Message(NodeMessage::Event(event)) => self.hear(event, &mut effects),
-            Event::Message(NodeMessage::Late(result)) if !self.is_calling() => {
+            Event::Message(NodeMessage::Late(result)) if !matches!(self.link, Link::Calling { .. }) => {
                 return self.end(NodeEnd::Answered(result.outcome));
             }
             Event::Message(NodeMessage::Connected(node)) if self.is_away_or_back() && is_fenced(&node) => {
                 effects.push(Effect::Ask(node));
             }
             Event::Message(NodeMessage::Disconnected) if self.is_away_or_back() => {
-                self.leave(away);
+                self.leave(until);
                 effects.push(Effect::Forget);
             }
             Event::Message(NodeMessage::Late(_) | NodeMessage::Connected(_) | NodeMessage::Disconnected) => {}
-            Event::HeardOut => return self.fail(),
+            Event::HeardOut => match &self.link {
+                Link::Failed(failure) if failure.was_not_sent() => {
+                    let how = NodeEnd::NotSent(failure.clone());
+                    return self.end(how);
+                }
+                Link::Failed(InvokeFailure::TimedOut) => {
+                    return self.end_as_said_or(NodeEnd::Lost("the node did not answer in time"));
+                }
+                Link::Failed(_) => {
+                    let why = "the connection of the node ended before it answered";
+                    return self.end_as_said_or(NodeEnd::Lost(why));
+                }
+                Link::Calling { .. } | Link::Away { .. } | Link::Back => {}
+            },
             Event::Kill(cause) => match self.link {
                 // One that is away is told once it is there and says that the run goes on.
                 Link::Away { .. } => self.kill = Kill::Wanted(cause),
@@ -233,7 +245,8 @@ impl Wait {
             Event::Time => {
                 let passed = self.deadlines().find(|(at, _)| *at <= now);
                 if let Some((_, why)) = passed {
-                    return self.give_up(why);
+                    let unsaid = self.cause().map_or(NodeEnd::Lost(why), NodeEnd::Unconfirmed);
+                    return self.end_as_said_or(unsaid);
                 }
             }
         }
@@ -250,10 +263,11 @@ impl Wait {
             Link::Away { until } => Some((until, "the node did not come back")),
             Link::Calling { .. } | Link::Failed(_) | Link::Back => None,
         };
-        let Terms { timeout, grace, .. } = self.terms;
-        let given_up_by = timeout
-            .filter(|_| self.is_away_or_back())
-            .map(|limit| (limit + BEYOND_TIMEOUT + grace, "the node did not answer in time"));
+        let limit = self.terms.timeout.filter(|_| self.is_away_or_back());
+        let given_up_by = limit.map(|limit| {
+            let at = limit + BEYOND_TIMEOUT + self.grace;
+            (at, "the node did not answer in time")
+        });
         [cancelled_by, back_by, given_up_by].into_iter().flatten()
     }
 
@@ -290,15 +304,11 @@ impl Wait {
         effects.push(Effect::Cancel);
     }
 
-    /// The node is away; from when it was noticed first.
-    fn leave(&mut self, away: Link) {
+    /// The node is away, until then if it was there.
+    fn leave(&mut self, until: Duration) {
         if !matches!(self.link, Link::Away { .. }) {
-            self.link = away;
+            self.link = Link::Away { until };
         }
-    }
-
-    const fn is_calling(&self) -> bool {
-        matches!(self.link, Link::Calling { .. })
     }
 
     const fn is_away_or_back(&self) -> bool {
@@ -317,29 +327,9 @@ impl Wait {
         Step::End(WaitEnd { how, started })
     }
 
-    /// What a call that failed for good means, with what the node told before.
-    fn fail(mut self) -> Step {
-        let why = match &self.link {
-            Link::Failed(failure) if failure.was_not_sent() => {
-                let how = NodeEnd::NotSent(failure.clone());
-                return self.end(how);
-            }
-            Link::Failed(InvokeFailure::TimedOut) => "the node did not answer in time",
-            Link::Failed(_) | Link::Calling { .. } | Link::Away { .. } | Link::Back => {
-                "the connection of the node ended before it answered"
-            }
-        };
-        let how = self.said.take().unwrap_or(NodeEnd::Lost(why));
-        self.end(how)
-    }
-
-    /// What is known of a run whose node says nothing more.
-    fn give_up(mut self, why: &'static str) -> Step {
-        let how = match (self.said.take(), self.cause()) {
-            (Some(said), _) => said,
-            (None, Some(cause)) => NodeEnd::Unconfirmed(cause),
-            (None, None) => NodeEnd::Lost(why),
-        };
+    /// What the node told before counts.
+    fn end_as_said_or(mut self, unsaid: NodeEnd) -> Step {
+        let how = self.said.take().unwrap_or(unsaid);
         self.end(how)
     }
 }
@@ -365,13 +355,12 @@ mod tests {
         Terms {
             generation,
             fenced: generation == NodeGeneration::Ours,
-            grace: GRACE,
             timeout: Some(LIMIT),
         }
     }
 
     fn called(generation: NodeGeneration) -> Wait {
-        Wait::for_answer(terms(generation))
+        Wait::for_answer(terms(generation), GRACE)
     }
 
     fn node(generation: NodeGeneration) -> NodeInfo {
@@ -612,7 +601,7 @@ mod tests {
         let story = away().at(secs(5)).hears(DISCONNECTED).hears(Event::Status(None));
         assert_eq!(story.wait().time_up(), Some(GRACE));
         story.time_up().ends(lost());
-        Story::of(Wait::for_return(terms(NodeGeneration::Ours)))
+        Story::of(Wait::for_return(terms(NodeGeneration::Ours), GRACE))
             .time_up()
             .ends(lost());
         for leaves in [DISCONNECTED, Event::Status(None)] {
@@ -637,7 +626,7 @@ mod tests {
             timeout: None,
             ..terms(NodeGeneration::Ours)
         };
-        let story = Story::of(Wait::for_return(unlimited)).hears(RUNNING);
+        let story = Story::of(Wait::for_return(unlimited, GRACE)).hears(RUNNING);
         assert_eq!(story.wait().time_up(), None);
         story.hears(Event::Time).goes_on(&[Effect::Started]);
     }
@@ -710,7 +699,7 @@ mod tests {
             return Some(if choice < 32 { Event::HeardOut } else { message });
         }
         match choice / 16 {
-            0 if wait.is_calling() => Some(match choice {
+            0 if !wait.is_away_or_back() => Some(match choice {
                 0 => answered(),
                 1 => failed(InvokeFailure::Full),
                 2 => failed(InvokeFailure::TimedOut),
@@ -739,7 +728,7 @@ mod tests {
                events in prop::collection::vec((any::<u8>(), 0_u64..8_000), 0..60),
            ) {
                let terms = terms(generation);
-               let mut wait = if is_resumed { Wait::for_return(terms) } else { Wait::for_answer(terms) };
+               let mut wait = if is_resumed { Wait::for_return(terms, GRACE) } else { Wait::for_answer(terms, GRACE) };
                let (mut now, mut is_asked, mut is_started) = (Duration::ZERO, false, false);
                // Whether the node that is there can still be told.
                let (mut is_wanted, mut is_told) = (false, false);
@@ -751,7 +740,7 @@ mod tests {
                        event
                    } else if wait.hears_out() {
                        Event::HeardOut
-                   } else if wait.is_calling() {
+                   } else if !wait.is_away_or_back() {
                        failed(InvokeFailure::TimedOut)
                    } else {
                        // Nothing more is heard.
