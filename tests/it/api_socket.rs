@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    Invocation, NOBODY, TestServer, is_root, only, own_variable, run_program, skip, write_file_mode,
+    Invocation, NOBODY, TestServer, is_root, only, own_variable, run_program, write_file_mode,
 };
 
 const SOCKET: &str = "COUNTERSIGN_TEST_SOCKET";
@@ -56,14 +56,13 @@ async fn the_socket_answers_us_and_no_other_account() {
     let server = TestServer::full().start().await;
     let mode = fs::metadata(socket(&server)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    if !is_root() {
-        return skip("another account needs root");
-    }
+    or_skip!(is_root(), "another account needs root");
     let client = Invocation::new(std::env::current_exe().unwrap());
     let lists = client.clone().args(&["--list"]).run_as(NOBODY);
-    if run_program(&lists).code != Some(0) {
-        return skip("the tests lie where another account cannot run them");
-    }
+    or_skip!(
+        run_program(&lists).code == Some(0),
+        "the tests lie where another account cannot run them"
+    );
     // As if the modes of all directories were gone: the account of the peer is still looked at.
     let inner = server.state().join("countersign");
     for directory in [&server.scratch().path(), server.state(), &inner] {

@@ -8,9 +8,7 @@ use crate::support::{Scratch, SmallDisk, TestServer, eventually, lines, only, wr
 async fn a_full_disk_runs_nothing_and_recovers() {
     let place = Scratch::new();
     let disk_at = place.dir("disk");
-    let Some(disk) = SmallDisk::mount(&disk_at) else {
-        return;
-    };
+    let disk = or_skip!(SmallDisk::mount(&disk_at));
     let outside = Scratch::new();
     let ran = outside.join("ran");
     let server = TestServer::full().state_dir(&disk_at.join("state")).start().await;
@@ -81,9 +79,7 @@ async fn a_full_disk_runs_nothing_and_recovers() {
 async fn what_runs_ends_on_record_while_nothing_begins_for_want_of_room() {
     let place = Scratch::new();
     let disk_at = place.dir("disk");
-    let Some(disk) = SmallDisk::mount(&disk_at) else {
-        return;
-    };
+    let disk = or_skip!(SmallDisk::mount(&disk_at));
     let server = TestServer::full().state_dir(&disk_at.join("state")).start().await;
     let agent = server.agent();
     let go_on = place.join("go-on");
@@ -118,9 +114,7 @@ async fn what_runs_ends_on_record_while_nothing_begins_for_want_of_room() {
 async fn a_full_disk_under_the_document_loses_no_entry_and_no_answer() {
     let place = Scratch::new();
     let disk_at = place.dir("disk");
-    let Some(disk) = SmallDisk::mount(&disk_at) else {
-        return;
-    };
+    let disk = or_skip!(SmallDisk::mount(&disk_at));
     // The ledger lies elsewhere and has all the room it needs.
     let path = disk_at.join("exec-approvals.json");
     let server = TestServer::asking_with(&format!("path = {path:?}")).start().await;

@@ -164,10 +164,10 @@ async fn a_run_over_its_limits_says_so_in_its_answer_and_its_record() {
 #[expect(clippy::needless_collect, reason = "all at once")]
 async fn a_sandbox_without_limits_of_its_own_has_those_of_the_server() {
     use countersign_runner::{Controller, enforceable};
-    if !enforceable().contains(&Controller::Processes) {
-        crate::support::skip("no control group with a limit on processes is delegated to this process");
-        return;
-    }
+    or_skip!(
+        enforceable().contains(&Controller::Processes),
+        "no control group with a limit on processes is delegated to this process"
+    );
     let many = json!({ "command": "for i in $(seq 60); do sleep 30 & done 2>/dev/null; jobs -p | wc -l" });
     for (own, is_limited) in [(json!({}), true), (json!({ "pidsLimit": 500 }), false)] {
         let server = TestServer::full()
@@ -179,9 +179,10 @@ async fn a_sandbox_without_limits_of_its_own_has_those_of_the_server() {
             .start()
             .await;
         let policy = server.operator().get("/v1/policy/effective").await.expect(200);
-        if policy["sandbox"]["active"] != true {
-            return crate::support::skip(&format!("no sandbox here: {}", policy["sandbox"]["detail"]));
-        }
+        or_skip!(
+            policy["sandbox"]["active"] == true,
+            &format!("no sandbox here: {}", policy["sandbox"]["detail"])
+        );
         let answer = server.agent().exec(many.clone()).await.expect(200);
         let codes: Vec<_> = answer["warnings"]
             .as_array()
@@ -195,10 +196,10 @@ async fn a_sandbox_without_limits_of_its_own_has_those_of_the_server() {
 
 #[tokio::test]
 async fn limits_that_cannot_be_enforced_are_said_and_refuse_nothing() {
-    if !crate::support::is_root() {
-        crate::support::skip("starting a server as an account that owns no control group needs root");
-        return;
-    }
+    or_skip!(
+        crate::support::is_root(),
+        "starting a server as an account that owns no control group needs root"
+    );
     let server = TestServer::full()
         .toml("[limits]\nrun_memory_bytes = 67108864\n")
         .run_as(1_500_000 + std::process::id())

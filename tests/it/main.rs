@@ -7,6 +7,7 @@
 )]
 
 #[cfg(test)]
+#[macro_use]
 mod support;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::support::{Invocation, Scratch, is_root, program, run_program, skip, write_file};
+use crate::support::{Invocation, Scratch, is_root, needed, program, run_program, skip, write_file};
 
 const INSTALLED: &str = "/usr/bin/countersign";
 const SERVER: &str = "systemd/countersign@.service";
@@ -46,17 +46,13 @@ fn copies(scratch: &Scratch, names: &[&str]) -> Vec<String> {
 
 fn systemd_analyze() -> Option<PathBuf> {
     let found = program("systemd-analyze");
-    if found.is_none() {
-        skip("systemd-analyze is not installed");
-    }
+    needed(found.is_some(), "systemd-analyze is not installed")?;
     found
 }
 
 #[test]
 fn the_units_are_understood() {
-    let Some(systemd_analyze) = systemd_analyze() else {
-        return;
-    };
+    let systemd_analyze = or_skip!(systemd_analyze());
     let units: [(&[&str], &str); 4] = [
         (&[SERVER], "--system"),
         (&[PLAIN_SERVER], "--system"),
@@ -82,9 +78,7 @@ fn the_units_are_understood() {
 
 #[test]
 fn a_unit_that_is_wrong_would_be_noticed() {
-    let Some(systemd_analyze) = systemd_analyze() else {
-        return;
-    };
+    let systemd_analyze = or_skip!(systemd_analyze());
     let scratch = Scratch::new();
     let unit = scratch.path().join("countersign@.service");
     write_file(
@@ -183,9 +177,7 @@ fn nothing_that_the_server_needs_is_closed() {
 
 #[test]
 fn the_server_is_hardened_and_systemd_says_so() {
-    let Some(systemd_analyze) = systemd_analyze() else {
-        return;
-    };
+    let systemd_analyze = or_skip!(systemd_analyze());
     let scratch = Scratch::new();
     let units = copies(&scratch, &[PLAIN_SERVER]);
     let judged = run_program(
@@ -201,9 +193,7 @@ fn the_directory_of_the_sockets_is_made() {
     let Some(tmpfiles) = program("systemd-tmpfiles") else {
         return skip("systemd-tmpfiles is not installed");
     };
-    if !is_root() {
-        return skip("only root makes directories of root's");
-    }
+    or_skip!(is_root(), "only root makes directories of root's");
     let scratch = Scratch::new();
     let root = format!("--root={}", scratch.path().display());
     let rules = packaging().join("tmpfiles.d/countersign.conf");

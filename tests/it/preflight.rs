@@ -269,9 +269,7 @@ async fn sandboxed(access: &str) -> Option<TestServer> {
 #[tokio::test]
 async fn scripts_of_a_sandbox_are_looked_at_where_the_sandbox_sees_them() {
     for access in ["none", "rw"] {
-        let Some(server) = sandboxed(access).await else {
-            return;
-        };
+        let server = or_skip!(sandboxed(access).await);
         // They are made by a command, as they are in life; the directory is not known before.
         let make = "mkdir -p sub && printf 'import os\\nprint($API_TOKEN)\\n' > bad.py && cp bad.py sub/ && \
                     printf 'print(1)\\n' > good.py && printf 'npm install express\\n' > bad.js && \

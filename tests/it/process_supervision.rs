@@ -6,7 +6,7 @@ use countersign_sys::process::{inspect, list};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Api, TestServer, eventually, is_root, kill_hard, signal, skip, write_file};
+use crate::support::{Api, TestServer, eventually, is_root, kill_hard, signal, write_file};
 
 /// Starts everything that tries to get away: it leaves its parent, its session and its group, ignores what can be
 /// ignored, holds the output open, stands still, moves on all the time, or is dead already in great numbers. Each makes
@@ -396,10 +396,10 @@ async fn what_lost_server_runner_and_supervisor_at_once_is_ended_by_the_next_ser
     let escaped = EscapedProcesses::new(&server, "all-at-once");
     let run = escaped.in_background(&agent).await;
     let supervisor = supervisor(&agent, &run).await;
-    if !has_a_group(supervisor) {
-        skip("no control group of the second version is delegated to this process");
-        return;
-    }
+    or_skip!(
+        has_a_group(supervisor),
+        "no control group of the second version is delegated to this process"
+    );
     kill_together(&[server.pid(), runner(supervisor), supervisor]).await;
     server.wait_killed().await;
     // The first process goes with its supervisor. Of this server nobody is left who could end the others; one that runs
@@ -422,10 +422,7 @@ fn has_a_group(supervisor: i32) -> bool {
 
 #[tokio::test]
 async fn every_escaped_process_is_ended_without_control_groups_too() {
-    if !is_root() {
-        skip("taking control groups away from a server needs root");
-        return;
-    }
+    or_skip!(is_root(), "taking control groups away from a server needs root");
     let hidden = "mount -t tmpfs none /sys/fs/cgroup && exec \"$0\" \"$@\"";
     let server = TestServer::full()
         .behind("unshare", &["--mount", "sh", "-c", hidden])

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     nodes::{ScriptedNode, paired},
-    support::{Answer, Scratch, TestServer, eventually, only, skip, write_file, write_file_mode},
+    support::{Answer, Scratch, TestServer, eventually, only, write_file, write_file_mode},
 };
 
 const MAIN: &str = "agent:main:main";
@@ -165,9 +165,10 @@ async fn the_mark_of_the_tool_is_on_a_terminal_in_the_sandbox_too() {
         .start()
         .await;
     let policy = server.operator().get("/v1/policy/effective").await.expect(200);
-    if policy["sandbox"]["active"] != true {
-        return skip(&format!("no sandbox here: {}", policy["sandbox"]["detail"]));
-    }
+    or_skip!(
+        policy["sandbox"]["active"] == true,
+        &format!("no sandbox here: {}", policy["sandbox"]["detail"])
+    );
     let call = json!({ "command": "test -t 1 && echo $OPENCLAW_SHELL", "pty": true });
     let answer = server.agent().exec(call).await.expect(200);
     assert_eq!(

@@ -34,9 +34,7 @@ async fn a_directory_that_others_may_write_is_refused() {
 
 #[tokio::test]
 async fn a_directory_of_somebody_else_is_refused() {
-    if !is_root() {
-        return skip("giving a directory away needs root");
-    }
+    or_skip!(is_root(), "giving a directory away needs root");
     let mut server = TestServer::full().prepare();
     std::os::unix::fs::chown(server.state(), Some(12_345), None).unwrap();
     assert_eq!(server.start_fails().await, Some(BAD_SETTINGS), "{}", server.log());
@@ -86,9 +84,7 @@ fn may_run(server: &TestServer, account: u32) -> bool {
 async fn a_read_only_disk_is_refused() {
     let place = Scratch::new();
     let disk_at = place.dir("disk");
-    let Some(disk) = SmallDisk::mount(&disk_at) else {
-        return;
-    };
+    let disk = or_skip!(SmallDisk::mount(&disk_at));
     let mut server = TestServer::full().state_dir(&disk_at.join("state")).prepare();
     disk.remount("ro");
     assert_eq!(server.start_fails().await, Some(BAD_SETTINGS), "{}", server.log());

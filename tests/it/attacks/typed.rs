@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, ServerBuilder, TestServer, eventually, program, skip, write_file};
+use crate::support::{Answer, ServerBuilder, TestServer, eventually, needed, program, write_file};
 
 /// A program that runs a command which is typed into it.
 struct Typed {
@@ -139,9 +139,7 @@ async fn runs_what_is_typed(server: &TestServer, session: &str, typed: &Typed) -
 
 fn is_here(typed: &Typed) -> bool {
     let is_here = program(typed.program).is_some();
-    if !is_here {
-        skip(&format!("{} is not installed", typed.program));
-    }
+    needed(is_here, &format!("{} is not installed", typed.program));
     is_here
 }
 

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::support::{Scratch, TestServer, eventually, skip, write_file};
 
-use super::{ACCOUNT, FREE, builder, give, is_missing, run};
+use super::{ACCOUNT, FREE, builder, give, possible, run};
 
 /// Succeeds for an agent that is not confined, fails for one that is.
 async fn is_kept_out(server: &TestServer, attack: &str) {
@@ -45,9 +45,7 @@ fn connecting(path: &Path) -> String {
 
 #[tokio::test]
 async fn nothing_of_the_server_can_be_read_or_changed() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().start().await;
     let state = server.state().display();
     for attack in [
@@ -100,9 +98,7 @@ async fn nothing_of_the_server_can_be_read_or_changed() {
 
 #[tokio::test]
 async fn other_processes_of_the_account_lead_nowhere() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().start().await;
     let state = server.state().display();
     let call = json!({ "argv": ["sleep", "300"], "agentId": FREE, "background": true, "env": { "WORD": "pineapple" } });
@@ -159,12 +155,11 @@ async fn other_processes_of_the_account_lead_nowhere() {
 
 #[tokio::test]
 async fn one_confined_command_cannot_get_at_another() {
-    if is_missing() {
-        return;
-    }
-    if !countersign_sys::namespace::has_scopes() {
-        return skip("this kernel has no Landlock scopes");
-    }
+    or_skip!(possible());
+    or_skip!(
+        countersign_sys::namespace::has_scopes(),
+        "this kernel has no Landlock scopes"
+    );
     let server = builder().start().await;
     let call = json!({ "argv": ["sleep", "300"], "background": true, "env": { "WORD": "pineapple" } });
     let sleeping = server.agent().exec(call).await.expect(202);
@@ -184,9 +179,7 @@ async fn one_confined_command_cannot_get_at_another() {
 
 #[tokio::test]
 async fn namespaces_of_its_own_uncover_nothing() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().start().await;
     let state = server.state().display().to_string();
     let above = server.scratch().path().display().to_string();
@@ -272,9 +265,7 @@ fn connects(path: &Path) -> String {
 
 #[tokio::test]
 async fn sockets_of_engines_agents_and_terminals_are_not_there() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let scratch = Scratch::new();
     let agent_directory = scratch.dir("agent");
     let agent = Listening::at(agent_directory.join("socket"));
@@ -302,12 +293,11 @@ async fn sockets_of_engines_agents_and_terminals_are_not_there() {
 
 #[tokio::test]
 async fn abstract_sockets_of_others_cannot_be_connected_to() {
-    if is_missing() {
-        return;
-    }
-    if !countersign_sys::namespace::has_scopes() {
-        return skip("this kernel has no Landlock scopes");
-    }
+    or_skip!(possible());
+    or_skip!(
+        countersign_sys::namespace::has_scopes(),
+        "this kernel has no Landlock scopes"
+    );
     let server = builder().start().await;
     let name = server.scratch().path().display().to_string();
     let address = SocketAddr::from_abstract_name(&name).unwrap();
@@ -320,9 +310,7 @@ async fn abstract_sockets_of_others_cannot_be_connected_to() {
 
 #[tokio::test]
 async fn what_is_replaced_outside_stays_covered() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().start().await;
     let attack = format!("cat {}", server.state().join("openclaw.json").display());
     is_kept_out(&server, &attack).await;
@@ -341,9 +329,7 @@ async fn what_is_replaced_outside_stays_covered() {
 
 #[tokio::test]
 async fn what_outlives_its_run_stays_confined() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = TestServer::full()
         .config(&json!({ "tools": { "exec": {
             "host": "gateway", "security": "full", "ask": "off", "leftovers": "keep",
@@ -370,9 +356,7 @@ async fn what_outlives_its_run_stays_confined() {
 
 #[tokio::test]
 async fn control_groups_cannot_be_left() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().start().await;
     fails(&server, "for f in $(find /sys/fs/cgroup -name cgroup.procs); do test -w $f && echo 0 > $f && exit 0; done; exit 1").await;
     let writable = "awk '($9 == \"cgroup\" || $9 == \"cgroup2\" || $10 ~ /^cgroup/) && $6 ~ /^rw/' /proc/self/mountinfo | grep .";

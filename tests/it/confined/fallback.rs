@@ -7,7 +7,7 @@ use crate::{
     support::{Screen, ServerBuilder, TestServer},
 };
 
-use super::{ACCOUNT, is_missing, run};
+use super::{ACCOUNT, possible, run};
 
 const BAD_SETTINGS: i32 = 78;
 
@@ -50,9 +50,7 @@ async fn findings(server: &TestServer) -> Vec<Value> {
 
 #[tokio::test]
 async fn commands_run_as_same_user_and_everything_says_so() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().start().await;
     assert!(
         server.ready_line().contains("isolation=same-user"),
@@ -92,9 +90,7 @@ async fn commands_run_as_same_user_and_everything_says_so() {
 
 #[tokio::test]
 async fn a_demanded_level_ends_the_start_and_says_how_to_have_it() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().env("COUNTERSIGN_EXEC__ISOLATION", "confined").prepare();
     assert_eq!(server.start_fails().await, Some(BAD_SETTINGS), "{}", server.log());
     for part in ["cannot be reached", "user namespaces are not available", "hint:"] {
@@ -104,17 +100,13 @@ async fn a_demanded_level_ends_the_start_and_says_how_to_have_it() {
 
 #[tokio::test]
 async fn the_page_shows_each_level_with_what_it_means() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     for (builder, level, sentence) in [
         (builder(), "same-user", "guard rail"),
         (super::builder(), "confined", "out of their reach"),
     ] {
         let server = builder.start().await;
-        let Some(browser) = page::signed_in(&server, Screen::DESK).await else {
-            return;
-        };
+        let browser = or_skip!(page::signed_in(&server, Screen::DESK).await);
         browser.says("#trust", level).await;
         browser.says("#trust", sentence).await;
     }

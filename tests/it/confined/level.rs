@@ -4,15 +4,13 @@ use serde_json::json;
 
 use crate::support::{TestServer, is_root, only};
 
-use super::{ACCOUNT, FREE, builder, is_missing, run};
+use super::{ACCOUNT, FREE, builder, possible, run};
 
 const BAD_SETTINGS: i32 = 78;
 
 #[tokio::test]
 async fn every_run_names_the_level_it_had() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().start().await;
     assert!(
         server.ready_line().contains("isolation=confined"),
@@ -59,9 +57,7 @@ async fn a_demanded_level_fails_the_start_of_root_and_is_kept_from_no_agent() {
             demanding.log()
         );
     }
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder()
         .env("COUNTERSIGN_EXEC__ISOLATION", "confined")
         .start()
@@ -73,9 +69,7 @@ async fn a_demanded_level_fails_the_start_of_root_and_is_kept_from_no_agent() {
 
 #[tokio::test]
 async fn a_policy_outside_of_the_state_directory_is_an_obstacle() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let scratch = crate::support::Scratch::new();
     super::give(&scratch.path());
     let path = scratch.join("policy.json");
@@ -114,9 +108,7 @@ async fn a_policy_outside_of_the_state_directory_is_an_obstacle() {
 
 #[tokio::test]
 async fn what_was_allowed_as_confined_never_runs_with_more_rights() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let mut server = TestServer::asking().run_as(ACCOUNT).start().await;
     let marks = server.state().join("workspace/marks");
     let command = format!("touch {}", marks.display());
@@ -144,9 +136,7 @@ async fn what_was_allowed_as_confined_never_runs_with_more_rights() {
 
 #[tokio::test]
 async fn a_runner_that_died_is_replaced_by_one_with_the_same_namespaces() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().start().await;
     let place = "readlink /proc/self/ns/user /proc/self/ns/mnt";
     let before = run(&server, "main", place).await["stdout"].clone();
@@ -163,9 +153,7 @@ async fn a_runner_that_died_is_replaced_by_one_with_the_same_namespaces() {
 
 #[tokio::test]
 async fn a_workspace_that_was_made_again_is_refused_until_a_restart() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let mut server = builder().start().await;
     let workspace = server.state().join("workspace");
     assert_eq!(run(&server, "main", "true").await["exitCode"], 0);
@@ -186,9 +174,7 @@ async fn a_workspace_that_was_made_again_is_refused_until_a_restart() {
 
 #[tokio::test]
 async fn a_patch_is_applied_where_commands_are() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().start().await;
     for (agent, level) in [("main", "confined"), (FREE, "same-user")] {
         let input = format!("*** Begin Patch\n*** Add File: of/{agent}\n+x\n*** End Patch\n");

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Invocation, ServerBuilder, TestServer, inherited_path, is_root, run_program, skip};
+use crate::support::{Invocation, ServerBuilder, TestServer, inherited_path, is_root, needed, run_program};
 
 /// An account that every system has. Not `nobody`: in a namespace everything of root looks as if it were nobody's.
 const ACCOUNT: u32 = 1;
@@ -37,28 +37,21 @@ fn builder() -> ServerBuilder {
         .run_as(ACCOUNT)
 }
 
-/// Says why the level cannot be had here, if it cannot.
-fn is_missing() -> bool {
-    let why = if !is_root() {
-        "running a server under another account needs root"
-    } else if !is_possible() {
-        "another account has no user namespaces here, or cannot run the program"
-    } else {
-        return false;
-    };
-    skip(why);
-    true
-}
-
-fn is_possible() -> bool {
+/// What every test of the level needs; `None` where it is missing.
+fn possible() -> Option<()> {
+    needed(is_root(), "running a server under another account needs root")?;
     let server = TestServer::full().prepare();
     let program = server.invocation(&["--version"]);
     let namespaces = Invocation::new("unshare")
         .args(&["--user", "--mount", "true"])
         .env("PATH", inherited_path());
-    [program, namespaces]
+    let is_possible = [program, namespaces]
         .into_iter()
-        .all(|tried| run_program(&tried.run_as(ACCOUNT)).code == Some(0))
+        .all(|tried| run_program(&tried.run_as(ACCOUNT)).code == Some(0));
+    needed(
+        is_possible,
+        "another account has no user namespaces here, or cannot run the program",
+    )
 }
 
 /// Runs shell text as an agent to its end.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Invocation, Scratch, ServerBuilder, TestServer, countersign, sha256};
 
-use super::{ACCOUNT, FREE, PROGRAMS, give, is_missing, run};
+use super::{ACCOUNT, FREE, PROGRAMS, give, possible, run};
 
 /// A copy of the program in a tree of the server's account, as a build leaves it.
 fn built(scratch: &Scratch) -> PathBuf {
@@ -39,9 +39,7 @@ async fn exit_code(server: &TestServer, agent: &str, text: &str) -> Value {
 
 #[tokio::test]
 async fn a_confined_command_cannot_replace_the_program_and_may_write_beside_it() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let scratch = Scratch::new();
     let program = built(&scratch);
     let before = sha256(&fs::read(&program).unwrap());
@@ -98,9 +96,7 @@ async fn a_confined_command_cannot_replace_the_program_and_may_write_beside_it()
 
 #[tokio::test]
 async fn doctor_says_that_the_program_can_be_replaced_and_what_to_do() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let scratch = Scratch::new();
     let program = built(&scratch);
     let server = builder(&program).start().await;

@@ -2,13 +2,11 @@
 
 use serde_json::json;
 
-use super::{builder, is_missing};
+use super::{builder, possible};
 
 #[tokio::test]
 async fn a_confined_command_has_a_terminal_with_job_control() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().start().await;
     let command = "tty | cut -c1-9; stty size; echo direct > /dev/tty
         bash -c 'set -m; sleep 0.05 & fg > /dev/null && echo continued'

@@ -18,9 +18,7 @@ const HOSTILE: &str = "a b'c\"d$(touch /tmp/x)`touch /tmp/x`;\\\n*~ü&|";
 
 #[tokio::test]
 async fn commands_run_in_a_container_as_they_would_in_a_shell() {
-    let Some(fixture) = DockerFixture::new().await else {
-        return;
-    };
+    let fixture = or_skip!(DockerFixture::new().await);
     fixture.backend.probe(super::fixture::IMAGE).await.unwrap();
     let sandbox = fixture.ready("commands").await;
 
@@ -128,9 +126,7 @@ async fn at_a_terminal(fixture: &DockerFixture) {
 
 #[tokio::test]
 async fn a_container_is_what_the_settings_say() {
-    let Some(fixture) = DockerFixture::new().await else {
-        return;
-    };
+    let fixture = or_skip!(DockerFixture::new().await);
     let mut sandbox = fixture.enclosure("limits");
     let data = fixture.engine.scratch().dir("of-the-host");
     write_file(&data.join("file"), "of the host");

@@ -13,9 +13,7 @@ use crate::support::{Scratch, eventually};
 
 #[tokio::test]
 async fn there_is_one_container_per_scope_and_it_is_what_the_settings_say() {
-    let Some(fixture) = DockerFixture::new().await else {
-        return;
-    };
+    let fixture = or_skip!(DockerFixture::new().await);
     let first = fixture.enclosure("one");
     // Whoever comes first makes it. There is one server for a state directory, whose calls share what they know.
     let others = fixture.backend.clone();
@@ -179,9 +177,7 @@ async fn what_is_missing_is_said_with_what_to_do() {
     is_refused(at(mute).probe(IMAGE).await, "it does not answer");
     drop(listener);
 
-    let Some(fixture) = DockerFixture::new().await else {
-        return;
-    };
+    let fixture = or_skip!(DockerFixture::new().await);
     is_refused(
         fixture.backend.probe("made-here/nothing:1").await,
         "docker pull made-here/nothing:1",

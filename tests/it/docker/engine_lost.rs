@@ -6,9 +6,7 @@ use super::fixture::{DockerFixture, shell};
 
 #[tokio::test]
 async fn a_run_whose_engine_goes_away_ends_and_says_so() {
-    let Some(fixture) = DockerFixture::new().await else {
-        return;
-    };
+    let fixture = or_skip!(DockerFixture::new().await);
     let sandbox = fixture.ready("lost").await;
     let mut running = fixture.start(&sandbox, shell("echo ready; sleep 1000")).await;
     running.until_written("ready").await;

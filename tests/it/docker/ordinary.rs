@@ -73,9 +73,7 @@ print('well')
 
 #[tokio::test]
 async fn ordinary_programs_work_with_our_list_of_system_calls() {
-    let Some(fixture) = DockerFixture::new().await else {
-        return;
-    };
+    let fixture = or_skip!(DockerFixture::new().await);
     let mut sandbox = fixture.enclosure("ordinary");
     for directory in ["/usr", "/lib", "/lib64"].map(Path::new) {
         if directory.exists() {

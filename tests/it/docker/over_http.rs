@@ -7,9 +7,7 @@ use crate::support::{TestServer, eventually, only};
 
 #[tokio::test]
 async fn calls_run_in_the_container_of_their_agent() {
-    let Some(fixture) = DockerFixture::new().await else {
-        return;
-    };
+    let fixture = or_skip!(DockerFixture::new().await);
     let socket = fixture.engine.scratch().join("docker.sock");
     let server = TestServer::full()
         .config(&json!({

@@ -17,9 +17,7 @@ async fn inspected(fixture: &DockerFixture, name: &str) -> Value {
 
 #[tokio::test]
 async fn the_engine_is_told_names_servers_and_limits() {
-    let Some(fixture) = DockerFixture::new().await else {
-        return;
-    };
+    let fixture = or_skip!(DockerFixture::new().await);
     let mut sandbox = fixture.enclosure("told");
     let settings = &mut sandbox.settings;
     settings.dns = vec!["192.0.2.53".to_owned()];
@@ -73,9 +71,7 @@ async fn the_engine_is_told_names_servers_and_limits() {
 
 #[tokio::test]
 async fn a_profile_for_system_calls_is_sent_whole_and_a_bad_one_is_refused() {
-    let Some(fixture) = DockerFixture::new().await else {
-        return;
-    };
+    let fixture = or_skip!(DockerFixture::new().await);
     let profile = fixture.engine.scratch().join("profile.json");
     let no_sync = json!({
         "defaultAction": "SCMP_ACT_ALLOW",

@@ -23,9 +23,7 @@ fn contained(fixture: &DockerFixture) -> ServerBuilder {
 
 #[tokio::test]
 async fn wherever_something_dies_a_command_in_a_container_runs_once_or_not_at_all() {
-    let Some(fixture) = DockerFixture::new().await else {
-        return;
-    };
+    let fixture = or_skip!(DockerFixture::new().await);
     for point in POINTS {
         let mut server = contained(&fixture).prepare();
         let kill = format!("{point}:1");
@@ -46,9 +44,7 @@ async fn wherever_something_dies_a_command_in_a_container_runs_once_or_not_at_al
 
 #[tokio::test]
 async fn a_run_in_a_container_outlives_a_crash_of_the_server() {
-    let Some(fixture) = DockerFixture::new().await else {
-        return;
-    };
+    let fixture = or_skip!(DockerFixture::new().await);
     let mut server = contained(&fixture).start().await;
     let text = "echo first; read line; echo \"got $line\"; echo done >> ran; wc -l < ran";
     let started = server

@@ -20,9 +20,7 @@ const HIDING: [&str; 5] = [
 
 #[tokio::test]
 async fn nothing_of_a_run_outlives_it() {
-    let Some(fixture) = DockerFixture::new().await else {
-        return;
-    };
+    let fixture = or_skip!(DockerFixture::new().await);
     let mut sandbox = fixture.enclosure("supervision");
     sandbox.settings.tmpfs = vec!["/tmp:exec".to_owned()];
     fixture.backend.prepare(&sandbox).await.unwrap();
@@ -76,9 +74,7 @@ async fn nothing_of_a_run_outlives_it() {
 
 #[tokio::test]
 async fn runs_of_one_container_do_not_touch_each_other() {
-    let Some(fixture) = DockerFixture::new().await else {
-        return;
-    };
+    let fixture = or_skip!(DockerFixture::new().await);
     let sandbox = fixture.ready("neighbours").await;
     let text = "(setsid sleep 1011 &); (env -i setsid sleep 1012 &); echo ready; read line; echo \"$line\"; sleep 1013";
     let mut order = shell(text);
@@ -145,9 +141,7 @@ async fn runs_of_one_container_do_not_touch_each_other() {
 
 #[tokio::test]
 async fn a_fork_bomb_is_bounded_and_ends() {
-    let Some(fixture) = DockerFixture::new().await else {
-        return;
-    };
+    let fixture = or_skip!(DockerFixture::new().await);
     let mut sandbox = fixture.enclosure("bomb");
     sandbox.settings.pids_limit = Some(60);
     fixture.backend.prepare(&sandbox).await.unwrap();

@@ -440,9 +440,7 @@ async fn a_flood_is_limited_and_a_session_has_so_many_prompts() {
 
 #[tokio::test]
 async fn a_peer_of_another_account_is_refused_unread() {
-    if !is_root() {
-        return skip("another account can be had by root only");
-    }
+    or_skip!(is_root(), "another account can be had by root only");
     // One that the other account can run: the first of PATH may lie in root's own directory.
     let runs = |python: &PathBuf| {
         let nothing = Invocation::new(python).args(&["-c", "pass"]).run_as(NOBODY);

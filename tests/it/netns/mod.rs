@@ -68,7 +68,7 @@ fn has_ended(run: &Value) -> bool {
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "files and times of the test itself")]
 async fn a_run_outlives_a_pulled_cable_and_ends_as_it_ended() {
-    let Some(hosts) = hosts().await else { return };
+    let hosts = or_skip!(hosts().await);
     let agent = hosts.agent();
     let (log, sign) = (hosts.file("log"), hosts.file("sign"));
     let run = begin(&agent, &long(&log, &sign)).await;
@@ -87,7 +87,7 @@ async fn a_run_outlives_a_pulled_cable_and_ends_as_it_ended() {
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "files and times of the test itself")]
 async fn an_end_behind_a_pulled_cable_is_told_when_it_is_plugged_in() {
-    let Some(hosts) = hosts().await else { return };
+    let hosts = or_skip!(hosts().await);
     let agent = hosts.agent();
     let (log, sign) = (hosts.file("log"), hosts.file("sign"));
     let run = begin(&agent, &long(&log, &sign)).await;
@@ -105,7 +105,7 @@ async fn an_end_behind_a_pulled_cable_is_told_when_it_is_plugged_in() {
 
 #[tokio::test]
 async fn a_call_into_a_pulled_cable_runs_once_or_not_at_all() {
-    let Some(hosts) = hosts().await else { return };
+    let hosts = or_skip!(hosts().await);
     let agent = hosts.agent();
     for round in 0..3 {
         let log = hosts.file(&format!("log-{round}"));
@@ -154,7 +154,7 @@ async fn a_call_into_a_pulled_cable_runs_once_or_not_at_all() {
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "files and times of the test itself")]
 async fn a_server_that_dies_while_the_cable_is_out_takes_the_run_up_again() {
-    let Some(mut hosts) = hosts().await else { return };
+    let mut hosts = or_skip!(hosts().await);
     let (log, sign) = (hosts.file("log"), hosts.file("sign"));
     let run = begin(&hosts.agent(), &long(&log, &sign)).await;
     has(&log, &["begun"]).await;
@@ -184,7 +184,7 @@ async fn a_server_that_dies_while_the_cable_is_out_takes_the_run_up_again() {
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "files and times of the test itself")]
 async fn a_node_that_dies_while_the_cable_is_out_leaves_its_run_lost() {
-    let Some(mut hosts) = hosts().await else { return };
+    let mut hosts = or_skip!(hosts().await);
     let agent = hosts.agent();
     let (log, sign) = (hosts.file("log"), hosts.file("sign"));
     let run = begin(&agent, &long(&log, &sign)).await;

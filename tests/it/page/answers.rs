@@ -7,9 +7,7 @@ use crate::support::{Screen, TestServer, eventually, lines, only};
 async fn allowed_once_by_mouse_it_runs_and_the_page_shows_how_it_went() {
     let server = TestServer::asking().start().await;
     let file = server.scratch().join("lines");
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     browser.says("#blank", "Nothing is waiting").await;
     browser.shoot("empty").await;
     let command = format!("echo ran >> {} && echo out", file.display());
@@ -49,9 +47,7 @@ async fn allowed_once_by_mouse_it_runs_and_the_page_shows_how_it_went() {
 #[tokio::test]
 async fn the_keyboard_alone_decides_and_the_focus_stays_where_it_was() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::DESK).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
     let mut approvals = Vec::new();
     for number in ["1", "2", "3"] {
         let approval = id(&ask(&server, &["/bin/echo", number]).await, "approvalId");
@@ -106,9 +102,7 @@ async fn the_keyboard_alone_decides_and_the_focus_stays_where_it_was() {
 #[tokio::test]
 async fn always_stores_the_exact_patterns_and_wider_ones_only_when_chosen() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let approval = id(&ask(&server, &["/bin/date", "--version"]).await, "approvalId");
     answer(&browser, &approval, "allow-always").await;
     let panel = format!("[data-id=\"{approval}\"] .always");
@@ -170,9 +164,7 @@ async fn stored(server: &TestServer, entries: usize) -> Vec<Value> {
 #[tokio::test]
 async fn what_cannot_be_remembered_is_not_offered_always() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let pending = ask_body(&server, json!({ "command": "cat /etc/hostname | sh" })).await;
     let approval = id(&pending, "approvalId");
     browser.shown(&steady(&approval)).await;
@@ -196,9 +188,7 @@ async fn what_cannot_be_remembered_is_not_offered_always() {
 #[tokio::test]
 async fn denied_with_a_reason_it_never_runs_and_the_record_has_the_reason() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let file = server.scratch().join("lines");
     let pending = ask_body(
         &server,
@@ -232,12 +222,8 @@ async fn denied_with_a_reason_it_never_runs_and_the_record_has_the_reason() {
 #[tokio::test]
 async fn of_two_browsers_one_decides_and_the_other_is_told() {
     let server = TestServer::asking().start().await;
-    let Some(first) = signed_in(&server, Screen::DESK).await else {
-        return;
-    };
-    let Some(second) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let first = or_skip!(signed_in(&server, Screen::DESK).await);
+    let second = or_skip!(signed_in(&server, Screen::PHONE).await);
     for round in ["1", "2", "3"] {
         let approval = id(&ask(&server, &["/bin/echo", round]).await, "approvalId");
         for browser in [&first, &second] {
@@ -283,9 +269,7 @@ async fn of_two_browsers_one_decides_and_the_other_is_told() {
 #[tokio::test]
 async fn a_tap_that_was_meant_for_something_else_decides_nothing() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     // A finger that is down at the very moment a card appears.
     let script = "window.tapped = 0;
         const seen = new MutationObserver(() => {
@@ -324,9 +308,7 @@ async fn the_second_click_of_a_double_click_decides_nothing() {
         (Screen::PHONE, ".note-toggle"),
         (Screen::PHONE, "[data-decision=allow-always]"),
     ] {
-        let Some(browser) = signed_in(&server, screen).await else {
-            return;
-        };
+        let browser = or_skip!(signed_in(&server, screen).await);
         let approval = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
         browser.shown(&steady(&approval)).await;
         // What opens moves what is under the pointer.
@@ -348,9 +330,7 @@ async fn the_second_click_of_a_double_click_decides_nothing() {
 #[tokio::test]
 async fn what_is_typed_into_a_reason_whose_request_ended_is_no_answer_to_another() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::DESK).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
     let first = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
     let second = id(&ask(&server, &["/bin/echo", "2"]).await, "approvalId");
     browser.shown(&steady(&first)).await;
@@ -372,9 +352,7 @@ async fn what_is_typed_into_a_reason_whose_request_ended_is_no_answer_to_another
 #[tokio::test]
 async fn a_request_has_an_address_of_its_own_also_when_it_is_over() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let pending = ask_body(&server, json!({ "command": "echo first; echo second >&2" })).await;
     let approval = id(&pending, "approvalId");
     ask(&server, &["/bin/echo", "another"]).await;

@@ -71,9 +71,7 @@ fn hostile_texts() -> Vec<(&'static str, String)> {
 #[tokio::test]
 async fn whatever_a_command_says_it_is_shown_whole_and_does_nothing() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::NARROW).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::NARROW).await);
     for (name, command) in hostile_texts() {
         let pending = ask_body(&server, json!({ "command": command })).await;
         let approval = id(&pending, "approvalId");
@@ -143,9 +141,7 @@ fn assert_reads_forward(places: &Value, name: &str) {
 #[tokio::test]
 async fn a_hundred_kilobytes_are_read_before_they_are_allowed() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::NARROW).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::NARROW).await);
     let command = format!(
         "echo start {} && rm -rf /tmp/nothing-in-the-middle {} end",
         "x ".repeat(25_000),
@@ -190,9 +186,7 @@ async fn a_hundred_kilobytes_are_read_before_they_are_allowed() {
 #[tokio::test]
 async fn the_environment_is_on_the_card() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let env = json!({ "COMPILER_LABEL": "/x", "NOTE": "<b>x</b>\u{202e}y", "SERVICE_TOKEN": "k3y-k3y-k3y" });
     let body = json!({ "command": "gcc -c hello.c", "env": env });
     let approval = id(&ask_body(&server, body).await, "approvalId");
@@ -211,9 +205,7 @@ async fn the_environment_is_on_the_card() {
 #[tokio::test]
 async fn secrets_are_masked_wherever_the_page_shows_a_command() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let argv = json!(["/bin/echo", "--password", "hunter2-hunter2", "a b"]);
     let pending = ask_body(&server, json!({ "argv": argv })).await;
     let (approval, run) = (id(&pending, "approvalId"), id(&pending, "runId"));
@@ -241,9 +233,7 @@ async fn secrets_are_masked_wherever_the_page_shows_a_command() {
 #[tokio::test]
 async fn what_surrounds_a_command_is_no_markup_either() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let directory = server
         .scratch()
         .dir("<img src=x onerror=window.pwned=1> \u{202e}gnp");

@@ -84,9 +84,7 @@ pub(super) async fn looks_right(browser: &Browser, what: &str) {
 #[tokio::test]
 async fn it_fits_reads_and_is_named_on_every_screen() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = Browser::start(Screen::NARROW).await else {
-        return;
-    };
+    let browser = or_skip!(Browser::start(Screen::NARROW).await);
     let screens = [
         ("narrow", Screen::NARROW),
         ("phone-dark", Screen::PHONE.dark()),
@@ -137,9 +135,7 @@ async fn it_fits_reads_and_is_named_on_every_screen() {
 #[tokio::test]
 async fn a_screen_reader_hears_of_new_requests_and_of_answers() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::DESK).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
     let approval = id(&ask(&server, &["/bin/date", "--utc"]).await, "approvalId");
     let heard = "document.querySelector('#announce').textContent";
     browser

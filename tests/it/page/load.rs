@@ -17,9 +17,7 @@ async fn a_thousand_requests_are_a_list_like_any_other() {
         async move { ask(server, &["/bin/echo", &format!("request {number}")]).await }
     });
     let asked: Vec<_> = asking.buffered(8).collect().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let started = Instant::now();
     browser.reload().await;
     browser.says("#waiting-title", "(1,000)").await;
@@ -89,9 +87,7 @@ async fn weight(server: &TestServer, browser: &Browser) -> String {
 async fn the_first_card_is_there_at_once() {
     let server = TestServer::asking().start().await;
     let approval = id(&ask(&server, &["/bin/date", "-u"]).await, "approvalId");
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     browser.shown(&steady(&approval)).await;
     browser.reload().await;
     browser.shown(&steady(&approval)).await;

@@ -32,9 +32,7 @@ async fn gone(browser: &Browser, request: &str) {
 #[tokio::test]
 async fn a_machine_that_wants_in_appears_by_itself_and_is_let_in_or_not() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let first = knock(&server, "build-box", ONLY_RUN).await;
     browser
         .says(&card(&first.request), "build-box wants to connect")
@@ -73,9 +71,7 @@ async fn a_machine_that_wants_in_appears_by_itself_and_is_let_in_or_not() {
 #[tokio::test]
 async fn what_somebody_else_decides_goes_from_the_page_and_the_state_of_nodes_follows() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::DESK).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
     let request = knock(&server, "laptop", ONLY_RUN).await.request;
     browser.shown(&card(&request)).await;
     let path = format!("/v1/nodes/pairings/{request}/decision");
@@ -97,9 +93,7 @@ async fn what_somebody_else_decides_goes_from_the_page_and_the_state_of_nodes_fo
 #[tokio::test]
 async fn a_name_that_was_chosen_to_deceive_is_shown_and_does_nothing() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::NARROW).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::NARROW).await);
     for name in [
         "<script>window.pwned=1</script><img src=x onerror=window.pwned=1>",
         "\" onfocus=window.pwned=1 autofocus x=\"",
@@ -135,9 +129,7 @@ async fn who_is_no_admin_sees_nodes_and_decides_nothing() {
     let (_, reader) = server
         .token_with(json!({ "name": "reader", "scopes": ["read", "approve"] }))
         .await;
-    let Some(browser) = Browser::start(Screen::DESK).await else {
-        return;
-    };
+    let browser = or_skip!(Browser::start(Screen::DESK).await);
     let secret = reader.token().expect("a secret");
     browser
         .open(&format!("{}/login", server.anonymous().base()))

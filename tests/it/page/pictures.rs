@@ -16,9 +16,7 @@ const PICTURES: [(&str, Screen); 2] = [("page-question", Screen::DESK), ("page-p
 async fn a_question_as_readme_shows_it() {
     for (name, screen) in PICTURES {
         let server = TestServer::asking().start().await;
-        let Some(browser) = signed_in(&server, screen).await else {
-            return;
-        };
+        let browser = or_skip!(signed_in(&server, screen).await);
         let body = json!({ "command": "git add -A && git push origin main", "workdir": "/srv" });
         let approval = id(&ask_body(&server, body).await, "approvalId");
         browser.shown(&steady(&approval)).await;

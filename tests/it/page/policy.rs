@@ -84,9 +84,7 @@ fn settings(server: &TestServer) -> Value {
 #[tokio::test]
 async fn rules_of_an_agent_are_set_and_what_allows_more_is_asked_about_once_more() {
     let server = builder().start().await;
-    let Some(browser) = signed_in(&server, Screen::DESK).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
     let operator = server.operator();
     turn_to(&browser, "build").await;
     browser
@@ -191,9 +189,7 @@ async fn rules_of_an_agent_are_set_and_what_allows_more_is_asked_about_once_more
 #[tokio::test]
 async fn entries_are_added_with_their_warnings_used_and_removed() {
     let server = builder().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let operator = server.operator();
     turn_to(&browser, "build").await;
     browser.write("#policy-allowlist-pattern", "*").await;
@@ -259,9 +255,7 @@ async fn entries_are_added_with_their_warnings_used_and_removed() {
 #[tokio::test]
 async fn a_deny_rule_is_added_at_once_and_goes_only_after_a_second_question() {
     let server = builder().start().await;
-    let Some(browser) = signed_in(&server, Screen::DESK).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
     let operator = server.operator();
     turn_to(&browser, "build").await;
     browser.write("#policy-denylist-pattern", "curl").await;
@@ -311,9 +305,7 @@ async fn a_deny_rule_is_added_at_once_and_goes_only_after_a_second_question() {
 #[tokio::test]
 async fn what_somebody_else_changes_meanwhile_is_told_and_never_overwritten() {
     let server = builder().start().await;
-    let Some(browser) = signed_in(&server, Screen::DESK).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
     let operator = server.operator();
     let told = "This was changed in the meantime";
     turn_to(&browser, "build").await;
@@ -397,9 +389,7 @@ async fn an_agent_is_bound_to_a_node_and_let_go_again() {
     let server = builder().start().await;
     let attic = paired(&server, "attic", ONLY_RUN).await;
     let mill = paired(&server, "mill", ONLY_RUN).await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let exec = || settings(&server)["agents"]["list"][1]["tools"]["exec"].clone();
     turn_to(&browser, "build").await;
     browser
@@ -469,9 +459,7 @@ async fn without_the_scope_policy_is_seen_and_nothing_can_be_changed() {
     let (_, approver) = server
         .token_with(json!({ "name": "approver", "scopes": ["approve"] }))
         .await;
-    let Some(browser) = Browser::start(Screen::DESK).await else {
-        return;
-    };
+    let browser = or_skip!(Browser::start(Screen::DESK).await);
     let login = format!("{}/login", server.anonymous().base());
     browser.open(&login).await;
     browser.write("#token", reader.token().expect("a secret")).await;
@@ -529,9 +517,7 @@ async fn what_others_wrote_is_shown_whole_and_does_nothing() {
         &markup,
     )
     .await;
-    let Some(browser) = signed_in(&server, Screen::NARROW).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::NARROW).await);
     turn_to(&browser, "build").await;
     browser
         .says("#policy-allowlist", "/opt/<img src=x onerror=window.pwned=1>")
@@ -590,9 +576,7 @@ async fn it_fits_reads_and_is_named_on_every_screen() {
     let server = builder().start().await;
     let long = format!("/opt/{}", "W".repeat(300));
     write_lists(&server, &["*", &long], "a note that somebody wrote").await;
-    let Some(browser) = signed_in(&server, Screen::NARROW).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::NARROW).await);
     turn_to(&browser, "build").await;
     browser.write("#policy-allowlist-pattern", &long).await;
     submit(&browser, "#policy-allowlist").await;
@@ -637,9 +621,7 @@ async fn it_fits_reads_and_is_named_on_every_screen() {
 #[tokio::test]
 async fn the_settings_of_the_server_stand_there_and_what_waits_for_a_restart() {
     let server = builder().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     turn_to(&browser, "build").await;
     let row = |key: &str| {
         format!(

@@ -6,9 +6,7 @@ use crate::support::{Browser, Screen, TestServer, eventually};
 #[tokio::test]
 async fn a_link_shows_a_button_and_only_the_button_uses_it_up() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = Browser::start(Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(Browser::start(Screen::PHONE).await);
     let link = link(&server).await;
     let code = link.split_once("#code=").expect("a code").1.to_owned();
     for _look in 0..2 {
@@ -43,9 +41,7 @@ async fn a_link_shows_a_button_and_only_the_button_uses_it_up() {
 async fn a_token_signs_in_and_one_comes_back_to_where_one_wanted_to_go() {
     let server = TestServer::asking().start().await;
     let approval = id(&ask(&server, &["/bin/date", "-u"]).await, "approvalId");
-    let Some(browser) = Browser::start(Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(Browser::start(Screen::PHONE).await);
     let base = server.anonymous().base().to_owned();
     browser.open(&format!("{base}/a/{approval}")).await;
     browser.write("#token", "cst_wrong").await;
@@ -75,9 +71,7 @@ async fn a_token_signs_in_and_one_comes_back_to_where_one_wanted_to_go() {
 #[tokio::test]
 async fn nobody_is_sent_elsewhere_after_signing_in() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::DESK).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
     let base = server.anonymous().base().to_owned();
     for next in [
         "https://evil.example/",
@@ -100,9 +94,7 @@ async fn nobody_is_sent_elsewhere_after_signing_in() {
 async fn signing_out_in_one_tab_empties_the_other() {
     let server = TestServer::asking().start().await;
     let approval = id(&ask(&server, &["/bin/date", "-u"]).await, "approvalId");
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     browser.shown(&format!("[data-id=\"{approval}\"]")).await;
     let base = server.anonymous().base().to_owned();
     let first = browser.open_tab(&format!("{base}/a/{approval}")).await;
@@ -135,9 +127,7 @@ async fn signing_out_in_one_tab_empties_the_other() {
 async fn a_revoked_token_signs_its_browsers_out() {
     let server = TestServer::asking().start().await;
     let approval = id(&ask(&server, &["/bin/date", "-u"]).await, "approvalId");
-    let Some(browser) = Browser::start(Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(Browser::start(Screen::PHONE).await);
     let made = server
         .operator()
         .post(
@@ -168,9 +158,7 @@ async fn a_revoked_token_signs_its_browsers_out() {
 async fn what_a_sign_in_may_do_is_what_the_page_offers() {
     let server = TestServer::asking().start().await;
     let approval = id(&ask(&server, &["/bin/date", "-u"]).await, "approvalId");
-    let Some(browser) = Browser::start(Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(Browser::start(Screen::PHONE).await);
     let cases = [
         (json!(["read"]), "you can look at this, but not answer", false),
         (json!(["approve"]), "allow once", true),
@@ -220,9 +208,7 @@ async fn what_a_sign_in_may_do_is_what_the_page_offers() {
 async fn a_sign_in_survives_a_reload_and_another_origin_of_the_host_cannot_use_it() {
     let server = TestServer::asking().start().await;
     let other = TestServer::asking().start().await;
-    let Some(browser) = Browser::start(Screen::DESK).await else {
-        return;
-    };
+    let browser = or_skip!(Browser::start(Screen::DESK).await);
     sign_in(&server, &browser).await;
     browser.reload().await;
     browser.says("#link-text", "Live").await;

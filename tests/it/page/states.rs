@@ -25,9 +25,7 @@ async fn offline_it_says_so_and_back_it_goes_on_where_it_was() {
         .argument(&address)
         .start()
         .await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let first = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
     let second = id(&ask(&server, &["/bin/echo", "2"]).await, "approvalId");
     browser.shown(&steady(&first)).await;
@@ -73,9 +71,7 @@ async fn offline_it_says_so_and_back_it_goes_on_where_it_was() {
 #[tokio::test]
 async fn a_network_that_is_gone_and_back_loses_nothing() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let first = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
     // Without an answer nobody knows whether it counted, and the page does not say that it did.
     let sent = "!!document.querySelector('[data-phase=sending], .problem:not([hidden])')";
@@ -110,9 +106,7 @@ async fn a_network_that_is_gone_and_back_loses_nothing() {
 #[tokio::test]
 async fn a_request_that_was_heard_of_and_could_not_be_fetched_is_fetched_later() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let first = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
     browser.shown(&steady(&first)).await;
     // The stream of events stays up, and nothing else comes through.
@@ -139,9 +133,7 @@ async fn expiry_and_withdrawal_are_seen_as_they_happen() {
     // Only the second question expires: how long it takes to withdraw the first one does not matter.
     let rule = "[[approvals.rules]]\nagents = [\"hasty\"]\ndecide_by_ms = 4000\n";
     let server = TestServer::asking_with(rule).start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let pending = ask(&server, &["/bin/echo", "1"]).await;
     let withdrawn = id(&pending, "approvalId");
     browser.shown(&format!("[data-id=\"{withdrawn}\"]")).await;
@@ -164,9 +156,7 @@ async fn expiry_and_withdrawal_are_seen_as_they_happen() {
 #[tokio::test]
 async fn a_refusal_is_shown_with_what_the_server_says_and_the_number_of_the_request() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let approval = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
     browser.shown(&steady(&approval)).await;
     // The real server cannot be made to fail at will: its next answer is replaced in the browser.
@@ -193,9 +183,7 @@ async fn a_refusal_is_shown_with_what_the_server_says_and_the_number_of_the_requ
 #[tokio::test]
 async fn while_an_answer_is_on_its_way_there_is_no_second_one() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let approval = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
     browser.shown(&steady(&approval)).await;
     let script = "const real = window.fetch;
@@ -226,9 +214,7 @@ async fn a_request_that_takes_two_people_waits_for_the_other() {
     let server = TestServer::asking_with("[[approvals.rules]]\napprovals_required = 2\n")
         .start()
         .await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let ann = server.token_of("ann", &["approve"]).await;
     let approval = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
     browser.shown(&steady(&approval)).await;
@@ -252,9 +238,7 @@ async fn a_request_that_takes_two_people_waits_for_the_other() {
 #[tokio::test]
 async fn the_page_tells_the_trust_level_and_that_a_broken_document_denies() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     browser.says("#trust", "same-user").await;
     browser.says("#trust", "guard rail").await;
     server.edit_document("{ broken");
@@ -281,9 +265,7 @@ async fn an_edit_that_is_held_is_shown_and_can_be_accepted() {
         .document_text(&allowing("/**/date"))
         .start()
         .await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     browser.says("#head", "Audit record sealed at").await;
     server.agent().exec(json!({ "argv": ["date"] })).await.expect(200);
     server.edit_document(&allowing("/**/id"));
@@ -307,9 +289,7 @@ async fn a_card_shows_what_its_session_overrides() {
         .request(reqwest::Method::PUT, path)
         .json(&json!({ "ask": "always", "node": "mac-1" }));
     operator.send(set).await.expect(200);
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let overridden = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
     let body = json!({ "argv": ["/bin/echo", "2"], "sessionKey": "agent:main:other" });
     let plain = id(&ask_body(&server, body).await, "approvalId");

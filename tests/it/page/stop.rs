@@ -6,9 +6,7 @@ use crate::support::{Screen, TestServer, eventually};
 #[tokio::test]
 async fn a_person_stops_everything_says_why_and_lets_it_go_on() {
     let server = TestServer::asking().start().await;
-    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let waiting = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
     browser.shown(&steady(&waiting)).await;
     let fits = "document.documentElement.scrollWidth <= innerWidth";
@@ -45,9 +43,7 @@ async fn a_person_stops_everything_says_why_and_lets_it_go_on() {
 #[tokio::test]
 async fn a_stop_by_somebody_else_shows_at_once() {
     let server = TestServer::full().start().await;
-    let Some(browser) = signed_in(&server, Screen::DESK).await else {
-        return;
-    };
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
     let body = json!({ "argv": ["/bin/sleep", "600"], "background": true });
     let run = id(&server.agent().exec(body).await.expect(202), "runId");
     let stop = json!({ "reason": "from the command line" });

@@ -16,7 +16,7 @@ use crate::support::program;
 
 #[test]
 fn a_closed_home_is_seen_and_what_is_closed_to_it_is_not() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     let bin = account.directory("home/bin", account.uid, 0o755);
     let closed = account.directory("closed", 0, 0o700);
     account.file("home/bin/tool", account.uid, 0o700, "#!/bin/sh\n");
@@ -38,7 +38,7 @@ fn a_closed_home_is_seen_and_what_is_closed_to_it_is_not() {
 
 #[test]
 fn links_lead_where_they_lead_for_the_account() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     account.directory("home/bin", account.uid, 0o755);
     account.directory("open", 0, 0o755);
     account.file("open/tool", 0, 0o755, "");
@@ -63,7 +63,7 @@ fn links_lead_where_they_lead_for_the_account() {
 
 #[test]
 fn directories_are_trusted_by_owner_and_mode() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     let broker = account.broker();
     for (name, owner, mode, expected) in [
         ("roots", 0, 0o755, DirectoryTrust::Ours),
@@ -91,7 +91,7 @@ fn directories_are_trusted_by_owner_and_mode() {
 
 #[test]
 fn scripts_are_read_as_the_account_reads_them() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     account.file("home/own.sh", account.uid, 0o700, "echo own\n");
     account.file("roots.sh", 0, 0o600, "echo secret\n");
     let broker = account.broker();
@@ -114,7 +114,7 @@ fn scripts_are_read_as_the_account_reads_them() {
 
 #[test]
 fn only_regular_files_are_ever_opened_for_reading() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     rustix::fs::mknodat(
         CWD,
         account.path("home/fifo"),
@@ -149,7 +149,7 @@ fn only_regular_files_are_ever_opened_for_reading() {
 
 #[test]
 fn a_huge_file_is_bound_by_what_it_is_and_not_read() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     let path = account.file("home/huge", account.uid, 0o700, "");
     fs::File::options()
         .write(true)
@@ -179,7 +179,7 @@ fn a_huge_file_is_bound_by_what_it_is_and_not_read() {
 
 #[test]
 fn links_in_a_circle_lead_nowhere() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     symlink(account.path("home/b"), account.path("home/a")).unwrap();
     symlink(account.path("home/a"), account.path("home/b")).unwrap();
     let broker = account.broker();
@@ -200,7 +200,7 @@ fn links_in_a_circle_lead_nowhere() {
 
 #[test]
 fn whoever_renames_while_we_look_mixes_nothing() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     for name in ["one", "two"] {
         account.directory(&format!("home/{name}"), account.uid, 0o755);
         account.file(&format!("home/{name}/tool"), account.uid, 0o755, name);
@@ -256,7 +256,7 @@ fn whoever_renames_while_we_look_mixes_nothing() {
 
 #[test]
 fn the_workspace_is_made_by_the_account_in_its_home() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     let broker = account.broker();
     let files = broker.files();
     let state = Path::new("/var/lib/countersign/workspace");
@@ -286,7 +286,7 @@ fn the_workspace_is_made_by_the_account_in_its_home() {
 
 #[test]
 fn working_directories_are_entered_as_the_account() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     account.directory("home/work", account.uid, 0o700);
     account.directory("closed", 0, 0o700);
     account.directory("closed/inner", 0, 0o755);
@@ -315,8 +315,8 @@ fn working_directories_are_entered_as_the_account() {
 
 #[test]
 fn a_view_from_another_mount_namespace_is_the_accounts() {
-    let Some(account) = Account::new() else { return };
-    let Some(unshare) = program("unshare") else { return };
+    let account = or_skip!(Account::new());
+    let unshare = or_skip!(program("unshare"));
     account.directory("home/bin", account.uid, 0o755);
     account.file("home/bin/tool", account.uid, 0o755, "");
     let mut broker = account.broker();

@@ -18,7 +18,7 @@ use crate::support::within;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_process_shows_nothing_and_another_one_everything() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     account.directory("home/bin", account.uid, 0o755);
     account.file("home/bin/tool", account.uid, 0o755, "");
     let tool = account.text("home/bin/tool");
@@ -69,7 +69,7 @@ async fn a_stopped_process_shows_nothing_and_another_one_everything() {
 
 #[test]
 fn a_dead_process_shows_nothing() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     let broker = account.broker();
     assert!(broker.lookup(&[]).real("/").is_some());
     signal_process(broker.pid(), Signal::KILL);
@@ -84,7 +84,7 @@ fn a_dead_process_shows_nothing() {
 
 #[test]
 fn it_ends_when_the_server_hangs_up() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     let broker = account.broker();
     let (unused, theirs) = socket::frame_pair().unwrap();
     drop(theirs);
@@ -95,7 +95,7 @@ fn it_ends_when_the_server_hangs_up() {
 
 #[test]
 fn it_is_out_of_reach_of_its_own_account() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     let broker = account.broker();
     assert!(broker.lookup(&[]).real("/").is_some());
     let process = Path::new("/proc").join(broker.pid().to_string());

@@ -235,7 +235,7 @@ async fn asked_about(operator: &Api) -> String {
 
 /// One conversation with a command of each kind, two in one turn among them.
 pub(super) async fn each_command_runs_once_or_not_at_all<C: Client>(way: Way) {
-    let Some(client) = C::find() else { return };
+    let client = or_skip!(C::find());
     let fixture = ClientFixture::new();
     let server = fixture.server().start().await;
     let fixture = fixture.beside(&server);
@@ -280,7 +280,7 @@ pub(super) async fn each_command_runs_once_or_not_at_all<C: Client>(way: Way) {
 
 /// The client gives a call up before a person answers; the person allows it; and the same call again has its result.
 pub(super) async fn a_call_that_was_given_up_is_joined<C: Client>(way: Way) {
-    let Some(client) = C::find() else { return };
+    let client = or_skip!(C::find());
     let fixture = ClientFixture::new();
     let server = fixture.server().start().await;
     let fixture = fixture.beside(&server);
@@ -331,7 +331,7 @@ pub(super) async fn what_is_taken_back_ends<C: Client>(way: Way) {
 
 /// The same with a client whose shell may outlive it.
 pub(super) async fn what_is_taken_back_from<C: Client>(way: Way, shell: Shell) {
-    let Some(client) = C::find() else { return };
+    let client = or_skip!(C::find());
     let fixture = ClientFixture::new();
     let server = fixture.server().start().await;
     let fixture = fixture.beside(&server);
@@ -380,7 +380,7 @@ pub(super) async fn what_is_taken_back_from<C: Client>(way: Way, shell: Shell) {
 
 /// There is no server.
 pub(super) async fn without_a_server_nothing_runs<C: Client>(ways: &[Way]) {
-    let Some(client) = C::find() else { return };
+    let client = or_skip!(C::find());
     for way in ways {
         let fixture = ClientFixture::new();
         let server = fixture.server().prepare();
@@ -413,7 +413,7 @@ async fn nobody_answers<C: Client>(
 
 /// Nobody answers a hook: its question is withdrawn, and the command denied.
 pub(super) async fn nobody_answers_its_hook<C: Client>() {
-    let Some(client) = C::find() else { return };
+    let client = or_skip!(C::find());
     let (server, fixture, results) = nobody_answers(&client, WaitPolicy::ShortHook).await;
     assert!(results[0].contains("approval-timeout"), "{results:#?}");
     assert_eq!(fixture.marks(), Vec::<String>::new());
@@ -422,7 +422,7 @@ pub(super) async fn nobody_answers_its_hook<C: Client>() {
 
 /// The client's limit for its hook is over before anyone answers.
 pub(super) async fn its_hook_is_ended<C: Client>(goes_on_without: bool) {
-    let Some(client) = C::find() else { return };
+    let client = or_skip!(C::find());
     let (server, fixture, results) = nobody_answers(&client, WaitPolicy::Short).await;
     // Never by countersign, also when a client is known to run it by itself then.
     let operator = server.operator();

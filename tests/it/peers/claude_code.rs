@@ -12,7 +12,7 @@ use super::{
     model::{Call, Model},
 };
 use crate::support::{
-    Finished, Invocation, TestServer, eventually, inherited_path, installed, lines, skip, write_file,
+    Finished, Invocation, TestServer, eventually, inherited_path, installed, lines, needed, write_file,
 };
 
 /// Where `dev/peers` puts it.
@@ -89,9 +89,10 @@ struct ClaudeCode {
 impl Client for ClaudeCode {
     fn find() -> Option<Self> {
         let program = program();
-        if program.is_none() {
-            skip("Claude Code is not installed (dev/peers installs it)");
-        }
+        needed(
+            program.is_some(),
+            "Claude Code is not installed (dev/peers installs it)",
+        )?;
         program.map(|program| Self { program })
     }
 
@@ -157,9 +158,7 @@ fn begin(program: &Path, model: &Model, home: &Path, project: &Path) -> Invocati
 #[tokio::test]
 async fn an_allowed_command_runs_once_and_by_countersign() {
     let server = TestServer::full().start().await;
-    let Some(agent) = Agent::beside(&server) else {
-        return;
-    };
+    let agent = or_skip!(Agent::beside(&server));
     let (done, _said) = agent.runs().await;
     assert_eq!((done.code, agent.times()), (Some(0), 1), "{done:?}");
     let runs = server.operator().get("/v1/runs").await.expect(200);
@@ -171,9 +170,7 @@ async fn an_allowed_command_runs_once_and_by_countersign() {
 #[tokio::test]
 async fn what_a_person_allows_runs_once() {
     let server = TestServer::asking().start().await;
-    let Some(agent) = Agent::beside(&server) else {
-        return;
-    };
+    let agent = or_skip!(Agent::beside(&server));
     let operator = server.operator();
     let ((done, _said), ()) = tokio::join!(agent.runs(), async {
         let asked = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
@@ -190,9 +187,7 @@ async fn what_is_denied_or_cannot_be_asked_about_does_not_run() {
     let denying = TestServer::allowlist_only().start().await;
     let absent = TestServer::full().prepare();
     for (server, why) in [(&denying, "allowlist-miss"), (&absent, "countersign")] {
-        let Some(agent) = Agent::beside(server) else {
-            return;
-        };
+        let agent = or_skip!(Agent::beside(server));
         let (done, said) = agent.runs().await;
         assert!(said.contains(why), "{said} {done:?}");
         assert_eq!(agent.times(), 0, "{done:?}");
@@ -202,9 +197,7 @@ async fn what_is_denied_or_cannot_be_asked_about_does_not_run() {
 #[tokio::test]
 async fn its_own_rules_hold_for_each_part_of_a_command() {
     let server = TestServer::full().start().await;
-    let Some(agent) = Agent::beside(&server) else {
-        return;
-    };
+    let agent = or_skip!(Agent::beside(&server));
     for effect in ["deny", "ask"] {
         let rules = json!({"permissions": {effect: ["Bash(echo ran:*)"]}});
         write_file(&agent.project.join(".claude/settings.json"), rules.to_string());
@@ -218,9 +211,7 @@ async fn its_own_rules_hold_for_each_part_of_a_command() {
 #[tokio::test]
 async fn its_mcp_tool_runs_a_command_once_in_the_project() {
     let server = TestServer::full().start().await;
-    let Some(agent) = Agent::beside(&server) else {
-        return;
-    };
+    let agent = or_skip!(Agent::beside(&server));
     let servers =
         json!({"mcpServers": {"countersign": {"type": "stdio", "command": "countersign", "args": ["mcp"]}}});
     let rules = json!({"permissions": {"deny": ["Bash"], "allow": ["mcp__countersign"]}});

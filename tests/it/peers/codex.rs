@@ -8,7 +8,7 @@ use super::{
     agent::{self, Client, ClientFixture, WaitPolicy, Way},
     model::{Call, Model},
 };
-use crate::support::{Invocation, eventually, installed, skip, write_file};
+use crate::support::{Invocation, eventually, installed, needed, write_file};
 
 /// Where `dev/peers` puts it.
 const PLACE: &str = "peers/@openai/codex/node_modules/@openai";
@@ -20,9 +20,10 @@ struct Codex {
 impl Client for Codex {
     fn find() -> Option<Self> {
         let program = program();
-        if program.is_none() {
-            skip("Codex is not installed (dev/peers installs it)");
-        }
+        needed(
+            program.is_some(),
+            "Codex is not installed (dev/peers installs it)",
+        )?;
         program.map(|program| Self { program })
     }
 
@@ -170,7 +171,7 @@ async fn it_goes_on_without_a_hook_that_it_ended() {
 /// `[features]`, that an untrusted hook is none, and that calls are refused without `default_tools_approval_mode`.
 #[tokio::test]
 async fn its_settings_do_what_is_said_of_them() {
-    let Some(client) = Codex::find() else { return };
+    let client = or_skip!(Codex::find());
     let fixture = ClientFixture::new();
     let server = fixture.server().start().await;
     let fixture = fixture.beside(&server);

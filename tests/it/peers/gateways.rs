@@ -23,9 +23,7 @@ async fn invoke(operator: &mut Operator, node: &str, command: &str, params: Valu
 }
 
 async fn serves(generation: Generation) {
-    let Some(peers) = Peers::find(generation) else {
-        return;
-    };
+    let peers = or_skip!(Peers::find(generation));
     let port = free_port();
     let gateway = peers.gateway(port, TOKEN);
     let mut operator = Operator::connect(generation, port, TOKEN).await;

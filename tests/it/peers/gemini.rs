@@ -8,7 +8,7 @@ use super::{
     agent::{self, Client, ClientFixture, Shell, WaitPolicy, Way},
     model::{Call, Model},
 };
-use crate::support::{Invocation, installed, skip, write_file};
+use crate::support::{Invocation, installed, needed, write_file};
 
 struct Gemini {
     runtime: PathBuf,
@@ -18,9 +18,10 @@ struct Gemini {
 impl Client for Gemini {
     fn find() -> Option<Self> {
         let found = found();
-        if found.is_none() {
-            skip("Gemini CLI is not installed (dev/peers installs it)");
-        }
+        needed(
+            found.is_some(),
+            "Gemini CLI is not installed (dev/peers installs it)",
+        )?;
         found
     }
 
@@ -158,7 +159,7 @@ async fn it_goes_on_without_a_hook_that_it_ended() {
 /// The documentation says that its shell is gone, and that it refuses calls where it has no user and no `trust`.
 #[tokio::test]
 async fn its_settings_do_what_is_said_of_them() {
-    let Some(client) = Gemini::find() else { return };
+    let client = or_skip!(Gemini::find());
     let fixture = ClientFixture::new();
     let server = fixture.server().start().await;
     let fixture = fixture.beside(&server);

@@ -123,9 +123,7 @@ async fn document_of(operator: &Api, node: &Value) {
 
 #[tokio::test]
 async fn the_first_generation_pairs_and_runs() {
-    let Some(peers) = Peers::find(Generation::First) else {
-        return;
-    };
+    let peers = or_skip!(Peers::find(Generation::First));
     let server = on_nodes().start().await;
     let operator = server.operator();
     let mut node = peers.node_host(port_of(&server), "first", &bridge_token(&server));
@@ -143,9 +141,7 @@ async fn the_first_generation_pairs_and_runs() {
 
 #[tokio::test]
 async fn the_present_generation_waits_until_it_is_paired_and_runs() {
-    let Some(peers) = Peers::find(Generation::Present) else {
-        return;
-    };
+    let peers = or_skip!(Peers::find(Generation::Present));
     let server = on_nodes().start().await;
     let operator = server.operator();
     let _node = peers.node_host(port_of(&server), "present", &bridge_token(&server));
@@ -160,9 +156,7 @@ async fn the_present_generation_waits_until_it_is_paired_and_runs() {
 
 #[tokio::test]
 async fn a_question_about_a_real_node_is_asked_here_and_carried_there() {
-    let Some(peers) = Peers::find(Generation::Present) else {
-        return;
-    };
+    let peers = or_skip!(Peers::find(Generation::Present));
     let server = TestServer::asking()
         .config(
             &json!({ "tools": { "exec": { "host": "node", "security": "allowlist", "ask": "on-miss" } } }),
@@ -197,9 +191,7 @@ async fn a_question_about_a_real_node_is_asked_here_and_carried_there() {
 
 #[tokio::test]
 async fn a_node_that_vanishes_leaves_its_run_lost() {
-    let Some(peers) = Peers::find(Generation::Present) else {
-        return;
-    };
+    let peers = or_skip!(Peers::find(Generation::Present));
     let server = on_nodes().start().await;
     let operator = server.operator();
     let mut node = peers.node_host(port_of(&server), "vanishing", &bridge_token(&server));

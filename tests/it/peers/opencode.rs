@@ -8,7 +8,7 @@ use super::{
     agent::{self, Client, ClientFixture, WaitPolicy, Way},
     model::{Call, Model},
 };
-use crate::support::{Invocation, installed, skip, write_file};
+use crate::support::{Invocation, installed, needed, write_file};
 
 /// Where `dev/peers` puts it.
 const PLACE: &str = "peers/opencode-ai/node_modules";
@@ -20,9 +20,10 @@ struct OpenCode {
 impl Client for OpenCode {
     fn find() -> Option<Self> {
         let program = program();
-        if program.is_none() {
-            skip("opencode is not installed (dev/peers installs it)");
-        }
+        needed(
+            program.is_some(),
+            "opencode is not installed (dev/peers installs it)",
+        )?;
         program.map(|program| Self { program })
     }
 

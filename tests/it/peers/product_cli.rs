@@ -13,9 +13,7 @@ fn last_json(finished: &Finished) -> Value {
 }
 
 async fn sees_nodes(generation: Generation) {
-    let Some(peers) = Peers::find(generation) else {
-        return;
-    };
+    let peers = or_skip!(Peers::find(generation));
     let server = TestServer::full().start().await;
     let scratch = Scratch::new();
     let url = server.agent().base().replace("http://", "ws://");

@@ -306,20 +306,14 @@ async fn an_approved_script_of_a_shell_is_the_one_that_was_shown() {
 
 #[tokio::test]
 async fn an_approved_script_of_an_interpreter_is_the_one_that_was_shown() {
-    if !Path::new("/usr/bin/python3").exists() {
-        skip("no /usr/bin/python3");
-        return;
-    }
+    or_skip!(Path::new("/usr/bin/python3").exists(), "no /usr/bin/python3");
     after_an_answer("print('WORD')\n", &["/usr/bin/python3", "tool"], "place").await;
     after_an_answer("print('WORD')\n", &["/usr/bin/python3", "place/tool"], ".").await;
 }
 
 #[tokio::test]
 async fn an_approved_operand_is_the_one_that_was_shown() {
-    if !Path::new("/usr/bin/python3").exists() {
-        skip("no /usr/bin/python3");
-        return;
-    }
+    or_skip!(Path::new("/usr/bin/python3").exists(), "no /usr/bin/python3");
     after_an_answer("echo WORD\n", &["/bin/sh", "reader.sh", "place/tool"], ".").await;
     after_an_answer("WORD\n", &["/usr/bin/python3", "reader.py", "place/tool"], ".").await;
 }
@@ -638,10 +632,7 @@ async fn what_a_process_started_astray_reads_is_not_trusted_because_its_parent_l
 
 #[tokio::test]
 async fn a_descriptor_of_a_directory_that_was_exchanged_leads_to_no_other_script() {
-    if !Path::new("/usr/bin/python3").exists() {
-        skip("no /usr/bin/python3");
-        return;
-    }
+    or_skip!(Path::new("/usr/bin/python3").exists(), "no /usr/bin/python3");
     for (enters, reads) in [
         (
             "fd = os.open('sub', os.O_DIRECTORY); os.chdir('/')",
@@ -690,10 +681,7 @@ async fn a_process_astray_is_found_whoever_its_parent_is_and_whatever_it_shares(
     const WAITS: &str = "open(D + '/left', 'w').close(); open(D + '/on').read()";
     const READS: &str =
         "try: print(os.read(os.open('x', 0), 99).decode()[5:], end='', flush=True)\nexcept OSError: pass";
-    if !Path::new("/usr/bin/python3").exists() {
-        skip("no /usr/bin/python3");
-        return;
-    }
+    or_skip!(Path::new("/usr/bin/python3").exists(), "no /usr/bin/python3");
     let mut ways = vec![
         // Its parent ends, and another process of the run becomes that.
         format!(

@@ -30,7 +30,7 @@ fn spec(server: &Server, directory: &Path, program: &Path) -> LaunchSpec {
 
 #[tokio::test]
 async fn a_run_starts_from_what_the_account_opened() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     account.file("home/tool", account.uid, 0o700, "#!/bin/sh\npwd\n");
     let broker = account.broker();
     let dirs = RunnerDirs::new();
@@ -42,7 +42,7 @@ async fn a_run_starts_from_what_the_account_opened() {
 
 #[tokio::test]
 async fn what_the_account_cannot_see_does_not_start() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     let (home, closed) = (account.path("home"), account.directory("closed", 0, 0o700));
     account.directory("closed/inner", 0, 0o755);
     account.file("closed/tool", 0, 0o755, "#!/bin/sh\n");
@@ -70,7 +70,7 @@ async fn what_the_account_cannot_see_does_not_start() {
 
 #[tokio::test]
 async fn another_program_or_directory_of_the_name_does_not_start() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     let home = account.path("home");
     for name in ["tool", "other", "linked"] {
         account.file(&format!("home/{name}"), account.uid, 0o700, "#!/bin/sh\n");
@@ -102,7 +102,7 @@ async fn another_program_or_directory_of_the_name_does_not_start() {
 
 #[tokio::test]
 async fn nothing_starts_unseen() {
-    let Some(account) = Account::new() else { return };
+    let account = or_skip!(Account::new());
     account.file("home/tool", account.uid, 0o700, "#!/bin/sh\necho seen\n");
     let mut broker = account.broker();
     let dirs = RunnerDirs::new();

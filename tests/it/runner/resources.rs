@@ -7,20 +7,15 @@ use countersign_hosts::gateway::LaunchSpec;
 use countersign_runner::{Controller, RunLimits, enforceable};
 
 use super::harness::{Report, RunnerDirs, Server};
-use crate::support::skip;
+use crate::support::needed;
 
 const MEBIBYTE: u64 = 1 << 20;
 
 /// Says why runs cannot be held to something here, if they cannot.
-fn is_missing(controller: Controller) -> bool {
-    if enforceable().contains(&controller) {
-        return false;
-    }
-    skip(&format!(
-        "no control group of {} can be had here",
-        controller.name()
-    ));
-    true
+fn possible(controller: Controller) -> Option<()> {
+    let name = controller.name();
+    let is_there = enforceable().contains(&controller);
+    needed(is_there, &format!("no control group of {name} can be had here"))
 }
 
 fn limited(mut spec: LaunchSpec, limits: RunLimits) -> LaunchSpec {
@@ -37,9 +32,7 @@ fn hungry(server: &Server, mebibytes: u64) -> LaunchSpec {
 
 #[tokio::test]
 async fn a_run_over_its_memory_is_killed_and_says_so_and_the_next_is_not() {
-    if is_missing(Controller::Memory) {
-        return;
-    }
+    or_skip!(possible(Controller::Memory));
     let dirs = RunnerDirs::new();
     let server = dirs.server();
     let limits = |mebibytes: u64| RunLimits {
@@ -68,9 +61,7 @@ async fn a_run_over_its_memory_is_killed_and_says_so_and_the_next_is_not() {
 
 #[tokio::test]
 async fn a_fork_bomb_ends_at_its_limit_and_nothing_of_it_is_left() {
-    if is_missing(Controller::Processes) {
-        return;
-    }
+    or_skip!(possible(Controller::Processes));
     let dirs = RunnerDirs::new();
     let server = dirs.server();
     let limits = RunLimits {
@@ -95,9 +86,7 @@ async fn a_fork_bomb_ends_at_its_limit_and_nothing_of_it_is_left() {
 
 #[tokio::test]
 async fn processor_time_is_limited_for_the_command_and_not_for_its_supervisor() {
-    if is_missing(Controller::Cpu) {
-        return;
-    }
+    or_skip!(possible(Controller::Cpu));
     let dirs = RunnerDirs::new();
     let server = dirs.server();
     let limits = |cpu_percent| RunLimits {
@@ -155,9 +144,7 @@ fn quota(groups: &str) -> Option<String> {
 
 #[tokio::test]
 async fn a_plan_of_several_programs_is_held_as_a_whole() {
-    if is_missing(Controller::Memory) {
-        return;
-    }
+    or_skip!(possible(Controller::Memory));
     let dirs = RunnerDirs::new();
     let server = dirs.server();
     let step = |join, program: &str, argv: &[&str]| countersign_domain::BoundStep {
@@ -187,9 +174,7 @@ async fn a_plan_of_several_programs_is_held_as_a_whole() {
 
 #[tokio::test]
 async fn groups_are_taken_away_with_their_supervisors() {
-    if is_missing(Controller::Processes) {
-        return;
-    }
+    or_skip!(possible(Controller::Processes));
     let dirs = RunnerDirs::new();
     let group = {
         let server = dirs.server();

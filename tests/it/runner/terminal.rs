@@ -286,9 +286,10 @@ async fn a_password_is_never_shown() {
 async fn bash_stops_continues_and_interrupts_jobs() {
     let dirs = RunnerDirs::new();
     let server = dirs.server();
-    let Some(spec) = program(&server, &["/usr/bin/bash", "--norc", "--noprofile", "-i"]) else {
-        return;
-    };
+    let spec = or_skip!(program(
+        &server,
+        &["/usr/bin/bash", "--norc", "--noprofile", "-i"]
+    ));
     let mut session = TerminalSession::of(server.host.start(spec).await.unwrap());
     session.until_text("bash-").await;
     let bash = session.pid();
@@ -332,9 +333,7 @@ async fn bash_stops_continues_and_interrupts_jobs() {
 async fn vi_edits_and_saves_a_file() {
     let dirs = RunnerDirs::new();
     let server = dirs.server();
-    let Some(spec) = program(&server, &["/usr/bin/vi", "-u", "NONE", "-N", "text"]) else {
-        return;
-    };
+    let spec = or_skip!(program(&server, &["/usr/bin/vi", "-u", "NONE", "-N", "text"]));
     let mut session = TerminalSession::of(server.host.start(spec).await.unwrap());
     session.until_text("text\" [New]").await;
     session.type_text("ione\rtwo").await;
@@ -354,9 +353,7 @@ async fn vi_edits_and_saves_a_file() {
 async fn nano_edits_and_saves_a_file() {
     let dirs = RunnerDirs::new();
     let server = dirs.server();
-    let Some(spec) = program(&server, &["/usr/bin/nano", "-I", "text"]) else {
-        return;
-    };
+    let spec = or_skip!(program(&server, &["/usr/bin/nano", "-I", "text"]));
     let mut session = TerminalSession::of(server.host.start(spec).await.unwrap());
     session.until_text("GNU nano").await;
     session.type_text("some words").await;
@@ -374,9 +371,7 @@ async fn nano_edits_and_saves_a_file() {
 async fn top_draws_and_quits() {
     let dirs = RunnerDirs::new();
     let server = dirs.server();
-    let Some(spec) = program(&server, &["/usr/bin/top"]) else {
-        return;
-    };
+    let spec = or_skip!(program(&server, &["/usr/bin/top"]));
     let mut session = TerminalSession::of(server.host.start(spec).await.unwrap());
     session.until_text("load average").await;
     session.until_text("PID").await;
@@ -388,9 +383,7 @@ async fn top_draws_and_quits() {
 async fn python_reads_and_prints() {
     let dirs = RunnerDirs::new();
     let server = dirs.server();
-    let Some(spec) = program(&server, &["/usr/bin/python3", "-q", "-E", "-s"]) else {
-        return;
-    };
+    let spec = or_skip!(program(&server, &["/usr/bin/python3", "-q", "-E", "-s"]));
     let mut session = TerminalSession::of(server.host.start(spec).await.unwrap());
     session.until_text(">>> ").await;
     session.type_text("6 * 7\r").await;
@@ -407,9 +400,7 @@ async fn less_searches_and_quits() {
     let lines: Vec<_> = (1..=2000).map(|number| format!("line {number}\n")).collect();
     let lines = lines.concat();
     write_file(&dirs.file("text"), &lines);
-    let Some(spec) = program(&server, &["/usr/bin/less", "text"]) else {
-        return;
-    };
+    let spec = or_skip!(program(&server, &["/usr/bin/less", "text"]));
     let mut session = TerminalSession::of(server.host.start(spec).await.unwrap());
     session.until_text("line 29").await;
     session.type_text("/line 777\r").await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BUILTIN, is_missing};
+use super::{BUILTIN, possible};
 use crate::{
     explain::ask_to_explain,
     support::{ServerBuilder, TestServer, only},
@@ -30,9 +30,7 @@ fn server(exec: &Value, sandbox: &Value) -> ServerBuilder {
 #[tokio::test]
 async fn a_miss_runs_confined_and_is_reported_as_such() {
     let server = server(&json!({}), &json!({})).start().await;
-    if is_missing(&server).await {
-        return;
-    }
+    or_skip!(possible(&server).await);
     let mut events = server.operator().events("", None).await;
     let body = json!({ "command": "pwd; id -u" });
     let explained = ask_to_explain(&server.agent(), &body).await.expect(200);
@@ -66,9 +64,7 @@ async fn a_miss_runs_confined_and_is_reported_as_such() {
 #[tokio::test]
 async fn what_is_covered_or_denied_or_always_asked_stays_what_it_is() {
     let server = server(&json!({}), &json!({})).start().await;
-    if is_missing(&server).await {
-        return;
-    }
+    or_skip!(possible(&server).await);
     let agent = server.agent();
     let covered = agent.exec(json!({ "command": "echo hi" })).await.expect(200);
     assert_eq!(
@@ -150,9 +146,7 @@ async fn a_directory_that_the_sandbox_does_not_see_is_asked_about() {
         settings["agents"]["defaults"]["workspace"] = json!(workspace);
         server.edit_config(&settings.to_string());
         server.start().await;
-        if is_missing(&server).await {
-            return;
-        }
+        or_skip!(possible(&server).await);
         let inside = json!({ "command": "/bin/pwd", "workdir": workspace.join("sub") });
         if is_seen {
             let answer = server.agent().exec(inside).await.expect(200);
@@ -182,9 +176,7 @@ async fn where_no_sandbox_is_active_a_miss_is_asked_about() {
         .await;
     is_asked(&off, json!({ "command": "id" }), "[sandbox] backend").await;
     let left_out = server(&json!({}), &json!({ "mode": "non-main" })).start().await;
-    if is_missing(&server(&json!({}), &json!({})).start().await).await {
-        return;
-    }
+    or_skip!(possible(&server(&json!({}), &json!({})).start().await).await);
     is_asked(&left_out, json!({ "command": "id" }), "non-main").await;
     let other = json!({ "command": "id", "sessionKey": "agent:main:other" });
     assert_eq!(left_out.agent().exec(other).await.expect(200)["diverted"], true);
@@ -195,9 +187,7 @@ async fn an_agent_can_have_it_or_not() {
     let mut settings = config(&json!({}), &json!({}));
     settings["agents"]["list"] = json!([{ "id": "asks", "tools": { "exec": { "onMiss": "ask" } } }]);
     let server = TestServer::asking().config(&settings).toml(BUILTIN).start().await;
-    if is_missing(&server).await {
-        return;
-    }
+    or_skip!(possible(&server).await);
     let agent = server.agent();
     assert_eq!(
         agent.exec(json!({ "command": "id" })).await.expect(200)["diverted"],

@@ -12,7 +12,7 @@ mod scopes;
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, ServerBuilder, TestServer, skip};
+use crate::support::{Api, ServerBuilder, TestServer, needed};
 
 /// `[sandbox]` with the backend that needs nothing but a kernel.
 const BUILTIN: &str = "[sandbox]\nbackend = \"builtin\"\n";
@@ -28,13 +28,10 @@ fn sandboxed(sandbox: &Value) -> ServerBuilder {
 }
 
 /// Whether this machine has a sandbox at all; says so where not.
-async fn is_missing(server: &TestServer) -> bool {
+async fn possible(server: &TestServer) -> Option<()> {
     let policy = server.operator().get("/v1/policy/effective").await.expect(200);
-    let missing = policy["sandbox"]["active"] != true;
-    if missing {
-        skip(&format!("no sandbox here: {}", policy["sandbox"]["detail"]));
-    }
-    missing
+    let (active, detail) = (&policy["sandbox"]["active"], &policy["sandbox"]["detail"]);
+    needed(*active == true, &format!("no sandbox here: {detail}"))
 }
 
 /// What a shell text prints in the sandbox of an agent.

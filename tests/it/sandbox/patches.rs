@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{is_missing, printed, sandboxed};
+use super::{possible, printed, sandboxed};
 use crate::support::TestServer;
 
 fn patch(operations: &str) -> Value {
@@ -11,12 +11,12 @@ fn patch(operations: &str) -> Value {
 
 async fn prepared() -> Option<TestServer> {
     let server = sandboxed(&json!({})).start().await;
-    (!is_missing(&server).await).then_some(server)
+    possible(&server).await.map(|()| server)
 }
 
 #[tokio::test]
 async fn a_patch_changes_what_commands_see_at_the_workdir() {
-    let Some(server) = prepared().await else { return };
+    let server = or_skip!(prepared().await);
     let agent = server.agent();
     let both = patch("*** Add File: new\n+x\n*** Add File: /workspace/deep/other\n+y\n");
     let applied = agent.post("/v1/apply-patch", both).await.expect(200);
@@ -34,7 +34,7 @@ async fn a_patch_changes_what_commands_see_at_the_workdir() {
 
 #[tokio::test]
 async fn what_a_command_left_as_a_trap_leads_a_patch_nowhere() {
-    let Some(server) = prepared().await else { return };
+    let server = or_skip!(prepared().await);
     let agent = server.agent();
     let outside = server.scratch().dir("outside");
     for target in [

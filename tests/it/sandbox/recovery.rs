@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{is_missing, sandboxed};
+use super::{possible, sandboxed};
 use crate::support::{Api, TestServer, eventually, lines, only, within};
 
 /// Starts a command in the background that writes its lines and waits for a file `go`.
@@ -36,9 +36,7 @@ fn own_directory(server: &TestServer) -> std::path::PathBuf {
 async fn a_run_in_the_background_outlives_a_crash_of_the_server() {
     let mut server = sandboxed(&json!({})).prepare();
     server.start().await;
-    if is_missing(&server).await {
-        return;
-    }
+    or_skip!(possible(&server).await);
     let started = in_background(&server, json!({})).await;
     let id = started["runId"].as_str().unwrap().to_owned();
     eventually(
@@ -73,9 +71,7 @@ async fn a_run_in_the_background_outlives_a_crash_of_the_server() {
 async fn a_run_in_the_foreground_ends_with_its_server() {
     let mut server = sandboxed(&json!({})).prepare();
     server.start().await;
-    if is_missing(&server).await {
-        return;
-    }
+    or_skip!(possible(&server).await);
     let agent = server.agent();
     let call = tokio::spawn(async move {
         let request = agent
@@ -105,9 +101,7 @@ async fn a_run_in_the_foreground_ends_with_its_server() {
 #[tokio::test]
 async fn cancelling_and_the_time_limit_end_everything_inside() {
     let server = sandboxed(&json!({})).start().await;
-    if is_missing(&server).await {
-        return;
-    }
+    or_skip!(possible(&server).await);
     let stubborn = "trap '' TERM HUP INT; setsid sh -c 'trap \"\" TERM HUP INT; while :; do date >> alive; sleep 0.02; done' & \
                     while :; do sleep 300; done";
     let limited = server
@@ -180,9 +174,7 @@ async fn wherever_something_dies_a_command_runs_once_or_not_at_all() {
         server
             .start_until_ready_or_dead(&[("COUNTERSIGN_TEST_KILL", kill.as_str())])
             .await;
-        if is_missing(&server).await {
-            return;
-        }
+        or_skip!(possible(&server).await);
         comes_out_right(point, &mut server).await;
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BUILTIN, is_missing, sandboxed};
+use super::{BUILTIN, possible, sandboxed};
 use crate::{
     explain::{ask_to_explain, what_exec_does, what_explain_says},
     support::{TestServer, only},
@@ -62,8 +62,8 @@ async fn every_row(backend: &str, is_usable: bool) {
         .toml(&format!("[sandbox]\nbackend = \"{backend}\"\n"))
         .start()
         .await;
-    if is_usable && is_missing(&server).await {
-        return;
+    if is_usable {
+        or_skip!(possible(&server).await);
     }
     for (agent, configured, mode) in agents() {
         for session in ["main", "other"] {
@@ -126,9 +126,7 @@ async fn every_row_of_the_table_where_there_is_none() {
 #[tokio::test]
 async fn with_nothing_configured_commands_run_in_the_sandbox() {
     let server = TestServer::full().without_config().toml(BUILTIN).start().await;
-    if is_missing(&server).await {
-        return;
-    }
+    or_skip!(possible(&server).await);
     let answer = server
         .agent()
         .exec(json!({ "command": "echo hi; echo no >&2; exit 3", "security": "allowlist" }))
@@ -240,9 +238,7 @@ async fn tool_policy_counts_and_approvals_do_not() {
         .toml(BUILTIN)
         .start()
         .await;
-    if is_missing(&server).await {
-        return;
-    }
+    or_skip!(possible(&server).await);
     // Text that no analysis understands, and a document that is refused: neither matters here.
     for body in [
         json!({ "command": "f() { echo in; }; f $(true) <<< x 2>/dev/null || echo in" }),
@@ -280,9 +276,7 @@ async fn the_environment_is_the_sandboxs_own_and_nothing_in_it_is_shell_text() {
         .env("SECRET_OF_THE_SERVER", "x")
         .start()
         .await;
-    if is_missing(&server).await {
-        return;
-    }
+    or_skip!(possible(&server).await);
     let hostile = "/a$(touch pwned):/b`touch pwned`:/c\"; touch pwned; \"':/d e";
     let env =
         json!({ "PATH": hostile, "BOTH": "c", "QUOTED": "'\"$(touch pwned)\n", "LD_LIBRARY_PATH": "/lib0" });
@@ -320,9 +314,7 @@ async fn the_environment_is_the_sandboxs_own_and_nothing_in_it_is_shell_text() {
 #[tokio::test]
 async fn a_call_of_another_host_is_refused_and_nothing_runs() {
     let server = sandboxed(&json!({})).start().await;
-    if is_missing(&server).await {
-        return;
-    }
+    or_skip!(possible(&server).await);
     let refused = server
         .agent()
         .exec(json!({ "command": "true", "host": "gateway" }))

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use super::{BUILTIN, is_missing, printed, sandboxed};
+use super::{BUILTIN, possible, printed, sandboxed};
 use crate::support::{TestServer, only, write_file};
 
 /// What a command in a session of an agent prints.
@@ -24,9 +24,7 @@ async fn scopes_share_files_or_do_not() {
         ("shared", true, true),
     ] {
         let server = sandboxed(&json!({ "scope": scope })).start().await;
-        if is_missing(&server).await {
-            return;
-        }
+        or_skip!(possible(&server).await);
         says(&server, "a", "one", "echo here > note").await;
         let sees =
             async |agent, session| says(&server, agent, session, "cat note 2>/dev/null").await == "here";
@@ -39,9 +37,7 @@ async fn scopes_share_files_or_do_not() {
 #[tokio::test]
 async fn sessions_of_two_agents_are_never_one_even_under_one_name() {
     let server = sandboxed(&json!({ "scope": "session" })).start().await;
-    if is_missing(&server).await {
-        return;
-    }
+    or_skip!(possible(&server).await);
     let call = |agent: &str, command: &str| json!({ "command": command, "agentId": agent, "sessionKey": "telegram:42" });
     server
         .agent()
@@ -73,9 +69,7 @@ async fn with_access(access: &str) -> (TestServer, String) {
 #[tokio::test]
 async fn without_access_the_sandbox_has_a_directory_of_its_own() {
     let (server, workspace) = with_access("none").await;
-    if is_missing(&server).await {
-        return;
-    }
+    or_skip!(possible(&server).await);
     let agent = server.agent();
     assert_eq!(
         printed(&agent, "main", "pwd; ls -A; echo x > own; ls -A").await,
@@ -104,9 +98,7 @@ async fn without_access_the_sandbox_has_a_directory_of_its_own() {
 #[tokio::test]
 async fn with_ro_the_workspace_can_be_read_beside_the_own_one() {
     let (server, workspace) = with_access("ro").await;
-    if is_missing(&server).await {
-        return;
-    }
+    or_skip!(possible(&server).await);
     let agent = server.agent();
     let text = "pwd; cat /agent/sub/mine; echo x > own && echo wrote; echo x > /agent/sub/mine || echo refused; \
                 rm /agent/sub/mine || echo refused; touch /agent/new || echo refused";
@@ -130,9 +122,7 @@ async fn with_ro_the_workspace_can_be_read_beside_the_own_one() {
 #[tokio::test]
 async fn with_rw_the_workspace_is_the_workdir() {
     let (server, workspace) = with_access("rw").await;
-    if is_missing(&server).await {
-        return;
-    }
+    or_skip!(possible(&server).await);
     let agent = server.agent();
     let found = printed(
         &agent,
@@ -174,9 +164,7 @@ async fn with_rw_the_workspace_is_the_workdir() {
 #[tokio::test]
 async fn a_working_directory_leads_nowhere_but_inside() {
     let (server, workspace) = with_access("rw").await;
-    if is_missing(&server).await {
-        return;
-    }
+    or_skip!(possible(&server).await);
     let outside = server.scratch().dir("outside");
     write_file(&outside.join("secret"), "secret\n");
     std::os::unix::fs::symlink(&outside, Path::new(&workspace).join("link")).unwrap();
@@ -214,9 +202,7 @@ async fn refusal(config: impl FnOnce(&TestServer) -> Value) -> Option<String> {
 
 #[tokio::test]
 async fn no_sandbox_is_shown_the_files_of_the_server_or_the_sandboxes_of_others() {
-    if is_missing(&sandboxed(&json!({})).start().await).await {
-        return;
-    }
+    or_skip!(possible(&sandboxed(&json!({})).start().await).await);
     let mounts = |sandbox: Value, workspace: &Path| {
         json!({
             "tools": { "exec": { "host": "sandbox" } },

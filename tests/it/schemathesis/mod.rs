@@ -206,9 +206,7 @@ async fn what_an_operator_may_call_keeps_the_contract() {
         .expect(200);
     server.operator().finished(&runs[1]).await;
     let entries = (1..=3).map(|n| format!("e3b0c442-98fc-4c14-9afb-f4c8996fb92{n}"));
-    let Some(tester) = Tester::of(&holder, holder.token()) else {
-        return;
-    };
+    let tester = or_skip!(Tester::of(&holder, holder.token()));
     let operations = opened_by(&server, &["read", "approve", "admin"]).await;
     let tester = tester
         .knowing("^/v1/runs/", "path.runId", runs)
@@ -233,9 +231,7 @@ async fn what_an_agent_may_call_keeps_the_contract() {
             .expect(200);
         runs.push(run["runId"].as_str().expect("a run").to_owned());
     }
-    let Some(tester) = Tester::of(&server.agent(), Some(&server.gateway_token())) else {
-        return;
-    };
+    let tester = or_skip!(Tester::of(&server.agent(), Some(&server.gateway_token())));
     let operations = opened_by(&server, &["exec"]).await;
     let tester = tester
         .knowing("^/v1/runs/", "path.runId", runs)
@@ -272,9 +268,7 @@ async fn what_an_agent_may_call_keeps_the_contract() {
 #[tokio::test]
 async fn what_anybody_may_call_keeps_the_contract() {
     let server = server_with("off").start().await;
-    let Some(tester) = Tester::of(&server.anonymous(), None) else {
-        return;
-    };
+    let tester = or_skip!(Tester::of(&server.anonymous(), None));
     let operations = opened_by(&server, &[]).await;
     tokio::task::spawn_blocking(move || tester.tries(&operations))
         .await
@@ -288,9 +282,7 @@ async fn the_operations_that_are_tried_apart_keep_the_contract() {
         let (_, holder) = server
             .token_with(json!({ "name": "tester", "scopes": ["admin"] }))
             .await;
-        let Some(tester) = Tester::of(&holder, holder.token()) else {
-            return;
-        };
+        let tester = or_skip!(Tester::of(&holder, holder.token()));
         // Tokens to be revoked and replaced, none of them the tester's.
         let mut tokens = Vec::new();
         for _ in 0..5 {
@@ -315,9 +307,7 @@ async fn the_operations_that_are_tried_apart_keep_the_contract() {
         .token_with(json!({ "name": "reviser", "scopes": ["approve"] }))
         .await;
     let (runs, approvals) = questions(&server, 8).await;
-    let Some(tester) = Tester::of(&reviser, reviser.token()) else {
-        return;
-    };
+    let tester = or_skip!(Tester::of(&reviser, reviser.token()));
     let tester = tester.knowing("^/v1/approvals/", "path.id", approvals).knowing(
         "/revision$",
         "body.command",

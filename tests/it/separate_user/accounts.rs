@@ -10,16 +10,13 @@ use serde_json::json;
 use crate::support::{Scratch, TestServer, write_file_mode};
 
 use super::{
-    AccountsFixture, STARTED, field, have_their_account_and_nothing_else, is_missing, launcher, printed,
-    processes, run, runner,
+    AccountsFixture, STARTED, field, have_their_account_and_nothing_else, launcher, printed, processes, run,
+    runner,
 };
 
 #[tokio::test]
 async fn commands_have_the_account_its_limits_and_nothing_of_the_servers() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts
         .builder()
         .behind("sh", &["-c", STARTED, "sh"])
@@ -53,10 +50,7 @@ async fn commands_have_the_account_its_limits_and_nothing_of_the_servers() {
 
 #[tokio::test]
 async fn an_agent_cannot_be_taken_out() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let exec = json!({ "host": "gateway", "security": "full", "ask": "off", "isolation": "same-user" });
     let server = accounts
         .with_exec(&exec)
@@ -71,16 +65,13 @@ async fn an_agent_cannot_be_taken_out() {
 
 #[tokio::test]
 async fn a_named_account_brings_its_groups_home_and_name() {
-    if is_missing() {
-        return;
-    }
     let table = fs::read_to_string("/etc/passwd").unwrap();
     let entry: Vec<_> = table
         .lines()
         .map(|line| line.split(':').collect::<Vec<_>>())
         .find(|entry| entry[0] == "games")
         .expect("every system has games");
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts.as_account("games").start().await;
     let expect = crate::support::run_program(&crate::support::Invocation::new("id").args(&["-G", "games"]));
     assert_eq!(printed(&server, "id -G").await, expect.stdout);
@@ -93,10 +84,7 @@ async fn a_named_account_brings_its_groups_home_and_name() {
 
 #[tokio::test]
 async fn the_login_shell_is_asked_as_the_account() {
-    if is_missing() {
-        return;
-    }
-    let (accounts, shells) = (AccountsFixture::new(), Scratch::new());
+    let (accounts, shells) = (or_skip!(AccountsFixture::new()), Scratch::new());
     fs::set_permissions(shells.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let shell = shells.join("sh");
     // Without the profile of the machine, which sets the PATH, too.
@@ -120,10 +108,7 @@ async fn the_login_shell_is_asked_as_the_account() {
 
 #[tokio::test]
 async fn the_server_gives_up_root_for_good_and_owns_its_state() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts.builder().start().await;
     let four = |id: u32| format!("{id} {id} {id} {id}");
     let (own, none) = (accounts.server, "0000000000000000");

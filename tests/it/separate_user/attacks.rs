@@ -14,9 +14,7 @@ use serde_json::json;
 
 use crate::support::{TestServer, eventually, is_alive, kill_hard, write_file, write_file_mode};
 
-use super::{
-    AccountsFixture, background, is_missing, launcher, printed, processes, run, runner, until_there,
-};
+use super::{AccountsFixture, background, launcher, printed, processes, run, runner, until_there};
 
 /// Succeeds against a server of the level `same-user`, fails against this one.
 pub(super) async fn is_kept_out(
@@ -41,10 +39,7 @@ pub(super) async fn is_kept_out(
 
 #[tokio::test]
 async fn nothing_of_the_server_can_be_read_changed_or_signalled() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let separate = accounts.builder().start().await;
     let free = TestServer::full().start().await;
     for attack in [
@@ -78,10 +73,7 @@ async fn nothing_of_the_server_can_be_read_changed_or_signalled() {
 /// What lies open in the runner leads into the state directory.
 #[tokio::test]
 async fn the_runner_shows_nobody_what_it_holds() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts.builder().start().await;
     let mut all = processes(&server, "__runner");
     all.push(launcher(&server));
@@ -127,10 +119,7 @@ fn had_a_visitor(decoy: std::thread::JoinHandle<bool>, path: &Path) -> bool {
 
 #[tokio::test]
 async fn only_a_socket_of_the_account_is_attached_to_and_no_link_is_followed() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let mut server = accounts.builder().start().await;
     let mut runs = Vec::new();
     for name in ["link", "foreign", "file", "honest"] {
@@ -198,10 +187,7 @@ fn is_child_of(pid: i32, parent: i32) -> bool {
 
 #[tokio::test]
 async fn a_spool_written_beyond_its_limit_is_cut() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts
         .builder()
         .toml("[output]\nmax_run_bytes = 1000\n")
@@ -231,10 +217,7 @@ async fn a_spool_written_beyond_its_limit_is_cut() {
 /// Only the account of the server is listened to by a supervisor that waits for one.
 #[tokio::test]
 async fn a_waiting_supervisor_obeys_nobody_else() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let mut server = accounts.builder().start().await;
     let run = background(&server, "echo $$ > started; sleep 1000").await;
     until_there(&accounts.workspace().join("started")).await;

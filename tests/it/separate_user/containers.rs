@@ -4,7 +4,7 @@ use std::os::unix::fs::chown;
 
 use serde_json::json;
 
-use super::{AccountsFixture, is_missing, processes, runner};
+use super::{AccountsFixture, possible, processes, runner};
 use crate::{
     docker::fixture::{self, IMAGE},
     support::TestServer,
@@ -12,13 +12,9 @@ use crate::{
 
 #[tokio::test]
 async fn clients_of_an_engine_run_under_the_account_of_the_server() {
-    if is_missing() {
-        return;
-    }
-    let Some(engine) = fixture::DockerFixture::new().await else {
-        return;
-    };
-    let accounts = AccountsFixture::new();
+    or_skip!(possible());
+    let engine = or_skip!(fixture::DockerFixture::new().await);
+    let accounts = or_skip!(AccountsFixture::new());
     let socket = accounts.scratch.join("engine.sock");
     std::fs::hard_link(engine.engine.scratch().join("docker.sock"), &socket).unwrap();
     chown(&socket, Some(accounts.server), Some(accounts.server)).unwrap();

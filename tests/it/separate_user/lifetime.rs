@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Api, TestServer, eventually, is_alive, kill_hard, within, write_file};
 
-use super::{
-    AccountsFixture, background, is_missing, launcher, printed, processes, run, runner, runners, until_there,
-};
+use super::{AccountsFixture, background, launcher, printed, processes, run, runner, runners, until_there};
 
 /// The numbers of processes that a command wrote.
 fn pids(accounts: &AccountsFixture, file: &str) -> Vec<i32> {
@@ -47,10 +45,7 @@ fn spools(accounts: &AccountsFixture) -> usize {
 
 #[tokio::test]
 async fn an_approved_command_runs_as_the_account() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let exec = json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" });
     let server = accounts
         .with_exec(&exec)
@@ -67,10 +62,7 @@ async fn an_approved_command_runs_as_the_account() {
 
 #[tokio::test]
 async fn exact_output_of_every_size_is_kept_and_no_empty_spool_stays() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts.builder().start().await;
     for size in [0_usize, 5, 70_000, 3_000_000] {
         let text = format!("head -c {size} /dev/zero | tr '\\0' x; test {size} = 5 && echo end >&2; true");
@@ -86,10 +78,7 @@ async fn exact_output_of_every_size_is_kept_and_no_empty_spool_stays() {
 
 #[tokio::test]
 async fn a_run_that_is_killed_or_takes_too_long_leaves_nothing() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts.builder().start().await;
     let tree = "setsid sh -c 'trap \"\" TERM HUP; sleep 1000 & echo $$ $! > hidden; wait' & \
                 trap '' TERM; sleep 1000 & echo $$ $! > plain; wait";
@@ -113,10 +102,7 @@ async fn a_run_that_is_killed_or_takes_too_long_leaves_nothing() {
 
 #[tokio::test]
 async fn a_background_run_outlives_its_server_and_is_attached_to_again() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let mut server = accounts.builder().start().await;
     let text = "umask 077; head -c 2000000 /dev/zero | tr '\\0' a; echo $$ > started; \
                 while ! test -e go; do sleep 0.05; done; echo end";
@@ -145,10 +131,7 @@ async fn a_background_run_outlives_its_server_and_is_attached_to_again() {
 
 #[tokio::test]
 async fn a_run_that_ends_without_a_server_is_finished_by_the_next() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let mut server = accounts.builder().start().await;
     let text = "echo early; echo $$ > started; while ! test -e go; do sleep 0.05; done; echo late; exit 7";
     let ended = background(&server, text).await;
@@ -178,10 +161,7 @@ async fn a_run_that_ends_without_a_server_is_finished_by_the_next() {
 
 #[tokio::test]
 async fn a_foreground_run_ends_with_its_server() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let mut server = accounts.builder().start().await;
     let agent = server.agent();
     let call = json!({ "command": "sleep 1000 & echo $$ $! > started; wait", "yieldMs": 120_000 });
@@ -197,10 +177,7 @@ async fn a_foreground_run_ends_with_its_server() {
 
 #[tokio::test]
 async fn another_runner_takes_the_place_of_one_that_was_killed() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts.builder().start().await;
     let going_on = background(
         &server,
@@ -231,10 +208,7 @@ async fn another_runner_takes_the_place_of_one_that_was_killed() {
 
 #[tokio::test]
 async fn what_a_dead_supervisor_leaves_is_killed_even_without_its_runner() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts.builder().start().await;
     for (file, with_runner) in [("one", false), ("two", true)] {
         let text = format!("sleep 1000 & echo $PPID $$ $! > {file}; wait");
@@ -256,10 +230,7 @@ async fn what_a_dead_supervisor_leaves_is_killed_even_without_its_runner() {
 
 #[tokio::test]
 async fn a_server_that_is_told_to_stop_leaves_nobody() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let mut server = accounts.builder().start().await;
     printed(&server, "true").await;
     let all: Vec<i32> = server.processes();
@@ -271,10 +242,7 @@ async fn a_server_that_is_told_to_stop_leaves_nobody() {
 
 #[tokio::test]
 async fn without_its_launcher_a_server_says_that_nothing_runs() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts.builder().start().await;
     let (launcher, runner) = (launcher(&server), runner(&server));
     kill_hard(launcher);
@@ -299,10 +267,7 @@ async fn without_its_launcher_a_server_says_that_nothing_runs() {
 
 #[tokio::test]
 async fn a_patch_makes_files_of_the_account() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts.builder().start().await;
     let body = json!({ "input": "*** Begin Patch\n*** Add File: made/new\n+x\n*** End Patch\n" });
     let applied = server.agent().post("/v1/apply-patch", body).await.expect(200);

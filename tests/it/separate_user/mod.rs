@@ -20,20 +20,19 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Scratch, ServerBuilder, TestServer, eventually, is_root, processes_of, skip};
+use crate::support::{Scratch, ServerBuilder, TestServer, eventually, is_root, needed, processes_of};
 
 const BAD_SETTINGS: i32 = 78;
 
 /// How a shell starts the program that starts commands: they have its umask and its limit of open files, too.
 const STARTED: &str = "umask 027; ulimit -S -n 777; exec \"$@\"";
 
-/// Says why the level cannot be had here, if it cannot.
-fn is_missing() -> bool {
-    if is_root() {
-        return false;
-    }
-    skip("starting a server that runs commands under another account needs root");
-    true
+/// What every test of the level needs; `None` where it is missing.
+fn possible() -> Option<()> {
+    needed(
+        is_root(),
+        "starting a server that runs commands under another account needs root",
+    )
 }
 
 /// The accounts of one test, and a directory that both reach.
@@ -44,7 +43,9 @@ struct AccountsFixture {
 }
 
 impl AccountsFixture {
-    fn new() -> Self {
+    /// `None` where the level cannot be had.
+    fn new() -> Option<Self> {
+        possible()?;
         let scratch = Scratch::new();
         fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
         // Every test is a process of its own.
@@ -57,7 +58,7 @@ impl AccountsFixture {
         let workspace = accounts.workspace();
         fs::create_dir(&workspace).unwrap();
         chown(&workspace, Some(accounts.commands), Some(accounts.commands)).unwrap();
-        accounts
+        Some(accounts)
     }
 
     fn workspace(&self) -> PathBuf {

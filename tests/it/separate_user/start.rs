@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::{ServerBuilder, TestServer, write_file_mode};
 
-use super::{AccountsFixture, BAD_SETTINGS, field, is_missing, printed};
+use super::{AccountsFixture, BAD_SETTINGS, field, possible, printed};
 
 async fn is_refused(builder: ServerBuilder, because: &str) {
     let server = builder.prepare();
@@ -23,10 +23,7 @@ async fn is_refused(builder: ServerBuilder, because: &str) {
 
 #[tokio::test]
 async fn accounts_that_commands_must_not_have_are_refused() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     for (account, because) in [
         ("no-such-account", "there is no account no-such-account"),
         ("root", "root is root"),
@@ -42,15 +39,13 @@ async fn accounts_that_commands_must_not_have_are_refused() {
 async fn the_level_needs_an_account_and_an_account_needs_root() {
     let accounts = TestServer::full().env("COUNTERSIGN_EXEC__ISOLATION", "separate-user");
     is_refused(accounts, "exec.isolation: does nothing without exec.run_as").await;
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let ordinary = TestServer::full()
         .run_as(1)
         .argument("--run-as")
         .argument("games");
     is_refused(ordinary, "only root can start commands under another account").await;
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let demanding = accounts
         .builder()
         .env("COUNTERSIGN_EXEC__ISOLATION", "separate-user")
@@ -64,12 +59,9 @@ async fn the_level_needs_an_account_and_an_account_needs_root() {
 
 #[tokio::test]
 async fn a_state_directory_that_somebody_else_has_a_hand_in_is_refused() {
-    if is_missing() {
-        return;
-    }
     let account = |accounts: &AccountsFixture| Some(accounts.commands);
     // A file of the account.
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts.builder().prepare();
     chown(accounts.state().join("openclaw.json"), account(&accounts), None).unwrap();
     assert_eq!(server.start_fails().await, Some(BAD_SETTINGS));
@@ -80,7 +72,7 @@ async fn a_state_directory_that_somebody_else_has_a_hand_in_is_refused() {
     );
 
     // A spool of the account's making.
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts.builder().prepare();
     fs::create_dir(accounts.state().join("countersign/output")).unwrap();
     let planted = accounts.state().join("countersign/output/planted");
@@ -90,7 +82,7 @@ async fn a_state_directory_that_somebody_else_has_a_hand_in_is_refused() {
     assert!(server.log().contains("planted belongs to"), "{}", server.log());
 
     // A link, which leads to a directory that would be fine.
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts.builder().prepare();
     let moved = accounts.scratch.join("moved");
     fs::rename(accounts.state(), &moved).unwrap();
@@ -99,7 +91,7 @@ async fn a_state_directory_that_somebody_else_has_a_hand_in_is_refused() {
     assert!(server.log().contains("state is a link"), "{}", server.log());
 
     // One that the account can move away.
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let above = accounts.scratch.join("above");
     fs::create_dir(&above).unwrap();
     chown(&above, account(&accounts), None).unwrap();
@@ -119,10 +111,7 @@ async fn a_state_directory_that_somebody_else_has_a_hand_in_is_refused() {
 
 #[tokio::test]
 async fn a_second_name_of_a_file_is_not_given_away() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let secret = accounts.scratch.join("of-root");
     write_file_mode(&secret, "hush", 0o600);
     let server = accounts.builder().prepare();
@@ -134,10 +123,7 @@ async fn a_second_name_of_a_file_is_not_given_away() {
 
 #[tokio::test]
 async fn a_directory_of_roots_becomes_the_servers() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let secret = accounts.scratch.join("of-root");
     write_file_mode(&secret, "hush", 0o600);
     let mut server = accounts.builder().prepare();
@@ -170,15 +156,10 @@ async fn a_directory_of_roots_becomes_the_servers() {
 
 #[tokio::test]
 async fn without_an_account_for_the_server_it_stays_root_and_says_so() {
-    if is_missing() {
-        return;
-    }
     let passwd = fs::read_to_string("/etc/passwd").unwrap();
-    if passwd.lines().any(|line| line.starts_with("countersign:")) {
-        crate::support::skip("this machine has an account for the server");
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let is_named = passwd.lines().any(|line| line.starts_with("countersign:"));
+    or_skip!(!is_named, "this machine has an account for the server");
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts.builder().owned_by(0).start().await;
     assert!(server.log().contains("useradd --system"), "{}", server.log());
     assert_eq!(field(server.pid(), "Uid"), "0 0 0 0");
@@ -192,10 +173,7 @@ async fn without_an_account_for_the_server_it_stays_root_and_says_so() {
 
 #[tokio::test]
 async fn the_account_can_be_set_in_the_file() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let exec = json!({ "host": "gateway", "security": "full", "ask": "off" });
     let toml = format!("[exec]\nlogin_path = false\nrun_as = \"{}\"\n", accounts.commands);
     let server = accounts.with_exec(&exec).without_toml().toml(&toml).start().await;

@@ -2,14 +2,11 @@
 
 use serde_json::json;
 
-use super::{AccountsFixture, is_missing};
+use super::AccountsFixture;
 
 #[tokio::test]
 async fn a_terminal_belongs_to_the_account_of_the_commands() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let server = accounts.builder().start().await;
     let command = "stat -c %u \"$(tty)\"; stty size; echo direct > /dev/tty
         bash -c 'set -m; sleep 0.05 & fg > /dev/null && echo continued'";

@@ -16,7 +16,7 @@ use crate::support::{
 
 use super::{
     AccountsFixture, BAD_SETTINGS, STARTED, attacks::is_kept_out, background, field,
-    have_their_account_and_nothing_else, is_missing, printed, run, until_there,
+    have_their_account_and_nothing_else, printed, run, until_there,
 };
 
 /// A runner's unit that a test started. Dropping it, which must come after its server, kills it and fails the test when
@@ -173,10 +173,7 @@ async fn is_refused(builder: ServerBuilder, because: &[&str]) {
 
 #[tokio::test]
 async fn commands_have_the_account_its_limits_and_nothing_of_the_servers() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let _unit = Unit::behind(&accounts, "sh", &["-c", STARTED, "sh"]).await;
     let server = builder(&accounts)
         .env("A_SECRET_OF_THE_SERVER", "hush")
@@ -198,10 +195,7 @@ async fn commands_have_the_account_its_limits_and_nothing_of_the_servers() {
 
 #[tokio::test]
 async fn nothing_of_the_server_or_the_runner_can_be_read_or_changed() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let unit = Unit::of(&accounts).await;
     let separate = builder(&accounts).start().await;
     let free = TestServer::full().start().await;
@@ -239,10 +233,7 @@ async fn nothing_of_the_server_or_the_runner_can_be_read_or_changed() {
 
 #[tokio::test]
 async fn the_login_shell_is_asked_as_the_account() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let shells = accounts.scratch.dir("shells");
     fs::set_permissions(&shells, fs::Permissions::from_mode(0o755)).unwrap();
     let asked = accounts.workspace().join("asked");
@@ -267,10 +258,7 @@ async fn the_login_shell_is_asked_as_the_account() {
 
 #[tokio::test]
 async fn a_background_run_outlives_a_killed_server_and_is_attached_to_again() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let unit = Unit::of(&accounts).await;
     let mut server = builder(&accounts).start().await;
     let text = "echo early; echo $$ > started; while ! test -e go; do sleep 0.05; done; echo end";
@@ -306,10 +294,7 @@ async fn a_background_run_outlives_a_killed_server_and_is_attached_to_again() {
 
 #[tokio::test]
 async fn without_its_unit_a_server_starts_nothing_until_there_is_another() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let mut unit = Unit::of(&accounts).await;
     let again;
     let server = builder(&accounts).start().await;
@@ -344,10 +329,7 @@ async fn without_its_unit_a_server_starts_nothing_until_there_is_another() {
 
 #[tokio::test]
 async fn a_runner_that_commands_kill_is_replaced_by_its_unit() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let unit = Unit::of(&accounts).await;
     let server = builder(&accounts).start().await;
     let before = unit.runners()[0];
@@ -371,10 +353,7 @@ async fn a_runner_that_commands_kill_is_replaced_by_its_unit() {
 
 #[tokio::test]
 async fn a_second_server_is_refused_while_there_is_one() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let unit = Unit::of(&accounts).await;
     let mut server = builder(&accounts).start().await;
     let second = builder(&accounts).state_dir(&accounts.scratch.join("second"));
@@ -390,10 +369,7 @@ async fn a_second_server_is_refused_while_there_is_one() {
 /// As the packaged unit has it (`ProtectHome=`, `PrivateTmp=`): the server sees other mounts than commands do.
 #[tokio::test]
 async fn a_server_need_not_see_the_files_of_the_commands() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let _unit = Unit::of(&accounts).await;
     let hide = format!(
         "mount -t tmpfs none {} && mount -t tmpfs none /home && exec \"$@\"",
@@ -427,13 +403,11 @@ fn visit(accounts: &AccountsFixture, account: u32) -> String {
 
 #[tokio::test]
 async fn the_runner_serves_nobody_but_the_account_of_the_server() {
-    if is_missing() {
-        return;
-    }
-    if !Path::new("/usr/bin/python3").exists() {
-        return skip("there is no Python to connect with");
-    }
-    let accounts = AccountsFixture::new();
+    or_skip!(
+        Path::new("/usr/bin/python3").exists(),
+        "there is no Python to connect with"
+    );
+    let accounts = or_skip!(AccountsFixture::new());
     let unit = Unit::of(&accounts).await;
     // Past the edge, so that it is the unit that refuses.
     fs::set_permissions(socket(&accounts), fs::Permissions::from_mode(0o666)).unwrap();
@@ -451,10 +425,7 @@ async fn the_runner_serves_nobody_but_the_account_of_the_server() {
 
 #[tokio::test]
 async fn a_server_believes_no_socket_of_anybody_else() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let third = accounts.server + 5;
     let exec = json!({ "host": "gateway", "security": "full", "ask": "off" });
     let for_third = || for_account(&accounts, &exec, third).run_as(accounts.server);
@@ -489,10 +460,7 @@ async fn a_server_believes_no_socket_of_anybody_else() {
 
 #[tokio::test]
 async fn without_a_unit_a_start_fails_and_names_both_ways() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let both = [
         "runner.sock is not there",
         "only root can start commands under another account",
@@ -545,13 +513,8 @@ impl Drop for Manager {
 
 #[tokio::test]
 async fn a_unit_takes_the_socket_that_a_service_manager_listens_at() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
-    let Some(manager) = Manager::of(&accounts).await else {
-        return;
-    };
+    let accounts = or_skip!(AccountsFixture::new());
+    let manager = or_skip!(Manager::of(&accounts).await);
     let mut server = builder(&accounts).start().await;
     // It became what was started, and so the unit.
     let unit = pid_of(&manager.0);
@@ -574,13 +537,8 @@ async fn a_unit_takes_the_socket_that_a_service_manager_listens_at() {
 /// Root listens for whatever unit it starts, so who answers counts, too.
 #[tokio::test]
 async fn a_service_manager_that_starts_another_account_is_not_believed() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
-    let Some(_manager) = Manager::of(&accounts).await else {
-        return;
-    };
+    let accounts = or_skip!(AccountsFixture::new());
+    let _manager = or_skip!(Manager::of(&accounts).await);
     let exec = json!({ "host": "gateway", "security": "full", "ask": "off" });
     let for_third = for_account(&accounts, &exec, accounts.server + 5).run_as(accounts.server);
     is_refused(for_third, &[&format!("user {} answers there", accounts.commands)]).await;
@@ -589,13 +547,11 @@ async fn a_service_manager_that_starts_another_account_is_not_believed() {
 /// After an update the unit may still be the old program.
 #[tokio::test]
 async fn a_unit_of_another_version_is_asked_once_to_make_way() {
-    if is_missing() {
-        return;
-    }
-    if !Path::new("/usr/bin/python3").exists() {
-        return skip("there is no Python to be another version");
-    }
-    let accounts = AccountsFixture::new();
+    or_skip!(
+        Path::new("/usr/bin/python3").exists(),
+        "there is no Python to be another version"
+    );
+    let accounts = or_skip!(AccountsFixture::new());
     let script = "import os,socket,sys\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\ns.bind(sys.argv[1])\n\
                   os.chmod(sys.argv[1],0o660)\ns.listen(8)\nprint('runner ready',file=sys.stderr,flush=True)\n\
                   while True:\n  c,_=s.accept()\n  c.send(b'w0.0.0')\n  c.settimeout(50)\n  \
@@ -633,10 +589,7 @@ async fn a_unit_of_another_version_is_asked_once_to_make_way() {
 /// Commands can stop the unit, which is of their account. Nothing is believed meanwhile, and nothing hangs for ever.
 #[tokio::test]
 async fn a_unit_that_is_killed_by_commands_takes_nothing_of_the_server_along() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let mut unit = Unit::of(&accounts).await;
     let again;
     let server = builder(&accounts).start().await;
@@ -659,10 +612,7 @@ async fn a_unit_that_is_killed_by_commands_takes_nothing_of_the_server_along() {
 
 #[test]
 fn a_unit_that_cannot_be_one_says_why() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let path = socket(&accounts);
     let fails = |invocation: Invocation, because: &str| {
         let ended = run_program(&invocation);
@@ -707,10 +657,7 @@ fn a_unit_that_cannot_be_one_says_why() {
 
 #[tokio::test]
 async fn two_units_do_not_share_a_socket() {
-    if is_missing() {
-        return;
-    }
-    let accounts = AccountsFixture::new();
+    let accounts = or_skip!(AccountsFixture::new());
     let mut first = Unit::of(&accounts).await;
     let second = as_account(
         runner(accounts.server).arg("--socket").arg(socket(&accounts)),

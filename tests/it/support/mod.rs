@@ -12,6 +12,7 @@ mod our_node;
 mod ports;
 mod process;
 mod server;
+#[macro_use]
 mod skip;
 mod sse;
 mod terminal;
@@ -37,7 +38,7 @@ pub(crate) use process::{
 };
 pub(crate) use process::{ProcessHandle, pid_of, processes_of, signal, terminate};
 pub(crate) use server::{ServerBuilder, TestServer};
-pub(crate) use skip::{NOBODY, is_root, skip};
+pub(crate) use skip::{NOBODY, is_root, needed, skip};
 pub(crate) use sse::{Event, EventStream};
 pub(crate) use terminal::Terminal;
 pub(crate) use tools::{installed, program, python_tool};

@@ -24,6 +24,28 @@ pub(crate) fn skip(why: &str) {
     }
 }
 
+/// What a test needs: `None`, said why, where it is missing.
+pub(crate) fn needed(is_there: bool, why: &str) -> Option<()> {
+    if !is_there {
+        skip(why);
+    }
+    is_there.then_some(())
+}
+
+/// Ends a test that cannot run here. With one argument that is where there is `None`: what looked said why. With two
+/// it is where a condition does not hold, and the second says why.
+macro_rules! or_skip {
+    ($found:expr) => {
+        match $found {
+            Some(found) => found,
+            None => return,
+        }
+    };
+    ($holds:expr, $why:expr) => {
+        or_skip!($crate::support::needed($holds, $why))
+    };
+}
+
 /// Account and group that own nothing.
 pub(crate) const NOBODY: u32 = 65534;
 

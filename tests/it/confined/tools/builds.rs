@@ -1,11 +1,11 @@
 //! What builds and installs software, from what lies on this machine.
 
 use crate::{
-    confined::{FREE, PROGRAMS, builder, is_missing, machine::Machine, run},
+    confined::{FREE, PROGRAMS, builder, machine::Machine, run},
     support::TestServer,
 };
 
-use super::{in_fresh_directory, lacks, works};
+use super::{in_fresh_directory, possible_with, works};
 
 /// Runs a script as both agents; it must work for both.
 async fn works_for_both(server: &TestServer, script: &str) {
@@ -17,9 +17,7 @@ async fn works_for_both(server: &TestServer, script: &str) {
 
 #[tokio::test]
 async fn cargo_builds_tests_and_runs_a_crate() {
-    if is_missing() || lacks(&["cc"]) {
-        return;
-    }
+    or_skip!(possible_with(&["cc"]));
     let mut machine = Machine::new();
     let toolchain = machine.put_toolchain();
     let path = format!("{}/bin:{PROGRAMS}", toolchain.display());
@@ -34,9 +32,7 @@ async fn cargo_builds_tests_and_runs_a_crate() {
 
 #[tokio::test]
 async fn npm_installs_from_folders_and_tarballs() {
-    if is_missing() || lacks(&["npm", "node"]) {
-        return;
-    }
+    or_skip!(possible_with(&["npm", "node"]));
     let server = builder().start().await;
     let script = "mkdir -p dep/bin app && cd dep && \
         printf '{\"name\":\"dep\",\"version\":\"1.0.0\",\"main\":\"index.js\",\"bin\":{\"dep\":\"bin/dep.js\"},\"scripts\":{\"postinstall\":\"id -u > ran\"}}' > package.json && \
@@ -64,9 +60,7 @@ const BACKEND: &str = "import os, zipfile\\n\
 
 #[tokio::test]
 async fn pip_installs_wheels_and_sources_into_an_environment() {
-    if is_missing() || lacks(&["python3"]) {
-        return;
-    }
+    or_skip!(possible_with(&["python3"]));
     let server = builder().start().await;
     let script = format!(
         "mkdir src && printf '{BACKEND}' > src/backend.py && \
@@ -84,9 +78,7 @@ async fn pip_installs_wheels_and_sources_into_an_environment() {
 
 #[tokio::test]
 async fn make_builds_with_a_compiler_and_with_many_processes() {
-    if is_missing() || lacks(&["make", "cc", "ar"]) {
-        return;
-    }
+    or_skip!(possible_with(&["make", "cc", "ar"]));
     let server = builder().start().await;
     let script = "printf 'int seven(void){return 7;}\\n' > l.c && printf 'int seven(void);int main(void){return seven()-7;}\\n' > a.c && \
         printf 'all: a check\\nl.a: l.o\\n\\tar rcs $@ $^\\na: a.o l.a\\n\\t$(CC) -o $@ a.o l.a\\ncheck: a\\n\\t./a\\ninstall: a\\n\\tinstall -D -m 755 a $(DESTDIR)/bin/a\\n' > Makefile && \

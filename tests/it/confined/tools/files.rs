@@ -1,14 +1,12 @@
 //! Files: owners, modes, times, links, locks, attributes, sizes.
 
-use crate::confined::{FREE, builder, is_missing, run};
+use crate::confined::{FREE, builder, possible, run};
 
-use super::{in_fresh_directory, lacks, works};
+use super::{in_fresh_directory, possible_with, works};
 
 #[tokio::test]
 async fn files_have_the_owners_modes_and_times_that_they_are_given() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().start().await;
     for (programs, script) in [
         (
@@ -89,9 +87,7 @@ async fn files_have_the_owners_modes_and_times_that_they_are_given() {
 /// differs, which is whom files of root seem to belong to.
 #[tokio::test]
 async fn archives_keep_owners_as_far_as_an_ordinary_account_can() {
-    if is_missing() || lacks(&["tar"]) {
-        return;
-    }
+    or_skip!(possible_with(&["tar"]));
     let server = builder().start().await;
     let own = "mkdir s && echo x > s/f && chmod 750 s && touch -d 2001-02-03 s/f";
     for script in [

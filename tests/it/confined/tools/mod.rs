@@ -12,16 +12,14 @@ use serde_json::json;
 
 use crate::{
     real_commands,
-    support::{TestServer, skip},
+    support::{TestServer, needed, skip},
 };
 
-use super::{FREE, PROGRAMS, builder, give, is_missing, machine::Machine, run};
+use super::{FREE, PROGRAMS, builder, give, machine::Machine, possible, run};
 
 #[tokio::test]
 async fn confined_agents_get_from_real_programs_what_a_terminal_gives() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let mut machine = Machine::new();
     let toolchain = machine.put_toolchain();
     let path = format!("{}/bin:{PROGRAMS}", toolchain.display());
@@ -32,18 +30,17 @@ async fn confined_agents_get_from_real_programs_what_a_terminal_gives() {
     assert!(count >= 40, "{count} commands");
 }
 
-/// Says which of some programs of the system is missing, if one is.
-fn lacks(programs: &[&str]) -> bool {
+/// Programs of the system that a test needs besides the level; `None` where one is missing.
+fn possible_with(programs: &[&str]) -> Option<()> {
+    possible()?;
     let is_there = |program: &str| {
         PROGRAMS
             .split(':')
             .any(|directory| Path::new(directory).join(program).exists())
     };
-    let missing = programs.iter().find(|program| !is_there(program));
-    if let Some(missing) = missing {
-        skip(&format!("there is no {missing}"));
-    }
-    missing.is_some()
+    programs
+        .iter()
+        .try_for_each(|program| needed(is_there(program), &format!("there is no {program}")))
 }
 
 /// A script in a directory of its own, which is its home.
@@ -57,9 +54,7 @@ fn in_fresh_directory(server: &TestServer, script: &str) -> String {
 
 /// Runs a script that needs some programs, as both agents: what fails for both is not for us to mend.
 async fn works(server: &TestServer, programs: &[&str], script: &str) {
-    if lacks(programs) {
-        return;
-    }
+    or_skip!(possible_with(programs));
     let script = &in_fresh_directory(server, script);
     let free = run(server, FREE, script).await;
     if free["exitCode"] != 0 {
@@ -74,9 +69,7 @@ async fn works(server: &TestServer, programs: &[&str], script: &str) {
 
 #[tokio::test]
 async fn tools_that_look_at_accounts_owners_and_processes_work() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().start().await;
     for (programs, script) in [
         (
@@ -144,9 +137,7 @@ async fn tools_that_look_at_accounts_owners_and_processes_work() {
 
 #[tokio::test]
 async fn output_limits_and_kills_reach_a_confined_command() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().start().await;
     let mark = server.state().join("workspace/alive");
     let call = json!({

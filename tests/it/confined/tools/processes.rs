@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use crate::{
-    confined::{FREE, builder, is_missing, run},
+    confined::{FREE, builder, possible, run},
     support::{eventually, skip},
 };
 
-use super::{lacks, works};
+use super::{possible_with, works};
 
 /// Stops its own child at every call of the kernel until it ends.
 const TRACER: &str = r#"
@@ -58,9 +58,7 @@ assert os.wait()[1] == 0
 
 #[tokio::test]
 async fn debuggers_work_on_their_own_children() {
-    if is_missing() || lacks(&["cc"]) {
-        return;
-    }
+    or_skip!(possible_with(&["cc"]));
     let server = builder().start().await;
     let program = "printf 'int inner(int n){return n+3;}\\nint main(void){int four=4;return inner(four);}\\n' > a.c && cc -g -O0 -o a a.c";
     let debug = format!(
@@ -87,9 +85,7 @@ async fn debuggers_work_on_their_own_children() {
 
 #[tokio::test]
 async fn processes_of_one_run_find_and_reach_each_other() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().start().await;
     for kind in ["path", "abstract", "loopback"] {
         let talk = format!("cat > talk.py << 'END'\n{TALKERS}\nEND\npython3 talk.py {kind}");
@@ -132,12 +128,11 @@ async fn processes_of_one_run_find_and_reach_each_other() {
 /// The price of keeping runs apart: what a run left in the background is ended by way of the API.
 #[tokio::test]
 async fn a_process_of_another_run_is_ended_through_the_api_only() {
-    if is_missing() {
-        return;
-    }
-    if !countersign_sys::namespace::has_scopes() {
-        return skip("this kernel has no Landlock scopes");
-    }
+    or_skip!(possible());
+    or_skip!(
+        countersign_sys::namespace::has_scopes(),
+        "this kernel has no Landlock scopes"
+    );
     let server = builder().start().await;
     for (agent, exit_code) in [(FREE, 0), ("main", 1)] {
         let call = json!({ "argv": ["sleep", "300"], "agentId": agent, "background": true });

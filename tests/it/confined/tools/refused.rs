@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 use serde_json::{Value, json};
 
 use crate::{
-    confined::{ACCOUNT, FREE, PROGRAMS, builder, is_missing, machine::Machine, run},
+    confined::{ACCOUNT, FREE, PROGRAMS, builder, machine::Machine, possible, run},
     support::{Invocation, TestServer, inherited_path, run_program, skip, write_file_mode},
 };
 
@@ -43,9 +43,7 @@ fn enable(program: &Path) -> bool {
 
 #[tokio::test]
 async fn programs_with_rights_of_their_own_fail_and_the_run_says_why() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let machine = machine_with_rights();
     let bin = machine.join("bin");
     let path = format!("{}:{PROGRAMS}", bin.display());
@@ -103,9 +101,7 @@ async fn programs_with_rights_of_their_own_fail_and_the_run_says_why() {
 
 #[tokio::test]
 async fn the_command_line_says_why_su_and_sudo_fail() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let server = builder().start().await;
     for (program, arguments) in [("su", vec!["root", "-c", "true"]), ("sudo", vec!["-n", "true"])] {
         let path = Path::new("/usr/bin").join(program);
@@ -126,9 +122,7 @@ async fn the_command_line_says_why_su_and_sudo_fail() {
 
 #[tokio::test]
 async fn an_agent_that_is_taken_out_keeps_what_set_uid_programs_give() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let machine = machine_with_rights();
     fs::copy("/usr/bin/id", machine.join("bin/root-id")).unwrap();
     fs::set_permissions(machine.join("bin/root-id"), fs::Permissions::from_mode(0o4755)).unwrap();
@@ -144,9 +138,7 @@ async fn an_agent_that_is_taken_out_keeps_what_set_uid_programs_give() {
 
 #[tokio::test]
 async fn clients_of_covered_services_fail_and_the_run_says_why() {
-    if is_missing() {
-        return;
-    }
+    or_skip!(possible());
     let machine = Machine::new();
     machine.dir("bin");
     for name in ["docker", "systemctl"] {

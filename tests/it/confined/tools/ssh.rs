@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    confined::{FREE, builder, give, is_missing, machine::Machine, run},
+    confined::{FREE, builder, give, machine::Machine, possible, run},
     support::{
         Invocation, ProcessHandle, TestServer, eventually, free_port, inherited_path, program, run_program,
         skip, write_file_mode,
@@ -123,9 +123,7 @@ async fn machine_with_daemon(sshd: &Path) -> (Machine, Daemon) {
 
 /// The program of the daemon, if all is here.
 fn sshd() -> Option<std::path::PathBuf> {
-    if is_missing() {
-        return None;
-    }
+    possible()?;
     let found = program("sshd")
         .or_else(|| Some("/usr/sbin/sshd".into()).filter(|path: &std::path::PathBuf| path.is_file()));
     if found.is_none() || !Path::new("/usr/bin/ssh").exists() || !Path::new("/etc/ssh").is_dir() {
@@ -142,7 +140,7 @@ async fn succeeds(server: &TestServer, agent: &str, text: &str) {
 
 #[tokio::test]
 async fn git_and_rsync_go_over_ssh_with_configuration_that_is_included() {
-    let Some(sshd) = sshd() else { return };
+    let sshd = or_skip!(sshd());
     let (machine, _daemon) = machine_with_daemon(&sshd).await;
     let server = machine.with(builder()).start().await;
     // What is mended is a real refusal: in a namespace of one account, and with nothing done about it.
@@ -194,7 +192,7 @@ async fn git_and_rsync_go_over_ssh_with_configuration_that_is_included() {
 
 #[tokio::test]
 async fn copies_of_included_configuration_belong_to_the_account_and_cannot_be_changed() {
-    let Some(sshd) = sshd() else { return };
+    let sshd = or_skip!(sshd());
     let (machine, _daemon) = machine_with_daemon(&sshd).await;
     let server = machine.with(builder()).start().await;
     let shared = machine.join("shared/team.conf");

@@ -10,20 +10,15 @@ use countersign_hosts::gateway::GatewayHost;
 use countersign_runner::{LaunchedBy, Runner, RunnerOptions, SeparateUser};
 use countersign_sys::{account::Identity, process::InheritedLimits};
 
-use super::fixture::{Sandbox, is_missing};
-use crate::support::{countersign, is_root, run_program, skip};
+use super::fixture::{Sandbox, possible};
+use crate::support::{countersign, is_root, run_program};
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_supervisor_without_any_right_makes_one_too() {
-    if is_missing() {
-        return;
-    }
-    if !is_root() {
-        // Then every other test is this one.
-        return skip("a supervisor of another account needs root");
-    }
+    // Otherwise every other test is this one.
+    or_skip!(is_root(), "a supervisor of another account needs root");
     let account = 1_000_000 + 10 * std::process::id();
-    let mut sandbox = Sandbox::new();
+    let mut sandbox = or_skip!(Sandbox::new());
     let (runs, output) = (sandbox.dirs.file("runs"), sandbox.dirs.file("output"));
     let attach = sandbox.dirs.file("attach");
     fs::create_dir(&attach).unwrap();
@@ -70,12 +65,8 @@ async fn a_supervisor_without_any_right_makes_one_too() {
 
 #[test]
 fn the_probe_says_what_is_missing() {
-    if is_missing() {
-        return;
-    }
-    if !is_root() {
-        return skip("taking user namespaces away needs root");
-    }
+    or_skip!(possible());
+    or_skip!(is_root(), "taking user namespaces away needs root");
     // In a user namespace of its own, where none can be made below.
     let script = "echo 0 >/proc/sys/user/max_user_namespaces; exec \"$@\"";
     let probe = countersign()

@@ -11,19 +11,15 @@ use countersign_hosts::{
 
 use crate::{
     runner::harness::{Report, RunnerDirs, Server},
-    support::{Scratch, countersign, run_program, skip},
+    support::{Scratch, countersign, needed, run_program},
 };
 
-/// Says why sandboxes cannot be made here, if they cannot.
-pub(crate) fn is_missing() -> bool {
+/// What every test of these sandboxes needs; `None` where they cannot be made.
+pub(crate) fn possible() -> Option<()> {
     // The program's own look: this process has no such mode.
     let said = run_program(&countersign().arg("__sandbox-probe"));
     assert_eq!(said.code, Some(0), "{}", said.stderr);
-    if said.stdout.is_empty() {
-        return false;
-    }
-    skip(&format!("sandboxes: {}", said.stdout));
-    true
+    needed(said.stdout.is_empty(), &format!("sandboxes: {}", said.stdout))
 }
 
 /// One sandbox.
@@ -36,17 +32,19 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    pub(crate) fn new() -> Self {
+    /// `None` where none can be made.
+    pub(crate) fn new() -> Option<Self> {
+        possible()?;
         let dirs = RunnerDirs::new();
         let workspace = dirs.path().join("sandboxes/one");
         fs::create_dir_all(&workspace).unwrap();
         let server = dirs.server();
-        Self {
+        Some(Self {
             beside: Scratch::new(),
             server,
             enclosure: enclosure(workspace),
             dirs,
-        }
+        })
     }
 
     pub(crate) fn workspace(&self) -> PathBuf {

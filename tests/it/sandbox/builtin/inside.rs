@@ -4,15 +4,12 @@ use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _};
 
 use countersign_config::settings::Limit;
 
-use super::fixture::{Sandbox, is_missing};
-use crate::support::{is_root, program, skip, write_file, write_file_mode};
+use super::fixture::Sandbox;
+use crate::support::{is_root, program, write_file, write_file_mode};
 
 #[tokio::test]
 async fn a_command_runs_as_an_account_of_its_own_at_its_workdir() {
-    if is_missing() {
-        return;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = or_skip!(Sandbox::new());
     let printed = sandbox
         .printed("pwd; id -u; id -g; id -un; hostname; echo $HOME $USER $OPENCLAW_SHELL $LANG; umask")
         .await;
@@ -24,10 +21,7 @@ async fn a_command_runs_as_an_account_of_its_own_at_its_workdir() {
 
 #[tokio::test]
 async fn what_it_writes_lies_in_the_workspace_and_belongs_to_its_owner() {
-    if is_missing() {
-        return;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = or_skip!(Sandbox::new());
     write_file(&sandbox.workspace().join("given"), "from outside");
     assert_eq!(
         sandbox
@@ -48,10 +42,7 @@ async fn what_it_writes_lies_in_the_workspace_and_belongs_to_its_owner() {
 
 #[tokio::test]
 async fn the_system_can_be_read_and_nothing_else_of_the_machine_is_there() {
-    if is_missing() {
-        return;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = or_skip!(Sandbox::new());
     let root = sandbox.printed("ls -A /").await;
     let all: Vec<&str> = root.lines().collect();
     for name in [
@@ -97,10 +88,7 @@ async fn the_system_can_be_read_and_nothing_else_of_the_machine_is_there() {
 
 #[tokio::test]
 async fn every_mount_takes_rights_and_devices_away() {
-    if is_missing() {
-        return;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = or_skip!(Sandbox::new());
     let mounts = sandbox.printed("cat /proc/self/mountinfo").await;
     for line in mounts.lines() {
         let fields: Vec<&str> = line.split(' ').collect();
@@ -115,10 +103,7 @@ async fn every_mount_takes_rights_and_devices_away() {
 
 #[tokio::test]
 async fn it_has_no_right_and_can_get_none() {
-    if is_missing() {
-        return;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = or_skip!(Sandbox::new());
     let status = sandbox.printed("cat /proc/self/status").await;
     let field = |name: &str| {
         status
@@ -153,10 +138,7 @@ async fn it_has_no_right_and_can_get_none() {
 
 #[tokio::test]
 async fn nothing_of_the_server_s_environment_is_there_and_the_later_value_counts() {
-    if is_missing() {
-        return;
-    }
-    let mut sandbox = Sandbox::new();
+    let mut sandbox = or_skip!(Sandbox::new());
     sandbox.enclosure.settings.env = [("LANG", "C.UTF-8"), ("ONE", "settings"), ("TWO", "settings")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
@@ -189,10 +171,7 @@ async fn nothing_of_the_server_s_environment_is_there_and_the_later_value_counts
 
 #[tokio::test]
 async fn what_comes_before_the_path_is_no_text_of_a_shell() {
-    if is_missing() {
-        return;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = or_skip!(Sandbox::new());
     let tool = sandbox.workspace().join("it's $(touch hit) \"x\"/tool");
     write_file_mode(&tool, "#!/bin/sh\necho found \"$PATH\"\n", 0o755);
     let prepend = "/workspace/it's $(touch hit) \"x\"";
@@ -212,10 +191,7 @@ async fn what_comes_before_the_path_is_no_text_of_a_shell() {
 
 #[tokio::test]
 async fn limits_are_those_of_the_settings() {
-    if is_missing() {
-        return;
-    }
-    let mut sandbox = Sandbox::new();
+    let mut sandbox = or_skip!(Sandbox::new());
     sandbox.enclosure.settings.pids_limit = Some(20);
     sandbox.enclosure.settings.memory_bytes = Some(64 << 20);
     sandbox.enclosure.settings.ulimits = BTreeMap::from([
@@ -259,10 +235,7 @@ async fn limits_are_those_of_the_settings() {
 
 #[tokio::test]
 async fn binds_are_where_they_should_be_and_some_are_refused() {
-    if is_missing() {
-        return;
-    }
-    let mut sandbox = Sandbox::new();
+    let mut sandbox = or_skip!(Sandbox::new());
     let host = sandbox.beside.path();
     let own = sandbox.dirs.path().to_owned();
     write_file(&host.join("data/file"), "data");
@@ -317,10 +290,7 @@ async fn binds_are_where_they_should_be_and_some_are_refused() {
 
 #[tokio::test]
 async fn a_workspace_that_is_not_writable_is_not() {
-    if is_missing() {
-        return;
-    }
-    let mut sandbox = Sandbox::new();
+    let mut sandbox = or_skip!(Sandbox::new());
     write_file(&sandbox.workspace().join("file"), "text");
     sandbox.enclosure.workspace_writable = false;
     let report = sandbox.shell("cat file; echo x >file").await;
@@ -333,10 +303,7 @@ async fn a_workspace_that_is_not_writable_is_not() {
 
 #[tokio::test]
 async fn memory_directories_are_as_large_as_the_settings_say() {
-    if is_missing() {
-        return;
-    }
-    let mut sandbox = Sandbox::new();
+    let mut sandbox = or_skip!(Sandbox::new());
     sandbox.enclosure.settings.tmpfs = vec![
         "/tmp:size=64k,mode=700,noexec".to_owned(),
         "/cache:nr_inodes=5".to_owned(),
@@ -356,13 +323,11 @@ async fn memory_directories_are_as_large_as_the_settings_say() {
 
 #[tokio::test]
 async fn the_loopback_interface_is_its_own() {
-    if is_missing() {
-        return;
-    }
-    if program("python3").is_none() {
-        return skip("a server and a client inside need python3");
-    }
-    let sandbox = Sandbox::new();
+    or_skip!(
+        program("python3").is_some(),
+        "a server and a client inside need python3"
+    );
+    let sandbox = or_skip!(Sandbox::new());
     let script = "python3 - <<'E'\nimport socket\ns = socket.create_server(('127.0.0.1', 0))\n\
                   c = socket.create_connection(s.getsockname())\nprint('talked')\nE\n";
     assert_eq!(sandbox.printed(script).await, "talked");

@@ -8,7 +8,7 @@ use countersign_runner::{NotStarted, Obstacle};
 use countersign_sys::process::inspect;
 use rustix::{io::Errno, process::Signal};
 
-use super::fixture::{Sandbox, is_missing};
+use super::fixture::Sandbox;
 use crate::{
     runner::harness::{Report, started, until},
     support::kill_hard,
@@ -20,10 +20,7 @@ const HARD_TO_KILL: &str =
 
 #[tokio::test]
 async fn an_end_is_told_as_it_was() {
-    if is_missing() {
-        return;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = or_skip!(Sandbox::new());
     for (script, code, signal) in [
         ("exit 0", Some(0), None),
         ("exit 7", Some(7), None),
@@ -51,10 +48,7 @@ async fn an_end_is_told_as_it_was() {
 
 #[tokio::test]
 async fn a_command_that_is_asked_to_end_ends_by_that() {
-    if is_missing() {
-        return;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = or_skip!(Sandbox::new());
     let mut spec = sandbox.spec();
     spec.kill_grace = Duration::from_mins(1);
     let mut supervised = sandbox.start(spec, &sandbox.argv(&["sleep", "1000"])).await;
@@ -69,10 +63,7 @@ async fn a_command_that_is_asked_to_end_ends_by_that() {
 
 #[tokio::test]
 async fn a_kill_reaches_whatever_hides() {
-    if is_missing() {
-        return;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = or_skip!(Sandbox::new());
     let script = format!("{HARD_TO_KILL} echo ready; sleep 1000");
     let mut supervised = sandbox.start(sandbox.spec(), &sandbox.script(&script)).await;
     started(&mut supervised).await;
@@ -90,10 +81,7 @@ async fn a_kill_reaches_whatever_hides() {
 
 #[tokio::test]
 async fn a_time_limit_ends_everything() {
-    if is_missing() {
-        return;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = or_skip!(Sandbox::new());
     let mut spec = sandbox.spec();
     spec.timeout = Some(Duration::from_millis(300));
     let script = format!("{HARD_TO_KILL} sleep 1000");
@@ -105,10 +93,7 @@ async fn a_time_limit_ends_everything() {
 
 #[tokio::test]
 async fn what_a_command_leaves_is_killed_unless_it_may_stay() {
-    if is_missing() {
-        return;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = or_skip!(Sandbox::new());
     let report = sandbox.shell("setsid sleep 1000 & echo done").await;
     assert_eq!((report.exit().code, report.out()), (Some(0), "done\n"));
     assert!(report.exit().leftovers_killed);
@@ -136,10 +121,7 @@ async fn what_a_command_leaves_is_killed_unless_it_may_stay() {
 
 #[tokio::test]
 async fn orphans_are_reaped_inside() {
-    if is_missing() {
-        return;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = or_skip!(Sandbox::new());
     // Each inner shell ends before its child does.
     let script = "for n in 1 2 3 4 5; do sh -c 'sleep 0.01 & exit 0'; done; \
                   until [ \"$(cat /proc/[0-9]*/stat 2>/dev/null | grep -c '(sleep)')\" = 0 ]; do :; done; \
@@ -149,10 +131,7 @@ async fn orphans_are_reaped_inside() {
 
 #[tokio::test]
 async fn a_killed_supervisor_takes_everything_inside_along() {
-    if is_missing() {
-        return;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = or_skip!(Sandbox::new());
     let script = format!("{HARD_TO_KILL} sleep 1000");
     let mut supervised = sandbox.start(sandbox.spec(), &sandbox.script(&script)).await;
     let pid = started(&mut supervised).await;
@@ -165,10 +144,7 @@ async fn a_killed_supervisor_takes_everything_inside_along() {
 
 #[tokio::test]
 async fn the_first_process_inside_cannot_be_killed_from_inside_but_takes_everything_along() {
-    if is_missing() {
-        return;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = or_skip!(Sandbox::new());
     assert_eq!(
         sandbox
             .printed("kill -9 1 2>/dev/null; kill -15 1 2>/dev/null; kill -11 1 2>/dev/null; cat /proc/1/comm; echo $$")
@@ -193,10 +169,7 @@ async fn the_first_process_inside_cannot_be_killed_from_inside_but_takes_everyth
 
 #[tokio::test]
 async fn a_background_run_goes_on_without_its_server_and_is_found_again() {
-    if is_missing() {
-        return;
-    }
-    let sandbox = Sandbox::new();
+    let sandbox = or_skip!(Sandbox::new());
     let mut spec = sandbox.spec();
     spec.keep_when_orphaned = true;
     let run_id = spec.run_id.clone();
@@ -228,10 +201,7 @@ async fn a_background_run_goes_on_without_its_server_and_is_found_again() {
 
 #[tokio::test]
 async fn what_cannot_be_made_is_named_and_nothing_was_started() {
-    if is_missing() {
-        return;
-    }
-    let mut sandbox = Sandbox::new();
+    let mut sandbox = or_skip!(Sandbox::new());
     // There is no place for it: the system is read-only.
     let host = sandbox.beside.dir("outside");
     sandbox.bind(host, "/usr/no/such/place", false);

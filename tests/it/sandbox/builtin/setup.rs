@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::fixture::{Sandbox, is_missing};
+use super::fixture::Sandbox;
 use crate::{runner::harness::Report, support::joined_lines};
 
 fn lines_of(sandbox: &Sandbox) -> usize {
@@ -14,10 +14,7 @@ fn lines_of(sandbox: &Sandbox) -> usize {
 
 #[tokio::test]
 async fn it_is_run_once_for_a_workspace_and_before_any_command_of_it() {
-    if is_missing() {
-        return;
-    }
-    let mut sandbox = Sandbox::new();
+    let mut sandbox = or_skip!(Sandbox::new());
     sandbox.enclosure.settings.setup_command =
         Some("echo done >>setups; sleep 0.1; echo ready >ready".to_owned());
     let script = sandbox.script("cat ready");
@@ -45,10 +42,7 @@ async fn it_is_run_once_for_a_workspace_and_before_any_command_of_it() {
 
 #[tokio::test]
 async fn a_command_is_not_started_after_a_setup_that_failed() {
-    if is_missing() {
-        return;
-    }
-    let mut sandbox = Sandbox::new();
+    let mut sandbox = or_skip!(Sandbox::new());
     sandbox.enclosure.settings.setup_command = Some("echo no such package >&2; [ -e fixed ]".to_owned());
     let refusal = sandbox.refusal(&sandbox.script("touch started")).await;
     assert!(

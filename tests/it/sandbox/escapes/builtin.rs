@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     runner::harness::Report,
-    sandbox::builtin::fixture::{enclosure, is_missing, shell_inside, spec_of},
-    support::{is_root, skip},
+    sandbox::builtin::fixture::{enclosure, possible, shell_inside, spec_of},
+    support::is_root,
 };
 
 struct Builtin<'a> {
@@ -59,12 +59,12 @@ impl Backend for Builtin<'_> {
 
 #[tokio::test]
 async fn nothing_gets_out() {
-    if is_missing() {
-        return;
-    }
-    if !is_root() || !has_program("busybox") {
-        return skip("what gets out outside of a sandbox is tried as root, with busybox");
-    }
+    or_skip!(possible());
+    let as_outside = is_root() && has_program("busybox");
+    or_skip!(
+        as_outside,
+        "what gets out outside of a sandbox is tried as root, with busybox"
+    );
     let scene = Scene::new().await;
     attempt_all(&scene, &Builtin { scene: &scene }).await;
 }

@@ -42,9 +42,7 @@ impl Backend for Docker {
 
 #[tokio::test]
 async fn nothing_gets_out() {
-    let Some(fixture) = DockerFixture::new().await else {
-        return;
-    };
+    let fixture = or_skip!(DockerFixture::new().await);
     let scene = Scene::new().await;
     let mut sandbox = fixture.enclosure("escapes");
     sandbox.workspace = scene.workspace();
