@@ -31,18 +31,14 @@ async fn a_socket_that_is_passed_is_listened_at_and_nobody_else_has_it() {
     let base = server.operator().base().to_owned();
     assert!(base.ends_with(&format!(":{port}")), "{base} is not on {port}");
     let text = "[ -e /proc/$$/fd/3 ] || echo closed; env | grep LISTEN_";
-    let run = server.agent().exec(json!({ "command": text })).await.expect(200);
+    let run = server.ran(json!({ "command": text })).await;
     assert_eq!(run["stdout"], "closed\n", "{run}");
 }
 
 #[tokio::test]
 async fn what_is_passed_to_another_process_is_left_alone() {
     let server = passing("null", "1", "1").start().await;
-    let run = server
-        .agent()
-        .exec(json!({ "command": "echo fine" }))
-        .await
-        .expect(200);
+    let run = server.ran(json!({ "command": "echo fine" })).await;
     assert_eq!(run["stdout"], "fine\n", "{run}");
 }
 

@@ -10,9 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{
-    Invocation, NOBODY, TestServer, is_root, only, own_variable, run_program, write_file_mode,
-};
+use crate::support::{Invocation, NOBODY, TestServer, is_root, own_variable, run_program, write_file_mode};
 
 const SOCKET: &str = "COUNTERSIGN_TEST_SOCKET";
 const TOKEN: &str = "COUNTERSIGN_TEST_TOKEN";
@@ -108,10 +106,7 @@ async fn the_socket_can_be_switched_off() {
     assert!(!socket(&server).exists());
     let address = fs::read(server.state().join("countersign/server.json")).unwrap();
     let told: Value = serde_json::from_slice(&address).unwrap();
-    assert_eq!(
-        only(&told, &["socket", "url"]),
-        json!({ "socket": null, "url": server.operator().base() })
-    );
+    assert_has!(told, { "socket": null, "url": server.operator().base() });
     let done = run_program(&server.invocation(&["exec", "--", "/bin/echo", "through the port"]));
     assert_eq!(
         (done.code, done.stdout.as_str()),

@@ -5,7 +5,7 @@ use std::{os::unix::fs::symlink, path::Path};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::support::{Api, OperatorClient, Scratch, TestServer, eventually, lines, only};
+use crate::support::{Api, Members, OperatorClient, Scratch, TestServer, eventually, lines, only};
 
 const TWO: &str = "[[approvals.rules]]\napprovals_required = 2\n";
 
@@ -28,12 +28,12 @@ fn append_line(file: &Path) -> Value {
 }
 
 fn id(pending: &Value) -> &str {
-    pending["approvalId"].as_str().expect("an approval")
+    pending.text("approvalId")
 }
 
 async fn approval(server: &TestServer, pending: &Value) -> Value {
     let path = format!("/v1/approvals/{}", id(pending));
-    server.operator().get(&path).await.expect(200)
+    server.operator().read(&path).await
 }
 
 /// What a question takes: how many people, and of which groups.
@@ -57,8 +57,8 @@ async fn a_rule_that_is_added_counts_at_once_and_one_that_is_taken_away_until_a_
     const BASE: &str = "[exec]\nlogin_path = false\n[approvals]\nalways_reachable = true\n";
     let server = TestServer::asking_with("").start().await;
     let rules = async || {
-        let settings = server.operator().get("/v1/settings").await.expect(200);
-        let items = settings["items"].as_array().expect("items").clone();
+        let settings = server.operator().read("/v1/settings").await;
+        let items = settings.list("items").clone();
         let rules = items.iter().find(|item| item["path"] == "approvals.rules");
         rules.expect("the rules").clone()
     };
@@ -86,16 +86,12 @@ async fn two_people_start_it_and_one_does_not() {
     let pending = server.asked(append_line(&file)).await;
     assert_eq!(pending["approvalsRequired"], 2);
     let first = ann
-        .post(
+        .posted(
             &format!("/v1/approvals/{}/decision", id(&pending)),
             json!({ "decision": "allow-once", "reason": "I have read it" }),
         )
-        .await
-        .expect(200);
-    assert_eq!(
-        (&first["applied"], &first["approval"]["status"]),
-        (&json!(true), &json!("pending"))
-    );
+        .await;
+    assert_has!(first, { "applied": true, "approval/status": "pending" });
     let vote = &first["approval"]["votes"][0];
     assert_eq!(
         only(vote, &["decision", "reason"]),
@@ -103,29 +99,19 @@ async fn two_people_start_it_and_one_does_not() {
     );
     assert_eq!(vote["by"]["name"], "ann");
     assert!(vote["atMs"].is_i64(), "{vote}");
-    let run = server.agent().run(pending["runId"].as_str().unwrap()).await;
+    let run = server.agent().run(pending.text("runId")).await;
     assert_eq!(run["status"], "approval-pending");
     assert_eq!(lines(&file), Vec::<String>::new());
 
-    let second = bob.decide(id(&pending), "allow-once").await.expect(200);
-    assert_eq!(
-        only(&second["approval"], &["status", "decision"]),
-        json!({ "status": "allowed", "decision": "allow-once" })
-    );
+    let second = bob.decided(id(&pending), "allow-once").await;
+    assert_has!(second["approval"], { "status": "allowed", "decision": "allow-once" });
     assert_eq!(second["approval"]["resolvedBy"]["name"], "bob");
     assert_eq!(names(&second["approval"]), ["ann", "bob"]);
-    let run = server.agent().finished(pending["runId"].as_str().unwrap()).await;
+    let run = server.agent().finished(pending.text("runId")).await;
     assert_eq!(run["status"], "completed");
     assert_eq!(lines(&file), ["ran"]);
-    let audit = server
-        .operator()
-        .get("/v1/audit?action=approval.voted")
-        .await
-        .expect(200);
-    assert_eq!(
-        only(&audit["items"][0]["detail"], &["decision", "votes", "required"]),
-        json!({ "decision": "allow-once", "votes": 1, "required": 2 })
-    );
+    let audit = server.operator().read("/v1/audit?action=approval.voted").await;
+    assert_has!(audit["items"][0]["detail"], { "decision": "allow-once", "votes": 1, "required": 2 });
 }
 
 #[tokio::test]
@@ -139,14 +125,10 @@ async fn a_vote_is_an_event_that_says_who_and_how_many_it_takes() {
         .await;
     let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
     let asked = stream.next_of("exec.approval.requested").await.data;
-    assert_eq!(
-        only(&asked, &["approvalsRequired", "groups"]),
-        json!({ "approvalsRequired": 2, "groups": ["dba", "ops"] })
-    );
+    assert_has!(asked, { "approvalsRequired": 2, "groups": ["dba", "ops"] });
     let vote = json!({ "decision": "allow-once", "reason": "the token is hunter2" });
-    ann.post(&format!("/v1/approvals/{}/decision", id(&pending)), vote)
-        .await
-        .expect(200);
+    ann.posted(&format!("/v1/approvals/{}/decision", id(&pending)), vote)
+        .await;
     let voted = stream.next().await;
     assert_eq!(voted.kind, "exec.approval.voted");
     let members = [
@@ -168,7 +150,7 @@ async fn a_vote_is_an_event_that_says_who_and_how_many_it_takes() {
     assert_eq!(voted.data["by"]["name"], "ann");
     // What somebody says to the other approvers is for them.
     assert!(!voted.data.to_string().contains("hunter2"), "{}", voted.data);
-    bob.decide(id(&pending), "allow-once").await.expect(200);
+    bob.decided(id(&pending), "allow-once").await;
     assert_eq!(stream.next().await.kind, "exec.approval.resolved");
     // The Bridge has no such event.
     bridge.event("exec.approval.resolved").await;
@@ -186,15 +168,9 @@ async fn one_person_counts_once_by_whatever_edge() {
     let server = TestServer::asking_with(TWO).start().await;
     let [ann, bob] = ann_and_bob(&server).await;
     let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
-    assert_eq!(
-        ann.decide(id(&pending), "allow-once").await.expect(200)["applied"],
-        true
-    );
-    let again = ann.decide(id(&pending), "allow-once").await.expect(200);
-    assert_eq!(
-        (&again["applied"], &again["approval"]["status"]),
-        (&json!(false), &json!("pending"))
-    );
+    assert_eq!(ann.decided(id(&pending), "allow-once").await["applied"], true);
+    let again = ann.decided(id(&pending), "allow-once").await;
+    assert_has!(again, { "applied": false, "approval/status": "pending" });
     // Over the Bridge she is the same person.
     let mut operator = OperatorClient::new(ann.token().expect("a token"), &["operator.approvals"])
         .connect(&server)
@@ -232,23 +208,20 @@ async fn one_no_is_enough_whoever_said_yes() {
     let [ann, bob] = ann_and_bob(&server).await;
     let file = server.scratch().join("lines");
     let pending = server.asked(append_line(&file)).await;
-    ann.decide(id(&pending), "allow-once").await.expect(200);
-    let denied = bob.decide(id(&pending), "deny").await.expect(200);
+    ann.decided(id(&pending), "allow-once").await;
+    let denied = bob.decided(id(&pending), "deny").await;
     assert_eq!(denied["approval"]["status"], "denied");
     assert_eq!(names(&denied["approval"]), ["ann", "bob"]);
     ann.decide(id(&pending), "allow-once")
         .await
         .problem(409, "approval-already-resolved");
-    let run = server.agent().run(pending["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "user-denied" })
-    );
+    let run = server.agent().run(pending.text("runId")).await;
+    assert_has!(run, { "status": "denied", "reason": "user-denied" });
     // Who allowed it may think better of it.
     let pending = server.asked(append_line(&file)).await;
-    ann.decide(id(&pending), "allow-once").await.expect(200);
+    ann.decided(id(&pending), "allow-once").await;
     assert_eq!(
-        ann.decide(id(&pending), "deny").await.expect(200)["approval"]["status"],
+        ann.decided(id(&pending), "deny").await["approval"]["status"],
         "denied"
     );
     assert_eq!(lines(&file), Vec::<String>::new());
@@ -267,7 +240,7 @@ async fn only_members_of_the_groups_allow_and_everybody_denies() {
             .decide(id(&pending), "allow-once")
             .await
             .problem(403, "forbidden");
-        let detail = problem["detail"].as_str().unwrap();
+        let detail = problem.text("detail");
         assert!(detail.contains("dba, ops"), "{detail}");
     }
     let mut operator = OperatorClient::new(bob.token().expect("a token"), &["operator.approvals"])
@@ -282,12 +255,12 @@ async fn only_members_of_the_groups_allow_and_everybody_denies() {
     assert_eq!(error["details"]["reason"], "APPROVAL_NOT_IN_GROUPS");
     assert_eq!(approval(&server, &pending).await["status"], "pending");
     assert_eq!(
-        ann.decide(id(&pending), "allow-once").await.expect(200)["approval"]["status"],
+        ann.decided(id(&pending), "allow-once").await["approval"]["status"],
         "allowed"
     );
     let pending = server.asked(body).await;
     assert_eq!(
-        bob.decide(id(&pending), "deny").await.expect(200)["approval"]["status"],
+        bob.decided(id(&pending), "deny").await["approval"]["status"],
         "denied"
     );
 }
@@ -298,25 +271,16 @@ async fn votes_survive_a_crash_and_the_second_comes_after_it() {
     let [ann, bob] = ann_and_bob(&server).await;
     let file = server.scratch().join("lines");
     let pending = server.asked(append_line(&file)).await;
-    ann.decide(id(&pending), "allow-once").await.expect(200);
+    ann.decided(id(&pending), "allow-once").await;
     let before = approval(&server, &pending).await;
     server.crash_and_restart().await;
     // The port is another one.
     let after_restart = |api: &Api| server.operator().with_token(api.token());
     assert_eq!(approval(&server, &pending).await, before);
-    let again = after_restart(&ann)
-        .decide(id(&pending), "allow-once")
-        .await
-        .expect(200);
-    assert_eq!(
-        (&again["applied"], &again["approval"]["status"]),
-        (&json!(false), &json!("pending"))
-    );
-    after_restart(&bob)
-        .decide(id(&pending), "allow-once")
-        .await
-        .expect(200);
-    let run = server.agent().finished(pending["runId"].as_str().unwrap()).await;
+    let again = after_restart(&ann).decided(id(&pending), "allow-once").await;
+    assert_has!(again, { "applied": false, "approval/status": "pending" });
+    after_restart(&bob).decided(id(&pending), "allow-once").await;
+    let run = server.agent().finished(pending.text("runId")).await;
     assert_eq!(run["status"], "completed");
     server.crash_and_restart().await;
     assert_eq!(names(&approval(&server, &pending).await), ["ann", "bob"]);
@@ -374,7 +338,7 @@ async fn the_last_votes_of_two_people_at_once_start_it_once() {
             .filter(|answer| answer.expect(200)["approval"]["status"] == "allowed")
             .count();
         assert_eq!(settled, 1, "one is the first, and the other the last");
-        server.agent().finished(pending["runId"].as_str().unwrap()).await;
+        server.agent().finished(pending.text("runId")).await;
         assert_eq!(lines(&file), ["ran"]);
     }
 }
@@ -386,13 +350,13 @@ async fn a_vote_of_a_token_that_was_revoked_does_not_count() {
     let [mallory] = people(&server, [("mallory", &[])]).await;
     let mallory_id = server.token_id("mallory").await;
     let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
-    mallory.decide(id(&pending), "allow-once").await.expect(200);
+    mallory.decided(id(&pending), "allow-once").await;
     let revoked = server
         .operator()
         .delete(&format!("/v1/tokens/{mallory_id}"))
         .await;
     assert_eq!(revoked.status, 204);
-    let counted = bob.decide(id(&pending), "allow-once").await.expect(200);
+    let counted = bob.decided(id(&pending), "allow-once").await;
     assert_eq!(counted["approval"]["status"], "pending");
     assert_eq!(names(&counted["approval"]), ["bob"]);
     assert_eq!(
@@ -408,29 +372,26 @@ async fn the_narrowest_answer_of_all_counts() {
     let body = json!({ "argv": ["/bin/date", "--version"] });
     let answered = async |first: &str, second: &str| {
         let pending = server.asked(body.clone()).await;
-        ann.decide(id(&pending), first).await.expect(200);
-        let decided = bob.decide(id(&pending), second).await.expect(200);
-        server.agent().finished(pending["runId"].as_str().unwrap()).await;
-        decided["approval"]["decision"].as_str().unwrap().to_owned()
+        ann.decided(id(&pending), first).await;
+        let decided = bob.decided(id(&pending), second).await;
+        server.agent().finished(pending.text("runId")).await;
+        decided["approval"].text("decision").to_owned()
     };
     assert_eq!(answered("allow-always", "allow-once").await, "allow-once");
     assert_eq!(answered("allow-once", "allow-always").await, "allow-once");
     // Who said more than it came to may say so again.
     let pending = server.asked(body.clone()).await;
-    ann.decide(id(&pending), "allow-once").await.expect(200);
-    bob.decide(id(&pending), "allow-always").await.expect(200);
-    let again = bob.decide(id(&pending), "allow-always").await.expect(200);
-    assert_eq!(
-        (&again["applied"], &again["approval"]["decision"]),
-        (&json!(false), &json!("allow-once"))
-    );
+    ann.decided(id(&pending), "allow-once").await;
+    bob.decided(id(&pending), "allow-always").await;
+    let again = bob.decided(id(&pending), "allow-always").await;
+    assert_has!(again, { "applied": false, "approval/decision": "allow-once" });
     ann.decide(id(&pending), "allow-always")
         .await
         .problem(409, "approval-already-resolved");
-    server.agent().finished(pending["runId"].as_str().unwrap()).await;
+    server.agent().finished(pending.text("runId")).await;
     // Nothing was remembered so far: it is asked about again.
     assert_eq!(answered("allow-always", "allow-always").await, "allow-always");
-    server.agent().exec(body.clone()).await.expect(200);
+    server.ran(body.clone()).await;
 }
 
 #[tokio::test]
@@ -561,12 +522,9 @@ async fn rules_that_have_no_group_in_common_leave_nobody_to_allow() {
         .decide(id(&pending), "allow-once")
         .await
         .problem(403, "forbidden");
-    assert!(
-        problem["detail"].as_str().unwrap().contains("one by one"),
-        "{problem}"
-    );
+    assert!(problem.text("detail").contains("one by one"), "{problem}");
     assert_eq!(
-        both.decide(id(&pending), "deny").await.expect(200)["approval"]["status"],
+        both.decided(id(&pending), "deny").await["approval"]["status"],
         "denied"
     );
 }
@@ -589,35 +547,21 @@ async fn a_rule_has_clocks_of_its_own() {
     let hasty = server.asked(of("hasty")).await;
     assert_eq!(time(&approval(&server, &hasty).await), 1000);
     server.operator().decide(id(&hasty), "allow-once").await;
-    let run = server.agent().finished(hasty["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "approval-timeout" })
-    );
+    let run = server.agent().finished(hasty.text("runId")).await;
+    assert_has!(run, { "status": "denied", "reason": "approval-timeout" });
     assert_eq!(approval(&server, &hasty).await["status"], "expired");
 
     // The only place to run is taken, so the other cannot start in time.
     let long = server.asked(json!({ "argv": ["/bin/sleep", "600"] })).await;
-    server
-        .operator()
-        .decide(id(&long), "allow-once")
-        .await
-        .expect(200);
-    let long = long["runId"].as_str().unwrap();
+    server.operator().decided(id(&long), "allow-once").await;
+    let long = long.text("runId");
     let agent = server.agent();
     eventually("running", || agent.run(long), |run| run["status"] == "running").await;
     let prompt = server.asked(of("prompt")).await;
     assert_eq!(time(&approval(&server, &prompt).await), 60_000);
     let run = server.answered(&prompt, "allow-once").await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "failed", "reason": "not-started" })
-    );
-    server
-        .operator()
-        .post(&format!("/v1/runs/{long}/cancel"), json!({}))
-        .await
-        .expect(200);
+    assert_has!(run, { "status": "failed", "reason": "not-started" });
+    server.operator().cancel(&long).await;
     server.agent().finished(long).await;
 }
 
@@ -626,15 +570,8 @@ async fn an_explanation_and_the_command_line_say_what_it_takes() {
     let rules = "[[approvals.rules]]\napprovals_required = 2\ngroups = [\"ops\"]\n";
     let server = TestServer::asking_with(rules).start().await;
     let body = json!({ "argv": ["/bin/date"] });
-    let explained = server
-        .agent()
-        .post("/v1/exec/explain", body.clone())
-        .await
-        .expect(200);
-    assert_eq!(
-        only(&explained, &["outcome", "approvalsRequired", "groups"]),
-        json!({ "outcome": "ask", "approvalsRequired": 2, "groups": ["ops"] })
-    );
+    let explained = server.agent().explain(body.clone()).await;
+    assert_has!(explained, { "outcome": "ask", "approvalsRequired": 2, "groups": ["ops"] });
     let shown = server.cli(&["exec", "--explain", "--", "/bin/date"]).await;
     assert!(
         shown.stdout.contains("2 different people") && shown.stdout.contains("ops"),
@@ -642,7 +579,7 @@ async fn an_explanation_and_the_command_line_say_what_it_takes() {
     );
     let pending = server.asked(body).await;
     let [ann] = people(&server, [("ann", &["ops"])]).await;
-    ann.decide(id(&pending), "allow-once").await.expect(200);
+    ann.decided(id(&pending), "allow-once").await;
     let listed = server.cli(&["approvals", "list"]).await;
     assert!(listed.stdout.contains("pending, 1 of 2"), "{listed:?}");
     let shown = server.cli(&["approvals", "show", id(&pending)]).await;
@@ -689,11 +626,11 @@ async fn the_command_line_says_that_another_person_is_needed() {
     let made = server.cli(&arguments).await;
     assert_eq!(made.code, Some(0), "{made:?}");
     let bob = server.operator().with_token(Some(made.stdout.trim()));
-    bob.decide(id(&pending), "allow-once").await.expect(200);
+    bob.decided(id(&pending), "allow-once").await;
     assert_eq!(approval(&server, &pending).await["status"], "allowed");
-    let tokens = server.operator().get("/v1/tokens").await.expect(200);
+    let tokens = server.operator().read("/v1/tokens").await;
     let groups = json!(["dba", "ops"]);
-    let tokens = tokens["items"].as_array().unwrap();
+    let tokens = tokens.list("items");
     assert!(tokens.iter().any(|token| token["groups"] == groups), "{tokens:?}");
 }
 
@@ -713,11 +650,8 @@ async fn chat_text_counts_as_the_token_that_brings_it() {
         let body = json!({
             "text": format!("/approve {slug} allow-once"), "sender": { "provider": "telegram", "id": sender },
         });
-        let answer = relay
-            .post("/v1/sessions/agent:main:main/commands", body)
-            .await
-            .expect(200);
-        answer["reply"].as_str().unwrap().to_owned()
+        let answer = relay.posted("/v1/sessions/agent:main:main/commands", body).await;
+        answer.text("reply").to_owned()
     };
     assert_eq!(
         say("42").await,
@@ -739,19 +673,18 @@ async fn a_changed_command_takes_what_its_own_rule_says() {
     let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
     let revised = server
         .operator()
-        .post(
+        .made(
             &format!("/v1/approvals/{}/revision", id(&pending)),
             json!({ "argv": ["/usr/bin/id"] }),
         )
-        .await
-        .expect(201);
+        .await;
     assert_eq!(revised["approvalsRequired"], 2);
-    let revised = revised["id"].as_str().unwrap();
-    let first = server.operator().decide(revised, "allow-once").await.expect(200);
+    let revised = revised.text("id");
+    let first = server.operator().decided(revised, "allow-once").await;
     assert_eq!(first["approval"]["status"], "pending");
     let [ann] = people(&server, [("ann", &[])]).await;
     assert_eq!(
-        ann.decide(revised, "allow-once").await.expect(200)["approval"]["status"],
+        ann.decided(revised, "allow-once").await["approval"]["status"],
         "allowed"
     );
 }
@@ -765,7 +698,7 @@ async fn silence_after_one_of_two_is_silence() {
     let file = server.scratch().join("lines");
     let pending = server.asked(append_line(&file)).await;
     server.operator().decide(id(&pending), "allow-once").await;
-    let run = server.agent().finished(pending["runId"].as_str().unwrap()).await;
+    let run = server.agent().finished(pending.text("runId")).await;
     assert_eq!(run["status"], "denied", "{run}");
     assert_eq!(lines(&file), Vec::<String>::new());
     let [ann] = people(&server, [("ann", &[])]).await;

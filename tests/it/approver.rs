@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Terminal, TestServer, lines, within};
+use crate::support::{Members, Terminal, TestServer, lines, within};
 
 /// The approver at a pseudo-terminal.
 fn approver(server: &TestServer) -> Terminal {
@@ -36,13 +36,11 @@ fn append(text: &str, file: &std::path::Path) -> Value {
 }
 
 async fn asked(server: &TestServer, body: Value) -> Value {
-    server.agent().exec(body).await.expect(202)
+    server.accepted(body).await
 }
 
 fn id<'a>(object: &'a Value, member: &str) -> &'a str {
-    object[member]
-        .as_str()
-        .unwrap_or_else(|| panic!("{member} in {object}"))
+    object.text(member)
 }
 
 #[tokio::test]
@@ -74,7 +72,7 @@ async fn a_person_allows_one_and_denies_the_next_with_a_reason() {
     let denied = server.agent().finished(id(&second, "runId")).await;
     assert_eq!(denied["reason"], "user-denied");
     let path = format!("/v1/approvals/{}", id(&second, "approvalId"));
-    let approval = server.operator().get(&path).await.expect(200);
+    let approval = server.operator().read(&path).await;
     assert!(id(&approval, "reason").ends_with("not today"), "{approval}");
     terminal.sees("nothing waits").await;
     assert_eq!(lines(&file), ["first"]);
@@ -135,16 +133,12 @@ async fn what_is_decided_elsewhere_leaves_the_screen() {
     terminal.sees("echo first >>").await;
     let second = asked(&server, append("second", &file)).await;
     terminal.sees("1 of 2").await;
-    server
-        .operator()
-        .decide(id(&first, "approvalId"), "deny")
-        .await
-        .expect(200);
+    server.operator().decided(id(&first, "approvalId"), "deny").await;
     let slug = &id(&first, "approvalId")[..8];
     terminal.sees(&format!("{slug} is denied by")).await;
     terminal.sees("echo second >>").await;
     let path = format!("/v1/runs/{}/cancel", id(&second, "runId"));
-    server.agent().post(&path, json!({})).await.expect(200);
+    server.agent().posted(&path, json!({})).await;
     terminal.sees("is cancelled").await;
     terminal.press("a");
     quits(terminal).await;

@@ -4,43 +4,29 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, eventually, only, run_program};
+use crate::support::{Members, TestServer, eventually, only, run_program};
 
 async fn verify(server: &TestServer) -> Value {
-    server.operator().get("/v1/audit/verify").await.expect(200)
+    server.operator().read("/v1/audit/verify").await
 }
 
 /// A stopped server with a few records of different kinds.
 async fn recorded() -> TestServer {
     let mut server = TestServer::asking().start().await;
-    let pending = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/date"] }))
-        .await
-        .expect(202);
+    let pending = server.accepted(json!({ "argv": ["/bin/date"] })).await;
     server
         .operator()
-        .decide(pending["approvalId"].as_str().unwrap(), "deny")
-        .await
-        .expect(200);
-    server
-        .operator()
-        .post("/v1/agents/main/allowlist", json!({ "pattern": "/bin/date" }))
-        .await
-        .expect(201);
-    server
-        .agent()
-        .exec(json!({ "argv": ["/bin/date"] }))
-        .await
-        .expect(200);
-    let (id, _) = server
-        .token_with(json!({ "name": "short-lived", "scopes": ["read"] }))
+        .decided(pending.text("approvalId"), "deny")
         .await;
     server
         .operator()
-        .delete(&format!("/v1/tokens/{id}"))
-        .await
-        .expect(204);
+        .made("/v1/agents/main/allowlist", json!({ "pattern": "/bin/date" }))
+        .await;
+    server.ran(json!({ "argv": ["/bin/date"] })).await;
+    let (id, _) = server
+        .token_with(json!({ "name": "short-lived", "scopes": ["read"] }))
+        .await;
+    server.operator().removed(&format!("/v1/tokens/{id}")).await;
     assert_eq!(verify(&server).await["ok"], true);
     assert_eq!(server.stop().await, Some(0));
     server
@@ -64,12 +50,9 @@ fn sql(ledger: &rusqlite::Connection, text: &str) {
 async fn what_happened_is_recorded_in_order() {
     let mut server = recorded().await;
     server.start().await;
-    let records = server.operator().get("/v1/audit?limit=500").await.expect(200)["items"].clone();
+    let records = server.operator().read("/v1/audit?limit=500").await["items"].clone();
     let records = records.as_array().unwrap();
-    let actions: Vec<&str> = records
-        .iter()
-        .map(|record| record["action"].as_str().unwrap())
-        .collect();
+    let actions: Vec<&str> = records.iter().map(|record| record.text("action")).collect();
     for action in [
         "exec.requested",
         "exec.approval.requested",
@@ -99,9 +82,8 @@ async fn what_happened_is_recorded_in_order() {
     let from = records[2]["seq"].as_u64().unwrap();
     let later = server
         .operator()
-        .get(&format!("/v1/audit?afterSeq={from}&limit=1"))
-        .await
-        .expect(200);
+        .read(&format!("/v1/audit?afterSeq={from}&limit=1"))
+        .await;
     assert_eq!(later["items"][0], records[3]);
 }
 
@@ -114,10 +96,7 @@ async fn an_untouched_record_verifies_with_and_without_a_server() {
     let online = server.cli(&["audit", "verify", "--json"]).await;
     assert_eq!(online.code, Some(0), "{online:?}");
     let verified = verify(&server).await;
-    assert_eq!(
-        (&verified["ok"], &verified["problem"]),
-        (&json!(true), &Value::Null)
-    );
+    assert_has!(verified, { "ok": true, "problem": null });
     assert!(
         verified["records"].as_u64().is_some_and(|records| records >= 9),
         "{verified}"
@@ -338,19 +317,11 @@ async fn a_chain_that_was_dropped_stays_broken_until_the_operator_begins_another
     let head = server.state().join("countersign/audit.head");
     fs::remove_file(&head).unwrap();
     server.start().await;
-    server
-        .agent()
-        .exec(json!({ "argv": ["/bin/date"] }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": ["/bin/date"] })).await;
     let verified = verify(&server).await;
     assert_eq!(verified["problem"]["kind"], "missing", "{verified}");
-    let ready = server.operator().get("/readyz").await.expect(200);
-    assert_eq!(
-        (&ready["degraded"], &ready["checks"]["record"]["ok"]),
-        (&json!(true), &json!(false)),
-        "{ready}"
-    );
+    let ready = server.operator().read("/readyz").await;
+    assert_has!(ready, { "degraded": true, "checks/record/ok": false });
     let sick = server.cli(&["doctor", "--json"]).await;
     assert!(sick.stdout.contains("audit-broken"), "{sick:?}");
     let in_use = server.cli(&["audit", "reset", "--reason", "x"]).await;
@@ -366,25 +337,16 @@ async fn a_chain_that_was_dropped_stays_broken_until_the_operator_begins_another
         .await;
     assert_eq!(reset.code, Some(0), "{reset:?}");
     let reset: Value = serde_json::from_str(&reset.stdout).unwrap();
-    let kept = fs::read_to_string(reset["kept"].as_str().unwrap()).unwrap();
+    let kept = fs::read_to_string(reset.text("kept")).unwrap();
     assert_eq!(Some(kept.lines().count() as u64), reset["records"].as_u64());
     server.start().await;
     let verified = verify(&server).await;
     assert_eq!(verified["ok"], true, "{verified}");
-    let first = server.operator().get("/v1/audit?limit=1").await.expect(200)["items"][0].clone();
-    assert_eq!(
-        (
-            &first["action"],
-            &first["detail"]["reason"],
-            &first["detail"]["problem"]
-        ),
-        (
-            &json!("audit.reset"),
-            &json!("restored from the backup"),
-            &json!("missing")
-        )
-    );
-    let ready = server.operator().get("/readyz").await.expect(200);
+    let first = server.operator().read("/v1/audit?limit=1").await["items"][0].clone();
+    assert_has!(first, {
+        "action": "audit.reset", "detail/reason": "restored from the backup", "detail/problem": "missing",
+    });
+    let ready = server.operator().read("/readyz").await;
     assert_eq!(ready["degraded"], false, "{ready}");
 }
 
@@ -408,7 +370,7 @@ async fn a_cut_that_a_start_follows_is_told_by_readyz() {
     let mut server = recorded().await;
     tamper(&server, |ledger| sql(ledger, "DELETE FROM audit WHERE seq > 4"));
     server.start().await;
-    let ready = server.operator().get("/readyz").await.expect(200);
+    let ready = server.operator().read("/readyz").await;
     assert!(
         ready["checks"]["record"]["detail"]
             .as_str()
@@ -422,11 +384,7 @@ async fn a_crash_is_no_tampering() {
     let mut server = TestServer::full().start().await;
     for round in 0..3 {
         for _ in 0..5 {
-            server
-                .agent()
-                .exec(json!({ "argv": ["/bin/true"] }))
-                .await
-                .expect(200);
+            server.ran(json!({ "argv": ["/bin/true"] })).await;
         }
         server.crash_and_restart().await;
         let verified = verify(&server).await;
@@ -437,11 +395,7 @@ async fn a_crash_is_no_tampering() {
 #[tokio::test]
 async fn the_record_can_be_exported() {
     let server = TestServer::full().start().await;
-    server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"] }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": ["/bin/true"] })).await;
     let export = || async { run_program(&server.invocation(&["audit", "export"])) };
     let whole = eventually("exported", export, |done| done.stdout.contains("exec.finished")).await;
     assert_eq!(whole.code, Some(0));

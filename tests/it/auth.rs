@@ -3,7 +3,7 @@
 use reqwest::{Method, header::HOST};
 use serde_json::json;
 
-use crate::support::{TestServer, eventually, only};
+use crate::support::{Members, TestServer, eventually};
 
 #[tokio::test]
 async fn the_tokens_of_the_first_start_are_private_and_divide_the_work() {
@@ -31,15 +31,14 @@ async fn the_tokens_of_the_first_start_are_private_and_divide_the_work() {
         .await
         .problem(403, "forbidden");
     assert_eq!(problem["requiredScope"], "exec");
-    let tokens = server.operator().get("/v1/tokens").await.expect(200)["items"].clone();
+    let tokens = server.operator().read("/v1/tokens").await["items"].clone();
     let mut scopes: Vec<Vec<&str>> = tokens
         .as_array()
         .unwrap()
         .iter()
         .map(|token| {
-            token["scopes"]
-                .as_array()
-                .unwrap()
+            token
+                .list("scopes")
                 .iter()
                 .map(|scope| scope.as_str().unwrap())
                 .collect()
@@ -70,7 +69,7 @@ async fn whoever_asks_cannot_answer() {
     let (_, both) = server
         .token_with(json!({ "name": "watcher", "scopes": ["exec", "read"] }))
         .await;
-    both.get("/v1/approvals").await.expect(200);
+    both.read("/v1/approvals").await;
     for body in [
         json!({}),
         json!({ "name": "x" }),
@@ -95,13 +94,11 @@ async fn a_token_is_bound_to_its_agents() {
         .token_with(json!({ "name": "bound", "scopes": ["exec"], "agents": ["build"] }))
         .await;
     bound
-        .exec(json!({ "argv": ["/bin/true"], "agentId": "build" }))
-        .await
-        .expect(200);
+        .ran(json!({ "argv": ["/bin/true"], "agentId": "build" }))
+        .await;
     bound
-        .exec(json!({ "argv": ["/bin/true"], "sessionKey": "agent:build:chat" }))
-        .await
-        .expect(200);
+        .ran(json!({ "argv": ["/bin/true"], "sessionKey": "agent:build:chat" }))
+        .await;
     for body in [
         json!({ "argv": ["/bin/true"] }),
         json!({ "argv": ["/bin/true"], "agentId": "main" }),
@@ -117,12 +114,8 @@ async fn revoked_and_expired_tokens_are_unknown() {
     let (id, revoked) = server
         .token_with(json!({ "name": "revoked", "scopes": ["read"] }))
         .await;
-    revoked.get("/v1/runs").await.expect(200);
-    server
-        .operator()
-        .delete(&format!("/v1/tokens/{id}"))
-        .await
-        .expect(204);
+    revoked.read("/v1/runs").await;
+    server.operator().removed(&format!("/v1/tokens/{id}")).await;
     revoked.get("/v1/runs").await.problem(401, "unauthorized");
     let now = countersign_sys::clock::Clock::now(&countersign_sys::clock::SystemClock).get();
     let request = json!({ "name": "short", "scopes": ["read"], "expiresAtMs": now + 5000 });
@@ -253,18 +246,12 @@ async fn request_ids_are_echoed_or_made() {
 async fn probes_are_open_and_say_what_they_must() {
     let server = TestServer::full().start().await;
     let api = server.anonymous();
-    assert_eq!(api.get("/healthz").await.expect(200), json!({ "status": "ok" }));
-    let ready = api.get("/readyz").await.expect(200);
-    assert_eq!(
-        only(&ready, &["status", "degraded"]),
-        json!({ "status": "ready", "degraded": false })
-    );
+    assert_eq!(api.read("/healthz").await, json!({ "status": "ok" }));
+    let ready = api.read("/readyz").await;
+    assert_has!(ready, { "status": "ready", "degraded": false });
     for check in ["database", "document", "config", "listener"] {
         assert_eq!(ready["checks"][check]["ok"], true, "{check} in {ready}");
     }
-    let version = api.get("/v1/version").await.expect(200);
-    assert_eq!(
-        only(&version, &["name", "version", "api"]),
-        json!({ "name": "countersign", "version": env!("CARGO_PKG_VERSION"), "api": 1 })
-    );
+    let version = api.read("/v1/version").await;
+    assert_has!(version, { "name": "countersign", "version": env!("CARGO_PKG_VERSION"), "api": 1 });
 }

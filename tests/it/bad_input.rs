@@ -3,11 +3,11 @@
 use reqwest::{Method, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, TestServer, write_file};
+use crate::support::{Answer, Members, TestServer, write_file};
 
 /// Nothing was recorded, so nothing was decided or started.
 async fn assert_no_runs(server: &TestServer) {
-    let runs = server.operator().get("/v1/runs").await.expect(200);
+    let runs = server.operator().read("/v1/runs").await;
     assert_eq!(runs["items"], json!([]), "a refused request left a run");
 }
 
@@ -49,7 +49,7 @@ async fn a_list_of_values_is_no_object_with_members() {
     let server = TestServer::asking().start().await;
     let (agent, operator) = (server.agent(), server.operator());
     let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
-    let id = pending["approvalId"].as_str().unwrap();
+    let id = pending.text("approvalId");
     let decision = format!("/v1/approvals/{id}/decision");
     let command = "/v1/sessions/agent:main:main/commands";
     for (api, path, body, member) in [
@@ -82,14 +82,14 @@ async fn a_list_of_values_is_no_object_with_members() {
     let entry = operator
         .post("/v1/agents/main/allowlist", json!({ "pattern": "/bin/echo" }))
         .await;
-    let entry = entry.expect(201)["id"].as_str().unwrap().to_owned();
+    let entry = entry.expect(201).text("id").to_owned();
     let path = format!("/v1/agents/main/allowlist/{entry}");
     operator
         .patch(&path, json!([]))
         .await
         .problem(400, "invalid-request");
     assert_eq!(server.operator().pending().await.len(), 1, "nobody has answered");
-    let runs = operator.get("/v1/runs").await.expect(200);
+    let runs = operator.read("/v1/runs").await;
     assert_eq!(
         runs["items"].as_array().map(Vec::len),
         Some(1),
@@ -236,7 +236,7 @@ async fn blocked_environment_names_are_listed_without_values() {
         assert_eq!(answer.status, 400, "{name:?}: {}", answer.text());
     }
     let pager = json!({ "command": "echo \"[$PAGER]\"", "env": { "PAGER": "cat" } });
-    assert_eq!(server.agent().exec(pager).await.expect(200)["stdout"], "[]\n");
+    assert_eq!(server.ran(pager).await["stdout"], "[]\n");
 }
 
 #[tokio::test]
@@ -364,15 +364,8 @@ async fn unknown_queries_and_methods_are_refused() {
 async fn decisions_and_entries_are_checked_before_anything_changes() {
     let server = TestServer::asking().start().await;
     let operator = server.operator();
-    let pending = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/date"] }))
-        .await
-        .expect(202);
-    let path = format!(
-        "/v1/approvals/{}/decision",
-        pending["approvalId"].as_str().unwrap()
-    );
+    let pending = server.accepted(json!({ "argv": ["/bin/date"] })).await;
+    let path = format!("/v1/approvals/{}/decision", pending.text("approvalId"));
     for body in [
         json!({}),
         json!({ "decision": null }),
@@ -449,11 +442,7 @@ async fn a_hundred_bad_requests_leave_a_server_that_answers() {
         assert_eq!(call.await.unwrap(), 400);
     }
     assert_eq!(
-        server
-            .agent()
-            .exec(json!({ "argv": ["/bin/echo", "fine"] }))
-            .await
-            .expect(200)["stdout"],
+        server.ran(json!({ "argv": ["/bin/echo", "fine"] })).await["stdout"],
         "fine\n"
     );
 }
@@ -461,15 +450,8 @@ async fn a_hundred_bad_requests_leave_a_server_that_answers() {
 #[tokio::test]
 async fn no_operation_ignores_a_query_that_it_does_not_know() {
     let server = TestServer::asking().start().await;
-    let pending = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/date"] }))
-        .await
-        .expect(202);
-    let (run, approval) = (
-        pending["runId"].as_str().unwrap(),
-        pending["approvalId"].as_str().unwrap(),
-    );
+    let pending = server.accepted(json!({ "argv": ["/bin/date"] })).await;
+    let (run, approval) = (pending.text("runId"), pending.text("approvalId"));
     let (agent, operator) = (server.agent(), server.operator());
     let date = json!({ "argv": ["/bin/date"] });
     let refused = |answer: Answer| {
@@ -498,13 +480,13 @@ async fn no_operation_ignores_a_query_that_it_does_not_know() {
             .post(&format!("{approval}/revision?dryRun=true"), date)
             .await,
     );
-    let runs = operator.get("/v1/runs").await.expect(200);
+    let runs = operator.read("/v1/runs").await;
     assert_eq!(
         runs["items"].as_array().map(Vec::len),
         Some(1),
         "nothing was run besides: {runs}"
     );
-    assert_eq!(operator.get(&approval).await.expect(200)["status"], "pending");
+    assert_eq!(operator.read(&approval).await["status"], "pending");
 }
 
 /// Nothing at all would mean no limit: whoever writes it meant something, and that must not widen what is given.
@@ -520,7 +502,7 @@ async fn a_limit_that_is_null_is_refused_and_not_taken_for_none() {
             .problem(400, "invalid-request");
         assert_eq!(problem["fields"][0]["path"], member, "{problem}");
     }
-    assert_eq!(operator.get(list).await.expect(200)["items"], json!([]));
+    assert_eq!(operator.read(list).await["items"], json!([]));
     for member in ["agents", "groups", "expiresAtMs"] {
         let problem = operator
             .post(

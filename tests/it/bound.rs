@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, OperatorClient, OperatorLink, TestServer};
+use crate::support::{Answer, Api, Members, OperatorClient, OperatorLink, TestServer};
 
 const ANSWERING: [&str; 2] = ["read", "approve"];
 
@@ -28,7 +28,7 @@ async fn asked_as(server: &TestServer, agent: &str) -> (String, String) {
 
 async fn status(server: &TestServer, approval: &str) -> Value {
     let path = format!("/v1/approvals/{approval}");
-    server.operator().get(&path).await.expect(200)["status"].clone()
+    server.operator().read(&path).await["status"].clone()
 }
 
 async fn link(server: &TestServer, api: &Api) -> OperatorLink {
@@ -50,7 +50,7 @@ async fn a_new_token_has_agents_or_admin_and_an_older_one_with_both_keeps_its_ag
         json!({ "name": "admin", "scopes": ["read", "admin"] }),
         json!({ "name": "bound", "scopes": ["read", "approve"], "agents": ["build"] }),
     ] {
-        server.operator().post("/v1/tokens", twin).await.expect(201);
+        server.operator().made("/v1/tokens", twin).await;
     }
 
     let older = server.bound_token(&["read", "admin"], "build").await;
@@ -65,7 +65,7 @@ async fn a_new_token_has_agents_or_admin_and_an_older_one_with_both_keeps_its_ag
     older.get("/v1/tokens").await.problem(403, "forbidden");
     let report = server.cli(&["doctor", "--json"]).await;
     let report: Value = serde_json::from_str(&report.stdout).expect("a report");
-    let found = report["findings"].as_array().expect("findings");
+    let found = report.list("findings");
     let of_bound = found
         .iter()
         .filter(|finding| finding["id"] == "bound-admin-token");
@@ -125,11 +125,11 @@ async fn a_bound_approver_answers_for_its_agents_alone_at_every_edge() {
         .await;
     assert_eq!(status(&server, &own).await, "denied");
     let (_, own) = asked_as(&server, "build").await;
-    bound.decide(&own, "deny").await.expect(200);
+    bound.decided(&own, "deny").await;
     let (_, own) = asked_as(&server, "build").await;
     let text =
         json!({ "text": format!("/approve {own} deny"), "sender": { "provider": "telegram", "id": "42" } });
-    bound.post(chat, text).await.expect(200);
+    bound.posted(chat, text).await;
     assert_eq!(status(&server, &own).await, "denied");
 }
 
@@ -152,18 +152,18 @@ async fn lists_streams_and_pages_have_what_is_of_the_agents_of_a_token() {
         ("/v1/runs", ("runId", &run)),
         ("/v1/approvals", ("id", &approval)),
     ] {
-        let items = bound.get(path).await.expect(200)["items"].clone();
+        let items = bound.read(path).await["items"].clone();
         assert_eq!(items.as_array().map(Vec::len), Some(1), "{path}: {items}");
         assert_eq!(items[0][id.0], id.1.as_str());
-        let of_other = bound.get(&format!("{path}?agentId=main")).await.expect(200);
+        let of_other = bound.read(&format!("{path}?agentId=main")).await;
         assert_eq!(of_other["items"], json!([]), "{path}");
-        let all = unbound.get(path).await.expect(200)["items"].clone();
+        let all = unbound.read(path).await["items"].clone();
         assert_eq!(all.as_array().map(Vec::len), Some(2), "{path}");
     }
     let page = async |api: &Api| {
         let request = api.request(reqwest::Method::GET, "/v1/events?after=0&limit=500");
         let answer = api.send(request.header("accept", "application/json")).await;
-        answer.expect(200)["items"].as_array().expect("items").clone()
+        answer.expect(200).list("items").clone()
     };
     let of_bound = page(&bound).await;
     assert!(
@@ -224,5 +224,5 @@ async fn a_bound_asker_is_refused_another_agent_by_every_tool() {
         );
     }
     bound.get("/metrics").await.problem(403, "forbidden");
-    server.anonymous().get("/healthz").await.expect(200);
+    server.anonymous().read("/healthz").await;
 }

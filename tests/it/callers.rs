@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Api, Invocation, ServerBuilder, TestServer, eventually, is_alive, lines, only, write_file,
+    Api, Invocation, Members, ServerBuilder, TestServer, eventually, is_alive, lines, write_file,
 };
 
 /// The signals that end a program, and the code of one that ends by them; a killed one has none.
@@ -65,13 +65,13 @@ async fn code(mut child: Child) -> Option<i32> {
 
 async fn only_run(api: &Api) -> Value {
     let is_there = |runs: &Value| runs["items"].as_array().is_some_and(|runs| runs.len() == 1);
-    let list = || async { api.get("/v1/runs").await.expect(200) };
+    let list = || async { api.read("/v1/runs").await };
     eventually("one run", list, is_there).await["items"][0].clone()
 }
 
 async fn is_cancelled(api: &Api) {
     let run = only_run(api).await;
-    let run = api.finished(run["runId"].as_str().expect("an id")).await;
+    let run = api.finished(run.text("runId")).await;
     assert_eq!(run["status"], "cancelled", "{run}");
 }
 
@@ -124,9 +124,7 @@ async fn a_question_ends_with_its_caller_by_every_signal() {
         assert_eq!(code(child).await, expected, "{signal:?}");
         eventually("withdrawn", || operator.pending(), Vec::is_empty).await;
         is_cancelled(&server.agent()).await;
-        let late = operator
-            .decide(asked[0]["id"].as_str().expect("an id"), "allow-once")
-            .await;
+        let late = operator.decide(asked[0].text("id"), "allow-once").await;
         late.problem(410, "approval-cancelled");
         assert_eq!(marker.times(), 0);
     }
@@ -148,12 +146,9 @@ async fn what_is_in_the_background_or_not_waited_for_outlives_a_caller_that_is_k
     code(child).await;
     marker.ends().await;
     assert!(is_alive(process));
-    let running = agent.get("/v1/runs?status=running").await.expect(200);
-    let run = running["items"][0]["runId"].as_str().expect("an id");
-    agent
-        .post(&format!("/v1/runs/{run}/cancel"), json!({}))
-        .await
-        .expect(200);
+    let running = agent.read("/v1/runs?status=running").await;
+    let run = running["items"][0].text("runId");
+    agent.cancel(&run).await;
 }
 
 #[tokio::test]
@@ -187,7 +182,7 @@ async fn a_holder_who_comes_back_under_the_key_keeps_its_run() {
             .json(&body)
     };
     let pending = agent.send(held("?held=run")).await.expect(202);
-    let id = pending["approvalId"].as_str().expect("an id");
+    let id = pending.text("approvalId");
     // The connection of this one breaks; that of the next holds the run on.
     let broken = tokio::spawn(held("?held=run&holdMs=60000").send());
     let again = tokio::spawn({
@@ -195,12 +190,9 @@ async fn a_holder_who_comes_back_under_the_key_keeps_its_run() {
         async move { agent.send(request).await }
     });
     broken.abort();
-    server.operator().decide(id, "allow-once").await.expect(200);
+    server.operator().decided(id, "allow-once").await;
     let done = again.await.expect("an answer").expect(200);
-    assert_eq!(
-        only(&done, &["status", "approvalId"]),
-        json!({"status": "completed", "approvalId": id})
-    );
+    assert_has!(done, {"status": "completed", "approvalId": id});
     assert_eq!(lines(&file), ["ran"]);
 }
 
@@ -217,7 +209,7 @@ async fn a_call_that_nobody_comes_back_for_is_withdrawn() {
     for (number, what) in ["question", "run"].into_iter().enumerate() {
         let request = held(&format!("?held={what}"), &number.to_string());
         let pending = agent.send(request).await.expect(202);
-        let run = agent.finished(pending["runId"].as_str().expect("an id")).await;
+        let run = agent.finished(pending.text("runId")).await;
         assert_eq!(run["status"], "cancelled", "{what}");
     }
     for query in [

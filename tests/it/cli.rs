@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Finished, Invocation, Scratch, TestServer, countersign, eventually, only, released, run_program,
+    Finished, Invocation, Members, Scratch, TestServer, countersign, eventually, released, run_program,
 };
 
 #[track_caller]
@@ -112,12 +112,12 @@ async fn exec_waits_for_the_person_and_approvals_answer() {
     )
     .await;
     let list = server.cli(&["approvals", "list", "--json"]).await;
-    assert_eq!(json_of(&list)["items"].as_array().unwrap().len(), 2);
+    assert_eq!(json_of(&list).list("items").len(), 2);
     let two = pending
         .iter()
         .find(|approval| approval["command"] == "/bin/echo two")
         .unwrap();
-    let slug = two["slug"].as_str().unwrap();
+    let slug = two.text("slug");
     let shown = server.cli(&["approvals", "show", slug, "--json"]).await;
     assert_eq!(json_of(&shown)["id"], two["id"]);
     let resolved = server
@@ -126,11 +126,7 @@ async fn exec_waits_for_the_person_and_approvals_answer() {
     assert_eq!(resolved.code, Some(0), "{resolved:?}");
     let done = waiting.await.unwrap();
     assert_eq!((done.code, done.stdout.as_str()), (Some(0), "two\n"), "{done:?}");
-    let approval = server
-        .operator()
-        .get(&format!("/v1/approvals/{}", two["id"].as_str().unwrap()))
-        .await
-        .expect(200);
+    let approval = server.operator().approval(two.text("id")).await;
     assert_eq!(approval["reason"], "fine");
     let again = server.cli(&["approvals", "resolve", slug, "deny"]).await;
     assert_ne!(again.code, Some(0), "{again:?}");
@@ -143,15 +139,8 @@ async fn exec_waits_for_the_person_and_approvals_answer() {
 #[tokio::test]
 async fn a_command_cannot_use_the_operators_credentials() {
     let server = TestServer::asking().start().await;
-    server
-        .agent()
-        .exec(json!({ "argv": ["/bin/date"] }))
-        .await
-        .expect(202);
-    let slug = server.operator().pending().await[0]["slug"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    server.accepted(json!({ "argv": ["/bin/date"] })).await;
+    let slug = server.operator().pending().await[0].text("slug").to_owned();
     let inside = server
         .invocation(&["approvals", "resolve", &slug, "allow-once"])
         .env("OPENCLAW_SHELL", "exec");
@@ -170,11 +159,8 @@ async fn the_allowlist_is_edited_and_shown() {
     assert_eq!(added.code, Some(0), "{added:?}");
     assert_eq!(server.cli(&["exec", "--", "/bin/date"]).await.code, Some(0));
     let list = json_of(&server.cli(&["allowlist", "list", "--json"]).await);
-    assert_eq!(
-        only(&list["items"][0], &["pattern", "note", "kind"]),
-        json!({ "pattern": "/bin/date", "note": "the clock", "kind": "entry" })
-    );
-    let id = list["items"][0]["id"].as_str().unwrap();
+    assert_has!(list["items"][0], { "pattern": "/bin/date", "note": "the clock", "kind": "entry" });
+    let id = list["items"][0].text("id");
     let shown = json_of(&server.cli(&["allowlist", "show", id, "--json"]).await);
     assert_eq!(shown["id"], id);
     let removed = server.cli(&["allowlist", "remove", id]).await;
@@ -207,12 +193,9 @@ async fn policy_runs_events_and_tokens_are_shown() {
     let policy = json_of(&server.cli(&["policy", "show", "--json"]).await);
     assert_eq!(policy["security"]["value"], "full");
     let runs = json_of(&server.cli(&["runs", "list", "--json"]).await);
-    let run = runs["items"][0]["runId"].as_str().unwrap();
+    let run = runs["items"][0].text("runId");
     let shown = json_of(&server.cli(&["runs", "show", run, "--json"]).await);
-    assert_eq!(
-        only(&shown, &["runId", "status"]),
-        json!({ "runId": run, "status": "completed" })
-    );
+    assert_has!(shown, { "runId": run, "status": "completed" });
     let output = server.cli(&["runs", "output", run]).await;
     assert_eq!(output.stdout, "shown\n", "{output:?}");
     let events = server.cli(&["events", "--json"]).await;
@@ -231,7 +214,7 @@ async fn policy_runs_events_and_tokens_are_shown() {
             .is_some_and(|secret| secret.starts_with("cst_")),
         "{created}"
     );
-    let id = created["id"].as_str().unwrap();
+    let id = created.text("id");
     assert_eq!(server.cli(&["token", "revoke", id]).await.code, Some(0));
     let tokens = json_of(&server.cli(&["token", "list", "--json"]).await);
     assert!(tokens.to_string().contains("revokedAtMs"), "{tokens}");
@@ -246,11 +229,9 @@ async fn policy_runs_events_and_tokens_are_shown() {
 async fn runs_can_be_cancelled() {
     let server = TestServer::full().start().await;
     let started = server
-        .agent()
-        .exec(json!({ "command": "sleep 300", "background": true }))
-        .await
-        .expect(202);
-    let run = started["runId"].as_str().unwrap();
+        .accepted(json!({ "command": "sleep 300", "background": true }))
+        .await;
+    let run = started.text("runId");
     let done = server.cli(&["runs", "cancel", run]).await;
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(server.agent().finished(run).await["status"], "cancelled");
@@ -353,7 +334,7 @@ async fn the_contract_in_the_repository_is_the_one_served() {
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/openapi.json")).unwrap();
     let stale = "openapi/openapi.json is stale: `cargo run -- openapi > openapi/openapi.json`";
     assert!(printed.stdout == checked_in, "{stale}");
-    let served = server.anonymous().get("/openapi.json").await.expect(200);
+    let served = server.anonymous().read("/openapi.json").await;
     assert_eq!(served, serde_json::from_str::<Value>(&checked_in).unwrap());
 }
 
@@ -375,11 +356,10 @@ async fn two_terminals_adding_entries_lose_none() {
     one.await.unwrap();
     two.await.unwrap();
     let document = server.document_on_disk();
-    let mut patterns: Vec<&str> = document["agents"]["main"]["allowlist"]
-        .as_array()
-        .unwrap()
+    let mut patterns: Vec<&str> = document["agents"]["main"]
+        .list("allowlist")
         .iter()
-        .map(|entry| entry["pattern"].as_str().unwrap())
+        .map(|entry| entry.text("pattern"))
         .collect();
     patterns.sort_unstable();
     patterns.dedup();
@@ -391,10 +371,9 @@ async fn a_stopped_server_leaves_no_address_behind() {
     let mut server = TestServer::full().start().await;
     let address = server.state().join("countersign/server.json");
     let told: Value = serde_json::from_slice(&std::fs::read(&address).unwrap()).unwrap();
-    assert_eq!(
-        only(&told, &["url", "pid", "version"]),
-        json!({ "url": server.operator().base(), "pid": server.pid(), "version": env!("CARGO_PKG_VERSION") })
-    );
+    assert_has!(told, {
+        "url": server.operator().base(), "pid": server.pid(), "version": env!("CARGO_PKG_VERSION"),
+    });
     assert_eq!(server.stop().await, Some(0));
     assert!(!address.exists());
 }

@@ -4,10 +4,9 @@
 use std::fs;
 
 use rustix::process::Signal;
-use serde_json::json;
 
 use crate::support::{
-    Invocation, Scratch, Terminal, TestServer, countersign, eventually, is_alive, only, signal, write_file,
+    Invocation, Members, Scratch, Terminal, TestServer, countersign, eventually, is_alive, signal, write_file,
 };
 
 /// Somebody types a command line at a shell of their own, which then says what the terminal is like.
@@ -79,11 +78,8 @@ async fn keys_go_to_the_command_and_its_screen_and_code_come_back() {
     assert!(shown.contains("caught") && shown.contains("code=7"), "{shown}");
     assert_eq!(terminal.ended().await, Some(0));
     assert_restored(&server);
-    let runs = server.agent().get("/v1/runs").await.expect(200);
-    assert_eq!(
-        only(&runs["items"][0], &["status", "exitCode", "pty"]),
-        json!({ "status": "failed", "exitCode": 7, "pty": true })
-    );
+    let runs = server.agent().read("/v1/runs").await;
+    assert_has!(runs["items"][0], { "status": "failed", "exitCode": 7, "pty": true });
 }
 
 #[tokio::test]
@@ -127,8 +123,8 @@ async fn told_to_end_it_cancels_the_run_and_gives_the_terminal_back() {
         assert!(shown.contains("code=130"), "{shown}");
         assert_eq!(terminal.ended().await, Some(0));
         assert_restored(&server);
-        let runs = server.agent().get("/v1/runs").await.expect(200);
-        let run = runs["items"][0]["runId"].as_str().unwrap().to_owned();
+        let runs = server.agent().read("/v1/runs").await;
+        let run = runs["items"][0].text("runId").to_owned();
         let ended = server.agent().finished(&run).await;
         assert_eq!(ended["status"], "cancelled", "{ended:#}");
         assert!(!is_alive(client));
@@ -156,13 +152,9 @@ async fn what_is_denied_or_waits_leaves_the_terminal_alone() {
     let server = TestServer::asking().start().await;
     let mut terminal = sit(&server, "exec --pty -c 'echo shown; exit 4'");
     terminal.sees("a person is asked").await;
-    let pending = server.operator().get("/v1/approvals").await.expect(200);
-    let approval = pending["items"][0]["id"].as_str().unwrap().to_owned();
-    server
-        .operator()
-        .decide(&approval, "allow-once")
-        .await
-        .expect(200);
+    let pending = server.operator().read("/v1/approvals").await;
+    let approval = pending["items"][0].text("id").to_owned();
+    server.operator().decided(&approval, "allow-once").await;
     let shown = terminal.sees("all-over").await;
     assert!(shown.contains("shown") && shown.contains("code=4"), "{shown}");
     assert_eq!(terminal.ended().await, Some(0));
@@ -170,9 +162,9 @@ async fn what_is_denied_or_waits_leaves_the_terminal_alone() {
 
     let mut terminal = sit(&server, "exec --pty -c 'echo never'");
     terminal.sees("a person is asked").await;
-    let pending = server.operator().get("/v1/approvals").await.expect(200);
-    let approval = pending["items"][0]["id"].as_str().unwrap().to_owned();
-    server.operator().decide(&approval, "deny").await.expect(200);
+    let pending = server.operator().read("/v1/approvals").await;
+    let approval = pending["items"][0].text("id").to_owned();
+    server.operator().decided(&approval, "deny").await;
     let shown = terminal.sees("all-over").await;
     assert!(shown.contains("code=77"), "{shown}");
     assert_eq!(terminal.ended().await, Some(0));

@@ -8,7 +8,7 @@ use countersign_sys::hooks;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, TestServer, eventually, lines, within, write_file_mode};
+use crate::support::{Answer, Api, Members, TestServer, eventually, lines, within, write_file_mode};
 
 /// Each point is killed at on its first and on a later pass.
 const PASSES: [u32; 3] = [1, 2, 4];
@@ -334,9 +334,7 @@ impl Story {
         let open = || async {
             let operator = self.server.operator();
             for approval in operator.pending().await {
-                operator
-                    .decide(approval["id"].as_str().expect("an id"), "deny")
-                    .await;
+                operator.decide(approval.text("id"), "deny").await;
             }
             let runs = self.runs().await;
             runs.into_iter().filter(|run| !is_final(run)).collect::<Vec<_>>()
@@ -359,9 +357,7 @@ impl Story {
                 self.kill,
                 request.name
             );
-            let recorded = of_request
-                .first()
-                .map(|run| run["runId"].as_str().expect("an id").to_owned());
+            let recorded = of_request.first().map(|run| run.text("runId").to_owned());
             if let Some(run) = &request.run {
                 assert_eq!(
                     recorded.as_ref(),
@@ -376,7 +372,7 @@ impl Story {
     }
 
     async fn runs(&self) -> Vec<Value> {
-        let list = self.server.operator().get("/v1/runs?limit=100").await.expect(200);
+        let list = self.server.operator().read("/v1/runs?limit=100").await;
         list["items"].as_array().cloned().expect("items")
     }
 
@@ -390,7 +386,7 @@ impl Story {
         eventually("settled again", || self.runs(), |runs| runs.iter().all(is_final)).await;
         let after = self.facts(requests).await;
         assert_eq!(after, before, "{}: another start changes nothing", self.kill);
-        let verified = self.server.operator().get("/v1/audit/verify").await.expect(200);
+        let verified = self.server.operator().read("/v1/audit/verify").await;
         assert_eq!(verified["ok"], true, "{}: {verified}", self.kill);
     }
 
@@ -420,7 +416,7 @@ impl Story {
             return;
         };
         let run = self.server.operator().run(run_id).await;
-        match run["status"].as_str().expect("a status") {
+        match run.text("status") {
             "completed" => {
                 assert_eq!(ran, 1, "{kill}: {name} completed");
                 assert_eq!(run["stdout"], "said\n", "{kill}: {name}");
@@ -435,12 +431,7 @@ impl Story {
         }
         let decided = request.decided;
         if let Some(approval) = run["approvalId"].as_str() {
-            let approval = self
-                .server
-                .operator()
-                .get(&format!("/v1/approvals/{approval}"))
-                .await
-                .expect(200);
+            let approval = self.server.operator().approval(&approval).await;
             let consumed = approval["consumedAtMs"].is_i64();
             let allowed = approval["status"] == "allowed";
             assert!(!consumed || allowed, "{kill}: {name}: {approval}");
@@ -455,7 +446,7 @@ impl Story {
                 );
                 // With nothing lost on the way, what was allowed has run.
                 if decision != "deny" {
-                    let ended = run["status"].as_str().expect("a status");
+                    let ended = run.text("status");
                     assert_ne!(ended, "denied", "{kill}: {name} was allowed: {run}");
                 }
             }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Scratch, SmallDisk, TestServer, eventually, lines, only, write_file};
+use crate::support::{Members, Scratch, SmallDisk, TestServer, eventually, lines, write_file};
 
 #[tokio::test]
 async fn a_full_disk_runs_nothing_and_recovers() {
@@ -15,13 +15,12 @@ async fn a_full_disk_runs_nothing_and_recovers() {
     let agent = server.agent();
     let body = json!({ "command": format!("echo ran >> {}", ran.display()), "workdir": outside.path() });
     let mut answered = 0;
-    agent.exec(body.clone()).await.expect(200);
+    agent.ran(body.clone()).await;
     answered += 1;
     server
         .operator()
-        .post("/v1/agents/main/allowlist", json!({ "pattern": "/opt/kept" }))
-        .await
-        .expect(201);
+        .made("/v1/agents/main/allowlist", json!({ "pattern": "/opt/kept" }))
+        .await;
     let document = server.document_on_disk();
 
     disk.fill();
@@ -34,10 +33,7 @@ async fn a_full_disk_runs_nothing_and_recovers() {
     let ready = eventually("not ready", not_ready, |answer| answer.status == 503)
         .await
         .json();
-    assert_eq!(
-        (&ready["status"], &ready["checks"]["database"]["ok"]),
-        (&json!("not-ready"), &json!(false))
-    );
+    assert_has!(ready, { "status": "not-ready", "checks/database/ok": false });
     let check = server.cli(&["doctor", "--ready"]).await;
     assert_eq!(
         (check.code, check.stdout.as_str()),
@@ -63,13 +59,13 @@ async fn a_full_disk_runs_nothing_and_recovers() {
     assert_eq!(lines(&ran).len(), answered);
     let ready = || async { server.anonymous().get("/readyz").await.status };
     eventually("ready", ready, |status| *status == 200).await;
-    let runs = agent.get("/v1/runs?status=completed&limit=500").await.expect(200)["items"].clone();
+    let runs = agent.read("/v1/runs?status=completed&limit=500").await["items"].clone();
     assert_eq!(
         runs.as_array().map(Vec::len),
         Some(answered),
         "each that ran is recorded"
     );
-    let verified: Value = server.operator().get("/v1/audit/verify").await.expect(200);
+    let verified: Value = server.operator().read("/v1/audit/verify").await;
     assert_eq!(verified["ok"], true, "{verified}");
     drop(server);
     drop(disk);
@@ -88,9 +84,8 @@ async fn what_runs_ends_on_record_while_nothing_begins_for_want_of_room() {
         go_on.display()
     );
     let running = agent
-        .exec(json!({ "command": command, "background": true }))
-        .await
-        .expect(202);
+        .accepted(json!({ "command": command, "background": true }))
+        .await;
 
     disk.fill_but(512 * 1024);
     agent
@@ -98,11 +93,8 @@ async fn what_runs_ends_on_record_while_nothing_begins_for_want_of_room() {
         .await
         .problem(507, "storage-full");
     write_file(&go_on, "");
-    let run = agent.finished(running["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        only(&run, &["status", "exitCode"]),
-        json!({ "status": "completed", "exitCode": 0 })
-    );
+    let run = agent.finished(running.text("runId")).await;
+    assert_has!(run, { "status": "completed", "exitCode": 0 });
     disk.make_room();
     let again = || async { agent.exec(json!({ "argv": ["true"] })).await.status };
     eventually("running again", again, |status| *status == 200).await;
@@ -120,9 +112,8 @@ async fn a_full_disk_under_the_document_loses_no_entry_and_no_answer() {
     let server = TestServer::asking_with(&format!("path = {path:?}")).start().await;
     let operator = server.operator();
     operator
-        .post("/v1/agents/main/allowlist", json!({ "pattern": "/bin/true" }))
-        .await
-        .expect(201);
+        .made("/v1/agents/main/allowlist", json!({ "pattern": "/bin/true" }))
+        .await;
     let before = std::fs::read(&path).unwrap();
 
     disk.fill();
@@ -131,18 +122,13 @@ async fn a_full_disk_under_the_document_loses_no_entry_and_no_answer() {
         .await
         .problem(507, "storage-full");
     let pending = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/date", "--version"] }))
-        .await
-        .expect(202);
-    let approval = pending["approvalId"].as_str().unwrap();
+        .accepted(json!({ "argv": ["/bin/date", "--version"] }))
+        .await;
+    let approval = pending.text("approvalId");
     // The answer itself is kept by the ledger.
-    operator.decide(approval, "allow-always").await.expect(200);
-    let run = server.agent().finished(pending["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        only(&run, &["status", "exitCode"]),
-        json!({ "status": "completed", "exitCode": 0 })
-    );
+    operator.decided(approval, "allow-always").await;
+    let run = server.agent().finished(pending.text("runId")).await;
+    assert_has!(run, { "status": "completed", "exitCode": 0 });
     assert_eq!(std::fs::read(&path).unwrap(), before, "never half a document");
     let mut left: Vec<_> = std::fs::read_dir(&disk_at)
         .unwrap()
@@ -157,17 +143,12 @@ async fn a_full_disk_under_the_document_loses_no_entry_and_no_answer() {
     // What the document allows is still allowed, and nothing else is.
     let covered = json!({ "argv": ["/bin/true"] });
     assert_eq!(server.agent().exec(covered).await.status, 200);
-    server
-        .agent()
-        .exec(json!({ "argv": ["/bin/date", "--help"] }))
-        .await
-        .expect(202);
+    server.accepted(json!({ "argv": ["/bin/date", "--help"] })).await;
 
     disk.make_room();
     operator
-        .post("/v1/agents/main/allowlist", json!({ "pattern": "/opt/kept" }))
-        .await
-        .expect(201);
+        .made("/v1/agents/main/allowlist", json!({ "pattern": "/opt/kept" }))
+        .await;
     let after = std::fs::read_to_string(&path).unwrap();
     assert!(after.contains("/bin/true") && after.contains("/opt/kept") && !after.contains("/opt/lost"));
     drop(server);

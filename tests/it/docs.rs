@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::{Scratch, countersign, run_program};
+use crate::support::{Members, Scratch, countersign, run_program};
 
 fn read(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect(name)
@@ -23,12 +23,11 @@ fn the_table_of_defaults_is_what_the_program_says() {
     let doctor = run_program(&doctor);
     let report: Value = serde_json::from_str(&doctor.stdout).expect("doctor prints JSON");
     let state = scratch.path().to_string_lossy().into_owned();
-    let program: BTreeMap<String, String> = report["settings"]
-        .as_array()
-        .expect("settings")
+    let program: BTreeMap<String, String> = report
+        .list("settings")
         .iter()
         .map(|setting| {
-            let key = setting["key"].as_str().expect("a key").to_owned();
+            let key = setting.text("key").to_owned();
             let later = if setting["effective"] == true {
                 ""
             } else {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Invocation, TestServer, inherited_path};
+use crate::support::{Finished, Invocation, Members, TestServer, inherited_path};
 
 /// The texts of the pages, joined.
 fn pages() -> String {
@@ -76,13 +76,8 @@ fn conversation(client: &str, version: &str, capabilities: &Value) -> String {
 
 /// Starts what the configuration names and holds the conversation.
 async fn converse(server: &TestServer, entry: &Value, conversation: &str) {
-    let arguments: Vec<&str> = entry["args"]
-        .as_array()
-        .expect("arguments")
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
-    let program = entry["command"].as_str().expect("a program");
+    let arguments: Vec<&str> = entry.list("args").iter().filter_map(Value::as_str).collect();
+    let program = entry.text("command");
     let line = std::iter::once(program)
         .chain(arguments)
         .collect::<Vec<_>>()
@@ -126,7 +121,7 @@ async fn claude_code_over_http() {
     let server = TestServer::full().start().await;
     let config = json_block(".mcp.json over=http");
     let entry = &config["mcpServers"]["countersign"];
-    let url = entry["url"].as_str().expect("a URL");
+    let url = entry.text("url");
     let path = url
         .strip_prefix("http://127.0.0.1:18790")
         .expect("the default address");
@@ -162,14 +157,14 @@ async fn claude_code_with_a_hook() {
     let server = TestServer::full().start().await;
     let settings = json_block(".claude/settings.json use=hook");
     let group = &settings["hooks"]["PreToolUse"][0];
-    let matcher = group["matcher"].as_str().expect("a matcher");
+    let matcher = group.text("matcher");
     assert!(matcher.split('|').any(|tool| tool == "Bash"));
     let hook = &group["hooks"][0];
     assert!(
         hook["timeout"].as_u64() > Some(9 * 60),
         "longer than our own patience"
     );
-    let command = hook["command"].as_str().expect("a command");
+    let command = hook.text("command");
     let replaced = hook_replaces(&server, command).await;
     let shell = surroundings(Invocation::new("bash").args(&["-c", &replaced]), &server);
     let done = finish(shell).await;
@@ -190,10 +185,7 @@ async fn hook_replaces(server: &TestServer, command: &str) -> String {
     let output: Value = serde_json::from_str(&done.stdout).expect("a decision");
     let decision = &output["hookSpecificOutput"];
     assert_eq!(decision["permissionDecision"], "allow", "{output}");
-    decision["updatedInput"]["command"]
-        .as_str()
-        .expect("a command")
-        .to_owned()
+    decision["updatedInput"].text("command").to_owned()
 }
 
 #[tokio::test]
@@ -211,9 +203,7 @@ async fn codex_with_mcp_and_a_hook_that_leads_there() {
     converse(&server, &entry, &talk).await;
 
     let hooks = json_block("hooks.json");
-    let command = hooks["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
-        .as_str()
-        .expect("a command");
+    let command = hooks["hooks"]["PreToolUse"][0]["hooks"][0].text("command");
     let event = json!({
         "session_id": "t1", "turn_id": "1", "cwd": "/", "hook_event_name": "PreToolUse", "model": "m",
         "permission_mode": "default", "tool_name": "Bash", "tool_input": {"command": "echo hi"}, "tool_use_id": "c1",
@@ -257,14 +247,12 @@ async fn gemini_cli_with_a_hook() {
         "cwd": server.scratch().path(), "hook_event_name": "BeforeTool", "timestamp": "2026-11-24T08:00:00.000Z",
         "tool_name": "run_shell_command", "tool_input": {"command": "echo hi", "description": "Say hi"},
     });
-    let command = hook["command"].as_str().expect("a command");
+    let command = hook.text("command");
     let shell = surroundings(Invocation::new("sh").args(&["-c", command]), &server);
     let done = finish(shell.input(event.to_string())).await;
     let output: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
     assert_eq!(output["decision"], "allow", "{output}");
-    let replaced = output["hookSpecificOutput"]["tool_input"]["command"]
-        .as_str()
-        .expect("a command");
+    let replaced = output["hookSpecificOutput"]["tool_input"].text("command");
     let shell = surroundings(Invocation::new("bash").args(&["-c", replaced]), &server);
     let done = finish(shell).await;
     assert_eq!((done.code, done.stdout.as_str()), (Some(0), "hi\n"), "{done:?}");
@@ -277,7 +265,7 @@ async fn opencode_with_mcp() {
     assert_eq!(config["permission"]["bash"], "deny");
     let entry = &config["mcp"]["countersign"];
     assert_eq!(entry["type"], "local");
-    let words = entry["command"].as_array().expect("a command line");
+    let words = entry.list("command");
     let (program, arguments) = words.split_first().expect("a program");
     let talk = conversation("opencode", "2025-11-25", &json!({}));
     converse(&server, &json!({"command": program, "args": arguments}), &talk).await;

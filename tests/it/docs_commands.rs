@@ -11,7 +11,9 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Invocation, Scratch, TestServer, eventually, inherited_path, pid_of};
+use crate::support::{
+    Finished, Invocation, Members, Scratch, TestServer, eventually, inherited_path, pid_of,
+};
 
 /// Documents whose commands are tried elsewhere, and where. They need other accounts, a service manager or a build.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -218,11 +220,11 @@ async fn the_readme() {
     assert_ne!(asking, exec);
     let pending = person.asks(&asking).await;
     assert_eq!(pending["status"], "approval-pending", "{pending:#}");
-    let approval = pending["approvalId"].as_str().expect("an approval").to_owned();
+    let approval = pending.text("approvalId").to_owned();
     let listed = person.types(&list).await;
     assert!(listed.stdout.contains(&approval[..8]), "{listed:?}");
     person.types(&resolve.replace("1a2b3c4d", &approval[..8])).await;
-    let run = pending["runId"].as_str().expect("a run");
+    let run = pending.text("runId");
     server.operator().finished(run).await;
     // Allowed always: nobody is asked any more.
     let answer = person.asks(&exec).await;
@@ -250,7 +252,7 @@ async fn the_guide_to_the_api() {
                 .await
                 .try_into()
                 .expect("one approval");
-            let id = approval["id"].as_str().expect("an id").to_owned();
+            let id = approval.text("id").to_owned();
             let decided = person.asks(&format!("ID={id}; {command}")).await;
             assert_eq!(decided["applied"], true, "{decided:#}");
         } else {
@@ -308,5 +310,5 @@ async fn start_session(person: &Person, named: &str) -> String {
     }
     let started = person.asks(&format!("api gateway /v1/exec -d '{body}'")).await;
     assert_eq!(started["status"], "running", "{started:#}");
-    started["sessionId"].as_str().expect("a session").to_owned()
+    started.text("sessionId").to_owned()
 }

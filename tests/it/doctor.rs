@@ -4,14 +4,14 @@ use std::{collections::BTreeSet, fs};
 
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, write_file};
+use crate::support::{Members, TestServer, write_file};
 
 /// The findings of this kind.
 async fn found(server: &TestServer, id: &str) -> Vec<Value> {
     let report = server.cli(&["doctor", "--json"]).await;
     let report: Value =
         serde_json::from_str(&report.stdout).unwrap_or_else(|error| panic!("{error}: {report:?}"));
-    let findings = report["findings"].as_array().expect("findings");
+    let findings = report.list("findings");
     findings
         .iter()
         .filter(|finding| finding["id"] == id)
@@ -46,17 +46,10 @@ async fn a_token_that_asks_as_any_agent_is_told_of_until_it_is_bound() {
         let [finding] = findings else {
             panic!("one finding: {findings:#?}")
         };
-        assert_eq!(
-            (&finding["key"], &finding["severity"]),
-            (&json!(id), &json!("warning")),
-            "{finding:#}"
-        );
-        let fix = finding["fix"].as_str().unwrap();
+        assert_has!(finding, { "key": id, "severity": "warning" });
+        let fix = finding.text("fix");
         assert!(fix.contains("--agent") && fix.contains(&id), "{fix}");
-        assert!(
-            finding["explanation"].as_str().unwrap().contains("\"ci\""),
-            "{finding:#}"
-        );
+        assert!(finding.text("explanation").contains("\"ci\""), "{finding:#}");
     };
     is_told(&found(&server, "unbound-exec-token").await);
 
@@ -93,7 +86,7 @@ async fn a_token_that_counts_as_an_approver_by_its_scope_alone_is_told_of() {
         let [finding] = findings else {
             panic!("one finding: {findings:#?}")
         };
-        let explanation = finding["explanation"].as_str().unwrap();
+        let explanation = finding.text("explanation");
         assert!(explanation.contains("\"wanda\""), "{finding:#}");
         assert_eq!(finding["severity"], "warning");
     };

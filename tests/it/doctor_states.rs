@@ -10,7 +10,7 @@ use std::{
 use countersign_sys::clock::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Scratch, countersign, run_program, write_file, write_file_mode};
+use crate::support::{Finished, Members, Scratch, countersign, run_program, write_file, write_file_mode};
 
 fn doctor(state: &Path, arguments: &[&str]) -> Finished {
     let call = countersign()
@@ -28,7 +28,7 @@ fn report(state: &Path, arguments: &[&str]) -> Value {
 /// The ids and severities that are found.
 fn found(state: &Path) -> Vec<(String, String)> {
     let report = report(state, &[]);
-    let findings = report["findings"].as_array().expect("findings");
+    let findings = report.list("findings");
     findings
         .iter()
         .map(|finding| {
@@ -266,12 +266,11 @@ fn what_is_wrong_with_the_settings_is_named_by_its_key() {
     let state = scratch.path();
     let broken = || {
         let report = report(&state, &["--fix"]);
-        let findings = report["findings"].as_array().expect("findings").clone();
+        let findings = report.list("findings").clone();
         let of_settings = findings
             .into_iter()
             .filter(|found| found["id"] == "settings-broken");
-        let members =
-            |found: Value| ["key", "fix"].map(|member| found[member].as_str().expect("text").to_owned());
+        let members = |found: Value| ["key", "fix"].map(|member| found.text(member).to_owned());
         of_settings.map(members).collect::<Vec<_>>()
     };
     sound(&state);
@@ -311,7 +310,7 @@ fn what_can_be_mended_without_loosening_is() {
     assert!(!policy().contains("safeBinProfiles"), "{}", policy());
 
     let fixed = report(&state, &["--fix"]);
-    let repaired = fixed["repaired"].as_array().expect("repaired").clone();
+    let repaired = fixed.list("repaired").clone();
     assert!(
         repaired.contains(&json!("safe-bin-without-profile")),
         "{repaired:?}"
@@ -319,10 +318,7 @@ fn what_can_be_mended_without_loosening_is() {
     let settings: Value = serde_json::from_str(&policy()).expect("JSON");
     let exec = &settings["tools"]["exec"];
     assert_eq!(exec["safeBinProfiles"], json!({ "column": {} }));
-    assert_eq!(
-        (&exec["security"], &exec["ask"], &exec["safeBins"]),
-        (&json!("allowlist"), &json!("on-miss"), &json!(["column", "jq"]))
-    );
+    assert_has!(exec, { "security": "allowlist", "ask": "on-miss", "safeBins": ["column", "jq"] });
     let mode = fs::metadata(&token).expect("the token").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let left = found(&state);
@@ -339,9 +335,8 @@ fn the_lock_of_a_dead_process_is_removed_for_an_operator_alone() {
     sound(&state);
     let lock = state.join("exec-approvals.json.lock");
     let fix = || {
-        let finding = report(&state, &[])["findings"]
-            .as_array()
-            .expect("findings")
+        let finding = report(&state, &[])
+            .list("findings")
             .iter()
             .find(|finding| finding["id"] == "document-lock-stale")
             .expect("the lock")
@@ -388,8 +383,8 @@ fn an_audit_of_the_security_names_the_risks_alone() {
         let done = audit(&["--json"]);
         let report: Value = serde_json::from_str(&done.stdout).expect("JSON");
         assert!(report.get("settings").is_none(), "{report:#}");
-        let findings = report["findings"].as_array().expect("findings");
-        let id = |finding: &Value| finding["id"].as_str().expect("an id").to_owned();
+        let findings = report.list("findings");
+        let id = |finding: &Value| finding.text("id").to_owned();
         (done.code, findings.iter().map(id).collect())
     };
     let sound_ids = ids().1;

@@ -9,7 +9,7 @@ use countersign_config::approvals::{
 use countersign_sys::clock::{Ids, SystemClock, SystemIds};
 use serde_json::Value;
 
-use crate::support::{Invocation, Scratch, own_variable, run_long_program, write_file_mode};
+use crate::support::{Invocation, Members, Scratch, own_variable, run_long_program, write_file_mode};
 
 const ENTRIES: usize = 500;
 /// Every entry is a file that is synced and renamed, and the disk may be busy with other things.
@@ -104,6 +104,6 @@ fn patterns(path: &Path) -> Vec<String> {
         .unwrap_or_default();
     entries
         .iter()
-        .map(|entry| entry["pattern"].as_str().unwrap().to_owned())
+        .map(|entry| entry.text("pattern").to_owned())
         .collect()
 }

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, Event, TestServer, eventually, only};
+use crate::support::{Api, Event, Members, TestServer, eventually, only};
 
 async fn page(api: &Api, query: &str) -> Value {
-    api.get(&format!("/v1/events{query}")).await.expect(200)
+    api.read(&format!("/v1/events{query}")).await
 }
 
 /// All events of the retained log, page by page.
@@ -14,7 +14,7 @@ async fn whole_log(api: &Api, limit: usize) -> Vec<Value> {
     let mut cursor = String::new();
     loop {
         let page = page(api, &format!("?after=0&limit={limit}{cursor}")).await;
-        events.extend(page["items"].as_array().expect("items").iter().cloned());
+        events.extend(page.list("items").iter().cloned());
         match page["nextCursor"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
             None => return events,
@@ -33,49 +33,23 @@ fn numbers(events: &[Value]) -> Vec<u64> {
 async fn a_run_is_told_in_order() {
     let server = TestServer::full().start().await;
     let mut stream = server.operator().events("", None).await;
-    let answer = server
-        .agent()
-        .exec(json!({ "command": "echo told; exit 3" }))
-        .await
-        .expect(200);
+    let answer = server.ran(json!({ "command": "echo told; exit 3" })).await;
     let requested = stream.next_of("exec.requested").await;
     let started = stream.next_of("exec.started").await;
     let finished = stream.next_of("exec.finished").await;
     assert!(requested.id < started.id && started.id < finished.id);
     for event in [&requested, &started, &finished] {
-        assert_eq!(
-            only(
-                &event.data,
-                &["seq", "type", "runId", "agentId", "sessionKey", "host"]
-            ),
-            json!({
-                "seq": event.id, "type": event.kind, "runId": answer["runId"], "agentId": "main",
-                "sessionKey": "agent:main:main", "host": "gateway",
-            })
-        );
+        assert_has!(event.data, {
+            "seq": event.id, "type": event.kind, "runId": answer["runId"], "agentId": "main",
+            "sessionKey": "agent:main:main", "host": "gateway",
+        });
         assert!(event.data["ts"].is_i64());
     }
-    assert_eq!(
-        only(&requested.data, &["command", "cwd", "verdict"]),
-        json!({ "command": "echo told; exit 3", "cwd": answer["cwd"], "verdict": "run" })
-    );
-    assert_eq!(
-        only(
-            &finished.data,
-            &[
-                "status",
-                "exitCode",
-                "timedOut",
-                "truncated",
-                "outputBytes",
-                "tail"
-            ]
-        ),
-        json!({
-            "status": "failed", "exitCode": 3, "timedOut": false, "truncated": false, "outputBytes": 5,
-            "tail": "told\n",
-        })
-    );
+    assert_has!(requested.data, { "command": "echo told; exit 3", "cwd": answer["cwd"], "verdict": "run" });
+    assert_has!(finished.data, {
+        "status": "failed", "exitCode": 3, "timedOut": false, "truncated": false, "outputBytes": 5,
+        "tail": "told\n",
+    });
 }
 
 #[tokio::test]
@@ -85,35 +59,16 @@ async fn a_question_and_its_answer_are_told() {
         .operator()
         .events("?types=exec.approval.,exec.denied", None)
         .await;
-    let pending = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/date"] }))
-        .await
-        .expect(202);
-    let approval = pending["approvalId"].as_str().unwrap();
+    let pending = server.accepted(json!({ "argv": ["/bin/date"] })).await;
+    let approval = pending.text("approvalId");
     let requested = stream.next().await;
     assert_eq!(requested.kind, "exec.approval.requested");
-    assert_eq!(
-        only(
-            &requested.data,
-            &[
-                "approvalId",
-                "slug",
-                "runId",
-                "command",
-                "cwd",
-                "security",
-                "ask",
-                "expiresAtMs"
-            ]
-        ),
-        json!({
-            "approvalId": approval, "slug": pending["approvalSlug"], "runId": pending["runId"],
-            "command": "/bin/date", "cwd": pending["cwd"], "security": "allowlist", "ask": "on-miss",
-            "expiresAtMs": pending["expiresAtMs"],
-        })
-    );
-    server.operator().decide(approval, "deny").await.expect(200);
+    assert_has!(requested.data, {
+        "approvalId": approval, "slug": pending["approvalSlug"], "runId": pending["runId"],
+        "command": "/bin/date", "cwd": pending["cwd"], "security": "allowlist", "ask": "on-miss",
+        "expiresAtMs": pending["expiresAtMs"],
+    });
+    server.operator().decided(approval, "deny").await;
     let mut told = [stream.next().await, stream.next().await];
     told.sort_by(|a, b| a.kind.cmp(&b.kind));
     assert_eq!(
@@ -159,10 +114,8 @@ async fn a_stream_resumes_where_it_broke_off() {
     let mut stream = operator.events("", None).await;
     for number in 0..20 {
         server
-            .agent()
-            .exec(json!({ "argv": ["/bin/echo", number.to_string()] }))
-            .await
-            .expect(200);
+            .ran(json!({ "argv": ["/bin/echo", number.to_string()] }))
+            .await;
     }
     let mut seen: Vec<Event> = Vec::new();
     while seen.len() < 10 {
@@ -171,10 +124,8 @@ async fn a_stream_resumes_where_it_broke_off() {
     drop(stream);
     for number in 20..30 {
         server
-            .agent()
-            .exec(json!({ "argv": ["/bin/echo", number.to_string()] }))
-            .await
-            .expect(200);
+            .ran(json!({ "argv": ["/bin/echo", number.to_string()] }))
+            .await;
     }
     let mut stream = operator.events("", seen.last().unwrap().id).await;
     let finished = |events: &[Event]| {
@@ -203,18 +154,10 @@ async fn a_stream_resumes_where_it_broke_off() {
 #[tokio::test]
 async fn numbers_go_on_after_a_crash() {
     let mut server = TestServer::full().start().await;
-    server
-        .agent()
-        .exec(json!({ "argv": ["/bin/echo", "before"] }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": ["/bin/echo", "before"] })).await;
     let before = whole_log(&server.operator(), 500).await;
     server.crash_and_restart().await;
-    server
-        .agent()
-        .exec(json!({ "argv": ["/bin/echo", "after"] }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": ["/bin/echo", "after"] })).await;
     let after = whole_log(&server.operator(), 500).await;
     assert_eq!(after[..before.len()], before[..], "what was told stays told");
     let numbers = numbers(&after);
@@ -236,25 +179,23 @@ async fn filters_choose() {
     let agent = server.agent();
     for agent_id in ["main", "other"] {
         agent
-            .exec(json!({ "argv": ["/bin/echo"], "agentId": agent_id }))
-            .await
-            .expect(200);
+            .ran(json!({ "argv": ["/bin/echo"], "agentId": agent_id }))
+            .await;
     }
     let run = agent
-        .exec(json!({ "argv": ["/bin/echo"], "sessionKey": "agent:main:chat" }))
-        .await
-        .expect(200);
+        .ran(json!({ "argv": ["/bin/echo"], "sessionKey": "agent:main:chat" }))
+        .await;
     let operator = server.operator();
     let count = async |query: &str| {
-        page(&operator, &format!("?after=0{query}")).await["items"]
-            .as_array()
-            .unwrap()
+        page(&operator, &format!("?after=0{query}"))
+            .await
+            .list("items")
             .len()
     };
     let finished = || async {
-        page(&operator, "?after=0&types=exec.finished").await["items"]
-            .as_array()
-            .unwrap()
+        page(&operator, "?after=0&types=exec.finished")
+            .await
+            .list("items")
             .len()
     };
     eventually("all told", finished, |count| *count == 3).await;
@@ -262,11 +203,7 @@ async fn filters_choose() {
     assert_eq!(count("&types=exec.finished&agentId=other").await, 1);
     assert_eq!(count("&types=exec.finished&sessionKey=agent:main:chat").await, 1);
     assert_eq!(
-        count(&format!(
-            "&types=exec.finished&runId={}",
-            run["runId"].as_str().unwrap()
-        ))
-        .await,
+        count(&format!("&types=exec.finished&runId={}", run.text("runId"))).await,
         1
     );
     assert_eq!(count("&types=nothing.").await, 0);
@@ -278,15 +215,8 @@ async fn an_asker_hears_of_its_own_runs_only() {
     let (_, other) = server
         .token_with(json!({ "name": "other", "scopes": ["exec"] }))
         .await;
-    let mine = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/echo", "mine"] }))
-        .await
-        .expect(200);
-    let theirs = other
-        .exec(json!({ "argv": ["/bin/echo", "theirs"] }))
-        .await
-        .expect(200);
+    let mine = server.ran(json!({ "argv": ["/bin/echo", "mine"] })).await;
+    let theirs = other.ran(json!({ "argv": ["/bin/echo", "theirs"] })).await;
     let own = || async { whole_log(&other, 500).await };
     let ended = |log: &Vec<Value>| log.iter().any(|event| event["type"] == "exec.finished");
     let events = eventually("told", own, ended).await;
@@ -294,7 +224,7 @@ async fn an_asker_hears_of_its_own_runs_only() {
         events.iter().all(|event| event["runId"] == theirs["runId"]),
         "{events:#?}"
     );
-    let path = format!("/v1/runs/{}", mine["runId"].as_str().unwrap());
+    let path = format!("/v1/runs/{}", mine.text("runId"));
     other.get(&path).await.problem(404, "not-found");
     other
         .get(&format!("{path}/output"))
@@ -326,11 +256,7 @@ async fn a_gap_is_told_when_the_log_was_shortened() {
         .start()
         .await;
     for _ in 0..10 {
-        server
-            .agent()
-            .exec(json!({ "argv": ["/bin/true"] }))
-            .await
-            .expect(200);
+        server.ran(json!({ "argv": ["/bin/true"] })).await;
     }
     let first = || async {
         let mut stream = server.operator().events("", Some(1)).await;
@@ -356,7 +282,7 @@ async fn fifty_readers_miss_nothing() {
         readers.push(tokio::spawn(async move {
             let mut runs = Vec::new();
             while runs.len() < 40 {
-                runs.push(stream.next().await.data["runId"].as_str().unwrap().to_owned());
+                runs.push(stream.next().await.data.text("runId").to_owned());
             }
             runs
         }));
@@ -365,9 +291,10 @@ async fn fifty_readers_miss_nothing() {
         .map(|_| {
             let agent = server.agent();
             tokio::spawn(async move {
-                agent.exec(json!({ "argv": ["/bin/true"] })).await.expect(200)["runId"]
-                    .as_str()
-                    .unwrap()
+                agent
+                    .ran(json!({ "argv": ["/bin/true"] }))
+                    .await
+                    .text("runId")
                     .to_owned()
             })
         })
@@ -390,12 +317,12 @@ async fn live_output_comes_before_the_end_of_its_run() {
     for _ in 0..10 {
         let mut stream = server.operator().events("?output=true", None).await;
         let call = json!({ "command": "echo one; echo two >&2; echo three" });
-        server.agent().exec(call).await.expect(200);
+        server.ran(call).await;
         let (mut text, mut event) = (String::new(), stream.next().await);
         while event.kind != "exec.finished" {
             if event.kind == "exec.output" {
                 assert_eq!(event.id, None, "it is not kept");
-                text.push_str(event.data["text"].as_str().unwrap());
+                text.push_str(event.data.text("text"));
             }
             event = stream.next().await;
         }
@@ -428,18 +355,13 @@ async fn places_in_the_stream_are_numbers_of_events() {
     }
     // A number from another ledger's future does not silence the stream.
     let mut stream = operator.events("?types=exec.finished", Some(999_999)).await;
-    let run = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"] }))
-        .await
-        .expect(200);
+    let run = server.ran(json!({ "argv": ["/bin/true"] })).await;
     assert_eq!(stream.next().await.data["runId"], run["runId"]);
-    let page = operator.get("/v1/events?limit=1").await.expect(200);
-    let cursor = page["nextCursor"].as_str().unwrap();
+    let page = operator.read("/v1/events?limit=1").await;
+    let cursor = page.text("nextCursor");
     let next = operator
-        .get(&format!("/v1/events?limit=1&cursor={cursor}"))
-        .await
-        .expect(200);
+        .read(&format!("/v1/events?limit=1&cursor={cursor}"))
+        .await;
     assert_eq!(
         next["items"][0]["seq"].as_i64(),
         page["items"][0]["seq"].as_i64().map(|seq| seq + 1)

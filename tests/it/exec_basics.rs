@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, eventually, joined_lines, lines, only, without, write_file};
+use crate::support::{Members, TestServer, eventually, joined_lines, lines, only, without, write_file};
 
 /// The members of a 200 answer that differ from run to run.
 const VARYING: [&str; 2] = ["runId", "durationMs"];
@@ -13,11 +13,9 @@ const VARYING: [&str; 2] = ["runId", "durationMs"];
 async fn a_command_answers_with_its_output() {
     let server = TestServer::full().start().await;
     let answer = server
-        .agent()
-        .exec(json!({ "command": "echo out; echo err >&2; echo more" }))
-        .await
-        .expect(200);
-    let aggregated = answer["aggregated"].as_str().unwrap();
+        .ran(json!({ "command": "echo out; echo err >&2; echo more" }))
+        .await;
+    let aggregated = answer.text("aggregated");
     let mut sorted: Vec<&str> = aggregated.lines().collect();
     sorted.sort_unstable();
     assert_eq!(sorted, ["err", "more", "out"], "both streams are in it");
@@ -67,17 +65,13 @@ async fn ends_are_told_apart() {
         ),
     ];
     for (command, expect) in cases {
-        let answer = server
-            .agent()
-            .exec(json!({ "command": command }))
-            .await
-            .expect(200);
+        let answer = server.ran(json!({ "command": command })).await;
         assert_eq!(
             only(&answer, &["status", "exitCode", "exitSignal", "timedOut"]),
             expect,
             "{command}"
         );
-        let run = server.agent().run(answer["runId"].as_str().unwrap()).await;
+        let run = server.agent().run(answer.text("runId")).await;
         assert_eq!(
             only(&run, &["status", "exitCode", "exitSignal", "timedOut"]),
             expect,
@@ -92,17 +86,13 @@ async fn a_program_that_cannot_be_started_fails_with_the_reason() {
     let not_executable = server.scratch().join("plain.txt");
     write_file(&not_executable, "no program\n");
     for program in ["/no/such/program", not_executable.to_str().unwrap()] {
-        let answer = server
-            .agent()
-            .exec(json!({ "argv": [program] }))
-            .await
-            .expect(200);
+        let answer = server.ran(json!({ "argv": [program] })).await;
         assert_eq!(
             only(&answer, &["status", "exitCode"]),
             json!({ "status": "failed", "exitCode": null }),
             "{program}"
         );
-        let run = server.agent().run(answer["runId"].as_str().unwrap()).await;
+        let run = server.agent().run(answer.text("runId")).await;
         assert_eq!(run["reason"], "spawn-failed", "{run}");
     }
 }
@@ -116,20 +106,10 @@ async fn the_time_limit_kills_the_whole_tree() {
          echo $$ >> {0}; while :; do sleep 300; done",
         pids.display()
     );
-    let answer = server
-        .agent()
-        .exec(json!({ "command": stubborn, "timeout": 5 }))
-        .await
-        .expect(200);
-    assert_eq!(
-        only(&answer, &["status", "timedOut"]),
-        json!({ "status": "failed", "timedOut": true })
-    );
-    let run = server.agent().run(answer["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        only(&run, &["reason", "timedOut"]),
-        json!({ "reason": "timeout", "timedOut": true })
-    );
+    let answer = server.ran(json!({ "command": stubborn, "timeout": 5 })).await;
+    assert_has!(answer, { "status": "failed", "timedOut": true });
+    let run = server.agent().run(answer.text("runId")).await;
+    assert_has!(run, { "reason": "timeout", "timedOut": true });
     assert_eq!(run["timeoutMs"], 5000);
     let started: Vec<i32> = lines(&pids).iter().map(|pid| pid.parse().unwrap()).collect();
     assert_eq!(started.len(), 3, "all of the tree had started");
@@ -149,17 +129,11 @@ async fn the_time_limit_kills_the_whole_tree() {
 async fn the_alias_of_timeout_counts_and_zero_is_no_limit() {
     let server = TestServer::full().start().await;
     let answer = server
-        .agent()
-        .exec(json!({ "command": "sleep 300", "timeoutSeconds": 1 }))
-        .await
-        .expect(200);
+        .ran(json!({ "command": "sleep 300", "timeoutSeconds": 1 }))
+        .await;
     assert_eq!(answer["timedOut"], true);
-    let answer = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"], "timeout": 0 }))
-        .await
-        .expect(200);
-    let run = server.agent().run(answer["runId"].as_str().unwrap()).await;
+    let answer = server.ran(json!({ "argv": ["/bin/true"], "timeout": 0 })).await;
+    let run = server.agent().run(answer.text("runId")).await;
     assert_eq!(run["timeoutMs"], Value::Null);
 }
 
@@ -171,7 +145,7 @@ async fn after_the_yield_window_a_run_goes_to_the_background() {
         .exec(json!({ "command": "echo begun; sleep 300", "yieldMs": 100 }))
         .await;
     let answer = reply.expect(202);
-    let run_id = answer["runId"].as_str().unwrap();
+    let run_id = answer.text("runId");
     assert_eq!(
         reply
             .header("location")
@@ -186,10 +160,9 @@ async fn after_the_yield_window_a_run_goes_to_the_background() {
         })
     );
     let run = agent.run(run_id).await;
-    assert_eq!(
-        only(&run, &["status", "background", "pid", "sessionId"]),
-        json!({ "status": "running", "background": true, "pid": answer["pid"], "sessionId": answer["sessionId"] })
-    );
+    assert_has!(run, {
+        "status": "running", "background": true, "pid": answer["pid"], "sessionId": answer["sessionId"],
+    });
     eventually(
         "output of the running command",
         || agent.run(run_id),
@@ -197,16 +170,10 @@ async fn after_the_yield_window_a_run_goes_to_the_background() {
     )
     .await;
 
-    let cancelled = agent
-        .post(&format!("/v1/runs/{run_id}/cancel"), json!({}))
-        .await
-        .expect(200);
+    let cancelled = agent.cancel(&run_id).await;
     assert_eq!(cancelled["runId"], run_id);
     let run = agent.finished(run_id).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "cancelled", "reason": "cancelled" })
-    );
+    assert_has!(run, { "status": "cancelled", "reason": "cancelled" });
     agent
         .post(&format!("/v1/runs/{run_id}/cancel"), json!({}))
         .await
@@ -223,16 +190,12 @@ async fn a_background_run_answers_at_once_and_ends_by_itself() {
         gate.display()
     );
     let answer = agent
-        .exec(json!({ "command": command, "background": true }))
-        .await
-        .expect(202);
+        .accepted(json!({ "command": command, "background": true }))
+        .await;
     assert_eq!(answer["status"], "running");
     write_file(&gate, "");
-    let run = agent.finished(answer["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        only(&run, &["status", "exitCode", "stdout", "background"]),
-        json!({ "status": "completed", "exitCode": 0, "stdout": "through\n", "background": true })
-    );
+    let run = agent.finished(answer.text("runId")).await;
+    assert_has!(run, { "status": "completed", "exitCode": 0, "stdout": "through\n", "background": true });
 }
 
 #[tokio::test]
@@ -241,35 +204,26 @@ async fn a_background_run_is_a_session_however_soon_it_ends() {
     let agent = server.agent();
     for _ in 0..20 {
         let answer = agent
-            .exec(json!({ "command": "echo quick", "background": true }))
-            .await
-            .expect(202);
+            .accepted(json!({ "command": "echo quick", "background": true }))
+            .await;
         assert_eq!(answer["status"], "running");
         assert!(
             answer["pid"].is_i64() && answer["startedAtMs"].is_i64(),
             "{answer}"
         );
-        let run = agent.finished(answer["runId"].as_str().unwrap()).await;
-        assert_eq!(
-            only(&run, &["status", "stdout", "background", "sessionId"]),
-            json!({
-                "status": "completed", "stdout": "quick\n", "background": true, "sessionId": answer["sessionId"],
-            })
-        );
-        let session = answer["sessionId"].as_str().unwrap();
+        let run = agent.finished(answer.text("runId")).await;
+        assert_has!(run, {
+            "status": "completed", "stdout": "quick\n", "background": true, "sessionId": answer["sessionId"],
+        });
+        let session = answer.text("sessionId");
         let polled = json!({ "action": "poll", "sessionId": session });
-        let polled = agent.post("/v1/process", polled).await.expect(200);
+        let polled = agent.posted("/v1/process", polled).await;
         assert_eq!(polled["stdout"], "quick\n");
     }
     // What was never launched is no session.
     let missing = json!({ "argv": ["/nowhere/program"], "background": true });
-    let failed = agent.exec(missing).await.expect(200);
-    assert_eq!(
-        only(&failed, &["status", "reason", "sessionId"]),
-        json!({
-            "status": "failed", "reason": "spawn-failed", "sessionId": null,
-        })
-    );
+    let failed = agent.ran(missing).await;
+    assert_has!(failed, { "status": "failed", "reason": "spawn-failed", "sessionId": null });
 }
 
 #[tokio::test]
@@ -289,7 +243,7 @@ async fn a_foreground_run_dies_with_its_client() {
     )
     .await;
     waiting.abort();
-    let runs = || async { agent.get("/v1/runs").await.expect(200)["items"][0].clone() };
+    let runs = || async { agent.read("/v1/runs").await["items"][0].clone() };
     let run = eventually("cancelled", runs, |run| run["status"] == "cancelled").await;
     assert_eq!(run["reason"], "cancelled");
     let pid: i32 = lines(&mark)[0].parse().unwrap();
@@ -304,20 +258,11 @@ async fn a_foreground_run_dies_with_its_client() {
 #[tokio::test]
 async fn what_a_command_leaves_running_is_killed_with_a_warning() {
     let server = TestServer::full().start().await;
-    let answer = server
-        .agent()
-        .exec(json!({ "command": "sleep 300 & echo $!" }))
-        .await
-        .expect(200);
+    let answer = server.ran(json!({ "command": "sleep 300 & echo $!" })).await;
     assert_eq!(answer["status"], "completed");
-    let codes: Vec<&Value> = answer["warnings"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|w| &w["code"])
-        .collect();
+    let codes: Vec<&Value> = answer.list("warnings").iter().map(|w| &w["code"]).collect();
     assert_eq!(codes, ["leftovers-killed"]);
-    let pid: i32 = answer["stdout"].as_str().unwrap().trim().parse().unwrap();
+    let pid: i32 = answer.text("stdout").trim().parse().unwrap();
     eventually(
         "killed",
         || std::future::ready(crate::support::is_alive(pid)),
@@ -334,18 +279,12 @@ async fn leftovers_stay_where_the_settings_keep_them() {
         .start()
         .await;
     let answer = server
-        .agent()
-        .exec(json!({ "command": "sleep 300 >/dev/null 2>&1 & echo $!" }))
-        .await
-        .expect(200);
+        .ran(json!({ "command": "sleep 300 >/dev/null 2>&1 & echo $!" }))
+        .await;
     assert_eq!(answer["warnings"], json!([]));
-    let pid: i32 = answer["stdout"].as_str().unwrap().trim().parse().unwrap();
+    let pid: i32 = answer.text("stdout").trim().parse().unwrap();
     server.keep(pid);
-    server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"] }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": ["/bin/true"] })).await;
     assert!(crate::support::is_alive(pid), "what was left behind stays");
 }
 
@@ -354,17 +293,11 @@ async fn the_working_directory_is_as_asked() {
     let server = TestServer::full().start().await;
     let directory = server.scratch().dir("work here/ü");
     let answer = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/pwd"], "workdir": directory }))
-        .await
-        .expect(200);
+        .ran(json!({ "argv": ["/bin/pwd"], "workdir": directory }))
+        .await;
     assert_eq!(answer["stdout"], format!("{}\n", directory.display()));
     assert_eq!(answer["cwd"], json!(directory));
-    let home = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/pwd"], "workdir": "~/" }))
-        .await
-        .expect(200);
+    let home = server.ran(json!({ "argv": ["/bin/pwd"], "workdir": "~/" })).await;
     assert_eq!(
         home["stdout"],
         format!("{}\n", server.scratch().join("home").display())
@@ -382,9 +315,9 @@ async fn the_environment_is_the_inherited_one_and_the_overrides() {
         .start()
         .await;
     let body = json!({ "argv": ["/usr/bin/env"], "env": { "TZ": "UTC", "GREETING": "grüß dich" } });
-    let answer = server.agent().exec(body).await.expect(200);
+    let answer = server.ran(body).await;
     let mut names: Vec<&str> = Vec::new();
-    for line in answer["stdout"].as_str().unwrap().lines() {
+    for line in answer.text("stdout").lines() {
         let (name, value) = line.split_once('=').unwrap();
         names.push(name);
         match name {
@@ -407,7 +340,7 @@ async fn the_environment_is_the_inherited_one_and_the_overrides() {
             "{name} must not get through"
         );
     }
-    let run = server.agent().run(answer["runId"].as_str().unwrap()).await;
+    let run = server.agent().run(answer.text("runId")).await;
     assert_eq!(run["envNames"], json!(["GREETING", "TZ"]));
 }
 
@@ -417,15 +350,15 @@ async fn values_of_overrides_are_stored_nowhere_in_clear() {
     let mut server = TestServer::asking().start().await;
     let command = format!("echo shown-word; test ${{#GREETING}} = {}", VALUE.len());
     let exec = json!({ "command": command, "env": { "GREETING": VALUE } });
-    let ran = server.agent().exec(exec.clone()).await.expect(202);
+    let ran = server.accepted(exec.clone()).await;
     let approval = server.operator().pending().await.remove(0);
     assert_eq!(approval["envValues"]["GREETING"], VALUE, "{approval}");
-    let id = approval["id"].as_str().unwrap();
-    server.operator().decide(id, "allow-once").await.expect(200);
-    let run = server.agent().finished(ran["runId"].as_str().unwrap()).await;
+    let id = approval.text("id");
+    server.operator().decided(id, "allow-once").await;
+    let run = server.agent().finished(ran.text("runId")).await;
     assert_eq!(run["exitCode"], 0, "{run}");
     // This one waits when the server dies.
-    server.agent().exec(exec).await.expect(202);
+    server.accepted(exec).await;
     let events = server.operator().get("/v1/events?after=0").await.text();
     assert!(
         events.contains("shown-word") && !events.contains(VALUE),
@@ -445,8 +378,8 @@ async fn values_of_overrides_are_stored_nowhere_in_clear() {
 
     server.start().await;
     let approval = server.operator().pending().await.remove(0);
-    let id = approval["id"].as_str().unwrap();
-    server.operator().decide(id, "deny").await.expect(200);
+    let id = approval.text("id");
+    server.operator().decided(id, "deny").await;
 }
 
 #[tokio::test]
@@ -454,12 +387,8 @@ async fn a_command_has_the_signals_and_the_input_of_a_fresh_process() {
     let server = TestServer::full().start().await;
     // The masks of ignored and blocked signals; no input; no descriptor beyond the three.
     let command = "grep -E 'Sig(Ign|Blk)' /proc/self/status; cat; ls /proc/self/fd";
-    let answer = server
-        .agent()
-        .exec(json!({ "command": command }))
-        .await
-        .expect(200);
-    let stdout = answer["stdout"].as_str().unwrap();
+    let answer = server.ran(json!({ "command": command })).await;
+    let stdout = answer.text("stdout");
     assert_eq!(
         stdout.split_whitespace().collect::<Vec<_>>(),
         // `ls` itself holds number 3 while it reads the directory.
@@ -481,9 +410,8 @@ async fn long_output_is_cut_with_its_tail_and_kept_whole() {
     let server = TestServer::full().start().await;
     let agent = server.agent();
     let answer = agent
-        .exec(json!({ "command": "seq 1 100000; echo done >&2" }))
-        .await
-        .expect(200);
+        .ran(json!({ "command": "seq 1 100000; echo done >&2" }))
+        .await;
     let whole = joined_lines((1..=100_000).map(|n| n.to_string()));
     assert_eq!(answer["truncated"], true);
     assert_eq!(answer["outputBytes"], whole.len() + 5);
@@ -491,7 +419,7 @@ async fn long_output_is_cut_with_its_tail_and_kept_whole() {
         answer["aggregated"],
         format!("{}\n… (truncated)", &whole[..200_000])
     );
-    let tail = answer["tail"].as_str().unwrap();
+    let tail = answer.text("tail");
     let shown = tail.strip_prefix("… (truncated) ").unwrap();
     assert_eq!(shown.len(), 20_000);
     // The last of two pipes may be read in either order.
@@ -501,7 +429,7 @@ async fn long_output_is_cut_with_its_tail_and_kept_whole() {
         "{tail}"
     );
 
-    let path = format!("/v1/runs/{}/output", answer["runId"].as_str().unwrap());
+    let path = format!("/v1/runs/{}/output", answer.text("runId"));
     let bytes = agent.get_bytes(&path, None).await;
     assert_eq!((bytes.status, bytes.bytes.len()), (200, whole.len() + 5));
     let stdout = agent.get_bytes(&format!("{path}?stream=stdout"), None).await;
@@ -529,13 +457,10 @@ async fn output_is_harmless_text_and_exact_bytes() {
     let server = TestServer::full().start().await;
     let agent = server.agent();
     let command = r"printf 'a\033[31mb\000c\377d\342\200\256e\tf\r\n'";
-    let answer = agent.exec(json!({ "command": command })).await.expect(200);
+    let answer = agent.ran(json!({ "command": command })).await;
     assert_eq!(answer["stdout"], "a[31mbc\u{fffd}de\tf\r\n");
     let raw = agent
-        .get_bytes(
-            &format!("/v1/runs/{}/output", answer["runId"].as_str().unwrap()),
-            None,
-        )
+        .get_bytes(&format!("/v1/runs/{}/output", answer.text("runId")), None)
         .await;
     assert_eq!(raw.bytes.as_ref(), b"a\x1b[31mb\0c\xffd\xe2\x80\xaee\tf\r\n");
 }
@@ -547,20 +472,13 @@ async fn denied_by_policy_leaves_a_record_and_runs_nothing() {
         .start()
         .await;
     let mark = server.scratch().join("mark");
-    let problem = server
-        .agent()
-        .exec(json!({ "argv": ["/usr/bin/touch", mark] }))
-        .await
-        .problem(403, "exec-denied");
+    let problem = server.denied(json!({ "argv": ["/usr/bin/touch", mark] })).await;
     assert_eq!(problem["reason"], "security-deny");
-    let run = server.agent().run(problem["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        only(&run, &["status", "reason", "security", "decision"]),
-        json!({
-            "status": "denied", "reason": "security-deny", "security": "deny",
-            "decision": { "verdict": "deny", "by": "policy" },
-        })
-    );
+    let run = server.agent().run(problem.text("runId")).await;
+    assert_has!(run, {
+        "status": "denied", "reason": "security-deny", "security": "deny",
+        "decision": { "verdict": "deny", "by": "policy" },
+    });
     assert!(!mark.exists());
 }
 
@@ -590,17 +508,13 @@ async fn runs_are_listed_newest_first_and_filtered() {
         ("echo three", "main"),
     ] {
         agent
-            .exec(json!({ "command": command, "agentId": agent_id }))
-            .await
-            .expect(200);
+            .ran(json!({ "command": command, "agentId": agent_id }))
+            .await;
     }
     let listed = async |query: &str| -> Vec<String> {
-        let list = agent.get(&format!("/v1/runs{query}")).await.expect(200);
-        let items = list["items"].as_array().unwrap();
-        items
-            .iter()
-            .map(|run| run["command"].as_str().unwrap().to_owned())
-            .collect()
+        let list = agent.read(&format!("/v1/runs{query}")).await;
+        let items = list.list("items");
+        items.iter().map(|run| run.text("command").to_owned()).collect()
     };
     assert_eq!(listed("").await, ["echo three", "echo two; exit 1", "echo one"]);
     assert_eq!(listed("?agentId=main").await, ["echo three", "echo one"]);
@@ -608,19 +522,15 @@ async fn runs_are_listed_newest_first_and_filtered() {
     assert_eq!(listed("?sessionKey=agent:build:main").await, ["echo two; exit 1"]);
     assert_eq!(listed("?q=thr").await, ["echo three"]);
     assert_eq!(listed("?host=sandbox").await, Vec::<String>::new());
-    let first = agent.get("/v1/runs?limit=2").await.expect(200);
-    let cursor = first["nextCursor"].as_str().expect("more follows");
+    let first = agent.read("/v1/runs?limit=2").await;
+    let cursor = first.text("nextCursor");
     assert_eq!(listed(&format!("?limit=2&cursor={cursor}")).await, ["echo one"]);
 }
 
 #[tokio::test]
 async fn the_workspace_is_made_private_on_first_use() {
     let server = TestServer::full().start().await;
-    server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"] }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": ["/bin/true"] })).await;
     let mode = std::os::unix::fs::PermissionsExt::mode(
         &fs::metadata(server.state().join("workspace"))
             .unwrap()
@@ -636,11 +546,9 @@ async fn a_run_record_tells_the_whole_story() {
     let isolation = server.ready_line().split_once("isolation=");
     let isolation = isolation.and_then(|(_before, level)| level.split_whitespace().next());
     let answer = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/echo", "a b"], "timeout": 30 }))
-        .await
-        .expect(200);
-    let run = server.agent().run(answer["runId"].as_str().unwrap()).await;
+        .ran(json!({ "argv": ["/bin/echo", "a b"], "timeout": 30 }))
+        .await;
+    let run = server.agent().run(answer.text("runId")).await;
     let varying = [
         "createdAtMs",
         "startedAtMs",
@@ -677,12 +585,8 @@ const LONG_OUTPUT: &str =
 #[tokio::test]
 async fn output_above_the_quota_goes_and_the_record_stays() {
     let mut server = TestServer::full().start().await;
-    let run = server
-        .agent()
-        .exec(json!({ "command": LONG_OUTPUT }))
-        .await
-        .expect(200);
-    let path = format!("/v1/runs/{}/output", run["runId"].as_str().unwrap());
+    let run = server.ran(json!({ "command": LONG_OUTPUT })).await;
+    let path = format!("/v1/runs/{}/output", run.text("runId"));
     let whole = server.agent().get_bytes(&path, None).await;
     assert_eq!((whole.status, whole.bytes.len()), (200, 100_000));
     let tag = whole.header("etag").unwrap().to_owned();
@@ -708,6 +612,6 @@ async fn output_above_the_quota_goes_and_the_record_stays() {
         .get_bytes(&path, None)
         .await
         .problem(404, "not-found");
-    let record = server.agent().run(run["runId"].as_str().unwrap()).await;
+    let record = server.agent().run(run.text("runId")).await;
     assert_eq!(record["outputBytes"], 100_000);
 }

@@ -5,7 +5,7 @@ use countersign_sys::hooks;
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, eventually, write_file};
+use crate::support::{Members, TestServer, eventually, write_file};
 
 #[tokio::test]
 async fn more_than_the_slots_wait_for_one() {
@@ -17,9 +17,8 @@ async fn more_than_the_slots_wait_for_one() {
     let gate = server.scratch().join("gate");
     let command = format!("while [ ! -e {} ]; do sleep 0.02; done", gate.display());
     let first = agent
-        .exec(json!({ "command": command, "background": true }))
-        .await
-        .expect(202);
+        .accepted(json!({ "command": command, "background": true }))
+        .await;
     let second = tokio::spawn({
         let agent = agent.clone();
         async move { agent.exec(json!({ "argv": ["/bin/echo", "second"] })).await }
@@ -34,10 +33,7 @@ async fn more_than_the_slots_wait_for_one() {
     );
     write_file(&gate, "");
     assert_eq!(second.await.unwrap().expect(200)["stdout"], "second\n");
-    assert_eq!(
-        agent.finished(first["runId"].as_str().unwrap()).await["status"],
-        "completed"
-    );
+    assert_eq!(agent.finished(first.text("runId")).await["status"], "completed");
 }
 
 #[tokio::test]
@@ -48,24 +44,17 @@ async fn a_full_queue_is_overloaded_and_runs_nothing() {
         .await;
     let agent = server.agent();
     let held = agent
-        .exec(json!({ "command": "sleep 300", "background": true }))
-        .await
-        .expect(202);
+        .accepted(json!({ "command": "sleep 300", "background": true }))
+        .await;
     let mark = server.scratch().join("mark");
     let answer = agent.exec(json!({ "argv": ["/usr/bin/touch", mark] })).await;
     let problem = answer.problem(503, "overloaded");
     assert_eq!(problem["retryable"], true);
     assert!(answer.header("retry-after").is_some());
-    let detail = problem["detail"].as_str().expect("a detail");
+    let detail = problem.text("detail");
     assert!(detail.contains("number 1 of 1"), "{detail}");
-    agent
-        .post(
-            &format!("/v1/runs/{}/cancel", held["runId"].as_str().unwrap()),
-            json!({}),
-        )
-        .await
-        .expect(200);
-    agent.finished(held["runId"].as_str().unwrap()).await;
+    agent.cancel(held.text("runId")).await;
+    agent.finished(held.text("runId")).await;
     assert!(!mark.exists());
 }
 
@@ -77,24 +66,16 @@ async fn an_agent_over_its_own_share_is_limited() {
         .await;
     let agent = server.agent();
     let held = agent
-        .exec(json!({ "command": "sleep 300", "background": true }))
-        .await
-        .expect(202);
+        .accepted(json!({ "command": "sleep 300", "background": true }))
+        .await;
     let answer = agent.exec(json!({ "argv": ["/bin/true"] })).await;
     answer.problem(429, "rate-limited");
     assert!(answer.header("retry-after").is_some());
     agent
-        .exec(json!({ "argv": ["/bin/true"], "agentId": "other" }))
-        .await
-        .expect(200);
-    agent
-        .post(
-            &format!("/v1/runs/{}/cancel", held["runId"].as_str().unwrap()),
-            json!({}),
-        )
-        .await
-        .expect(200);
-    agent.finished(held["runId"].as_str().unwrap()).await;
+        .ran(json!({ "argv": ["/bin/true"], "agentId": "other" }))
+        .await;
+    agent.cancel(held.text("runId")).await;
+    agent.finished(held.text("runId")).await;
 }
 
 #[tokio::test]
@@ -105,17 +86,13 @@ async fn caps_of_output_are_settings() {
         .await;
     let agent = server.agent();
     let answer = agent
-        .exec(json!({ "command": "printf 'äbcdefghijklmnopqrstuvwxyz'" }))
-        .await
-        .expect(200);
+        .ran(json!({ "command": "printf 'äbcdefghijklmnopqrstuvwxyz'" }))
+        .await;
     assert_eq!(answer["stdout"], "äbcdefghij\n… (truncated)");
     assert_eq!(answer["truncated"], true);
     assert_eq!(answer["outputBytes"], 27, "all bytes are counted");
     let kept = agent
-        .get_bytes(
-            &format!("/v1/runs/{}/output", answer["runId"].as_str().unwrap()),
-            None,
-        )
+        .get_bytes(&format!("/v1/runs/{}/output", answer.text("runId")), None)
         .await;
     assert_eq!(kept.text(), "äbcdefghijk", "and as many kept as allowed");
 }
@@ -130,10 +107,9 @@ async fn a_run_over_its_limits_says_so_in_its_answer_and_its_record() {
         .await;
     let agent = server.agent();
     let hungry = json!({ "command": "head -c 200M /dev/zero | tail -n 1 | wc -c; exit 3" });
-    let answer = agent.exec(hungry).await.expect(200);
-    let codes: Vec<_> = answer["warnings"]
-        .as_array()
-        .expect("warnings")
+    let answer = agent.ran(hungry).await;
+    let codes: Vec<_> = answer
+        .list("warnings")
         .iter()
         .map(|one| one["code"].clone())
         .collect();
@@ -142,15 +118,15 @@ async fn a_run_over_its_limits_says_so_in_its_answer_and_its_record() {
         .all(|one| enforced.contains(one))
     {
         assert_eq!(codes, [json!("memory-limit")], "{answer:#}");
-        let run = agent.run(answer["runId"].as_str().unwrap()).await;
-        let detail = run["detail"].as_str().expect("a detail");
+        let run = agent.run(answer.text("runId")).await;
+        let detail = run.text("detail");
         assert!(detail.contains("run_memory_bytes"), "{run:#}");
         // The limits of this moment count for the next run.
         server.edit_toml("[limits]\nrun_memory_bytes = 0\n[exec]\nlogin_path = false\n");
         let hungry = json!({ "command": "head -c 200M /dev/zero | tail -n 1 | wc -c" });
         eventually(
             "the limit is gone",
-            || async { agent.exec(hungry.clone()).await.expect(200)["warnings"].clone() },
+            || async { agent.ran(hungry.clone()).await["warnings"].clone() },
             |warnings| *warnings == json!([]),
         )
         .await;
@@ -178,15 +154,14 @@ async fn a_sandbox_without_limits_of_its_own_has_those_of_the_server() {
             .toml("[sandbox]\nbackend = \"builtin\"\n[limits]\nrun_pids = 40\n")
             .start()
             .await;
-        let policy = server.operator().get("/v1/policy/effective").await.expect(200);
+        let policy = server.operator().read("/v1/policy/effective").await;
         or_skip!(
             policy["sandbox"]["active"] == true,
             &format!("no sandbox here: {}", policy["sandbox"]["detail"])
         );
-        let answer = server.agent().exec(many.clone()).await.expect(200);
-        let codes: Vec<_> = answer["warnings"]
-            .as_array()
-            .expect("warnings")
+        let answer = server.ran(many.clone()).await;
+        let codes: Vec<_> = answer
+            .list("warnings")
             .iter()
             .filter_map(|one| one["code"].as_str())
             .collect();
@@ -205,15 +180,8 @@ async fn limits_that_cannot_be_enforced_are_said_and_refuse_nothing() {
         .run_as(1_500_000 + std::process::id())
         .start()
         .await;
-    let answer = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/echo", "runs"] }))
-        .await
-        .expect(200);
-    assert_eq!(
-        (&answer["stdout"], &answer["warnings"][0]["code"]),
-        (&json!("runs\n"), &json!("limits-not-enforced"))
-    );
+    let answer = server.ran(json!({ "argv": ["/bin/echo", "runs"] })).await;
+    assert_has!(answer, { "stdout": "runs\n", "warnings/0/code": "limits-not-enforced" });
 }
 
 #[tokio::test]
@@ -222,11 +190,9 @@ async fn over_the_quota_the_oldest_finished_output_goes_first_and_running_output
     let agent = server.agent();
     let big = "head -c 2000000 /dev/zero | tr '\\0' x";
     let running = agent
-        .exec(json!({ "command": format!("{big}; echo > written; sleep 1000"), "background": true }))
+        .accepted(json!({ "command": format!("{big}; echo > written; sleep 1000"), "background": true }))
         .await
-        .expect(202)["runId"]
-        .as_str()
-        .expect("a run")
+        .text("runId")
         .to_owned();
     let has_spool =
         |server: &TestServer, run: &str| server.state().join("countersign/output").join(run).exists();
@@ -235,8 +201,8 @@ async fn over_the_quota_the_oldest_finished_output_goes_first_and_running_output
     assert!(has_spool(&server, &running));
     let mut finished = Vec::new();
     for _ in 0..3 {
-        let answer = agent.exec(json!({ "command": big })).await.expect(200);
-        finished.push(answer["runId"].as_str().expect("a run").to_owned());
+        let answer = agent.ran(json!({ "command": big })).await;
+        finished.push(answer.text("runId").to_owned());
     }
     assert_eq!(server.stop().await, Some(0));
     server.edit_toml("[exec]\nlogin_path = false\n[output]\nquota_bytes = 4500000\n");
@@ -251,11 +217,7 @@ async fn over_the_quota_the_oldest_finished_output_goes_first_and_running_output
     assert!(has_spool(&server, &running));
     let record = server.agent().run(&finished[0]).await;
     assert_eq!(record["status"], "completed", "the record stays");
-    server
-        .agent()
-        .post(&format!("/v1/runs/{running}/cancel"), json!({}))
-        .await
-        .expect(200);
+    server.agent().cancel(&running).await;
     server.agent().finished(&running).await;
 }
 
@@ -312,7 +274,7 @@ async fn too_many_arguments_are_refused_at_every_edge_and_a_long_ordinary_comman
             "argv"
         );
     }
-    let runs = server.agent().get("/v1/runs").await.expect(200);
+    let runs = server.agent().read("/v1/runs").await;
     assert_eq!(runs["items"], json!([]), "nothing of it is on record");
     // As a build or `git add` may write it.
     let mut long: Vec<String> = vec!["/bin/echo".to_owned()];
@@ -322,7 +284,7 @@ async fn too_many_arguments_are_refused_at_every_edge_and_a_long_ordinary_comman
         assert!(text.contains("file-1999.rs"), "{edge}: {text}");
     }
     let most = json!(vec!["/bin/true"; MAX_WORDS]);
-    let answer = server.agent().exec(json!({ "argv": most })).await.expect(200);
+    let answer = server.ran(json!({ "argv": most })).await;
     assert_eq!(answer["exitCode"], 0);
 }
 
@@ -330,16 +292,12 @@ async fn too_many_arguments_are_refused_at_every_edge_and_a_long_ordinary_comman
 async fn a_revision_with_too_many_arguments_is_refused() {
     let server = TestServer::asking().start().await;
     let asked = server.asked(json!({ "argv": ["/bin/true"] })).await;
-    let path = format!("/v1/approvals/{}/revision", asked["approvalId"].as_str().unwrap());
+    let path = format!("/v1/approvals/{}/revision", asked.text("approvalId"));
     let argv = vec!["/bin/true"; MAX_WORDS + 1];
     let answer = server.operator().post(&path, json!({ "argv": argv })).await;
     answer.problem(400, "invalid-request");
     let argv = vec!["/bin/true"; 1_000];
-    server
-        .operator()
-        .post(&path, json!({ "argv": argv }))
-        .await
-        .expect(201);
+    server.operator().made(&path, json!({ "argv": argv })).await;
 }
 
 #[tokio::test]
@@ -381,16 +339,13 @@ async fn large_commands_of_one_token_wait_for_each_other_and_hold_up_nobody_else
     for _ in 0..TOO_MANY {
         let refused = calls.next().await.unwrap().unwrap();
         let problem = refused.problem(429, "rate-limited");
-        assert!(
-            problem["detail"].as_str().unwrap().contains("256 large commands"),
-            "{problem}"
-        );
+        assert!(problem.text("detail").contains("256 large commands"), "{problem}");
         assert!(refused.header("retry-after").is_some());
     }
     // While none of the others goes on, everybody's small commands do, its own among them.
     for api in [&other, &hostile] {
         for path in ["/v1/exec", "/v1/exec/explain"] {
-            api.post(path, json!({ "argv": ["/bin/true"] })).await.expect(200);
+            api.posted(path, json!({ "argv": ["/bin/true"] })).await;
         }
     }
     assert!(calls.next().now_or_never().is_none(), "one at a time");
@@ -401,7 +356,7 @@ async fn large_commands_of_one_token_wait_for_each_other_and_hold_up_nobody_else
         answered += 1;
     }
     assert_eq!(answered, OF_ONE);
-    other.exec(large.clone()).await.expect(200);
+    other.ran(large.clone()).await;
 }
 
 #[tokio::test]
@@ -428,11 +383,8 @@ async fn a_large_command_whose_turn_does_not_come_is_refused() {
     .await;
     let refused = agent.exec(large.clone()).await;
     let problem = refused.problem(429, "rate-limited");
-    assert!(
-        problem["detail"].as_str().unwrap().contains("within 100 ms"),
-        "{problem}"
-    );
+    assert!(problem.text("detail").contains("within 100 ms"), "{problem}");
     std::fs::remove_file(&reached).unwrap();
     first.await.unwrap().expect(200);
-    agent.exec(large).await.expect(200);
+    agent.ran(large).await;
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, ServerBuilder, TestServer, only};
+use crate::support::{Answer, Api, Members, ServerBuilder, TestServer, only};
 
 /// What a call comes to: `run`, `ask` or `deny`, and why.
 pub(crate) type Outcome = (String, Option<String>);
@@ -39,9 +39,9 @@ pub(crate) async fn what_exec_does(server: &TestServer, body: &Value) -> Outcome
         200 => ("run".to_owned(), None),
         202 if done["status"] == "approval-pending" => {
             let approval = format!("/v1/approvals/{}", text(&done["approvalId"]));
-            let approval = server.operator().get(&approval).await.expect(200);
+            let approval = server.operator().read(&approval).await;
             let cancel = format!("/v1/runs/{}/cancel", text(&done["runId"]));
-            server.agent().post(&cancel, json!({})).await.expect(200);
+            server.agent().posted(&cancel, json!({})).await;
             ("ask".to_owned(), Some(text(&approval["why"]["rule"])))
         }
         400 => ("deny".to_owned(), Some(text(&done["code"]))),
@@ -113,14 +113,8 @@ async fn an_explanation_holds_the_whole_decision() {
     let server = TestServer::asking().document(&document).start().await;
     let body = json!({ "command": "echo hi | env FOO=1 /usr/bin/wc -c", "env": { "TZ": "UTC" } });
     let explained = explain(&server.operator(), body.clone()).await;
-    assert_eq!(
-        only(
-            &explained,
-            &["outcome", "reason", "env", "needsPerson", "approverReachable"]
-        ),
-        json!({ "outcome": "ask", "reason": "allowlist-miss", "env": { "blocked": [], "passed": ["TZ"] },
-            "needsPerson": false, "approverReachable": true })
-    );
+    assert_has!(explained, { "outcome": "ask", "reason": "allowlist-miss", "env": { "blocked": [], "passed": ["TZ"] },
+    "needsPerson": false, "approverReachable": true });
     assert_eq!(
         explained["host"],
         json!({ "value": "gateway", "source": "tools.exec.host", "alternatives": [],
@@ -136,7 +130,7 @@ async fn an_explanation_holds_the_whole_decision() {
         json!({ "ok": true, "verdict": "ask" })
     );
     assert_eq!(analysis["findings"][0]["code"], analysis["reason"]);
-    let segments = analysis["segments"].as_array().unwrap();
+    let segments = analysis.list("segments");
     assert_eq!(segments[0]["span"], json!([0, 7]));
     assert_eq!(
         segments[0]["match"],
@@ -146,12 +140,9 @@ async fn an_explanation_holds_the_whole_decision() {
     assert_eq!(segments[1]["match"]["kind"], "none");
 
     let covered = explain(&server.agent(), json!({ "argv": ["echo", "hi"] })).await;
-    assert_eq!(
-        only(&covered, &["outcome", "reason", "wouldPersist"]),
-        json!({ "outcome": "run", "reason": null, "wouldPersist": [] })
-    );
+    assert_has!(covered, { "outcome": "run", "reason": null, "wouldPersist": [] });
     let missed = explain(&server.agent(), json!({ "argv": ["/usr/bin/date", "-u"] })).await;
-    let stored = missed["wouldPersist"].as_array().unwrap();
+    let stored = missed.list("wouldPersist");
     let defaults: Vec<&Value> = stored
         .iter()
         .filter(|pattern| pattern["default"] == true)
@@ -174,10 +165,7 @@ async fn a_call_tightens_its_explanation_too() {
         json!({ "argv": ["date"], "security": "allowlist" }),
     )
     .await;
-    assert_eq!(
-        only(&tightened, &["outcome", "reason"]),
-        json!({ "outcome": "deny", "reason": "allowlist-miss" })
-    );
+    assert_has!(tightened, { "outcome": "deny", "reason": "allowlist-miss" });
     assert_eq!(tightened["security"]["source"], "call");
 }
 
@@ -218,18 +206,9 @@ async fn what_is_rejected_is_explained() {
         ),
     ] {
         let explained = explain(&server.agent(), body).await;
-        assert_eq!(
-            only(
-                &explained,
-                &["outcome", "reason", "needsPerson", "env", "wouldPersist"]
-            ),
-            json!({ "outcome": "deny", "reason": reason, "needsPerson": false,
-                "env": { "blocked": blocked, "passed": [] }, "wouldPersist": [] })
-        );
-        assert_eq!(
-            only(&explained["analysis"], &["verdict", "reason"]),
-            json!({ "verdict": "reject", "reason": code })
-        );
+        assert_has!(explained, { "outcome": "deny", "reason": reason, "needsPerson": false,
+        "env": { "blocked": blocked, "passed": [] }, "wouldPersist": [] });
+        assert_has!(explained["analysis"], { "verdict": "reject", "reason": code });
     }
     let refused = [
         (json!({ "command": " " }), 400, "blank-command"),
@@ -266,8 +245,8 @@ async fn explaining_leaves_nothing_behind() {
     let server = TestServer::asking().document(&harmless()).start().await;
     let operator = server.operator();
     let trail = || async {
-        let audit = operator.get("/v1/audit?limit=500").await.expect(200);
-        let events = operator.get("/v1/events?limit=500").await.expect(200);
+        let audit = operator.read("/v1/audit?limit=500").await;
+        let events = operator.read("/v1/events?limit=500").await;
         json!([audit["items"], events["items"]])
     };
     let before = trail().await;
@@ -275,9 +254,9 @@ async fn explaining_leaves_nothing_behind() {
         explain(&server.agent(), json!({ "command": command })).await;
     }
     assert_eq!(trail().await, before);
-    assert_eq!(operator.get("/v1/runs").await.expect(200)["items"], json!([]));
+    assert_eq!(operator.read("/v1/runs").await["items"], json!([]));
     assert_eq!(
-        operator.get("/v1/approvals?status=all").await.expect(200)["items"],
+        operator.read("/v1/approvals?status=all").await["items"],
         json!([])
     );
     assert_eq!(server.document_on_disk(), harmless());
@@ -297,12 +276,12 @@ async fn a_grant_that_is_used_up_explains_as_a_miss() {
     for _ in 0..2 {
         assert_eq!(explain(&server.agent(), body.clone()).await["outcome"], "run");
     }
-    server.agent().exec(body.clone()).await.expect(200);
+    server.ran(body.clone()).await;
     assert_eq!(
         explain(&server.agent(), body.clone()).await["reason"],
         "allowlist-miss"
     );
-    server.agent().exec(body).await.problem(403, "exec-denied");
+    server.denied(body).await;
 }
 
 #[tokio::test]
@@ -384,8 +363,5 @@ async fn the_command_line_shows_which_rule_decided_and_where() {
         .cli(&["exec", "--explain", "-c", "echo \u{1b}[2J\u{202e}x"])
         .await;
     assert!(!hostile.stdout.contains(['\u{1b}', '\u{202e}']), "{hostile:?}");
-    assert_eq!(
-        server.operator().get("/v1/runs").await.expect(200)["items"],
-        json!([])
-    );
+    assert_eq!(server.operator().read("/v1/runs").await["items"], json!([]));
 }

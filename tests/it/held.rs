@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, TestServer, eventually, lines, write_file_mode};
+use crate::support::{Api, Members, TestServer, eventually, lines, write_file_mode};
 
 const ACCEPT: &str = "/v1/policy/document/accept";
 const EFFECTIVE: &str = "/v1/policy/effective";
@@ -28,11 +28,7 @@ async fn server_with_a_run() -> TestServer {
 }
 
 async fn runs(server: &TestServer, program: &str) {
-    server
-        .agent()
-        .exec(json!({ "argv": [program] }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": [program] })).await;
 }
 
 async fn is_denied(server: &TestServer, program: &str) -> Value {
@@ -41,22 +37,22 @@ async fn is_denied(server: &TestServer, program: &str) -> Value {
 }
 
 async fn held(api: &Api) -> Value {
-    api.get(EFFECTIVE).await.expect(200)["document"]["held"].clone()
+    api.read(EFFECTIVE).await["document"]["held"].clone()
 }
 
 #[tokio::test]
 async fn an_edit_that_widens_waits_for_an_admin() {
     let server = server_with_a_run().await;
     let operator = server.operator();
-    let before = operator.get(EFFECTIVE).await.expect(200)["document"]["hash"].clone();
+    let before = operator.read(EFFECTIVE).await["document"]["hash"].clone();
     let mut events = operator.events("?types=document", None).await;
     server.edit_document(&document(&["/**/date", "/**/id"]).to_string());
     assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
     runs(&server, "date").await;
 
-    let effective = operator.get(EFFECTIVE).await.expect(200);
+    let effective = operator.read(EFFECTIVE).await;
     let held = &effective["document"]["held"];
-    let hash = held["hash"].as_str().unwrap();
+    let hash = held.text("hash");
     assert_eq!(
         effective["document"]["hash"], before,
         "what counts is what was accepted"
@@ -68,7 +64,7 @@ async fn an_edit_that_widens_waits_for_an_admin() {
         (event.kind.as_str(), event.data["hash"].as_str()),
         ("document.held", Some(hash))
     );
-    let ready = server.anonymous().get("/readyz").await.expect(200);
+    let ready = server.anonymous().read("/readyz").await;
     assert_eq!(ready["degraded"], true);
     assert_eq!(ready["checks"]["document"]["ok"], false);
     let shown = operator.get("/v1/policy/document").await;
@@ -85,21 +81,14 @@ async fn an_edit_that_widens_waits_for_an_admin() {
         .await
         .problem(403, "forbidden");
     assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
-    let accepted = operator.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
-    assert_eq!(
-        (&accepted["hash"], &accepted["held"]),
-        (&json!(hash), &Value::Null)
-    );
+    let accepted = operator.posted(ACCEPT, json!({ "hash": hash })).await;
+    assert_has!(accepted, { "hash": hash, "held": null });
     runs(&server, "id").await;
     let shown = operator.get("/v1/policy/document").await;
     assert_eq!(shown.header("countersign-policy"), Some("in-force"));
-    let records = operator
-        .get("/v1/audit?action=document.held&limit=500")
-        .await
-        .expect(200);
-    let records: Vec<Value> = records["items"]
-        .as_array()
-        .unwrap()
+    let records = operator.read("/v1/audit?action=document.held&limit=500").await;
+    let records: Vec<Value> = records
+        .list("items")
         .iter()
         .map(|record| {
             json!([
@@ -114,7 +103,7 @@ async fn an_edit_that_widens_waits_for_an_admin() {
         [json!(["system", "denied", null]), json!(["token", "ok", true])],
         "when it was held, and who accepted it"
     );
-    assert_eq!(operator.get("/v1/audit/verify").await.expect(200)["ok"], true);
+    assert_eq!(operator.read("/v1/audit/verify").await["ok"], true);
 }
 
 #[tokio::test]
@@ -153,7 +142,7 @@ async fn without_a_run_since_the_last_accepted_content_an_edit_counts() {
     runs(&server, "date").await;
     server.edit_document(&document(&["/**/date", "/**/id"]).to_string());
     let hash = held(&operator).await["hash"].clone();
-    operator.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    operator.posted(ACCEPT, json!({ "hash": hash })).await;
     server.edit_document(&document(&["/**/date", "/**/id", "/**/uname"]).to_string());
     runs(&server, "uname").await;
     // Removing the file takes the agent's deny rules with it.
@@ -188,11 +177,7 @@ async fn a_restart_accepts_nothing() {
         is_denied(&server, program).await;
     }
     let hash = held(&server.operator()).await["hash"].clone();
-    server
-        .operator()
-        .post(ACCEPT, json!({ "hash": hash }))
-        .await
-        .expect(200);
+    server.operator().posted(ACCEPT, json!({ "hash": hash })).await;
     runs(&server, "uname").await;
 }
 
@@ -203,14 +188,11 @@ async fn changes_of_ours_count_while_an_edit_is_held_and_accept_nothing_of_it() 
     server.edit_document(&document(&["/**/date", "/**/id"]).to_string());
     is_denied(&server, "id").await;
     let entry = json!({ "pattern": "/**/uname" });
-    operator
-        .post("/v1/agents/main/allowlist", entry)
-        .await
-        .expect(201);
+    operator.made("/v1/agents/main/allowlist", entry).await;
     runs(&server, "uname").await;
     assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
     let rule = json!({ "pattern": "date" });
-    operator.post("/v1/agents/main/denylist", rule).await.expect(201);
+    operator.made("/v1/agents/main/denylist", rule).await;
     assert_eq!(is_denied(&server, "date").await, "denylist");
     let held = held(&operator).await;
     assert_eq!(held["allows"], json!(["agent \"main\": \"/**/id\" is allowed"]));
@@ -232,7 +214,7 @@ async fn an_edit_that_nobody_looked_at_yet_is_not_accepted_by_building_upon_it()
     for round in 0..5 {
         server.edit_document(&document(&["/**/date", "/**/id"]).to_string());
         let rule = json!({ "pattern": format!("/opt/never-{round}") });
-        operator.post("/v1/agents/main/denylist", rule).await.expect(201);
+        operator.made("/v1/agents/main/denylist", rule).await;
         assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
         runs(&server, "date").await;
     }
@@ -242,7 +224,7 @@ async fn an_edit_that_nobody_looked_at_yet_is_not_accepted_by_building_upon_it()
     for preset in ["cautious", "yolo"] {
         server.edit_config(&full.to_string());
         let preset = json!({ "name": preset, "agentId": "build" });
-        operator.post("/v1/policy/preset", preset).await.expect(200);
+        operator.posted("/v1/policy/preset", preset).await;
         assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
         server.edit_config(&allowlist.to_string());
         runs(&server, "date").await;
@@ -278,12 +260,11 @@ async fn the_configuration_is_held_too() {
     let operator = server.operator();
     server.edit_config(&exec(full.clone()));
     assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
-    let effective = operator.get(EFFECTIVE).await.expect(200);
+    let effective = operator.read(EFFECTIVE).await;
     assert_eq!(effective["security"]["value"], "allowlist");
     assert!(
-        effective["configError"]
-            .as_str()
-            .unwrap()
+        effective
+            .text("configError")
             .contains("countersign policy accept"),
         "{effective}"
     );
@@ -291,14 +272,14 @@ async fn the_configuration_is_held_too() {
         effective["configHeld"]["allows"],
         json!(["every agent: tools.exec.security becomes full"])
     );
-    let ready = server.anonymous().get("/readyz").await.expect(200);
+    let ready = server.anonymous().read("/readyz").await;
     assert_eq!(ready["checks"]["config"]["ok"], false);
     server.stop().await;
     server.start().await;
     assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
     let operator = server.operator();
-    let hash = operator.get(EFFECTIVE).await.expect(200)["configHeld"]["hash"].clone();
-    operator.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    let hash = operator.read(EFFECTIVE).await["configHeld"]["hash"].clone();
+    operator.posted(ACCEPT, json!({ "hash": hash })).await;
     runs(&server, "id").await;
     // Back again, which only narrows.
     server.edit_config(&exec(allowlist));
@@ -326,11 +307,10 @@ async fn a_command_that_writes_itself_a_policy_gains_nothing() {
     write_file_mode(&script, text, 0o755);
     server
         .operator()
-        .post("/v1/agents/main/allowlist", json!({ "pattern": script }))
-        .await
-        .expect(201);
+        .made("/v1/agents/main/allowlist", json!({ "pattern": script }))
+        .await;
     let agent = server.agent();
-    agent.exec(json!({ "argv": [script] })).await.expect(200);
+    agent.ran(json!({ "argv": [script] })).await;
     assert_eq!(
         lines(&marks),
         ["done"],
@@ -357,15 +337,10 @@ async fn an_allow_always_is_remembered_while_an_edit_is_held() {
     server.edit_document(&document(&["/**/date", "/**/id"]).to_string());
     let operator = server.operator();
     let asked = server
-        .agent()
-        .exec(json!({ "argv": ["uname"], "approvalWaitMs": 0 }))
-        .await
-        .expect(202);
-    operator
-        .decide(asked["approvalId"].as_str().unwrap(), "allow-always")
-        .await
-        .expect(200);
-    server.agent().finished(asked["runId"].as_str().unwrap()).await;
+        .accepted(json!({ "argv": ["uname"], "approvalWaitMs": 0 }))
+        .await;
+    operator.decided(asked.text("approvalId"), "allow-always").await;
+    server.agent().finished(asked.text("runId")).await;
     eventually(
         "remembered",
         || async { server.document_on_disk()["agents"]["main"]["allowlist"].clone() },

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::nodes;
 use crate::support::{
-    Finished, Invocation, Scratch, ServerBuilder, TestServer, countersign, eventually, inherited_path,
-    program, run_program, skip, write_file_mode,
+    Finished, Invocation, Members, Scratch, ServerBuilder, TestServer, countersign, eventually,
+    inherited_path, program, run_program, skip, write_file_mode,
 };
 
 /// Commands that stay until they are stopped, or need a terminal or much time; they have tests of their own.
@@ -130,24 +130,17 @@ impl Stage {
         );
         let patch = "*** Begin Patch\n*** Add File: example\n+x\n*** End Patch\n";
         write_file_mode(&home.join("change.patch"), patch, 0o644);
-        let asked = server
-            .agent()
-            .exec(json!({ "argv": ["/bin/date"] }))
-            .await
-            .expect(202);
+        let asked = server.accepted(json!({ "argv": ["/bin/date"] })).await;
         let operator = server.operator();
         let text = |value: &Value, member: &str| value[member].as_str().expect(member).to_owned();
         let entry = json!({ "pattern": "/opt/example" });
-        let entry = operator
-            .post("/v1/agents/main/allowlist", entry)
-            .await
-            .expect(201);
+        let entry = operator.made("/v1/agents/main/allowlist", entry).await;
         let rule = json!({ "pattern": "example" });
-        let rule = operator.post("/v1/agents/*/denylist", rule).await.expect(201);
+        let rule = operator.made("/v1/agents/*/denylist", rule).await;
         // It waits for the operator, who is another owner than ann.
         let ann = server.token_of("ann", &["admin"]).await;
         let token = json!({ "name": "example", "scopes": ["read"], "owner": "operator" });
-        let token = ann.post("/v1/tokens", token).await.expect(201);
+        let token = ann.made("/v1/tokens", token).await;
         for file in ["answers.txt", "text.txt"] {
             write_file_mode(&home.join(file), "yes\n", 0o644);
         }
@@ -204,13 +197,10 @@ impl Stage {
 async fn session(server: &TestServer, argv: &[&str], status: &str) -> (String, i32) {
     let api = server.agent();
     let body = json!({ "argv": argv, "background": true });
-    let run = api.exec(body).await.json()["runId"]
-        .as_str()
-        .expect("a run")
-        .to_owned();
+    let run = api.exec(body).await.json().text("runId").to_owned();
     let started = eventually("in its state", || api.run(&run), |run| run["status"] == status).await;
     let pid = started["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
-    let id = started["sessionId"].as_str().expect("a session").to_owned();
+    let id = started.text("sessionId").to_owned();
     (id, pid.expect("a process"))
 }
 

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Invocation, TestServer, eventually, lines, only, write_file};
+use crate::support::{Finished, Invocation, Members, TestServer, eventually, lines, write_file};
 
 /// A `PreToolUse` event as Claude Code sends it.
 fn event(server: &TestServer, tool: &str, input: &Value) -> Value {
@@ -39,7 +39,7 @@ fn decision(done: &Finished) -> Value {
 /// Runs what the agent would run: the replaced text, by a real shell, with the agent's environment.
 async fn run_replaced(server: &TestServer, decision: &Value) -> Finished {
     assert_eq!(decision["permissionDecision"], "allow", "{decision}");
-    let text = decision["updatedInput"]["command"].as_str().expect("a command");
+    let text = decision["updatedInput"].text("command");
     // Elsewhere: what this shell did itself would show here.
     let shell = Invocation::new("sh")
         .args(&["-c", text])
@@ -56,22 +56,16 @@ async fn an_allowed_command_is_replaced_and_runs_once_with_a_record() {
     let command = format!("echo ran >> {}; pwd; exit 3", file.display());
     let decided = decision(&hook(&server, &["claude-code"], &bash(&server, &command)).await);
     assert_eq!(lines(&file), Vec::<String>::new(), "judging runs nothing");
-    assert_eq!(
-        only(&decided["updatedInput"], &["description", "timeout"]),
-        json!({"description": "d", "timeout": 5000})
-    );
+    assert_has!(decided["updatedInput"], {"description": "d", "timeout": 5000});
     let done = run_replaced(&server, &decided).await;
     assert_eq!(done.code, Some(3), "{done:?}");
     assert_eq!(done.stdout.trim_end(), server.scratch().path().to_string_lossy());
     // The same replacement once more joins the run that was.
     run_replaced(&server, &decided).await;
     assert_eq!(lines(&file), ["ran"]);
-    let runs = server.operator().get("/v1/runs").await.expect(200);
+    let runs = server.operator().read("/v1/runs").await;
     assert_eq!(runs["items"].as_array().map(Vec::len), Some(1));
-    assert_eq!(
-        only(&runs["items"][0], &["command", "sessionKey", "status"]),
-        json!({"command": command, "sessionKey": "claude-code:8f1c", "status": "failed"})
-    );
+    assert_has!(runs["items"][0], {"command": command, "sessionKey": "claude-code:8f1c", "status": "failed"});
 }
 
 #[tokio::test]
@@ -103,19 +97,13 @@ async fn hostile_text_reaches_the_server_exactly_as_the_agent_wrote_it() {
         )
         .await;
         assert_eq!(pending[0]["command"], command);
-        let id = pending[0]["id"].as_str().expect("an id");
-        server.operator().decide(id, "allow-once").await.expect(200);
+        let id = pending[0].text("id");
+        server.operator().decided(id, "allow-once").await;
         let decided = decision(&asked.await.expect("the hook's end"));
-        let run = server
-            .agent()
-            .finished(pending[0]["runId"].as_str().expect("an id"))
-            .await;
+        let run = server.agent().finished(pending[0].text("runId")).await;
         let done = run_replaced(&server, &decided).await;
         // The bytes as they were: the text of a run has control characters taken out.
-        let path = format!(
-            "/v1/runs/{}/output?stream=stdout",
-            run["runId"].as_str().expect("an id")
-        );
+        let path = format!("/v1/runs/{}/output?stream=stdout", run.text("runId"));
         let written = server.agent().get_bytes(&path, None).await.text();
         assert_eq!(
             (done.code.map(i64::from), done.stdout),
@@ -125,7 +113,7 @@ async fn hostile_text_reaches_the_server_exactly_as_the_agent_wrote_it() {
         assert!(!server.scratch().join("agent/pwned").exists(), "{text:?}");
     }
     // One run for each: the replacement never was a call of its own.
-    let runs = server.operator().get("/v1/runs").await.expect(200);
+    let runs = server.operator().read("/v1/runs").await;
     assert_eq!(runs["items"].as_array().map(Vec::len), Some(9));
 }
 
@@ -146,14 +134,11 @@ async fn a_person_is_waited_for_and_their_no_is_passed_on() {
     )
     .await;
     let body = json!({"decision": "deny", "reason": "not today"});
-    let path = format!(
-        "/v1/approvals/{}/decision",
-        pending[0]["id"].as_str().expect("an id")
-    );
-    server.operator().post(&path, body).await.expect(200);
+    let path = format!("/v1/approvals/{}/decision", pending[0].text("id"));
+    server.operator().posted(&path, body).await;
     let decided = decision(&asked.await.expect("the hook's end"));
     assert_eq!(decided["permissionDecision"], "deny");
-    let reason = decided["permissionDecisionReason"].as_str().expect("a reason");
+    let reason = decided.text("permissionDecisionReason");
     assert!(reason.contains("user-denied"), "{reason}");
     assert!(decided.get("updatedInput").is_none());
 }
@@ -212,9 +197,7 @@ async fn a_question_ends_with_a_hook_that_is_killed() {
             .await
             .expect("its end");
         eventually("withdrawn", || operator.pending(), Vec::is_empty).await;
-        let late = operator
-            .decide(asked[0]["id"].as_str().expect("an id"), "allow-once")
-            .await;
+        let late = operator.decide(asked[0].text("id"), "allow-once").await;
         late.problem(410, "approval-cancelled");
     }
 }
@@ -285,7 +268,7 @@ async fn what_the_clients_own_rules_deny_is_denied_wherever_they_are() {
         settings(&file, &rules);
         let denied = ask(&touch, variables).await;
         assert_eq!(denied["permissionDecision"], "deny", "{}", file.display());
-        let reason = denied["permissionDecisionReason"].as_str().expect("a reason");
+        let reason = denied.text("permissionDecisionReason");
         assert!(
             reason.contains("Bash(touch:*)") && reason.contains(&file.display().to_string()),
             "{reason}"
@@ -295,7 +278,7 @@ async fn what_the_clients_own_rules_deny_is_denied_wherever_they_are() {
         std::fs::remove_file(&file).expect("the file goes");
     }
     assert!(!marker.exists());
-    let runs = server.operator().get("/v1/runs").await.expect(200);
+    let runs = server.operator().read("/v1/runs").await;
     assert_eq!(runs["items"], json!([]), "what the client forbids is no run");
 }
 
@@ -322,7 +305,7 @@ async fn what_the_clients_own_rules_have_asked_is_denied_with_what_to_do() {
     ] {
         let denied = ask(command).await;
         assert_eq!(denied["permissionDecision"], "deny", "{command}");
-        let reason = denied["permissionDecisionReason"].as_str().expect("a reason");
+        let reason = denied.text("permissionDecisionReason");
         assert!(reason.contains(rule), "{command}: {reason}");
     }
     assert_eq!(ask("git pull").await["permissionDecision"], "allow");
@@ -337,7 +320,7 @@ async fn what_the_clients_own_rules_have_asked_is_denied_with_what_to_do() {
         write_file(&file, text);
         let denied = ask("git pull").await;
         assert_eq!(denied["permissionDecision"], "deny", "{text}");
-        let reason = denied["permissionDecisionReason"].as_str().expect("a reason");
+        let reason = denied.text("permissionDecisionReason");
         assert!(reason.contains(&file.display().to_string()), "{text}: {reason}");
     }
     for text in [
@@ -399,9 +382,9 @@ async fn a_denial_has_a_record_and_says_why() {
     let server = TestServer::allowlist_only().start().await;
     let decided = decision(&hook(&server, &["claude-code"], &bash(&server, "id")).await);
     assert_eq!(decided["permissionDecision"], "deny");
-    let reason = decided["permissionDecisionReason"].as_str().expect("a reason");
+    let reason = decided.text("permissionDecisionReason");
     assert!(reason.contains("allowlist-miss"), "{reason}");
-    let runs = server.operator().get("/v1/runs?status=denied").await.expect(200);
+    let runs = server.operator().read("/v1/runs?status=denied").await;
     assert_eq!(runs["items"][0]["command"], "id");
 }
 
@@ -484,7 +467,7 @@ async fn a_token_never_stands_in_the_replacement() {
     )
     .await;
     let decided = decision(&with_variable);
-    let text = decided["updatedInput"]["command"].as_str().expect("a command");
+    let text = decided["updatedInput"].text("command");
     assert!(text.contains(server.agent().base()), "{text}");
     for secret in [token, server.operator_token()] {
         assert!(!with_variable.stdout.contains(&secret));
@@ -497,7 +480,7 @@ async fn codex_is_pointed_to_the_mcp_tool_or_gets_a_replacement() {
     let input = bash(&server, "echo hi");
     let redirected = decision(&hook(&server, &["codex"], &input).await);
     assert_eq!(redirected["permissionDecision"], "deny");
-    let reason = redirected["permissionDecisionReason"].as_str().expect("a reason");
+    let reason = redirected.text("permissionDecisionReason");
     assert!(reason.contains("MCP"), "{reason}");
     let replaced = decision(&hook(&server, &["codex", "--mode", "rewrite"], &input).await);
     assert_eq!(run_replaced(&server, &replaced).await.stdout, "hi\n");
@@ -515,12 +498,7 @@ async fn the_generic_form_gives_arguments_and_text_that_do_the_same() {
     assert_eq!(done.code, Some(0), "{done:?}");
     let answer: Value = serde_json::from_str(&done.stdout).expect("an answer");
     assert_eq!(answer["decision"], "replace");
-    let argv: Vec<&str> = answer["argv"]
-        .as_array()
-        .expect("arguments")
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
+    let argv: Vec<&str> = answer.list("argv").iter().filter_map(Value::as_str).collect();
     let direct = Invocation::new(argv[0])
         .args(&argv[1..])
         .env("HOME", server.scratch().join("home"))
@@ -529,7 +507,7 @@ async fn the_generic_form_gives_arguments_and_text_that_do_the_same() {
     assert_eq!(direct.stdout, "it's $HOME", "{direct:?}");
     let as_text = json!({"permissionDecision": "allow", "updatedInput": {"command": answer["command"]}});
     assert_eq!(run_replaced(&server, &as_text).await.stdout, "it's $HOME");
-    let runs = server.operator().get("/v1/runs").await.expect(200);
+    let runs = server.operator().read("/v1/runs").await;
     assert_eq!(runs["items"].as_array().map(Vec::len), Some(1));
 
     let refused = hook(
@@ -540,10 +518,7 @@ async fn the_generic_form_gives_arguments_and_text_that_do_the_same() {
     .await;
     assert_eq!(refused.code, Some(2), "{refused:?}");
     let answer: Value = serde_json::from_str(&refused.stdout).expect("an answer");
-    assert_eq!(
-        only(&answer, &["decision", "code"]),
-        json!({"decision": "deny", "code": "workdir-unavailable"})
-    );
+    assert_has!(answer, {"decision": "deny", "code": "workdir-unavailable"});
 }
 
 #[tokio::test]
@@ -563,8 +538,8 @@ async fn a_restart_of_the_server_does_not_lose_the_question() {
     )
     .await;
     server.crash_and_restart().await;
-    let id = pending[0]["id"].as_str().expect("an id");
-    server.operator().decide(id, "allow-once").await.expect(200);
+    let id = pending[0].text("id");
+    server.operator().decided(id, "allow-once").await;
     let decided = decision(
         &tokio::time::timeout(Duration::from_mins(1), asked)
             .await

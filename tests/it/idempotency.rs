@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{TestServer, eventually, lines, only, write_file};
+use crate::support::{Members, TestServer, eventually, lines, only, write_file};
 
 #[tokio::test]
 async fn the_same_key_answers_the_same_and_runs_once() {
@@ -99,10 +99,7 @@ async fn a_keyed_run_outlives_its_client() {
     drop(waiting.await);
     write_file(&gate, "");
     let answer = server.agent().exec_with_key("kept", body).await.expect(200);
-    assert_eq!(
-        only(&answer, &["status", "exitCode"]),
-        json!({ "status": "completed", "exitCode": 0 })
-    );
+    assert_has!(answer, { "status": "completed", "exitCode": 0 });
     assert_eq!(lines(&file), ["ran"]);
 }
 
@@ -125,20 +122,13 @@ async fn a_waiting_question_is_joined_and_never_asked_twice() {
         only(&second, &["runId", "approvalId", "status"])
     );
     assert_eq!(server.operator().pending().await.len(), 1);
-    server
-        .operator()
-        .decide(first["approvalId"].as_str().unwrap(), "deny")
-        .await
-        .expect(200);
+    server.operator().decided(first.text("approvalId"), "deny").await;
     let third = server
         .agent()
         .exec_with_key("asked", body)
         .await
         .problem(403, "exec-denied");
-    assert_eq!(
-        only(&third, &["reason", "runId"]),
-        json!({ "reason": "user-denied", "runId": first["runId"] })
-    );
+    assert_has!(third, { "reason": "user-denied", "runId": first["runId"] });
 }
 
 #[tokio::test]
@@ -161,7 +151,7 @@ async fn a_refusal_is_told_again_as_it_was_told_first() {
         server.stop().await;
         server.start().await;
         assert_eq!(refused(&server).await, first, "{security} {ask}, after a restart");
-        let run = server.agent().run(first["runId"].as_str().unwrap()).await;
+        let run = server.agent().run(first.text("runId")).await;
         assert_eq!(run["detail"], first["detail"]);
     }
 }
@@ -193,11 +183,5 @@ async fn keys_of_another_form_are_refused() {
         .exec_with_key(&"x".repeat(255), body)
         .await
         .expect(200);
-    assert_eq!(
-        server.agent().get("/v1/runs").await.expect(200)["items"]
-            .as_array()
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(server.agent().read("/v1/runs").await.list("items").len(), 1);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, TestServer};
+use crate::support::{Api, Members, TestServer};
 
 /// Every list that has pages.
 const LISTS: [&str; 7] = [
@@ -26,11 +26,11 @@ async fn filled() -> TestServer {
     for number in 0..5 {
         let agent = format!("agent-{number}");
         let call = json!({ "argv": ["/bin/date"], "agentId": agent });
-        server.agent().exec(call).await.expect(202);
+        server.accepted(call).await;
         let pattern = json!({ "pattern": format!("/opt/{number}") });
         for list in ["allowlist", "denylist"] {
             let path = format!("/v1/agents/main/{list}");
-            server.operator().post(&path, pattern.clone()).await.expect(201);
+            server.operator().made(&path, pattern.clone()).await;
         }
         server
             .token_with(json!({ "name": agent, "scopes": ["read"] }))
@@ -44,9 +44,9 @@ async fn page(api: &Api, list: &str, cursor: Option<&str>) -> (Vec<Value>, Optio
         None => with(list, "limit=2"),
         Some(cursor) => with(list, &format!("limit=2&cursor={cursor}")),
     };
-    let page = api.get(&path).await.expect(200);
+    let page = api.read(&path).await;
     (
-        page["items"].as_array().expect("items").clone(),
+        page.list("items").clone(),
         page["nextCursor"].as_str().map(str::to_owned),
     )
 }
@@ -86,7 +86,7 @@ async fn limits_and_cursors_are_checked_on_every_list() {
             );
         }
         for limit in ["limit=1", "limit=500"] {
-            operator.get(&with(list, limit)).await.expect(200);
+            operator.read(&with(list, limit)).await;
         }
     }
 }
@@ -117,15 +117,15 @@ async fn pages_follow_each_other_whatever_is_added_meanwhile() {
     let server = filled().await;
     let operator = server.operator();
     for list in LISTS {
-        let whole = operator.get(&with(list, "limit=500")).await.expect(200)["items"].clone();
+        let whole = operator.read(&with(list, "limit=500")).await["items"].clone();
         let (mut seen, cursor) = page(&operator, list, None).await;
         // Newer than anything, and by name before everything.
         let call = json!({ "argv": ["/bin/date"], "agentId": format!("0-{}", list.len()) });
-        server.agent().exec(call).await.expect(202);
+        server.accepted(call).await;
         let pattern = json!({ "pattern": format!("/opt/new-{}", list.replace('/', "-")) });
         for kind in ["allowlist", "denylist"] {
             let path = format!("/v1/agents/main/{kind}");
-            operator.post(&path, pattern.clone()).await.expect(201);
+            operator.made(&path, pattern.clone()).await;
         }
         seen.extend(rest(&operator, list, cursor).await);
         let ids = |items: &[Value]| -> Vec<Value> {
@@ -150,10 +150,10 @@ async fn what_is_removed_meanwhile_takes_nothing_else_along() {
     let server = filled().await;
     let operator = server.operator();
     for list in ["/v1/agents/main/allowlist", "/v1/agents/main/denylist"] {
-        let whole = operator.get(list).await.expect(200)["items"].clone();
+        let whole = operator.read(list).await["items"].clone();
         let (seen, cursor) = page(&operator, list, None).await;
-        let last = seen[1]["id"].as_str().expect("an id");
-        operator.delete(&format!("{list}/{last}")).await.expect(204);
+        let last = seen[1].text("id");
+        operator.removed(&format!("{list}/{last}")).await;
         let rest = rest(&operator, list, cursor).await;
         assert_eq!(rest, whole.as_array().expect("items")[2..], "{list}");
     }
@@ -166,23 +166,20 @@ async fn a_token_says_when_it_was_used_and_nothing_more_once_revoked() {
         .token_with(json!({ "name": "reader", "scopes": ["read"], "groups": ["ops"] }))
         .await;
     let listed = || async {
-        let tokens = server.operator().get("/v1/tokens").await.expect(200);
-        let items = tokens["items"].as_array().expect("items").clone();
+        let tokens = server.operator().read("/v1/tokens").await;
+        let items = tokens.list("items").clone();
         items.into_iter().find(|token| token["id"] == id).expect("listed")
     };
     let fresh = listed().await;
-    assert_eq!(
-        (&fresh["lastUsedAtMs"], &fresh["groups"]),
-        (&Value::Null, &json!(["ops"]))
-    );
-    reader.get("/v1/runs").await.expect(200);
+    assert_has!(fresh, { "lastUsedAtMs": null, "groups": ["ops"] });
+    reader.read("/v1/runs").await;
     let used = listed().await;
     assert!(
         used["lastUsedAtMs"].as_i64() >= used["createdAtMs"].as_i64() && used["lastUsedAtMs"].is_i64(),
         "{used}"
     );
     let path = format!("/v1/tokens/{id}");
-    server.operator().delete(&path).await.expect(204);
+    server.operator().removed(&path).await;
     reader.get("/v1/runs").await.problem(401, "unauthorized");
     assert!(listed().await["revokedAtMs"].is_i64());
     assert!(listed().await.get("secret").is_none());

@@ -8,7 +8,7 @@ use reqwest::{
 };
 use serde_json::json;
 
-use crate::support::{Api, TestServer, eventually};
+use crate::support::{Api, Members, TestServer, eventually};
 
 /// Every sample of a text, by name and labels as they are written.
 type Samples = BTreeMap<String, f64>;
@@ -152,26 +152,20 @@ async fn what_happened_is_counted_and_nobody_is_named() {
         let request = json!({
             "argv": ["/bin/echo", word], "agentId": "private-agent", "sessionKey": "private-session",
         });
-        agent.exec(request).await.expect(202)
+        agent.accepted(request).await
     };
     let (allowed, denied) = (ask("private-words").await, ask("private-words-too").await);
     check(
         &samples(&operator).await,
         &[("countersign_approvals_pending", 2.0)],
     );
-    let id = |pending: &serde_json::Value, member: &str| pending[member].as_str().unwrap().to_owned();
-    operator
-        .decide(&id(&allowed, "approvalId"), "allow-once")
-        .await
-        .expect(200);
-    operator
-        .decide(&id(&denied, "approvalId"), "deny")
-        .await
-        .expect(200);
+    let id = |pending: &serde_json::Value, member: &str| pending.text(member).to_owned();
+    operator.decided(&id(&allowed, "approvalId"), "allow-once").await;
+    operator.decided(&id(&denied, "approvalId"), "deny").await;
     let run = operator.finished(&id(&allowed, "runId")).await;
     assert_eq!(run["status"], "completed");
     operator.get("/v1/private-path").await.problem(404, "not-found");
-    operator.get("/v1/runs?q=private-query").await.expect(200);
+    operator.read("/v1/runs?q=private-query").await;
 
     // The note of the start and the freed place follow the end by moments.
     let seen = eventually(
@@ -295,9 +289,8 @@ async fn whatever_is_asked_for_the_number_of_series_stays() {
         for number in 0..30 {
             let name = format!("invented-{round}-{number}");
             agent
-                .exec(json!({ "argv": ["/bin/true"], "agentId": name, "sessionKey": name }))
-                .await
-                .expect(200);
+                .ran(json!({ "argv": ["/bin/true"], "agentId": name, "sessionKey": name }))
+                .await;
             operator
                 .get(&format!("/v1/runs/{name}"))
                 .await

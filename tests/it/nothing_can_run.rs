@@ -5,7 +5,7 @@ use std::{fs, net::TcpStream};
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, Scratch, SmallDisk, TestServer, eventually, write_file};
+use crate::support::{Api, Members, Scratch, SmallDisk, TestServer, eventually, write_file};
 
 async fn probe(api: &Api) -> (u16, Value) {
     let answer = api.get("/readyz").await;
@@ -24,13 +24,13 @@ async fn a_deleted_state_directory_stops_everything_and_denies_nothing() {
     let (agent, operator, anyone) = (server.agent(), server.operator(), server.anonymous());
     let ran = server.scratch().join("ran");
     let body = json!({ "argv": ["/usr/bin/touch", ran] });
-    agent.exec(json!({ "argv": ["/bin/true"] })).await.expect(200);
+    agent.ran(json!({ "argv": ["/bin/true"] })).await;
     assert_eq!(probe(&anyone).await.0, 200);
 
     fs::remove_dir_all(server.state()).expect("deleting the state directory");
     for _ in 0..2 {
         let refused = agent.exec(body.clone()).await.problem(503, "storage-unavailable");
-        let detail = refused["detail"].as_str().expect("words");
+        let detail = refused.text("detail");
         assert!(detail.contains("deleted"), "{refused}");
         let explained = operator.post("/v1/exec/explain", body.clone()).await;
         explained.problem(503, "storage-unavailable");
@@ -39,10 +39,7 @@ async fn a_deleted_state_directory_stops_everything_and_denies_nothing() {
     assert_eq!((status, &ready["status"]), (503, &json!("not-ready")));
     let check = &ready["checks"]["database"];
     assert_eq!(check["ok"], false);
-    assert!(
-        check["detail"].as_str().expect("a reason").contains("deleted"),
-        "{ready}"
-    );
+    assert!(check.text("detail").contains("deleted"), "{ready}");
     assert_eq!(anyone.get("/healthz").await.status, 200);
     assert!(!ran.exists(), "nothing ran");
 }
@@ -56,7 +53,7 @@ async fn an_approved_command_waits_while_the_state_directory_is_away() {
     let away = server.scratch().join("away");
     fs::rename(server.state(), &away).expect("moving the state directory");
     let id = |member: &str| pending[member].as_str().expect(member).to_owned();
-    operator.decide(&id("approvalId"), "allow-once").await.expect(200);
+    operator.decided(&id("approvalId"), "allow-once").await;
     assert_eq!(probe(&operator).await.0, 503);
     let run = agent.run(&id("runId")).await;
     assert!(!ran.exists(), "{run}");
@@ -95,12 +92,12 @@ async fn a_document_that_cannot_be_read_denies_nothing() {
         "{problem}"
     );
     assert_eq!(probe(&agent).await.1["checks"]["document"]["ok"], false);
-    let approval = pending["approvalId"].as_str().expect("an approval");
-    operator.decide(approval, "allow-once").await.expect(200);
+    let approval = pending.text("approvalId");
+    operator.decided(approval, "allow-once").await;
 
     fs::remove_file(&directory).expect("removing the file");
     fs::rename(&away, &directory).expect("moving it back");
-    let run = agent.finished(pending["runId"].as_str().expect("a run")).await;
+    let run = agent.finished(pending.text("runId")).await;
     assert_eq!(
         (&run["status"], ran.exists()),
         (&json!("completed"), true),
@@ -142,10 +139,7 @@ async fn without_descriptors_a_command_gets_no_verdict() {
     let (_status, ready) = eventually("no descriptors", not_ready, |(status, _)| *status == 503).await;
     let check = &ready["checks"]["machine"];
     assert_eq!(check["ok"], false, "{ready}");
-    assert!(
-        check["detail"].as_str().expect("a reason").contains("files"),
-        "{ready}"
-    );
+    assert!(check.text("detail").contains("files"), "{ready}");
     for _ in 0..20 {
         let refused = asked().await;
         refused.problem(503, "overloaded");
@@ -166,7 +160,7 @@ async fn a_disk_without_room_for_another_file_is_full() {
     let server = TestServer::full().state_dir(&disk_at.join("state")).start().await;
     let agent = server.agent();
     let body = json!({ "argv": ["/bin/true"] });
-    agent.exec(body.clone()).await.expect(200);
+    agent.ran(body.clone()).await;
 
     let fillers: Vec<_> = (0..400)
         .map(|number| disk_at.join(format!("filler-{number}")))

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, TestServer, eventually, run_program, sha256, write_file_mode};
+use crate::support::{Api, Members, TestServer, eventually, run_program, sha256, write_file_mode};
 
 const ALL: [&str; 3] = ["read", "approve", "admin"];
 const ASK: &str = "[approvals]\nwidening = \"ask\"\n";
@@ -13,15 +13,14 @@ const TWO_PEOPLE: &str = "[[approvals.rules]]\napprovals_required = 2\n";
 /// A token that an admin makes over the API for the same owner.
 async fn made_by(by: &Api, name: &str) -> (String, Api) {
     let made = by
-        .post("/v1/tokens", json!({ "name": name, "scopes": ALL }))
-        .await
-        .expect(201);
+        .made("/v1/tokens", json!({ "name": name, "scopes": ALL }))
+        .await;
     let text = |member: &str| made[member].as_str().expect(member).to_owned();
     (text("id"), by.with_token(Some(&text("secret"))))
 }
 
 async fn owner_of(server: &TestServer, name: &str) -> Value {
-    let tokens = server.operator().get("/v1/tokens").await.expect(200)["items"].clone();
+    let tokens = server.operator().read("/v1/tokens").await["items"].clone();
     let tokens = tokens.as_array().expect("tokens");
     let token = tokens
         .iter()
@@ -31,8 +30,8 @@ async fn owner_of(server: &TestServer, name: &str) -> Value {
 }
 
 async fn allow(by: &Api, asked: &Value) -> Value {
-    let approval = asked["approvalId"].as_str().expect("an approval");
-    by.decide(approval, "allow-once").await.expect(200)
+    let approval = asked.text("approvalId");
+    by.decided(approval, "allow-once").await
 }
 
 #[tokio::test]
@@ -60,17 +59,11 @@ async fn two_tokens_of_one_owner_are_one_vote_and_those_of_two_are_two() {
     let asked = server.asked(json!({ "argv": ["/bin/true"] })).await;
     assert_eq!(allow(&operator, &asked).await["approval"]["status"], "pending");
     let again = allow(&second, &asked).await;
-    assert_eq!(
-        (&again["applied"], &again["approval"]["status"]),
-        (&json!(false), &json!("pending"))
-    );
+    assert_has!(again, { "applied": false, "approval/status": "pending" });
 
     let ann = server.token_of("ann", &ALL).await;
     let settled = allow(&ann, &asked).await;
-    assert_eq!(
-        (&settled["applied"], &settled["approval"]["status"]),
-        (&json!(true), &json!("allowed"))
-    );
+    assert_has!(settled, { "applied": true, "approval/status": "allowed" });
 }
 
 #[tokio::test]
@@ -91,24 +84,21 @@ async fn a_proposer_accepts_nothing_with_a_second_token() {
         .post(&accept, json!({}))
         .await
         .problem(403, "own-request");
-    ann.post(&accept, json!({})).await.expect(200);
+    ann.posted(&accept, json!({})).await;
     ann.post(&accept, json!({})).await.problem(404, "not-found");
-    second.get("/v1/tokens").await.expect(200);
+    second.read("/v1/tokens").await;
 
     let entry = json!({ "pattern": "/**/id" });
-    operator
-        .post("/v1/agents/main/allowlist", entry)
-        .await
-        .expect(201);
-    let effective = operator.get("/v1/policy/effective").await.expect(200);
+    operator.made("/v1/agents/main/allowlist", entry).await;
+    let effective = operator.read("/v1/policy/effective").await;
     let hash = json!({ "hash": effective["document"]["held"]["hash"] });
     let accept = "/v1/policy/document/accept";
     second
         .post(accept, hash.clone())
         .await
         .problem(403, "own-request");
-    ann.post(accept, hash).await.expect(200);
-    server.agent().exec(json!({ "argv": ["id"] })).await.expect(200);
+    ann.posted(accept, hash).await;
+    server.ran(json!({ "argv": ["id"] })).await;
 }
 
 #[tokio::test]
@@ -124,25 +114,24 @@ async fn a_token_of_another_owner_waits_for_another_owner() {
     );
     // The same of one's own is made at once.
     operator
-        .post(
+        .made(
             "/v1/tokens",
             json!({ "name": "own", "scopes": ["read"], "owner": "operator" }),
         )
-        .await
-        .expect(201);
+        .await;
 
     let ann = server.token_of("ann", &ALL).await;
-    let made = operator.post("/v1/tokens", wanted).await.expect(201);
+    let made = operator.made("/v1/tokens", wanted).await;
     assert_eq!(made["proposedBy"]["name"], "operator", "{made}");
     let bob = operator.with_token(made["secret"].as_str());
     bob.get("/v1/runs").await.problem(401, "unauthorized");
-    let accept = format!("/v1/tokens/{}/accept", made["id"].as_str().expect("an id"));
+    let accept = format!("/v1/tokens/{}/accept", made.text("id"));
     operator
         .post(&accept, json!({}))
         .await
         .problem(403, "own-request");
-    ann.post(&accept, json!({})).await.expect(200);
-    bob.get("/v1/runs").await.expect(200);
+    ann.posted(&accept, json!({})).await;
+    bob.read("/v1/runs").await;
 }
 
 #[tokio::test]
@@ -157,11 +146,11 @@ async fn one_owner_cannot_demand_two() {
     let entry = async |pattern: &str| {
         let operator = server.operator();
         let body = json!({ "pattern": pattern });
-        operator.post("/v1/agents/main/allowlist", body).await.expect(201)
+        operator.made("/v1/agents/main/allowlist", body).await
     };
     entry("/**/id").await;
-    server.agent().exec(json!({ "argv": ["id"] })).await.expect(200);
-    let ready = server.anonymous().get("/readyz").await.expect(200);
+    server.ran(json!({ "argv": ["id"] })).await;
+    let ready = server.anonymous().read("/readyz").await;
     assert_eq!(ready["checks"]["config"]["ok"], false, "{ready}");
 
     server.token_of("ann", &ALL).await;
@@ -205,14 +194,14 @@ async fn the_owner_of_the_state_directory_makes_an_owner_with_and_without_a_serv
     };
     let made = run_program(&server.invocation(&arguments("ann")));
     let ann: Value = serde_json::from_str(&made.stdout).expect("a token");
-    assert_eq!((&ann["owner"], &ann["taken"]), (&json!("ann"), &json!(false)));
+    assert_has!(ann, { "owner": "ann", "taken": false });
     server.start().await;
     let made = server.cli(&arguments("bob")).await;
     let bob: Value = serde_json::from_str(&made.stdout).expect("a token");
-    assert_eq!((&bob["owner"], &bob["taken"]), (&json!("bob"), &json!(true)));
+    assert_has!(bob, { "owner": "bob", "taken": true });
     for (name, token) in [("ann", &ann), ("bob", &bob)] {
         let api = server.operator().with_token(token["secret"].as_str());
-        api.get("/v1/tokens").await.expect(200);
+        api.read("/v1/tokens").await;
         assert_eq!(owner_of(&server, name).await, name);
     }
     // A command that an agent runs makes none.
@@ -267,7 +256,7 @@ async fn an_admin_of_another_owner_gets_no_link_to_sign_in_as_the_operator() {
         "{detail}"
     );
     for own in [server.operator(), second] {
-        own.post("/v1/login-links", json!({})).await.expect(201);
+        own.made("/v1/login-links", json!({})).await;
     }
 }
 
@@ -282,14 +271,12 @@ async fn what_an_answer_remembers_is_a_proposal_of_the_owner_who_answered() {
         server.token_of("bob", &ALL).await,
     ];
     let (id, second) = made_by(&ann, "second of ann").await;
-    bob.post(&format!("/v1/tokens/{id}/accept"), json!({}))
-        .await
-        .expect(200);
+    bob.posted(&format!("/v1/tokens/{id}/accept"), json!({})).await;
     let asked = server.asked(json!({ "argv": ["uname"] })).await;
-    let approval = asked["approvalId"].as_str().expect("an approval");
-    ann.decide(approval, "allow-always").await.expect(200);
+    let approval = asked.text("approvalId");
+    ann.decided(approval, "allow-always").await;
     let held = async |server: &TestServer| {
-        server.operator().get("/v1/policy/effective").await.expect(200)["document"]["held"].clone()
+        server.operator().read("/v1/policy/effective").await["document"]["held"].clone()
     };
     let waits = eventually(
         "the entry waits",
@@ -297,10 +284,7 @@ async fn what_an_answer_remembers_is_a_proposal_of_the_owner_who_answered() {
         |edit| edit["hash"].is_string(),
     )
     .await;
-    server
-        .agent()
-        .finished(asked["runId"].as_str().expect("a run"))
-        .await;
+    server.agent().finished(asked.text("runId")).await;
     // A server that finds it waiting takes it for nobody's else.
     server.stop().await;
     server.start().await;
@@ -310,16 +294,8 @@ async fn what_an_answer_remembers_is_a_proposal_of_the_owner_who_answered() {
         let accept = own.post("/v1/policy/document/accept", hash.clone()).await;
         accept.problem(403, "own-request");
     }
-    server
-        .operator()
-        .post("/v1/policy/document/accept", hash)
-        .await
-        .expect(200);
-    server
-        .agent()
-        .exec(json!({ "argv": ["uname"] }))
-        .await
-        .expect(200);
+    server.operator().posted("/v1/policy/document/accept", hash).await;
+    server.ran(json!({ "argv": ["uname"] })).await;
 }
 
 #[tokio::test]
@@ -349,7 +325,7 @@ async fn an_offered_token_has_a_name_that_any_token_may_have() {
         server.operator().with_token(Some(&unknown)).get("/v1/runs").await;
         assert!(!offers.join("hand.json").exists(), "it is taken or thrown away");
     }
-    let tokens = server.operator().get("/v1/tokens").await.expect(200).to_string();
+    let tokens = server.operator().read("/v1/tokens").await.to_string();
     assert!(tokens.contains("\"c d\"") && !tokens.contains("[2J"), "{tokens}");
 }
 
@@ -360,12 +336,11 @@ async fn a_rotated_token_opens_what_it_did_and_its_old_secret_nothing() {
     let request = json!({ "name": "ci", "scopes": ["exec"], "agents": ["build"], "expiresAtMs": 4_102_444_800_000_i64 });
     let (id, old) = server.token_with(request).await;
     let asked = old
-        .exec(json!({ "argv": ["/bin/true"], "agentId": "build" }))
-        .await
-        .expect(202);
+        .accepted(json!({ "argv": ["/bin/true"], "agentId": "build" }))
+        .await;
 
     let rotate = format!("/v1/tokens/{id}/rotate");
-    let rotated = operator.post(&rotate, json!({})).await.expect(201);
+    let rotated = operator.made(&rotate, json!({})).await;
     assert_eq!(rotated["replaces"], id.as_str(), "{rotated}");
     for (member, value) in [
         ("name", json!("ci")),
@@ -378,22 +353,17 @@ async fn a_rotated_token_opens_what_it_did_and_its_old_secret_nothing() {
     }
     old.get("/v1/events").await.problem(401, "unauthorized");
     let new = operator.with_token(rotated["secret"].as_str());
-    new.exec(json!({ "argv": ["/bin/true"], "agentId": "build" }))
-        .await
-        .expect(202);
+    new.accepted(json!({ "argv": ["/bin/true"], "agentId": "build" }))
+        .await;
     new.exec(json!({ "argv": ["/bin/true"] }))
         .await
         .problem(403, "forbidden");
     // What the old one asked ended with it.
-    let run = operator.finished(asked["runId"].as_str().expect("a run")).await;
-    assert_eq!(
-        (&run["status"], &run["reason"]),
-        (&json!("denied"), &json!("approval-cancelled")),
-        "{run}"
-    );
+    let run = operator.finished(asked.text("runId")).await;
+    assert_has!(run, { "status": "denied", "reason": "approval-cancelled" });
     // An old one is replaced once, and the record has both steps.
     operator.post(&rotate, json!({})).await.problem(404, "not-found");
-    let records = operator.get("/v1/audit?limit=500").await.expect(200)["items"].clone();
+    let records = operator.read("/v1/audit?limit=500").await["items"].clone();
     let of = |action: &str, subject: &Value| {
         records
             .as_array()
@@ -422,14 +392,11 @@ async fn nobody_gets_the_secret_of_another_owner_by_rotating() {
         .problem(403, "forbidden");
     let refused = server.cli(&["token", "rotate", "ann"]).await;
     assert!(refused.stderr.contains("another owner"), "{refused:?}");
-    ann.get("/v1/tokens").await.expect(200);
-    let rotated = ann
-        .post(&format!("/v1/tokens/{id}/rotate"), json!({}))
-        .await
-        .expect(201);
+    ann.read("/v1/tokens").await;
+    let rotated = ann.made(&format!("/v1/tokens/{id}/rotate"), json!({})).await;
     ann.get("/v1/tokens").await.problem(401, "unauthorized");
     let ann = ann.with_token(rotated["secret"].as_str());
-    ann.get("/v1/tokens").await.expect(200);
+    ann.read("/v1/tokens").await;
 }
 
 #[tokio::test]
@@ -487,7 +454,7 @@ async fn the_owner_of_the_state_directory_is_not_locked_out() {
     let live = server.cli(&["token", "recover"]).await;
     assert!(live.stderr.contains("is live"), "{live:?}");
     let id = server.token_id("operator").await;
-    ann.delete(&format!("/v1/tokens/{id}")).await.expect(204);
+    ann.removed(&format!("/v1/tokens/{id}")).await;
 
     let locked_out = server.cli(&["runs", "list"]).await;
     assert!(
@@ -498,15 +465,14 @@ async fn the_owner_of_the_state_directory_is_not_locked_out() {
     assert_eq!(recovered.code, Some(0), "{recovered:?}");
     assert_eq!(server.cli(&["runs", "list"]).await.code, Some(0));
     assert_eq!(server.cli(&["login-link"]).await.code, Some(0));
-    let tokens = ann.get("/v1/tokens").await.expect(200);
-    let new = tokens["items"]
-        .as_array()
-        .expect("tokens")
+    let tokens = ann.read("/v1/tokens").await;
+    let new = tokens
+        .list("items")
         .iter()
         .find(|token| token["name"] == "operator" && token["revokedAtMs"].is_null())
         .expect("the new one")
         .clone();
-    let made = ann.get("/v1/audit?limit=500").await.expect(200)["items"].clone();
+    let made = ann.read("/v1/audit?limit=500").await["items"].clone();
     let made = made.as_array().expect("records").clone();
     let made = made
         .iter()
@@ -515,9 +481,7 @@ async fn the_owner_of_the_state_directory_is_not_locked_out() {
     assert_eq!(made["actor"]["id"], "state-directory", "{made}");
 
     // Without a server the next start takes it.
-    ann.delete(&format!("/v1/tokens/{}", new["id"].as_str().expect("an id")))
-        .await
-        .expect(204);
+    ann.removed(&format!("/v1/tokens/{}", new.text("id"))).await;
     server.stop().await;
     let recovered = server.cli(&["token", "recover"]).await;
     assert!(recovered.stderr.contains("when it starts"), "{recovered:?}");

@@ -4,16 +4,15 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, TestServer, eventually, only};
+use crate::support::{Answer, Members, TestServer, eventually, only};
 
 const DATE: &str = "/bin/date";
 
 async fn effective(server: &TestServer) -> Value {
     server
         .operator()
-        .get("/v1/policy/effective?agentId=main&host=gateway")
+        .read("/v1/policy/effective?agentId=main&host=gateway")
         .await
-        .expect(200)
 }
 
 async fn date(server: &TestServer) -> Answer {
@@ -37,7 +36,7 @@ async fn with_nothing_configured_nothing_runs_on_this_machine_itself() {
     );
     assert_eq!(policy["security"]["source"], "default");
     assert_eq!(policy["document"]["status"], "missing");
-    let hash = policy["document"]["hash"].as_str().unwrap();
+    let hash = policy["document"].text("hash");
     assert_eq!(
         hash,
         "missing:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -69,11 +68,10 @@ async fn the_stricter_of_settings_and_document_counts() {
         "exec-approvals.json#/agents/main/security"
     );
     assert_eq!(policy["ask"]["source"], "exec-approvals.json#/agents/*/ask");
-    let layers: Vec<&str> = policy["security"]["layers"]
-        .as_array()
-        .unwrap()
+    let layers: Vec<&str> = policy["security"]
+        .list("layers")
         .iter()
-        .map(|l| l["layer"].as_str().unwrap())
+        .map(|l| l.text("layer"))
         .collect();
     assert_eq!(
         layers,
@@ -92,7 +90,7 @@ async fn the_layers_of_the_host_say_auto_where_that_was_said() {
         .await;
     let layers = json!([{ "layer": "default", "value": "sandbox" },
         { "layer": "global", "source": "tools.exec.host", "value": "auto" }]);
-    let policy = server.operator().get("/v1/policy/effective").await.expect(200);
+    let policy = server.operator().read("/v1/policy/effective").await;
     let host = json!({ "value": "gateway", "source": "tools.exec.host", "layers": layers });
     assert_eq!(policy["host"], host);
     let explained = server
@@ -140,15 +138,8 @@ async fn a_document_that_cannot_be_read_denies_everything_and_is_left_alone() {
         date(&server).await.problem(403, "exec-denied")["reason"],
         "document-refused"
     );
-    let ready = server.anonymous().get("/readyz").await.expect(200);
-    assert_eq!(
-        (
-            &ready["status"],
-            &ready["degraded"],
-            &ready["checks"]["document"]["ok"]
-        ),
-        (&json!("ready"), &json!(true), &json!(false))
-    );
+    let ready = server.anonymous().read("/readyz").await;
+    assert_has!(ready, { "status": "ready", "degraded": true, "checks/document/ok": false });
     let entry = json!({ "pattern": "/bin/date" });
     server
         .operator()
@@ -163,7 +154,7 @@ async fn a_document_that_cannot_be_read_denies_everything_and_is_left_alone() {
 
     server.edit_document(r#"{ "version": 1, "agents": {} }"#);
     assert_eq!(date(&server).await.status, 200, "repaired, it counts at once");
-    let ready = server.anonymous().get("/readyz").await.expect(200);
+    let ready = server.anonymous().read("/readyz").await;
     assert_eq!(ready["degraded"], false);
 }
 
@@ -220,9 +211,8 @@ async fn outside_edits_count_from_the_next_command_on() {
     assert_eq!(date(&server).await.status, 403);
     let held = effective(&server).await["document"]["held"]["hash"].clone();
     operator
-        .post("/v1/policy/document/accept", json!({ "hash": held }))
-        .await
-        .expect(200);
+        .posted("/v1/policy/document/accept", json!({ "hash": held }))
+        .await;
     assert_eq!(date(&server).await.status, 200);
     let other = server.agent().exec(json!({ "argv": ["/bin/echo"] })).await;
     assert_eq!(other.problem(403, "exec-denied")["reason"], "allowlist-miss");
@@ -260,15 +250,8 @@ async fn a_broken_settings_edit_keeps_the_last_good_ones_and_is_reported() {
                 .is_some_and(|error| !error.is_empty()),
             "{policy}"
         );
-        let ready = server.anonymous().get("/readyz").await.expect(200);
-        assert_eq!(
-            (
-                &ready["status"],
-                &ready["degraded"],
-                &ready["checks"]["config"]["ok"]
-            ),
-            (&json!("ready"), &json!(true), &json!(false))
-        );
+        let ready = server.anonymous().read("/readyz").await;
+        assert_has!(ready, { "status": "ready", "degraded": true, "checks/config/ok": false });
         let rejected = stream.next_of("config.rejected").await;
         assert_eq!(rejected.data["path"], "openclaw.json", "{rejected:?}");
     }
@@ -309,10 +292,7 @@ async fn text_that_cannot_be_analysed_needs_a_person_where_deny_rules_exist() {
     let server = TestServer::full().document(&document).start().await;
     let mark = server.scratch().join("mark");
     let hidden = json!({ "command": format!("$(echo tou)ch {}", mark.display()) });
-    assert_eq!(
-        server.agent().exec(hidden).await.problem(403, "exec-denied")["reason"],
-        "no-approver"
-    );
+    assert_eq!(server.denied(hidden).await["reason"], "no-approver");
     assert!(!mark.exists());
 }
 
@@ -411,16 +391,12 @@ async fn uses_of_an_entry_are_noted_behind() {
         agent["allowlist"][0]["lastUsedAt"].is_i64()
     })
     .await;
-    assert_eq!(
-        only(&agent["allowlist"][0], &["pattern", "id", "lastUsedCommand"]),
-        json!({ "pattern": DATE, "id": entry["id"], "lastUsedCommand": DATE })
-    );
+    assert_has!(agent["allowlist"][0], { "pattern": DATE, "id": entry["id"], "lastUsedCommand": DATE });
     assert_eq!(agent["x-kept"], json!([1.50, null]), "members of others stay");
     let told = events.next_of("allowlist.changed").await;
-    assert_eq!(
-        only(&told.data, &["change", "list", "entryId", "agentId", "by"]),
-        json!({ "change": "used", "list": "allowlist", "entryId": entry["id"], "agentId": "main", "by": null })
-    );
+    assert_has!(told.data, {
+        "change": "used", "list": "allowlist", "entryId": entry["id"], "agentId": "main", "by": null,
+    });
     let audit = server.operator().get("/v1/audit?action=allowlist.changed").await;
     assert_eq!(audit.expect(200)["items"], json!([]), "a use changes no policy");
 }
@@ -431,14 +407,11 @@ async fn a_grant_runs_out() {
     let grant = json!({ "pattern": DATE, "maxUses": 2 });
     let created = server.operator().post("/v1/agents/main/allowlist", grant).await;
     let entry = created.expect(201);
-    assert_eq!(
-        only(&entry, &["kind", "maxUses", "state"]),
-        json!({ "kind": "grant", "maxUses": 2, "state": "active" })
-    );
+    assert_has!(entry, { "kind": "grant", "maxUses": 2, "state": "active" });
     assert!(
         created
             .header("location")
-            .is_some_and(|at| at.ends_with(entry["id"].as_str().unwrap()))
+            .is_some_and(|at| at.ends_with(entry.text("id")))
     );
     let calls: Vec<_> = (0..10)
         .map(|_| {
@@ -505,18 +478,18 @@ async fn a_text_that_nothing_covers_is_remembered_as_it_stands_only_where_that_i
     for (toml, is_offered) in [("", false), ("[policy]\nexact_text_grants = true\n", true)] {
         let server = TestServer::asking().toml(toml).start().await;
         let (agent, operator) = (server.agent(), server.operator());
-        let asked = agent.exec(text.clone()).await.expect(202);
-        let approval = asked["approvalId"].as_str().expect("an approval");
+        let asked = agent.accepted(text.clone()).await;
+        let approval = asked.text("approvalId");
         let decided = operator.decide(approval, "allow-always").await;
         if !is_offered {
             decided.problem(422, "decision-not-allowed");
             continue;
         }
         decided.expect(200);
-        let run = agent.finished(asked["runId"].as_str().expect("a run")).await;
+        let run = agent.finished(asked.text("runId")).await;
         assert_eq!(run["status"], "completed", "{run}");
-        agent.exec(text.clone()).await.expect(200);
+        agent.ran(text.clone()).await;
         let other = json!({ "command": "echo $(/bin/date -u +%m)" });
-        assert_eq!(agent.exec(other).await.expect(202)["status"], "approval-pending");
+        assert_eq!(agent.accepted(other).await["status"], "approval-pending");
     }
 }

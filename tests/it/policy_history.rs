@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    Finished, Invocation, TestServer, eventually, pid_of, program, skip, terminate, write_file,
+    Finished, Invocation, Members, TestServer, eventually, pid_of, program, skip, terminate, write_file,
     write_file_mode,
 };
 
@@ -25,10 +25,7 @@ async fn start() -> TestServer {
 /// A command that is not asked about, to its end.
 async fn ran(server: &TestServer, body: Value) -> Value {
     let run = server.agent().exec(body).await.json();
-    server
-        .agent()
-        .finished(run["runId"].as_str().expect("a run"))
-        .await
+    server.agent().finished(run.text("runId")).await
 }
 
 /// A command that a person answers for, to its end.
@@ -90,7 +87,7 @@ async fn a_backtest_says_what_another_policy_would_have_decided() {
     let narrower = candidate(&server, "narrower.json", &json!({ "version": 1 }));
     let told = backtest(&server, &["--document", &narrower, "--fail-on-wider"], 0).await;
     assert_eq!(counts(&told), json!([4, 3, 2, 0, 2, 0, 0]), "{told}");
-    let changed = told["changed"].as_array().expect("changed");
+    let changed = told.list("changed");
     assert_eq!(changed.len(), 1, "{told}");
     assert!(
         changed[0]["why"]
@@ -270,11 +267,7 @@ async fn what_is_pasted_into_a_shell_without_comments_runs_nothing_but_the_entry
     let left: Vec<_> = fs::read_dir(&empty).expect("a directory").collect();
     assert!(left.is_empty(), "{left:?} {printed:?} {done:?}");
     let run = ran(&server, call).await;
-    assert_eq!(
-        (&run["status"], &run["decision"]["by"]),
-        (&json!("completed"), &json!("policy")),
-        "{run}"
-    );
+    assert_has!(run, { "status": "completed", "decision/by": "policy" });
 }
 
 #[tokio::test]
@@ -327,7 +320,7 @@ async fn what_people_allow_again_and_again_is_suggested_until_an_entry_is_there(
     }
     decided(&server, &["/usr/bin/sort", "-r"], "deny").await;
     let told = suggest(&server).await;
-    let suggestions = told["suggestions"].as_array().expect("suggestions");
+    let suggestions = told.list("suggestions");
     assert_eq!(suggestions.len(), 1, "{told}");
     let suggested = &suggestions[0];
     assert_eq!(
@@ -361,11 +354,7 @@ async fn what_people_allow_again_and_again_is_suggested_until_an_entry_is_there(
     let done = TestServer::finish(shell).await;
     assert_eq!(done.code, Some(0), "{printed:?} {done:?}");
     let run = ran(&server, json!({ "argv": count })).await;
-    assert_eq!(
-        (&run["status"], &run["decision"]["by"]),
-        (&json!("completed"), &json!("policy")),
-        "{run}"
-    );
+    assert_has!(run, { "status": "completed", "decision/by": "policy" });
     let after = suggest(&server).await;
     assert_eq!(after["suggestions"], json!([]), "{after}");
     assert_eq!(

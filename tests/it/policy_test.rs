@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Scratch, TestServer, countersign, run_program, write_file};
+use crate::support::{Finished, Members, Scratch, TestServer, countersign, run_program, write_file};
 
 /// Runs it without a server or a state directory.
 fn alone(text: &str) -> Finished {
@@ -53,10 +53,9 @@ fn what_is_not_as_expected_is_told_with_its_reason() {
          {{\"command\":\"rg x\",\"expect\":\"ask\",\"env\":{{\"LD_PRELOAD\":\"x\"}},{world}}}\n"
     ));
     let told = json_of(&done, 1);
-    assert_eq!((&told["total"], &told["passed"]), (&json!(4), &json!(1)));
-    let failed: Vec<Vec<&str>> = told["failed"]
-        .as_array()
-        .expect("failed")
+    assert_has!(told, { "total": 4, "passed": 1 });
+    let failed: Vec<Vec<&str>> = told
+        .list("failed")
         .iter()
         .map(|case| {
             assert!(case["why"].as_str().is_some_and(|why| !why.is_empty()), "{case}");
@@ -88,11 +87,8 @@ fn cases_may_be_yaml() {
                      ---\ncommand: rg x\nexpect: reject\ncwd: /\nid: 7\n...\n";
     let failed = |done: &Finished| -> Vec<String> {
         let told = json_of(done, 1);
-        let failed = told["failed"].as_array().expect("failed").clone();
-        failed
-            .iter()
-            .map(|case| case["id"].as_str().expect("an id").to_owned())
-            .collect()
+        let failed = told.list("failed").clone();
+        failed.iter().map(|case| case.text("id").to_owned()).collect()
     };
     for name in ["cases.yaml", "cases.YML", "cases"] {
         assert_eq!(failed(&alone_in(name, block)), ["8", "7"], "{name}");
@@ -163,12 +159,8 @@ async fn cases_without_a_world_ask_the_policy_in_force() {
     write_file(&cases, lines.map(|line| line.to_string()).join("\n"));
     let call = server.invocation(&["policy", "test", "--json"]).arg(&cases);
     let told = json_of(&TestServer::finish(call).await, 1);
-    let failed = told["failed"].as_array().expect("failed");
-    assert_eq!(
-        (&told["total"], &told["passed"]),
-        (&json!(6), &json!(4)),
-        "{told}"
-    );
+    let failed = told.list("failed");
+    assert_has!(told, { "total": 6, "passed": 4 });
     let actual = |case: &Value| (case["id"].clone(), case["actual"].clone());
     assert_eq!(
         failed.iter().map(actual).collect::<Vec<_>>(),
@@ -177,7 +169,7 @@ async fn cases_without_a_world_ask_the_policy_in_force() {
     let call = server.invocation(&["policy", "test"]).arg(&cases);
     let done = TestServer::finish(call).await;
     assert!(done.stdout.ends_with("4 of 6 as expected\n"), "{done:?}");
-    let runs = server.operator().get("/v1/runs").await.expect(200);
+    let runs = server.operator().read("/v1/runs").await;
     assert_eq!(runs["items"], json!([]), "nothing was run or asked");
 }
 

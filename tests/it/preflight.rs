@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::symlink, path::Path};
 use countersign_sys::hooks;
 use serde_json::{Value, json};
 
-use crate::support::{Scratch, TestServer, eventually, write_file, write_file_mode};
+use crate::support::{Members, Scratch, TestServer, eventually, write_file, write_file_mode};
 
 const BAD_PYTHON: &str = "import os\nprint($API_TOKEN)\n";
 const GOOD_PYTHON: &str = "# $API_TOKEN\nprint('$API_TOKEN ran')\n";
@@ -23,20 +23,9 @@ async fn refused(server: &TestServer, call: &Value, line: u64) {
     let answer = server.agent().exec(call.clone()).await;
     let problem = answer.problem(400, "preflight-failed");
     assert_eq!(problem["line"], line, "{call}: {problem:#}");
-    let run = server
-        .agent()
-        .run(problem["runId"].as_str().expect("a run"))
-        .await;
-    assert_eq!(
-        (&run["status"], &run["reason"]),
-        (&json!("denied"), &json!("preflight")),
-        "{run:#}"
-    );
-    let explained = server
-        .agent()
-        .post("/v1/exec/explain", call.clone())
-        .await
-        .expect(200);
+    let run = server.agent().run(problem.text("runId")).await;
+    assert_has!(run, { "status": "denied", "reason": "preflight" });
+    let explained = server.agent().explain(call.clone()).await;
     assert_eq!(
         (&explained["outcome"], &explained["reason"]),
         (&json!("deny"), &json!("preflight")),
@@ -47,11 +36,7 @@ async fn refused(server: &TestServer, call: &Value, line: u64) {
 async fn runs(server: &TestServer, call: &Value) {
     let answer = server.agent().exec(call.clone()).await;
     assert_eq!(answer.status, 200, "{call}: {}", answer.text());
-    let explained = server
-        .agent()
-        .post("/v1/exec/explain", call.clone())
-        .await
-        .expect(200);
+    let explained = server.agent().explain(call.clone()).await;
     assert_eq!(explained["outcome"], "run", "{call}");
 }
 
@@ -164,7 +149,7 @@ async fn an_interpreter_behind_a_script_of_its_name_starts() {
     let work = server.scratch().dir("work");
     write_file(&work.join("a.py"), GOOD_PYTHON);
     let call = json!({ "argv": ["python3", "a.py"], "workdir": work });
-    let run = server.agent().exec(call).await.expect(200);
+    let run = server.ran(call).await;
     assert_eq!(run["stdout"], "$API_TOKEN ran\n", "{run:#}");
 }
 
@@ -242,9 +227,7 @@ async fn at_a_pause(
     act();
     fs::remove_file(&reached).unwrap();
     let answer = running.await.unwrap();
-    let id = answer["runId"]
-        .as_str()
-        .unwrap_or_else(|| panic!("{point}: {answer:#}"));
+    let id = answer.text("runId");
     agent.finished(id).await
 }
 
@@ -258,7 +241,7 @@ async fn sandboxed(access: &str) -> Option<TestServer> {
         .toml("[sandbox]\nbackend = \"builtin\"\n")
         .start()
         .await;
-    let policy = server.operator().get("/v1/policy/effective").await.expect(200);
+    let policy = server.operator().read("/v1/policy/effective").await;
     if policy["sandbox"]["active"] != true {
         crate::support::skip(&format!("no sandbox here: {}", policy["sandbox"]["detail"]));
         return None;
@@ -274,7 +257,7 @@ async fn scripts_of_a_sandbox_are_looked_at_where_the_sandbox_sees_them() {
         let make = "mkdir -p sub && printf 'import os\\nprint($API_TOKEN)\\n' > bad.py && cp bad.py sub/ && \
                     printf 'print(1)\\n' > good.py && printf 'npm install express\\n' > bad.js && \
                     ln -s bad.py link.py && ln -s /etc/hostname out.py && mkfifo pipe.py && ln -s .. up";
-        let made = server.agent().exec(json!({ "command": make })).await.expect(200);
+        let made = server.ran(json!({ "command": make })).await;
         assert_eq!(made["exitCode"], 0, "{made:#}");
         for (call, line) in [
             (json!({ "command": "python3 bad.py" }), 2),

@@ -6,7 +6,7 @@ use countersign_sys::process::{inspect, list};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Api, TestServer, eventually, is_root, kill_hard, signal, write_file};
+use crate::support::{Api, Members, TestServer, eventually, is_root, kill_hard, signal, write_file};
 
 /// Starts everything that tries to get away: it leaves its parent, its session and its group, ignores what can be
 /// ignored, holds the output open, stands still, moves on all the time, or is dead already in great numbers. Each makes
@@ -132,10 +132,7 @@ impl EscapedProcesses {
     }
 
     async fn in_background(&self, agent: &Api) -> String {
-        let answer = agent
-            .exec(self.call(&json!({ "background": true })))
-            .await
-            .expect(202);
+        let answer = agent.accepted(self.call(&json!({ "background": true }))).await;
         self.all_there().await;
         text(&answer["runId"])
     }
@@ -184,16 +181,8 @@ fn runner(supervisor: i32) -> i32 {
 async fn a_time_limit_ends_every_escaped_process() {
     let server = TestServer::full().start().await;
     let escaped = EscapedProcesses::new(&server, "timeout");
-    let answer = server
-        .agent()
-        .exec(escaped.call(&json!({ "timeout": 10 })))
-        .await
-        .expect(200);
-    assert_eq!(
-        (&answer["timedOut"], &answer["status"]),
-        (&json!(true), &json!("failed")),
-        "{answer:#}"
-    );
+    let answer = server.ran(escaped.call(&json!({ "timeout": 10 }))).await;
+    assert_has!(answer, { "timedOut": true, "status": "failed" });
     assert!(
         escaped.place.join("all").exists(),
         "the limit passed before they were there"
@@ -211,10 +200,7 @@ async fn a_cancel_ends_every_escaped_process() {
     let agent = server.agent();
     let escaped = EscapedProcesses::new(&server, "cancel");
     let run = escaped.in_background(&agent).await;
-    agent
-        .post(&format!("/v1/runs/{run}/cancel"), json!({}))
-        .await
-        .expect(200);
+    agent.cancel(&run).await;
     assert_eq!(agent.finished(&run).await["status"], "cancelled");
     assert_eq!(alive(&escaped.mark), Vec::<i32>::new());
 }
@@ -232,7 +218,7 @@ async fn a_client_that_leaves_takes_every_escaped_process_along() {
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
     escaped.all_gone().await;
-    let runs = agent.get("/v1/runs").await.expect(200);
+    let runs = agent.read("/v1/runs").await;
     let run = text(&runs["items"][0]["runId"]);
     assert_eq!(agent.finished(&run).await["status"], "cancelled");
 }
@@ -274,19 +260,13 @@ async fn a_stop_ends_the_escaped_processes_of_foreground_runs_and_of_all_when_to
             server.start().await;
             let agent = server.agent();
             assert_eq!(agent.run(&run).await["status"], "running");
-            agent
-                .post(&format!("/v1/runs/{run}/cancel"), json!({}))
-                .await
-                .expect(200);
+            agent.cancel(&run).await;
             assert_eq!(agent.finished(&run).await["status"], "cancelled");
         } else {
             back.all_gone().await;
             server.start().await;
             let ended = server.agent().finished(&run).await;
-            assert_eq!(
-                (&ended["status"], &ended["reason"]),
-                (&json!("cancelled"), &json!("shutdown"))
-            );
+            assert_has!(ended, { "status": "cancelled", "reason": "shutdown" });
         }
         back.all_gone().await;
     }
@@ -301,25 +281,19 @@ async fn a_lost_supervisor_a_lost_runner_and_a_lost_server_leave_nobody_alone() 
     let run = escaped.in_background(&agent).await;
     kill_hard(supervisor(&agent, &run).await);
     let lost = agent.finished(&run).await;
-    assert_eq!(
-        (&lost["status"], &lost["reason"]),
-        (&json!("lost"), &json!("runner-lost"))
-    );
+    assert_has!(lost, { "status": "lost", "reason": "runner-lost" });
     escaped.all_gone().await;
     // The runner: its supervisors do without, and another one serves what comes next.
     let escaped = EscapedProcesses::new(&server, "runner");
     let run = escaped.in_background(&agent).await;
     kill_hard(runner(supervisor(&agent, &run).await));
-    agent.exec(json!({ "argv": ["/bin/true"] })).await.expect(200);
+    agent.ran(json!({ "argv": ["/bin/true"] })).await;
     assert_eq!(agent.run(&run).await["status"], "running");
     // The server, too: the run is found again.
     server.crash_and_restart().await;
     let agent = server.agent();
     assert_eq!(agent.run(&run).await["status"], "running");
-    agent
-        .post(&format!("/v1/runs/{run}/cancel"), json!({}))
-        .await
-        .expect(200);
+    agent.cancel(&run).await;
     assert_eq!(agent.finished(&run).await["status"], "cancelled");
     escaped.all_gone().await;
 }
@@ -370,21 +344,15 @@ async fn a_server_and_its_runner_that_die_at_the_same_moment_leave_nobody_alone(
     assert!(alive(&back.mark).len() >= 8, "background runs go on");
     server.start().await;
     let agent = server.agent();
-    let runs = agent.get("/v1/runs").await.expect(200);
-    let of_front = runs["items"].as_array().expect("runs");
+    let runs = agent.read("/v1/runs").await;
+    let of_front = runs.list("items");
     let of_front = of_front.iter().find(|one| one["runId"] != json!(run));
     let ended = agent
         .finished(&text(&of_front.expect("it was recorded")["runId"]))
         .await;
-    assert_eq!(
-        (&ended["status"], &ended["reason"]),
-        (&json!("cancelled"), &json!("shutdown"))
-    );
+    assert_has!(ended, { "status": "cancelled", "reason": "shutdown" });
     assert_eq!(agent.run(&run).await["status"], "running");
-    agent
-        .post(&format!("/v1/runs/{run}/cancel"), json!({}))
-        .await
-        .expect(200);
+    agent.cancel(&run).await;
     assert_eq!(agent.finished(&run).await["status"], "cancelled");
     back.all_gone().await;
 }
@@ -406,10 +374,7 @@ async fn what_lost_server_runner_and_supervisor_at_once_is_ended_by_the_next_ser
     // beside it may find them, as those of other tests do, and the next one must.
     server.start().await;
     let ended = server.agent().finished(&run).await;
-    assert_eq!(
-        (&ended["status"], &ended["reason"]),
-        (&json!("lost"), &json!("server-restart"))
-    );
+    assert_has!(ended, { "status": "lost", "reason": "server-restart" });
     escaped.all_gone().await;
 }
 
@@ -438,10 +403,7 @@ async fn every_escaped_process_is_ended_without_control_groups_too() {
             kill_hard(supervisor);
             "lost"
         } else {
-            agent
-                .post(&format!("/v1/runs/{run}/cancel"), json!({}))
-                .await
-                .expect(200);
+            agent.cancel(&run).await;
             "cancelled"
         };
         assert_eq!(agent.finished(&run).await["status"], expected);
@@ -460,7 +422,7 @@ async fn output_is_whole_when_the_server_dies_while_a_background_run_writes() {
         gate.display()
     );
     let call = json!({ "command": script, "background": true });
-    let run = text(&server.agent().exec(call).await.expect(202)["runId"]);
+    let run = text(&server.accepted(call).await["runId"]);
     let written = || async {
         server.agent().run(&run).await["tail"]
             .as_str()
@@ -511,7 +473,7 @@ async fn whoever_is_killed_in_whatever_order_no_run_is_running_with_nobody_in_it
             let mark = format!("dice-{round}-{number}-{}", std::process::id());
             let command = "trap '' TERM; setsid sh -c 'sleep 1000 & wait' & sleep 1001";
             let call = json!({ "command": command, "background": true, "env": { "CUSTODY_MARK": mark } });
-            let run = text(&agent.exec(call).await.expect(202)["runId"]);
+            let run = text(&agent.accepted(call).await["runId"]);
             runs.push((run, mark));
         }
         let supervisors = [
@@ -555,10 +517,7 @@ async fn whoever_is_killed_in_whatever_order_no_run_is_running_with_nobody_in_it
     let agent = server.agent();
     for (run, mark) in &runs {
         if agent.run(run).await["status"] == "running" {
-            agent
-                .post(&format!("/v1/runs/{run}/cancel"), json!({}))
-                .await
-                .expect(200);
+            agent.cancel(&run).await;
             agent.finished(run).await;
         }
         eventually("nothing is alive", || async { alive(mark) }, Vec::is_empty).await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{TestServer, only};
+use crate::support::{Members, TestServer};
 
 #[tokio::test]
 async fn nobody_is_asked_about_a_program_that_is_not_there() {
@@ -13,12 +13,9 @@ async fn nobody_is_asked_about_a_program_that_is_not_there() {
         json!({ "command": "no-such-program-here | wc -l" }),
         json!({ "argv": ["no-such-program-here", "x"] }),
     ] {
-        let explained = agent.post("/v1/exec/explain", body.clone()).await.expect(200);
-        assert_eq!(
-            only(&explained, &["outcome", "reason"]),
-            json!({ "outcome": "deny", "reason": "program-not-found" })
-        );
-        let denied = agent.exec(body).await.problem(403, "exec-denied");
+        let explained = agent.explain(body.clone()).await;
+        assert_has!(explained, { "outcome": "deny", "reason": "program-not-found" });
+        let denied = agent.denied(body).await;
         assert_eq!(denied["reason"], "program-not-found", "{denied}");
         assert!(
             denied["detail"]
@@ -26,17 +23,10 @@ async fn nobody_is_asked_about_a_program_that_is_not_there() {
                 .is_some_and(|detail| detail.contains("no-such-program-here")),
             "{denied}"
         );
-        let run = agent.run(denied["runId"].as_str().expect("a run")).await;
-        assert_eq!(
-            only(&run, &["status", "reason"]),
-            json!({ "status": "denied", "reason": "program-not-found" })
-        );
+        let run = agent.run(denied.text("runId")).await;
+        assert_has!(run, { "status": "denied", "reason": "program-not-found" });
     }
-    let asked = server
-        .operator()
-        .get("/v1/approvals?status=all")
-        .await
-        .expect(200);
+    let asked = server.operator().read("/v1/approvals?status=all").await;
     assert_eq!(asked["items"], json!([]));
 }
 
@@ -54,20 +44,14 @@ async fn what_may_be_there_is_asked_about() {
         "f() { id; }; f",
     ] {
         server
-            .agent()
-            .exec(json!({ "command": command, "approvalWaitMs": 0 }))
-            .await
-            .expect(202);
+            .accepted(json!({ "command": command, "approvalWaitMs": 0 }))
+            .await;
     }
 }
 
 #[tokio::test]
 async fn under_full_the_shell_says_so_itself() {
     let server = TestServer::full().start().await;
-    let ran = server
-        .agent()
-        .exec(json!({ "command": "no-such-program-here" }))
-        .await
-        .expect(200);
+    let ran = server.ran(json!({ "command": "no-such-program-here" })).await;
     assert_eq!(ran["exitCode"], 127, "{ran}");
 }

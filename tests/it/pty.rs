@@ -4,21 +4,13 @@ use serde_json::{Value, json};
 
 use crate::{
     explain::ask_to_explain,
-    support::{TestServer, write_file},
+    support::{Members, TestServer, write_file},
 };
 
 /// What a call on a terminal printed.
 async fn printed(server: &TestServer, command: &str) -> Value {
-    let answer = server
-        .agent()
-        .exec(json!({ "command": command, "pty": true }))
-        .await
-        .expect(200);
-    assert_eq!(
-        (&answer["exitCode"], &answer["stderr"]),
-        (&json!(0), &json!("")),
-        "{answer:#}"
-    );
+    let answer = server.ran(json!({ "command": command, "pty": true })).await;
+    assert_has!(answer, { "exitCode": 0, "stderr": "" });
     answer
 }
 
@@ -32,19 +24,12 @@ async fn a_call_gets_a_terminal_and_its_record_says_so() {
     let command = "test -t 0 && stty size && echo \"$TERM/$COLUMNS\"; echo errors >&2";
     let answer = printed(&server, command).await;
     assert_eq!(answer["stdout"], "30 120\r\nxterm-256color/\r\nerrors\r\n");
-    let record = server.agent().run(answer["runId"].as_str().unwrap()).await;
+    let record = server.agent().run(answer.text("runId")).await;
     assert_eq!(record["pty"], true);
 
     let given = json!({ "command": "echo $TERM", "pty": true, "env": { "TERM": "vt100" } });
-    assert_eq!(
-        server.agent().exec(given).await.expect(200)["stdout"],
-        "vt100\r\n"
-    );
-    let without = server
-        .agent()
-        .exec(json!({ "command": "test -t 1" }))
-        .await
-        .expect(200);
+    assert_eq!(server.ran(given).await["stdout"], "vt100\r\n");
+    let without = server.ran(json!({ "command": "test -t 1" })).await;
     assert_eq!(without["exitCode"], 1);
     let explained = ask_to_explain(&server.agent(), &json!({ "command": "top", "pty": true })).await;
     assert_eq!(explained.expect(200)["outcome"], "run");
@@ -71,11 +56,7 @@ async fn a_question_of_one_with_a_terminal_is_answered_for_that() {
     let server = TestServer::asking().start().await;
     let pending = server.asked(json!({ "command": "stty size", "pty": true })).await;
     let run = server.answered(&pending, "allow-once").await;
-    assert_eq!(
-        (&run["pty"], &run["exitCode"]),
-        (&json!(true), &json!(0)),
-        "{run:#}"
-    );
+    assert_has!(run, { "pty": true, "exitCode": 0 });
 }
 
 #[tokio::test]
@@ -84,8 +65,5 @@ async fn no_node_gives_one() {
     let server = TestServer::full().config(&exec).start().await;
     let call = json!({ "command": "ls", "pty": true, "host": "node" });
     let refused = server.agent().exec(call).await.problem(400, "invalid-request");
-    assert!(
-        refused["detail"].as_str().unwrap().contains("pseudo-terminal"),
-        "{refused:#}"
-    );
+    assert!(refused.text("detail").contains("pseudo-terminal"), "{refused:#}");
 }

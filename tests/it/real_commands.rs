@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::{Scratch, TestServer, eventually, is_alive, joined_lines, only};
+use crate::support::{Members, Scratch, TestServer, eventually, is_alive, joined_lines, only};
 
 /// What must come of a command.
 #[derive(Debug, Clone)]
@@ -227,7 +227,7 @@ pub(crate) async fn try_all(server: &TestServer, checkout: &Path) -> usize {
         // it on purpose has to say something before.
         body["timeout"] = json!(if matches!(expect, TimedOut(_)) { 4 } else { 50 });
         body["yieldMs"] = json!(120_000);
-        let answer = server.agent().exec(body.clone()).await.expect(200);
+        let answer = server.ran(body.clone()).await;
         check(&body, &answer, &expect);
     }
     count
@@ -301,27 +301,17 @@ async fn megabytes_of_output_arrive_whole() {
     let agent = server.agent();
     let command =
         "python3 -c 'import sys\nfor n in range(200000): sys.stdout.write(\"%08d: ünïcode line\\n\" % n)'";
-    let answer = agent
-        .exec(json!({ "command": command, "yieldMs": 120_000 }))
-        .await
-        .expect(200);
+    let answer = agent.ran(json!({ "command": command, "yieldMs": 120_000 })).await;
     let whole = joined_lines((0..200_000).map(|n| format!("{n:08}: ünïcode line")));
-    assert_eq!(
-        (&answer["truncated"], &answer["outputBytes"]),
-        (&json!(true), &json!(whole.len()))
-    );
-    let kept = answer["aggregated"]
-        .as_str()
-        .unwrap()
+    assert_has!(answer, { "truncated": true, "outputBytes": whole.len() });
+    let kept = answer
+        .text("aggregated")
         .strip_suffix("\n… (truncated)")
         .expect("it was cut");
     assert_eq!(kept.chars().count(), 200_000);
     assert!(whole.starts_with(kept));
     let raw = agent
-        .get_bytes(
-            &format!("/v1/runs/{}/output", answer["runId"].as_str().unwrap()),
-            None,
-        )
+        .get_bytes(&format!("/v1/runs/{}/output", answer.text("runId")), None)
         .await;
     assert!(
         raw.bytes == whole.as_bytes(),
@@ -347,7 +337,7 @@ async fn a_server_started_in_the_background_runs_until_it_is_cancelled() {
          s.serve_forever()\n",
     );
     let body = json!({ "argv": ["python3", script, port_file], "workdir": checkout, "background": true });
-    let started = agent.exec(body).await.expect(202);
+    let started = agent.accepted(body).await;
     let read = || std::future::ready(std::fs::read_to_string(&port_file).unwrap_or_default());
     let told = eventually("listening", read, |told| !told.is_empty()).await;
     let (port, pid) = told.split_once(' ').unwrap();
@@ -359,11 +349,8 @@ async fn a_server_started_in_the_background_runs_until_it_is_cancelled() {
         .await
         .unwrap();
     assert!(page.contains("needle"));
-    let run_id = started["runId"].as_str().unwrap();
-    agent
-        .post(&format!("/v1/runs/{run_id}/cancel"), json!({}))
-        .await
-        .expect(200);
+    let run_id = started.text("runId");
+    agent.cancel(&run_id).await;
     assert_eq!(agent.finished(run_id).await["status"], "cancelled");
     assert!(!is_alive(pid.parse().unwrap()), "what was cancelled is gone");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, TestServer, eventually};
+use crate::support::{Api, Members, TestServer, eventually};
 
 const KEEP: &str = "[database]\nkeep_runs_days = 10\nkeep_audit_days = 5\n[events]\nkeep_days = 3\n\
                     [output]\nkeep_days = 2\n[approvals]\nalways_reachable = true\n";
@@ -22,12 +22,12 @@ async fn gone(api: &Api, path: &str) {
 }
 
 async fn verified(server: &TestServer) -> Value {
-    server.operator().get("/v1/audit/verify").await.expect(200)
+    server.operator().read("/v1/audit/verify").await
 }
 
 /// The number of the oldest event that is kept.
 async fn oldest_event(api: &Api) -> i64 {
-    let page = api.get("/v1/events?limit=1").await.expect(200);
+    let page = api.read("/v1/events?limit=1").await;
     page["items"][0]["seq"].as_i64().expect("an event")
 }
 
@@ -36,12 +36,12 @@ async fn each_thing_goes_after_its_own_time() {
     let mut server = TestServer::full().toml(KEEP).start().await;
     // Too much to be kept beside the record.
     let long = json!({ "command": "head -c 2000000 /dev/zero | tr '\\0' x" });
-    let run = server.agent().exec(long).await.expect(200)["runId"].clone();
+    let run = server.ran(long).await["runId"].clone();
     let asked = json!({ "argv": ["/bin/date"], "ask": "always" });
-    let asked = server.agent().exec(asked).await.expect(202);
+    let asked = server.accepted(asked).await;
     let text = |value: &Value| value.as_str().expect("an id").to_owned();
     let (run, approval) = (text(&run), text(&asked["approvalId"]));
-    server.operator().decide(&approval, "deny").await.expect(200);
+    server.operator().decided(&approval, "deny").await;
     let run = format!("/v1/runs/{run}");
     let asked = format!("/v1/runs/{}", text(&asked["runId"]));
     let approval = format!("/v1/approvals/{approval}");
@@ -57,18 +57,15 @@ async fn each_thing_goes_after_its_own_time() {
     let mut stream = operator.events("", Some(0)).await;
     assert_eq!(stream.next().await.kind, "events.gap");
     drop(stream);
-    let kept = operator.get(&run).await.expect(200);
-    assert_eq!(
-        (&kept["status"], &kept["outputBytes"]),
-        (&json!("completed"), &json!(2_000_000))
-    );
+    let kept = operator.read(&run).await;
+    assert_has!(kept, { "status": "completed", "outputBytes": 2_000_000 });
     assert_eq!(verified(&server).await["firstSeq"], 1);
 
     later(&mut server, "11").await;
     let operator = server.operator();
     gone(&operator, &run).await;
-    assert_eq!(operator.get(&asked).await.expect(200)["status"], "denied");
-    assert_eq!(operator.get(&approval).await.expect(200)["status"], "denied");
+    assert_eq!(operator.read(&asked).await["status"], "denied");
+    assert_eq!(operator.read(&approval).await["status"], "denied");
     let pruned = eventually(
         "pruned",
         || verified(&server),
@@ -76,7 +73,7 @@ async fn each_thing_goes_after_its_own_time() {
     )
     .await;
     assert_eq!(pruned["ok"], true, "{pruned}");
-    let anchors = operator.get("/v1/audit?action=audit.pruned").await.expect(200);
+    let anchors = operator.read("/v1/audit?action=audit.pruned").await;
     assert_eq!(anchors["items"][0]["detail"]["fromSeq"], 1, "{anchors}");
 
     later(&mut server, "29").await;
@@ -97,17 +94,13 @@ async fn what_is_to_be_kept_for_ever_is() {
         .toml("[database]\nkeep_runs_days = 0\nkeep_audit_days = 0\n")
         .start()
         .await;
-    let run = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"] }))
-        .await
-        .expect(200);
-    let run = format!("/v1/runs/{}", run["runId"].as_str().expect("an id"));
+    let run = server.ran(json!({ "argv": ["/bin/true"] })).await;
+    let run = format!("/v1/runs/{}", run.text("runId"));
     later(&mut server, "3650").await;
     let operator = server.operator();
     // The first pass over everything is done once old events are gone.
     eventually("forgotten", || oldest_event(&operator), |oldest| *oldest > 1).await;
-    operator.get(&run).await.expect(200);
+    operator.read(&run).await;
     assert_eq!(verified(&server).await["firstSeq"], 1);
 }
 
@@ -122,7 +115,7 @@ async fn the_anchor_can_be_neither_moved_nor_removed() {
         let mut server = TestServer::full().toml(KEEP).start().await;
         for _ in 0..3 {
             let call = json!({ "argv": ["/bin/true"] });
-            server.agent().exec(call).await.expect(200);
+            server.ran(call).await;
         }
         later(&mut server, "6").await;
         let is_pruned = |verified: &Value| verified["firstSeq"].as_i64() > Some(1);

@@ -6,16 +6,13 @@ use serde_json::{Value, json};
 
 use crate::{
     nodes::{ScriptedNode, paired},
-    support::{Answer, Scratch, TestServer, eventually, only, write_file, write_file_mode},
+    support::{Answer, Members, Scratch, TestServer, eventually, only, write_file, write_file_mode},
 };
 
 const MAIN: &str = "agent:main:main";
 
 fn text(value: &Value, member: &str) -> String {
-    value[member]
-        .as_str()
-        .unwrap_or_else(|| panic!("{member} in {value}"))
-        .to_owned()
+    value.text(member).to_owned()
 }
 
 /// The plan's own document, which names the place of its socket, three defaults, and one agent with one entry.
@@ -90,7 +87,7 @@ async fn the_line_of_the_reference_sets_a_session_and_writes_no_file() {
         let relay = relay.clone();
         async move {
             let path = format!("/v1/sessions/{MAIN}/commands");
-            relay.post(&path, body).await.expect(200)
+            relay.posted(&path, body).await
         }
     };
     let settings = server.state().join("openclaw.json");
@@ -98,11 +95,8 @@ async fn the_line_of_the_reference_sets_a_session_and_writes_no_file() {
     let set = say("/exec host=auto security=allowlist ask=on-miss node=mac-1").await;
     assert_eq!(set["handled"], true, "{set}");
     let path = format!("/v1/sessions/{MAIN}/overrides");
-    let overrides = server.operator().get(&path).await.expect(200);
-    assert_eq!(
-        only(&overrides, &["host", "security", "ask", "node"]),
-        json!({ "host": "auto", "security": "allowlist", "ask": "on-miss", "node": "mac-1" })
-    );
+    let overrides = server.operator().read(&path).await;
+    assert_has!(overrides, { "host": "auto", "security": "allowlist", "ask": "on-miss", "node": "mac-1" });
     let shown = text(&say("/exec").await, "reply");
     let values = "(session), security=allowlist (session), ask=on-miss (session), node=mac-1 (session)";
     assert!(shown.contains(values), "{shown}");
@@ -124,19 +118,18 @@ async fn a_notice_after_zero_milliseconds_is_none() {
         "while [ ! -e {} ]; do sleep 0.02; done; echo through",
         gate.display()
     );
-    let asked = agent.exec(json!({ "command": command })).await.expect(202);
+    let asked = agent.accepted(json!({ "command": command })).await;
     let run = text(&asked, "runId");
     server
         .operator()
-        .decide(&text(&asked, "approvalId"), "allow-once")
-        .await
-        .expect(200);
+        .decided(&text(&asked, "approvalId"), "allow-once")
+        .await;
     eventually("running", || agent.run(&run), |run| run["status"] == "running").await;
     write_file(&gate, "");
     agent.finished(&run).await;
     let path = format!("/v1/sessions/{MAIN}/system-events");
     let told = || async {
-        let events = agent.get(&path).await.expect(200)["items"].clone();
+        let events = agent.read(&path).await["items"].clone();
         let events = events.as_array().cloned().expect("items");
         events.iter().map(|event| text(event, "text")).collect::<Vec<_>>()
     };
@@ -154,7 +147,7 @@ async fn a_notice_after_zero_milliseconds_is_none() {
 async fn the_mark_of_the_tool_is_on_a_terminal_too() {
     let server = TestServer::full().start().await;
     let call = json!({ "command": "test -t 1 && echo $OPENCLAW_SHELL", "pty": true });
-    assert_eq!(server.agent().exec(call).await.expect(200)["stdout"], "exec\r\n");
+    assert_eq!(server.ran(call).await["stdout"], "exec\r\n");
 }
 
 #[tokio::test]
@@ -164,17 +157,14 @@ async fn the_mark_of_the_tool_is_on_a_terminal_in_the_sandbox_too() {
         .toml("[sandbox]\nbackend = \"builtin\"\n")
         .start()
         .await;
-    let policy = server.operator().get("/v1/policy/effective").await.expect(200);
+    let policy = server.operator().read("/v1/policy/effective").await;
     or_skip!(
         policy["sandbox"]["active"] == true,
         &format!("no sandbox here: {}", policy["sandbox"]["detail"])
     );
     let call = json!({ "command": "test -t 1 && echo $OPENCLAW_SHELL", "pty": true });
-    let answer = server.agent().exec(call).await.expect(200);
-    assert_eq!(
-        only(&answer, &["host", "stdout"]),
-        json!({ "host": "sandbox", "stdout": "exec\r\n" })
-    );
+    let answer = server.ran(call).await;
+    assert_has!(answer, { "host": "sandbox", "stdout": "exec\r\n" });
 }
 
 #[tokio::test]
@@ -205,7 +195,7 @@ async fn the_time_limit_of_the_settings_holds_unless_the_call_has_its_own() {
     }
     for (timeout, limit) in [(json!(0), Value::Null), (json!(30), json!(30_000))] {
         let body = json!({ "argv": ["/bin/true"], "timeout": timeout });
-        let run = text(&agent.exec(body).await.expect(200), "runId");
+        let run = text(&agent.ran(body).await, "runId");
         assert_eq!(agent.run(&run).await["timeoutMs"], limit, "{timeout}");
     }
 }
@@ -282,7 +272,7 @@ async fn the_path_of_the_login_shell_comes_before_the_servers_own() {
     server.start().await;
     let answer = server.agent().exec(json!({ "command": "echo $PATH" })).await;
     let answer = answer.expect(200);
-    let directories: Vec<&str> = answer["stdout"].as_str().unwrap().trim().split(':').collect();
+    let directories: Vec<&str> = answer.text("stdout").trim().split(':').collect();
     assert_eq!(
         directories[..2],
         ["/opt/of-settings", "/opt/of-login"],
@@ -357,25 +347,24 @@ async fn inline_code_is_asked_about_each_time_where_the_settings_say_so() {
             .await;
         let agent = server.agent();
         if !strict {
-            assert_eq!(agent.exec(call.clone()).await.expect(200)["stdout"], "42\n");
+            assert_eq!(agent.ran(call.clone()).await["stdout"], "42\n");
             continue;
         }
         for _ in 0..2 {
-            let asked = agent.exec(call.clone()).await.expect(202);
+            let asked = agent.accepted(call.clone()).await;
             let approval = server.operator().pending().await.remove(0);
             assert_eq!(approval["allowedDecisions"], json!(["allow-once", "deny"]));
             server
                 .operator()
-                .decide(&text(&asked, "approvalId"), "allow-once")
-                .await
-                .expect(200);
+                .decided(&text(&asked, "approvalId"), "allow-once")
+                .await;
             let run = agent.finished(&text(&asked, "runId")).await;
             assert_eq!(run["stdout"], "42\n", "{run}");
         }
         let script = server.scratch().join("script.py");
         write_file(&script, "print('a script')\n");
         let of_file = json!({ "argv": ["python3", script] });
-        assert_eq!(agent.exec(of_file).await.expect(200)["stdout"], "a script\n");
+        assert_eq!(agent.ran(of_file).await["stdout"], "a script\n");
     }
 }
 
@@ -406,24 +395,23 @@ async fn keys_submits_and_pastes_reach_a_terminal_as_the_reference_has_them() {
         bytes.len()
     );
     let started = agent
-        .exec(json!({ "command": command, "pty": true, "background": true }))
-        .await
-        .expect(202);
+        .accepted(json!({ "command": command, "pty": true, "background": true }))
+        .await;
     let session = text(&started, "sessionId");
     let path = format!("/v1/process/{session}");
-    let shown = || async { agent.get(&path).await.expect(200) };
+    let shown = || async { agent.read(&path).await };
     eventually("ready", shown, |session| session["tail"] == "ready ").await;
     for (action, members, _bytes) in KEYS {
         let mut body: Value = serde_json::from_str(members).unwrap();
         body["action"] = json!(action);
         body["sessionId"] = json!(session);
-        let answer = agent.post("/v1/process", body).await.expect(200);
+        let answer = agent.posted("/v1/process", body).await;
         assert_eq!(answer["warnings"], json!([]), "{action} {members}");
     }
     eventually("ended", shown, |session| session["status"] != "running").await;
     let log = json!({ "action": "log", "sessionId": session });
-    let log = agent.post("/v1/process", log).await.expect(200);
-    let seen: Vec<&str> = log["text"].as_str().unwrap().split_whitespace().collect();
+    let log = agent.posted("/v1/process", log).await;
+    let seen: Vec<&str> = log.text("text").split_whitespace().collect();
     let sent = bytes.iter().map(|byte| format!("{byte:02x}"));
     let expected: Vec<String> = std::iter::once("ready".to_owned()).chain(sent).collect();
     assert_eq!(seen, expected);

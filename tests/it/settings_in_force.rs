@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, TestServer, only};
+use crate::support::{Finished, Members, TestServer};
 
 const SETTINGS: &str = "/v1/settings";
 const SECRET: &str = "a-secret-of-the-bridge-0123456789abcdef";
@@ -11,17 +11,17 @@ const LATER_SECRET: &str = "another-secret-of-the-bridge-0123456789";
 const BASE: &str = "[exec]\nlogin_path = false\n";
 
 fn item(settings: &Value, path: &str) -> Value {
-    let items = settings["items"].as_array().expect("items");
+    let items = settings.list("items");
     let found = items.iter().find(|item| item["path"] == path);
     found.unwrap_or_else(|| panic!("{path} is missing")).clone()
 }
 
 async fn setting(server: &TestServer, path: &str) -> Value {
-    item(&server.operator().get(SETTINGS).await.expect(200), path)
+    item(&server.operator().read(SETTINGS).await, path)
 }
 
 async fn ready(server: &TestServer) -> Value {
-    server.anonymous().get("/readyz").await.expect(200)
+    server.anonymous().read("/readyz").await
 }
 
 fn document(done: &Finished) -> Value {
@@ -32,10 +32,9 @@ fn document(done: &Finished) -> Value {
 async fn restart_needed_events(server: &TestServer) -> Vec<Value> {
     let page = server
         .operator()
-        .get("/v1/events?types=config.restart-needed")
-        .await
-        .expect(200);
-    let events = page["items"].as_array().expect("events");
+        .read("/v1/events?types=config.restart-needed")
+        .await;
+    let events = page.list("items");
     events.iter().map(|event| event["paths"].clone()).collect()
 }
 
@@ -78,10 +77,7 @@ async fn a_changed_setting_waits_for_a_restart_and_everything_says_so() {
         "{BASE}[output]\ntail_chars = 8\n[limits]\nmax_queued = 5\n"
     ));
     let waits = setting(&server, "output.tail_chars").await;
-    assert_eq!(
-        only(&waits, &["value", "waiting", "waitsFor"]),
-        json!({ "value": 7, "waiting": 8, "waitsFor": "restart" })
-    );
+    assert_has!(waits, { "value": 7, "waiting": 8, "waitsFor": "restart" });
     // What needs no restart is in force, and waits for nothing.
     let live = setting(&server, "limits.max_queued").await;
     assert_eq!((&live["value"], live.get("waiting")), (&json!(5), None));
@@ -89,10 +85,7 @@ async fn a_changed_setting_waits_for_a_restart_and_everything_says_so() {
     assert_eq!(event.data["paths"], json!(["output.tail_chars"]));
 
     let probe = ready(&server).await;
-    assert_eq!(
-        (&probe["restartNeeded"], &probe["degraded"]),
-        (&json!(true), &json!(false))
-    );
+    assert_has!(probe, { "restartNeeded": true, "degraded": false });
     assert!(!probe.to_string().contains("tail_chars"), "{probe}");
     let check = server.cli(&["doctor", "--ready"]).await;
     assert_eq!((check.code, check.stdout.as_str()), (Some(0), "ready\n"));
@@ -101,13 +94,13 @@ async fn a_changed_setting_waits_for_a_restart_and_everything_says_so() {
     for command in [&["doctor", "--json"][..], &["security", "audit", "--json"]] {
         let report = document(&server.cli(command).await);
         assert_eq!(report["from"], "server", "{command:?}");
-        let findings = report["findings"].as_array().expect("findings");
+        let findings = report.list("findings");
         let finding = findings
             .iter()
             .find(|finding| finding["id"] == "setting-waits-for-restart")
             .unwrap_or_else(|| panic!("{command:?}: {report:#}"));
         assert_eq!(finding["key"], "output.tail_chars");
-        let explanation = finding["explanation"].as_str().expect("words");
+        let explanation = finding.text("explanation");
         assert!(
             explanation.contains('7') && explanation.contains('8'),
             "{explanation}"
@@ -175,18 +168,12 @@ async fn a_demand_that_is_taken_out_of_the_file_stays_in_force_until_a_restart()
     );
     server.edit_toml(BASE);
     let loosened = setting(&server, "approvals.widening").await;
-    assert_eq!(
-        only(&loosened, &["value", "waiting", "waitsFor"]),
-        json!({ "value": "ask", "waiting": "apply", "waitsFor": "restart" })
-    );
+    assert_has!(loosened, { "value": "ask", "waiting": "apply", "waitsFor": "restart" });
 
     // A wider policy waits for another owner, and is shown as such.
     server.edit_config(r#"{ tools: { exec: { host: "gateway", security: "full", ask: "off" } } }"#);
     let held = setting(&server, "tools.exec.security").await;
-    assert_eq!(
-        only(&held, &["value", "waiting", "waitsFor"]),
-        json!({ "value": "allowlist", "waiting": "full", "waitsFor": "acceptance" })
-    );
+    assert_has!(held, { "value": "allowlist", "waiting": "full", "waitsFor": "acceptance" });
     let shown = server
         .cli(&["config", "get", "tools.exec.security", "--json"])
         .await;
@@ -288,7 +275,7 @@ async fn an_audit_judges_the_running_server_and_not_its_file() {
         .start()
         .await;
     let report = document(&server.cli(&["security", "audit", "--json"]).await);
-    let findings = report["findings"].as_array().expect("findings");
+    let findings = report.list("findings");
     assert!(
         findings
             .iter()

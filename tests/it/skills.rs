@@ -59,15 +59,11 @@ async fn a_skill_runs_by_its_bare_name_where_that_is_switched_on() {
     ] {
         assert_eq!(tried(&on, not_it).await, 403, "{not_it}");
     }
-    let explained = on
-        .agent()
-        .post("/v1/exec/explain", json!({ "command": "summarise x" }))
-        .await
-        .expect(200);
+    let explained = on.agent().explain(json!({ "command": "summarise x" })).await;
     assert_eq!(explained["analysis"]["segments"][0]["match"]["kind"], "skill");
     // Another agent has not switched it on.
     let of_build = json!({ "command": "summarise x", "agentId": "build" });
-    on.agent().exec(of_build).await.problem(403, "exec-denied");
+    on.agent().denied(of_build).await;
     let off = server(&bin, &table("summarise", &skill), json!({})).start().await;
     assert_eq!(tried(&off, "summarise x").await, 403);
     let empty = server(&bin, "", json!({ "autoAllowSkills": true })).start().await;
@@ -103,11 +99,7 @@ async fn a_deny_rule_comes_before_a_skill_and_a_question_after_it() {
     program(&skill);
     let denied = json!({ "autoAllowSkills": true, "denylist": [{ "pattern": "summarise" }] });
     let denying = server(&bin, &table("summarise", &skill), denied).start().await;
-    let problem = denying
-        .agent()
-        .exec(json!({ "command": "summarise x" }))
-        .await
-        .problem(403, "exec-denied");
+    let problem = denying.agent().denied(json!({ "command": "summarise x" })).await;
     assert_eq!(problem["reason"], "denylist");
     let always = json!({ "autoAllowSkills": true, "ask": "always" });
     let asking = server(

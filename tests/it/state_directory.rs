@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use rustix::process::Signal;
 
 use crate::support::{
-    NOBODY, Scratch, SmallDisk, TestServer, eventually, is_alive, is_root, kill_hard, lines, only,
+    Members, NOBODY, Scratch, SmallDisk, TestServer, eventually, is_alive, is_root, kill_hard, lines,
     run_program, skip, write_file,
 };
 
@@ -63,11 +63,7 @@ async fn a_read_only_directory_is_refused() {
     }
     assert!(!server.database().exists());
     server.start().await;
-    let who = server
-        .agent()
-        .exec(json!({ "command": "id -u" }))
-        .await
-        .expect(200);
+    let who = server.ran(json!({ "command": "id -u" })).await;
     assert_eq!(
         who["stdout"],
         format!("{account}\n"),
@@ -119,9 +115,9 @@ async fn settings_are_read_again_on_a_hangup() {
     let server = TestServer::asking().start().await;
     let operator = server.operator();
     let exec = json!({ "argv": ["/bin/date"] });
-    server.agent().exec(exec.clone()).await.expect(202);
+    server.accepted(exec.clone()).await;
     let told = || async {
-        let policy = operator.get("/v1/policy/effective").await.expect(200);
+        let policy = operator.read("/v1/policy/effective").await;
         policy["configError"].clone()
     };
     // `policy/effective` does not look at the files by itself, so only the signal can show this.
@@ -141,13 +137,13 @@ async fn settings_are_read_again_on_a_hangup() {
         "{rejected:?}"
     );
     assert!(told().await.is_string());
-    server.agent().exec(exec.clone()).await.expect(202);
+    server.accepted(exec.clone()).await;
 
     server.edit_toml("[exec]\nlogin_path = false\n");
     server.send_signal(Signal::HUP);
     stream.next_of("policy.changed").await;
     assert_eq!(told().await, Value::Null);
-    let denied = server.agent().exec(exec).await.problem(403, "exec-denied");
+    let denied = server.denied(exec).await;
     assert_eq!(denied["reason"], "no-approver", "nobody can be reached now");
 }
 
@@ -181,11 +177,8 @@ async fn a_second_signal_does_not_wait_for_anything() {
     let pid = pid[0].parse().unwrap();
     eventually("killed", || std::future::ready(is_alive(pid)), |alive| !alive).await;
     server.start().await;
-    let run = server.agent().get("/v1/runs?status=cancelled").await.expect(200)["items"][0].clone();
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "cancelled", "reason": "shutdown" })
-    );
+    let run = server.agent().read("/v1/runs?status=cancelled").await["items"][0].clone();
+    assert_has!(run, { "status": "cancelled", "reason": "shutdown" });
 }
 
 #[tokio::test]
@@ -294,12 +287,8 @@ async fn one_state_directory_serves_one_server() {
 #[tokio::test]
 async fn a_clean_stop_is_quick_and_keeps_everything() {
     let mut server = TestServer::full().start().await;
-    let answer = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/echo", "kept"] }))
-        .await
-        .expect(200);
-    let run = answer["runId"].as_str().unwrap().to_owned();
+    let answer = server.ran(json!({ "argv": ["/bin/echo", "kept"] })).await;
+    let run = answer.text("runId").to_owned();
     let before = server.agent().run(&run).await;
     assert_eq!(server.stop().await, Some(0));
     server.start().await;
@@ -330,11 +319,8 @@ async fn a_foreground_run_ends_with_the_server() {
     assert_eq!(server.stop().await, Some(0));
     drop(waiting.await);
     server.start().await;
-    let run = server.agent().get("/v1/runs").await.expect(200)["items"][0].clone();
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "cancelled", "reason": "shutdown" })
-    );
+    let run = server.agent().read("/v1/runs").await["items"][0].clone();
+    assert_has!(run, { "status": "cancelled", "reason": "shutdown" });
 }
 
 #[tokio::test]
@@ -349,10 +335,8 @@ async fn a_background_run_goes_on_without_its_server() {
             gate.display()
         );
         let started = server
-            .agent()
-            .exec(json!({ "command": command, "background": true }))
-            .await
-            .expect(202);
+            .accepted(json!({ "command": command, "background": true }))
+            .await;
         eventually(
             "started",
             || std::future::ready(lines(&file)),
@@ -366,7 +350,7 @@ async fn a_background_run_goes_on_without_its_server() {
             server.kill();
         }
         server.start().await;
-        let run_id = started["runId"].as_str().unwrap();
+        let run_id = started.text("runId");
         let run = server.agent().run(run_id).await;
         assert_eq!(
             run["status"], "running",
@@ -374,10 +358,7 @@ async fn a_background_run_goes_on_without_its_server() {
         );
         write_file(&gate, "");
         let run = server.agent().finished(run_id).await;
-        assert_eq!(
-            only(&run, &["status", "exitCode", "stdout"]),
-            json!({ "status": "completed", "exitCode": 0, "stdout": "first\nsecond\n" })
-        );
+        assert_has!(run, { "status": "completed", "exitCode": 0, "stdout": "first\nsecond\n" });
         assert_eq!(lines(&file).len(), 1, "once");
     }
 }
@@ -395,10 +376,8 @@ async fn a_background_run_that_ended_meanwhile_is_finished_at_the_next_start() {
         done.display()
     );
     let started = server
-        .agent()
-        .exec(json!({ "command": command, "background": true }))
-        .await
-        .expect(202);
+        .accepted(json!({ "command": command, "background": true }))
+        .await;
     let pids = eventually(
         "started",
         || std::future::ready(lines(&file)),
@@ -411,11 +390,8 @@ async fn a_background_run_that_ended_meanwhile_is_finished_at_the_next_start() {
     eventually("ended", || std::future::ready(is_alive(pid)), |alive| !alive).await;
     assert!(done.exists());
     server.start().await;
-    let run = server.agent().finished(started["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        only(&run, &["status", "exitCode", "stdout"]),
-        json!({ "status": "failed", "exitCode": 6, "stdout": "ended\n" })
-    );
+    let run = server.agent().finished(started.text("runId")).await;
+    assert_has!(run, { "status": "failed", "exitCode": 6, "stdout": "ended\n" });
 }
 
 #[tokio::test]
@@ -442,23 +418,16 @@ async fn a_foreground_run_of_a_crashed_server_is_killed_and_accounted_for() {
     let pid = pids[0].parse().unwrap();
     eventually("killed", || std::future::ready(is_alive(pid)), |alive| !alive).await;
     server.start().await;
-    let id = server.agent().get("/v1/runs").await.expect(200)["items"][0]["runId"].clone();
+    let id = server.agent().read("/v1/runs").await["items"][0]["runId"].clone();
     let run = server.agent().finished(id.as_str().unwrap()).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "cancelled", "reason": "shutdown" })
-    );
+    assert_has!(run, { "status": "cancelled", "reason": "shutdown" });
     assert_eq!(lines(&mark).len(), 1, "never again");
 }
 
 #[tokio::test]
 async fn a_killed_runner_is_replaced() {
     let server = TestServer::full().start().await;
-    server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"] }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": ["/bin/true"] })).await;
     for _ in 0..3 {
         for pid in server.processes() {
             if pid != server.pid() {
@@ -482,18 +451,10 @@ async fn a_killed_runner_is_replaced() {
 #[tokio::test]
 async fn everything_it_writes_is_private() {
     let mut server = TestServer::asking().start().await;
-    let pending = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/echo", "x"] }))
-        .await
-        .expect(202);
-    let approval = pending["approvalId"].as_str().unwrap();
-    server
-        .operator()
-        .decide(approval, "allow-always")
-        .await
-        .expect(200);
-    server.agent().finished(pending["runId"].as_str().unwrap()).await;
+    let pending = server.accepted(json!({ "argv": ["/bin/echo", "x"] })).await;
+    let approval = pending.text("approvalId");
+    server.operator().decided(approval, "allow-always").await;
+    server.agent().finished(pending.text("runId")).await;
     server.stop().await;
     let mut folders = vec![server.state().to_owned()];
     let mut seen: Vec<Value> = Vec::new();

@@ -9,20 +9,20 @@ use crate::{
     ipc::support::Asker,
     nodes,
     support::{
-        Answer, Api, Finished, OperatorClient, Scratch, ServerBuilder, SmallDisk, TestServer, eventually,
-        lines, only,
+        Answer, Api, Finished, Members, OperatorClient, Scratch, ServerBuilder, SmallDisk, TestServer,
+        eventually, lines,
     },
 };
 
 const WHY: &str = "keys leaked";
 
 async fn stop(api: &Api) -> Value {
-    api.post("/v1/stop", json!({ "reason": WHY })).await.expect(200)
+    api.posted("/v1/stop", json!({ "reason": WHY })).await
 }
 
 async fn stop_and_kill(api: &Api) -> Value {
     let body = json!({ "reason": WHY, "kill": true });
-    api.post("/v1/stop", body).await.expect(200)
+    api.posted("/v1/stop", body).await
 }
 
 async fn resume(api: &Api) -> Answer {
@@ -34,13 +34,13 @@ async fn resume(api: &Api) -> Answer {
 fn refused(answer: &Answer) -> Value {
     let problem = answer.problem(403, "stopped");
     assert_eq!(problem["reason"], "stopped", "{problem}");
-    let detail = problem["detail"].as_str().expect("a detail");
+    let detail = problem.text("detail");
     assert!(detail.contains("by operator: keys leaked"), "{detail}");
     problem
 }
 
 async fn ready(server: &TestServer) -> Value {
-    server.anonymous().get("/readyz").await.expect(200)
+    server.anonymous().read("/readyz").await
 }
 
 /// A server whose agents may do everything, and a place where what ran leaves its mark.
@@ -73,10 +73,7 @@ impl World {
         });
         let read = format!("while read line; do echo $line >> {}; done", marks.display());
         let body = json!({ "command": read, "background": true, "pty": true });
-        let session = server.agent().exec(body).await.expect(202)["sessionId"]
-            .as_str()
-            .expect("a session")
-            .to_owned();
+        let session = server.accepted(body).await.text("sessionId").to_owned();
         Self {
             server,
             marks,
@@ -314,11 +311,8 @@ async fn after_the_answer_no_edge_starts_anything() {
     }
 
     let answer = stop(&server.operator()).await;
-    assert_eq!(
-        only(&answer, &["stopped", "already", "durable"]),
-        json!({ "stopped": true, "already": false, "durable": true })
-    );
-    let running = answer["running"].as_array().expect("what runs");
+    assert_has!(answer, { "stopped": true, "already": false, "durable": true });
+    let running = answer.list("running");
     assert!(
         running
             .iter()
@@ -334,34 +328,27 @@ async fn after_the_answer_no_edge_starts_anything() {
     refused(&server.agent().exec(nowhere).await);
     let resize = json!({ "action": "resize", "sessionId": world.session, "cols": 90, "rows": 20 });
     refused(&server.agent().post("/v1/process", resize).await);
-    let explained = server
-        .agent()
-        .post("/v1/exec/explain", world.command())
-        .await
-        .expect(200);
-    assert_eq!(
-        only(&explained, &["outcome", "reason"]),
-        json!({ "outcome": "deny", "reason": "stopped" })
-    );
+    let explained = server.agent().explain(world.command()).await;
+    assert_has!(explained, { "outcome": "deny", "reason": "stopped" });
     assert_eq!(explained["stopped"]["reason"], WHY);
 
     // Reading and ending go on.
     let poll = json!({ "action": "poll", "sessionId": world.session });
-    server.agent().post("/v1/process", poll).await.expect(200);
-    server.agent().get("/v1/runs").await.expect(200);
-    let listed = server.operator().get("/v1/runs?status=running").await.expect(200);
+    server.agent().posted("/v1/process", poll).await;
+    server.agent().read("/v1/runs").await;
+    let listed = server.operator().read("/v1/runs?status=running").await;
     assert_eq!(
         listed["items"].as_array().map(Vec::len),
         Some(1),
         "nothing else runs: {listed}"
     );
     let kill = json!({ "action": "kill", "sessionId": world.session });
-    let killed = server.agent().post("/v1/process", kill).await.expect(200);
+    let killed = server.agent().posted("/v1/process", kill).await;
     assert_eq!(killed["session"]["status"], "cancelled", "{killed}");
     assert_eq!(world.marks(), before, "nothing got through");
 
     resume(&server.operator()).await.expect(200);
-    server.agent().exec(world.command()).await.expect(200);
+    server.ran(world.command()).await;
     assert_eq!(world.marks(), before + 1);
 }
 
@@ -372,7 +359,7 @@ fn asking() -> ServerBuilder {
 /// The record of an approval once it no longer waits.
 async fn approval(server: &TestServer, id: &Value) -> Value {
     let path = format!("/v1/approvals/{}", id.as_str().expect("an id"));
-    server.operator().get(&path).await.expect(200)
+    server.operator().read(&path).await
 }
 
 #[tokio::test]
@@ -411,21 +398,17 @@ async fn pending_questions_end_denied_with_reason_stopped() {
     let answer = link.answer(&on_bridge).await;
     assert_eq!(answer["payload"]["decision"], "deny", "{answer}");
     let ended = approval(&server, &pending["approvalId"]).await;
-    assert_eq!(
-        only(&ended, &["status", "decision", "terminalReason", "reason"]),
-        json!({ "status": "denied", "decision": "deny", "terminalReason": "stopped", "reason": WHY })
-    );
+    assert_has!(ended, {
+        "status": "denied", "decision": "deny", "terminalReason": "stopped", "reason": WHY,
+    });
     assert_eq!(ended["resolvedBy"]["name"], "operator", "{ended}");
-    let run = operator.run(pending["runId"].as_str().expect("a run")).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "stopped" })
-    );
+    let run = operator.run(pending.text("runId")).await;
+    assert_has!(run, { "status": "denied", "reason": "stopped" });
 
     // Nothing can be allowed, and nobody is asked anew.
-    let id = pending["approvalId"].as_str().expect("an approval");
+    let id = pending.text("approvalId");
     refused(&operator.decide(id, "allow-once").await);
-    operator.decide(id, "deny").await.expect(200);
+    operator.decided(id, "deny").await;
     let changed = operator
         .post(
             &format!("/v1/approvals/{id}/revision"),
@@ -439,7 +422,7 @@ async fn pending_questions_end_denied_with_reason_stopped() {
         "deny"
     );
     assert_eq!(operator.pending().await, Vec::<Value>::new());
-    let verified = operator.get("/v1/audit/verify").await.expect(200);
+    let verified = operator.read("/v1/audit/verify").await;
     assert_eq!(verified["ok"], true, "{verified}");
 
     // What the stop ended stays ended.
@@ -449,7 +432,7 @@ async fn pending_questions_end_denied_with_reason_stopped() {
         .await
         .problem(409, "approval-already-resolved");
     assert_eq!(
-        server.agent().run(pending["runId"].as_str().unwrap()).await["status"],
+        server.agent().run(pending.text("runId")).await["status"],
         "denied"
     );
 }
@@ -458,12 +441,11 @@ async fn pending_questions_end_denied_with_reason_stopped() {
 async fn killed_runs_end_cancelled_with_reason_stopped() {
     let server = TestServer::full().start().await;
     let body = json!({ "argv": ["/bin/sleep", "600"], "background": true });
-    let run = server.agent().exec(body.clone()).await.expect(202);
-    let id = run["runId"].as_str().expect("a run");
+    let run = server.accepted(body.clone()).await;
+    let id = run.text("runId");
     let agent = server.agent();
     let foreground = tokio::spawn(async move { agent.exec(json!({ "argv": ["/bin/sleep", "601"] })).await });
-    let running =
-        || async { server.operator().get("/v1/runs?status=running").await.expect(200)["items"].clone() };
+    let running = || async { server.operator().read("/v1/runs?status=running").await["items"].clone() };
     eventually("both run", running, |runs| {
         runs.as_array().map(Vec::len) == Some(2)
     })
@@ -472,35 +454,23 @@ async fn killed_runs_end_cancelled_with_reason_stopped() {
     let first = stop(&server.operator()).await;
     assert_eq!(first["running"].as_array().map(Vec::len), Some(2), "{first}");
     assert_eq!(first["killed"], json!([]));
-    let texts: Vec<&str> = first["running"]
-        .as_array()
-        .unwrap()
+    let texts: Vec<&str> = first
+        .list("running")
         .iter()
         .filter_map(|run| run["displayText"].as_str())
         .collect();
     assert!(texts.contains(&"/bin/sleep 600"), "{texts:?}");
     // Killing what a stop left is the same call.
     let second = stop_and_kill(&server.operator()).await;
-    assert_eq!(
-        only(&second, &["already", "running"]),
-        json!({ "already": true, "running": [] }),
-        "{second}"
-    );
+    assert_has!(second, { "already": true, "running": [] });
     assert_eq!(second["killed"].as_array().map(Vec::len), Some(2), "{second}");
     let ended = server.agent().run(id).await;
-    assert_eq!(
-        only(&ended, &["status", "reason"]),
-        json!({ "status": "cancelled", "reason": "stopped" })
-    );
+    assert_has!(ended, { "status": "cancelled", "reason": "stopped" });
     let answered = foreground.await.expect("an answer").expect(200);
-    assert_eq!(
-        only(&answered, &["status", "reason"]),
-        json!({ "status": "cancelled", "reason": "stopped" })
-    );
-    let audit = server.operator().get("/v1/audit?limit=500").await.expect(200);
-    let actions: Vec<&str> = audit["items"]
-        .as_array()
-        .unwrap()
+    assert_has!(answered, { "status": "cancelled", "reason": "stopped" });
+    let audit = server.operator().read("/v1/audit?limit=500").await;
+    let actions: Vec<&str> = audit
+        .list("items")
         .iter()
         .filter_map(|record| record["action"].as_str())
         .collect();
@@ -519,32 +489,19 @@ async fn a_stop_survives_kill_nine() {
     stop(&server.operator()).await;
     server.crash_and_restart().await;
     let now = ready(&server).await;
-    assert_eq!(
-        only(&now, &["stopped", "degraded"]),
-        json!({ "stopped": true, "degraded": true })
-    );
+    assert_has!(now, { "stopped": true, "degraded": true });
     refused(&server.agent().exec(json!({ "argv": ["/bin/true"] })).await);
-    let standing = server.operator().get("/v1/stop").await.expect(200);
-    assert_eq!(
-        only(&standing["stop"], &["reason", "durable"]),
-        json!({ "reason": WHY, "durable": true })
-    );
+    let standing = server.operator().read("/v1/stop").await;
+    assert_has!(standing["stop"], { "reason": WHY, "durable": true });
     assert_eq!(standing["stop"]["by"]["name"], "operator", "{standing}");
     let again = stop(&server.operator()).await;
-    assert_eq!(
-        (&again["already"], &again["stop"]["atMs"]),
-        (&json!(true), &standing["stop"]["atMs"])
-    );
+    assert_has!(again, { "already": true, "stop/atMs": standing["stop"]["atMs"] });
 
     resume(&server.operator()).await.expect(200);
     server.crash_and_restart().await;
     assert_eq!(ready(&server).await["stopped"], false);
-    server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"] }))
-        .await
-        .expect(200);
-    let verified = server.operator().get("/v1/audit/verify").await.expect(200);
+    server.ran(json!({ "argv": ["/bin/true"] })).await;
+    let verified = server.operator().read("/v1/audit/verify").await;
     assert_eq!(verified["ok"], true, "{verified}");
 }
 
@@ -552,8 +509,8 @@ async fn a_stop_survives_kill_nine() {
 async fn a_stop_that_kills_does_so_after_a_restart_too() {
     let mut server = TestServer::full().start().await;
     let body = json!({ "command": "trap '' TERM; echo on; while :; do sleep 0.1; done", "background": true });
-    let run = server.agent().exec(body).await.expect(202);
-    let id = run["runId"].as_str().expect("a run").to_owned();
+    let run = server.accepted(body).await;
+    let id = run.text("runId").to_owned();
     let wrote = || async { server.agent().run(&id).await };
     eventually("it runs", wrote, |run| run["outputBytes"].as_u64() > Some(0)).await;
     let operator = server.operator();
@@ -569,10 +526,7 @@ async fn a_stop_that_kills_does_so_after_a_restart_too() {
     server.crash_and_restart().await;
     drop(killing.await);
     let ended = server.agent().finished(&id).await;
-    assert_eq!(
-        only(&ended, &["status", "reason"]),
-        json!({ "status": "cancelled", "reason": "stopped" })
-    );
+    assert_has!(ended, { "status": "cancelled", "reason": "stopped" });
 }
 
 #[tokio::test]
@@ -584,7 +538,7 @@ async fn a_row_that_was_taken_away_shows_in_the_audit() {
     database.execute("DELETE FROM stop", ()).expect("a row less");
     drop(database);
     server.start().await;
-    let verified = server.operator().get("/v1/audit/verify").await.expect(200);
+    let verified = server.operator().read("/v1/audit/verify").await;
     assert_eq!(verified["ok"], false, "{verified}");
 }
 
@@ -611,20 +565,17 @@ async fn a_full_disk_does_not_prevent_it() {
     let operator = server.operator();
     disk.fill();
     let answer = stop(&operator).await;
-    assert_eq!(
-        only(&answer, &["stopped", "durable"]),
-        json!({ "stopped": true, "durable": false })
-    );
+    assert_has!(answer, { "stopped": true, "durable": false });
     refused(&server.agent().exec(json!({ "argv": ["/bin/true"] })).await);
-    let pending = operator.get("/v1/approvals?limit=1").await.expect(200);
-    let id = pending["items"][0]["id"].as_str().expect("one that waits");
+    let pending = operator.read("/v1/approvals?limit=1").await;
+    let id = pending["items"][0].text("id");
     refused(&operator.decide(id, "allow-once").await);
     let resumed = resume(&operator).await;
     assert!([503, 507].contains(&resumed.status), "{}", resumed.text());
     refused(&server.agent().exec(json!({ "argv": ["/bin/true"] })).await);
 
     disk.make_room();
-    let standing = || async { operator.get("/v1/stop").await.expect(200) };
+    let standing = || async { operator.read("/v1/stop").await };
     eventually("on record", standing, |standing| {
         standing["stop"]["durable"] == true
     })
@@ -633,11 +584,7 @@ async fn a_full_disk_does_not_prevent_it() {
     server.crash_and_restart().await;
     refused(&server.agent().exec(json!({ "argv": ["/bin/true"] })).await);
     resume(&server.operator()).await.expect(200);
-    server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"] }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": ["/bin/true"] })).await;
     drop(server);
     drop(disk);
 }
@@ -655,31 +602,21 @@ async fn resume_takes_two_where_widening_asks() {
     stop(&operator).await;
     // Any admin proposes it, whoever stopped.
     let proposed = resume(&second).await.expect(202);
-    assert_eq!(
-        only(&proposed, &["stopped", "resumed"]),
-        json!({ "stopped": true, "resumed": false })
-    );
+    assert_has!(proposed, { "stopped": true, "resumed": false });
     resume(&second).await.expect(202);
     resume(&also_second).await.expect(202);
     refused(&server.agent().exec(json!({ "argv": ["/bin/true"] })).await);
     server.crash_and_restart().await;
     let operator = server.operator();
     let second = operator.with_token(second.token());
-    let standing = operator.get("/v1/stop").await.expect(200);
+    let standing = operator.read("/v1/stop").await;
     assert_eq!(
         standing["stop"]["resumeProposedBy"], proposed["proposedBy"],
         "{standing}"
     );
     let done = resume(&operator).await.expect(200);
-    assert_eq!(
-        only(&done, &["stopped", "resumed"]),
-        json!({ "stopped": false, "resumed": true })
-    );
-    server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"] }))
-        .await
-        .expect(200);
+    assert_has!(done, { "stopped": false, "resumed": true });
+    server.ran(json!({ "argv": ["/bin/true"] })).await;
     // A proposal counts for one stop.
     stop(&operator).await;
     resume(&operator).await.expect(202);
@@ -734,23 +671,17 @@ async fn a_token_bound_to_agents_may_do_neither() {
 async fn readyz_says_so_and_no_more() {
     let server = TestServer::full().start().await;
     let before = ready(&server).await;
-    assert_eq!(
-        only(&before, &["status", "stopped", "degraded"]),
-        json!({ "status": "ready", "stopped": false, "degraded": false })
-    );
+    assert_has!(before, { "status": "ready", "stopped": false, "degraded": false });
     stop(&server.operator()).await;
     let now = ready(&server).await;
-    assert_eq!(
-        only(&now, &["status", "stopped", "degraded"]),
-        json!({ "status": "ready", "stopped": true, "degraded": true })
-    );
+    assert_has!(now, { "status": "ready", "stopped": true, "degraded": true });
     let text = now.to_string();
     assert!(!text.contains(WHY) && !text.contains("operator"), "{text}");
     server.agent().get("/v1/stop").await.problem(403, "forbidden");
     let (_, reader) = server
         .token_with(json!({ "name": "reader", "scopes": ["read"] }))
         .await;
-    assert_eq!(reader.get("/v1/stop").await.expect(200)["stop"]["reason"], WHY);
+    assert_eq!(reader.read("/v1/stop").await["stop"]["reason"], WHY);
     let metrics = server.operator().get("/metrics").await.text();
     assert!(metrics.contains("countersign_stopped 1"), "{metrics}");
 }
@@ -767,7 +698,7 @@ async fn launches_in_flight_are_running_or_refused() {
             })
             .collect();
         // Some have their permit, some are on their way, and some have not been read yet.
-        let first = || async { operator.get("/v1/runs?limit=1").await.expect(200)["items"].clone() };
+        let first = || async { operator.read("/v1/runs?limit=1").await["items"].clone() };
         eventually("something began", first, |runs| runs[0]["runId"].is_string()).await;
         stop(&operator).await;
         let mut ran = 0;
@@ -803,7 +734,7 @@ async fn events_of(api: &Api) -> Vec<Value> {
             .send(request.header("accept", "application/json"))
             .await
             .expect(200);
-        let items = page["items"].as_array().expect("items").clone();
+        let items = page.list("items").clone();
         let Some(last) = items.last() else { return events };
         after = last["seq"].as_i64().expect("a number");
         events.extend(items);
@@ -821,10 +752,7 @@ async fn the_stream_tells_of_both() {
     let mut stream = server.operator().events("", None).await;
     stop(&server.operator()).await;
     let stopped = stream.next_of("exec.stopped").await;
-    assert_eq!(
-        only(&stopped.data, &["reason", "kill"]),
-        json!({ "reason": WHY, "kill": false })
-    );
+    assert_has!(stopped.data, { "reason": WHY, "kill": false });
     resume(&server.operator()).await.expect(200);
     let resumed = stream.next_of("exec.resumed").await;
     assert_eq!(resumed.data["reason"], "all clear");
@@ -835,13 +763,13 @@ async fn the_stream_tells_of_both() {
 async fn the_command_line_stops_lists_what_runs_and_lets_it_go_on() {
     let server = TestServer::full().start().await;
     let body = json!({ "argv": ["/bin/sleep", "600", "--password=hunter2"], "background": true });
-    let run = server.agent().exec(body).await.expect(202);
-    let id = run["runId"].as_str().expect("a run");
+    let run = server.accepted(body).await;
+    let id = run.text("runId");
     let bare = server.cli(&["stop"]).await;
     assert_eq!(bare.code, Some(64), "{bare:?}");
     // `sleep` refuses its second argument at once; this one goes on.
     let body = json!({ "argv": ["/bin/sh", "-c", "sleep 600", "--password=hunter2"], "background": true });
-    let lasting = server.agent().exec(body).await.expect(202);
+    let lasting = server.accepted(body).await;
     server.agent().finished(id).await;
     let stopped = server.cli(&["stop", "--reason", WHY]).await;
     assert_eq!(stopped.code, Some(0), "{stopped:?}");
@@ -849,7 +777,7 @@ async fn the_command_line_stops_lists_what_runs_and_lets_it_go_on() {
         stopped.stdout.contains("everything is stopped: since "),
         "{stopped:?}"
     );
-    let lasting = lasting["runId"].as_str().expect("a run");
+    let lasting = lasting.text("runId");
     assert!(stopped.stdout.contains(lasting), "{stopped:?}");
     assert!(!stopped.stdout.contains("hunter2"), "{stopped:?}");
     assert!(
@@ -862,7 +790,7 @@ async fn the_command_line_stops_lists_what_runs_and_lets_it_go_on() {
     assert!(called.stderr.starts_with("error[stopped]"), "{called:?}");
     let report = server.cli(&["doctor", "--json"]).await;
     let report: Value = serde_json::from_str(&report.stdout).expect("a report");
-    let found = report["findings"].as_array().expect("findings").iter();
+    let found = report.list("findings").iter();
     let found: Vec<&Value> = found.filter(|finding| finding["id"] == "stopped").collect();
     let told = found.first().expect("a finding")["explanation"]
         .as_str()
@@ -916,17 +844,10 @@ async fn runs_for(server: &TestServer, agent: &str) -> u16 {
 async fn preset_says_which_agents_keep_their_own_keys() {
     let server = with_own_keys().await;
     let body = json!({ "name": "deny-all" });
-    let applied = server
-        .operator()
-        .post("/v1/policy/preset", body)
-        .await
-        .expect(200);
-    let own = applied["ownKeys"].as_array().expect("a list");
+    let applied = server.operator().posted("/v1/policy/preset", body).await;
+    let own = applied.list("ownKeys");
     assert_eq!(own.len(), 1, "{applied}");
-    assert_eq!(
-        only(&own[0], &["agentId", "security", "ask"]),
-        json!({ "agentId": "build", "security": "full", "ask": "off" })
-    );
+    assert_has!(own[0], { "agentId": "build", "security": "full", "ask": "off" });
     let keys = own[0]["keys"].to_string();
     assert!(
         keys.contains("agents.list") && keys.contains("exec-approvals.json#/agents/build"),
@@ -944,11 +865,7 @@ async fn preset_says_which_agents_keep_their_own_keys() {
         .cli(&["--json", "policy", "preset", "deny-all", "--dry-run"])
         .await;
     let dry: Value = serde_json::from_str(&dry.stdout).expect("an answer");
-    assert_eq!(
-        (&dry["applied"], &dry["ownKeys"]),
-        (&json!(false), &applied["ownKeys"]),
-        "{dry}"
-    );
+    assert_has!(dry, { "applied": false, "ownKeys": applied["ownKeys"] });
     let lost = server
         .cli(&["policy", "preset", "deny-all", "--every-agent", "--dry-run"])
         .await;

@@ -13,8 +13,8 @@ use reqwest::tls::TlsInfo;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Api, Authority, Invocation, Pair, ServerBuilder, TestServer, eventually, program, replace_file_mode,
-    run_program, skip, within, write_file_mode,
+    Api, Authority, Invocation, Members, Pair, ServerBuilder, TestServer, eventually, program,
+    replace_file_mode, run_program, skip, within, write_file_mode,
 };
 
 const TLS: &str = "[tls]\ncert = \"tls/cert.pem\"\nkey = \"tls/key.pem\"\n";
@@ -233,7 +233,7 @@ async fn a_renewed_certificate_is_served_without_a_lost_request() {
     server.start().await;
 
     let kept = agent(&server, &authority);
-    kept.get("/healthz").await.expect(200);
+    kept.read("/healthz").await;
     let mut load = Vec::new();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     for _ in 0..4 {
@@ -262,7 +262,7 @@ async fn a_renewed_certificate_is_served_without_a_lost_request() {
         )
         .await;
         // A connection that was there before goes on.
-        kept.get("/healthz").await.expect(200);
+        kept.read("/healthz").await;
     }
     stop.send(true).unwrap();
     for task in load {
@@ -523,7 +523,7 @@ async fn a_page_that_came_without_tls_cannot_sign_a_browser_in() {
         let request = browser.request(reqwest::Method::GET, "/v1/approvals");
         let request = request
             .header("Cookie", cookie)
-            .header("X-CSRF-Token", signed_in.json()["csrfToken"].as_str().unwrap());
+            .header("X-CSRF-Token", signed_in.json().text("csrfToken"));
         browser.send(request.header("Origin", format!("{scheme}://{}", port(&server))))
     };
     with_cookie("http").await.problem(403, "forbidden");

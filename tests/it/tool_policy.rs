@@ -50,11 +50,8 @@ async fn exec_denied_is_denied_on_every_edge() {
             "tool-denied"
         );
     }
-    let explained = api.post("/v1/exec/explain", run.clone()).await.expect(200);
-    assert_eq!(
-        (&explained["outcome"], &explained["reason"]),
-        (&json!("deny"), &json!("tool-denied"))
-    );
+    let explained = api.explain(run.clone()).await;
+    assert_has!(explained, { "outcome": "deny", "reason": "tool-denied" });
     let refused = mcp(&api, "exec", run.clone()).await;
     assert_eq!(refused["structuredContent"]["reason"], "tool-denied", "{refused}");
     let invoked = api
@@ -78,15 +75,13 @@ async fn without_process_everything_runs_synchronously() {
             body[name] = value.clone();
         }
         let make = json!({ "command": "rm -f fifo; mkfifo fifo" });
-        api.exec(make).await.expect(200);
+        api.ran(make).await;
         // Answered once it has ended, however long that takes: it waits for this.
         let waiting = tokio::spawn({
             let api = api.clone();
             async move { api.exec(body).await }
         });
-        api.exec(json!({ "command": "echo done > fifo" }))
-            .await
-            .expect(200);
+        api.ran(json!({ "command": "echo done > fifo" })).await;
         let answer: Answer = waiting.await.expect("an answer");
         assert_eq!(answer.expect(200)["aggregated"], "done\n", "{members}");
     }
@@ -155,6 +150,6 @@ async fn texts_that_belong_into_a_chat_or_a_terminal_are_no_commands() {
         let refused = mcp(&api, "exec", body.clone()).await;
         assert_eq!(refused["structuredContent"]["code"], "invalid-request", "{body}");
     }
-    let runs = server.operator().get("/v1/runs").await.expect(200);
+    let runs = server.operator().read("/v1/runs").await;
     assert_eq!(runs["items"], json!([]));
 }

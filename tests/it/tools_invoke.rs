@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, TestServer, eventually, only};
+use crate::support::{Answer, Api, Members, TestServer, eventually, only};
 
 async fn invoke(api: &Api, body: Value) -> Answer {
     api.post("/tools/invoke", body).await
@@ -21,13 +21,9 @@ fn result(answer: &Answer) -> Value {
 #[track_caller]
 fn error(answer: &Answer, status: u16, kind: &str) -> String {
     let body = answer.expect(status);
-    assert_eq!(
-        (&body["ok"], &body["error"]["type"]),
-        (&json!(false), &json!(kind)),
-        "{body}"
-    );
+    assert_has!(body, { "ok": false, "error/type": kind });
     assert_eq!(answer.header("content-type"), Some("application/json"));
-    body["error"]["message"].as_str().expect("a message").to_owned()
+    body["error"].text("message").to_owned()
 }
 
 /// The names of an object's members, sorted.
@@ -45,7 +41,7 @@ fn members(object: &Value) -> Vec<&str> {
 fn text(result: &Value) -> &str {
     assert_eq!(result["content"][0]["type"], "text");
     assert_eq!(result["content"].as_array().map(Vec::len), Some(1));
-    result["content"][0]["text"].as_str().expect("a text")
+    result["content"][0].text("text")
 }
 
 #[tokio::test]
@@ -56,7 +52,7 @@ async fn a_dry_run_says_what_would_happen_and_does_nothing() {
     let touch = json!({ "command": format!("touch {}", marker.display()) });
     let call = |tool: &str, args: Value| json!({ "tool": tool, "args": args, "dryRun": true, "idempotencyKey": "one" });
     let dry = result(&invoke(&api, call("exec", touch.clone())).await);
-    assert_eq!(only(&dry["details"], &["status"]), json!({ "status": "dry-run" }));
+    assert_has!(dry["details"], { "status": "dry-run" });
     assert_eq!(dry["details"]["explanation"]["outcome"], "run");
     assert_eq!(text(&dry), "The command would run. Nothing was done (dryRun).");
     let patch = "*** Begin Patch\n*** Add File: made\n+x\n*** End Patch\n";
@@ -73,7 +69,7 @@ async fn a_dry_run_says_what_would_happen_and_does_nothing() {
         400,
         "tool_error",
     );
-    let runs = server.operator().get("/v1/runs").await.expect(200);
+    let runs = server.operator().read("/v1/runs").await;
     assert_eq!(runs["items"], json!([]));
     assert!(!marker.exists());
     // It used up no key: the same call without it runs.
@@ -105,11 +101,11 @@ async fn a_command_runs_as_over_v1_and_is_on_record() {
     );
     assert!(details["durationMs"].is_u64() && details["cwd"].is_string());
     assert_eq!(text(&result), "hello\n\n\nThe command exited with code 3.");
-    let runs = server.operator().get("/v1/runs").await.expect(200);
-    assert_eq!(
-        only(&runs["items"][0], &["command", "status", "agentId", "sessionKey"]),
-        json!({ "command": "echo hello; exit 3", "status": "failed", "agentId": "main", "sessionKey": "agent:main:main" })
-    );
+    let runs = server.operator().read("/v1/runs").await;
+    assert_has!(runs["items"][0], {
+        "command": "echo hello; exit 3", "status": "failed", "agentId": "main",
+        "sessionKey": "agent:main:main",
+    });
     let silent = invoke(
         &api,
         json!({ "name": "exec", "tool": "browser", "args": { "argv": ["/bin/true"] } }),
@@ -151,7 +147,7 @@ async fn agent_and_session_are_named_beside_the_arguments() {
         ),
     ] {
         result(&run(members.clone()).await);
-        let runs = server.operator().get("/v1/runs?limit=1").await.expect(200);
+        let runs = server.operator().read("/v1/runs?limit=1").await;
         assert_eq!(
             only(&runs["items"][0], &["agentId", "sessionKey"]),
             expect,
@@ -186,7 +182,7 @@ async fn what_goes_on_is_followed_with_the_process_tool() {
         ["cwd", "pid", "sessionId", "startedAt", "status", "tail"]
     );
     assert_eq!(details["status"], "running");
-    let session = details["sessionId"].as_str().expect("a session").to_owned();
+    let session = details.text("sessionId").to_owned();
     assert!(text(&started).contains(&session));
     let process = |action: &'static str, members: Value| {
         let (api, session) = (api.clone(), session.clone());
@@ -248,8 +244,8 @@ async fn a_question_is_a_success_that_says_so() {
     assert_eq!(server.operator().pending().await.len(), 1);
     let other = json!({ "tool": "exec", "args": { "command": "touch y" }, "idempotencyKey": "k-1" });
     error(&invoke(&api, other).await, 400, "tool_error");
-    let id = details["approvalId"].as_str().expect("an id");
-    server.operator().decide(id, "deny").await.expect(200);
+    let id = details.text("approvalId");
+    server.operator().decided(id, "deny").await;
     let body = json!({ "tool": "exec", "args": { "command": "touch x" }, "idempotencyKey": "k-1" });
     assert!(error(&invoke(&api, body).await, 403, "tool_error").contains("user-denied"));
 }
@@ -346,59 +342,45 @@ async fn a_tool_that_policy_denies_is_not_there() {
     assert_eq!(applied["details"]["changed"][0]["path"], "x");
     assert!(!text(&applied).is_empty());
     // The refusal of a command is on record all the same.
-    let runs = server
-        .operator()
-        .get("/v1/runs?agentId=a&status=denied")
-        .await
-        .expect(200);
+    let runs = server.operator().read("/v1/runs?agentId=a&status=denied").await;
     assert_eq!(runs["items"][0]["reason"], "tool-denied");
 }
 
 /// Sends a request as a client of the product made it, with a token of this server.
 async fn replay(api: &Api, request: &Value) -> Answer {
-    let method = request["method"]
-        .as_str()
-        .expect("a method")
-        .parse()
-        .expect("a method");
-    let mut sent = api.request(method, request["path"].as_str().expect("a path"));
+    let method = request.text("method").parse().expect("a method");
+    let mut sent = api.request(method, request.text("path"));
     for (name, value) in request["headers"].as_object().expect("headers") {
         if name != "authorization" {
             sent = sent.header(name, value.as_str().expect("a value"));
         }
     }
-    api.send(sent.body(request["body"].as_str().expect("a body").to_owned()))
-        .await
+    api.send(sent.body(request.text("body").to_owned())).await
 }
 
 #[tokio::test]
 async fn what_a_client_of_the_product_sent_is_understood() {
     let recorded = include_str!("../data/tools-invoke/lobster.json");
     let recorded: Value = serde_json::from_str(recorded).expect("recorded requests");
-    let requests = recorded["requests"].as_array().expect("requests");
+    let requests = recorded.list("requests");
     let [run, background, list, patch, another] = requests.as_slice() else {
         panic!("{} requests", requests.len());
     };
     let server = TestServer::full().start().await;
     let api = server.agent();
     let ran = result(&replay(&api, run).await);
-    assert_eq!(
-        only(&ran["details"], &["status", "exitCode", "aggregated"]),
-        json!({ "status": "failed", "exitCode": 3, "aggregated": "hello\n" })
-    );
+    assert_has!(ran["details"], { "status": "failed", "exitCode": 3, "aggregated": "hello\n" });
     let begun = result(&replay(&api, background).await);
     assert_eq!(begun["details"]["status"], "running", "{begun}");
-    let runs = server.operator().get("/v1/runs?limit=1").await.expect(200);
+    let runs = server.operator().read("/v1/runs?limit=1").await;
     assert_eq!(runs["items"][0]["sessionKey"], "agent:main:work");
-    let sleeping = runs["items"][0]["runId"].as_str().expect("a run").to_owned();
+    let sleeping = runs["items"][0].text("runId").to_owned();
     let listed = result(&replay(&api, list).await);
     assert!(text(&listed).contains("sleep 60"), "{listed}");
     result(&replay(&api, patch).await);
     let written = std::fs::read_to_string(server.state().join("workspace/new.txt")).expect("the new file");
     assert_eq!(written, "hi\n");
     assert!(error(&replay(&api, another).await, 404, "not_found").contains("no such tool"));
-    api.post(&format!("/v1/runs/{sleeping}/cancel"), json!({}))
-        .await
-        .expect(200);
+    api.cancel(&sleeping).await;
     assert_eq!(api.finished(&sleeping).await["status"], "cancelled");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, ServerBuilder, TestServer, eventually};
+use crate::support::{Answer, Api, Members, ServerBuilder, TestServer, eventually};
 
 const ACCEPT: &str = "/v1/policy/document/accept";
 const EFFECTIVE: &str = "/v1/policy/effective";
@@ -21,7 +21,7 @@ async fn admin(server: &TestServer, name: &str) -> Api {
 
 /// Adds an entry, which waits.
 async fn propose(by: &Api, pattern: &str) -> Value {
-    by.post(ENTRIES, json!({ "pattern": pattern })).await.expect(201)
+    by.made(ENTRIES, json!({ "pattern": pattern })).await
 }
 
 async fn accept(by: &Api, hash: &Value) -> Answer {
@@ -29,7 +29,7 @@ async fn accept(by: &Api, hash: &Value) -> Answer {
 }
 
 async fn held(server: &TestServer, member: &str) -> Value {
-    let effective = server.operator().get(EFFECTIVE).await.expect(200);
+    let effective = server.operator().read(EFFECTIVE).await;
     effective.pointer(member).cloned().unwrap_or_default()
 }
 
@@ -49,11 +49,7 @@ async fn is_denied(server: &TestServer, program: &str) {
 }
 
 async fn runs(server: &TestServer, program: &str) {
-    server
-        .agent()
-        .exec(json!({ "argv": [program] }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": [program] })).await;
 }
 
 #[tokio::test]
@@ -62,7 +58,7 @@ async fn what_widens_waits_for_a_second_person_and_what_narrows_does_not() {
     let operator = server.operator();
     let other = admin(&server, "second").await;
     let added = propose(&operator, "/**/id").await;
-    let mut warnings = added["warnings"].as_array().unwrap().iter();
+    let mut warnings = added.list("warnings").iter();
     assert!(warnings.any(|warning| warning["code"] == "held"), "{added}");
     is_denied(&server, "id").await;
     let edit = held(&server, "/document/held").await;
@@ -80,15 +76,14 @@ async fn what_widens_waits_for_a_second_person_and_what_narrows_does_not() {
     // Nor by the token that the command line uses, which is the same.
     let own = server.cli(&["policy", "accept"]).await;
     assert!(own.stderr.starts_with("error[own-request]"), "{own:?}");
-    other.post(ACCEPT, accept).await.expect(200);
+    other.posted(ACCEPT, accept).await;
     runs(&server, "id").await;
     assert_eq!(held(&server, "/document/held").await, Value::Null);
 
     // What forbids needs nobody else.
     operator
-        .post("/v1/agents/main/denylist", json!({ "pattern": "id" }))
-        .await
-        .expect(201);
+        .made("/v1/agents/main/denylist", json!({ "pattern": "id" }))
+        .await;
     let answer = server.agent().exec(json!({ "argv": ["id"] })).await;
     assert_eq!(answer.problem(403, "exec-denied")["reason"], "denylist");
     assert_eq!(held(&server, "/document/held").await, Value::Null);
@@ -101,8 +96,8 @@ async fn whoever_takes_a_part_back_proposes_nothing_and_whoever_adds_one_does() 
     let other = admin(&server, "second").await;
     propose(&operator, "/**/id").await;
     let second_entry = propose(&operator, "/**/uname").await;
-    let id = second_entry["id"].as_str().unwrap();
-    other.delete(&format!("{ENTRIES}/{id}")).await.expect(204);
+    let id = second_entry.text("id");
+    other.removed(&format!("{ENTRIES}/{id}")).await;
     let hash = held_hash(&server, "/document/held").await;
     accept(&other, &hash).await.expect(200);
     runs(&server, "id").await;
@@ -125,8 +120,8 @@ async fn whoever_takes_a_part_back_proposes_nothing_and_whoever_adds_one_does() 
     // Or one of them takes their part back.
     propose(&operator, "/**/whoami").await;
     let own = propose(&other, "/**/tty").await;
-    let id = own["id"].as_str().unwrap();
-    other.delete(&format!("{ENTRIES}/{id}")).await.expect(204);
+    let id = own.text("id");
+    other.removed(&format!("{ENTRIES}/{id}")).await;
     let hash = held_hash(&server, "/document/held").await;
     accept(&operator, &hash).await.problem(403, "own-request");
     accept(&other, &hash).await.expect(200);
@@ -139,8 +134,8 @@ async fn taking_everything_back_leaves_nothing_that_waits() {
     let operator = server.operator();
     let added = propose(&operator, "/**/id").await;
     assert_ne!(held(&server, "/document/held").await, Value::Null);
-    let id = added["id"].as_str().unwrap();
-    operator.delete(&format!("{ENTRIES}/{id}")).await.expect(204);
+    let id = added.text("id");
+    operator.removed(&format!("{ENTRIES}/{id}")).await;
     assert_eq!(held(&server, "/document/held").await, Value::Null);
 }
 
@@ -317,7 +312,7 @@ async fn what_an_answer_remembers_waits_while_its_own_run_goes_on() {
         .await
         .problem(403, "own-request");
     accept(&other, &hash).await.expect(200);
-    server.agent().exec(command).await.expect(200);
+    server.ran(command).await;
     server.answered(&again, "deny").await;
 }
 
@@ -328,9 +323,8 @@ async fn a_token_of_the_socket_that_an_edit_brings_is_not_taken_for_ours() {
     server.edit_document(&json!({ "version": 1, "socket": { "token": "known" } }).to_string());
     server
         .operator()
-        .post("/v1/agents/main/denylist", json!({ "pattern": "/opt/never" }))
-        .await
-        .expect(201);
+        .made("/v1/agents/main/denylist", json!({ "pattern": "/opt/never" }))
+        .await;
     let edit = held(&server, "/document/held").await;
     assert_eq!(
         edit["allows"],

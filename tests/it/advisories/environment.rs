@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Scratch, TestServer, lines, write_file, write_file_mode};
+use crate::support::{Members, Scratch, TestServer, lines, write_file, write_file_mode};
 
 /// As overrides all of these are bad requests under any security, in any spelling; a harmless one is passed on.
 async fn refused(names: &[&str]) {
@@ -41,12 +41,8 @@ async fn stripped(variables: &[(&str, &str)]) {
         builder = builder.env(name, value);
     }
     let server = builder.start().await;
-    let done = server
-        .agent()
-        .exec(json!({ "argv": ["/usr/bin/env"] }))
-        .await
-        .expect(200);
-    let seen = done["stdout"].as_str().expect("the environment");
+    let done = server.ran(json!({ "argv": ["/usr/bin/env"] })).await;
+    let seen = done.text("stdout");
     assert!(seen.contains("HARMLESS_TWIN=seen\n"), "{seen}");
     for (name, _) in variables {
         let is_there = seen.lines().any(|line| line.starts_with(&format!("{name}=")));
@@ -97,7 +93,7 @@ async fn cve_2026_22217() {
         let script = format!("#!/bin/sh\necho \"$@\" >> {}\n", marks.display());
         write_file_mode(&shell, script, 0o755);
         let server = builder.env("SHELL", shell.to_str().expect("UTF-8")).start().await;
-        let done = server.agent().exec(command.clone()).await.expect(200);
+        let done = server.ran(command.clone()).await;
         if is_covered {
             assert_eq!(done["stdout"], "ab", "what is covered runs from its plan");
             assert_eq!(lines(&marks), Vec::<String>::new());
@@ -218,18 +214,14 @@ async fn workspace_files_are_not_read(work_files: &[(&str, &str)]) {
         write_file(&work.join(name), content);
     }
     let done = server
-        .agent()
-        .exec(json!({ "argv": ["/usr/bin/printenv"], "workdir": work }))
-        .await
-        .expect(200);
-    let seen = done["stdout"].as_str().expect("the environment");
+        .ran(json!({ "argv": ["/usr/bin/printenv"], "workdir": work }))
+        .await;
+    let seen = done.text("stdout");
     assert!(seen.contains("FROM_SERVER=seen\n"), "{seen}");
     assert!(!seen.contains("from-workspace"), "{seen}");
     server
-        .agent()
-        .exec(json!({ "argv": ["/usr/bin/id"], "workdir": work }))
-        .await
-        .problem(403, "exec-denied");
+        .denied(json!({ "argv": ["/usr/bin/id"], "workdir": work }))
+        .await;
 }
 
 #[tokio::test]

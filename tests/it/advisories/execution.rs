@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Scratch, TestServer, lines, only, write_file, write_file_mode};
+use crate::support::{Members, Scratch, TestServer, lines, only, write_file, write_file_mode};
 
 /// A program that leaves a word in `marks`.
 fn program(path: &Path, marks: &Path, word: &str) {
@@ -20,10 +20,7 @@ fn program(path: &Path, marks: &Path, word: &str) {
 }
 
 fn text(object: &Value, member: &str) -> String {
-    object[member]
-        .as_str()
-        .unwrap_or_else(|| panic!("{member} in {object}"))
-        .to_owned()
+    object.text(member).to_owned()
 }
 
 /// Asks, lets something change or not, and has it allowed: what was changed does not run, what was not does.
@@ -70,17 +67,9 @@ async fn bad_requests(bodies: &[Value]) {
             assert!(!mark.exists(), "{body} ran");
         }
     }
-    server
-        .agent()
-        .exec(json!({ "argv": ["/usr/bin/touch", mark] }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": ["/usr/bin/touch", mark] })).await;
     assert!(mark.exists(), "the twin ran");
-    server
-        .agent()
-        .exec(json!({ "argv": ["/usr/bin/tee", mark] }))
-        .await
-        .problem(403, "exec-denied");
+    server.denied(json!({ "argv": ["/usr/bin/tee", mark] })).await;
 }
 
 #[tokio::test]
@@ -131,7 +120,7 @@ async fn cve_2026_29607() {
         "completed"
     );
     assert_eq!(
-        server.agent().exec(body).await.expect(200)["stdout"],
+        server.ran(body).await["stdout"],
         "x",
         "the twin: what was remembered"
     );
@@ -144,7 +133,7 @@ async fn cve_2026_29607() {
         json!({ "command": "env printf x; id" }),
         json!({ "argv": ["env", "printf", "x"], "workdir": server.scratch().dir("elsewhere") }),
     ] {
-        server.agent().exec(other.clone()).await.expect(202);
+        server.accepted(other.clone()).await;
     }
     let document = server.document_on_disk().to_string();
     assert!(
@@ -193,19 +182,11 @@ async fn cve_2026_29608() {
         json!(["printf", "%s", "a  b"]),
         json!(["/usr/bin/printf", "%s", "a  b"]),
     ] {
-        let done = server
-            .agent()
-            .exec(json!({ "argv": argv, "workdir": work }))
-            .await
-            .expect(200);
+        let done = server.ran(json!({ "argv": argv, "workdir": work })).await;
         assert_eq!(done["stdout"], "a  b", "the words as they were sent");
     }
     assert_eq!(lines(&marks), Vec::<String>::new());
-    server
-        .agent()
-        .exec(json!({ "argv": ["./printf"], "workdir": work }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": ["./printf"], "workdir": work })).await;
     assert_eq!(lines(&marks), ["local"], "the twin: who asks for it by its path");
 }
 
@@ -261,10 +242,8 @@ async fn cve_2025_54136() {
         .await;
     server.answered(&pending, "allow-always").await;
     server
-        .agent()
-        .exec(json!({ "argv": ["./tool", "y"], "workdir": work }))
-        .await
-        .expect(202);
+        .accepted(json!({ "argv": ["./tool", "y"], "workdir": work }))
+        .await;
     assert_eq!(lines(&marks), ["first"]);
 }
 
@@ -275,11 +254,7 @@ async fn cve_2026_53822() {
     let payload = format!("printf '%s\\n' 'a  \"b\"' \"$0\" >> {}", marks.display());
     let argv = json!(["sh", "-c", payload, "x  y"]);
     let pending = server.asked(json!({ "argv": argv })).await;
-    let approval = server
-        .operator()
-        .get(&format!("/v1/approvals/{}", text(&pending, "approvalId")))
-        .await
-        .expect(200);
+    let approval = server.operator().approval(&text(&pending, "approvalId")).await;
     assert_eq!(approval["boundTo"]["argv"], argv, "{approval}");
     assert_eq!(
         server.answered(&pending, "allow-once").await["status"],
@@ -346,11 +321,7 @@ async fn cve_2025_65099() {
         "cd . && git status",
     ] {
         let body = json!({ "command": command, "workdir": work });
-        server
-            .agent()
-            .post("/v1/exec/explain", body.clone())
-            .await
-            .expect(200);
+        server.agent().explain(body.clone()).await;
         let pending = server.asked(body).await;
         assert_eq!(server.answered(&pending, "deny").await["status"], "denied");
     }
@@ -370,16 +341,10 @@ async fn codex_git_is_not_safe() {
     let work: PathBuf = server.scratch().git_checkout();
     for command in ["git status", "git log", "git diff", "git"] {
         server
-            .agent()
-            .exec(json!({ "command": command, "workdir": work }))
-            .await
-            .problem(403, "exec-denied");
+            .denied(json!({ "command": command, "workdir": work }))
+            .await;
     }
-    server
-        .agent()
-        .exec(json!({ "command": "wc -l", "workdir": work }))
-        .await
-        .expect(200);
+    server.ran(json!({ "command": "wc -l", "workdir": work })).await;
 }
 
 #[tokio::test]
@@ -405,10 +370,8 @@ async fn cve_2026_12537() {
     }
     // What looks like an option of a launcher stays an argument of the command.
     let done = server
-        .agent()
-        .exec(json!({ "argv": ["/usr/bin/printf", "%s", "--privileged"] }))
-        .await
-        .expect(200);
+        .ran(json!({ "argv": ["/usr/bin/printf", "%s", "--privileged"] }))
+        .await;
     assert_eq!(done["stdout"], "--privileged");
 }
 
@@ -427,7 +390,7 @@ async fn fusebase_flow_4_14_0() {
         json!({ "argv": ["pwsh", "-Command", attack] }),
         json!({ "argv": ["zsh", "-c", attack] }),
     ] {
-        server.agent().exec(body).await.problem(403, "exec-denied");
+        server.denied(body).await;
     }
     let mark_text = mark.to_str().expect("UTF-8");
     for arguments in [

@@ -3,25 +3,18 @@
 use countersign_policy::command::{characters::is_escaped_in_display, prompt::Prompt};
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, World};
+use crate::support::{Members, TestServer, World};
 
 /// The question about a command, as approvers get it.
 pub(crate) async fn card(server: &TestServer, body: Value) -> Value {
-    let pending = server.agent().exec(body).await.expect(202);
-    let approval = pending["approvalId"].as_str().expect("an id");
-    server
-        .operator()
-        .get(&format!("/v1/approvals/{approval}"))
-        .await
-        .expect(200)
+    let pending = server.accepted(body).await;
+    let approval = pending.text("approvalId");
+    server.operator().approval(&approval).await
 }
 
 pub(crate) fn codes(card: &Value) -> Vec<&str> {
-    let warnings = card["display"]["warnings"].as_array().expect("warnings");
-    warnings
-        .iter()
-        .map(|warning| warning["code"].as_str().expect("a code"))
-        .collect()
+    let warnings = card["display"].list("warnings");
+    warnings.iter().map(|warning| warning.text("code")).collect()
 }
 
 /// What hides is spelled out on the card and on terminals, warned of, and never covered; the twin is shown as it is.
@@ -31,7 +24,7 @@ async fn spelled_out(attacks: &[(&str, &str)], twin: &str) {
         let command = format!("printf {attack}; id");
         let card = card(&server, json!({ "command": command })).await;
         assert_eq!(card["command"], command, "the exact text is there as well");
-        let shown = card["display"]["text"].as_str().expect("a text");
+        let shown = card["display"].text("text");
         assert!(shown.contains(spelling), "{spelling:?} in {shown:?}");
         assert!(shown.contains("; id"), "the tail is there: {shown:?}");
         assert!(
@@ -39,9 +32,7 @@ async fn spelled_out(attacks: &[(&str, &str)], twin: &str) {
             "{shown:?}"
         );
         assert!(codes(&card).contains(&"hidden-characters"), "{card}");
-        let terminal = server
-            .cli(&["approvals", "show", card["id"].as_str().expect("an id")])
-            .await;
+        let terminal = server.cli(&["approvals", "show", card.text("id")]).await;
         assert_eq!(terminal.code, Some(0), "{terminal:?}");
         for text in [terminal.stdout, terminal.stderr] {
             assert!(
@@ -132,12 +123,12 @@ async fn cve_2026_32971() {
     let server = TestServer::asking().start().await;
     let argv = json!(["env", "sh", "-c", "printf shown; id", "hidden", "more words"]);
     let card = card(&server, json!({ "argv": argv })).await;
-    let shown = card["display"]["text"].as_str().expect("a text");
+    let shown = card["display"].text("text");
     for word in ["env", "sh", "-c", "printf shown; id", "hidden", "more words"] {
         assert!(shown.contains(word), "{word} in {shown}");
     }
     // What is bound is what was shown, programs by the path that was found.
-    let bound = card["boundTo"]["argv"].as_array().expect("words");
+    let bound = card["boundTo"].list("argv");
     let sent = argv.as_array().expect("words");
     assert_eq!(bound.len(), sent.len(), "{card}");
     for (bound, sent) in bound.iter().zip(sent) {
@@ -156,7 +147,7 @@ async fn cve_2025_54133() {
     let mut argv = vec!["printf".to_owned()];
     argv.extend((0..200).map(|index| format!("argument-{index}")));
     let card = card(&server, json!({ "argv": argv })).await;
-    let shown = card["display"]["text"].as_str().expect("a text");
+    let shown = card["display"].text("text");
     for word in &argv {
         assert!(shown.contains(word.as_str()), "{word} in {shown}");
     }
@@ -173,7 +164,7 @@ async fn ghsa_xww8_gqvh_92x9() {
     let truncated = card(&server, json!({ "command": long })).await;
     assert_eq!(truncated["display"]["truncated"], true);
     assert_eq!(codes(&truncated), ["text-omitted"]);
-    let shown = truncated["display"]["text"].as_str().expect("a text");
+    let shown = truncated["display"].text("text");
     assert!(
         shown.starts_with("printf x") && shown.ends_with("x; id"),
         "both ends are there"
@@ -197,7 +188,7 @@ async fn gemini_cli_pr_25865() {
     let server = TestServer::asking().start().await;
     let padded = format!("printf x{}; id", " ".repeat(4_000));
     let card = card(&server, json!({ "command": padded })).await;
-    let shown = card["display"]["text"].as_str().expect("a text");
+    let shown = card["display"].text("text");
     assert!(
         shown.len() < 100 && shown.contains("4000") && shown.ends_with("; id"),
         "{shown:?}"

@@ -12,7 +12,7 @@ use countersign_sys::hooks;
 use serde_json::{Value, json};
 
 use super::{input, send, send_with_key, tree, workspace};
-use crate::support::{TestServer, eventually, write_file};
+use crate::support::{Members, TestServer, eventually, write_file};
 
 const BODY: &str = "*** Add File: new\n+new\n*** Update File: changed\n-old\n+new\n*** Delete File: gone\n";
 
@@ -161,7 +161,7 @@ async fn a_server_that_is_killed_meanwhile_learns_what_became_of_it() {
     assert_eq!(applied["summary"], "1 added, 1 updated, 1 deleted");
     assert_eq!(fs::read_to_string(place.join("changed")).unwrap(), "new\n");
     assert_eq!(tree::look(&place).len(), 2);
-    let listed = server.agent().get("/v1/runs").await.expect(200);
+    let listed = server.agent().read("/v1/runs").await;
     assert_eq!(listed["items"].as_array().map(Vec::len), Some(1), "{listed}");
 }
 
@@ -190,8 +190,8 @@ async fn a_caller_that_leaves_leaves_no_half_behind() {
     eventually("the point", || async { reached.exists() }, |reached| *reached).await;
     sent.abort();
     drop(sent.await);
-    let listed = server.agent().get("/v1/runs").await.expect(200);
-    let run = listed["items"][0]["runId"].as_str().unwrap().to_owned();
+    let listed = server.agent().read("/v1/runs").await;
+    let run = listed["items"][0].text("runId").to_owned();
     fs::remove_file(&reached).unwrap();
     let run = server.agent().finished(&run).await;
     assert_eq!(run["status"], "completed", "{run}");

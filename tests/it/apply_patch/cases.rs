@@ -6,7 +6,7 @@ use super::{
     send,
     tree::{assert_says, cases, files, look, make},
 };
-use crate::support::{Scratch, TestServer};
+use crate::support::{Members, Scratch, TestServer};
 
 /// Each case in a workspace of its own, beside a file that nothing may reach.
 #[tokio::test]
@@ -33,7 +33,7 @@ async fn every_case_comes_out_as_it_says() {
         .await;
     let agent = server.agent();
     for (number, case) in cases().iter().enumerate() {
-        let name = case["name"].as_str().expect("a name");
+        let name = case.text("name");
         let id = format!("case-{number}");
         let around = place.join(&id);
         let workspace = around.join("work");
@@ -61,7 +61,7 @@ async fn every_case_comes_out_as_it_says() {
         } else {
             answer.problem(409, "patch-failed")
         };
-        let detail = problem["detail"].as_str().expect("a detail");
+        let detail = problem.text("detail");
         assert_eq!(problem["path"], error["path"], "{name}: {problem}");
         assert_eq!(problem["hunk"], error["hunk"], "{name}: {problem}");
         // What is repeated of the request is cut.

@@ -3,7 +3,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{envelope, read, workspace};
-use crate::support::{TestServer, eventually, write_file};
+use crate::support::{Members, TestServer, eventually, write_file};
 
 #[tokio::test]
 async fn files_that_changed_are_listed_and_a_misfit_is_an_error() {
@@ -50,15 +50,15 @@ async fn it_waits_for_the_decision_and_tells_it() {
     let done = server.cli(&["apply-patch", "--no-wait", path]).await;
     assert_eq!(done.code, Some(75), "{done:?}");
     let first = server.operator().pending().await;
-    let first = first[0]["id"].as_str().unwrap().to_owned();
-    server.operator().decide(&first, "deny").await.expect(200);
+    let first = first[0].text("id").to_owned();
+    server.operator().decided(&first, "deny").await;
     for (decision, code) in [("deny", 77), ("allow-once", 0)] {
         let operator = server.operator();
         let arguments = ["apply-patch", path];
         let (done, ()) = tokio::join!(server.cli(&arguments), async {
             let pending = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
-            let id = pending[0]["id"].as_str().unwrap();
-            operator.decide(id, decision).await.expect(200);
+            let id = pending[0].text("id");
+            operator.decided(id, decision).await;
         });
         assert_eq!(done.code, Some(code), "{decision}: {done:?}");
         assert_eq!(workspace(&server).join("new").exists(), code == 0);

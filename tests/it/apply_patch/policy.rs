@@ -3,7 +3,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{envelope, input, read, send, send_with_key, workspace};
-use crate::support::{Scratch, TestServer, eventually, only, write_file};
+use crate::support::{Members, Scratch, TestServer, eventually, only, write_file};
 
 const ADD: &str = "*** Add File: new\n+x\n";
 
@@ -36,43 +36,28 @@ async fn what_was_changed_is_told_and_recorded() {
     let body =
         input("*** Add File: d/new\n+x\n*** Update File: a\n-1\n+one\n*** Update File: b\n*** Move to: c\n");
     let applied = send(&server.agent(), body.clone()).await.expect(200);
-    assert_eq!(
-        only(&applied, &["host", "changed", "summary", "approvalId"]),
-        json!({
-            "host": "gateway", "summary": "1 added, 1 updated, 1 moved", "approvalId": null,
-            "changed": [
-                { "path": "d/new", "kind": "added" },
-                { "path": "a", "kind": "updated" },
-                { "path": "c", "kind": "moved", "from": "b" },
-            ],
-        })
-    );
-    let run = server.agent().run(applied["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        only(
-            &run,
-            &[
-                "status", "tool", "command", "argv", "exitCode", "security", "binding"
-            ]
-        ),
-        json!({
-            "status": "completed", "tool": "apply_patch", "command": body["input"], "argv": null, "exitCode": 0,
-            "security": "full", "binding": "exact",
-        })
-    );
-    let listed = server.agent().get("/v1/runs").await.expect(200);
-    assert_eq!(
-        only(&listed["items"][0], &["tool", "command"]),
-        json!({ "tool": "apply_patch", "command": "apply_patch: add d/new, update a, update b" })
-    );
+    assert_has!(applied, {
+        "host": "gateway", "summary": "1 added, 1 updated, 1 moved", "approvalId": null,
+        "changed": [
+            { "path": "d/new", "kind": "added" },
+            { "path": "a", "kind": "updated" },
+            { "path": "c", "kind": "moved", "from": "b" },
+        ],
+    });
+    let run = server.agent().run(applied.text("runId")).await;
+    assert_has!(run, {
+        "status": "completed", "tool": "apply_patch", "command": body["input"], "argv": null, "exitCode": 0,
+        "security": "full", "binding": "exact",
+    });
+    let listed = server.agent().read("/v1/runs").await;
+    assert_has!(listed["items"][0], {
+        "tool": "apply_patch", "command": "apply_patch: add d/new, update a, update b",
+    });
     // The same again does not fit any more, and says where.
     let problem = send(&server.agent(), body).await.problem(409, "patch-failed");
     assert_eq!(problem["path"], "d/new");
-    let run = server.agent().run(problem["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        only(&run, &["status", "exitCode"]),
-        json!({ "status": "failed", "exitCode": 1 })
-    );
+    let run = server.agent().run(problem.text("runId")).await;
+    assert_has!(run, { "status": "failed", "exitCode": 1 });
 }
 
 #[tokio::test]
@@ -99,35 +84,16 @@ async fn a_person_sees_the_patch_and_allows_it_once_or_not() {
     let pending = send_with_key(&server.agent(), "k", body.clone())
         .await
         .expect(202);
-    assert_eq!(
-        only(&pending, &["status", "command"]),
-        json!({ "status": "approval-pending", "command": "apply_patch: add new" })
-    );
-    let id = pending["approvalId"].as_str().unwrap();
-    let card = server
-        .operator()
-        .get(&format!("/v1/approvals/{id}"))
-        .await
-        .expect(200);
-    assert_eq!(
-        only(
-            &card,
-            &[
-                "command",
-                "allowedDecisions",
-                "proposedPatterns",
-                "binding",
-                "segments"
-            ]
-        ),
-        json!({
-            "command": body["input"], "allowedDecisions": ["allow-once", "deny"], "proposedPatterns": [],
-            "binding": "exact", "segments": [],
-        })
-    );
+    assert_has!(pending, { "status": "approval-pending", "command": "apply_patch: add new" });
+    let id = pending.text("approvalId");
+    let card = server.operator().approval(&id).await;
+    assert_has!(card, {
+        "command": body["input"], "allowedDecisions": ["allow-once", "deny"], "proposedPatterns": [],
+        "binding": "exact", "segments": [],
+    });
     assert_eq!(card["boundTo"]["command"], body["input"]);
     assert_eq!(card["why"]["detail"], "no allowlist covers a patch");
-    let shown = card["display"]["text"].as_str().unwrap();
+    let shown = card["display"].text("text");
     assert!(
         shown.contains("*** Add File: new") && shown.contains("+x"),
         "{shown}"
@@ -143,19 +109,19 @@ async fn a_person_sees_the_patch_and_allows_it_once_or_not() {
     let refused = server.operator().post(&path, changed).await;
     assert_eq!(refused.status, 400, "{}", refused.text());
     assert!(!workspace(&server).join("new").exists());
-    server.operator().decide(id, "allow-once").await.expect(200);
-    let run = server.agent().finished(pending["runId"].as_str().unwrap()).await;
+    server.operator().decided(id, "allow-once").await;
+    let run = server.agent().finished(pending.text("runId")).await;
     assert_eq!(run["status"], "completed", "{run}");
     let applied = send_with_key(&server.agent(), "k", body).await.expect(200);
-    assert_eq!(only(&applied, &["approvalId"]), json!({ "approvalId": id }));
+    assert_has!(applied, { "approvalId": id });
     assert_eq!(read(&server, "new"), "x\n");
 
     let pending = send(&server.agent(), input("*** Delete File: new\n"))
         .await
         .expect(202);
-    let id = pending["approvalId"].as_str().unwrap();
-    server.operator().decide(id, "deny").await.expect(200);
-    let run = server.agent().finished(pending["runId"].as_str().unwrap()).await;
+    let id = pending.text("approvalId");
+    server.operator().decided(id, "deny").await;
+    let run = server.agent().finished(pending.text("runId")).await;
     assert_eq!(run["reason"], "user-denied", "{run}");
     assert_eq!(read(&server, "new"), "x\n");
 }
@@ -178,17 +144,14 @@ async fn an_answer_holds_for_this_patch_in_this_place_alone() {
     for (name, more, reason) in changes {
         server.edit_config(&config(&exec, &json!({})).to_string());
         let pending = send(&agent, input(ADD)).await.expect(202);
-        let run = pending["runId"].as_str().unwrap();
+        let run = pending.text("runId");
         if more == json!({}) {
             let place = workspace(&server);
             fs::rename(&place, server.state().join("moved")).unwrap();
             fs::create_dir(&place).unwrap();
         }
         server.edit_config(&config(&exec, &more).to_string());
-        operator
-            .decide(pending["approvalId"].as_str().unwrap(), "allow-once")
-            .await
-            .expect(200);
+        operator.decided(pending.text("approvalId"), "allow-once").await;
         let run = agent.finished(run).await;
         assert_eq!(
             only(&run, &["status", "reason"]),
@@ -319,10 +282,7 @@ async fn a_directory_is_one_of_the_workspace_unless_patches_may_leave_it() {
         let problem = send(&agent, body.clone())
             .await
             .problem(400, "workdir-unavailable");
-        assert!(
-            problem["detail"].as_str().unwrap().contains("workspaceOnly"),
-            "{problem}"
-        );
+        assert!(problem.text("detail").contains("workspaceOnly"), "{problem}");
     }
     // A path that spells out the workspace is one inside of it.
     let absolute = workspace(&server).canonicalize().unwrap().join("absolute");
@@ -422,8 +382,8 @@ async fn events_name_the_files_and_not_the_text() {
         text.contains("apply_patch: add new") && !text.contains("secret"),
         "{text}"
     );
-    let id = pending["approvalId"].as_str().unwrap();
-    server.operator().decide(id, "deny").await.expect(200);
+    let id = pending.text("approvalId");
+    server.operator().decided(id, "deny").await;
     let operator = server.operator();
     eventually("nobody is asked", || operator.pending(), Vec::is_empty).await;
 }

@@ -5,14 +5,11 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 
 use super::{asked, id};
-use crate::support::{TestServer, lines, only, write_file, write_file_mode};
+use crate::support::{TestServer, lines, write_file, write_file_mode};
 
 async fn allow_then_expect_mismatch(server: &TestServer, pending: &Value, marks: &Path) {
     let run = server.answered(pending, "allow-once").await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "binding-mismatch" })
-    );
+    assert_has!(run, { "status": "denied", "reason": "binding-mismatch" });
     assert_eq!(lines(marks), Vec::<String>::new(), "nothing ran");
 }
 
@@ -23,7 +20,7 @@ async fn the_hash_of_the_environment_is_shown_also_without_any() {
     let hash_of = async |env: Value| {
         let pending = asked(&server, json!({ "argv": ["/bin/date"], "env": env })).await;
         let path = format!("/v1/approvals/{}", id(&pending, "approvalId"));
-        let approval = server.operator().get(&path).await.expect(200);
+        let approval = server.operator().read(&path).await;
         id(&approval["boundTo"], "envHash")
     };
     assert_eq!(hash_of(Value::Null).await, OF_NOTHING);
@@ -118,9 +115,9 @@ async fn the_environment_is_shown_before_an_answer() {
     let values = json!({
         "COMPILER_LABEL": "/x", "NOTE": "a b\\u{202E}", "SERVICE_TOKEN": "⟨secret of 11 characters⟩",
     });
-    let shown = server.operator().get(&path).await.expect(200);
-    assert_eq!((&shown["envNames"], &shown["envValues"]), (&names, &values));
-    let listed = server.operator().get("/v1/approvals").await.expect(200);
+    let shown = server.operator().read(&path).await;
+    assert_has!(shown, { "envNames": names, "envValues": values });
+    let listed = server.operator().read("/v1/approvals").await;
     assert_eq!(listed["items"][0]["envValues"], values);
     let terminal = server
         .cli(&["approvals", "show", &id(&pending, "approvalId")])
@@ -140,8 +137,8 @@ async fn the_environment_is_shown_before_an_answer() {
     }
     // The record keeps what was named, and no value.
     server.answered(&pending, "deny").await;
-    let kept = server.operator().get(&path).await.expect(200);
-    assert_eq!((&kept["envNames"], &kept["envValues"]), (&names, &Value::Null));
+    let kept = server.operator().read(&path).await;
+    assert_has!(kept, { "envNames": names, "envValues": null });
 }
 
 #[tokio::test]
@@ -151,7 +148,7 @@ async fn an_environment_that_cannot_be_named_whole_cannot_be_allowed() {
         (0..130).map(|index| (format!("V{index}"), json!("x"))).collect();
     let pending = asked(&server, json!({ "argv": ["/bin/date"], "env": env })).await;
     let path = format!("/v1/approvals/{}", id(&pending, "approvalId"));
-    let approval = server.operator().get(&path).await.expect(200);
+    let approval = server.operator().read(&path).await;
     assert_eq!(approval["envOmitted"], 2);
     assert_eq!(approval["allowedDecisions"], json!(["deny"]));
     server
@@ -255,9 +252,6 @@ async fn what_was_approved_under_full_does_not_run_where_the_allowlist_counts_by
     let pending = asked(&server, json!({ "command": command })).await;
     server.edit_config(r#"{ tools: { exec: { host: "gateway", security: "allowlist", ask: "off" } } }"#);
     let run = server.answered(&pending, "allow-once").await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "allowlist-miss" })
-    );
+    assert_has!(run, { "status": "denied", "reason": "allowlist-miss" });
     assert_eq!(lines(&marks), Vec::<String>::new(), "nothing ran");
 }

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{append_line, asked, id};
-use crate::support::{TestServer, eventually, lines, only, without};
+use crate::support::{Members, TestServer, eventually, lines, only, without};
 
 #[tokio::test]
 async fn a_miss_is_asked_and_nothing_has_started() {
@@ -25,39 +25,16 @@ async fn a_miss_is_asked_and_nothing_has_started() {
     assert_eq!(id(&pending, "approvalSlug"), id(&pending, "approvalId")[..8]);
     let approvals = server.operator().pending().await;
     assert_eq!(approvals.len(), 1);
-    assert_eq!(
-        only(
-            &approvals[0],
-            &[
-                "id",
-                "slug",
-                "runId",
-                "status",
-                "command",
-                "host",
-                "agentId",
-                "sessionKey",
-                "security",
-                "ask",
-                "askFallback",
-                "expiresAtMs",
-                "decision",
-            ]
-        ),
-        json!({
-            "id": pending["approvalId"], "slug": pending["approvalSlug"], "runId": pending["runId"],
-            "status": "pending", "command": append_line(&file)["command"], "host": "gateway", "agentId": "main",
-            "sessionKey": "agent:main:main", "security": "allowlist", "ask": "on-miss", "askFallback": "deny",
-            "expiresAtMs": pending["expiresAtMs"], "decision": null,
-        })
-    );
+    assert_has!(approvals[0], {
+        "id": pending["approvalId"], "slug": pending["approvalSlug"], "runId": pending["runId"],
+        "status": "pending", "command": append_line(&file)["command"], "host": "gateway", "agentId": "main",
+        "sessionKey": "agent:main:main", "security": "allowlist", "ask": "on-miss", "askFallback": "deny",
+        "expiresAtMs": pending["expiresAtMs"], "decision": null,
+    });
     let run = server.agent().run(&run_id).await;
-    assert_eq!(
-        only(&run, &["status", "approvalId", "pid", "startedAtMs"]),
-        json!({
-            "status": "approval-pending", "approvalId": pending["approvalId"], "pid": null, "startedAtMs": null,
-        })
-    );
+    assert_has!(run, {
+        "status": "approval-pending", "approvalId": pending["approvalId"], "pid": null, "startedAtMs": null,
+    });
     assert_eq!(lines(&file), Vec::<String>::new());
 }
 
@@ -70,33 +47,19 @@ async fn allowed_once_runs_once() {
     let body = json!({ "decision": "allow-once", "reason": "looks fine" });
     let decided = server
         .operator()
-        .post(&format!("/v1/approvals/{approval}/decision"), body)
-        .await
-        .expect(200);
+        .posted(&format!("/v1/approvals/{approval}/decision"), body)
+        .await;
     assert_eq!(decided["applied"], true);
-    assert_eq!(
-        only(
-            &decided["approval"],
-            &["id", "status", "decision", "reason", "terminalReason"]
-        ),
-        json!({
-            "id": approval, "status": "allowed", "decision": "allow-once", "reason": "looks fine",
-            "terminalReason": "user",
-        })
-    );
+    assert_has!(decided["approval"], {
+        "id": approval, "status": "allowed", "decision": "allow-once", "reason": "looks fine",
+        "terminalReason": "user",
+    });
     let run = server.agent().finished(&run).await;
-    assert_eq!(
-        only(&run, &["status", "exitCode", "background", "decision"]),
-        json!({
-            "status": "completed", "exitCode": 0, "background": true,
-            "decision": { "verdict": "run", "by": "person" },
-        })
-    );
-    let approval = server
-        .operator()
-        .get(&format!("/v1/approvals/{approval}"))
-        .await
-        .expect(200);
+    assert_has!(run, {
+        "status": "completed", "exitCode": 0, "background": true,
+        "decision": { "verdict": "run", "by": "person" },
+    });
+    let approval = server.operator().approval(&approval).await;
     assert!(approval["consumedAtMs"].is_i64(), "{approval}");
     assert_eq!(approval["resolvedBy"]["kind"], "token");
     assert_eq!(lines(&file), ["ran"]);
@@ -111,13 +74,9 @@ async fn denied_never_runs_and_says_so() {
     let pending = asked(&server, append_line(&file)).await;
     let decided = server
         .operator()
-        .decide(&id(&pending, "approvalId"), "deny")
-        .await
-        .expect(200);
-    assert_eq!(
-        only(&decided["approval"], &["status", "decision"]),
-        json!({ "status": "denied", "decision": "deny" })
-    );
+        .decided(&id(&pending, "approvalId"), "deny")
+        .await;
+    assert_has!(decided["approval"], { "status": "denied", "decision": "deny" });
     let run = server.agent().run(&id(&pending, "runId")).await;
     assert_eq!(
         only(&run, &["status", "reason", "decision"]),
@@ -139,31 +98,20 @@ async fn allowed_always_is_remembered_for_the_same_call_only() {
         approval["allowedDecisions"],
         json!(["allow-once", "allow-always", "deny"])
     );
-    let proposed = approval["proposedPatterns"].as_array().unwrap();
+    let proposed = approval.list("proposedPatterns");
     assert_eq!(proposed[0]["default"], true, "{approval}");
     server
         .operator()
-        .decide(&id(&pending, "approvalId"), "allow-always")
-        .await
-        .expect(200);
+        .decided(&id(&pending, "approvalId"), "allow-always")
+        .await;
     server.agent().finished(&id(&pending, "runId")).await;
 
-    let entries = || async {
-        server
-            .operator()
-            .get("/v1/agents/main/allowlist")
-            .await
-            .expect(200)["items"]
-            .clone()
-    };
+    let entries = || async { server.operator().read("/v1/agents/main/allowlist").await["items"].clone() };
     let entries = eventually("stored", entries, |items| {
         items.as_array().is_some_and(|items| items.len() == 1)
     })
     .await;
-    assert_eq!(
-        only(&entries[0], &["kind", "source", "state"]),
-        json!({ "kind": "entry", "source": "allow-always", "state": "active" })
-    );
+    assert_has!(entries[0], { "kind": "entry", "source": "allow-always", "state": "active" });
     assert!(
         id(&entries[0], "argPattern").starts_with("sha256:cwd-argv:v1:"),
         "{entries}"
@@ -174,7 +122,7 @@ async fn allowed_always_is_remembered_for_the_same_call_only() {
         "{stored}"
     );
 
-    let again = server.agent().exec(body).await.expect(200);
+    let again = server.ran(body).await;
     assert_eq!(again["status"], "completed");
     asked(&server, json!({ "argv": ["/bin/date"] })).await;
     asked(
@@ -207,11 +155,7 @@ async fn allow_always_is_not_offered_where_every_run_is_asked() {
         .decide(&approval, "allow-always")
         .await
         .problem(422, "decision-not-allowed");
-    server
-        .operator()
-        .decide(&approval, "allow-once")
-        .await
-        .expect(200);
+    server.operator().decided(&approval, "allow-once").await;
 }
 
 #[tokio::test]
@@ -222,12 +166,9 @@ async fn answers_follow_what_was_found() {
     let pending = async || id(&asked(&server, append_line(&file)).await, "approvalId");
 
     let allowed = pending().await;
-    operator.decide(&allowed, "allow-once").await.expect(200);
-    let repeated = operator.decide(&allowed, "allow-once").await.expect(200);
-    assert_eq!(
-        (&repeated["applied"], &repeated["approval"]["status"]),
-        (&json!(false), &json!("allowed"))
-    );
+    operator.decided(&allowed, "allow-once").await;
+    let repeated = operator.decided(&allowed, "allow-once").await;
+    assert_has!(repeated, { "applied": false, "approval/status": "allowed" });
     let conflict = operator
         .decide(&allowed, "deny")
         .await
@@ -235,11 +176,8 @@ async fn answers_follow_what_was_found() {
     assert_eq!(conflict["approval"]["decision"], "allow-once");
 
     let denied = pending().await;
-    operator.decide(&denied, "deny").await.expect(200);
-    assert_eq!(
-        operator.decide(&denied, "deny").await.expect(200)["applied"],
-        false
-    );
+    operator.decided(&denied, "deny").await;
+    assert_eq!(operator.decided(&denied, "deny").await["applied"], false);
     operator
         .decide(&denied, "allow-once")
         .await
@@ -248,7 +186,7 @@ async fn answers_follow_what_was_found() {
     let cancelled = asked(&server, append_line(&file)).await;
     let path = format!("/v1/runs/{}/cancel", id(&cancelled, "runId"));
     assert_eq!(
-        server.agent().post(&path, json!({})).await.expect(200)["status"],
+        server.agent().posted(&path, json!({})).await["status"],
         "cancelled"
     );
     let gone = operator.decide(&id(&cancelled, "approvalId"), "allow-once").await;
@@ -257,10 +195,7 @@ async fn answers_follow_what_was_found() {
         "cancelled"
     );
     let run = server.agent().run(&id(&cancelled, "runId")).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "cancelled", "reason": "cancelled" })
-    );
+    assert_has!(run, { "status": "cancelled", "reason": "cancelled" });
 
     let open = pending().await;
     operator
@@ -281,7 +216,7 @@ async fn answers_follow_what_was_found() {
         .await
         .problem(403, "forbidden");
     assert_eq!(operator.pending().await.len(), 1, "none of these answered it");
-    operator.decide(&open, "deny").await.expect(200);
+    operator.decided(&open, "deny").await;
 }
 
 #[tokio::test]
@@ -334,14 +269,12 @@ async fn a_caller_who_waits_gets_the_result() {
     .await;
     server
         .operator()
-        .decide(&id(&pending[0], "id"), "allow-once")
-        .await
-        .expect(200);
+        .decided(&id(&pending[0], "id"), "allow-once")
+        .await;
     let answer = waiting.await.unwrap().expect(200);
-    assert_eq!(
-        only(&answer, &["status", "exitCode", "stdout", "approvalId"]),
-        json!({ "status": "failed", "exitCode": 2, "stdout": "waited for\n", "approvalId": pending[0]["id"] })
-    );
+    assert_has!(answer, {
+        "status": "failed", "exitCode": 2, "stdout": "waited for\n", "approvalId": pending[0]["id"],
+    });
 }
 
 #[tokio::test]
@@ -356,11 +289,7 @@ async fn a_caller_who_waits_hears_of_the_denial() {
         |all| all.len() == 1,
     )
     .await;
-    server
-        .operator()
-        .decide(&id(&pending[0], "id"), "deny")
-        .await
-        .expect(200);
+    server.operator().decided(&id(&pending[0], "id"), "deny").await;
     assert_eq!(
         waiting.await.unwrap().problem(403, "exec-denied")["reason"],
         "user-denied"
@@ -390,14 +319,10 @@ async fn a_wait_that_ends_first_leaves_the_question_open() {
     for approval in all {
         server
             .operator()
-            .decide(&id(&approval, "id"), "allow-once")
-            .await
-            .expect(200);
+            .decided(&id(&approval, "id"), "allow-once")
+            .await;
         let run = server.agent().finished(&id(&approval, "runId")).await;
-        assert_eq!(
-            only(&run, &["status", "background"]),
-            json!({ "status": "completed", "background": true })
-        );
+        assert_has!(run, { "status": "completed", "background": true });
     }
     assert_eq!(lines(&file), ["ran", "ran"]);
     assert!(pending["approvalId"].is_string());
@@ -414,16 +339,10 @@ async fn approvals_are_found_by_state_and_by_prefix() {
         &asked(&server, json!({ "argv": ["/bin/date", "2"], "agentId": "b" })).await,
         "approvalId",
     );
-    server.operator().decide(&first, "deny").await.expect(200);
+    server.operator().decided(&first, "deny").await;
     let found = async |query: &str| -> Vec<String> {
-        let list = server
-            .operator()
-            .get(&format!("/v1/approvals{query}"))
-            .await
-            .expect(200);
-        list["items"]
-            .as_array()
-            .unwrap()
+        let list = server.operator().read(&format!("/v1/approvals{query}")).await;
+        list.list("items")
             .iter()
             .map(|approval| id(approval, "id"))
             .collect()

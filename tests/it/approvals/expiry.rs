@@ -25,10 +25,7 @@ async fn an_expired_question_denies_and_cannot_be_decided() {
     let file = server.scratch().join("lines");
     let pending = asked(&server, append_line(&file)).await;
     let run = server.agent().finished(&id(&pending, "runId")).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "approval-timeout" })
-    );
+    assert_has!(run, { "status": "denied", "reason": "approval-timeout" });
     let late = server
         .operator()
         .decide(&id(&pending, "approvalId"), "allow-once")
@@ -45,10 +42,7 @@ async fn an_expired_question_denies_and_cannot_be_decided() {
 async fn a_waiting_caller_hears_of_the_expiry() {
     let server = TestServer::asking_with("timeout_ms = 1000").start().await;
     let body = json!({ "argv": ["/bin/date"], "approvalWaitMs": 600_000 });
-    assert_eq!(
-        server.agent().exec(body).await.problem(403, "exec-denied")["reason"],
-        "approval-timeout"
-    );
+    assert_eq!(server.denied(body).await["reason"], "approval-timeout");
 }
 
 #[tokio::test]
@@ -79,10 +73,7 @@ async fn the_fallback_decides_when_nobody_answers() {
                 "fallback {fallback}: {run}"
             );
             let path = format!("/v1/approvals/{}", id(&pending, "approvalId"));
-            assert_eq!(
-                server.operator().get(&path).await.expect(200)["status"],
-                "expired"
-            );
+            assert_eq!(server.operator().read(&path).await["status"], "expired");
         }
         assert_eq!(mark.exists(), ran.is_ok(), "fallback {fallback}");
     }
@@ -94,16 +85,13 @@ async fn the_fallback_goes_by_the_allowlist_of_its_own_moment() {
     let server = question("allowlist", "timeout_ms = 5000").start().await;
     let mark = server.scratch().join("mark");
     let list = "/v1/agents/main/allowlist";
-    let entries = server.operator().get(list).await.expect(200);
+    let entries = server.operator().read(list).await;
     let entry = id(&entries["items"][0], "id");
     let pending = asked(&server, json!({ "argv": ["/usr/bin/touch", mark] })).await;
     let removed = server.operator().delete(&format!("{list}/{entry}")).await;
     assert_eq!(removed.status, 204);
     let run = server.agent().finished(&id(&pending, "runId")).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "allowlist-miss" })
-    );
+    assert_has!(run, { "status": "denied", "reason": "allowlist-miss" });
     assert!(!mark.exists());
 }
 
@@ -151,23 +139,12 @@ async fn without_anybody_to_ask_the_fallback_counts_at_once() {
             .document(&json!({ "version": 1, "defaults": { "askFallback": fallback }, "agents": {} }))
     };
     let server = builder("deny").start().await;
-    let problem = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/date"] }))
-        .await
-        .problem(403, "exec-denied");
+    let problem = server.denied(json!({ "argv": ["/bin/date"] })).await;
     assert_eq!(problem["reason"], "no-approver");
     let run = server.agent().run(&id(&problem, "runId")).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "no-approver" })
-    );
+    assert_has!(run, { "status": "denied", "reason": "no-approver" });
     let server = builder("full").start().await;
-    let answer = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/echo", "ran"] }))
-        .await
-        .expect(200);
+    let answer = server.ran(json!({ "argv": ["/bin/echo", "ran"] })).await;
     assert_eq!(answer["stdout"], "ran\n");
 }
 
@@ -179,11 +156,7 @@ async fn a_connected_approver_is_asked() {
         .start()
         .await;
     let body = json!({ "argv": ["/bin/date"] });
-    server
-        .agent()
-        .exec(body.clone())
-        .await
-        .problem(403, "exec-denied");
+    server.denied(body.clone()).await;
     let mut stream = server.operator().events("", None).await;
     let pending = asked(&server, body.clone()).await;
     let event = stream.next_of("exec.approval.requested").await;
@@ -192,7 +165,7 @@ async fn a_connected_approver_is_asked() {
     let denied = || async { server.agent().exec(body.clone()).await.status };
     eventually("gone again", denied, |status| *status == 403).await;
     let approval = format!("/v1/approvals/{}", id(&pending, "approvalId"));
-    let still = server.operator().get(&approval).await.expect(200);
+    let still = server.operator().read(&approval).await;
     assert_eq!(
         still["status"], "pending",
         "a question stays when its approvers leave"

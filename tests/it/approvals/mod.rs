@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::TestServer;
+use crate::support::{Members, TestServer};
 
 /// A command that leaves one line in a file each time it runs.
 fn append_line(file: &Path) -> Value {
@@ -24,8 +24,5 @@ async fn asked(server: &TestServer, body: Value) -> Value {
 }
 
 fn id(object: &Value, member: &str) -> String {
-    object[member]
-        .as_str()
-        .unwrap_or_else(|| panic!("{member} in {object}"))
-        .to_owned()
+    object.text(member).to_owned()
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{append_line, asked, id};
-use crate::support::{TestServer, eventually, lines, only};
+use crate::support::{TestServer, eventually, lines};
 
 #[tokio::test]
 async fn a_question_survives_a_crash_and_then_runs_once() {
@@ -14,17 +14,9 @@ async fn a_question_survives_a_crash_and_then_runs_once() {
     body["command"] = json!(format!("echo $SOMETHING >> {}", file.display()));
     let pending = asked(&server, body).await;
     let approval = id(&pending, "approvalId");
-    let before = server
-        .operator()
-        .get(&format!("/v1/approvals/{approval}"))
-        .await
-        .expect(200);
+    let before = server.operator().approval(&approval).await;
     server.crash_and_restart().await;
-    let after = server
-        .operator()
-        .get(&format!("/v1/approvals/{approval}"))
-        .await
-        .expect(200);
+    let after = server.operator().approval(&approval).await;
     assert_eq!(after, before, "the question is the same, deadline included");
     assert_eq!(
         server.agent().run(&id(&pending, "runId")).await["status"],
@@ -34,11 +26,7 @@ async fn a_question_survives_a_crash_and_then_runs_once() {
     assert_eq!(run["status"], "completed");
     server.crash_and_restart().await;
     assert_eq!(
-        server
-            .operator()
-            .decide(&approval, "allow-once")
-            .await
-            .expect(200)["applied"],
+        server.operator().decided(&approval, "allow-once").await["applied"],
         false
     );
     server.stop().await;
@@ -79,10 +67,7 @@ async fn a_question_that_came_due_while_nobody_served_falls_back_to_deny_only() 
     .await;
     server.start().await;
     let run = server.agent().finished(&id(&pending, "runId")).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "approval-timeout" })
-    );
+    assert_has!(run, { "status": "denied", "reason": "approval-timeout" });
     assert_eq!(lines(&file), Vec::<String>::new());
 }
 
@@ -97,7 +82,7 @@ async fn nothing_that_was_answered_is_asked_again() {
         &asked(&server, json!({ "argv": ["/bin/date", "2"] })).await,
         "approvalId",
     );
-    server.operator().decide(&denied, "deny").await.expect(200);
+    server.operator().decided(&denied, "deny").await;
     server.crash_and_restart().await;
     let pending = server.operator().pending().await;
     assert_eq!(

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{append_line, asked, id};
-use crate::support::{Answer, TestServer, eventually, lines, only, within};
+use crate::support::{Answer, Members, TestServer, eventually, lines, only, within};
 
 async fn revise(server: &TestServer, approval: &str, body: Value) -> Answer {
     let path = format!("/v1/approvals/{approval}/revision");
@@ -13,11 +13,7 @@ async fn revise(server: &TestServer, approval: &str, body: Value) -> Answer {
 }
 
 async fn approval(server: &TestServer, id: &str) -> Value {
-    server
-        .operator()
-        .get(&format!("/v1/approvals/{id}"))
-        .await
-        .expect(200)
+    server.operator().approval(&id).await
 }
 
 fn append(text: &str, file: &Path) -> Value {
@@ -46,20 +42,14 @@ async fn a_changed_command_waits_in_the_place_of_the_old_one_and_runs_when_allow
         "{answer:?}"
     );
     let before = approval(&server, &old).await;
-    assert_eq!(
-        only(
-            &before,
-            &["status", "decision", "terminalReason", "revisedBy", "revises"]
-        ),
-        json!({ "status": "denied", "decision": "deny", "terminalReason": "user", "revisedBy": new_id, "revises": null })
-    );
-    assert_eq!(
-        only(
-            &new,
-            &["status", "revises", "revisedBy", "command", "needsPerson"]
-        ),
-        json!({ "status": "pending", "revises": old, "revisedBy": null, "command": changed["command"], "needsPerson": null })
-    );
+    assert_has!(before, {
+        "status": "denied", "decision": "deny", "terminalReason": "user", "revisedBy": new_id,
+        "revises": null,
+    });
+    assert_has!(new, {
+        "status": "pending", "revises": old, "revisedBy": null, "command": changed["command"],
+        "needsPerson": null,
+    });
     let same = [
         "agentId",
         "sessionKey",
@@ -73,20 +63,18 @@ async fn a_changed_command_waits_in_the_place_of_the_old_one_and_runs_when_allow
     assert_eq!(new["boundTo"]["envHash"], before["boundTo"]["envHash"]);
     assert!(new["boundTo"]["envHash"].is_string(), "{new}");
     let denied = server.agent().run(&old_run).await;
-    assert_eq!(
-        only(&denied, &["status", "reason", "decision"]),
-        json!({ "status": "denied", "reason": "user-denied", "decision": { "verdict": "deny", "by": "person" } })
-    );
+    assert_has!(denied, {
+        "status": "denied", "reason": "user-denied", "decision": { "verdict": "deny", "by": "person" },
+    });
     let detail = id(&denied, "detail");
     let new_run = id(&new, "runId");
     assert!(detail.contains(&new_id) && detail.contains(&new_run), "{detail}");
     let waiting = server.agent().run(&new_run).await;
-    assert_eq!(
-        only(&waiting, &["status", "command", "envNames"]),
-        json!({ "status": "approval-pending", "command": changed["command"], "envNames": ["MARK"] })
-    );
+    assert_has!(waiting, {
+        "status": "approval-pending", "command": changed["command"], "envNames": ["MARK"],
+    });
     assert_eq!(lines(&file), Vec::<String>::new());
-    server.operator().decide(&new_id, "allow-once").await.expect(200);
+    server.operator().decided(&new_id, "allow-once").await;
     assert_eq!(server.agent().finished(&new_run).await["status"], "completed");
     assert_eq!(lines(&file), ["kept"]);
     server
@@ -103,10 +91,9 @@ async fn the_record_names_the_approver_as_the_one_who_changed_it() {
     let new = revise(&server, &id(&pending, "approvalId"), json!({ "argv": ["date"] }))
         .await
         .expect(201);
-    let audit = server.operator().get("/v1/audit?limit=500").await.expect(200);
-    let of_new_run: Vec<&Value> = audit["items"]
-        .as_array()
-        .unwrap()
+    let audit = server.operator().read("/v1/audit?limit=500").await;
+    let of_new_run: Vec<&Value> = audit
+        .list("items")
         .iter()
         .filter(|record| record.to_string().contains(&id(&new, "runId")))
         .collect();
@@ -115,10 +102,7 @@ async fn the_record_names_the_approver_as_the_one_who_changed_it() {
     for record in of_new_run {
         assert_eq!(record["actor"]["id"], operator, "{record}");
     }
-    assert_eq!(
-        server.operator().get("/v1/audit/verify").await.expect(200)["ok"],
-        true
-    );
+    assert_eq!(server.operator().read("/v1/audit/verify").await["ok"], true);
 }
 
 /// What the allowlist covers, and what a fallback would let through, still waits for the answer.
@@ -137,10 +121,9 @@ async fn a_changed_command_never_runs_without_an_answer() {
     let new = revise(&server, &id(&pending, "approvalId"), body)
         .await
         .expect(201);
-    assert_eq!(
-        only(&new, &["status", "allowedDecisions", "proposedPatterns"]),
-        json!({ "status": "pending", "allowedDecisions": ["allow-once", "deny"], "proposedPatterns": [] })
-    );
+    assert_has!(new, {
+        "status": "pending", "allowedDecisions": ["allow-once", "deny"], "proposedPatterns": [],
+    });
     assert_eq!(new["why"]["rule"], "revised");
     let run = server.agent().finished(&id(&new, "runId")).await;
     assert_eq!(run["status"], "denied", "{run}");
@@ -171,7 +154,7 @@ async fn what_policy_denies_is_refused_and_the_old_question_stays() {
     }
     assert_eq!(approval(&server, &old).await["status"], "pending");
     assert_eq!(server.operator().pending().await.len(), 1);
-    server.operator().decide(&old, "allow-once").await.expect(200);
+    server.operator().decided(&old, "allow-once").await;
     eventually(
         "run",
         || std::future::ready(lines(&file)),
@@ -204,11 +187,7 @@ async fn a_waiting_caller_hears_what_took_the_place_of_its_command() {
         let problem = answer.problem(403, "exec-denied");
         assert_eq!(problem["reason"], "user-denied");
         assert!(id(&problem, "detail").contains(&id(&new, "id")), "{problem}");
-        server
-            .operator()
-            .decide(&id(&new, "id"), "deny")
-            .await
-            .expect(200);
+        server.operator().decided(&id(&new, "id"), "deny").await;
     }
 }
 
@@ -223,18 +202,13 @@ async fn only_a_pending_question_can_be_changed_and_only_by_an_approver() {
     let decided = asked(&server, append_line(&file)).await;
     server
         .operator()
-        .decide(&id(&decided, "approvalId"), "deny")
-        .await
-        .expect(200);
+        .decided(&id(&decided, "approvalId"), "deny")
+        .await;
     revise(&server, &id(&decided, "approvalId"), date.clone())
         .await
         .problem(409, "approval-already-resolved");
     let withdrawn = asked(&server, append_line(&file)).await;
-    server
-        .agent()
-        .post(&format!("/v1/runs/{}/cancel", id(&withdrawn, "runId")), json!({}))
-        .await
-        .expect(200);
+    server.agent().cancel(&id(&withdrawn, "runId")).await;
     revise(&server, &id(&withdrawn, "approvalId"), date.clone())
         .await
         .problem(410, "approval-cancelled");
@@ -285,11 +259,7 @@ async fn one_of_those_who_race_wins() {
                 let new = server.operator().pending().await;
                 assert_eq!(new.len(), 1);
                 assert_eq!(new[0]["id"], record["revisedBy"]);
-                server
-                    .operator()
-                    .decide(&id(&new[0], "id"), "deny")
-                    .await
-                    .expect(200);
+                server.operator().decided(&id(&new[0], "id"), "deny").await;
             }
             other => panic!("{other:?}"),
         }
@@ -309,11 +279,7 @@ async fn a_changed_command_survives_a_crash() {
     let found = server.operator().pending().await;
     assert_eq!(found.len(), 1);
     assert_eq!(found[0]["revises"], pending["approvalId"]);
-    server
-        .operator()
-        .decide(&id(&new, "id"), "allow-once")
-        .await
-        .expect(200);
+    server.operator().decided(&id(&new, "id"), "allow-once").await;
     server.agent().finished(&id(&new, "runId")).await;
     assert_eq!(lines(&file), ["new"]);
 }

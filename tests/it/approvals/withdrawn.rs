@@ -18,10 +18,7 @@ async fn asker(server: &TestServer, more: Value) -> (String, Api) {
 /// It was withdrawn: its run is denied, and no answer starts it.
 async fn is_withdrawn(server: &TestServer, approval: &str, run: &str) {
     let run = server.operator().finished(run).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "approval-cancelled" })
-    );
+    assert_has!(run, { "status": "denied", "reason": "approval-cancelled" });
     for decision in ["allow-once", "deny"] {
         let late = server.operator().decide(approval, decision).await;
         let approval = &late.problem(410, "approval-cancelled")["approval"];
@@ -57,15 +54,9 @@ async fn a_question_ends_when_the_token_that_asked_is_revoked() {
     assert_eq!(denied["runId"], own["runId"]);
     is_withdrawn(&server, &id(own, "id"), &id(own, "runId")).await;
     let told = events.next_of("exec.approval.resolved").await.data;
-    assert_eq!(
-        only(&told, &["approvalId", "status", "terminalReason"]),
-        json!({ "approvalId": own["id"], "status": "cancelled", "terminalReason": "run-aborted" })
-    );
+    assert_has!(told, { "approvalId": own["id"], "status": "cancelled", "terminalReason": "run-aborted" });
     let told = events.next_of("exec.denied").await.data;
-    assert_eq!(
-        only(&told, &["runId", "reason"]),
-        json!({ "runId": own["runId"], "reason": "approval-cancelled" })
-    );
+    assert_has!(told, { "runId": own["runId"], "reason": "approval-cancelled" });
     assert_eq!(lines(&file), Vec::<String>::new());
 
     // Another token's question stays, and is answered as ever.
@@ -81,7 +72,7 @@ async fn a_question_waits_no_longer_than_the_token_that_asked_lives() {
     let file = server.scratch().join("lines");
     let now = countersign_sys::clock::Clock::now(&countersign_sys::clock::SystemClock).get();
     let (_, asker) = asker(&server, json!({ "expiresAtMs": now + 5000 })).await;
-    let own = asker.exec(append_line(&file)).await.expect(202);
+    let own = asker.accepted(append_line(&file)).await;
     let others = asked(&server, json!({ "argv": ["/bin/true"] })).await;
     is_withdrawn(&server, &id(&own, "approvalId"), &id(&own, "runId")).await;
     assert_eq!(lines(&file), Vec::<String>::new());
@@ -101,7 +92,7 @@ async fn what_silence_would_start_is_not_started_for_a_token_that_has_ended() {
     let file = server.scratch().join("lines");
     let now = countersign_sys::clock::Clock::now(&countersign_sys::clock::SystemClock).get();
     let (_, asker) = asker(&server, json!({ "expiresAtMs": now + 5000 })).await;
-    let own = asker.exec(append_line(&file)).await.expect(202);
+    let own = asker.accepted(append_line(&file)).await;
     is_withdrawn(&server, &id(&own, "approvalId"), &id(&own, "runId")).await;
     assert_eq!(lines(&file), Vec::<String>::new());
 }

@@ -6,7 +6,7 @@ use futures_util::future::{Either, select};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{TestServer, eventually, lines, only, within, write_file, write_file_mode};
+use crate::support::{Members, TestServer, eventually, lines, within, write_file, write_file_mode};
 
 #[tokio::test]
 async fn a_bare_name_is_never_looked_for_in_the_working_directory() {
@@ -16,15 +16,10 @@ async fn a_bare_name_is_never_looked_for_in_the_working_directory() {
     let script = format!("#!/bin/sh\necho ran >> {}\n", marks.display());
     write_file_mode(&directory.join("tool-of-nobody"), script, 0o755);
     let answer = server
-        .agent()
-        .exec(json!({ "argv": ["tool-of-nobody"], "workdir": directory }))
-        .await
-        .expect(200);
-    let run = server.agent().run(answer["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "failed", "reason": "spawn-failed" })
-    );
+        .ran(json!({ "argv": ["tool-of-nobody"], "workdir": directory }))
+        .await;
+    let run = server.agent().run(answer.text("runId")).await;
+    assert_has!(run, { "status": "failed", "reason": "spawn-failed" });
     assert_eq!(lines(&marks), Vec::<String>::new());
 }
 
@@ -40,10 +35,8 @@ async fn the_servers_own_state_is_out_of_reach_by_links_directories_and_glued_op
     let state = server.state().to_owned();
     symlink(&state, work.join("link")).unwrap();
     let cover = server
-        .agent()
-        .exec(json!({ "command": "cat plain", "workdir": work }))
-        .await
-        .expect(200);
+        .ran(json!({ "command": "cat plain", "workdir": work }))
+        .await;
     assert_eq!(cover["stdout"], "x\n", "the allowlist covers cat");
     let glued = format!(
         "grep -f{} plain",
@@ -58,10 +51,8 @@ async fn the_servers_own_state_is_out_of_reach_by_links_directories_and_glued_op
         (glued.as_str(), &work),
     ] {
         server
-            .agent()
-            .exec(json!({ "command": command, "workdir": directory }))
-            .await
-            .problem(403, "exec-denied");
+            .denied(json!({ "command": command, "workdir": directory }))
+            .await;
     }
 }
 
@@ -238,10 +229,7 @@ async fn no_spelling_of_the_servers_own_state_is_covered() {
         let answer = run(command.clone()).await;
         let problem = answer.problem(403, "exec-denied");
         assert!(
-            problem["detail"]
-                .as_str()
-                .unwrap()
-                .contains("belongs to the server itself"),
+            problem.text("detail").contains("belongs to the server itself"),
             "{command}: {problem}"
         );
     }
@@ -277,7 +265,7 @@ async fn the_servers_own_program_is_never_covered_by_whatever_name() {
             let answer = run(command.clone()).await;
             let problem = answer.problem(403, "exec-denied");
             assert!(
-                problem["detail"].as_str().unwrap().contains("own program"),
+                problem.text("detail").contains("own program"),
                 "{command}: {problem}"
             );
         }
@@ -327,15 +315,11 @@ async fn a_revoked_token_sees_nothing_more_on_its_open_stream() {
         .token_with(json!({ "name": "reader", "scopes": ["read"] }))
         .await;
     let mut stream = reader.events("?types=exec", None).await;
-    server.agent().exec(json!({ "argv": ["true"] })).await.expect(200);
+    server.ran(json!({ "argv": ["true"] })).await;
     assert_eq!(stream.next().await.kind, "exec.requested");
     while stream.next().await.kind != "exec.finished" {}
-    server
-        .operator()
-        .delete(&format!("/v1/tokens/{token}"))
-        .await
-        .expect(204);
-    server.agent().exec(json!({ "argv": ["true"] })).await.expect(200);
+    server.operator().removed(&format!("/v1/tokens/{token}")).await;
+    server.ran(json!({ "argv": ["true"] })).await;
     assert_eq!(stream.next_or_end().await, None);
 }
 
@@ -393,8 +377,8 @@ async fn a_run_that_was_answered_as_pending_outlives_its_caller_however_fast_the
     let decider = tokio::spawn(async move {
         loop {
             let event = stream.next().await;
-            let approval = event.data["approvalId"].as_str().unwrap().to_owned();
-            operator.decide(&approval, "allow-once").await.expect(200);
+            let approval = event.data.text("approvalId").to_owned();
+            operator.decided(&approval, "allow-once").await;
         }
     });
     let command = format!("while [ ! -e {} ]; do sleep 0.1; done", gate.display());
@@ -402,8 +386,8 @@ async fn a_run_that_was_answered_as_pending_outlives_its_caller_however_fast_the
     // The callers give up just about when the decision comes.
     for wait in 0..24 {
         let call = json!({ "command": command, "yieldMs": 10, "approvalWaitMs": wait });
-        let answer = server.agent().exec(call).await.expect(202);
-        runs.push(answer["runId"].as_str().unwrap().to_owned());
+        let answer = server.accepted(call).await;
+        runs.push(answer.text("runId").to_owned());
     }
     let agent = server.agent();
     for run in &runs {
@@ -441,7 +425,7 @@ async fn connections_that_say_nothing_do_not_keep_others_out() {
         }
     }
     for _ in 0..3 {
-        server.anonymous().get("/healthz").await.expect(200);
+        server.anonymous().read("/healthz").await;
     }
 }
 
@@ -451,19 +435,12 @@ async fn nothing_that_an_agent_says_reaches_a_terminal_as_it_is() {
     let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}txt\u{2066}\r";
     let session = "chat:\u{202e}\u{2066}x";
     let pending = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/echo", evil], "sessionKey": session }))
-        .await
-        .expect(202);
-    let (approval, run) = (
-        pending["approvalId"].as_str().unwrap(),
-        pending["runId"].as_str().unwrap(),
-    );
+        .accepted(json!({ "argv": ["/bin/echo", evil], "sessionKey": session }))
+        .await;
+    let (approval, run) = (pending.text("approvalId"), pending.text("runId"));
     server
-        .agent()
-        .exec(json!({ "argv": [format!("/bin/{evil}")], "security": "deny", "sessionKey": session }))
-        .await
-        .problem(403, "exec-denied");
+        .denied(json!({ "argv": [format!("/bin/{evil}")], "security": "deny", "sessionKey": session }))
+        .await;
     let calls: [&[&str]; 13] = [
         &["approvals", "list"],
         &["approvals", "show", approval],
@@ -514,7 +491,7 @@ async fn what_changed_while_a_call_waited_for_a_place_counts() {
         .await;
     let agent = server.agent();
     let call = json!({ "command": format!("{} && true", link.display()) });
-    agent.exec(call.clone()).await.expect(200);
+    agent.ran(call.clone()).await;
     let holder = tokio::spawn({
         let (agent, hold) = (agent.clone(), work.join("hold"));
         async move { agent.exec(json!({ "argv": [hold] })).await }

@@ -4,7 +4,9 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::support::{Invocation, Terminal, TestServer, inherited_path, run_program, write_file_mode};
+use crate::support::{
+    Invocation, Members, Terminal, TestServer, inherited_path, run_program, write_file_mode,
+};
 
 /// Names of programs that a shell would not take as one word.
 const HOSTILE: [&str; 10] = [
@@ -54,7 +56,7 @@ async fn a_hint_that_is_pasted_adds_the_entry_and_runs_nothing_else() {
         let path = program.to_str().expect("UTF-8");
         let refused = server.agent().exec(json!({ "argv": [path] })).await;
         let problem = refused.problem(403, "exec-denied");
-        let hint = problem["hint"].as_str().unwrap_or_else(|| panic!("{problem}"));
+        let hint = problem.text("hint");
         assert_eq!(
             pasted(&server, hint),
             ["allowlist", "add", "--agent", "main", path],
@@ -86,11 +88,11 @@ async fn a_fix_that_is_pasted_removes_the_rule_and_runs_nothing_else() {
     let server = TestServer::full().document(&document).start().await;
     let report = server.cli(&["doctor", "--json"]).await;
     let report: serde_json::Value = serde_json::from_str(&report.stdout).expect("JSON");
-    let findings = report["findings"].as_array().expect("findings");
+    let findings = report.list("findings");
     let fix = findings
         .iter()
         .find(|finding| finding["id"] == "rule-never-matches")
-        .map(|finding| finding["fix"].as_str().expect("a fix"));
+        .map(|finding| finding.text("fix"));
     if let Some(fix) = fix {
         assert_eq!(
             pasted(&server, fix),
@@ -117,11 +119,9 @@ fn at_a_terminal(server: &TestServer, arguments: &[&str]) -> Terminal {
 async fn output_reaches_a_terminal_spelled_out_and_raw_only_where_that_is_said() {
     let server = TestServer::full().start().await;
     let done = server
-        .agent()
-        .exec(json!({ "command": "printf '\\033]0;pwn\\007\\033[31mout\\tx\\n\\342\\200\\256end\\n'" }))
-        .await
-        .expect(200);
-    let run = done["runId"].as_str().expect("a run");
+        .ran(json!({ "command": "printf '\\033]0;pwn\\007\\033[31mout\\tx\\n\\342\\200\\256end\\n'" }))
+        .await;
+    let run = done.text("runId");
     let shown = at_a_terminal(&server, &["runs", "output", run]).sees("end").await;
     assert!(
         shown.contains("\\u{1B}]0;pwn\\u{7}\\u{1B}[31mout\tx") && shown.contains("\\u{202E}end"),
@@ -140,11 +140,7 @@ async fn output_reaches_a_terminal_spelled_out_and_raw_only_where_that_is_said()
 async fn json_on_a_terminal_is_escaped_and_the_same_elsewhere() {
     let server = TestServer::full().start().await;
     let command = "echo \u{202e}x\u{9b}31m";
-    server
-        .agent()
-        .exec(json!({ "command": command }))
-        .await
-        .expect(200);
+    server.ran(json!({ "command": command })).await;
     let shown = at_a_terminal(&server, &["runs", "list", "--json"])
         .sees("31m")
         .await;
@@ -158,12 +154,8 @@ async fn json_on_a_terminal_is_escaped_and_the_same_elsewhere() {
 async fn secrets_are_masked_where_people_look_and_kept_for_machines() {
     let server = TestServer::full().start().await;
     let command = "true --token abcdef0123456789";
-    let done = server
-        .agent()
-        .exec(json!({ "command": command }))
-        .await
-        .expect(200);
-    let run = done["runId"].as_str().expect("a run");
+    let done = server.ran(json!({ "command": command })).await;
+    let run = done.text("runId");
     let masked = "true --token ⟨secret of 16 characters⟩";
     for arguments in [&["runs", "list"][..], &["runs", "show", run], &["events"]] {
         let people = server.cli(arguments).await;

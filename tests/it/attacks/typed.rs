@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, ServerBuilder, TestServer, eventually, needed, program, write_file};
+use crate::support::{Answer, Members, ServerBuilder, TestServer, eventually, needed, program, write_file};
 
 /// A program that runs a command which is typed into it.
 struct Typed {
@@ -104,7 +104,7 @@ async fn shown(server: &TestServer, session: &str) -> Value {
     let api = server.agent();
     eventually(
         "a screen",
-        || async { api.get(&format!("/v1/process/{session}")).await.expect(200) },
+        || async { api.read(&format!("/v1/process/{session}")).await },
         |session| session["outputBytes"] != 0 || session["status"] != "running",
     )
     .await
@@ -121,7 +121,7 @@ async fn runs_what_is_typed(server: &TestServer, session: &str, typed: &Typed) -
     let (ran, _) = eventually(
         "the typed command, or the end",
         || async {
-            let shown = api.get(&format!("/v1/process/{session}")).await.expect(200);
+            let shown = api.read(&format!("/v1/process/{session}")).await;
             let seen = (marker.exists(), shown["status"] != "running");
             if typed.on_terminal && seen == (false, false) {
                 // A pager throws away what was typed before it took the terminal.
@@ -157,7 +157,7 @@ async fn nothing_can_be_typed_into_a_program_whose_entry_does_not_include_it() {
         }
         let running = answer.expect(202);
         assert_eq!(running["inputClosed"], true, "{running:#}");
-        let session = running["sessionId"].as_str().expect("a session");
+        let session = running.text("sessionId");
         let refused = write(&server, session, typed.keys).await;
         // It may have come to the end of its input by now.
         if refused.json()["code"] != "session-ended" {
@@ -168,7 +168,7 @@ async fn nothing_can_be_typed_into_a_program_whose_entry_does_not_include_it() {
         // Not every program leaves by itself at the end of its input.
         let end = json!({ "action": "kill", "sessionId": session });
         server.agent().post("/v1/process", end).await;
-        let run = server.agent().finished(running["runId"].as_str().unwrap()).await;
+        let run = server.agent().finished(running.text("runId")).await;
         assert_eq!(run["input"], "withheld", "{run:#}");
         assert!(
             !server.scratch().join("checkout/marker").exists(),
@@ -184,7 +184,7 @@ async fn what_is_typed_runs_where_every_entry_includes_it_and_nothing_guards_the
         let server = server_with(json!({ "input": true, "unguarded": true })).await;
         let running = start(&server, typed).await.expect(202);
         assert_eq!(running.get("inputClosed"), None, "{running:#}");
-        let session = running["sessionId"].as_str().expect("a session");
+        let session = running.text("sessionId");
         assert!(
             runs_what_is_typed(&server, session, typed).await,
             "{}",
@@ -201,7 +201,7 @@ async fn a_guarded_terminal_has_no_pager_and_no_editor_to_type_a_command_into() 
     for typed in guarded.filter(|typed| is_here(typed)) {
         let server = server_with(json!({ "input": true })).await;
         let running = start(&server, typed).await.expect(202);
-        let session = running["sessionId"].as_str().expect("a session");
+        let session = running.text("sessionId");
         shown(&server, session).await;
         // Only the pager itself stays, and refuses. It throws away what was typed before it took the terminal.
         let api = server.agent();
@@ -210,14 +210,14 @@ async fn a_guarded_terminal_has_no_pager_and_no_editor_to_type_a_command_into() 
             "the end, or a refusal",
             || async {
                 drop(api.post("/v1/process", typing.clone()).await);
-                api.get(&format!("/v1/process/{session}")).await.expect(200)
+                api.read(&format!("/v1/process/{session}")).await
             },
             |session| session["status"] != "running" || session["tail"].to_string().contains("not available"),
         )
         .await;
         let end = json!({ "action": "kill", "sessionId": session["sessionId"] });
         api.post("/v1/process", end).await;
-        let run = api.finished(running["runId"].as_str().unwrap()).await;
+        let run = api.finished(running.text("runId")).await;
         assert_eq!(run["input"], "guarded-terminal", "{run:#}");
         assert!(
             !server.scratch().join("checkout/marker").exists(),
@@ -228,7 +228,7 @@ async fn a_guarded_terminal_has_no_pager_and_no_editor_to_type_a_command_into() 
 }
 
 fn codes(card: &Value) -> Vec<&str> {
-    let warnings = card["display"]["warnings"].as_array().expect("warnings");
+    let warnings = card["display"].list("warnings");
     warnings
         .iter()
         .filter_map(|warning| warning["code"].as_str())
@@ -237,12 +237,8 @@ fn codes(card: &Value) -> Vec<&str> {
 
 /// The question that a call is asked as.
 async fn card(server: &TestServer, pending: &Value) -> Value {
-    let id = pending["approvalId"].as_str().expect("an approval");
-    server
-        .operator()
-        .get(&format!("/v1/approvals/{id}"))
-        .await
-        .expect(200)
+    let id = pending.text("approvalId");
+    server.operator().approval(&id).await
 }
 
 #[tokio::test]
@@ -264,7 +260,7 @@ async fn a_person_is_shown_that_the_input_stays_open_and_cannot_allow_that_for_g
         assert_eq!(card["allowedDecisions"], json!(["allow-once", "deny"]));
         assert_eq!(card["proposedPatterns"], json!([]));
         assert_eq!(codes(&card), ["input-open"]);
-        let id = pending["approvalId"].as_str().unwrap();
+        let id = pending.text("approvalId");
         let shown = server.cli(&["approvals", "show", id]).await;
         assert!(
             shown.stdout.contains(input) && shown.stdout.contains("unseen by you"),
@@ -286,11 +282,7 @@ async fn a_person_is_shown_that_the_input_stays_open_and_cannot_allow_that_for_g
         json!(["allow-once", "allow-always", "deny"])
     );
     server.answered(&pending, "allow-always").await;
-    server
-        .agent()
-        .exec(json!({ "command": "cat", "workdir": work }))
-        .await
-        .expect(200);
+    server.ran(json!({ "command": "cat", "workdir": work })).await;
     server
         .asked(json!({ "command": "cat", "workdir": work, "pty": true }))
         .await;
@@ -302,15 +294,15 @@ async fn an_answer_covers_the_input_that_its_card_showed() {
     let pending = server
         .asked(json!({ "command": "cat", "background": true }))
         .await;
-    let id = pending["approvalId"].as_str().unwrap();
-    server.operator().decide(id, "allow-once").await.expect(200);
+    let id = pending.text("approvalId");
+    server.operator().decided(id, "allow-once").await;
     let api = server.agent();
-    let run_id = pending["runId"].as_str().unwrap();
+    let run_id = pending.text("runId");
     let run = eventually("running", || api.run(run_id), |run| run["status"] == "running").await;
     assert_eq!(run["input"], "pipe", "{run:#}");
-    let session = run["sessionId"].as_str().expect("a session");
+    let session = run.text("sessionId");
     let body = json!({ "action": "write", "sessionId": session, "data": "typed\n", "eof": true });
-    api.post("/v1/process", body).await.expect(200);
+    api.posted("/v1/process", body).await;
     assert_eq!(api.finished(run_id).await["tail"], "typed\n");
 }
 
@@ -324,27 +316,18 @@ async fn what_runs_because_nobody_answered_has_the_input_that_the_allowlist_incl
     let server = ServerBuilder::new(&exec).document(&document).start().await;
     let api = server.agent();
     let closed = api
-        .exec(json!({ "command": "cat", "background": true }))
-        .await
-        .expect(202);
+        .accepted(json!({ "command": "cat", "background": true }))
+        .await;
     assert_eq!(closed["inputClosed"], true, "{closed:#}");
-    assert_eq!(
-        api.finished(closed["runId"].as_str().unwrap()).await["input"],
-        "withheld"
-    );
+    assert_eq!(api.finished(closed.text("runId")).await["input"], "withheld");
     let open = api
-        .exec(json!({ "command": "tac", "background": true }))
-        .await
-        .expect(202);
-    let session = open["sessionId"].as_str().expect("a session");
+        .accepted(json!({ "command": "tac", "background": true }))
+        .await;
+    let session = open.text("sessionId");
     let body = json!({ "action": "write", "sessionId": session, "data": "typed\n", "eof": true });
-    api.post("/v1/process", body).await.expect(200);
-    let run = api.finished(open["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        (&run["input"], &run["tail"]),
-        (&json!("pipe"), &json!("typed\n")),
-        "{run:#}"
-    );
+    api.posted("/v1/process", body).await;
+    let run = api.finished(open.text("runId")).await;
+    assert_has!(run, { "input": "pipe", "tail": "typed\n" });
 }
 
 #[tokio::test]
@@ -355,14 +338,10 @@ async fn deny_rules_hold_a_terminal_for_what_runs_the_keys_it_gets() {
     write_file(&work.join("long.txt"), "line\n".repeat(200));
     let call = |command: &str, terminal: bool| json!({ "command": command, "workdir": work, "background": true, "pty": terminal });
     for (command, terminal) in [("less long.txt", true), ("sh", false), ("vi long.txt", false)] {
-        server
-            .agent()
-            .exec(call(command, terminal))
-            .await
-            .problem(403, "exec-denied");
+        server.denied(call(command, terminal)).await;
     }
     for (command, terminal) in [("cat", true), ("cat", false), ("less long.txt", false)] {
-        let running = server.agent().exec(call(command, terminal)).await.expect(202);
+        let running = server.accepted(call(command, terminal)).await;
         let end = json!({ "action": "kill", "sessionId": running["sessionId"] });
         server.agent().post("/v1/process", end).await;
     }
@@ -377,14 +356,9 @@ async fn an_entry_says_over_the_api_and_the_command_line_what_it_includes() {
         let added = server.cli(arguments).await;
         assert_eq!(added.code, Some(0), "{}", added.stderr);
     }
-    let entries = server
-        .operator()
-        .get("/v1/agents/main/allowlist")
-        .await
-        .expect(200);
-    let said: Vec<&Value> = entries["items"]
-        .as_array()
-        .unwrap()
+    let entries = server.operator().read("/v1/agents/main/allowlist").await;
+    let said: Vec<&Value> = entries
+        .list("items")
         .iter()
         .map(|entry| &entry["input"])
         .collect();
@@ -395,23 +369,16 @@ async fn an_entry_says_over_the_api_and_the_command_line_what_it_includes() {
         "{written:#}"
     );
     let call = json!({ "command": "cat", "background": true });
-    let explained = server
-        .agent()
-        .post("/v1/exec/explain", call.clone())
-        .await
-        .expect(200);
-    assert_eq!(
-        (&explained["outcome"], &explained["input"]),
-        (&json!("run"), &json!("pipe"))
-    );
-    let id = entries["items"][1]["id"].as_str().unwrap().to_owned();
+    let explained = server.agent().explain(call.clone()).await;
+    assert_has!(explained, { "outcome": "run", "input": "pipe" });
+    let id = entries["items"][1].text("id").to_owned();
     let path = format!("/v1/agents/main/allowlist/{id}");
     server
         .operator()
         .patch(&path, json!({ "input": false }))
         .await
         .expect(200);
-    let explained = server.agent().post("/v1/exec/explain", call).await.expect(200);
+    let explained = server.agent().explain(call).await;
     assert_eq!(explained["input"], "withheld", "{explained:#}");
     let alone = json!({ "pattern": "/**/tac", "unguarded": true });
     let made = server.operator().post("/v1/agents/main/allowlist", alone).await;
@@ -421,7 +388,7 @@ async fn an_entry_says_over_the_api_and_the_command_line_what_it_includes() {
         "without input it lifts nothing"
     );
     // An edit that gives an entry what it did not include allows more.
-    server.agent().exec(json!({ "command": "cat" })).await.expect(200);
+    server.ran(json!({ "command": "cat" })).await;
     let mut edited = server.document_on_disk();
     edited["agents"]["main"]["allowlist"][0]["input"] = json!(true);
     server.edit_document(&edited.to_string());

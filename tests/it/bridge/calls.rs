@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::wire::{TEXT, Wire};
 use crate::support::{
-    OperatorClient, OperatorLink, TestServer, eventually,
+    Members, OperatorClient, OperatorLink, TestServer, eventually,
     node::{Device, Line, Speaks, TestNode, answer_params},
     within,
 };
@@ -87,11 +87,7 @@ async fn only_what_was_declared_and_is_allowed_is_called() {
     let call = json!({"nodeId": node.id(), "command": "ollama.chat", "params": {}});
     operator.call("node.invoke", call).await;
     assert_eq!(node.calls().len(), 1, "nothing else was sent");
-    let shown = server
-        .operator()
-        .get(&format!("/v1/nodes/{}", node.id()))
-        .await
-        .expect(200);
+    let shown = server.operator().read(&format!("/v1/nodes/{}", node.id())).await;
     assert_eq!(shown["commands"], json!(["ollama.chat", "system.which"]));
 }
 
@@ -260,7 +256,7 @@ async fn calls_that_a_node_does_not_take_are_refused_and_leave_it_connected() {
     let connect = json!({"type": "req", "id": "c", "method": "connect", "params": params});
     wire.frame(TEXT, connect.to_string().as_bytes()).await;
     let path = format!("/v1/nodes/{}", device.id());
-    let shown = async || server.operator().get(&path).await.expect(200);
+    let shown = async || server.operator().read(&path).await;
     eventually("connected", shown, |node| node["connected"] == true).await;
     let mut operator = operator(&server).await;
     let call = json!({
@@ -277,7 +273,7 @@ async fn calls_that_a_node_does_not_take_are_refused_and_leave_it_connected() {
     }
     let error = refused.expect("the buffers of the system end somewhere");
     assert_eq!(error["message"], FULL);
-    assert_eq!(server.operator().get(&path).await.expect(200)["connected"], true);
+    assert_eq!(server.operator().read(&path).await["connected"], true);
     drop(wire);
 }
 
@@ -319,10 +315,7 @@ async fn one_token_leaves_room_at_a_silent_node_and_gets_its_own_back_however_it
     }
     let calls = node.called(128).await;
     let error = third.fails("node.invoke", call.clone()).await;
-    assert_eq!(
-        (&error["message"], &error["retryable"]),
-        (&json!(FULL), &json!(true))
-    );
+    assert_has!(error, { "message": FULL, "retryable": true });
     assert_eq!(node.calls().len(), 128, "nothing more was sent");
 
     // Everybody else's calls are still sent: of another token with the same rights, and of whoever looks after nodes.
@@ -335,7 +328,7 @@ async fn one_token_leaves_room_at_a_silent_node_and_gets_its_own_back_however_it
     assert_eq!(error["message"], FULL, "their end gives this token nothing");
 
     // An answer frees a place, and so does every end of waiting.
-    node.answer(calls[0]["id"].as_str().unwrap(), found());
+    node.answer(calls[0].text("id"), found());
     for _ in 0..3 {
         until_sent(&mut third, &node.id()).await;
     }

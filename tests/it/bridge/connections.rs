@@ -3,9 +3,8 @@
 use serde_json::json;
 
 use crate::support::{
-    TestServer, eventually,
+    Members, TestServer, eventually,
     node::{Device, Line, Received, Speaks, TestNode, decide, pair},
-    only,
 };
 
 #[tokio::test]
@@ -39,11 +38,8 @@ async fn a_server_that_stops_says_so_and_its_next_life_knows_its_nodes() {
     );
     assert_eq!(server.ended().await, Some(0));
     server.start().await;
-    let shown = server.operator().get("/v1/nodes").await.expect(200);
-    assert_eq!(
-        only(&shown["items"][0], &["nodeId", "connected", "paired"]),
-        json!({"nodeId": device.id(), "connected": false, "paired": true})
-    );
+    let shown = server.operator().read("/v1/nodes").await;
+    assert_has!(shown["items"][0], {"nodeId": device.id(), "connected": false, "paired": true});
     let mut line = Line::open(&server).await;
     let hello = line.connect(&device.with_token(&token)).await.unwrap();
     assert_eq!(hello["auth"]["deviceToken"], json!(token));
@@ -57,7 +53,7 @@ async fn a_crash_takes_no_pairing_along() {
     pair(&server, &device).await;
     let mut line = Line::open(&server).await;
     let error = line.connect(&waiting).await.unwrap_err();
-    let request = error["details"]["requestId"].as_str().unwrap().to_owned();
+    let request = error["details"].text("requestId").to_owned();
     server.crash_and_restart().await;
     decide(&server, &request, "approve").await;
     for device in [device, waiting] {
@@ -72,52 +68,25 @@ async fn connecting_and_leaving_is_told() {
     let device = Device::new(&server, Speaks::Present).named("build box");
     let node = TestNode::join(&server, device.clone(), |_call| None).await;
     let requested = events.next_of("node.pairing.requested").await.data;
-    assert_eq!(
-        only(
-            &requested,
-            &[
-                "nodeId",
-                "displayName",
-                "platform",
-                "kind",
-                "isRepair",
-                "commands",
-                "remoteIp"
-            ]
-        ),
-        json!({
-            "nodeId": device.id(), "displayName": "build box", "platform": "linux", "kind": "device",
-            "isRepair": false, "remoteIp": "127.0.0.1",
-            "commands": [
-                "system.execApprovals.get", "system.execApprovals.set", "system.run", "system.run.prepare",
-                "system.which",
-            ],
-        })
-    );
+    assert_has!(requested, {
+        "nodeId": device.id(), "displayName": "build box", "platform": "linux", "kind": "device",
+        "isRepair": false, "remoteIp": "127.0.0.1",
+        "commands": [
+            "system.execApprovals.get", "system.execApprovals.set", "system.run", "system.run.prepare",
+            "system.which",
+        ],
+    });
     let resolved = events.next_of("node.pairing.resolved").await.data;
-    assert_eq!(
-        only(&resolved, &["nodeId", "requestId", "decision", "kind"]),
-        json!({
-            "nodeId": device.id(), "requestId": requested["requestId"], "decision": "approve", "kind": "device",
-        })
-    );
+    assert_has!(resolved, {
+        "nodeId": device.id(), "requestId": requested["requestId"], "decision": "approve", "kind": "device",
+    });
     assert_eq!(resolved["by"]["name"], "operator");
     let connected = events.next_of("node.connected").await.data;
-    assert_eq!(
-        only(&connected, &["nodeId", "displayName"]),
-        json!({"nodeId": device.id(), "displayName": "build box"})
-    );
+    assert_has!(connected, {"nodeId": device.id(), "displayName": "build box"});
     node.vanish();
     let gone = events.next_of("node.disconnected").await.data;
-    assert_eq!(
-        only(&gone, &["nodeId", "displayName", "reason"]),
-        json!({"nodeId": device.id(), "displayName": "build box", "reason": "gone"})
-    );
-    let record = server
-        .operator()
-        .get("/v1/audit?action=node.disconnected")
-        .await
-        .expect(200);
+    assert_has!(gone, {"nodeId": device.id(), "displayName": "build box", "reason": "gone"});
+    let record = server.operator().read("/v1/audit?action=node.disconnected").await;
     assert_eq!(
         record["items"][0]["target"],
         json!({"kind": "node", "id": device.id()})
@@ -169,7 +138,7 @@ async fn operators_take_no_more_than_their_places() {
                 assert_eq!(error["code"], "UNAVAILABLE", "{error}");
                 assert_eq!(error["details"]["reason"], "full", "{error}");
                 assert_eq!(line.end().await.close().0, 1013);
-                Err(error["message"].as_str().unwrap().to_owned())
+                Err(error.text("message").to_owned())
             }
         }
     };
@@ -195,8 +164,8 @@ async fn operators_take_no_more_than_their_places() {
     let refused = enter(&tokens[2]).await.unwrap_err();
     assert_eq!(refused, "too many operators are connected; retry later");
     // Everybody else is answered.
-    server.operator().get("/v1/approvals").await.expect(200);
-    server.anonymous().get("/readyz").await.expect(200);
+    server.operator().read("/v1/approvals").await;
+    server.anonymous().read("/readyz").await;
     let node = TestNode::join(&server, Device::new(&server, Speaks::Present), |_call| None).await;
     node.vanish();
     lines.clear();
@@ -244,7 +213,7 @@ async fn who_is_connected_and_who_was_refused_is_counted() {
         metrics.contains("countersign_bridge_refused_total{reason=\"pairing\"} 1"),
         "{metrics}"
     );
-    let ready = server.anonymous().get("/readyz").await.expect(200);
+    let ready = server.anonymous().read("/readyz").await;
     assert_eq!(ready["checks"]["bridge"], json!({"ok": true}));
     node.vanish();
 }
@@ -259,11 +228,8 @@ async fn without_a_secret_no_new_node_asks_and_readiness_says_so() {
     server.stop().await;
     crate::support::write_file_mode(&server.state().join("countersign/bridge.token"), "\n", 0o600);
     server.start().await;
-    let ready = server.anonymous().get("/readyz").await.expect(200);
-    assert_eq!(
-        (&ready["degraded"], &ready["checks"]["bridge"]["ok"]),
-        (&json!(true), &json!(false))
-    );
+    let ready = server.anonymous().read("/readyz").await;
+    assert_has!(ready, { "degraded": true, "checks/bridge/ok": false });
     let empty = device.clone().showing(json!({"token": ""}));
     let error = Line::open(&server).await.connect(&empty).await.unwrap_err();
     assert_eq!(error["details"]["code"], "AUTH_TOKEN_MISSING");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    TestServer,
+    Members, TestServer,
     node::{Device, Line, Received, Speaks, TestNode, pair},
     only,
 };
@@ -198,7 +198,7 @@ async fn every_refusal_has_the_products_words() {
     for (name, change, expect, code) in cases {
         let (error, closed, reason) = refused(&server, change).await;
         assert_eq!(&error, expect, "{name}");
-        let message = expect["message"].as_str().unwrap();
+        let message = expect.text("message");
         let short: String = message.chars().take(123).collect();
         assert_eq!((closed, reason), (*code, short), "{name}");
     }
@@ -210,7 +210,7 @@ async fn a_device_that_nobody_let_in_is_told_to_wait() {
     let device = Device::new(&server, Speaks::Present);
     let mut line = Line::open(&server).await;
     let error = line.connect(&device).await.unwrap_err();
-    let request = error["details"]["requestId"].as_str().unwrap().to_owned();
+    let request = error["details"].text("requestId").to_owned();
     assert_eq!(
         error,
         json!({
@@ -301,7 +301,7 @@ async fn a_bridge_that_is_switched_off_is_not_there() {
     };
     upgrade("/bridge").await.problem(404, "not-found");
     assert_eq!(upgrade("/").await.status, 303);
-    let ready = server.anonymous().get("/readyz").await.expect(200);
+    let ready = server.anonymous().read("/readyz").await;
     assert_eq!(ready["checks"]["bridge"], Value::Null);
 }
 
@@ -343,7 +343,7 @@ async fn a_new_token_ends_the_one_before_once_it_is_used() {
     let server = TestServer::full().start().await;
     let device = Device::new(&server, Speaks::Present);
     pair(&server, &device).await;
-    let token_of = |hello: Value| hello["auth"]["deviceToken"].as_str().unwrap().to_owned();
+    let token_of = |hello: Value| hello["auth"].text("deviceToken").to_owned();
     let connect = |device: Device| {
         let server = &server;
         async move {
@@ -402,7 +402,7 @@ async fn whoever_guesses_is_slowed_down_and_whoever_knows_is_not() {
     for _ in 0..5 {
         let mut line = Line::open(&server).await;
         let error = line.connect(&guess).await.unwrap_err();
-        codes.push(error["details"]["code"].as_str().unwrap().to_owned());
+        codes.push(error["details"].text("code").to_owned());
         assert_eq!(line.end().await.close().0, 1008);
     }
     assert_eq!(

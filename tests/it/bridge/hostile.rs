@@ -5,7 +5,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::wire::{TEXT, Wire};
 use crate::support::{
-    OperatorClient, TestServer,
+    Members, OperatorClient, TestServer,
     node::{Device, Line, Received, Speaks, TestNode, answer_params, pair},
 };
 
@@ -368,7 +368,7 @@ async fn parameters_that_no_client_has() {
             let mut line = Line::open(server).await;
             let error = line.connect_with(params).await.unwrap_err();
             assert_eq!(line.end().await.close().0, 1008);
-            error["message"].as_str().unwrap().to_owned()
+            error.text("message").to_owned()
         }
     };
     let device = Device::new(&server, Speaks::Present);
@@ -466,7 +466,7 @@ async fn identities_that_are_somebody_elses() {
             "a proof of the first version",
             |thief, _victim, _token, line| {
                 let mut params = thief.connect_params(&line.nonce, line.ts);
-                let token = params["auth"]["token"].as_str().unwrap();
+                let token = params["auth"].text("token");
                 let payload = format!("v1|{}|node-host|node|node||{}|{token}", thief.id(), line.ts);
                 params["device"]["signature"] = json!(thief.key.sign(&payload));
                 params
@@ -487,7 +487,7 @@ async fn identities_that_are_somebody_elses() {
             "a signature that was cut",
             |thief, _victim, _token, line| {
                 let mut params = thief.connect_params(&line.nonce, line.ts);
-                let signature = params["device"]["signature"].as_str().unwrap();
+                let signature = params["device"].text("signature");
                 params["device"]["signature"] = json!(signature[..84]);
                 params
             },
@@ -551,7 +551,7 @@ async fn identities_that_are_somebody_elses() {
             .connect(&thief.clone().showing(json!({"token": token})))
             .await
             .unwrap_err();
-        let code = error["details"]["code"].as_str().unwrap();
+        let code = error["details"].text("code");
         assert!(
             ["AUTH_TOKEN_MISMATCH", "AUTH_RATE_LIMITED"].contains(&code),
             "{error}"
@@ -559,8 +559,8 @@ async fn identities_that_are_somebody_elses() {
     }
     // The victim noticed nothing of it.
     node.say("node.event", json!({"event": "still.here"}));
-    let list = server.operator().get("/v1/nodes").await.expect(200);
-    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    let list = server.operator().read("/v1/nodes").await;
+    assert_eq!(list.list("items").len(), 1);
     assert_eq!(list["items"][0]["connected"], true);
 }
 
@@ -703,7 +703,7 @@ async fn another_node_answers_a_call() {
         .await;
     let call = json!({"nodeId": victim.id(), "command": "system.which", "params": {"bins": ["sh"]}});
     let asked = operator.send("node.invoke", call).await;
-    let id = victim.called(1).await[0]["id"].as_str().unwrap().to_owned();
+    let id = victim.called(1).await[0].text("id").to_owned();
     let forged = || Ok(json!({"bins": {"sh": "/tmp/evil"}}));
     let answer = line
         .ask("node.invoke.result", answer_params(&id, &victim.id(), forged()))
@@ -786,7 +786,7 @@ async fn thousands_of_questions_get_one_answer_each() {
     }
     for id in asked {
         let answer = line.hear().await.frame();
-        assert_eq!((&answer["id"], &answer["ok"]), (&json!(id), &json!(true)));
+        assert_has!(answer, { "id": id, "ok": true });
     }
 }
 

@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Api, OperatorClient, TestServer, eventually,
+    Api, Members, OperatorClient, TestServer, eventually,
     node::{Device, Line, Speaks, TestNode, decide, pair},
-    only,
 };
 
 /// Tries to connect; the id of the request that a person must decide.
@@ -13,15 +12,12 @@ async fn asks(server: &TestServer, device: &Device) -> String {
     let mut line = Line::open(server).await;
     let error = line.connect(device).await.expect_err("a person must say so");
     assert_eq!(error["details"]["code"], "PAIRING_REQUIRED", "{error}");
-    error["details"]["requestId"]
-        .as_str()
-        .expect("a request")
-        .to_owned()
+    error["details"].text("requestId").to_owned()
 }
 
 async fn pairings(api: &Api) -> Vec<Value> {
-    let list = api.get("/v1/nodes/pairings").await.expect(200);
-    list["items"].as_array().expect("items").clone()
+    let list = api.read("/v1/nodes/pairings").await;
+    list.list("items").clone()
 }
 
 #[tokio::test]
@@ -37,18 +33,12 @@ async fn the_same_question_is_asked_once_and_a_changed_one_not_at_every_knock() 
     }
     let waiting = pairings(&server.operator()).await;
     assert_eq!(waiting.len(), 1, "one device asks one thing");
-    assert_eq!(
-        only(
-            &waiting[0],
-            &["requestId", "nodeId", "displayName", "kind", "isRepair"]
-        ),
-        json!({
-            "requestId": first, "nodeId": device.id(), "displayName": "box", "kind": "device",
-            "isRepair": false,
-        })
-    );
-    let records = server.operator().get("/v1/audit?limit=500").await.expect(200);
-    let asked = records["items"].as_array().expect("records").iter();
+    assert_has!(waiting[0], {
+        "requestId": first, "nodeId": device.id(), "displayName": "box", "kind": "device",
+        "isRepair": false,
+    });
+    let records = server.operator().read("/v1/audit?limit=500").await;
+    let asked = records.list("items").iter();
     assert_eq!(
         asked
             .filter(|record| record["action"] == "node.pairing.requested")
@@ -65,10 +55,7 @@ async fn a_rejected_device_stays_out() {
     decide(&server, &request, "reject").await;
     assert!(pairings(&server.operator()).await.is_empty());
     assert_ne!(asks(&server, &device).await, request);
-    assert_eq!(
-        server.operator().get("/v1/nodes").await.expect(200)["items"],
-        json!([])
-    );
+    assert_eq!(server.operator().read("/v1/nodes").await["items"], json!([]));
 }
 
 #[tokio::test]
@@ -104,27 +91,18 @@ async fn more_commands_need_a_person_and_the_rest_goes_on() {
     let node = TestNode::connect(&server, wider, |_call| None).await;
     let api = server.operator();
     let path = format!("/v1/nodes/{}", device.id());
-    assert_eq!(
-        api.get(&path).await.expect(200)["commands"],
-        json!(["system.which"])
-    );
+    assert_eq!(api.read(&path).await["commands"], json!(["system.which"]));
     let waiting = pairings(&api).await;
-    assert_eq!(
-        only(&waiting[0], &["nodeId", "kind", "isRepair", "commands"]),
-        json!({
-            "nodeId": device.id(), "kind": "commands", "isRepair": true,
-            "commands": ["system.run", "system.run.prepare", "system.which"],
-        })
-    );
-    let request = waiting[0]["requestId"].as_str().unwrap();
+    assert_has!(waiting[0], {
+        "nodeId": device.id(), "kind": "commands", "isRepair": true,
+        "commands": ["system.run", "system.run.prepare", "system.which"],
+    });
+    let request = waiting[0].text("requestId");
     decide(&server, request, "approve").await;
     let told = node.receive("node.pair.resolved").await;
+    assert_has!(told, {"requestId": request, "nodeId": device.id(), "decision": "approved"});
     assert_eq!(
-        only(&told, &["requestId", "nodeId", "decision"]),
-        json!({"requestId": request, "nodeId": device.id(), "decision": "approved"})
-    );
-    assert_eq!(
-        api.get(&path).await.expect(200)["commands"],
+        api.read(&path).await["commands"],
         json!(["system.run", "system.run.prepare", "system.which"])
     );
 }
@@ -137,10 +115,10 @@ async fn commands_that_are_rejected_are_not_offered() {
     let wider = device.clone().declaring(&["system.which", "system.run"]);
     let node = TestNode::connect(&server, wider, |_call| None).await;
     let api = server.operator();
-    let request = pairings(&api).await[0]["requestId"].as_str().unwrap().to_owned();
+    let request = pairings(&api).await[0].text("requestId").to_owned();
     decide(&server, &request, "reject").await;
     assert_eq!(node.receive("node.pair.resolved").await["decision"], "rejected");
-    let shown = api.get(&format!("/v1/nodes/{}", device.id())).await.expect(200);
+    let shown = api.read(&format!("/v1/nodes/{}", device.id())).await;
     assert_eq!(shown["commands"], json!(["system.which"]));
     assert_eq!(shown["connected"], true);
 }
@@ -158,10 +136,7 @@ async fn another_kind_of_machine_is_let_in_anew() {
     let error = line.connect_with(params).await.unwrap_err();
     assert_eq!(error["details"]["reason"], "metadata-upgrade");
     let waiting = pairings(&server.operator()).await;
-    assert_eq!(
-        only(&waiting[0], &["platform", "isRepair", "kind"]),
-        json!({"platform": "macos", "isRepair": true, "kind": "device"})
-    );
+    assert_has!(waiting[0], {"platform": "macos", "isRepair": true, "kind": "device"});
     // As what it was it still may.
     Line::open(&server).await.connect(&device).await.unwrap();
 }
@@ -204,7 +179,7 @@ async fn a_name_given_here_counts() {
     assert_eq!(api.send(request).await.expect(200)["displayName"], "as we say");
     let mut line = Line::open(&server).await;
     line.connect(&device.named("something else")).await.unwrap();
-    assert_eq!(api.get(&path).await.expect(200)["displayName"], "as we say");
+    assert_eq!(api.read(&path).await["displayName"], "as we say");
 }
 
 #[tokio::test]
@@ -223,7 +198,7 @@ async fn a_node_takes_no_name_of_another_by_coming_back_under_it() {
     for name in [beginning.as_str(), "Vault!", "127.0.0.1", "another"] {
         let mut line = Line::open(&server).await;
         line.connect(&mill.clone().named(name)).await.unwrap();
-        let shown = api.get(&format!("/v1/nodes/{}", mill.id())).await.expect(200);
+        let shown = api.read(&format!("/v1/nodes/{}", mill.id())).await;
         assert_eq!(shown["displayName"], "mill", "{name}");
         // The one that is meant is away: nobody else gets the call.
         for named in [beginning.as_str(), "vault"] {
@@ -273,7 +248,7 @@ async fn calls_by_a_name_given_here_never_go_to_a_node_that_chose_the_same_name(
     // It is the one that is meant while it is away, too.
     attic.vanish();
     let path = format!("/v1/nodes/{attic_id}");
-    let shown = async || api.get(&path).await.expect(200);
+    let shown = async || api.read(&path).await;
     eventually("away", shown, |node| node["connected"] == false).await;
     run_on("mill").await.problem(503, "node-unavailable");
     assert_eq!(mill.calls().len(), 2);
@@ -320,10 +295,7 @@ async fn a_revoked_token_opens_nothing_and_the_secret_alone_neither() {
     assert_eq!(error["code"], "INVALID_REQUEST");
     let request = asks(&server, &device).await;
     let waiting = pairings(&server.operator()).await;
-    assert_eq!(
-        only(&waiting[0], &["requestId", "isRepair", "kind"]),
-        json!({"requestId": request, "isRepair": true, "kind": "device"})
-    );
+    assert_has!(waiting[0], {"requestId": request, "isRepair": true, "kind": "device"});
     decide(&server, &request, "approve").await;
     Line::open(&server).await.connect(&device).await.unwrap();
 }
@@ -347,6 +319,6 @@ async fn a_rotated_token_is_the_only_one() {
     let old = device.clone().with_token(&token);
     let error = Line::open(&server).await.connect(&old).await.unwrap_err();
     assert_eq!(error["details"]["code"], "AUTH_TOKEN_MISMATCH");
-    let new = device.with_token(rotated["token"].as_str().unwrap());
+    let new = device.with_token(rotated.text("token"));
     Line::open(&server).await.connect(&new).await.unwrap();
 }

@@ -7,7 +7,7 @@ use countersign_protocol::bridge::DeviceKey;
 use serde_json::{Value, json};
 
 use crate::support::{
-    TestServer,
+    Members, TestServer,
     node::{Device, Line, Speaks, decide},
 };
 
@@ -17,18 +17,17 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/bridge");
 fn keys() -> BTreeMap<String, DeviceKey> {
     let text = fs::read_to_string(format!("{FOLDER}/fixture-identities.json")).unwrap();
     let identities: Value = serde_json::from_str(&text).unwrap();
-    identities["identities"]
-        .as_array()
-        .unwrap()
+    identities
+        .list("identities")
         .iter()
         .map(|identity| {
-            let hex = identity["seedHex"].as_str().unwrap();
+            let hex = identity.text("seedHex");
             let seed: Vec<u8> = (0..64)
                 .step_by(2)
                 .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
                 .collect();
             let key = DeviceKey::from_seed(&seed.try_into().unwrap());
-            (identity["deviceId"].as_str().unwrap().to_owned(), key)
+            (identity.text("deviceId").to_owned(), key)
         })
         .collect()
 }
@@ -56,7 +55,7 @@ fn device(server: &TestServer, params: &Value, keys: &BTreeMap<String, DeviceKey
     } else {
         Speaks::Present
     };
-    let id = params["device"]["id"].as_str().unwrap();
+    let id = params["device"].text("id");
     Device {
         key: keys[id].clone(),
         ..Device::new(server, speaks)
@@ -117,12 +116,7 @@ async fn every_recorded_node_is_let_in_and_every_question_is_answered_once() {
                 Ok(hello) => hello,
                 Err(error) => {
                     assert_eq!(error["details"]["code"], "PAIRING_REQUIRED", "{file}: {error}");
-                    decide(
-                        &server,
-                        error["details"]["requestId"].as_str().unwrap(),
-                        "approve",
-                    )
-                    .await;
+                    decide(&server, error["details"].text("requestId"), "approve").await;
                     line = Line::open(&server).await;
                     let params = ours(&line, &device, recorded, &auth);
                     line.connect_with(params)
@@ -131,17 +125,14 @@ async fn every_recorded_node_is_let_in_and_every_question_is_answered_once() {
                 }
             };
             assert_eq!(hello["protocol"], recorded["maxProtocol"], "{file}");
-            tokens.insert(
-                device.id(),
-                hello["auth"]["deviceToken"].as_str().unwrap().to_owned(),
-            );
+            tokens.insert(device.id(), hello["auth"].text("deviceToken").to_owned());
             nodes += 1;
             for question in after {
                 let answer = line
-                    .ask(question["method"].as_str().unwrap(), question["params"].clone())
+                    .ask(question.text("method"), question["params"].clone())
                     .await;
                 questions += 1;
-                let method = question["method"].as_str().unwrap();
+                let method = question.text("method");
                 match method {
                     "node.event" | "skills.bins" => assert_eq!(answer["ok"], true, "{file}: {answer}"),
                     // Nobody here had asked.

@@ -7,7 +7,7 @@ use tokio::{
 };
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 
-use crate::support::{TestServer, node::Device, within};
+use crate::support::{Members, TestServer, node::Device, within};
 
 /// A connection after its upgrade.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Wire {
                 let challenge: Value = serde_json::from_slice(payload).expect("a frame");
                 let rest = after.to_vec();
                 self.read = rest;
-                let nonce = challenge["payload"]["nonce"].as_str().expect("a nonce");
+                let nonce = challenge["payload"].text("nonce");
                 let ts = challenge["payload"]["ts"].as_i64().expect("a time");
                 return device.connect_params(nonce, ts);
             }

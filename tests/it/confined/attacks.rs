@@ -15,7 +15,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{Scratch, TestServer, eventually, skip, write_file};
+use crate::support::{Members, Scratch, TestServer, eventually, skip, write_file};
 
 use super::{ACCOUNT, FREE, builder, give, possible, run};
 
@@ -80,12 +80,9 @@ async fn nothing_of_the_server_can_be_read_or_changed() {
     }
     // A working directory that is hidden.
     let call = json!({ "command": "cat operator.token", "workdir": server.state().join("countersign") });
-    let answer = server.agent().exec(call).await.expect(200);
-    let record = server.agent().run(answer["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        (&record["status"], &record["reason"]),
-        (&json!("failed"), &json!("spawn-failed"))
-    );
+    let answer = server.ran(call).await;
+    let record = server.agent().run(answer.text("runId")).await;
+    assert_has!(record, { "status": "failed", "reason": "spawn-failed" });
     // Descriptors that came along would lead outside.
     fails(
         &server,
@@ -102,8 +99,8 @@ async fn other_processes_of_the_account_lead_nowhere() {
     let server = builder().start().await;
     let state = server.state().display();
     let call = json!({ "argv": ["sleep", "300"], "agentId": FREE, "background": true, "env": { "WORD": "pineapple" } });
-    let sleeping = server.agent().exec(call).await.expect(202);
-    let sleeping = sleeping["runId"].as_str().unwrap().to_owned();
+    let sleeping = server.accepted(call).await;
+    let sleeping = sleeping.text("runId").to_owned();
     let pid = eventually(
         "running",
         || async { server.agent().run(&sleeping).await["pid"].clone() },
@@ -149,7 +146,7 @@ async fn other_processes_of_the_account_lead_nowhere() {
         is_kept_out(&server, &attach).await;
     }
     let cancel = format!("/v1/runs/{sleeping}/cancel");
-    server.agent().post(&cancel, json!({})).await.expect(200);
+    server.agent().posted(&cancel, json!({})).await;
     server.agent().finished(&sleeping).await;
 }
 
@@ -162,8 +159,8 @@ async fn one_confined_command_cannot_get_at_another() {
     );
     let server = builder().start().await;
     let call = json!({ "argv": ["sleep", "300"], "background": true, "env": { "WORD": "pineapple" } });
-    let sleeping = server.agent().exec(call).await.expect(202);
-    let sleeping = sleeping["runId"].as_str().unwrap().to_owned();
+    let sleeping = server.accepted(call).await;
+    let sleeping = sleeping.text("runId").to_owned();
     let pid = eventually(
         "running",
         || async { server.agent().run(&sleeping).await["pid"].clone() },
@@ -173,7 +170,7 @@ async fn one_confined_command_cannot_get_at_another() {
     fails(&server, &format!("kill -0 {pid}")).await;
     fails(&server, &format!("grep -a pineapple /proc/{pid}/environ")).await;
     let cancel = format!("/v1/runs/{sleeping}/cancel");
-    server.agent().post(&cancel, json!({})).await.expect(200);
+    server.agent().posted(&cancel, json!({})).await;
     assert_eq!(server.agent().finished(&sleeping).await["status"], "cancelled");
 }
 

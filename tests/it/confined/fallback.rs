@@ -1,10 +1,10 @@
 //! Where the kernel refuses user namespaces: everything says so, and a demanded level fails the start.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     page,
-    support::{Screen, ServerBuilder, TestServer},
+    support::{Members, Screen, ServerBuilder, TestServer},
 };
 
 use super::{ACCOUNT, possible, run};
@@ -45,7 +45,7 @@ async fn findings(server: &TestServer) -> Vec<Value> {
         .behind("python3", &["-c", REFUSING]);
     let report = TestServer::finish(doctor).await.stdout;
     let report: Value = serde_json::from_str(&report).unwrap_or_else(|_| panic!("{report}"));
-    report["findings"].as_array().unwrap().clone()
+    report.list("findings").clone()
 }
 
 #[tokio::test]
@@ -66,24 +66,18 @@ async fn commands_run_as_same_user_and_everything_says_so() {
     );
     let answer = run(&server, "main", "grep NoNewPrivs /proc/self/status").await;
     assert_eq!(answer["stdout"], "NoNewPrivs:\t0\n");
-    let record = server.agent().run(answer["runId"].as_str().unwrap()).await;
+    let record = server.agent().run(answer.text("runId")).await;
     assert_eq!(record["isolation"], "same-user");
-    let policy = server.operator().get("/v1/policy/effective").await.expect(200);
+    let policy = server.operator().read("/v1/policy/effective").await;
     assert_eq!(policy["isolation"], "same-user");
     let found = findings(&server).await;
     let told = found
         .iter()
         .find(|finding| finding["id"] == "isolation-same-user")
         .unwrap_or_else(|| panic!("{found:#?}"));
-    assert_eq!(
-        (&told["severity"], &told["key"]),
-        (&json!("error"), &json!("exec.isolation"))
-    );
+    assert_has!(told, { "severity": "error", "key": "exec.isolation" });
     assert!(
-        told["fix"]
-            .as_str()
-            .unwrap()
-            .contains("sysctl user.max_user_namespaces="),
+        told.text("fix").contains("sysctl user.max_user_namespaces="),
         "{told:#}"
     );
 }

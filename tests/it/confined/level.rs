@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{TestServer, is_root, only};
+use crate::support::{Members, TestServer, is_root, only};
 
 use super::{ACCOUNT, FREE, builder, possible, run};
 
@@ -25,7 +25,7 @@ async fn every_run_names_the_level_it_had() {
             "NoNewPrivs:\t0\n"
         };
         assert_eq!(answer["stdout"], expect, "{agent}");
-        let record = server.agent().run(answer["runId"].as_str().unwrap()).await;
+        let record = server.agent().run(answer.text("runId")).await;
         assert_eq!(record["isolation"], level);
         let policy = server
             .operator()
@@ -102,7 +102,7 @@ async fn a_policy_outside_of_the_state_directory_is_an_obstacle() {
         server.log()
     );
     let answer = run(&server, "main", "true").await;
-    let record = server.agent().run(answer["runId"].as_str().unwrap()).await;
+    let record = server.agent().run(answer.text("runId")).await;
     assert_eq!(record["isolation"], "same-user");
 }
 
@@ -113,11 +113,9 @@ async fn what_was_allowed_as_confined_never_runs_with_more_rights() {
     let marks = server.state().join("workspace/marks");
     let command = format!("touch {}", marks.display());
     let pending = server
-        .agent()
-        .exec(json!({ "command": command, "background": true }))
-        .await
-        .expect(202);
-    let run = pending["runId"].as_str().unwrap();
+        .accepted(json!({ "command": command, "background": true }))
+        .await;
+    let run = pending.text("runId");
     assert_eq!(
         only(&server.agent().run(run).await, &["isolation", "status"]),
         json!({ "isolation": "confined", "status": "approval-pending" })
@@ -127,10 +125,7 @@ async fn what_was_allowed_as_confined_never_runs_with_more_rights() {
         .start_with(&[("COUNTERSIGN_EXEC__ISOLATION", "same-user")])
         .await;
     let record = server.answered(&pending, "allow-once").await;
-    assert_eq!(
-        only(&record, &["isolation", "status", "reason"]),
-        json!({ "isolation": "confined", "status": "failed", "reason": "not-started" })
-    );
+    assert_has!(record, { "isolation": "confined", "status": "failed", "reason": "not-started" });
     assert!(!marks.exists());
 }
 
@@ -144,7 +139,7 @@ async fn a_runner_that_died_is_replaced_by_one_with_the_same_namespaces() {
     assert_ne!(before, outside);
     // The parent of a command's parent: its supervisor's runner.
     let runner = run(&server, FREE, "awk '/PPid/ { print $2 }' /proc/$PPID/status").await;
-    let runner: i32 = runner["stdout"].as_str().unwrap().trim().parse().unwrap();
+    let runner: i32 = runner.text("stdout").trim().parse().unwrap();
     crate::support::kill_hard(runner);
     for _ in 0..20 {
         assert_eq!(run(&server, "main", place).await["stdout"], before);
@@ -161,12 +156,9 @@ async fn a_workspace_that_was_made_again_is_refused_until_a_restart() {
     std::fs::create_dir(&workspace).unwrap();
     super::give(&workspace);
     let answer = run(&server, "main", "true").await;
-    let record = server.agent().run(answer["runId"].as_str().unwrap()).await;
+    let record = server.agent().run(answer.text("runId")).await;
     assert_eq!(record["reason"], "spawn-failed");
-    assert!(
-        record["detail"].as_str().unwrap().contains("restart"),
-        "{record:#}"
-    );
+    assert!(record.text("detail").contains("restart"), "{record:#}");
     server.stop().await;
     server.start().await;
     assert_eq!(run(&server, "main", "true").await["exitCode"], 0);
@@ -179,16 +171,12 @@ async fn a_patch_is_applied_where_commands_are() {
     for (agent, level) in [("main", "confined"), (FREE, "same-user")] {
         let input = format!("*** Begin Patch\n*** Add File: of/{agent}\n+x\n*** End Patch\n");
         let body = json!({ "input": input, "agentId": agent });
-        let applied = server
-            .agent()
-            .post("/v1/apply-patch", body.clone())
-            .await
-            .expect(200);
-        let record = server.agent().run(applied["runId"].as_str().unwrap()).await;
+        let applied = server.agent().posted("/v1/apply-patch", body.clone()).await;
+        let record = server.agent().run(applied.text("runId")).await;
         assert_eq!(record["isolation"], level);
         let seen = run(&server, agent, &format!("cat of/{agent}; ls -A of")).await;
         assert_eq!(seen["exitCode"], 0, "{seen}");
-        assert!(seen["stdout"].as_str().unwrap().starts_with("x\n"), "{seen}");
+        assert!(seen.text("stdout").starts_with("x\n"), "{seen}");
         let again = server.agent().post("/v1/apply-patch", body).await;
         again.problem(409, "patch-failed");
     }

@@ -57,7 +57,7 @@ fn possible() -> Option<()> {
 /// Runs shell text as an agent to its end.
 async fn run(server: &TestServer, agent: &str, text: &str) -> Value {
     let call = json!({ "command": text, "agentId": agent, "yieldMs": 120_000, "timeout": 60 });
-    server.agent().exec(call).await.expect(200)
+    server.ran(call).await
 }
 
 /// Gives a file, or a directory with everything in it, to the account of the server.

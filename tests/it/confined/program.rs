@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Invocation, Scratch, ServerBuilder, TestServer, countersign, sha256};
+use crate::support::{Invocation, Members, Scratch, ServerBuilder, TestServer, countersign, sha256};
 
 use super::{ACCOUNT, FREE, PROGRAMS, give, possible, run};
 
@@ -104,7 +104,7 @@ async fn doctor_says_that_the_program_can_be_replaced_and_what_to_do() {
         let program = program.clone().args(words).run_as(ACCOUNT);
         let answer = TestServer::finish(program).await.stdout;
         let report: Value = serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"));
-        let findings = report["findings"].as_array().unwrap().iter();
+        let findings = report.list("findings").iter();
         findings
             .filter(|finding| finding["id"] == "program-replaceable")
             .cloned()
@@ -116,11 +116,8 @@ async fn doctor_says_that_the_program_can_be_replaced_and_what_to_do() {
         let findings = found(&here, words).await;
         assert_eq!(findings.len(), 1, "{words:?}");
         let finding = &findings[0];
-        assert_eq!(
-            (&finding["severity"], &finding["key"]),
-            (&json!("warning"), &json!(program))
-        );
-        let fix = finding["fix"].as_str().unwrap();
+        assert_has!(finding, { "severity": "warning", "key": program });
+        let fix = finding.text("fix");
         assert!(
             fix.contains(&format!("install -o root -g root -m 0755 {}", program.display())),
             "{fix}"

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{builder, possible};
+use crate::support::Members;
 
 #[tokio::test]
 async fn a_confined_command_has_a_terminal_with_job_control() {
@@ -12,11 +13,11 @@ async fn a_confined_command_has_a_terminal_with_job_control() {
         bash -c 'set -m; sleep 0.05 & fg > /dev/null && echo continued'
         python3 -c 'import pty; pty.spawn([\"/bin/echo\", \"another\"])'";
     let call = json!({ "command": command, "pty": true, "yieldMs": 120_000 });
-    let answer = server.agent().exec(call).await.expect(200);
+    let answer = server.ran(call).await;
     assert_eq!(
         answer["stdout"], "/dev/pts/\r\n30 120\r\ndirect\r\ncontinued\r\nanother\r\n",
         "{answer:#}"
     );
-    let record = server.agent().run(answer["runId"].as_str().unwrap()).await;
+    let record = server.agent().run(answer.text("runId")).await;
     assert_eq!(record["isolation"], "confined");
 }

@@ -15,7 +15,7 @@ use engine::Engine;
 use serde_json::{Value, json};
 use service::Service;
 
-use crate::support::{Invocation, eventually, only, program, run_program, skip};
+use crate::support::{Invocation, Members, eventually, only, program, run_program, skip};
 
 /// The account of the image; volumes outlive versions, so it must not change.
 const ACCOUNT: &str = "10001";
@@ -107,10 +107,7 @@ async fn the_service_comes_up_confined_answers_execs_and_keeps_its_state() {
         .await;
     assert_eq!(asked.code, Some(75), "{asked:?}");
     let asked: Value = serde_json::from_str(&asked.stdout).unwrap();
-    let (run, approval) = (
-        asked["runId"].as_str().unwrap(),
-        asked["approvalId"].as_str().unwrap(),
-    );
+    let (run, approval) = (asked.text("runId"), asked.text("approvalId"));
     let decided = inside(&["countersign", "approvals", "resolve", approval, "allow-once"]).await;
     assert_eq!(decided.code, Some(0), "{decided:?}");
     let outcome = async || {
@@ -158,7 +155,7 @@ fn is_confined(container: &Value) {
         host["PortBindings"],
         json!({ "18790/tcp": [{ "HostIp": "127.0.0.1", "HostPort": "18790" }] })
     );
-    let mounts = container["Mounts"].as_array().unwrap();
+    let mounts = container.list("Mounts");
     let mounts: Vec<&Value> = mounts.iter().map(|mount| &mount["Destination"]).collect();
     assert_eq!(mounts, ["/var/lib/countersign"]);
     let config = &container["Config"];

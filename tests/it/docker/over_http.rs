@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::fixture::{DockerFixture, IMAGE};
-use crate::support::{TestServer, eventually, only};
+use crate::support::{Members, TestServer, eventually};
 
 #[tokio::test]
 async fn calls_run_in_the_container_of_their_agent() {
@@ -22,39 +22,28 @@ async fn calls_run_in_the_container_of_their_agent() {
         .start()
         .await;
     let agent = server.agent();
-    let run = async |call: Value| agent.exec(call).await.expect(200);
+    let run = async |call: Value| agent.ran(call).await;
 
     let seen = run(
         json!({ "command": "echo $OF_ALL $OPENCLAW_SHELL $(cat /proc/sys/kernel/hostname >/dev/null; pwd)" }),
     )
     .await;
-    assert_eq!(
-        only(&seen, &["status", "stdout", "exitCode"]),
-        json!({
-            "status": "completed", "stdout": "yes exec /workspace\n", "exitCode": 0,
-        })
-    );
+    assert_has!(seen, { "status": "completed", "stdout": "yes exec /workspace\n", "exitCode": 0 });
     let failed = run(json!({ "command": "kill -9 $$" })).await;
-    assert_eq!(
-        only(&failed, &["status", "exitCode"]),
-        json!({ "status": "failed", "exitCode": 137 })
-    );
+    assert_has!(failed, { "status": "failed", "exitCode": 137 });
     let hostile = "/x:$(touch /tmp/made)'\"";
     let path = run(json!({ "command": "printf %s \"$PATH\"; ls -A /tmp", "env": { "PATH": hostile } })).await;
     assert_eq!(path["stdout"], format!("{hostile}:/profile/bin:/bin"), "{path:#}");
     let words = run(json!({ "argv": ["printf", "%s|", "$(touch /tmp/made)", "it's"] })).await;
     assert_eq!(words["stdout"], "$(touch /tmp/made)|it's|", "{words:#}");
     let late = run(json!({ "command": "(env -i setsid sleep 1030 &); sleep 1031", "timeout": 1 })).await;
-    assert_eq!(
-        only(&late, &["status", "timedOut"]),
-        json!({ "status": "failed", "timedOut": true })
-    );
+    assert_has!(late, { "status": "failed", "timedOut": true });
 
     // It goes on in the background, and is killed inside when it is cancelled.
     let background = agent
         .exec(json!({ "command": "(setsid sleep 1032 &); sleep 1033", "background": true }))
         .await;
-    let run_id = background.json()["runId"].as_str().expect("a run").to_owned();
+    let run_id = background.json().text("runId").to_owned();
     let names = fixture.containers().await;
     let [name] = names.as_slice() else {
         panic!("{names:?}")
@@ -65,10 +54,7 @@ async fn calls_run_in_the_container_of_their_agent() {
         left.contains("sleep 1032") && left.contains("sleep 1033")
     })
     .await;
-    agent
-        .post(&format!("/v1/runs/{run_id}/cancel"), json!({}))
-        .await
-        .expect(200);
+    agent.cancel(&run_id).await;
     let is_quiet = |left: &String| {
         let mut numbers = 1030..=1033;
         numbers.all(|number| !left.contains(&format!("sleep {number}")))

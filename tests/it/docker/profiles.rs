@@ -6,7 +6,7 @@ use countersign_hosts::sandbox::Unusable;
 use serde_json::{Value, json};
 
 use super::fixture::{DockerFixture, shell};
-use crate::support::{only, write_file};
+use crate::support::{Members, only, write_file};
 
 /// What the engine has to say about a container.
 async fn inspected(fixture: &DockerFixture, name: &str) -> Value {
@@ -49,7 +49,7 @@ async fn the_engine_is_told_names_servers_and_limits() {
             "Init": true,
         })
     );
-    let security = host["SecurityOpt"].as_array().unwrap();
+    let security = host.list("SecurityOpt");
     assert_eq!(security[0], "no-new-privileges");
     // Our own profile of system calls, unless another one is named.
     let profile = security[1].as_str().unwrap().strip_prefix("seccomp=").unwrap();
@@ -59,7 +59,7 @@ async fn the_engine_is_told_names_servers_and_limits() {
         (2, &json!("SCMP_ACT_ERRNO"))
     );
     // What the engine keeps from being written stays so when it is told what to hide.
-    let has = |list: &str, path: &str| host[list].as_array().unwrap().contains(&json!(path));
+    let has = |list: &str, path: &str| host.list(list).contains(&json!(path));
     for hidden in ["/proc/key-users", "/proc/kcore", "/sys/firmware"] {
         assert!(has("MaskedPaths", hidden), "{hidden}: {host}");
     }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::fixture::{DockerFixture, IMAGE};
 use crate::{
     sandbox::recovery::{POINTS, comes_out_right},
-    support::{ServerBuilder, TestServer, eventually, only},
+    support::{Members, ServerBuilder, TestServer, eventually},
 };
 
 /// A server whose commands go into containers of this engine.
@@ -48,13 +48,11 @@ async fn a_run_in_a_container_outlives_a_crash_of_the_server() {
     let mut server = contained(&fixture).start().await;
     let text = "echo first; read line; echo \"got $line\"; echo done >> ran; wc -l < ran";
     let started = server
-        .agent()
-        .exec(json!({ "command": text, "background": true }))
-        .await
-        .expect(202);
+        .accepted(json!({ "command": text, "background": true }))
+        .await;
     let (run, session) = (
-        started["runId"].as_str().unwrap().to_owned(),
-        started["sessionId"].as_str().unwrap().to_owned(),
+        started.text("runId").to_owned(),
+        started.text("sessionId").to_owned(),
     );
     let tail = async |server: &TestServer| server.agent().run(&run).await["tail"].clone();
     eventually("its first line", || tail(&server), |tail| *tail == "first\n").await;
@@ -67,16 +65,10 @@ async fn a_run_in_a_container_outlives_a_crash_of_the_server() {
     )
     .await;
     let again = server.agent().run(&run).await;
-    assert_eq!(
-        only(&again, &["status", "host"]),
-        json!({ "status": "running", "host": "sandbox" })
-    );
+    assert_has!(again, { "status": "running", "host": "sandbox" });
     let write = json!({ "action": "write", "sessionId": session, "data": "on\n" });
-    server.agent().post("/v1/process", write).await.expect(200);
+    server.agent().posted("/v1/process", write).await;
     let ended = server.agent().finished(&run).await;
-    assert_eq!(
-        only(&ended, &["status", "exitCode", "stdout"]),
-        json!({ "status": "completed", "exitCode": 0, "stdout": "first\ngot on\n1\n" })
-    );
+    assert_has!(ended, { "status": "completed", "exitCode": 0, "stdout": "first\ngot on\n1\n" });
     fixture.engine.stop().await;
 }

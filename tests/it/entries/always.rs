@@ -4,29 +4,22 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, eventually, only, write_file_mode};
+use crate::support::{Members, TestServer, eventually, only, write_file_mode};
 
 async fn asked(server: &TestServer, body: Value) -> Value {
     let pending = server.asked(body).await;
     server
         .operator()
-        .get(&format!(
-            "/v1/approvals/{}",
-            pending["approvalId"].as_str().unwrap()
-        ))
+        .read(&format!("/v1/approvals/{}", pending.text("approvalId")))
         .await
-        .expect(200)
 }
 
 /// Allows an approval for good and waits until its entries are stored.
 async fn remembered(server: &TestServer, approval: &Value, count: usize) -> Vec<Value> {
     let operator = server.operator();
-    operator
-        .decide(approval["id"].as_str().unwrap(), "allow-always")
-        .await
-        .expect(200);
-    server.agent().finished(approval["runId"].as_str().unwrap()).await;
-    let stored = || async { operator.get("/v1/agents/main/allowlist").await.expect(200)["items"].clone() };
+    operator.decided(approval.text("id"), "allow-always").await;
+    server.agent().finished(approval.text("runId")).await;
+    let stored = || async { operator.read("/v1/agents/main/allowlist").await["items"].clone() };
     let items = eventually("stored", stored, |items| {
         items.as_array().map(Vec::len) == Some(count)
     })
@@ -43,30 +36,21 @@ async fn what_cannot_be_stored_counts_once_and_is_told() {
     let lock = server.state().join("exec-approvals.json.lock");
     write_file_mode(&lock, format!("{holder}\n"), 0o600);
     let operator = server.operator();
-    let (id, run_id) = (
-        approval["id"].as_str().unwrap(),
-        approval["runId"].as_str().unwrap(),
-    );
-    operator.decide(id, "allow-always").await.expect(200);
+    let (id, run_id) = (approval.text("id"), approval.text("runId"));
+    operator.decided(id, "allow-always").await;
     let run = server.agent().finished(run_id).await;
     assert_eq!(run["status"], "completed");
-    let audit = operator
-        .get("/v1/audit?action=allowlist.changed")
-        .await
-        .expect(200);
-    assert_eq!(
-        only(&audit["items"][0], &["outcome", "target", "detail"]),
-        json!({
-            "outcome": "failed",
-            "target": { "kind": "approval", "id": id },
-            "detail": { "runId": run_id, "agentId": "main", "warning": "not-remembered" },
-        })
-    );
-    assert_eq!(operator.get("/v1/audit/verify").await.expect(200)["ok"], true);
+    let audit = operator.read("/v1/audit?action=allowlist.changed").await;
+    assert_has!(audit["items"][0], {
+        "outcome": "failed",
+        "target": { "kind": "approval", "id": id },
+        "detail": { "runId": run_id, "agentId": "main", "warning": "not-remembered" },
+    });
+    assert_eq!(operator.read("/v1/audit/verify").await["ok"], true);
     assert_eq!(super::findings(&server, "document-lock-stale").await.len(), 1);
     std::fs::remove_file(lock).unwrap();
     assert_eq!(
-        operator.get("/v1/agents/main/allowlist").await.expect(200)["items"],
+        operator.read("/v1/agents/main/allowlist").await["items"],
         json!([])
     );
 }
@@ -80,16 +64,11 @@ async fn what_is_stored_is_what_was_shown_for_the_parts_that_a_person_covered() 
         .start()
         .await;
     let command = "echo x | timeout 5 sort -r && sh -c 'seq 1 2'";
-    let explained = server
-        .agent()
-        .post("/v1/exec/explain", json!({ "command": command }))
-        .await
-        .expect(200);
+    let explained = server.agent().explain(json!({ "command": command })).await;
     let approval = asked(&server, json!({ "command": command })).await;
     assert_eq!(explained["wouldPersist"], approval["proposedPatterns"]);
-    let shown: Vec<Value> = approval["proposedPatterns"]
-        .as_array()
-        .unwrap()
+    let shown: Vec<Value> = approval
+        .list("proposedPatterns")
         .iter()
         .filter(|pattern| pattern["default"] == true)
         .map(|pattern| json!([pattern["segment"], pattern["pattern"], pattern["width"]]))
@@ -108,9 +87,8 @@ async fn what_is_stored_is_what_was_shown_for_the_parts_that_a_person_covered() 
         .map(|item| only(item, &["pattern", "argPattern", "source", "state"]))
         .collect();
     let of = |at: usize| {
-        let pattern = &approval["proposedPatterns"]
-            .as_array()
-            .unwrap()
+        let pattern = &approval
+            .list("proposedPatterns")
             .iter()
             .filter(|pattern| pattern["default"] == true)
             .nth(at)
@@ -120,11 +98,7 @@ async fn what_is_stored_is_what_was_shown_for_the_parts_that_a_person_covered() 
             "state": "active" })
     };
     assert_eq!(stored, [of(0), of(1)]);
-    let again = server
-        .agent()
-        .exec(json!({ "command": command }))
-        .await
-        .expect(200);
+    let again = server.ran(json!({ "command": command })).await;
     assert_eq!(again["status"], "completed", "{again}");
     for other in [
         "echo x | timeout 5 sort -r && sh -c 'seq 1 3'",
@@ -153,15 +127,15 @@ async fn where_nothing_can_be_remembered_the_answer_is_refused_with_the_reason()
             json!({ "allowedDecisions": ["allow-once", "deny"], "proposedPatterns": [] }),
             "{command}"
         );
-        let id = approval["id"].as_str().unwrap();
+        let id = approval.text("id");
         let refused = server.operator().decide(id, "allow-always").await;
         let problem = refused.problem(422, "decision-not-allowed");
-        let detail = problem["detail"].as_str().unwrap();
+        let detail = problem.text("detail");
         assert!(
             detail.contains("nothing of this command can be remembered"),
             "{detail}"
         );
-        server.operator().decide(id, "deny").await.expect(200);
+        server.operator().decided(id, "deny").await;
     }
     assert!(!server.document_path().exists(), "nothing was stored");
 }
@@ -177,18 +151,11 @@ async fn an_exact_text_is_offered_only_when_enabled_and_stored_with_its_whole_di
     assert_eq!(approval["proposedPatterns"][0]["width"], "exact");
     remembered(&server, &approval, 1).await;
     let entry = server.document_on_disk()["agents"]["main"]["allowlist"][0].clone();
-    assert!(
-        entry["pattern"].as_str().unwrap().starts_with("=command:"),
-        "{entry}"
-    );
-    let digest = entry["commandSha256"].as_str().unwrap();
+    assert!(entry.text("pattern").starts_with("=command:"), "{entry}");
+    let digest = entry.text("commandSha256");
     assert_eq!(digest.len(), 64, "{entry}");
-    assert!(entry["pattern"].as_str().unwrap().ends_with(&digest[..16]));
-    let again = server
-        .agent()
-        .exec(json!({ "command": command }))
-        .await
-        .expect(200);
+    assert!(entry.text("pattern").ends_with(&digest[..16]));
+    let again = server.ran(json!({ "command": command })).await;
     assert_eq!(again["status"], "completed");
     asked(&server, json!({ "command": "echo $HOME x" })).await;
     // A marker of the same first digits and another digest is another command.
@@ -210,22 +177,14 @@ async fn another_name_of_a_remembered_file_and_another_file_behind_its_link_are_
     symlink(path("v1"), path("tool")).unwrap();
     let approval = asked(&server, json!({ "argv": [path("systemctl")] })).await;
     remembered(&server, &approval, 1).await;
-    server
-        .agent()
-        .exec(json!({ "argv": [path("systemctl")] }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": [path("systemctl")] })).await;
     let other = asked(&server, json!({ "argv": [path("poweroff")] })).await;
     assert_eq!(other["proposedPatterns"], json!([]));
 
     let approval = asked(&server, json!({ "argv": [path("tool")] })).await;
     assert_eq!(approval["proposedPatterns"][0]["pattern"], path("v1"));
     remembered(&server, &approval, 2).await;
-    server
-        .agent()
-        .exec(json!({ "argv": [path("tool")] }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": [path("tool")] })).await;
     std::fs::remove_file(path("tool")).unwrap();
     symlink(path("v2"), path("tool")).unwrap();
     asked(&server, json!({ "argv": [path("tool")] })).await;

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::symlink};
 
 use serde_json::json;
 
-use crate::support::{TestServer, write_file};
+use crate::support::{Members, TestServer, write_file};
 
 /// Everything runs but `touch`, by its name.
 async fn server() -> TestServer {
@@ -88,7 +88,7 @@ async fn no_spelling_of_a_denied_program_runs() {
     }
     // The way is open for everything else: it is the rules that stop these.
     let open = json!({ "command": "cp list made", "workdir": directory });
-    server.agent().exec(open).await.expect(200);
+    server.ran(open).await;
     assert!(made.exists());
 }
 
@@ -114,15 +114,8 @@ async fn text_that_deny_rules_cannot_read_needs_a_person_even_where_everything_r
 async fn an_explanation_and_a_denial_name_the_rule_and_its_place() {
     let server = server().await;
     let command = "true && timeout 5 /usr/bin/touch made";
-    let explained = server
-        .agent()
-        .post("/v1/exec/explain", json!({ "command": command }))
-        .await
-        .expect(200);
-    assert_eq!(
-        (&explained["outcome"], &explained["reason"]),
-        (&json!("deny"), &json!("denylist"))
-    );
+    let explained = server.agent().explain(json!({ "command": command })).await;
+    assert_has!(explained, { "outcome": "deny", "reason": "denylist" });
     let analysis = &explained["analysis"];
     assert_eq!(
         analysis["segments"][1]["match"],
@@ -130,7 +123,7 @@ async fn an_explanation_and_a_denial_name_the_rule_and_its_place() {
     );
     let finding = &analysis["findings"][0];
     assert_eq!(finding["code"], "denylisted", "{finding}");
-    let detail = finding["detail"].as_str().unwrap();
+    let detail = finding.text("detail");
     assert!(
         detail.contains("of every agent") && detail.contains("no new files"),
         "{detail}"
@@ -139,10 +132,7 @@ async fn an_explanation_and_a_denial_name_the_rule_and_its_place() {
     assert_eq!(&command[span[0]..span[1]], "/usr/bin/touch");
     let denied = server.agent().exec(json!({ "command": command })).await;
     let problem = denied.problem(403, "exec-denied");
-    assert!(
-        problem["detail"].as_str().unwrap().contains("no new files"),
-        "{problem}"
-    );
+    assert!(problem.text("detail").contains("no new files"), "{problem}");
 }
 
 /// The limit that the documentation tells: a rule knows names and places, not contents.
@@ -154,7 +144,7 @@ async fn a_copy_or_another_hard_link_under_another_name_is_another_program() {
     fs::hard_link(directory.join("copy"), directory.join("twin")).unwrap();
     for (name, file) in [("copy", "one"), ("twin", "two")] {
         let body = json!({ "argv": [directory.join(name), file], "workdir": directory });
-        server.agent().exec(body).await.expect(200);
+        server.ran(body).await;
         assert!(directory.join(file).exists());
     }
 }

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Api, TestServer, eventually, lines, only, within, write_file_mode};
+use crate::support::{Api, Members, TestServer, eventually, lines, only, within, write_file_mode};
 
 const ID: &str = "6f2f1a52-9c35-4f3f-9a63-0c2a4f5ad0bb";
 const ENTRY: &str = "/v1/agents/main/allowlist/6f2f1a52-9c35-4f3f-9a63-0c2a4f5ad0bb";
@@ -59,17 +59,16 @@ async fn a_use_is_counted_once_for_each_run_wherever_the_server_dies() {
             statuses.push(run_with_key(&mut server, key, &body).await);
         }
         assert_eq!(&statuses[2..], [403, 403], "{point}: {statuses:?}");
-        let entry = server.operator().get(ENTRY).await.expect(200);
+        let entry = server.operator().read(ENTRY).await;
         assert_eq!(
             only(&entry, &["uses", "maxUses", "state"]),
             json!({ "uses": 2, "maxUses": 2, "state": "used-up" }),
             "{point}"
         );
         assert!(lines(&file).len() <= 2, "{point}: {:?}", lines(&file));
-        let runs = server.operator().get("/v1/runs").await.expect(200);
-        let started = runs["items"]
-            .as_array()
-            .unwrap()
+        let runs = server.operator().read("/v1/runs").await;
+        let started = runs
+            .list("items")
             .iter()
             .filter(|run| run["status"] != "denied")
             .count();
@@ -78,11 +77,7 @@ async fn a_use_is_counted_once_for_each_run_wherever_the_server_dies() {
         for key in ["one", "two"] {
             run_with_key(&mut server, key, &body).await;
         }
-        assert_eq!(
-            server.operator().get(ENTRY).await.expect(200)["uses"],
-            2,
-            "{point}"
-        );
+        assert_eq!(server.operator().read(ENTRY).await["uses"], 2, "{point}");
     }
 }
 
@@ -95,18 +90,11 @@ async fn uses_are_copied_into_the_document_for_people() {
         .start()
         .await;
     let mut events = server.operator().events("?types=allowlist.changed", None).await;
-    server
-        .agent()
-        .exec(json!({ "argv": ["/usr/bin/true"] }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": ["/usr/bin/true"] })).await;
     let noted = || async { server.document_on_disk()["agents"]["main"]["grants"][0]["uses"].clone() };
     eventually("the copy", noted, |uses| *uses == json!(1)).await;
     let told = events.next_of("allowlist.changed").await;
-    assert_eq!(
-        only(&told.data, &["change", "list", "entryId", "agentId"]),
-        json!({ "change": "used", "list": "grants", "entryId": ID, "agentId": "main" })
-    );
+    assert_has!(told.data, { "change": "used", "list": "grants", "entryId": ID, "agentId": "main" });
     assert!(
         server.document_on_disk()["agents"]["main"]
             .get("allowlist")
@@ -128,7 +116,7 @@ async fn a_limit_that_is_reached_is_told_and_covers_nothing() {
     write_file_mode(&server.document_path(), document.to_string(), 0o600);
     let mut server = server;
     server.start().await;
-    server.agent().exec(json!({ "argv": ["id"] })).await.expect(200);
+    server.ran(json!({ "argv": ["id"] })).await;
     for (argv, why) in [
         (json!(["date"]), "the grant for this has expired"),
         (json!(["id"]), "the grant for this is used up"),
@@ -137,26 +125,13 @@ async fn a_limit_that_is_reached_is_told_and_covers_nothing() {
             "the grant for this is bound to another content of the file",
         ),
     ] {
-        let explained = server
-            .agent()
-            .post("/v1/exec/explain", json!({ "argv": argv }))
-            .await
-            .expect(200);
+        let explained = server.agent().explain(json!({ "argv": argv })).await;
         assert_eq!(explained["reason"], "allowlist-miss", "{explained}");
         assert_eq!(explained["analysis"]["findings"][0]["detail"], why);
         let denied = server.agent().exec(json!({ "argv": argv })).await;
         assert_eq!(denied.problem(403, "exec-denied")["detail"], why, "{argv}");
     }
-    let listed = server
-        .operator()
-        .get("/v1/agents/main/allowlist")
-        .await
-        .expect(200);
-    let states: Vec<&Value> = listed["items"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|item| &item["state"])
-        .collect();
+    let listed = server.operator().read("/v1/agents/main/allowlist").await;
+    let states: Vec<&Value> = listed.list("items").iter().map(|item| &item["state"]).collect();
     assert_eq!(states, ["expired", "used-up", "active"]);
 }

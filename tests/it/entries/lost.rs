@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::findings;
-use crate::support::TestServer;
+use crate::support::{Members, TestServer};
 
 const ACCEPT: &str = "/v1/policy/document/accept";
 
@@ -47,11 +47,7 @@ async fn rules_that_another_program_dropped_are_an_error_until_they_are_back() {
     let mut server = TestServer::allowlist_only().document(&document()).start().await;
     let explain = json!({ "argv": ["uname"] });
     let reason = async |server: &TestServer| {
-        let explained = server
-            .agent()
-            .post("/v1/exec/explain", explain.clone())
-            .await
-            .expect(200);
+        let explained = server.agent().explain(explain.clone()).await;
         explained["reason"].clone()
     };
     assert_eq!(reason(&server).await, "denylist");
@@ -63,7 +59,7 @@ async fn rules_that_another_program_dropped_are_an_error_until_they_are_back() {
         let found = lost(&server).await;
         assert_eq!(found.len(), 1, "{round}");
         assert_eq!(found[0]["severity"], "error");
-        let explanation = found[0]["explanation"].as_str().unwrap();
+        let explanation = found[0].text("explanation");
         assert!(
             explanation.contains(r#""uname", "dd" and 1 grants"#),
             "{explanation}"
@@ -80,11 +76,7 @@ async fn rules_that_another_program_dropped_are_an_error_until_they_are_back() {
         json!({ "pattern": "dd", "argPattern": "of=" }),
     ] {
         assert_eq!(lost(&server).await.len(), 1, "not all of them are back");
-        server
-            .operator()
-            .post("/v1/agents/main/denylist", rule)
-            .await
-            .expect(201);
+        server.operator().made("/v1/agents/main/denylist", rule).await;
     }
     let unbound = lost(&server).await;
     assert_eq!(unbound.len(), 1, "an entry still covers any arguments");
@@ -97,21 +89,17 @@ async fn rules_that_another_program_dropped_are_an_error_until_they_are_back() {
 async fn an_admin_can_say_that_nothing_is_missed() {
     let server = TestServer::allowlist_only().document(&document()).start().await;
     server.edit_document(rewritten_by_the_app());
-    let effective = server.operator().get("/v1/policy/effective").await.expect(200);
+    let effective = server.operator().read("/v1/policy/effective").await;
     assert_eq!(lost(&server).await.len(), 1);
     let hash = json!({ "hash": effective["document"]["hash"] });
-    server.operator().post(ACCEPT, hash).await.expect(200);
+    server.operator().posted(ACCEPT, hash).await;
     assert_eq!(lost(&server).await, Vec::<Value>::new());
 }
 
 #[tokio::test]
 async fn after_a_command_ran_the_rules_hold_until_an_admin_accepts_their_loss() {
     let server = TestServer::allowlist_only().document(&document()).start().await;
-    server
-        .agent()
-        .exec(json!({ "argv": ["/usr/bin/date"] }))
-        .await
-        .expect(200);
+    server.ran(json!({ "argv": ["/usr/bin/date"] })).await;
     server.edit_document(rewritten_by_the_app());
     let denied = server.agent().exec(json!({ "argv": ["uname"] })).await;
     assert_eq!(denied.problem(403, "exec-denied")["reason"], "denylist");
@@ -120,9 +108,9 @@ async fn after_a_command_ran_the_rules_hold_until_an_admin_accepts_their_loss() 
         1,
         "doctor does not wait for the acceptance"
     );
-    let effective = server.operator().get("/v1/policy/effective").await.expect(200);
+    let effective = server.operator().read("/v1/policy/effective").await;
     let hash = json!({ "hash": effective["document"]["held"]["hash"] });
-    server.operator().post(ACCEPT, hash).await.expect(200);
+    server.operator().posted(ACCEPT, hash).await;
     let denied = server.agent().exec(json!({ "argv": ["uname"] })).await;
     assert_eq!(denied.problem(403, "exec-denied")["reason"], "allowlist-miss");
     assert_eq!(lost(&server).await, Vec::<Value>::new());

@@ -8,14 +8,14 @@ mod odd;
 
 use serde_json::Value;
 
-use crate::support::TestServer;
+use crate::support::{Members, TestServer};
 
 /// What doctor finds, by id.
 async fn doctor(server: &TestServer) -> Vec<Value> {
     let finished = server.cli(&["doctor", "--json"]).await;
     let found: Value =
         serde_json::from_str(&finished.stdout).unwrap_or_else(|error| panic!("{error}: {finished:?}"));
-    found["findings"].as_array().expect("findings").clone()
+    found.list("findings").clone()
 }
 
 /// The findings with one id.

@@ -4,16 +4,14 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::findings;
-use crate::support::{TestServer, only};
+use crate::support::{Members, TestServer};
 
 fn codes(entry: &Value) -> Vec<String> {
-    let warnings = entry["warnings"]
-        .as_array()
-        .unwrap_or_else(|| panic!("warnings in {entry}"));
+    let warnings = entry.list("warnings");
     for warning in warnings {
-        assert!(!warning["message"].as_str().unwrap().is_empty());
+        assert!(!warning.text("message").is_empty());
     }
-    let code = |warning: &Value| warning["code"].as_str().unwrap().to_owned();
+    let code = |warning: &Value| warning.text("code").to_owned();
     warnings.iter().map(code).collect()
 }
 
@@ -44,25 +42,22 @@ async fn whoever_writes_a_rule_is_told_what_is_odd_about_it() {
             vec!["shadowed"],
         ),
     ] {
-        let entry = operator.post(list, body.clone()).await.expect(201);
+        let entry = operator.made(list, body.clone()).await;
         assert_eq!(codes(&entry), expect, "{body}");
-        let path = format!("{list}/{}", entry["id"].as_str().unwrap());
-        assert_eq!(
-            operator.get(&path).await.expect(200)["warnings"],
-            entry["warnings"]
-        );
+        let path = format!("{list}/{}", entry.text("id"));
+        assert_eq!(operator.read(&path).await["warnings"], entry["warnings"]);
     }
     let over = json!({ "pattern": "/usr/bin/id", "expiresAtMs": 1 });
-    let over = operator.post(list, over).await.expect(201);
+    let over = operator.made(list, over).await;
     assert_eq!(codes(&over), ["expired", "shadowed"]);
     // The list says the same of each, page by page.
     let mut next = format!("{list}?limit=5");
     let mut listed = 0;
     loop {
-        let page = operator.get(&next).await.expect(200);
-        for item in page["items"].as_array().unwrap() {
-            let path = format!("{list}/{}", item["id"].as_str().unwrap());
-            assert_eq!(*item, operator.get(&path).await.expect(200));
+        let page = operator.read(&next).await;
+        for item in page.list("items") {
+            let path = format!("{list}/{}", item.text("id"));
+            assert_eq!(*item, operator.read(&path).await);
             listed += 1;
         }
         let Some(cursor) = page["nextCursor"].as_str() else {
@@ -72,14 +67,11 @@ async fn whoever_writes_a_rule_is_told_what_is_odd_about_it() {
     }
     assert_eq!(listed, 12);
     let deny = "/v1/agents/*/denylist";
-    let rule = operator.post(deny, json!({ "pattern": "rm" })).await.expect(201);
+    let rule = operator.made(deny, json!({ "pattern": "rm" })).await;
     assert!(rule.get("warnings").is_none(), "{rule}");
-    let rule = operator.post(deny, json!({ "pattern": "*" })).await.expect(201);
+    let rule = operator.made(deny, json!({ "pattern": "*" })).await;
     assert_eq!(codes(&rule), ["too-broad"]);
-    let entry = operator
-        .post(list, json!({ "pattern": "/usr/bin/wc" }))
-        .await
-        .expect(201);
+    let entry = operator.made(list, json!({ "pattern": "/usr/bin/wc" })).await;
     assert_eq!(codes(&entry), ["shadowed", "denied"]);
 }
 
@@ -114,24 +106,17 @@ async fn a_document_and_a_preset_are_answered_with_what_is_odd() {
         Some("never-matches, shadowed, too-broad, expired")
     );
     let preset = operator
-        .post("/v1/policy/preset", json!({ "name": "cautious" }))
-        .await
-        .expect(200);
+        .posted("/v1/policy/preset", json!({ "name": "cautious" }))
+        .await;
     assert_eq!(
         codes(&preset),
         ["never-matches", "shadowed", "too-broad", "expired"]
     );
 
     let broad = findings(&server, "rule-too-broad").await;
-    assert_eq!(
-        only(&broad[0], &["severity", "fixable"]),
-        json!({ "severity": "warning", "fixable": false })
-    );
+    assert_has!(broad[0], { "severity": "warning", "fixable": false });
     assert!(
-        broad[0]["explanation"]
-            .as_str()
-            .unwrap()
-            .contains("\"*\" of agent \"*\""),
+        broad[0].text("explanation").contains("\"*\" of agent \"*\""),
         "{broad:?}"
     );
     for id in ["rule-never-matches", "rule-shadowed", "grant-expired"] {

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::support::{Asker, mac, nonce, now_ms, replies};
 use crate::support::{
-    Invocation, NOBODY, TestServer, eventually, is_root, lines, program, run_program, skip, within,
+    Invocation, Members, NOBODY, TestServer, eventually, is_root, lines, program, run_program, skip, within,
     write_file_mode,
 };
 
@@ -72,7 +72,7 @@ async fn hostile_lines() {
     };
     let upper = {
         let mut line: Value = serde_json::from_str(&good(&touch)).unwrap();
-        line["hmac"] = json!(line["hmac"].as_str().unwrap().to_uppercase());
+        line["hmac"] = json!(line.text("hmac").to_uppercase());
         line.to_string()
     };
     let swapped = {
@@ -377,7 +377,7 @@ async fn a_peer_that_reads_nothing_keeps_nobody_waiting() {
     drop(gone);
     asker.expect_alive().await;
     let all = replies(&mut deaf).await;
-    let stdout = all[0]["payload"]["stdout"].as_str().unwrap();
+    let stdout = all[0]["payload"].text("stdout");
     assert!(
         stdout.starts_with("... (truncated) ")
             && stdout.len() <= 80_000

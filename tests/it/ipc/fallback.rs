@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::{io::AsyncReadExt as _, net::UnixStream};
 
 use super::support::{Deed, FakeUi, mac, nonce, write_lines};
-use crate::support::{Answer, TestServer, eventually};
+use crate::support::{Answer, Members, TestServer, eventually};
 
 const TOKEN: &str = "c29ja2V0LXRva2VuLW9mLXRlc3Rz";
 
@@ -104,11 +104,7 @@ fn decision(id: &str, word: &str) -> String {
 fn challenges(token: &'static str) -> Deed {
     Arc::new(move |hello: Value, stream| {
         Box::pin(async move {
-            let (id, client, own) = (
-                hello["id"].as_str().unwrap(),
-                hello["clientNonce"].as_str().unwrap(),
-                nonce(),
-            );
+            let (id, client, own) = (hello.text("id"), hello.text("clientNonce"), nonce());
             let proof = mac(token, &format!("countersign-ipc/2:server:{id}:{client}:{own}"));
             let challenge = json!({ "type": "challenge", "v": 2, "id": id, "serverNonce": own, "ttlMs": 10000,
                 "maxBytes": 256_000, "proof": proof });
@@ -223,11 +219,7 @@ async fn an_answer_that_counts_comes_before_every_fallback() {
             expect(&run_of(&server, agent).await, (agent, expected));
         }
     }
-    let approvals = server
-        .operator()
-        .get("/v1/approvals?status=allowed")
-        .await
-        .expect(200);
+    let approvals = server.operator().read("/v1/approvals?status=allowed").await;
     assert_eq!(approvals["items"][0]["resolvedBy"]["kind"], "ipc");
 }
 
@@ -256,19 +248,16 @@ async fn an_answer_after_the_deadline_changes_nothing() {
     let late: Deed = Arc::new(move |line: Value, stream| {
         let operator = operator.clone();
         Box::pin(async move {
-            let expired = || async { operator.get("/v1/approvals?status=expired").await.expect(200) };
-            eventually("expired", expired, |page| {
-                !page["items"].as_array().unwrap().is_empty()
-            })
-            .await;
-            write_lines(stream, &[decision(line["id"].as_str().unwrap(), "allow-once")]).await;
+            let expired = || async { operator.read("/v1/approvals?status=expired").await };
+            eventually("expired", expired, |page| !page.list("items").is_empty()).await;
+            write_lines(stream, &[decision(line.text("id"), "allow-once")]).await;
         })
     });
     let _ui = FakeUi::plain(&socket(&server), late);
     let answer = run_of(&server, "deny").await;
     let problem = answer.problem(403, "exec-denied");
     assert_eq!(problem["reason"], "approval-timeout");
-    let run = server.operator().run(problem["runId"].as_str().unwrap()).await;
+    let run = server.operator().run(problem.text("runId")).await;
     assert_eq!(run["status"], "denied");
 }
 
@@ -299,11 +288,7 @@ async fn a_sealed_answer_without_its_proof_is_none() {
     let server = server("").await;
     let forges: Deed = Arc::new(|hello: Value, mut stream| {
         Box::pin(async move {
-            let (id, client, own) = (
-                hello["id"].as_str().unwrap(),
-                hello["clientNonce"].as_str().unwrap(),
-                nonce(),
-            );
+            let (id, client, own) = (hello.text("id"), hello.text("clientNonce"), nonce());
             let proof = mac(TOKEN, &format!("countersign-ipc/2:server:{id}:{client}:{own}"));
             let challenge = json!({ "type": "challenge", "v": 2, "id": id, "serverNonce": own, "ttlMs": 10000,
                 "maxBytes": 256_000, "proof": proof });
@@ -312,7 +297,7 @@ async fn a_sealed_answer_without_its_proof_is_none() {
                 .unwrap();
             let second = super::support::read_line(&mut stream).await.unwrap();
             let second: Value = serde_json::from_str(&second).unwrap();
-            let asked = second["id"].as_str().unwrap();
+            let asked = second.text("id");
             let body = decision(asked, "allow-once");
             let sealed =
                 json!({ "type": "decision", "id": asked, "bodyJson": body, "proof": mac("another", &body) });
@@ -376,10 +361,10 @@ async fn page_and_socket_are_asked_at_once_and_the_first_answer_counts() {
         }
     });
     let event = events.next_of("exec.approval.requested").await;
-    let id = event.data["approvalId"].as_str().unwrap().to_owned();
+    let id = event.data.text("approvalId").to_owned();
     // Whom nobody has asked yet, nobody tells that it is over: the line that opens the talk is no question.
     crate::support::within("the question over the socket", questioned.notified()).await;
-    server.operator().decide(&id, "allow-once").await.expect(200);
+    server.operator().decided(&id, "allow-once").await;
     assert_eq!(asked.await.unwrap().expect(200)["status"], "completed");
     crate::support::within("the withdrawal", withdrawn.notified()).await;
 }
@@ -412,7 +397,7 @@ async fn the_environment_is_in_what_the_ui_is_asked() {
         let mut body = body;
         body["agentId"] = json!("deny");
         body["approvalWaitMs"] = json!(60_000);
-        assert_eq!(server.agent().exec(body).await.expect(200)["status"], "completed");
+        assert_eq!(server.ran(body).await["status"], "completed");
         assert_eq!(kept.lock().unwrap()["command"], text);
     }
 }
@@ -434,7 +419,7 @@ async fn a_command_that_is_cut_for_the_ui_is_not_allowed_by_it() {
     assert_eq!(denied.problem(403, "exec-denied")["reason"], "no-approver");
     let asked = kept.lock().unwrap().clone();
     assert_eq!(asked["allowedDecisions"], json!(["deny"]));
-    let shown = asked["command"].as_str().expect("a text");
+    let shown = asked.text("command");
     assert!(
         shown.len() < 17_000 && !shown.contains("echo ran"),
         "{}",

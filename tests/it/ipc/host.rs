@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
 use super::support::{Asker, asked_about, mac, nonce, now_ms, read_line, replies};
-use crate::support::{TestServer, eventually, only, write_file_mode};
+use crate::support::{Members, TestServer, eventually, write_file_mode};
 
 async fn resolved(server: &TestServer, id: &Value) -> Value {
     let path = format!("/v1/approvals/{}", id.as_str().expect("an id"));
     eventually(
         "resolved",
-        || async { server.operator().get(&path).await.expect(200) },
+        || async { server.operator().read(&path).await },
         |approval| approval["status"] != "pending",
     )
     .await
@@ -27,11 +27,8 @@ async fn socket_and_token_are_in_place_when_the_server_says_it_is_ready() {
     let lock = server.state().join("exec-approvals.sock.lifecycle.lock");
     assert_eq!(std::fs::symlink_metadata(&lock).unwrap().mode() & 0o777, 0o600);
     assert_eq!(asker.token.len(), 32);
-    let ready = server.anonymous().get("/readyz").await.expect(200);
-    assert_eq!(
-        (&ready["degraded"], &ready["checks"]["ipc"]),
-        (&json!(false), &json!({ "ok": true }))
-    );
+    let ready = server.anonymous().read("/readyz").await;
+    assert_has!(ready, { "degraded": false, "checks/ipc": { "ok": true } });
     let reply = asker
         .exec(&json!({ "command": ["echo", "hé"], "cwd": "/tmp" }))
         .await;
@@ -80,11 +77,7 @@ async fn a_run_over_the_socket_is_asked_about_like_any_other() {
         let approval = asked_about(&server).await;
         assert_eq!(approval["requestedBy"]["kind"], "ipc");
         assert_eq!(approval["sessionKey"], "s-1");
-        server
-            .operator()
-            .decide(approval["id"].as_str().unwrap(), decision)
-            .await
-            .expect(200);
+        server.operator().decided(approval.text("id"), decision).await;
         let reply = asked.await.unwrap();
         match expected {
             None => assert_eq!(reply["payload"]["stdout"], "x\n", "{reply}"),
@@ -144,20 +137,17 @@ async fn a_question_is_answered_by_whoever_answers_and_runs_nothing_here() {
             approval["allowedDecisions"],
             json!(["allow-once", "allow-always", "deny"])
         );
-        let id = approval["id"].as_str().unwrap();
-        server.operator().decide(id, decision).await.expect(200);
+        let id = approval.text("id");
+        server.operator().decided(id, decision).await;
         assert_eq!(asked.await.unwrap(), decision);
         assert_eq!(resolved(&server, &approval["id"]).await["status"], status);
-        let run = server.operator().run(approval["runId"].as_str().unwrap()).await;
+        let run = server.operator().run(approval.text("runId")).await;
         let (status, reason) = if decision == "deny" {
             ("denied", "user-denied")
         } else {
             ("lost", "run-elsewhere")
         };
-        assert_eq!(
-            only(&run, &["status", "reason"]),
-            json!({ "status": status, "reason": reason })
-        );
+        assert_has!(run, { "status": status, "reason": reason });
     }
     assert!(!marker.exists());
     let agents = &server.document_on_disk()["agents"];
@@ -181,10 +171,10 @@ async fn only_the_listed_decisions_are_open() {
     });
     let approval = asked_about(&server).await;
     assert_eq!(approval["allowedDecisions"], json!(["allow-once", "deny"]));
-    let id = approval["id"].as_str().unwrap();
+    let id = approval.text("id");
     let refused = server.operator().decide(id, "allow-always").await;
     assert!((400..500).contains(&refused.status), "{refused:?}");
-    server.operator().decide(id, "allow-once").await.expect(200);
+    server.operator().decided(id, "allow-once").await;
     assert_eq!(asked.await.unwrap(), "allow-once");
 }
 
@@ -206,18 +196,12 @@ async fn whatever_a_peer_wanted_of_a_server_that_died_is_withdrawn() {
         server.crash_and_restart().await;
         // As if the peer had left: its connection did.
         let withdrawn = resolved(&server, &approval["id"]).await;
-        assert_eq!(
-            only(&withdrawn, &["status", "terminalReason"]),
-            json!({ "status": "cancelled", "terminalReason": "run-aborted" })
-        );
-        let id = approval["id"].as_str().unwrap();
+        assert_has!(withdrawn, { "status": "cancelled", "terminalReason": "run-aborted" });
+        let id = approval.text("id");
         let late = server.operator().decide(id, "allow-once").await;
         late.problem(410, "approval-cancelled");
-        let run = server.operator().run(approval["runId"].as_str().unwrap()).await;
-        assert_eq!(
-            only(&run, &["status", "reason"]),
-            json!({ "status": "cancelled", "reason": "cancelled" })
-        );
+        let run = server.operator().run(approval.text("runId")).await;
+        assert_has!(run, { "status": "cancelled", "reason": "cancelled" });
     }
     server.crash_and_restart().await;
     asker.expect_alive_soon(&server).await;
@@ -242,10 +226,7 @@ async fn whoever_leaves_withdraws_what_is_open() {
         drop(stream);
         let approval = resolved(&server, &approval["id"]).await;
         assert_eq!(approval["status"], "cancelled");
-        let run = server
-            .operator()
-            .finished(approval["runId"].as_str().unwrap())
-            .await;
+        let run = server.operator().finished(approval.text("runId")).await;
         assert_eq!(run["status"], "cancelled");
     }
 }
@@ -257,17 +238,13 @@ async fn a_command_ends_with_the_peer_that_wanted_it() {
     let mut stream = asker.connect().await;
     let line = asker.exec_line("e", &json!({ "command": ["sleep", "600"], "timeoutMs": 0 }));
     stream.write_all(format!("{line}\n").as_bytes()).await.unwrap();
-    let running =
-        || async { server.operator().get("/v1/runs?status=running").await.expect(200)["items"].clone() };
+    let running = || async { server.operator().read("/v1/runs?status=running").await["items"].clone() };
     let runs = eventually("running", running, |runs| {
         runs.as_array().is_some_and(|runs| runs.len() == 1)
     })
     .await;
     drop(stream);
-    let run = server
-        .operator()
-        .finished(runs[0]["runId"].as_str().unwrap())
-        .await;
+    let run = server.operator().finished(runs[0].text("runId")).await;
     assert_eq!(run["status"], "cancelled");
 }
 
@@ -284,11 +261,7 @@ async fn an_attached_decision_counts_once_and_only_if_it_is_one_of_ours() {
     for (cwd, decision) in [("/", "allow-once"), ("/tmp", "allow-once")] {
         let asked = ask(json!({ "command": "echo \"a b\"", "cwd": cwd }));
         let approval = asked_about(&server).await;
-        server
-            .operator()
-            .decide(approval["id"].as_str().unwrap(), decision)
-            .await
-            .expect(200);
+        server.operator().decided(approval.text("id"), decision).await;
         assert_eq!(asked.await.unwrap(), decision);
     }
     let reply = asker.exec(&request).await;
@@ -299,11 +272,7 @@ async fn an_attached_decision_counts_once_and_only_if_it_is_one_of_ours() {
         async move { asker.exec(&request).await }
     });
     let approval = asked_about(&server).await;
-    server
-        .operator()
-        .decide(approval["id"].as_str().unwrap(), "deny")
-        .await
-        .expect(200);
+    server.operator().decided(approval.text("id"), "deny").await;
     assert_eq!(again.await.unwrap()["error"]["reason"], "user-denied");
     let denied = json!({ "command": ["echo", "a b"], "approvalDecision": "deny" });
     assert_eq!(asker.exec(&denied).await["error"]["reason"], "user-denied");
@@ -322,10 +291,7 @@ async fn an_answer_to_a_text_starts_no_program_that_is_only_called_like_a_shell(
     });
     let approval = asked_about(&server).await;
     let operator = server.operator();
-    operator
-        .decide(approval["id"].as_str().unwrap(), "allow-once")
-        .await
-        .expect(200);
+    operator.decided(approval.text("id"), "allow-once").await;
     assert_eq!(asked.await.unwrap(), "allow-once");
     let with =
         |argv: Value| json!({ "command": argv, "rawCommand": "uname", "approvalDecision": "allow-once" });
@@ -341,10 +307,7 @@ async fn an_answer_to_a_text_starts_no_program_that_is_only_called_like_a_shell(
         // Somebody is asked, and about what would be started.
         let approval = asked_about(&server).await;
         assert_ne!(approval["command"], "uname", "{argv}");
-        operator
-            .decide(approval["id"].as_str().unwrap(), "deny")
-            .await
-            .expect(200);
+        operator.decided(approval.text("id"), "deny").await;
         let reply = running.await.unwrap();
         assert_eq!(reply["error"]["reason"], "user-denied", "{argv}: {reply}");
     }
@@ -412,9 +375,9 @@ async fn version_2_proves_both_sides_and_seals_the_reply() {
     let hello = json!({ "type": "hello", "v": 2, "id": "h", "clientNonce": client, "ts": now_ms() });
     stream.write_all(format!("{hello}\n").as_bytes()).await.unwrap();
     let challenge: Value = serde_json::from_str(&read_line(&mut stream).await.unwrap()).unwrap();
-    let server_nonce = challenge["serverNonce"].as_str().unwrap();
+    let server_nonce = challenge.text("serverNonce");
     assert_eq!(
-        challenge["proof"].as_str().unwrap(),
+        challenge.text("proof"),
         mac(
             &asker.token,
             &format!("countersign-ipc/2:server:h:{client}:{server_nonce}")
@@ -431,9 +394,9 @@ async fn version_2_proves_both_sides_and_seals_the_reply() {
     let [reply] = all.as_slice() else {
         panic!("{all:?}")
     };
-    let body = reply["bodyJson"].as_str().unwrap();
+    let body = reply.text("bodyJson");
     assert_eq!(
-        reply["proof"].as_str().unwrap(),
+        reply.text("proof"),
         mac(
             &asker.token,
             &format!("countersign-ipc/2:reply:{server_nonce}:{body}")

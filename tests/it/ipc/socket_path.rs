@@ -13,7 +13,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::support::Asker;
-use crate::support::{ServerBuilder, TestServer, eventually, write_file};
+use crate::support::{Members, ServerBuilder, TestServer, eventually, write_file};
 
 fn at(path: &Path) -> ServerBuilder {
     TestServer::full()
@@ -25,11 +25,8 @@ fn at(path: &Path) -> ServerBuilder {
 /// The server is ready, says that something is missing, and doctor says what.
 async fn expect_not_hosted(server: &mut TestServer, why: &str) {
     server.start().await;
-    let ready = server.anonymous().get("/readyz").await.expect(200);
-    assert_eq!(
-        (&ready["status"], &ready["degraded"]),
-        (&json!("ready"), &json!(true))
-    );
+    let ready = server.anonymous().read("/readyz").await;
+    assert_has!(ready, { "status": "ready", "degraded": true });
     assert_eq!(ready["checks"]["ipc"]["ok"], false, "{ready}");
     assert!(
         !ready.to_string().contains("exec-approvals"),
@@ -39,17 +36,13 @@ async fn expect_not_hosted(server: &mut TestServer, why: &str) {
     assert!(log.contains("the approvals socket is not hosted"), "{log}");
     let doctor = server.cli(&["doctor", "--json"]).await;
     let findings: Value = serde_json::from_str(&doctor.stdout).expect("JSON");
-    let found = findings["findings"]
-        .as_array()
-        .expect("findings")
+    let found = findings
+        .list("findings")
         .iter()
         .find(|finding| finding["id"] == "approvals-socket")
         .cloned();
     match found {
-        Some(finding) => assert!(
-            finding["explanation"].as_str().unwrap().contains(why),
-            "{finding}"
-        ),
+        Some(finding) => assert!(finding.text("explanation").contains(why), "{finding}"),
         None => assert_eq!(why, "", "{findings}"),
     }
     let run = server.agent().exec(json!({ "argv": ["true"] })).await;
@@ -149,7 +142,7 @@ async fn by_itself_a_server_hosts_what_lies_in_its_state_directory_only() {
     name_socket(&server, &elsewhere.join("s.sock"));
     server.start().await;
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
-    let ready = server.anonymous().get("/readyz").await.expect(200);
+    let ready = server.anonymous().read("/readyz").await;
     assert_eq!(ready["degraded"], false);
 }
 
@@ -176,10 +169,10 @@ async fn a_socket_that_is_gone_or_was_in_the_way_is_hosted_again() {
     name_socket(&server, &path);
     write_file(&path, "in the way");
     server.start().await;
-    let ready = server.anonymous().get("/readyz").await.expect(200);
+    let ready = server.anonymous().read("/readyz").await;
     assert_eq!(ready["degraded"], true);
     fs::remove_file(&path).unwrap();
-    let degraded = async || server.anonymous().get("/readyz").await.expect(200)["degraded"].clone();
+    let degraded = async || server.anonymous().read("/readyz").await["degraded"].clone();
     eventually("hosted", degraded, |degraded| *degraded == json!(false)).await;
     assert!(path.exists());
 }
@@ -191,7 +184,7 @@ async fn whoever_takes_the_place_of_a_running_host_is_not_asked() {
     fs::remove_file(&asker.path).unwrap();
     let impostor = UnixListener::bind(&asker.path).unwrap();
     impostor.set_nonblocking(true).unwrap();
-    let degraded = async || server.anonymous().get("/readyz").await.expect(200)["degraded"].clone();
+    let degraded = async || server.anonymous().read("/readyz").await["degraded"].clone();
     eventually("missed", degraded, |degraded| *degraded == json!(true)).await;
     let is_told = |log: &String| log.contains("another process has the approvals socket");
     eventually("told", || std::future::ready(server.log()), is_told).await;

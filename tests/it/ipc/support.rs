@@ -19,7 +19,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::support::{TestServer, eventually, within};
+use crate::support::{Members, TestServer, eventually, within};
 
 /// Somebody who asks at the socket of a server.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ impl Asker {
         let document = server.document_on_disk();
         Self {
             path: server.state().join("exec-approvals.sock"),
-            token: document["socket"]["token"].as_str().expect("a token").to_owned(),
+            token: document["socket"].text("token").to_owned(),
         }
     }
 
@@ -75,10 +75,7 @@ impl Asker {
         let mut lines = self.send(&self.exec_line("i-1", request)).await;
         assert_eq!(lines.len(), 1, "{lines:?}");
         let reply = lines.remove(0);
-        assert_eq!(
-            (&reply["type"], &reply["id"]),
-            (&json!("exec-res"), &json!("i-1"))
-        );
+        assert_has!(reply, { "type": "exec-res", "id": "i-1" });
         reply
     }
 
@@ -87,11 +84,8 @@ impl Asker {
         let [reply] = lines.as_slice() else {
             panic!("{lines:?}")
         };
-        assert_eq!(
-            (&reply["type"], &reply["id"]),
-            (&json!("decision"), &json!("q-1"))
-        );
-        reply["decision"].as_str().expect("a decision").to_owned()
+        assert_has!(reply, { "type": "decision", "id": "q-1" });
+        reply.text("decision").to_owned()
     }
 
     /// Whether the server still runs what it is asked to, at once.

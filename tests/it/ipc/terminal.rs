@@ -5,7 +5,7 @@ use serde_json::json;
 use super::support::Asker;
 use crate::{
     approver::quits,
-    support::{Terminal, TestServer, eventually},
+    support::{Members, Terminal, TestServer, eventually},
 };
 
 #[tokio::test]
@@ -20,10 +20,7 @@ async fn a_terminal_answers_questions_and_runs_nothing() {
     terminal.sees("answering at").await;
     let asker = Asker {
         path: path.clone(),
-        token: place.document_on_disk()["socket"]["token"]
-            .as_str()
-            .unwrap()
-            .to_owned(),
+        token: place.document_on_disk()["socket"].text("token").to_owned(),
     };
     let reply = asker.exec(&json!({ "command": ["true"] })).await;
     assert_eq!(reply["error"]["code"], "UNAVAILABLE", "{reply}");

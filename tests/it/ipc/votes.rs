@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::support::{Asker, Deed, FakeUi, asked_about, write_lines};
-use crate::support::{Api, TestServer, eventually, lines, only};
+use crate::support::{Api, Members, TestServer, eventually, lines};
 
 /// A server that has another UI beside the page.
 async fn server(rules: &str) -> TestServer {
@@ -48,28 +48,22 @@ async fn the_ui_at_the_socket_alone_starts_nothing_that_takes_two() {
     let pending = server
         .asked(json!({ "command": format!("echo ran >> {}", file.display()) }))
         .await;
-    let path = format!("/v1/approvals/{}", pending["approvalId"].as_str().unwrap());
+    let path = format!("/v1/approvals/{}", pending.text("approvalId"));
     let voted = eventually(
         "voted over the socket",
-        || async { server.operator().get(&path).await.expect(200) },
+        || async { server.operator().read(&path).await },
         |approval| approval["votes"].is_array(),
     )
     .await;
     assert_eq!(voted["status"], "pending");
-    assert_eq!(
-        only(&voted["votes"][0]["by"], &["kind", "id"]),
-        json!({ "kind": "ipc", "id": "socket-ui" })
-    );
+    assert_has!(voted["votes"][0]["by"], { "kind": "ipc", "id": "socket-ui" });
     assert_eq!(lines(&file), Vec::<String>::new());
     // The socket is in the operator's hands: both are one.
-    let own = pending["approvalId"].as_str().unwrap();
-    let again = server.operator().decide(own, "allow-once").await.expect(200);
-    assert_eq!(
-        (&again["applied"], &again["approval"]["status"]),
-        (&json!(false), &json!("pending"))
-    );
-    person(&server).await.decide(own, "allow-once").await.expect(200);
-    let run = server.agent().finished(pending["runId"].as_str().unwrap()).await;
+    let own = pending.text("approvalId");
+    let again = server.operator().decided(own, "allow-once").await;
+    assert_has!(again, { "applied": false, "approval/status": "pending" });
+    person(&server).await.decided(own, "allow-once").await;
+    let run = server.agent().finished(pending.text("runId")).await;
     assert_eq!(run["status"], "completed");
     assert_eq!(lines(&file), ["ran"]);
 }
@@ -85,15 +79,11 @@ async fn the_ui_at_the_socket_is_in_no_group() {
         |log| log.contains("an answer over the approvals socket did not count"),
     )
     .await;
-    let id = pending["approvalId"].as_str().unwrap();
-    let approval = server
-        .operator()
-        .get(&format!("/v1/approvals/{id}"))
-        .await
-        .expect(200);
+    let id = pending.text("approvalId");
+    let approval = server.operator().approval(&id).await;
     assert_eq!(approval["status"], "pending");
-    person(&server).await.decide(id, "allow-once").await.expect(200);
-    let run = server.agent().finished(pending["runId"].as_str().unwrap()).await;
+    person(&server).await.decided(id, "allow-once").await;
+    let run = server.agent().finished(pending.text("runId")).await;
     assert_eq!(run["status"], "completed");
 }
 
@@ -110,10 +100,10 @@ async fn an_attached_decision_of_two_people_is_theirs_and_one_of_one_is_not() {
         async move { asker.ask(&json!({ "command": "uname", "cwd": "/tmp" })).await }
     });
     let question = asked_about(&server).await;
-    let id = question["id"].as_str().unwrap();
-    server.operator().decide(id, "allow-once").await.expect(200);
+    let id = question.text("id");
+    server.operator().decided(id, "allow-once").await;
     assert!(!asked.is_finished(), "one of two is no answer");
-    ann.decide(id, "allow-once").await.expect(200);
+    ann.decided(id, "allow-once").await;
     assert_eq!(asked.await.unwrap(), "allow-once");
     // Both have said so, about this very command.
     let attached = json!({ "command": ["uname"], "cwd": "/tmp", "approvalDecision": "allow-once" });
@@ -125,10 +115,10 @@ async fn an_attached_decision_of_two_people_is_theirs_and_one_of_one_is_not() {
         async move { asker.exec(&attached).await }
     });
     let question = asked_about(&server).await;
-    let id = question["id"].as_str().unwrap();
+    let id = question.text("id");
     assert_eq!(question["approvalsRequired"], 2);
-    ann.decide(id, "allow-once").await.expect(200);
-    server.operator().decide(id, "deny").await.expect(200);
+    ann.decided(id, "allow-once").await;
+    server.operator().decided(id, "deny").await;
     assert_eq!(again.await.unwrap()["error"]["reason"], "user-denied");
 }
 
@@ -146,9 +136,9 @@ async fn an_attached_decision_of_a_revoked_token_counts_no_more() {
         async move { asker.ask(&json!({ "command": "uname", "cwd": "/tmp" })).await }
     });
     let question = asked_about(&server).await;
-    let id = question["id"].as_str().unwrap();
-    server.operator().decide(id, "allow-once").await.expect(200);
-    ann.decide(id, "allow-once").await.expect(200);
+    let id = question.text("id");
+    server.operator().decided(id, "allow-once").await;
+    ann.decided(id, "allow-once").await;
     assert_eq!(asked.await.unwrap(), "allow-once");
     let revoked = server.operator().delete(&format!("/v1/tokens/{ann_id}")).await;
     assert_eq!(revoked.status, 204);
@@ -162,11 +152,11 @@ async fn an_attached_decision_of_a_revoked_token_counts_no_more() {
     )
     .await;
     let question = asked_about(&server).await;
-    let votes = question["votes"].as_array().expect("the other's vote");
+    let votes = question.list("votes");
     assert_eq!(votes.len(), 1, "{question}");
     assert_ne!(votes[0]["by"]["name"], "ann");
-    let id = question["id"].as_str().unwrap();
-    server.operator().decide(id, "deny").await.expect(200);
+    let id = question.text("id");
+    server.operator().decided(id, "deny").await;
     assert_eq!(again.await.unwrap()["error"]["reason"], "user-denied");
 }
 
@@ -184,11 +174,11 @@ async fn whoever_asks_is_none_of_two_however_they_are_trusted() {
         asker.exec(&attached).await
     });
     let question = asked_about(&server).await;
-    let id = question["id"].as_str().unwrap();
-    let first = ann.decide(id, "allow-once").await.expect(200);
+    let id = question.text("id");
+    let first = ann.decided(id, "allow-once").await;
     assert_eq!(first["approval"]["status"], "pending");
-    let denied = server.operator().decide(id, "deny").await.expect(200);
-    let votes = denied["approval"]["votes"].as_array().unwrap();
+    let denied = server.operator().decided(id, "deny").await;
+    let votes = denied["approval"].list("votes");
     assert_eq!(votes.len(), 2, "{denied}");
     assert_eq!(asked.await.unwrap()["error"]["reason"], "user-denied");
 }
@@ -215,8 +205,8 @@ async fn a_question_with_votes_outlives_the_ui_that_leaves() {
     });
     let _ui = FakeUi::plain(&socket(&server), leaves);
     let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
-    let id = pending["approvalId"].as_str().unwrap();
-    person(&server).await.decide(id, "allow-once").await.expect(200);
+    let id = pending.text("approvalId");
+    person(&server).await.decided(id, "allow-once").await;
     leave.add_permits(1);
     // Nobody else is there: a question that nobody has answered ends with the UI, and by then the other one would have.
     let answer = server

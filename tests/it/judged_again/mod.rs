@@ -11,7 +11,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Api, OperatorClient, ServerBuilder, TestServer, eventually, lines, only, sha256, write_file,
+    Api, Members, OperatorClient, ServerBuilder, TestServer, eventually, lines, sha256, write_file,
     write_file_mode,
 };
 
@@ -68,7 +68,7 @@ impl World {
 
     async fn approval(&self, pending: &Value) -> Value {
         let path = format!("/v1/approvals/{}", id(pending));
-        self.server.operator().get(&path).await.expect(200)
+        self.server.operator().read(&path).await
     }
 
     async fn waits(&self, pending: &Value) {
@@ -81,8 +81,8 @@ impl World {
     }
 
     async fn allow(&self, entry: Value) -> String {
-        let entry = self.server.operator().post(LIST, entry).await.expect(201);
-        format!("{LIST}/{}", entry["id"].as_str().expect("an id"))
+        let entry = self.server.operator().made(LIST, entry).await;
+        format!("{LIST}/{}", entry.text("id"))
     }
 
     async fn allow_mark(&self) -> String {
@@ -117,7 +117,7 @@ impl World {
     }
 
     async fn verified(&self) {
-        let verified = self.server.operator().get("/v1/audit/verify").await.expect(200);
+        let verified = self.server.operator().read("/v1/audit/verify").await;
         assert_eq!(verified["ok"], true, "{verified}");
     }
 }
@@ -135,11 +135,11 @@ fn write_script(path: &Path, says: &str) {
 }
 
 fn id(pending: &Value) -> &str {
-    pending["approvalId"].as_str().expect("an approval")
+    pending.text("approvalId")
 }
 
 fn run(pending: &Value) -> &str {
-    pending["runId"].as_str().expect("a run")
+    pending.text("runId")
 }
 
 #[tokio::test]
@@ -159,11 +159,8 @@ async fn always_covers_the_others_that_wait_and_each_runs_once() {
     for twin in &twins {
         assert_eq!(world.ended(twin).await["status"], "completed");
         let approval = world.approval(twin).await;
-        assert_eq!(
-            only(&approval, &["status", "decision", "terminalReason"]),
-            json!({ "status": "allowed", "decision": "allow-once", "terminalReason": "rule" })
-        );
-        let by = approval["resolvedBy"]["name"].as_str().expect("a name");
+        assert_has!(approval, { "status": "allowed", "decision": "allow-once", "terminalReason": "rule" });
+        let by = approval["resolvedBy"].text("name");
         assert!(by.contains("mark") && by.contains("operator"), "{approval:#}");
         assert!(approval["consumedAtMs"].is_i64(), "{approval:#}");
         assert!(
@@ -214,12 +211,11 @@ async fn only_what_the_whole_policy_lets_run_is_settled() {
     world
         .server
         .operator()
-        .post(
+        .made(
             "/v1/agents/careful/allowlist",
             json!({ "pattern": world.program("mark") }),
         )
-        .await
-        .expect(201);
+        .await;
     assert_eq!(world.ended(&covered).await["status"], "completed");
     world.all_judged().await;
     for pending in &waiting {
@@ -247,7 +243,7 @@ async fn what_takes_several_people_is_settled_by_no_rule() {
     // The canary would take two as well.
     let denied = world.server.asked(world.call("other", "x")).await;
     let rule = json!({ "pattern": world.program("other") });
-    world.server.operator().post(DENY, rule).await.expect(201);
+    world.server.operator().made(DENY, rule).await;
     assert_eq!(world.ended(&denied).await["reason"], "denylist");
     world.waits(&pending).await;
     assert_eq!(world.ran("file"), 0);
@@ -286,18 +282,12 @@ async fn a_deny_rule_ends_what_it_forbids() {
     let forbidden = world.ask("file").await;
     let other = world.server.asked(world.call("other", "file")).await;
     let rule = json!({ "pattern": world.program("mark"), "reason": "not today" });
-    world.server.operator().post(DENY, rule).await.expect(201);
+    world.server.operator().made(DENY, rule).await;
     let ended = world.ended(&forbidden).await;
-    assert_eq!(
-        only(&ended, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "denylist" })
-    );
+    assert_has!(ended, { "status": "denied", "reason": "denylist" });
     let approval = world.approval(&forbidden).await;
-    assert_eq!(
-        only(&approval, &["status", "decision", "terminalReason"]),
-        json!({ "status": "denied", "decision": "deny", "terminalReason": "rule" })
-    );
-    let by = approval["resolvedBy"]["name"].as_str().expect("a name");
+    assert_has!(approval, { "status": "denied", "decision": "deny", "terminalReason": "rule" });
+    let by = approval["resolvedBy"].text("name");
     assert!(
         by.contains("not today") && by.contains("operator"),
         "{approval:#}"
@@ -320,12 +310,7 @@ async fn a_preset_settles_what_waits() {
     let pending = world.ask("file").await;
     let preset = async |name: &str| {
         let preset = json!({ "name": name });
-        world
-            .server
-            .operator()
-            .post("/v1/policy/preset", preset)
-            .await
-            .expect(200);
+        world.server.operator().posted("/v1/policy/preset", preset).await;
     };
     preset("yolo").await;
     assert_eq!(world.ended(&pending).await["status"], "completed");
@@ -369,10 +354,9 @@ async fn of_a_person_and_a_rule_exactly_one_counts() {
         operator.delete(&entry).await;
     }
     let resolved = operator
-        .get("/v1/audit?action=exec.approval.resolved&limit=500")
-        .await
-        .expect(200);
-    let resolved = resolved["items"].as_array().expect("records").clone();
+        .read("/v1/audit?action=exec.approval.resolved&limit=500")
+        .await;
+    let resolved = resolved.list("items").clone();
     assert_eq!(resolved.len(), 50);
     let by_rule = resolved.iter().filter(|record| record["actor"]["id"] == "rule");
     assert_eq!(by_rule.count(), allowed);
@@ -389,13 +373,13 @@ async fn nothing_runs_that_something_else_ended_meanwhile() {
             .server
             .token_with(json!({ "name": "asker", "scopes": ["exec", "read"] }))
             .await;
-        let pending = asker.exec(world.call("mark", "file")).await.expect(202);
+        let pending = asker.accepted(world.call("mark", "file")).await;
         world.stand_still();
         let entry = world.allow_mark().await;
         world.stands_still().await;
         let (status, reason) = match what {
             "person" => {
-                operator.decide(id(&pending), "deny").await.expect(200);
+                operator.decided(id(&pending), "deny").await;
                 ("denied", "user")
             }
             "entry" => {
@@ -404,7 +388,7 @@ async fn nothing_runs_that_something_else_ended_meanwhile() {
             }
             "deny rule" => {
                 let rule = json!({ "pattern": world.program("mark") });
-                operator.post(DENY, rule).await.expect(201);
+                operator.made(DENY, rule).await;
                 ("denied", "rule")
             }
             _ => {
@@ -435,17 +419,12 @@ async fn under_the_stop_no_rule_starts_anything() {
     world.allow_mark().await;
     world.stands_still().await;
     let stop = json!({ "reason": "keys leaked" });
-    world.server.operator().post("/v1/stop", stop).await.expect(200);
+    world.server.operator().posted("/v1/stop", stop).await;
     world.go_on();
     assert_eq!(world.ended(&pending).await["reason"], "stopped");
     assert_eq!(world.approval(&pending).await["terminalReason"], "stopped");
     let resume = json!({ "reason": "all clear" });
-    world
-        .server
-        .operator()
-        .post("/v1/resume", resume)
-        .await
-        .expect(200);
+    world.server.operator().posted("/v1/resume", resume).await;
     world.all_judged().await;
     assert_eq!(world.ran("file"), 0);
     world.verified().await;
@@ -509,12 +488,7 @@ async fn an_edit_that_is_held_settles_nothing_before_it_is_accepted() {
     let document = json!({ "version": 1, "agents": { "main": { "allowlist": [entry] } } });
     world.server.edit_document(&document.to_string());
     let effective = || async {
-        let effective = world
-            .server
-            .operator()
-            .get("/v1/policy/effective")
-            .await
-            .expect(200);
+        let effective = world.server.operator().read("/v1/policy/effective").await;
         effective["document"]["held"]["hash"].as_str().map(str::to_owned)
     };
     let held = eventually("held", effective, Option::is_some).await;
@@ -532,9 +506,8 @@ async fn an_edit_that_is_held_settles_nothing_before_it_is_accepted() {
     world
         .server
         .operator()
-        .post("/v1/policy/document/accept", accept)
-        .await
-        .expect(200);
+        .posted("/v1/policy/document/accept", accept)
+        .await;
     assert_eq!(world.ended(&pending).await["status"], "completed");
     let by = world.approval(&pending).await["resolvedBy"]["name"].clone();
     assert!(by.as_str().is_some_and(|by| by.contains("operator")), "{by}");
@@ -561,7 +534,7 @@ async fn what_the_asker_starts_itself_waits_on() {
     let waiting = eventually("asked", list, |list| !list.is_empty()).await;
     world.allow_mark().await;
     let rule = json!({ "pattern": mark, "reason": "forbidden here" });
-    world.server.operator().post(DENY, rule).await.expect(201);
+    world.server.operator().made(DENY, rule).await;
     world.all_judged().await;
     assert_eq!(list().await[0]["id"], waiting[0]["id"]);
 }

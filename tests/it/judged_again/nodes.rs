@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{id, run, write_script};
-use crate::support::{OurNode, TestServer, eventually, let_in, lines, only, until_connected, until_gone};
+use crate::support::{Members, OurNode, TestServer, eventually, let_in, lines, until_connected, until_gone};
 
 /// A server, and a node of ours with a program that leaves a line each time it runs.
 struct Far {
@@ -54,7 +54,7 @@ impl Far {
 
     async fn approval(&self, pending: &Value) -> Value {
         let path = format!("/v1/approvals/{}", id(pending));
-        self.server.operator().get(&path).await.expect(200)
+        self.server.operator().read(&path).await
     }
 
     async fn ended(&self, pending: &Value) -> Value {
@@ -77,8 +77,8 @@ impl Far {
     /// Replaces the node's document by way of the server.
     async fn replace_document(&self, change: impl FnOnce(&mut Value)) {
         let operator = self.server.operator();
-        let nodes = operator.get("/v1/nodes").await.expect(200);
-        let node = nodes["items"][0]["nodeId"].as_str().expect("a node");
+        let nodes = operator.read("/v1/nodes").await;
+        let node = nodes["items"][0].text("nodeId");
         let path = format!("/v1/nodes/{node}/policy/document");
         let present = operator.get(&path).await;
         let tag = present.header("etag").expect("a tag").to_owned();
@@ -88,7 +88,7 @@ impl Far {
     }
 
     async fn verified(&self) {
-        let verified = self.server.operator().get("/v1/audit/verify").await.expect(200);
+        let verified = self.server.operator().read("/v1/audit/verify").await;
         assert_eq!(verified["ok"], true, "{verified}");
     }
 }
@@ -110,10 +110,7 @@ async fn what_the_policy_covers_now_runs_on_the_node_once() {
         assert_eq!(far.ended(pending).await["status"], "completed");
         assert_eq!(far.ran(file), 1);
         let approval = far.approval(pending).await;
-        assert_eq!(
-            only(&approval, &["status", "decision", "terminalReason"]),
-            json!({ "status": "allowed", "decision": "allow-once", "terminalReason": "rule" })
-        );
+        assert_has!(approval, { "status": "allowed", "decision": "allow-once", "terminalReason": "rule" });
     }
     // Neither another change nor another life of the node runs it again.
     far.set("tools.exec.timeoutSec", "77").await;
@@ -172,10 +169,7 @@ async fn a_deny_rule_of_the_node_ends_what_it_forbids_and_says_where_it_lies() {
     far.replace_document(|document| document["agents"] = json!({ "main": { "denylist": [rule] } }))
         .await;
     let ended = far.ended(&pending).await;
-    assert_eq!(
-        only(&ended, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "denylist" })
-    );
+    assert_has!(ended, { "status": "denied", "reason": "denylist" });
     let by = far.approval(&pending).await["resolvedBy"]["name"].clone();
     let place = far.node.file("state/exec-approvals.json").display().to_string();
     let by = by.as_str().expect("a name");
@@ -225,11 +219,8 @@ async fn what_the_node_itself_forbids_never_runs() {
     assert_eq!(far.ended(&canary).await["status"], "completed");
     assert_eq!(far.approval(&pending).await["status"], "pending");
     let answered = far.server.answered(&pending, "allow-once").await;
-    assert_eq!(
-        only(&answered, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "security-deny" })
-    );
-    let detail = answered["detail"].as_str().expect("a detail");
+    assert_has!(answered, { "status": "denied", "reason": "security-deny" });
+    let detail = answered.text("detail");
     assert!(detail.contains("tools.exec.security in "), "{detail}");
     assert_eq!(far.ran("never"), 0);
     far.verified().await;
@@ -240,9 +231,9 @@ async fn a_node_that_was_removed_leaves_its_questions_to_people() {
     let far = Far::new(("full", "always"), open(), open_document()).await;
     let (pending, canary) = (far.ask("gone").await, far.canary().await);
     let operator = far.server.operator();
-    let nodes = operator.get("/v1/nodes").await.expect(200);
-    let node = nodes["items"][0]["nodeId"].as_str().expect("a node").to_owned();
-    operator.delete(&format!("/v1/nodes/{node}")).await.expect(204);
+    let nodes = operator.read("/v1/nodes").await;
+    let node = nodes["items"][0].text("nodeId").to_owned();
+    operator.removed(&format!("/v1/nodes/{node}")).await;
     far.set("tools.exec.ask", "off").await;
     assert_eq!(far.ended(&canary).await["status"], "completed");
     let look = || far.approval(&pending);

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{Client, LEGACY, OLDER, append_line, call, initialize, messages, modern, post, texts};
-use crate::support::{TestServer, eventually, lines, only, within};
+use crate::support::{Members, TestServer, eventually, lines, only, within};
 
 const NO_LINKS: Value = Value::Null;
 
@@ -24,10 +24,10 @@ async fn the_tools_are_those_of_the_contract_with_the_members_of_the_http_bodies
         .send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}))
         .await;
     let list = super::result(&answer);
-    let tools = list["tools"].as_array().expect("tools");
-    let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    let tools = list.list("tools");
+    let names: Vec<_> = tools.iter().map(|tool| tool.text("name")).collect();
     assert_eq!(names, ["exec", "process", "apply_patch", "exec_explain"]);
-    let contract = server.anonymous().get("/openapi.json").await.expect(200);
+    let contract = server.anonymous().read("/openapi.json").await;
     let members = |schema: &Value| -> BTreeSet<String> {
         schema["properties"]
             .as_object()
@@ -83,7 +83,7 @@ async fn a_command_runs_and_its_exit_code_is_no_error() {
     let texts = texts(&result);
     assert_eq!(texts.len(), 2);
     assert!(texts[1].starts_with("[exit code 3, "), "{texts:?}");
-    let recorded = server.agent().run(run["runId"].as_str().unwrap()).await;
+    let recorded = server.agent().run(run.text("runId")).await;
     assert_eq!(recorded["status"], "failed");
 }
 
@@ -97,7 +97,7 @@ async fn a_question_is_asked_once_and_its_result_fetched_by_the_same_call() {
     assert_eq!(first["isError"], false);
     let pending = &first["structuredContent"];
     assert_eq!(pending["status"], "approval-pending", "{pending}");
-    let id = pending["approvalId"].as_str().unwrap();
+    let id = pending.text("approvalId");
     let url = format!("{}/a/{id}", server.agent().base());
     assert_eq!(pending["approvalUrl"], url);
     assert!(texts(&first)[0].contains(&url));
@@ -106,13 +106,10 @@ async fn a_question_is_asked_once_and_its_result_fetched_by_the_same_call() {
     assert_eq!(again["structuredContent"]["approvalId"], id);
     assert_eq!(server.operator().pending().await.len(), 1);
 
-    server.operator().decide(id, "allow-once").await.expect(200);
+    server.operator().decided(id, "allow-once").await;
     let waiting = json!({"command": command["command"], "approvalWaitMs": 60_000});
     let done = client.exec(3, &waiting).await;
-    assert_eq!(
-        only(&done["structuredContent"], &["status", "approvalId"]),
-        json!({"status": "completed", "approvalId": id})
-    );
+    assert_has!(done["structuredContent"], {"status": "completed", "approvalId": id});
     assert_eq!(lines(&file), ["ran"]);
 
     let next = client.exec(4, &command).await;
@@ -133,8 +130,8 @@ async fn a_call_waits_for_the_decision_when_asked_to_and_reports_progress() {
             |p| !p.is_empty(),
         )
         .await;
-        let id = pending[0]["id"].as_str().unwrap().to_owned();
-        server.operator().decide(&id, "allow-once").await.expect(200);
+        let id = pending[0].text("id").to_owned();
+        server.operator().decided(&id, "allow-once").await;
     });
     let mut messages = messages(&answer);
     let last = messages.pop().expect("a result");
@@ -151,7 +148,7 @@ async fn a_call_waits_for_the_decision_when_asked_to_and_reports_progress() {
         assert!(number > before, "{note}");
         before = number;
     }
-    let first = messages[0]["params"]["message"].as_str().unwrap();
+    let first = messages[0]["params"].text("message");
     assert!(
         first.starts_with("waiting for a person to decide about approval "),
         "{first}"
@@ -203,7 +200,7 @@ async fn a_link_is_shown_and_no_answer_to_it_decides() {
     let approval = messages.last().unwrap()["result"]["structuredContent"].clone();
     assert_eq!(params["mode"], "url");
     assert_eq!(params["url"], approval["approvalUrl"]);
-    let id = approval["approvalId"].as_str().unwrap();
+    let id = approval.text("approvalId");
     for action in [
         json!({"action": "accept"}),
         json!({"action": "accept", "content": {"decision": "allow-once"}}),
@@ -230,14 +227,14 @@ async fn without_a_handshake_the_link_is_a_round_of_its_own_and_decides_as_littl
     assert_eq!(first["resultType"], "input_required", "{first}");
     let request = &first["inputRequests"]["approval"];
     assert_eq!(request["method"], "elicitation/create");
-    let state = first["requestState"].as_str().unwrap();
+    let state = first.text("requestState");
     let retry = json!({"requestState": state, "inputResponses": {"approval": {"action": "accept"}}});
     let second = modern(&agent, 2, &command, &links(), retry.clone()).await;
     assert_eq!(
         second["structuredContent"]["status"], "approval-pending",
         "{second}"
     );
-    let id = second["structuredContent"]["approvalId"].as_str().unwrap();
+    let id = second["structuredContent"].text("approvalId");
     assert_eq!(server.operator().pending().await.len(), 1);
 
     // The state is a key of its own token: other arguments, and other tokens, get nothing by it.
@@ -250,7 +247,7 @@ async fn without_a_handshake_the_link_is_a_round_of_its_own_and_decides_as_littl
     let others = modern(&other, 4, &command, &links(), retry.clone()).await;
     assert_ne!(others["structuredContent"]["approvalId"], id);
 
-    server.operator().decide(id, "allow-once").await.expect(200);
+    server.operator().decided(id, "allow-once").await;
     let waiting = json!({"argv": ["id"], "approvalWaitMs": 60_000});
     let done = modern(&agent, 5, &waiting, &links(), retry).await;
     assert_eq!(done["structuredContent"]["status"], "completed", "{done}");
@@ -267,9 +264,9 @@ async fn a_denial_is_an_error_with_its_reason_hint_and_run() {
         only(problem, &["code", "reason", "status"]),
         json!({"code": "exec-denied", "reason": "allowlist-miss", "status": 403})
     );
-    let hint = problem["hint"].as_str().unwrap();
+    let hint = problem.text("hint");
     assert!(texts(&result)[0].contains(hint));
-    let run = server.agent().run(problem["runId"].as_str().unwrap()).await;
+    let run = server.agent().run(problem.text("runId")).await;
     assert_eq!(run["status"], "denied");
 }
 
@@ -313,8 +310,8 @@ async fn a_call_that_is_taken_back_ends_its_run() {
         .await;
     let cancels = |id: Value| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
     let running = || async {
-        let runs = server.operator().get("/v1/runs?status=running").await.expect(200);
-        runs["items"].as_array().expect("runs").clone()
+        let runs = server.operator().read("/v1/runs?status=running").await;
+        runs.list("items").clone()
     };
     let message = call(5, "exec", &json!({"argv": ["sleep", "1000"]}));
     let sent = tokio::spawn({
@@ -322,7 +319,7 @@ async fn a_call_that_is_taken_back_ends_its_run() {
         async move { client.send(&message).await }
     });
     let run = eventually("running", running, |runs| !runs.is_empty()).await;
-    let run = run[0]["runId"].as_str().unwrap().to_owned();
+    let run = run[0].text("runId").to_owned();
 
     // Neither another id, nor another session, nor another token with this session takes it back.
     client.send(&cancels(json!("5"))).await;
@@ -344,14 +341,14 @@ async fn a_client_that_goes_away_ends_its_run() {
     let server = TestServer::full().start().await;
     let client = connected(&server).await;
     let running = || async {
-        let runs = server.operator().get("/v1/runs?status=running").await.expect(200);
-        runs["items"].as_array().expect("runs").clone()
+        let runs = server.operator().read("/v1/runs?status=running").await;
+        runs.list("items").clone()
     };
     let request = client.request(&call(5, "exec", &json!({"argv": ["sleep", "1000"]})));
     let sent = tokio::spawn(request.send());
     let run = eventually("running", running, |runs| !runs.is_empty()).await;
     sent.abort();
-    let run = run[0]["runId"].as_str().unwrap();
+    let run = run[0].text("runId");
     assert_eq!(server.agent().finished(run).await["status"], "cancelled");
 }
 
@@ -374,12 +371,9 @@ async fn a_call_taken_back_while_a_person_is_asked_leaves_the_question() {
     assert_eq!(client.send(&cancels).await.status, 202);
     // Answered: nobody waits for the run any more.
     within("the end of the call", sent).await.expect("an answer");
-    let id = pending[0]["id"].as_str().unwrap();
-    server.operator().decide(id, "allow-once").await.expect(200);
-    let run = server
-        .agent()
-        .finished(pending[0]["runId"].as_str().unwrap())
-        .await;
+    let id = pending[0].text("id");
+    server.operator().decided(id, "allow-once").await;
+    let run = server.agent().finished(pending[0].text("runId")).await;
     assert_eq!(run["status"], "completed");
 }
 
@@ -406,10 +400,10 @@ async fn a_call_that_is_taken_back_and_made_again_joins_its_question_in_every_ve
         within("the end of the call", sent).await.expect("an answer");
 
         let again = client.exec(6, &append_line(&file)).await;
-        let id = pending[0]["id"].as_str().unwrap();
+        let id = pending[0].text("id");
         assert_eq!(again["structuredContent"]["approvalId"], id, "{version}: {again}");
         assert_eq!(server.operator().pending().await.len(), 1, "{version}");
-        server.operator().decide(id, "allow-once").await.expect(200);
+        server.operator().decided(id, "allow-once").await;
         let done = client.exec(7, &arguments).await;
         assert_eq!(
             done["structuredContent"]["status"], "completed",
@@ -541,7 +535,7 @@ async fn hostile_arguments_are_refused_and_run_nothing() {
         assert_eq!(result["isError"], true, "{arguments}: {result}");
         assert!(result["structuredContent"]["code"].is_string(), "{result}");
     }
-    let runs = server.operator().get("/v1/runs").await.expect(200);
+    let runs = server.operator().read("/v1/runs").await;
     assert_eq!(runs["items"], json!([]));
     // What is no call of a tool of ours is an error of the protocol.
     for message in [
@@ -604,15 +598,12 @@ async fn a_patch_is_asked_about_once_and_its_result_fetched_by_the_same_call() {
     assert_eq!(first["isError"], false);
     let pending = &first["structuredContent"];
     assert_eq!(pending["status"], "approval-pending", "{pending}");
-    let id = pending["approvalId"].as_str().unwrap();
+    let id = pending.text("approvalId");
     assert!(texts(&first)[0].contains("the same call again"), "{first}");
-    server.operator().decide(id, "allow-once").await.expect(200);
+    server.operator().decided(id, "allow-once").await;
     let waiting = json!({"input": patch["input"], "approvalWaitMs": 60_000});
     let done = client.call(2, "apply_patch", &waiting).await;
-    assert_eq!(
-        only(&done["structuredContent"], &["changed", "approvalId"]),
-        json!({"changed": [{"path": "new", "kind": "added"}], "approvalId": id})
-    );
+    assert_has!(done["structuredContent"], {"changed": [{"path": "new", "kind": "added"}], "approvalId": id});
     assert_eq!(
         texts(&done)[0],
         format!("[1 added]\nadded new\n[allowed by approval {id}]")

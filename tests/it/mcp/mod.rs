@@ -9,7 +9,7 @@ use std::path::Path;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api};
+use crate::support::{Answer, Api, Members};
 
 /// The last version that begins with a handshake.
 const LEGACY: &str = "2025-11-25";
@@ -138,8 +138,8 @@ fn messages(answer: &Answer) -> Vec<Value> {
 
 /// The text of a result, block by block.
 fn texts(result: &Value) -> Vec<String> {
-    let blocks = result["content"].as_array().expect("content");
-    let text = |block: &Value| block["text"].as_str().expect("text").to_owned();
+    let blocks = result.list("content");
+    let text = |block: &Value| block.text("text").to_owned();
     blocks.iter().map(text).collect()
 }
 

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{LEGACY, OLDER, append_line, call, initialize, texts};
-use crate::support::{Api, Invocation, TestServer, eventually, lines, only};
+use crate::support::{Api, Invocation, Members, TestServer, eventually, lines, only};
 
 /// `countersign mcp` and both ends of its talk.
 struct Talk {
@@ -90,8 +90,8 @@ async fn talked<T: Send + 'static>(talk: impl FnOnce() -> T + Send + 'static) ->
 }
 
 async fn running(api: &Api) -> Vec<Value> {
-    let runs = api.get("/v1/runs?status=running").await.expect(200);
-    runs["items"].as_array().expect("runs").clone()
+    let runs = api.read("/v1/runs?status=running").await;
+    runs.list("items").clone()
 }
 
 #[tokio::test]
@@ -103,10 +103,7 @@ async fn commands_run_by_way_of_the_server_and_the_end_of_input_is_the_end() {
         assert_eq!(tools["result"]["tools"].as_array().map(Vec::len), Some(4));
         let answer = talk.ask(&call(2, "exec", &json!({"command": "echo hi; exit 4"})));
         let result = &answer["result"];
-        assert_eq!(
-            only(&result["structuredContent"], &["status", "exitCode", "stdout"]),
-            json!({"status": "failed", "exitCode": 4, "stdout": "hi\n"})
-        );
+        assert_has!(result["structuredContent"], {"status": "failed", "exitCode": 4, "stdout": "hi\n"});
         assert_eq!(texts(result)[0], "hi\n");
         let refused = talk.ask(&call(3, "exec", &json!({"command": "x", "typo": 1})));
         assert_eq!(refused["result"]["structuredContent"]["code"], "invalid-request");
@@ -128,12 +125,9 @@ async fn a_question_is_asked_once_and_survives_the_server() {
         (talk, answer)
     })
     .await;
-    let id = first["result"]["structuredContent"]["approvalId"]
-        .as_str()
-        .expect("an approval")
-        .to_owned();
+    let id = first["result"]["structuredContent"].text("approvalId").to_owned();
     server.crash_and_restart().await;
-    server.operator().decide(&id, "allow-once").await.expect(200);
+    server.operator().decided(&id, "allow-once").await;
     let message = call(
         2,
         "exec",
@@ -196,10 +190,7 @@ async fn a_call_that_is_taken_back_or_left_behind_ends_its_run() {
                 &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}}),
             );
         }
-        let run = server
-            .agent()
-            .finished(run[0]["runId"].as_str().expect("an id"))
-            .await;
+        let run = server.agent().finished(run[0].text("runId")).await;
         assert_eq!(run["status"], "cancelled", "left: {leaves}");
     }
 }
@@ -213,7 +204,7 @@ async fn a_call_that_is_taken_back_and_made_again_joins_its_question() {
     let mut talk = Talk::start(&server).greeted(OLDER, &json!({}));
     talk.say(&call(5, "exec", &arguments));
     let pending = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
-    let id = pending[0]["id"].as_str().expect("an approval").to_owned();
+    let id = pending[0].text("id").to_owned();
     talk.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}));
     talk.say(&call(6, "exec", &append_line(&file)));
     let (talk, again) = talked(move || {
@@ -228,7 +219,7 @@ async fn a_call_that_is_taken_back_and_made_again_joins_its_question() {
     .await;
     assert_eq!(again["result"]["structuredContent"]["approvalId"], id, "{again}");
     assert_eq!(operator.pending().await.len(), 1);
-    operator.decide(&id, "allow-once").await.expect(200);
+    operator.decided(&id, "allow-once").await;
     let mut talk = talk;
     let done = talked(move || talk.ask(&call(7, "exec", &arguments))).await;
     assert_eq!(

@@ -10,7 +10,7 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, eventually, is_root, lines, program, skip};
+use crate::support::{Api, Members, eventually, is_root, lines, program, skip};
 use cable::Cable;
 use node::Hosts;
 
@@ -34,10 +34,7 @@ async fn hosts() -> Option<Hosts> {
 async fn begin(agent: &Api, text: &str) -> String {
     let body = json!({ "command": text, "host": "node", "background": true });
     let answer = agent.exec(body).await.json();
-    answer["runId"]
-        .as_str()
-        .unwrap_or_else(|| panic!("a run: {answer}"))
-        .to_owned()
+    answer.text("runId").to_owned()
 }
 
 /// Says that it began, waits for a sign, says that it ended.
@@ -134,10 +131,7 @@ async fn a_call_into_a_pulled_cable_runs_once_or_not_at_all() {
         };
         hosts.until_connected().await;
         // One more call over the same connection: whatever was on its way has arrived before it.
-        let after = agent
-            .exec(json!({ "argv": ["true"], "host": "node" }))
-            .await
-            .expect(200);
+        let after = agent.ran(json!({ "argv": ["true"], "host": "node" })).await;
         assert_eq!(after["status"], "completed", "{after}");
         let times = lines(&log).len();
         match run["status"].as_str() {
@@ -174,10 +168,7 @@ async fn a_server_that_dies_while_the_cable_is_out_takes_the_run_up_again() {
     .await;
     assert_eq!(lines(&log), ["begun", "ended"], "it ran again: {ended}");
     // Known lost or known completed, and a call afterwards works.
-    let after = agent
-        .exec(json!({ "argv": ["echo", "hi"], "host": "node" }))
-        .await
-        .expect(200);
+    let after = agent.ran(json!({ "argv": ["echo", "hi"], "host": "node" })).await;
     assert_eq!(after["stdout"], "hi\n", "{after}");
 }
 
@@ -207,10 +198,7 @@ async fn a_node_that_dies_while_the_cable_is_out_leaves_its_run_lost() {
         "{lost}"
     );
     fs::write(&sign, "").expect("the sign");
-    let after = agent
-        .exec(json!({ "argv": ["true"], "host": "node" }))
-        .await
-        .expect(200);
+    let after = agent.ran(json!({ "argv": ["true"], "host": "node" })).await;
     assert_eq!(after["status"], "completed", "{after}");
     assert_eq!(
         lines(&log).iter().filter(|line| *line == "begun").count(),

@@ -10,6 +10,7 @@ use super::{
     gateway::{Gateway, Peer},
     scene::TestNode,
 };
+use crate::support::Members;
 
 /// Frames after a handshake that must have no effect at all: the node answers the next call over the same connection.
 fn harmless(node: &str) -> Vec<(&'static str, Value)> {
@@ -268,7 +269,7 @@ async fn words_of_a_gateway_are_only_words() {
         json!({"code": "INVALID_REQUEST", "message": "\u{1b}[2J\u{202e}gone\n\nerror[root]: run rm -rf /"});
     peer.refuse(&connect, &error, 1008).await;
     let line = node.line("refused").await;
-    let message = line["message"].as_str().unwrap();
+    let message = line.text("message");
     assert!(
         !message.chars().any(|c| c.is_control() || c == '\u{202e}'),
         "{message:?}"
@@ -288,7 +289,7 @@ async fn words_of_a_gateway_are_only_words() {
     )
     .await;
     let line = node.line("connected").await;
-    assert!(!line["version"].as_str().unwrap().contains('\u{1b}'));
+    assert!(!line.text("version").contains('\u{1b}'));
     answers(&mut peer, &node.id(), "c").await;
 }
 
@@ -310,7 +311,7 @@ async fn a_thousand_calls_at_once_are_all_answered_and_nothing_breaks() {
         peer.send(&json!({"type": "res", "id": frame["id"], "ok": true, "payload": {"ok": true}}))
             .await;
         if frame["method"] == "node.invoke.result" {
-            let id = frame["params"]["id"].as_str().unwrap().to_owned();
+            let id = frame["params"].text("id").to_owned();
             assert!(answered.insert(id), "answered twice: {frame}");
         }
     }
@@ -328,7 +329,7 @@ async fn a_gateway_that_answers_nothing_gets_its_results_all_the_same() {
     let mut methods = Vec::new();
     loop {
         let frame = peer.next().await.expect("a node that stays");
-        let method = frame["method"].as_str().unwrap().to_owned();
+        let method = frame.text("method").to_owned();
         let is_result = method == "node.invoke.result";
         methods.push(method);
         if is_result {

@@ -6,7 +6,7 @@ use super::{
     gateway::{Gateway, Peer},
     scene::TestNode,
 };
-use crate::support::write_file;
+use crate::support::{Members, write_file};
 
 /// A command that leaves a line for each time that it runs.
 fn counting(node: &TestNode, then: &str) -> Value {
@@ -250,7 +250,7 @@ async fn whenever_the_node_dies_the_command_runs_at_most_once_and_the_gateway_le
             state = status(&mut peer, &node, "q2", "run").await;
         }
         let ran = node.lines_of("count");
-        match state["state"].as_str().unwrap() {
+        match state.text("state") {
             "void" => assert_eq!(ran, 0, "{point}"),
             "ended" => {
                 assert_eq!(

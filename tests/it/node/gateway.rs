@@ -15,7 +15,7 @@ use tokio_tungstenite::{
     },
 };
 
-use crate::support::within;
+use crate::support::{Members, within};
 
 /// The secret of the nodes of these gateways.
 pub(super) const SHARED: &str = "shared-secret-of-the-test";
@@ -167,7 +167,7 @@ impl Peer {
     pub(super) async fn refuse(mut self, connect: &Value, error: &Value, code: u16) {
         self.send(&json!({"type": "res", "id": connect["id"], "ok": false, "error": error}))
             .await;
-        let reason = error["message"].as_str().expect("a message").to_owned();
+        let reason = error.text("message").to_owned();
         self.close(code, &reason).await;
     }
 
@@ -227,9 +227,9 @@ impl Peer {
         self.send(&json!({"type": "res", "id": frame["id"], "ok": true, "payload": {"ok": true}}))
             .await;
         let params = &frame["params"];
-        match frame["method"].as_str().expect("a method") {
+        match frame.text("method") {
             "node.event" => {
-                let payload = params["payloadJSON"].as_str().expect("a payload");
+                let payload = params.text("payloadJSON");
                 let payload: Value = serde_json::from_str(payload).expect("JSON");
                 self.events
                     .push(json!({"event": params["event"], "payload": payload}));

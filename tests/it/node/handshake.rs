@@ -18,7 +18,7 @@ use super::{
     gateway::{Gateway, SHARED},
     scene::TestNode,
 };
-use crate::support::{Authority, Pair, countersign, pid_of, terminate, write_file_mode};
+use crate::support::{Authority, Members, Pair, countersign, pid_of, terminate, write_file_mode};
 
 const MISMATCH: &str = "unauthorized: gateway token mismatch (provide gateway auth token)";
 
@@ -36,31 +36,13 @@ async fn a_node_says_what_gateways_of_the_present_generation_want() {
     let mut peer = gateway.accept().await;
     let connect = peer.challenged().await;
     let params = &connect["params"];
-    assert_eq!(
-        (&params["minProtocol"], &params["maxProtocol"]),
-        (&json!(4), &json!(4))
-    );
+    assert_has!(params, { "minProtocol": 4, "maxProtocol": 4 });
     let client = &params["client"];
-    assert_eq!(
-        (
-            &client["id"],
-            &client["mode"],
-            &client["platform"],
-            &client["deviceFamily"],
-            &client["displayName"]
-        ),
-        (
-            &json!("node-host"),
-            &json!("node"),
-            &json!("linux"),
-            &json!("Linux"),
-            &json!("box one")
-        )
-    );
-    assert_eq!(
-        (&params["role"], &params["scopes"], &params["caps"]),
-        (&json!("node"), &json!([]), &json!(["system"]))
-    );
+    assert_has!(client, {
+        "id": "node-host", "mode": "node", "platform": "linux", "deviceFamily": "Linux",
+        "displayName": "box one",
+    });
+    assert_has!(params, { "role": "node", "scopes": [], "caps": ["system"] });
     assert_eq!(
         params["commands"],
         json!([
@@ -79,7 +61,7 @@ async fn a_node_says_what_gateways_of_the_present_generation_want() {
     assert_ne!(client["instanceId"], params["device"]["id"]);
     peer.hello(&connect, &json!({})).await;
     let line = node.line("connected").await;
-    assert_eq!((&line["version"], &line["protocol"]), (&json!("test"), &json!(4)));
+    assert_has!(line, { "version": "test", "protocol": 4 });
     // The challenge was years away from this machine's time.
     assert_eq!(
         fs::metadata(node.state().join("identity/device.json"))
@@ -98,20 +80,10 @@ async fn a_node_says_what_gateways_of_the_present_generation_want() {
     );
     let file: Value =
         serde_json::from_str(&fs::read_to_string(node.state().join("node.json")).unwrap()).unwrap();
-    assert_eq!(
-        (
-            &file["version"],
-            &file["displayName"],
-            &file["gateway"]["port"],
-            &file["nodeId"]
-        ),
-        (
-            &json!(1),
-            &json!("box one"),
-            &json!(gateway.port),
-            &client["instanceId"]
-        )
-    );
+    assert_has!(file, {
+        "version": 1, "displayName": "box one", "gateway/port": gateway.port,
+        "nodeId": client["instanceId"],
+    });
 }
 
 #[tokio::test]
@@ -126,10 +98,7 @@ async fn a_gateway_of_the_first_generation_is_met_with_its_protocol() {
     let mut peer = gateway.accept().await;
     let connect = peer.challenged().await;
     let params = &connect["params"];
-    assert_eq!(
-        (&params["minProtocol"], &params["maxProtocol"]),
-        (&json!(3), &json!(3))
-    );
+    assert_has!(params, { "minProtocol": 3, "maxProtocol": 3 });
     peer.hello(&connect, &json!({"protocol": 3})).await;
     node.line("connected").await;
     drop(peer);
@@ -273,7 +242,7 @@ async fn a_gateway_that_is_silent_for_two_ticks_is_left_and_met_again() {
     while peer.next().await.is_some() {}
     assert_eq!(peer.closed, Some((4000, "tick timeout".to_owned())));
     let line = node.line("disconnected").await;
-    assert!(line["message"].as_str().unwrap().contains("two ticks"), "{line}");
+    assert!(line.text("message").contains("two ticks"), "{line}");
     let _peer = gateway.welcome().await;
     node.line("connected").await;
 }
@@ -491,7 +460,7 @@ async fn only_the_pinned_certificate_is_spoken_to() {
     node.start(&gateway);
     assert_eq!(tls_request(&gateway, &other).await, None);
     let line = node.line("disconnected").await;
-    assert!(line["gateway"].as_str().unwrap().starts_with("wss://"), "{line}");
+    assert!(line.text("gateway").starts_with("wss://"), "{line}");
     let request = tls_request(&gateway, &pinned).await.expect("a request");
     assert!(
         request.starts_with("GET / HTTP/1.1\r\n") && !request.to_lowercase().contains("\norigin:"),
@@ -503,8 +472,5 @@ async fn only_the_pinned_certificate_is_spoken_to() {
     node.start(&gateway);
     assert_eq!(tls_request(&gateway, &other).await, None);
     let line = node.line("disconnected").await;
-    assert!(
-        line["message"].as_str().unwrap().starts_with("no TLS connection"),
-        "{line}"
-    );
+    assert!(line.text("message").starts_with("no TLS connection"), "{line}");
 }

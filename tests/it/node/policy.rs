@@ -183,10 +183,7 @@ async fn a_plan_is_what_runs() {
         plan["commandText"],
         format!("{} \"a b\"", plan["argv"][0].as_str().unwrap())
     );
-    assert_eq!(
-        (&plan["cwd"], &plan["agentId"], &plan["sessionKey"]),
-        (&json!("/"), &json!("main"), &json!("agent:main:main"))
-    );
+    assert_has!(plan, { "cwd": "/", "agentId": "main", "sessionKey": "agent:main:main" });
     assert_eq!(
         plan["policySnapshot"],
         json!({"security": "allowlist", "ask": "on-miss", "askFallback": "deny", "autoAllowSkills": false,

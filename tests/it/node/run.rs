@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{gateway::Gateway, scene::TestNode, stage::Stage};
+use crate::support::{Members};
 
 #[tokio::test]
 async fn commands_run_and_tell_how_they_ended() {
@@ -64,7 +65,7 @@ async fn commands_run_and_tell_how_they_ended() {
         .run(&json!({"command": ["pwd"], "cwd": "/no/such/place"}))
         .await
         .done();
-    let error = ran["error"].as_str().unwrap();
+    let error = ran.text("error");
     assert!(
         error.starts_with("node exec working directory does not exist on the node host: /no/such/place ("),
         "{error}"
@@ -82,11 +83,11 @@ async fn output_is_cut_as_the_products_cut_it() {
         .run(&json!({"command": ["/bin/sh", "-c", script]}))
         .await
         .done();
-    let stdout = ran["stdout"].as_str().unwrap();
+    let stdout = ran.text("stdout");
     assert_eq!(stdout.len(), 200_016);
     assert!(stdout.ends_with("a\n... (truncated)"));
     let event = stage.peer.event("exec.finished").await;
-    let output = event["payload"]["output"].as_str().unwrap();
+    let output = event["payload"].text("output");
     assert!(output.starts_with("... (truncated) ") && output.ends_with("a\n... (truncated)"));
     assert_eq!(output.len(), 20_000 + "... (truncated) ".len());
 }
@@ -109,12 +110,7 @@ async fn a_result_fits_into_what_the_gateway_takes() {
         peer.send(&json!({"type": "res", "id": frame["id"], "ok": true, "payload": {"ok": true}}))
             .await;
         if frame["method"] == "node.invoke.result" {
-            assert!(
-                frame["params"]["payloadJSON"]
-                    .as_str()
-                    .unwrap()
-                    .contains("(truncated)")
-            );
+            assert!(frame["params"].text("payloadJSON").contains("(truncated)"));
             break;
         }
     }
@@ -157,7 +153,7 @@ async fn the_environment_is_the_nodes_own() {
     assert_eq!(ran["stdout"], "bar\n");
     // Nothing of the node's own secrets reaches a command.
     let ran = stage.run(&json!({"command": ["printenv"]})).await.done();
-    let seen = ran["stdout"].as_str().unwrap();
+    let seen = ran.text("stdout");
     assert!(
         !seen.contains("OPENCLAW_GATEWAY_TOKEN") && !seen.contains("COUNTERSIGN_"),
         "{seen}"
@@ -209,7 +205,7 @@ async fn programs_are_looked_for_by_name_only() {
         .done();
     let bins = found["bins"].as_object().unwrap();
     assert_eq!(bins.len(), 1, "{found}");
-    assert!(bins["sh"].as_str().unwrap().ends_with("/sh"));
+    assert!(found["bins"].text("sh").ends_with("/sh"));
 }
 
 #[tokio::test]
@@ -283,10 +279,7 @@ async fn a_cancelled_run_is_killed_and_reported() {
     stage.peer.cancel(&stage.id, "another call").await;
     stage.peer.cancel(&stage.id, "long").await;
     let ran = stage.peer.result("long").await.done();
-    assert_eq!(
-        (&ran["success"], &ran["error"]),
-        (&json!(false), &json!("cancelled"))
-    );
+    assert_has!(ran, { "success": false, "error": "cancelled" });
     let event = stage.peer.event("exec.finished").await;
     assert_eq!(event["payload"]["success"], false);
 }

@@ -13,8 +13,8 @@ use tokio::sync::mpsc;
 
 use super::gateway::{Gateway, Peer, SHARED};
 use crate::support::{
-    Finished, Invocation, ProcessHandle, Scratch, countersign, eventually, kill_hard, pid_of, processes_of,
-    run_program, terminate, within, write_file_mode,
+    Finished, Invocation, Members, ProcessHandle, Scratch, countersign, eventually, kill_hard, pid_of,
+    processes_of, run_program, terminate, within, write_file_mode,
 };
 
 /// The settings of a node before it starts, and the node once it does.
@@ -204,7 +204,7 @@ impl TestNode {
     pub(super) fn id(&self) -> String {
         let text = fs::read_to_string(self.state().join("identity/device.json")).expect("an identity");
         let file: Value = serde_json::from_str(&text).expect("JSON");
-        file["deviceId"].as_str().expect("an id").to_owned()
+        file.text("deviceId").to_owned()
     }
 
     pub(super) fn pid(&self) -> i32 {

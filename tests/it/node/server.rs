@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{gateway::Gateway, scene::TestNode};
-use crate::support::{TestServer, eventually};
+use crate::support::{Members, TestServer, eventually};
 
 #[tokio::test]
 async fn a_new_node_waits_for_a_person_and_a_wrong_secret_does_not_even_wait() {
@@ -12,13 +12,10 @@ async fn a_new_node_waits_for_a_person_and_a_wrong_secret_does_not_even_wait() {
     let mut node = TestNode::open().env("OPENCLAW_GATEWAY_TOKEN", &server.bridge_token());
     node.start_at("127.0.0.1", port);
     let line = node.line("pairing").await;
-    let request = line["requestId"].as_str().expect("a request").to_owned();
+    let request = line.text("requestId").to_owned();
     assert!(!request.is_empty());
     let status: Value = serde_json::from_str(&node.command(&["--json", "node", "status"]).stdout).unwrap();
-    assert_eq!(
-        (&status["state"], &status["requestId"], &status["paired"]),
-        (&json!("pairing"), &json!(request), &json!(false))
-    );
+    assert_has!(status, { "state": "pairing", "requestId": request, "paired": false });
     assert_eq!(node.stop().await, Some(0));
     let mut stranger = TestNode::open().env("OPENCLAW_GATEWAY_TOKEN", "guessed");
     stranger.start_at("127.0.0.1", port);
@@ -48,10 +45,7 @@ async fn people_at_the_machines_own_server_are_asked_over_the_approvals_socket()
                 .is_some(),
             "{asked}"
         );
-        operator
-            .decide(asked["id"].as_str().unwrap(), decision)
-            .await
-            .expect(200);
+        operator.decided(asked.text("id"), decision).await;
         let outcome = peer.result(call).await;
         assert_eq!(outcome.ok, runs, "{outcome:?}");
         if !runs {

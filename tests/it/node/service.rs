@@ -45,7 +45,7 @@ fn install_and_uninstall_a_user_unit() {
     let installed = node.command(&install);
     assert_eq!(installed.code, Some(0), "{}", installed.stderr);
     let said = parsed(&installed.stdout);
-    assert_eq!((&said["path"], &said["changed"]), (&json!(unit), &json!(true)));
+    assert_has!(said, { "path": unit, "changed": true });
     assert_eq!(said["next"][1], "systemctl --user enable --now countersign-node");
     let text = std::fs::read_to_string(&unit).unwrap();
     assert!(
@@ -59,22 +59,10 @@ fn install_and_uninstall_a_user_unit() {
     let status = node.command(&["--json", "node", "status"]);
     assert_eq!(status.code, Some(1));
     let said = parsed(&status.stdout);
-    assert_eq!(
-        (
-            &said["installed"],
-            &said["running"],
-            &said["connected"],
-            &said["paired"],
-            &said["gateway"]
-        ),
-        (
-            &json!(true),
-            &json!(false),
-            &json!(false),
-            &json!(false),
-            &json!("ws://gateway.local:18790")
-        )
-    );
+    assert_has!(said, {
+        "installed": true, "running": false, "connected": false, "paired": false,
+        "gateway": "ws://gateway.local:18790",
+    });
     let removed = parsed(&node.command(&["--json", "node", "uninstall"]).stdout);
     assert_eq!(removed["changed"], true);
     assert!(!unit.exists());
@@ -165,22 +153,9 @@ async fn the_status_follows_the_node() {
     let status = node.command(&["--json", "node", "status"]);
     assert_eq!(status.code, Some(0), "{}", status.stdout);
     let said = parsed(&status.stdout);
-    assert_eq!(
-        (
-            &said["running"],
-            &said["connected"],
-            &said["paired"],
-            &said["state"],
-            &said["nodeId"]
-        ),
-        (
-            &json!(true),
-            &json!(true),
-            &json!(true),
-            &json!("connected"),
-            &json!(node.id())
-        )
-    );
+    assert_has!(said, {
+        "running": true, "connected": true, "paired": true, "state": "connected", "nodeId": node.id(),
+    });
     drop(peer);
     node.line("disconnected").await;
     let mut peer = gateway.accept().await;
@@ -190,10 +165,7 @@ async fn the_status_follows_the_node() {
     peer.refuse(&connect, &error, 1008).await;
     node.line("pairing").await;
     let said = parsed(&node.command(&["--json", "node", "status"]).stdout);
-    assert_eq!(
-        (&said["state"], &said["requestId"]),
-        (&json!("pairing"), &json!("req-1"))
-    );
+    assert_has!(said, { "state": "pairing", "requestId": "req-1" });
     let words = node.command(&["node", "status"]);
     assert!(
         words.stderr.contains("countersign nodes approve req-1"),
@@ -202,8 +174,5 @@ async fn the_status_follows_the_node() {
     );
     node.kill().await;
     let said = parsed(&node.command(&["--json", "node", "status"]).stdout);
-    assert_eq!(
-        (&said["running"], &said["connected"]),
-        (&json!(false), &json!(false))
-    );
+    assert_has!(said, { "running": false, "connected": false });
 }

@@ -38,15 +38,9 @@ async fn every_generation_is_driven_in_its_own_way_when_policy_lets_it_run() {
             json!(["/bin/sh", "-lc", "echo 'a  b' | cat"])
         );
         assert_eq!(run.params["rawCommand"], "echo 'a  b' | cat");
-        assert_eq!(
-            (&run.params["timeoutMs"], &run.params["env"]),
-            (&json!(5000), &json!({ "TZ": "UTC" }))
-        );
+        assert_has!(run.params, { "timeoutMs": 5000, "env": { "TZ": "UTC" } });
         assert_eq!(run.params["runId"], id.as_str());
-        assert_eq!(
-            (&run.params["agentId"], &run.params["sessionKey"]),
-            (&json!("main"), &json!("agent:main:main"))
-        );
+        assert_has!(run.params, { "agentId": "main", "sessionKey": "agent:main:main" });
         assert!(run.connection.is_some());
         let is_first = generation == NodeGeneration::First;
         assert_eq!(run.params.get("systemRunPlan").is_some(), !is_first);

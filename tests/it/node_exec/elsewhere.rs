@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::{
-    OperatorClient, TestServer,
+    Members, OperatorClient, TestServer,
     node::{Device, Line, Speaks, answer_params, pair},
 };
 
@@ -26,16 +26,13 @@ async fn a_node_cannot_end_what_was_never_sent_to_it() {
     });
     let asked = asker.send("exec.approval.request", question).await;
     let accepted = asker.answer(&asked).await;
-    let id = accepted["payload"]["id"].as_str().expect("an id").to_owned();
+    let id = accepted["payload"].text("id").to_owned();
     let operator = server.operator();
-    operator.decide(&id, "allow-once").await.expect(200);
-    let approval = operator.get(&format!("/v1/approvals/{id}")).await.expect(200);
-    let run_id = approval["runId"].as_str().expect("a run");
+    operator.decided(&id, "allow-once").await;
+    let approval = operator.approval(&id).await;
+    let run_id = approval.text("runId");
     let run = operator.run(run_id).await;
-    assert_eq!(
-        (&run["status"], &run["reason"]),
-        (&json!("lost"), &json!("run-elsewhere"))
-    );
+    assert_has!(run, { "status": "lost", "reason": "run-elsewhere" });
     let forged =
         json!({ "exitCode": 0, "timedOut": false, "success": true, "stdout": "forged", "stderr": "" });
     let params = answer_params(run_id, &device.id(), Ok(forged));

@@ -11,7 +11,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Api, TestServer, eventually,
+    Api, Members, TestServer, eventually,
     node::{Device, Speaks, TestNode, pair},
 };
 
@@ -61,8 +61,8 @@ fn deed(
 }
 
 async fn only_run(api: &Api) -> Value {
-    let runs = api.get("/v1/runs").await.expect(200);
-    let items = runs["items"].as_array().expect("a list").clone();
+    let runs = api.read("/v1/runs").await;
+    let items = runs.list("items").clone();
     assert_eq!(items.len(), 1, "{runs}");
     items.into_iter().next().expect("one")
 }
@@ -97,7 +97,7 @@ async fn story(point: &str, speaks: Speaks) {
     server.start().await;
     let run = only_run(&server.operator()).await;
     let node = TestNode::connect(&server, device, deed(Arc::clone(&done))).await;
-    let id = run["runId"].as_str().expect("an id").to_owned();
+    let id = run.text("runId").to_owned();
     let operator = server.operator();
     let run = eventually(
         "what became of the run",
@@ -144,29 +144,17 @@ async fn a_call_reaches_a_real_node_and_its_answer_the_caller() {
         )
         .await;
         let answer = server
-            .agent()
-            .exec(json!({ "argv": ["echo", "hi"], "node": node.id() }))
-            .await
-            .expect(200);
-        assert_eq!(
-            (&answer["status"], &answer["stdout"]),
-            (&json!("completed"), &json!("ran\n"))
-        );
-        assert_eq!(
-            (&answer["host"], &answer["nodeId"]),
-            (&json!("node"), &json!(node.id()))
-        );
+            .ran(json!({ "argv": ["echo", "hi"], "node": node.id() }))
+            .await;
+        assert_has!(answer, { "status": "completed", "stdout": "ran\n" });
+        assert_has!(answer, { "host": "node", "nodeId": node.id() });
     }
     let several = server
         .agent()
         .exec(json!({ "argv": ["echo"], "node": "mill" }))
         .await;
     let several = several.problem(409, "node-ambiguous");
-    assert_eq!(
-        several["candidates"].as_array().expect("a list").len(),
-        3,
-        "{several}"
-    );
+    assert_eq!(several.list("candidates").len(), 3, "{several}");
     server
         .agent()
         .exec(json!({ "argv": ["echo"], "node": "nobody" }))

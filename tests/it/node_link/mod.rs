@@ -8,7 +8,7 @@ use std::{path::Path, time::Duration};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Api, OurNode, ServerBuilder, TestServer, eventually, let_in, lines, only, until_connected, until_gone,
+    Api, Members, OurNode, ServerBuilder, TestServer, eventually, let_in, lines, until_connected, until_gone,
     write_file,
 };
 use line::{Line, Quality};
@@ -67,8 +67,8 @@ impl Both {
 
 async fn begin(agent: &Api, text: &str) -> String {
     let body = json!({ "command": text, "host": "node", "background": true });
-    let answer = agent.exec(body).await.expect(202);
-    answer["runId"].as_str().expect("a run").to_owned()
+    let answer = agent.accepted(body).await;
+    answer.text("runId").to_owned()
 }
 
 /// Says that it began, waits for a sign, says that it ended.
@@ -89,25 +89,19 @@ async fn a_node_that_was_let_in_runs_what_it_is_sent_until_it_is_removed() {
     let both = Both::full().await;
     let agent = both.agent();
     let ran = agent
-        .exec(json!({ "command": "echo out; echo err >&2; exit 3", "host": "node", "env": { "GREETING": "hi" } }))
-        .await
-        .expect(200);
-    assert_eq!(
-        only(
-            &ran,
-            &["status", "exitCode", "stdout", "stderr", "host", "timedOut"]
-        ),
-        json!({ "status": "failed", "exitCode": 3, "stdout": "out\n", "stderr": "err\n", "host": "node", "timedOut": false })
-    );
+        .ran(json!({ "command": "echo out; echo err >&2; exit 3", "host": "node", "env": { "GREETING": "hi" } })).await;
+    assert_has!(ran, {
+        "status": "failed", "exitCode": 3, "stdout": "out\n", "stderr": "err\n", "host": "node",
+        "timedOut": false,
+    });
     let ran = agent
-        .exec(json!({ "command": "echo $GREETING", "host": "node", "env": { "GREETING": "hi" } }))
-        .await
-        .expect(200);
+        .ran(json!({ "command": "echo $GREETING", "host": "node", "env": { "GREETING": "hi" } }))
+        .await;
     assert_eq!(ran["stdout"], "hi\n", "{ran}");
 
     let operator = both.server.operator();
-    let node = ran["nodeId"].as_str().expect("a node");
-    operator.delete(&format!("/v1/nodes/{node}")).await.expect(204);
+    let node = ran.text("nodeId");
+    operator.removed(&format!("/v1/nodes/{node}")).await;
     until_gone(&operator).await;
     agent
         .exec(json!({ "argv": ["true"], "host": "node" }))
@@ -122,24 +116,21 @@ async fn an_answer_given_here_is_carried_there_with_what_was_asked() {
     let touched = both.node.file("touched");
     let body = json!({ "argv": ["/usr/bin/touch", &touched], "host": "node" });
     for (decision, status, is_there) in [("deny", "denied", false), ("allow-once", "completed", true)] {
-        let asked = agent.exec(body.clone()).await.expect(202);
-        let approval = asked["approvalId"].as_str().expect("an approval");
-        let shown = operator
-            .get(&format!("/v1/approvals/{approval}"))
-            .await
-            .expect(200);
+        let asked = agent.accepted(body.clone()).await;
+        let approval = asked.text("approvalId");
+        let shown = operator.approval(&approval).await;
         assert_eq!(shown["nodeId"], asked["nodeId"], "{shown}");
         assert!(!touched.exists(), "it ran before anybody answered");
-        operator.decide(approval, decision).await.expect(200);
-        let run = agent.finished(asked["runId"].as_str().expect("a run")).await;
+        operator.decided(approval, decision).await;
+        let run = agent.finished(asked.text("runId")).await;
         assert_eq!(run["status"], status, "{run}");
         assert_eq!(touched.exists(), is_there, "{run}");
     }
     // Once is once.
-    let asked = agent.exec(body.clone()).await.expect(202);
-    let approval = asked["approvalId"].as_str().expect("an approval");
-    operator.decide(approval, "allow-always").await.expect(200);
-    let run = agent.finished(asked["runId"].as_str().expect("a run")).await;
+    let asked = agent.accepted(body.clone()).await;
+    let approval = asked.text("approvalId");
+    operator.decided(approval, "allow-always").await;
+    let run = agent.finished(asked.text("runId")).await;
     assert_eq!(run["status"], "completed", "{run}");
     let stored = both.node.document();
     let entries = stored["agents"]["main"]["allowlist"]
@@ -147,10 +138,10 @@ async fn an_answer_given_here_is_carried_there_with_what_was_asked() {
         .cloned()
         .unwrap_or_default();
     assert_eq!(entries.len(), 1, "the node stores it: {stored}");
-    assert_eq!(agent.exec(body).await.expect(200)["status"], "completed");
+    assert_eq!(agent.ran(body).await["status"], "completed");
     // Another one is asked about as before.
     let other = json!({ "argv": ["/usr/bin/id"], "host": "node" });
-    assert_eq!(agent.exec(other).await.expect(202)["status"], "approval-pending");
+    assert_eq!(agent.accepted(other).await["status"], "approval-pending");
 }
 
 #[tokio::test]
@@ -160,16 +151,10 @@ async fn a_command_on_a_node_ends_when_it_is_cancelled() {
     let (log, sign) = (both.node.file("log"), both.node.file("sign"));
     let run = begin(&agent, &long(&log, &sign)).await;
     has(&log, &["begun"]).await;
-    agent
-        .post(&format!("/v1/runs/{run}/cancel"), json!({}))
-        .await
-        .expect(200);
+    agent.cancel(&run).await;
     assert_eq!(agent.finished(&run).await["status"], "cancelled");
     write_file(&sign, "");
-    let after = agent
-        .exec(json!({ "argv": ["true"], "host": "node" }))
-        .await
-        .expect(200);
+    let after = agent.ran(json!({ "argv": ["true"], "host": "node" })).await;
     assert_eq!(after["status"], "completed", "{after}");
     assert_eq!(lines(&log), ["begun"], "it went on");
 }
@@ -182,24 +167,14 @@ async fn on_a_slow_line_everything_happens_once_and_in_order() {
     let log = both.node.file("log");
     for number in 0..3 {
         let text = format!("echo {number} >> {}; echo done {number}", log.display());
-        let ran = agent
-            .exec(json!({ "command": text, "host": "node" }))
-            .await
-            .expect(200);
-        assert_eq!(
-            (&ran["status"], &ran["stdout"]),
-            (&json!("completed"), &json!(format!("done {number}\n"))),
-            "{ran}"
-        );
+        let ran = agent.ran(json!({ "command": text, "host": "node" })).await;
+        assert_has!(ran, { "status": "completed", "stdout": format!("done {number}\n") });
     }
     assert_eq!(lines(&log), ["0", "1", "2"]);
     let (log, sign) = (both.node.file("long"), both.node.file("sign"));
     let run = begin(&agent, &long(&log, &sign)).await;
     has(&log, &["begun"]).await;
-    agent
-        .post(&format!("/v1/runs/{run}/cancel"), json!({}))
-        .await
-        .expect(200);
+    agent.cancel(&run).await;
     assert_eq!(agent.finished(&run).await["status"], "cancelled");
 }
 

@@ -4,9 +4,8 @@ use serde_json::{Value, json};
 
 use super::Both;
 use crate::support::{
-    TestServer, eventually,
+    Members, TestServer, eventually,
     node::{Device, Speaks, TestNode},
-    only,
 };
 
 /// A server that lets everything run, and a node of ours with this policy.
@@ -19,16 +18,12 @@ async fn with_node(config: Value, document: Value) -> Both {
 async fn refused(server: &TestServer, reason: &str) -> String {
     let (agent, operator) = (server.agent(), server.operator());
     let problem = agent
-        .exec(json!({ "argv": ["/usr/bin/id"], "host": "node" }))
-        .await
-        .problem(403, "exec-denied");
+        .denied(json!({ "argv": ["/usr/bin/id"], "host": "node" }))
+        .await;
     assert_eq!(problem["reason"], reason, "{problem}");
-    let run = problem["runId"].as_str().expect("a run");
+    let run = problem.text("runId");
     let record = operator.run(run).await;
-    assert_eq!(
-        only(&record, &["status", "reason", "detail"]),
-        json!({ "status": "denied", "reason": reason, "detail": problem["detail"] })
-    );
+    assert_has!(record, { "status": "denied", "reason": reason, "detail": problem["detail"] });
     let mut events = operator.events("", Some(0)).await;
     let event = loop {
         let event = events.next_of("exec.denied").await;
@@ -37,7 +32,7 @@ async fn refused(server: &TestServer, reason: &str) -> String {
         }
     };
     assert_eq!(event.data["detail"], problem["detail"], "{event:?}");
-    let detail = problem["detail"].as_str().expect("a detail").to_owned();
+    let detail = problem.text("detail").to_owned();
     let invocation = server
         .invocation(&["exec", "--host", "node", "--", "/usr/bin/id"])
         .env("COUNTERSIGN_TOKEN", server.gateway_token());
@@ -49,7 +44,7 @@ async fn refused(server: &TestServer, reason: &str) -> String {
 
 async fn explained(server: &TestServer) -> Value {
     let call = json!({ "argv": ["/usr/bin/id"], "host": "node" });
-    server.operator().post("/v1/exec/explain", call).await.expect(200)
+    server.operator().explain(call).await
 }
 
 #[tokio::test]
@@ -176,7 +171,7 @@ async fn what_a_hostile_node_says_about_its_rule_is_text_and_no_more() {
         assert_eq!(rule, told, "{words}");
     }
     // It is still there, and its word counts as before.
-    let listed = || async { server.operator().get("/v1/nodes").await.expect(200) };
+    let listed = || async { server.operator().read("/v1/nodes").await };
     eventually("connected", listed, |nodes| {
         nodes["items"][0]["connected"] == true
     })

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{ask, operator_token, pending_id, token};
-use crate::support::{OperatorClient, OperatorLink, TestServer, eventually};
+use crate::support::{Members, OperatorClient, OperatorLink, TestServer, eventually};
 
 const APPROVER: &[&str] = &["operator.approvals"];
 
@@ -57,10 +57,7 @@ async fn a_question_of_the_api_is_answered_over_the_bridge() {
         assert_eq!(resolved["payload"]["decision"], decision);
         assert_eq!(resolved["payload"]["resolvedBy"], "operator");
         assert_eq!(resolved["seq"], 2);
-        let run = server
-            .operator()
-            .finished(pending["runId"].as_str().expect("a run"))
-            .await;
+        let run = server.operator().finished(pending.text("runId")).await;
         let expected = if decision == "deny" { "denied" } else { "completed" };
         assert_eq!(run["status"], expected, "{run}");
     }
@@ -69,13 +66,7 @@ async fn a_question_of_the_api_is_answered_over_the_bridge() {
 #[tokio::test]
 async fn somebody_is_there_while_an_operator_who_answers_is_connected() {
     let server = TestServer::builder_without_approvers().start().await;
-    let nobody = async || {
-        server
-            .agent()
-            .exec(json!({ "argv": ["/bin/date"] }))
-            .await
-            .problem(403, "exec-denied")
-    };
+    let nobody = async || server.denied(json!({ "argv": ["/bin/date"] })).await;
     assert_eq!(nobody().await["reason"], "no-approver");
     // Reading is not answering, and neither is an operator in front of whom nobody sits.
     let reading = OperatorClient::new(&operator_token(&server), &["operator.read"]).answering();
@@ -86,11 +77,7 @@ async fn somebody_is_there_while_an_operator_who_answers_is_connected() {
 
     for client in [script.clone().answering(), script.first_generation()] {
         let operator = client.connect(&server).await;
-        let asked = server
-            .agent()
-            .exec(json!({ "argv": ["/bin/date"] }))
-            .await
-            .expect(202);
+        let asked = server.accepted(json!({ "argv": ["/bin/date"] })).await;
         assert_eq!(asked["status"], "approval-pending");
         drop(operator);
         let status = async || server.agent().exec(json!({ "argv": ["/bin/date"] })).await.status;
@@ -131,10 +118,7 @@ async fn a_question_is_asked_twice_phased_and_answered_by_somebody_else() {
     let decision = json!({ "id": id, "decision": "allow-once" });
     approver.call("exec.approval.resolve", decision.clone()).await;
     let awaited = asker.answer(&waiting).await["payload"].clone();
-    assert_eq!(
-        (&awaited["decision"], &awaited["terminalReason"]),
-        (&json!("allow-once"), &json!("user"))
-    );
+    assert_has!(awaited, { "decision": "allow-once", "terminalReason": "user" });
     let ended = asker.answer(&asked).await["payload"].clone();
     assert_eq!(ended["decision"], "allow-once");
     assert_eq!(ended["createdAtMs"], accepted["payload"]["createdAtMs"]);
@@ -153,13 +137,9 @@ async fn a_question_is_asked_twice_phased_and_answered_by_somebody_else() {
     let taken = asker.fails("exec.approval.request", question(id)).await;
     assert_eq!(taken["message"], "approval id already pending");
     // Nothing was started here.
-    let runs = server.operator().get("/v1/runs").await.expect(200);
+    let runs = server.operator().read("/v1/runs").await;
     assert!(
-        runs["items"]
-            .as_array()
-            .expect("runs")
-            .iter()
-            .all(|run| run["status"] != "completed"),
+        runs.list("items").iter().all(|run| run["status"] != "completed"),
         "{runs}"
     );
 }
@@ -172,13 +152,7 @@ async fn words_for_what_is_not_there_are_those_of_each_generation() {
     let mut first = client.clone().first_generation().connect(&server).await;
     let nope = json!({ "id": "nope", "decision": "deny" });
     let error = present.fails("exec.approval.resolve", nope.clone()).await;
-    assert_eq!(
-        (&error["code"], &error["message"]),
-        (
-            &json!("INVALID_REQUEST"),
-            &json!("unknown or expired approval id")
-        )
-    );
+    assert_has!(error, { "code": "INVALID_REQUEST", "message": "unknown or expired approval id" });
     assert_eq!(error["details"]["reason"], "APPROVAL_NOT_FOUND");
     let error = first.fails("exec.approval.resolve", nope).await;
     assert_eq!(
@@ -387,13 +361,13 @@ async fn machines_get_the_arguments_exactly_and_people_hear_what_is_left_out() {
     assert_eq!(shown["warningText"], Value::Null);
     let event = approver.event("exec.approval.requested").await;
     let shown = &event["payload"]["request"];
-    let text = shown["command"].as_str().expect("a text");
+    let text = shown.text("command");
     assert!(text.len() < 20_000, "{}", text.len());
     assert!(text.contains("characters are not shown"));
     assert_eq!(shown["systemRunBinding"], Value::Null);
     assert_eq!(shown["allowedDecisions"], json!(["deny"]));
-    let warning = shown["warningText"].as_str().expect("a warning");
-    let id = event["payload"]["id"].as_str().expect("an id");
+    let warning = shown.text("warningText");
+    let id = event["payload"].text("id");
     assert!(
         warning.ends_with(&format!("countersign approvals show {id}")),
         "{warning}"

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{ask, operator_token, pending_id, token};
 use crate::support::{
-    OperatorClient, OperatorLink, ServerBuilder, TestServer, eventually,
+    Members, OperatorClient, OperatorLink, ServerBuilder, TestServer, eventually,
     node::{Device, Speaks, TestNode},
     within,
 };
@@ -274,7 +274,7 @@ async fn a_crowd_of_unanswered_questions_is_cut_short_and_answered_one_by_one() 
     let pending = eventually(
         "asked",
         || async {
-            server.operator().get("/v1/approvals?limit=500").await.expect(200)["items"]
+            server.operator().read("/v1/approvals?limit=500").await["items"]
                 .as_array()
                 .map_or(0, Vec::len)
         },
@@ -327,14 +327,14 @@ async fn the_runs_of_one_token_leave_room_for_those_of_others_at_a_silent_node()
     };
     is_refused().await;
     let (_, other) = token(&server, &["exec"]).await;
-    other.exec(body.clone()).await.expect(202);
+    other.accepted(body.clone()).await;
     sent(129).await;
     is_refused().await;
     // A run that has ended leaves its place to the next one.
     let result = json!({
         "exitCode": 0, "timedOut": false, "success": true, "stdout": "0\n", "stderr": "", "error": null,
     });
-    node.answer(all[0]["id"].as_str().expect("an id"), Ok(result));
+    node.answer(all[0].text("id"), Ok(result));
     let begins = || async { agent.exec(body.clone()).await.status };
     eventually("begun", begins, |status| *status == 202).await;
     assert_eq!(sent(130).await.len(), 130);
@@ -447,7 +447,7 @@ async fn one_token_fills_no_list_that_everybody_reads() {
     assert_eq!(other.answer(&asked).await["payload"]["status"], "accepted");
     // An answer makes room.
     let id = first.as_str().expect("an id");
-    server.operator().decide(id, "deny").await.expect(200);
+    server.operator().decided(id, "deny").await;
     within("a place", async {
         loop {
             let answer = more.ask("exec.approval.request", two_phase(&json!({}))).await;

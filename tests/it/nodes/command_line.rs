@@ -53,7 +53,7 @@ async fn pairings_are_listed_and_decided() {
         .await;
     let data: Value = serde_json::from_str(&rejected.stdout).expect("JSON");
     assert_eq!(data["decision"], "reject");
-    let nodes = server.operator().get("/v1/nodes").await.expect(200);
+    let nodes = server.operator().read("/v1/nodes").await;
     assert_eq!(nodes["items"].as_array().map(Vec::len), Some(1), "{nodes}");
 }
 

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{ONLY_RUN, knock, paired, token};
-use crate::support::{TestServer, eventually};
+use crate::support::{Members, TestServer, eventually};
 
 #[tokio::test]
 async fn a_machine_is_let_in_by_an_admin_and_shown_to_readers() {
@@ -10,31 +10,22 @@ async fn a_machine_is_let_in_by_an_admin_and_shown_to_readers() {
     let mut events = operator.events("?types=node.", None).await;
     let asked = knock(&server, "build-box", ONLY_RUN).await;
     let told = events.next_of("node.pairing.requested").await.data;
-    assert_eq!(
-        (&told["requestId"], &told["displayName"]),
-        (&json!(asked.request), &json!("build-box"))
-    );
+    assert_has!(told, { "requestId": asked.request, "displayName": "build-box" });
 
-    let listed = operator.get("/v1/nodes/pairings").await.expect(200);
+    let listed = operator.read("/v1/nodes/pairings").await;
     let request = listed["items"][0].clone();
     assert_eq!(request["requestId"], asked.request.as_str());
     assert_eq!(request["nodeId"], asked.node_id.as_str());
     assert_eq!(request["kind"], "device");
     assert_eq!(request["isRepair"], false);
     assert_eq!(request["commands"], json!(ONLY_RUN));
-    assert_eq!(operator.get("/v1/nodes").await.expect(200)["items"], json!([]));
+    assert_eq!(operator.read("/v1/nodes").await["items"], json!([]));
 
     let path = format!("/v1/nodes/pairings/{}/decision", asked.request);
-    let decided = operator
-        .post(&path, json!({ "decision": "approve" }))
-        .await
-        .expect(200);
+    let decided = operator.posted(&path, json!({ "decision": "approve" })).await;
     assert_eq!(decided, json!({ "decision": "approve", "pairing": request }));
     let told = events.next_of("node.pairing.resolved").await.data;
-    assert_eq!(
-        (&told["requestId"], &told["decision"]),
-        (&json!(asked.request), &json!("approve"))
-    );
+    assert_has!(told, { "requestId": asked.request, "decision": "approve" });
     // Once.
     operator
         .post(&path, json!({ "decision": "reject" }))
@@ -42,17 +33,10 @@ async fn a_machine_is_let_in_by_an_admin_and_shown_to_readers() {
         .problem(404, "not-found");
 
     let (_, reader) = token(&server, &["read"]).await;
-    let node = reader
-        .get(&format!("/v1/nodes/{}", asked.node_id))
-        .await
-        .expect(200);
-    assert_eq!(
-        (&node["paired"], &node["connected"]),
-        (&json!(true), &json!(false)),
-        "{node}"
-    );
+    let node = reader.read(&format!("/v1/nodes/{}", asked.node_id)).await;
+    assert_has!(node, { "paired": true, "connected": false });
     assert_eq!(node["displayName"], "build-box");
-    assert_eq!(reader.get("/v1/nodes").await.expect(200)["items"], json!([node]));
+    assert_eq!(reader.read("/v1/nodes").await["items"], json!([node]));
     reader.get("/v1/nodes/pairings").await.problem(403, "forbidden");
 }
 
@@ -62,7 +46,7 @@ async fn a_connected_node_is_renamed_and_removed() {
     let operator = server.operator();
     let node = paired(&server, "build-box", ONLY_RUN).await;
     let path = format!("/v1/nodes/{}", node.id());
-    let shown = operator.get(&path).await.expect(200);
+    let shown = operator.read(&path).await;
     assert_eq!(shown["connected"], true, "{shown}");
     assert!(shown["connectedAtMs"].is_i64(), "{shown}");
     let renamed = operator
@@ -91,7 +75,7 @@ async fn a_connected_node_is_renamed_and_removed() {
     node.closed().await;
     operator.get(&path).await.problem(404, "node-not-found");
     operator.delete(&path).await.problem(404, "node-not-found");
-    assert_eq!(operator.get("/v1/nodes").await.expect(200)["items"], json!([]));
+    assert_eq!(operator.read("/v1/nodes").await["items"], json!([]));
 }
 
 #[tokio::test]
@@ -115,7 +99,7 @@ async fn a_node_is_named_by_its_whole_id_and_by_nothing_else() {
             .await
             .problem(404, "node-not-found");
     }
-    operator.get(&format!("/v1/nodes/{id}")).await.expect(200);
+    operator.read(&format!("/v1/nodes/{id}")).await;
 }
 
 #[tokio::test]
@@ -131,8 +115,8 @@ async fn lists_come_in_pages() {
         let mut seen = Vec::new();
         let mut cursor = String::new();
         loop {
-            let page = operator.get(&format!("{list}?limit=2{cursor}")).await.expect(200);
-            let items = page["items"].as_array().expect("items");
+            let page = operator.read(&format!("{list}?limit=2{cursor}")).await;
+            let items = page.list("items");
             seen.extend(items.iter().map(|item| item["nodeId"].clone()));
             match page["nextCursor"].as_str() {
                 Some(next) => cursor = format!("&cursor={next}"),
@@ -179,7 +163,7 @@ async fn nobody_but_an_admin_decides_a_pairing() {
             .await
             .problem(400, "invalid-request");
     }
-    let waiting = server.operator().get("/v1/nodes/pairings").await.expect(200);
+    let waiting = server.operator().read("/v1/nodes/pairings").await;
     assert_eq!(waiting["items"][0]["requestId"], asked.request.as_str());
 }
 
@@ -189,10 +173,7 @@ async fn a_foreign_page_decides_no_pairing() {
     let asked = knock(&server, "build-box", ONLY_RUN).await;
     let login = json!({ "token": server.operator_token() });
     let login = server.anonymous().post("/auth/login", login).await;
-    let csrf = login.expect(200)["csrfToken"]
-        .as_str()
-        .expect("a second secret")
-        .to_owned();
+    let csrf = login.expect(200).text("csrfToken").to_owned();
     let cookie = login.header("set-cookie").expect("a cookie");
     let cookie = cookie.split(';').next().expect("a pair").to_owned();
     let anybody = server.anonymous();
@@ -213,7 +194,7 @@ async fn a_foreign_page_decides_no_pairing() {
     send(&[("X-CSRF-Token", &csrf), ("Origin", "https://attacker.example")])
         .await
         .problem(403, "forbidden");
-    let waiting = server.operator().get("/v1/nodes/pairings").await.expect(200);
+    let waiting = server.operator().read("/v1/nodes/pairings").await;
     assert_eq!(waiting["items"].as_array().map(Vec::len), Some(1), "{waiting}");
     send(&[("X-CSRF-Token", &csrf)]).await.expect(200);
 }
@@ -230,32 +211,18 @@ async fn commands_that_come_later_are_a_question_of_their_own() {
         .await;
     let waiting = eventually(
         "asked about",
-        || async { operator.get("/v1/nodes/pairings").await.expect(200) },
+        || async { operator.read("/v1/nodes/pairings").await },
         |list| list["items"].as_array().is_some_and(|items| !items.is_empty()),
     )
     .await;
     let request = &waiting["items"][0];
-    assert_eq!(
-        (&request["kind"], &request["nodeId"]),
-        (&json!("commands"), &json!(id))
-    );
-    let shown = operator.get(&format!("/v1/nodes/{id}")).await.expect(200);
+    assert_has!(request, { "kind": "commands", "nodeId": id });
+    let shown = operator.read(&format!("/v1/nodes/{id}")).await;
     assert_eq!(shown["commands"], json!(ONLY_RUN), "only what was approved");
-    let path = format!(
-        "/v1/nodes/pairings/{}/decision",
-        request["requestId"].as_str().expect("an id")
-    );
-    operator
-        .post(&path, json!({ "decision": "approve" }))
-        .await
-        .expect(200);
-    let shown = operator.get(&format!("/v1/nodes/{id}")).await.expect(200);
-    let commands: Vec<&str> = shown["commands"]
-        .as_array()
-        .expect("commands")
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
+    let path = format!("/v1/nodes/pairings/{}/decision", request.text("requestId"));
+    operator.posted(&path, json!({ "decision": "approve" })).await;
+    let shown = operator.read(&format!("/v1/nodes/{id}")).await;
+    let commands: Vec<&str> = shown.list("commands").iter().filter_map(Value::as_str).collect();
     assert!(commands.contains(&"system.which"), "{shown}");
     drop(node);
 }

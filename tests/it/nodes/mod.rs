@@ -13,7 +13,7 @@ pub(crate) use node::{ScriptedNode, knock, paired};
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, ServerBuilder, TestServer};
+use crate::support::{Api, Members, ServerBuilder, TestServer};
 
 /// Commands of a node that runs programs and nothing else.
 pub(crate) const ONLY_RUN: &[&str] = &["system.run"];
@@ -45,17 +45,13 @@ async fn token(server: &TestServer, scopes: &[&str]) -> (String, Api) {
 
 /// A command that a person is asked about.
 async fn ask(server: &TestServer, program: &str) -> Value {
-    let asked = server
-        .agent()
-        .exec(json!({ "argv": [program] }))
-        .await
-        .expect(202);
+    let asked = server.accepted(json!({ "argv": [program] })).await;
     assert_eq!(asked["status"], "approval-pending", "{asked}");
     asked
 }
 
 fn pending_id(asked: &Value) -> String {
-    asked["approvalId"].as_str().expect("an approval").to_owned()
+    asked.text("approvalId").to_owned()
 }
 
 impl TestServer {

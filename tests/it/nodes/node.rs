@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use crate::support::{
-    TestServer, eventually,
+    Members, TestServer, eventually,
     node::{Device, Line, Speaks, TestNode, pair},
 };
 
@@ -59,7 +59,7 @@ async fn enter(server: &TestServer, device: Device) -> ScriptedNode {
     })));
     let read = Arc::clone(&script);
     let deed = move |call: &Value| {
-        let command = call["command"].as_str().expect("a command");
+        let command = call.text("command");
         let said = (read.lock().unwrap_or_else(PoisonError::into_inner))(command, &call["params"]);
         Some(said.map_err(|(code, message)| (code.to_owned(), message.to_owned())))
     };
@@ -102,7 +102,7 @@ impl ScriptedNode {
     pub(crate) async fn leave(self, server: &TestServer) {
         let path = format!("/v1/nodes/{}", self.id());
         drop(self);
-        let shown = async || server.operator().get(&path).await.expect(200);
+        let shown = async || server.operator().read(&path).await;
         eventually("offline", shown, |node| node["connected"] == false).await;
     }
 }

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{ONLY_RUN, SURFACE, WITH_WHICH, knock, operator_token, paired, token};
 use crate::support::{
-    OperatorClient, ServerBuilder, TestServer, eventually,
+    Members, OperatorClient, ServerBuilder, TestServer, eventually,
     node::{Device, Speaks, TestNode},
 };
 
@@ -25,7 +25,7 @@ async fn an_operator_lists_describes_renames_and_removes() {
         let mut operator = client.connect(&server).await;
         let list = operator.call("node.list", json!({})).await;
         assert!(list["ts"].is_i64(), "{list}");
-        let nodes = list["nodes"].as_array().expect("nodes");
+        let nodes = list.list("nodes");
         let ids: Vec<&Value> = nodes.iter().map(|node| &node["nodeId"]).collect();
         assert_eq!(
             ids,
@@ -33,10 +33,7 @@ async fn an_operator_lists_describes_renames_and_removes() {
             "connected first"
         );
         assert_eq!(nodes[0]["commands"], json!(ONLY_RUN));
-        assert_eq!(
-            (&nodes[0]["connected"], &nodes[0]["paired"]),
-            (&json!(true), &json!(true))
-        );
+        assert_has!(list, { "nodes/0/connected": true, "nodes/0/paired": true });
         assert_eq!(nodes[0].get("approvalState").is_some(), !first_generation);
         let described = operator
             .call("node.describe", json!({ "nodeId": connected.id() }))
@@ -101,14 +98,8 @@ async fn an_operator_hears_of_pairings_and_decides_them() {
     let asked = knock(&server, "build-box", ONLY_RUN).await;
     let event = operator.event("device.pair.requested").await;
     let request = &event["payload"];
-    assert_eq!(
-        (&request["requestId"], &request["deviceId"]),
-        (&json!(asked.request), &json!(asked.node_id))
-    );
-    assert_eq!(
-        (&request["silent"], &request["isRepair"], &request["role"]),
-        (&json!(false), &json!(false), &json!("node"))
-    );
+    assert_has!(request, { "requestId": asked.request, "deviceId": asked.node_id });
+    assert_has!(request, { "silent": false, "isRepair": false, "role": "node" });
     let listed = operator.call("device.pair.list", json!({})).await;
     assert_eq!(&listed["pending"][0], request);
     assert_eq!(listed["paired"], json!([]));
@@ -207,10 +198,7 @@ async fn commands_of_a_node_are_open_by_scope() {
         .await;
     assert_eq!(answer["payload"], json!({ "bins": { "sh": "/usr/bin/sh" } }));
     assert_eq!(answer["payloadJSON"], r#"{"bins":{"sh":"/usr/bin/sh"}}"#);
-    assert_eq!(
-        (&answer["ok"], &answer["nodeId"], &answer["command"]),
-        (&json!(true), &json!(node.id()), &json!("system.which"))
-    );
+    assert_has!(answer, { "ok": true, "nodeId": node.id(), "command": "system.which" });
     let error = runner
         .fails("node.invoke", invoke("system.which", json!({})))
         .await;
@@ -269,10 +257,7 @@ async fn commands_of_a_node_are_open_by_scope() {
     assert_eq!(error["message"], "Error: INVALID_REQUEST: bins required");
     let nobody = json!({ "nodeId": "0".repeat(64), "command": "system.which", "idempotencyKey": "k" });
     let error = first.fails("node.invoke", nobody).await;
-    assert_eq!(
-        (&error["code"], &error["message"]),
-        (&json!("UNAVAILABLE"), &json!("node not connected"))
-    );
+    assert_has!(error, { "code": "UNAVAILABLE", "message": "node not connected" });
     assert_eq!(error["details"]["code"], "NOT_CONNECTED");
 }
 
@@ -352,9 +337,9 @@ async fn who_may_run_nothing_on_a_node_asks_it_nothing() {
     let mut here = runner_for(&server, &["here"]).await;
     for call in [prepare("here"), which.clone()] {
         let error = here.fails("node.invoke", call).await;
-        let message = error["message"].as_str().expect("a message");
+        let message = error.text("message");
         assert!(message.starts_with("the host is not allowed: "), "{error}");
-        let hint = error["details"]["hint"].as_str().expect("a hint");
+        let hint = error["details"].text("hint");
         assert!(hint.contains("tools.exec.host"), "{error}");
     }
     let mut closed = runner_for(&server, &["closed"]).await;
@@ -373,12 +358,7 @@ async fn who_may_run_nothing_on_a_node_asks_it_nothing() {
         answer["payload"]["plan"].get("mutableFileOperand").is_none(),
         "{answer}"
     );
-    assert!(
-        !answer["payloadJSON"]
-            .as_str()
-            .expect("text")
-            .contains("mutableFileOperand")
-    );
+    assert!(!answer.text("payloadJSON").contains("mutableFileOperand"));
     let asked = node.calls_of("system.run.prepare");
     assert_eq!(
         asked.last().expect("a call")["params"],
@@ -419,7 +399,7 @@ async fn where_commands_stay_on_the_gateway_no_node_is_asked() {
         let call =
             json!({ "nodeId": node.id(), "command": command, "params": params, "idempotencyKey": "k" });
         let error = runner.fails("node.invoke", call.clone()).await;
-        let message = error["message"].as_str().expect("a message");
+        let message = error.text("message");
         assert!(
             message.starts_with("the host is not allowed: "),
             "{command}: {error}"
@@ -608,20 +588,17 @@ async fn what_waits_for_a_person_is_bounded_in_bytes() {
     assert_eq!(asker.hello["policy"]["maxPayload"], 4 * 1024 * 1024);
     let request = json!({ "command": "ls", "host": "gateway", "timeoutMs": 600_000, "twoPhase": true });
     let accepted = asker.call("exec.approval.request", request).await;
-    let id = accepted["id"].as_str().expect("an id").to_owned();
+    let id = accepted.text("id").to_owned();
     let padded = json!({ "id": id, "junk": "x".repeat(3_000_000) });
     let mut waiting = Vec::new();
     for _ in 0..2 {
         waiting.push(asker.send("exec.approval.waitDecision", padded.clone()).await);
     }
     let error = asker.fails("exec.approval.waitDecision", padded.clone()).await;
-    assert_eq!(
-        (&error["message"], &error["retryable"]),
-        (&json!("too many requests are unanswered"), &json!(true))
-    );
+    assert_has!(error, { "message": "too many requests are unanswered", "retryable": true });
     // What is short still fits.
     asker.call("health", json!({})).await;
-    server.operator().decide(&id, "deny").await.expect(200);
+    server.operator().decided(&id, "deny").await;
     for question in waiting {
         let answer = asker.answer(&question).await;
         assert_eq!(answer["payload"]["decision"], "deny", "{answer}");
@@ -687,8 +664,8 @@ async fn what_a_caller_says_about_approvals_lets_nothing_run() {
         );
         assert_eq!(pending[0]["nodeId"], node.id());
         assert_eq!(pending[0]["command"], "/usr/bin/id -u");
-        let id = pending[0]["id"].as_str().expect("an id");
-        server.operator().decide(id, decision).await.expect(200);
+        let id = pending[0].text("id");
+        server.operator().decided(id, decision).await;
         let answer = runner.answer(&asked).await;
         if decision == "deny" {
             let error = &answer["error"];

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::{
     nodes::{self, ScriptedNode},
-    support::{Answer, Api, TestServer},
+    support::{Answer, Api, Members, TestServer},
 };
 use table::{Access, Body, Row, TABLE};
 
@@ -43,10 +43,9 @@ impl Things {
         let text = |value: &Value, member: &str| value[member].as_str().expect(member).to_owned();
         // A call before may have stopped everything.
         operator
-            .post("/v1/resume", json!({ "reason": "the next call" }))
-            .await
-            .expect(200);
-        let asked = asker.exec(json!({ "argv": ["/bin/date"] })).await.expect(202);
+            .posted("/v1/resume", json!({ "reason": "the next call" }))
+            .await;
+        let asked = asker.accepted(json!({ "argv": ["/bin/date"] })).await;
         let own = text(&asked, "runId");
         let mut parameters = vec![
             ("{agentId}", "main".to_owned()),
@@ -114,12 +113,9 @@ async fn node(server: &TestServer) -> ScriptedNode {
 /// A process session that has ended.
 async fn session(asker: &Api) -> String {
     let body = json!({ "argv": ["/bin/true"], "background": true });
-    let run = asker.exec(body).await.json()["runId"]
-        .as_str()
-        .expect("a run")
-        .to_owned();
+    let run = asker.exec(body).await.json().text("runId").to_owned();
     let run = asker.finished(&run).await;
-    run["sessionId"].as_str().expect("a session").to_owned()
+    run.text("sessionId").to_owned()
 }
 
 /// The row's call as it is meant, by whoever `api` is.
@@ -213,7 +209,7 @@ async fn holders(server: &TestServer) -> Vec<(&'static str, Api)> {
 #[tokio::test]
 async fn the_table_has_every_operation_and_nothing_else() {
     let server = server().await;
-    let contract = server.anonymous().get("/openapi.json").await.expect(200);
+    let contract = server.anonymous().read("/openapi.json").await;
     let mut served = BTreeSet::new();
     for (path, item) in contract["paths"].as_object().expect("paths") {
         for method in item.as_object().expect("a path item").keys() {
@@ -257,7 +253,7 @@ async fn the_table_has_every_operation_and_nothing_else() {
 #[tokio::test]
 async fn whoever_may_call_it_is_answered_as_documented_and_nobody_else() {
     let server = server().await;
-    let contract = server.anonymous().get("/openapi.json").await.expect(200);
+    let contract = server.anonymous().read("/openapi.json").await;
     let holders = holders(&server).await;
     let asker = &holders[0].1;
     let wrong = server
@@ -351,16 +347,13 @@ async fn begun(request: RequestBuilder) -> Answer {
 #[tokio::test]
 async fn a_browser_needs_its_second_secret_for_every_operation() {
     let server = server().await;
-    let contract = server.anonymous().get("/openapi.json").await.expect(200);
+    let contract = server.anonymous().read("/openapi.json").await;
     let (_, asker) = server
         .token_with(json!({ "name": "asker", "scopes": ["exec"] }))
         .await;
     let login = json!({ "token": server.operator_token() });
     let login = server.anonymous().post("/auth/login", login).await;
-    let csrf = login.expect(200)["csrfToken"]
-        .as_str()
-        .expect("a second secret")
-        .to_owned();
+    let csrf = login.expect(200).text("csrfToken").to_owned();
     let cookie = login.header("set-cookie").expect("a cookie");
     let cookie = cookie.split(';').next().expect("a pair").to_owned();
     let browser = server.anonymous();

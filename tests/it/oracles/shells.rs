@@ -8,7 +8,7 @@ use super::{
     commands::Commands,
     execution::{Course, Ran, Stage},
 };
-use crate::support::{Invocation, TestServer, program, run_long_program, skip, write_file};
+use crate::support::{Invocation, Members, TestServer, program, run_long_program, skip, write_file};
 
 /// Generated commands that are covered, with the script that they come to.
 struct Allowed {
@@ -76,12 +76,9 @@ async fn bash_dash_and_zsh_execute_exactly_what_the_plan_says() {
     while allowed.len() < wanted {
         let text = commands.command();
         let body = json!({ "command": text, "workdir": stage.work() });
-        let explained = server.agent().post("/v1/exec/explain", body).await.expect(200);
+        let explained = server.agent().explain(body).await;
         if explained["outcome"] == "run" {
-            let script = explained["analysis"]["rendered"]
-                .as_str()
-                .expect("a script")
-                .to_owned();
+            let script = explained["analysis"].text("rendered").to_owned();
             let expected = stage.foresee(&script);
             allowed.push(Allowed {
                 text,
@@ -121,7 +118,7 @@ async fn bash_dash_and_zsh_execute_exactly_what_the_plan_says() {
 
     for one in &allowed {
         let body = json!({ "command": one.text, "workdir": stage.work() });
-        server.agent().exec(body).await.expect(200);
+        server.ran(body).await;
         compare("countersign", one, &stage.take(), &mut wrong);
     }
     let first: Vec<&str> = wrong.iter().take(8).map(String::as_str).collect();

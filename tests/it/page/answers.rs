@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{answer, ask, ask_body, complains_of_nothing, ended, id, signed_in, steady};
-use crate::support::{Screen, TestServer, eventually, lines, only};
+use crate::support::{Screen, TestServer, eventually, lines};
 
 #[tokio::test]
 async fn allowed_once_by_mouse_it_runs_and_the_page_shows_how_it_went() {
@@ -23,15 +23,8 @@ async fn allowed_once_by_mouse_it_runs_and_the_page_shows_how_it_went() {
     browser.shoot("allowed").await;
     assert_eq!(lines(&file), ["ran"]);
     assert_eq!(browser.value("document.title").await, "countersign");
-    let approval = server
-        .operator()
-        .get(&format!("/v1/approvals/{approval}"))
-        .await
-        .expect(200);
-    assert_eq!(
-        only(&approval, &["status", "decision"]),
-        json!({ "status": "allowed", "decision": "allow-once" })
-    );
+    let approval = server.operator().approval(&approval).await;
+    assert_has!(approval, { "status": "allowed", "decision": "allow-once" });
     assert_eq!(approval["resolvedBy"]["kind"], "session", "{approval}");
 
     let run = id(&pending, "runId");
@@ -63,7 +56,7 @@ async fn the_keyboard_alone_decides_and_the_focus_stays_where_it_was() {
     browser.press("jj").await;
     assert_eq!(browser.value(focused).await, approvals[1]);
     // Others come and go; the focus stays.
-    server.operator().decide(&approvals[0], "deny").await.expect(200);
+    server.operator().decided(&approvals[0], "deny").await;
     ended(&browser, &approvals[0], "Denied elsewhere by").await;
     let fourth = id(&ask(&server, &["/bin/echo", "4"]).await, "approvalId");
     browser.shown(&steady(&fourth)).await;
@@ -206,15 +199,8 @@ async fn denied_with_a_reason_it_never_runs_and_the_record_has_the_reason() {
     ended(&browser, &approval, "Reason: not on a <b>Friday</b>").await;
     browser.shoot("denied").await;
     let run = server.agent().run(&id(&pending, "runId")).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "user-denied" })
-    );
-    let stored = server
-        .operator()
-        .get(&format!("/v1/approvals/{approval}"))
-        .await
-        .expect(200);
+    assert_has!(run, { "status": "denied", "reason": "user-denied" });
+    let stored = server.operator().approval(&approval).await;
     assert_eq!(stored["reason"], "not on a <b>Friday</b>");
     assert_eq!(lines(&file), Vec::<String>::new());
 }
@@ -241,7 +227,7 @@ async fn of_two_browsers_one_decides_and_the_other_is_told() {
         let path = format!("/v1/approvals/{approval}");
         let decided = eventually(
             "decided",
-            async || operator.get(&path).await.expect(200),
+            async || operator.read(&path).await,
             |approval| approval["status"] != "pending",
         )
         .await;
@@ -336,7 +322,7 @@ async fn what_is_typed_into_a_reason_whose_request_ended_is_no_answer_to_another
     browser.shown(&steady(&first)).await;
     browser.click(&format!("{} .note-toggle", steady(&second))).await;
     browser.press("too ris").await;
-    server.operator().decide(&second, "deny").await.expect(200);
+    server.operator().decided(&second, "deny").await;
     ended(&browser, &second, "Denied elsewhere").await;
     // "k" would go to the request before, and "a" would allow it.
     browser.press("ky, ask a jackal").await;

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{answer, ask_body, complains_of_nothing, ended, id, signed_in, steady};
-use crate::support::{Screen, TestServer, only};
+use crate::support::{Screen, TestServer};
 
 /// What is written to deceive whoever reads it, or to become part of the page.
 fn hostile_texts() -> Vec<(&'static str, String)> {
@@ -76,11 +76,7 @@ async fn whatever_a_command_says_it_is_shown_whole_and_does_nothing() {
         let pending = ask_body(&server, json!({ "command": command })).await;
         let approval = id(&pending, "approvalId");
         browser.shown(&steady(&approval)).await;
-        let stored = server
-            .operator()
-            .get(&format!("/v1/approvals/{approval}"))
-            .await
-            .expect(200);
+        let stored = server.operator().approval(&approval).await;
         let script = "const card = document.querySelector(`[data-id=\"${arguments[0]}\"]`);
             const code = card.querySelector('.command');
             const text = [...code.childNodes].map((node) => node.className === 'blanks' ? ' '.repeat(parseInt(node.innerText)) : node.textContent).join('');
@@ -218,15 +214,8 @@ async fn secrets_are_masked_wherever_the_page_shows_a_command() {
         .says(&format!("[data-run=\"{run}\"] .run-command"), masked)
         .await;
     assert!(!browser.text("body").await.contains("hunter2"));
-    let run = server
-        .operator()
-        .get(&format!("/v1/runs/{run}"))
-        .await
-        .expect(200);
-    assert_eq!(
-        only(&run, &["displayText", "argv"]),
-        json!({ "displayText": masked, "argv": argv })
-    );
+    let run = server.operator().read(&format!("/v1/runs/{run}")).await;
+    assert_has!(run, { "displayText": masked, "argv": argv });
     complains_of_nothing(&browser).await;
 }
 
@@ -256,9 +245,8 @@ async fn what_surrounds_a_command_is_no_markup_either() {
     let decided = json!({ "decision": "allow-once", "reason": "<b onclick=window.pwned=1>fine</b>\u{202e}" });
     server
         .operator()
-        .post(&format!("/v1/approvals/{approval}/decision"), decided)
-        .await
-        .expect(200);
+        .posted(&format!("/v1/approvals/{approval}/decision"), decided)
+        .await;
     ended(
         &browser,
         &approval,

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{answer, ask, ask_body, complains_of_nothing, ended, id, signed_in, steady};
-use crate::support::{Browser, Screen, TestServer};
+use crate::support::{Browser, Members, Screen, TestServer};
 
 /// Nothing is wider than the screen, and nothing that can be pressed is smaller than a finger.
 async fn fits(browser: &Browser, what: &str) {
@@ -25,7 +25,7 @@ async fn fits(browser: &Browser, what: &str) {
 /// Everything that can be used has a name for a screen reader, and there are no two landmarks of a kind without one.
 async fn is_named(browser: &Browser, what: &str) {
     let tree = browser.devtools("Accessibility.getFullAXTree", json!({})).await;
-    let nodes = tree["nodes"].as_array().expect("nodes");
+    let nodes = tree.list("nodes");
     let mut controls = 0;
     for node in nodes.iter().filter(|node| node["ignored"] == false) {
         let role = node["role"]["value"].as_str().unwrap_or_default();

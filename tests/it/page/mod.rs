@@ -15,7 +15,7 @@ mod stop;
 
 use serde_json::{Value, json};
 
-use crate::support::{Browser, Screen, TestServer};
+use crate::support::{Browser, Members, Screen, TestServer};
 
 /// The request that `argv` becomes; it must be asked.
 async fn ask(server: &TestServer, argv: &[&str]) -> Value {
@@ -23,25 +23,18 @@ async fn ask(server: &TestServer, argv: &[&str]) -> Value {
 }
 
 async fn ask_body(server: &TestServer, body: Value) -> Value {
-    let pending = server.agent().exec(body).await.expect(202);
+    let pending = server.accepted(body).await;
     assert_eq!(pending["status"], "approval-pending", "{pending}");
     pending
 }
 
 fn id(object: &Value, member: &str) -> String {
-    object[member]
-        .as_str()
-        .unwrap_or_else(|| panic!("{member} in {object}"))
-        .to_owned()
+    object.text(member).to_owned()
 }
 
 /// A fresh one-time link.
 async fn link(server: &TestServer) -> String {
-    let made = server
-        .operator()
-        .post("/v1/login-links", json!({}))
-        .await
-        .expect(201);
+    let made = server.operator().made("/v1/login-links", json!({})).await;
     id(&made, "url")
 }
 

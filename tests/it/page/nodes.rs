@@ -56,14 +56,14 @@ async fn a_machine_that_wants_in_appears_by_itself_and_is_let_in_or_not() {
     browser
         .says(&format!("[data-node=\"{}\"]", first.node_id), "build-box")
         .await;
-    let nodes = server.operator().get("/v1/nodes").await.expect(200);
+    let nodes = server.operator().read("/v1/nodes").await;
     assert_eq!(nodes["items"][0]["nodeId"], first.node_id.as_str());
 
     let second = knock(&server, "stranger", ONLY_RUN).await;
     browser.shown(&card(&second.request)).await;
     press(&browser, &second.request, "reject").await;
     gone(&browser, &second.request).await;
-    let nodes = server.operator().get("/v1/nodes").await.expect(200);
+    let nodes = server.operator().read("/v1/nodes").await;
     assert_eq!(nodes["items"].as_array().map(Vec::len), Some(1), "{nodes}");
     complains_of_nothing(&browser).await;
 }
@@ -77,9 +77,8 @@ async fn what_somebody_else_decides_goes_from_the_page_and_the_state_of_nodes_fo
     let path = format!("/v1/nodes/pairings/{request}/decision");
     server
         .operator()
-        .post(&path, json!({ "decision": "reject" }))
-        .await
-        .expect(200);
+        .posted(&path, json!({ "decision": "reject" }))
+        .await;
     gone(&browser, &request).await;
 
     let node = paired(&server, "steady", ONLY_RUN).await;
@@ -149,6 +148,6 @@ async fn who_is_no_admin_sees_nodes_and_decides_nothing() {
         )
         .await;
     decided.problem(403, "forbidden");
-    let still = server.operator().get("/v1/nodes/pairings").await.expect(200);
+    let still = server.operator().read("/v1/nodes/pairings").await;
     assert_eq!(still["items"][0]["requestId"], request.as_str());
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{complains_of_nothing, layout::looks_right, signed_in};
 use crate::{
     nodes::{ONLY_RUN, paired},
-    support::{Api, Browser, Screen, ServerBuilder, TestServer, eventually},
+    support::{Api, Browser, Members, Screen, ServerBuilder, TestServer, eventually},
 };
 
 const BUILD: &str = "/v1/agents/build/policy";
@@ -58,7 +58,7 @@ async fn allow(browser: &Browser, panel: &str, words: &str) {
 async fn becomes(api: &Api, path: &str, expected: Value) {
     eventually(
         "what was saved",
-        || async { api.get(path).await.expect(200) },
+        || async { api.read(path).await },
         |found| *found == expected,
     )
     .await;
@@ -66,10 +66,10 @@ async fn becomes(api: &Api, path: &str, expected: Value) {
 
 /// Waits until a list of the API has so many items, and returns them.
 async fn listed(api: &Api, path: &str, count: usize) -> Vec<Value> {
-    let items = |found: &Value| found["items"].as_array().expect("items").clone();
+    let items = |found: &Value| found.list("items").clone();
     let found = eventually(
         "so many items",
-        || async { api.get(path).await.expect(200) },
+        || async { api.read(path).await },
         |found| items(found).len() == count,
     )
     .await;
@@ -130,10 +130,7 @@ async fn rules_of_an_agent_are_set_and_what_allows_more_is_asked_about_once_more
     browser
         .until("document.querySelector('#policy-document .question').hidden")
         .await;
-    assert_eq!(
-        operator.get(BUILD).await.expect(200),
-        json!({ "security": "deny" })
-    );
+    assert_eq!(operator.read(BUILD).await, json!({ "security": "deny" }));
     submit(&browser, "#policy-document").await;
     allow(
         &browser,
@@ -199,14 +196,8 @@ async fn entries_are_added_with_their_warnings_used_and_removed() {
     listed(&operator, ALLOWLIST, 0).await;
     allow(&browser, "#policy-allowlist", "agent build may run every program").await;
     let entry = listed(&operator, ALLOWLIST, 1).await.remove(0);
-    assert_eq!(
-        (&entry["pattern"], &entry["note"]),
-        (&json!("*"), &json!("for the afternoon"))
-    );
-    let row = format!(
-        "[data-rule=\"{}\"]:not([data-unsteady])",
-        entry["id"].as_str().expect("an id")
-    );
+    assert_has!(entry, { "pattern": "*", "note": "for the afternoon" });
+    let row = format!("[data-rule=\"{}\"]:not([data-unsteady])", entry.text("id"));
     browser
         .says(&format!("{row} .warnings"), "it covers every program there is")
         .await;
@@ -231,13 +222,11 @@ async fn entries_are_added_with_their_warnings_used_and_removed() {
 
     // What used it is there at the next look.
     server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"], "agentId": "build" }))
-        .await
-        .expect(200);
+        .ran(json!({ "argv": ["/bin/true"], "agentId": "build" }))
+        .await;
     eventually(
         "the use on record",
-        || async { operator.get(ALLOWLIST).await.expect(200) },
+        || async { operator.read(ALLOWLIST).await },
         |found| found["items"][0]["lastUsedCommand"] == "/bin/true",
     )
     .await;
@@ -268,10 +257,7 @@ async fn a_deny_rule_is_added_at_once_and_goes_only_after_a_second_question() {
         json!([rule["pattern"], rule["argPattern"], rule["reason"]]),
         json!(["curl", "^-T", "nothing leaves"])
     );
-    let row = format!(
-        "[data-rule=\"{}\"]:not([data-unsteady])",
-        rule["id"].as_str().expect("an id")
-    );
+    let row = format!("[data-rule=\"{}\"]:not([data-unsteady])", rule.text("id"));
     browser.says(&row, "nothing leaves").await;
     browser.click(&format!("{row} button")).await;
     browser
@@ -291,12 +277,9 @@ async fn a_deny_rule_is_added_at_once_and_goes_only_after_a_second_question() {
     );
 
     // What another person adds and takes away appears by itself.
-    let added = operator
-        .post(DENYLIST, json!({ "pattern": "dd" }))
-        .await
-        .expect(201);
+    let added = operator.made(DENYLIST, json!({ "pattern": "dd" })).await;
     browser.says("#policy-denylist ol", "dd").await;
-    let id = added["id"].as_str().expect("an id");
+    let id = added.text("id");
     operator.delete(&format!("{DENYLIST}/{id}")).await;
     browser.says("#policy-denylist", "There are no deny rules.").await;
     complains_of_nothing(&browser).await;
@@ -348,7 +331,7 @@ async fn what_somebody_else_changes_meanwhile_is_told_and_never_overwritten() {
         .until("document.getElementById('policy-document-ask').value === 'on-miss'")
         .await;
     browser.says("#policy-document .problem", told).await;
-    assert_eq!(operator.get(BUILD).await.expect(200), theirs);
+    assert_eq!(operator.read(BUILD).await, theirs);
 
     // The same for the settings.
     browser.choose("#policy-settings-ask", "always").await;
@@ -408,7 +391,7 @@ async fn an_agent_is_bound_to_a_node_and_let_go_again() {
         .await;
     browser.says("#policy-force", &attic.id()).await;
     assert_eq!(exec(), json!({ "host": "node", "node": attic.id() }));
-    let agents = server.operator().get("/v1/agents").await.expect(200);
+    let agents = server.operator().read("/v1/agents").await;
     assert_eq!(agents["items"][0]["agentId"], "build");
     assert_eq!(agents["items"][0]["node"], attic.id());
 
@@ -449,10 +432,7 @@ async fn an_agent_is_bound_to_a_node_and_let_go_again() {
 async fn without_the_scope_policy_is_seen_and_nothing_can_be_changed() {
     let server = builder().start().await;
     let operator = server.operator();
-    operator
-        .post(ALLOWLIST, json!({ "pattern": "/bin/true" }))
-        .await
-        .expect(201);
+    operator.made(ALLOWLIST, json!({ "pattern": "/bin/true" })).await;
     let (_, reader) = server
         .token_with(json!({ "name": "reader", "scopes": ["read", "approve"] }))
         .await;
@@ -565,9 +545,9 @@ async fn write_lists(server: &TestServer, patterns: &[&str], text: &str) {
     for pattern in patterns {
         let entry =
             json!({ "pattern": pattern, "argPattern": "^<b onclick=window.pwned=1>\u{2066}$", "note": text });
-        operator.post(ALLOWLIST, entry).await.expect(201);
+        operator.made(ALLOWLIST, entry).await;
         let rule = json!({ "pattern": pattern, "reason": text });
-        operator.post(DENYLIST, rule).await.expect(201);
+        operator.made(DENYLIST, rule).await;
     }
 }
 

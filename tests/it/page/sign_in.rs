@@ -130,12 +130,11 @@ async fn a_revoked_token_signs_its_browsers_out() {
     let browser = or_skip!(Browser::start(Screen::PHONE).await);
     let made = server
         .operator()
-        .post(
+        .made(
             "/v1/tokens",
             json!({ "name": "ann", "scopes": ["read", "approve"] }),
         )
-        .await
-        .expect(201);
+        .await;
     browser
         .open(&format!("{}/login", server.anonymous().base()))
         .await;
@@ -166,9 +165,8 @@ async fn what_a_sign_in_may_do_is_what_the_page_offers() {
     for (scopes, words, may_answer) in cases {
         let made = server
             .operator()
-            .post("/v1/tokens", json!({ "name": "ann", "scopes": scopes }))
-            .await
-            .expect(201);
+            .made("/v1/tokens", json!({ "name": "ann", "scopes": scopes }))
+            .await;
         browser
             .open(&format!("{}/login", server.anonymous().base()))
             .await;

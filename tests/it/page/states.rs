@@ -47,7 +47,7 @@ async fn offline_it_says_so_and_back_it_goes_on_where_it_was() {
 
     server.start().await;
     // While the page was away: one was decided, one is new. It hears of both from the log.
-    server.operator().decide(&first, "deny").await.expect(200);
+    server.operator().decided(&first, "deny").await;
     let third = id(&ask(&server, &["/bin/echo", "3"]).await, "approvalId");
     browser.says("#link-text", "Live").await;
     ended(&browser, &first, "Denied elsewhere by operator with a token").await;
@@ -137,11 +137,7 @@ async fn expiry_and_withdrawal_are_seen_as_they_happen() {
     let pending = ask(&server, &["/bin/echo", "1"]).await;
     let withdrawn = id(&pending, "approvalId");
     browser.shown(&format!("[data-id=\"{withdrawn}\"]")).await;
-    server
-        .agent()
-        .post(&format!("/v1/runs/{}/cancel", id(&pending, "runId")), json!({}))
-        .await
-        .expect(200);
+    server.agent().cancel(&id(&pending, "runId")).await;
     ended(&browser, &withdrawn, "Cancelled by gateway").await;
     let hasty = json!({ "argv": ["/bin/echo", "2"], "agentId": "hasty" });
     let expired = id(&ask_body(&server, hasty).await, "approvalId");
@@ -223,12 +219,12 @@ async fn a_request_that_takes_two_people_waits_for_the_other() {
     browser.says(".votes", "Allowed by 1 of 2").await;
     browser.says(".why-not", "It waits for another person").await;
     browser.shoot("one-of-two").await;
-    ann.decide(&approval, "allow-once").await.expect(200);
+    ann.decided(&approval, "allow-once").await;
     ended(&browser, &approval, "Allowed once elsewhere by ann").await;
     // Somebody else's vote is seen as it comes.
     let approval = id(&ask(&server, &["/bin/echo", "2"]).await, "approvalId");
     browser.shown(&steady(&approval)).await;
-    ann.decide(&approval, "allow-once").await.expect(200);
+    ann.decided(&approval, "allow-once").await;
     let votes = format!("[data-id='{approval}'] .votes");
     browser.says(&votes, "Allowed by 1 of 2: ann").await;
     answer(&browser, &approval, "deny").await;
@@ -267,7 +263,7 @@ async fn an_edit_that_is_held_is_shown_and_can_be_accepted() {
         .await;
     let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     browser.says("#head", "Audit record sealed at").await;
-    server.agent().exec(json!({ "argv": ["date"] })).await.expect(200);
+    server.ran(json!({ "argv": ["date"] })).await;
     server.edit_document(&allowing("/**/id"));
     browser.says("#notice-held", "\"/**/id\" is allowed").await;
     browser.shoot("edit-held").await;
@@ -277,7 +273,7 @@ async fn an_edit_that_is_held_is_shown_and_can_be_accepted() {
     browser
         .until("document.querySelector('#notice-held') === null")
         .await;
-    server.agent().exec(json!({ "argv": ["id"] })).await.expect(200);
+    server.ran(json!({ "argv": ["id"] })).await;
 }
 
 #[tokio::test]

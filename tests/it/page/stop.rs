@@ -45,9 +45,9 @@ async fn a_stop_by_somebody_else_shows_at_once() {
     let server = TestServer::full().start().await;
     let browser = or_skip!(signed_in(&server, Screen::DESK).await);
     let body = json!({ "argv": ["/bin/sleep", "600"], "background": true });
-    let run = id(&server.agent().exec(body).await.expect(202), "runId");
+    let run = id(&server.accepted(body).await, "runId");
     let stop = json!({ "reason": "from the command line" });
-    server.operator().post("/v1/stop", stop).await.expect(200);
+    server.operator().posted("/v1/stop", stop).await;
     browser.says("#stopped", "from the command line").await;
     browser.click("#stop-kill-open").await;
     browser.write("#stop-reason", "and what runs").await;
@@ -56,7 +56,7 @@ async fn a_stop_by_somebody_else_shows_at_once() {
     let ended = || async { server.operator().run(&run).await["reason"].clone() };
     eventually("killed", ended, |reason| reason == "stopped").await;
     let body = json!({ "reason": "all clear" });
-    server.operator().post("/v1/resume", body).await.expect(200);
+    server.operator().posted("/v1/resume", body).await;
     browser.until("document.getElementById('stopped').hidden").await;
     complains_of_nothing(&browser).await;
 }

@@ -17,8 +17,8 @@ use super::{
 use crate::{
     docs_agents::block,
     support::{
-        Api, Invocation, Scratch, ServerBuilder, TestServer, eventually, inherited_path, kill_hard, lines,
-        pid_of, processes_of, signal, write_file_mode,
+        Api, Invocation, Members, Scratch, ServerBuilder, TestServer, eventually, inherited_path, kill_hard,
+        lines, pid_of, processes_of, signal, write_file_mode,
     },
 };
 
@@ -254,7 +254,7 @@ pub(super) async fn each_command_runs_once_or_not_at_all<C: Client>(way: Way) {
     let operator = server.operator();
     let id = asked_about(&operator).await;
     assert_eq!(fixture.marks(), ["allowed one"]);
-    operator.decide(&id, "allow-once").await.expect(200);
+    operator.decided(&id, "allow-once").await;
     running.ended().await;
     let expected = ["allowed a", "allowed b", "allowed one", "asked three", "many"];
     let results = model.results();
@@ -270,9 +270,9 @@ pub(super) async fn each_command_runs_once_or_not_at_all<C: Client>(way: Way) {
     );
     assert_eq!(operator.pending().await, Vec::<Value>::new());
     // By countersign, every one of them.
-    let runs = operator.get("/v1/runs").await.expect(200);
+    let runs = operator.read("/v1/runs").await;
     let count = |status: &str| {
-        let runs = runs["items"].as_array().expect("runs").iter();
+        let runs = runs.list("items").iter();
         runs.filter(|run| run["status"] == status).count()
     };
     assert_eq!((count("completed"), count("denied")), (5, 1), "{runs}");
@@ -300,8 +300,8 @@ pub(super) async fn a_call_that_was_given_up_is_joined<C: Client>(way: Way) {
     let operator = server.operator();
     let asked = operator.pending().await;
     assert_eq!(asked.len(), 1, "{asked:?}");
-    let id = asked[0]["id"].as_str().expect("an id");
-    operator.decide(id, "allow-once").await.expect(200);
+    let id = asked[0].text("id");
+    operator.decided(id, "allow-once").await;
     let ran = || async { fixture.marks() };
     eventually("ran", ran, |marks| marks == &["asked late"]).await;
     model.go_on();
@@ -348,16 +348,13 @@ pub(super) async fn what_is_taken_back_from<C: Client>(way: Way, shell: Shell) {
     patiently("running", marks, |marks| (marks == &["slow"]).then_some(())).await;
     running.interrupt();
     running.ended().await;
-    let latest = async || operator.get("/v1/runs").await.expect(200)["items"][0].clone();
+    let latest = async || operator.read("/v1/runs").await["items"][0].clone();
     let runs = || async { latest().await["status"].clone() };
     if shell == Shell::GoesOn {
         let run = latest().await;
         assert_eq!(run["status"], "running", "{run}");
-        let id = run["runId"].as_str().expect("an id");
-        operator
-            .post(&format!("/v1/runs/{id}/cancel"), json!({}))
-            .await
-            .expect(200);
+        let id = run.text("runId");
+        operator.cancel(&id).await;
     }
     eventually("cancelled", runs, |status| status == "cancelled").await;
 
@@ -373,7 +370,7 @@ pub(super) async fn what_is_taken_back_from<C: Client>(way: Way, shell: Shell) {
     }
     // The person who may be reading it can still answer.
     assert_eq!((operator.pending().await.len(), fixture.marks().len()), (1, 1));
-    operator.decide(&id, "deny").await.expect(200);
+    operator.decided(&id, "deny").await;
     eventually("denied", runs, |status| status == "denied").await;
     assert_eq!(fixture.marks(), ["slow"]);
 }
@@ -429,6 +426,6 @@ pub(super) async fn its_hook_is_ended<C: Client>(goes_on_without: bool) {
     eventually("withdrawn", || operator.pending(), Vec::is_empty).await;
     let expected: &[&str] = if goes_on_without { &["asked"] } else { &[] };
     assert_eq!(fixture.marks(), expected, "{results:#?}");
-    let runs = operator.get("/v1/runs").await.expect(200);
+    let runs = operator.read("/v1/runs").await;
     assert_eq!(runs["items"][0]["status"], "cancelled", "{runs}");
 }

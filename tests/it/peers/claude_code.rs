@@ -12,7 +12,8 @@ use super::{
     model::{Call, Model},
 };
 use crate::support::{
-    Finished, Invocation, TestServer, eventually, inherited_path, installed, lines, needed, write_file,
+    Finished, Invocation, Members, TestServer, eventually, inherited_path, installed, lines, needed,
+    write_file,
 };
 
 /// Where `dev/peers` puts it.
@@ -161,7 +162,7 @@ async fn an_allowed_command_runs_once_and_by_countersign() {
     let agent = or_skip!(Agent::beside(&server));
     let (done, _said) = agent.runs().await;
     assert_eq!((done.code, agent.times()), (Some(0), 1), "{done:?}");
-    let runs = server.operator().get("/v1/runs").await.expect(200);
+    let runs = server.operator().read("/v1/runs").await;
     assert_eq!(runs["items"].as_array().map(Vec::len), Some(1), "{runs}");
     assert_eq!(runs["items"][0]["command"], agent.command());
     assert_eq!(runs["items"][0]["status"], "completed");
@@ -175,8 +176,8 @@ async fn what_a_person_allows_runs_once() {
     let ((done, _said), ()) = tokio::join!(agent.runs(), async {
         let asked = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
         assert_eq!(agent.times(), 0);
-        let id = asked[0]["id"].as_str().expect("an id");
-        operator.decide(id, "allow-once").await.expect(200);
+        let id = asked[0].text("id");
+        operator.decided(id, "allow-once").await;
     });
     assert_eq!((done.code, agent.times()), (Some(0), 1), "{done:?}");
     assert_eq!(operator.pending().await, Vec::<Value>::new());

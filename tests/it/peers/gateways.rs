@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Generation, Peers, operator::Operator};
-use crate::support::{OurNode, free_port};
+use crate::support::{Members, OurNode, free_port};
 
 const TOKEN: &str = "shared-token-of-the-gateway";
 
@@ -50,7 +50,7 @@ async fn serves(generation: Generation) {
             }
         }
         if let Some(node) = ours(&mut operator).await.filter(|node| node["connected"] == true) {
-            let id = node["nodeId"].as_str().expect("an id").to_owned();
+            let id = node.text("nodeId").to_owned();
             let probe = invoke(&mut operator, &id, "system.which", json!({ "bins": ["sh"] })).await;
             if probe.is_ok() {
                 break id;
@@ -79,15 +79,7 @@ async fn serves(generation: Generation) {
     .await
     .expect("a run");
     assert_eq!(echoed["payload"]["stdout"], "hi\n", "{echoed}");
-    assert_eq!(
-        (
-            &echoed["payload"]["exitCode"],
-            &echoed["payload"]["success"],
-            &echoed["payload"]["timedOut"]
-        ),
-        (&json!(0), &json!(true), &json!(false)),
-        "{echoed}"
-    );
+    assert_has!(echoed, { "payload/exitCode": 0, "payload/success": true, "payload/timedOut": false });
 
     let failed = invoke(
         &mut operator,

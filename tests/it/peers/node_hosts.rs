@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{Generation, Peers, patiently, peer::items};
-use crate::support::{Api, TestServer};
+use crate::support::{Api, Members, TestServer};
 
 /// Runs and asks nobody, on whichever node there is.
 fn on_nodes() -> crate::support::ServerBuilder {
@@ -33,18 +33,17 @@ fn bridge_token(server: &TestServer) -> String {
 async fn approve(operator: &Api, kind: &str) -> Value {
     let request = patiently(
         kind,
-        || async { items(&operator.get("/v1/nodes/pairings").await.expect(200)) },
+        || async { items(&operator.read("/v1/nodes/pairings").await) },
         |pairings| pairings.iter().find(|pairing| pairing["kind"] == kind).cloned(),
     )
     .await;
-    let id = request["requestId"].as_str().expect("an id");
+    let id = request.text("requestId");
     operator
-        .post(
+        .posted(
             &format!("/v1/nodes/pairings/{id}/decision"),
             json!({ "decision": "approve" }),
         )
-        .await
-        .expect(200);
+        .await;
     request
 }
 
@@ -52,7 +51,7 @@ async fn approve(operator: &Api, kind: &str) -> Value {
 async fn ready(operator: &Api, name: &str) -> Value {
     patiently(
         "a connected node",
-        || async { items(&operator.get("/v1/nodes").await.expect(200)) },
+        || async { items(&operator.read("/v1/nodes").await) },
         |nodes| {
             let is_ready = |node: &&Value| {
                 let commands = node["commands"].as_array().cloned().unwrap_or_default();
@@ -68,35 +67,18 @@ async fn ready(operator: &Api, name: &str) -> Value {
 
 async fn runs_echo(server: &TestServer, node: &Value) {
     let answer = server
-        .agent()
-        .exec(json!({ "argv": ["echo", "hi"], "host": "node" }))
-        .await
-        .expect(200);
+        .ran(json!({ "argv": ["echo", "hi"], "host": "node" }))
+        .await;
     assert_eq!(answer["status"], "completed", "{answer}");
     assert_eq!(answer["stdout"], "hi\n", "{answer}");
-    assert_eq!(
-        (&answer["host"], &answer["nodeId"]),
-        (&json!("node"), &node["nodeId"]),
-        "{answer}"
-    );
-    let failed = server
-        .agent()
-        .exec(json!({ "command": "exit 3", "host": "node" }))
-        .await
-        .expect(200);
-    assert_eq!(
-        (&failed["status"], &failed["exitCode"]),
-        (&json!("failed"), &json!(3)),
-        "{failed}"
-    );
+    assert_has!(answer, { "host": "node", "nodeId": node["nodeId"] });
+    let failed = server.ran(json!({ "command": "exit 3", "host": "node" })).await;
+    assert_has!(failed, { "status": "failed", "exitCode": 3 });
 }
 
 /// The node's own approvals document, read and changed over our API.
 async fn document_of(operator: &Api, node: &Value) {
-    let path = format!(
-        "/v1/nodes/{}/policy/document",
-        node["nodeId"].as_str().expect("an id")
-    );
+    let path = format!("/v1/nodes/{}/policy/document", node.text("nodeId"));
     let before = operator.get(&path).await;
     let document = before.expect(200);
     assert_eq!(document["version"], 1, "{document}");
@@ -113,7 +95,7 @@ async fn document_of(operator: &Api, node: &Value) {
         )
     };
     put(etag.clone()).await.expect(200);
-    let after = operator.get(&path).await.expect(200);
+    let after = operator.read(&path).await;
     assert_eq!(
         after["agents"]["main"]["allowlist"][0]["pattern"], "/usr/bin/id",
         "{after}"
@@ -169,23 +151,17 @@ async fn a_question_about_a_real_node_is_asked_here_and_carried_there() {
     ready(&operator, "asked").await;
     let file = node.directory().join("ran");
     let body = json!({ "argv": ["/usr/bin/touch", file], "host": "node" });
-    let asked = server.agent().exec(body.clone()).await.expect(202);
+    let asked = server.accepted(body.clone()).await;
     assert!(!file.exists(), "it ran before anybody answered");
-    let approval = asked["approvalId"].as_str().expect("an approval");
-    operator.decide(approval, "allow-once").await.expect(200);
-    let run = server
-        .agent()
-        .finished(asked["runId"].as_str().expect("a run"))
-        .await;
+    let approval = asked.text("approvalId");
+    operator.decided(approval, "allow-once").await;
+    let run = server.agent().finished(asked.text("runId")).await;
     assert_eq!(run["status"], "completed", "{run}");
     assert!(file.exists());
-    let again = server.agent().exec(body).await.expect(202);
-    let approval = again["approvalId"].as_str().expect("an approval");
-    operator.decide(approval, "deny").await.expect(200);
-    let run = server
-        .agent()
-        .finished(again["runId"].as_str().expect("a run"))
-        .await;
+    let again = server.accepted(body).await;
+    let approval = again.text("approvalId");
+    operator.decided(approval, "deny").await;
+    let run = server.agent().finished(again.text("runId")).await;
     assert_eq!(run["status"], "denied", "{run}");
 }
 
@@ -201,7 +177,7 @@ async fn a_node_that_vanishes_leaves_its_run_lost() {
     let text = format!("echo ran >> {}; sleep 600", begun.display());
     let body = json!({ "command": text, "host": "node", "background": true });
     let run = server.agent().exec(body).await.json();
-    let run_id = run["runId"].as_str().expect("a run").to_owned();
+    let run_id = run.text("runId").to_owned();
     patiently(
         "begun",
         || async { (begun.exists(), server.agent().run(&run_id).await) },
@@ -210,11 +186,7 @@ async fn a_node_that_vanishes_leaves_its_run_lost() {
     .await;
     node.kill();
     let lost = server.agent().finished(&run_id).await;
-    assert_eq!(
-        (&lost["status"], &lost["reason"]),
-        (&json!("lost"), &json!("node-disconnected")),
-        "{lost}"
-    );
+    assert_has!(lost, { "status": "lost", "reason": "node-disconnected" });
     node.restart();
     ready(&operator, "vanishing").await;
     runs_echo(&server, &ready(&operator, "vanishing").await).await;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{Generation, Peers, operator::Operator, patiently};
 use crate::support::{
-    Finished, Invocation, Scratch, free_port, inherited_path, installed, kill_hard, processes_of,
+    Finished, Invocation, Members, Scratch, free_port, inherited_path, installed, kill_hard, processes_of,
     run_long_program, write_file_mode,
 };
 
@@ -311,9 +311,8 @@ async fn the_quickstart_for_people_who_run_the_product() {
     person.types(&import).await;
     let (document, mode) = person.reads("exec-approvals.json");
     let document: Value = serde_json::from_str(&document).expect("a document");
-    let patterns: Vec<&Value> = document["agents"]["main"]["allowlist"]
-        .as_array()
-        .expect("a list")
+    let patterns: Vec<&Value> = document["agents"]["main"]
+        .list("allowlist")
         .iter()
         .map(|entry| &entry["pattern"])
         .collect();

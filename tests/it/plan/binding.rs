@@ -4,30 +4,19 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, write_file, write_file_mode};
+use crate::support::{Members, TestServer, write_file, write_file_mode};
 
 async fn check(server: &TestServer, body: Value, expected: &str) {
-    let explained = server
-        .agent()
-        .post("/v1/exec/explain", body.clone())
-        .await
-        .expect(200);
+    let explained = server.agent().explain(body.clone()).await;
     assert_eq!(explained["binding"], expected, "{body}: {explained}");
-    let pending = server.agent().exec(body.clone()).await.expect(202);
-    let approval = pending["approvalId"].as_str().expect("an approval");
-    let card = server
-        .operator()
-        .get(&format!("/v1/approvals/{approval}"))
-        .await
-        .expect(200);
+    let pending = server.accepted(body.clone()).await;
+    let approval = pending.text("approvalId");
+    let card = server.operator().approval(&approval).await;
     assert_eq!(card["binding"], expected, "{body}: {card}");
     assert_eq!(card["bindingDetail"], explained["bindingDetail"], "{body}");
-    let run = server
-        .agent()
-        .run(pending["runId"].as_str().expect("a run"))
-        .await;
+    let run = server.agent().run(pending.text("runId")).await;
     assert_eq!(run["binding"], expected, "{body}: {run}");
-    server.operator().decide(approval, "deny").await.expect(200);
+    server.operator().decided(approval, "deny").await;
 }
 
 #[tokio::test]
@@ -84,11 +73,11 @@ async fn under_full_a_list_of_arguments_is_exact_and_a_text_is_a_text() {
         (json!({ "argv": [script] }), "path"),
         (json!({ "command": "true" }), "text"),
     ] {
-        let run = server.agent().exec(body.clone()).await.expect(200);
-        let record = server.agent().run(run["runId"].as_str().expect("a run")).await;
+        let run = server.ran(body.clone()).await;
+        let record = server.agent().run(run.text("runId")).await;
         assert_eq!(record["binding"], expected, "{body}: {record}");
     }
-    let audit = server.operator().get("/v1/audit").await.expect(200).to_string();
+    let audit = server.operator().read("/v1/audit").await.to_string();
     assert!(
         audit.contains("\"binding\":\"exact\"") && audit.contains("\"binding\":\"text\""),
         "{audit}"
@@ -103,7 +92,7 @@ async fn what_was_denied_at_once_pins_nothing() {
         .exec(json!({ "command": "touch x" }))
         .await
         .expect(403);
-    let record = server.agent().run(denied["runId"].as_str().expect("a run")).await;
+    let record = server.agent().run(denied.text("runId")).await;
     assert_eq!(record.get("binding"), None, "{record}");
     let explained = server
         .agent()

@@ -16,7 +16,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 
 use crate::support::{
-    TestServer, eventually, is_root, own_variable, sha256, skip, write_file, write_file_mode,
+    Members, TestServer, eventually, is_root, own_variable, sha256, skip, write_file, write_file_mode,
 };
 
 /// Runs of each kind under a grant, and a tenth of them after a person's answer. `COUNTERSIGN_TEST_RACES` says more.
@@ -211,17 +211,13 @@ async fn under_a_grant(text: &str, exchanges: &[Exchange], rounds: usize) {
         }
         racer.stop();
         report(&format!("grant of {text:?}, {exchange:?}"), &tally);
-        let after = server.agent().exec(body).await.expect(200);
+        let after = server.ran(body).await;
         assert!(
             after["stdout"].as_str().is_some_and(|text| text.contains("good")),
             "{after}"
         );
-        let record = server.agent().run(after["runId"].as_str().unwrap()).await;
-        assert_eq!(
-            (&record["scripts"], &record["binding"]),
-            (&json!("held"), &json!("exact")),
-            "{record}"
-        );
+        let record = server.agent().run(after.text("runId")).await;
+        assert_has!(record, { "scripts": "held", "binding": "exact" });
     }
 }
 
@@ -322,11 +318,8 @@ async fn an_approved_operand_is_the_one_that_was_shown() {
 async fn while_it_stands_still(server: &TestServer, body: Value, go: &Path, change: impl FnOnce()) -> Value {
     rustix::fs::mkfifoat(CWD, go, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
     let pending = server.asked(body).await;
-    let (approval, run) = (
-        pending["approvalId"].as_str().unwrap(),
-        pending["runId"].as_str().unwrap(),
-    );
-    server.operator().decide(approval, "allow-once").await.expect(200);
+    let (approval, run) = (pending.text("approvalId"), pending.text("runId"));
+    server.operator().decided(approval, "allow-once").await;
     lets_go(go, change).await;
     fs::remove_file(go).unwrap();
     server.agent().finished(run).await
@@ -758,11 +751,7 @@ async fn a_run_starts_processes_while_signals_reach_it() {
         .asked(json!({ "argv": ["/bin/sh", "main.sh"], "workdir": directory }))
         .await;
     let run = server.answered(&pending, "allow-once").await;
-    assert_eq!(
-        (&run["tail"], &run["scripts"]),
-        (&json!("300\n"), &json!("held")),
-        "{run}"
-    );
+    assert_has!(run, { "tail": "300\n", "scripts": "held" });
 }
 
 #[tokio::test]
@@ -960,19 +949,15 @@ async fn what_cannot_be_held_is_not_called_held() {
         ("./env; sh x.sh", json!("not held: gains privileges")),
     ] {
         let body = json!({ "command": command, "workdir": directory });
-        let explained = server
-            .agent()
-            .post("/v1/exec/explain", body.clone())
-            .await
-            .expect(200);
+        let explained = server.agent().explain(body.clone()).await;
         assert_eq!(
             explained.get("scripts").unwrap_or(&Value::Null),
             &expected,
             "{command}: {explained}"
         );
         let pending = server.asked(body).await;
-        let approval = format!("/v1/approvals/{}", pending["approvalId"].as_str().unwrap());
-        let card = server.operator().get(&approval).await.expect(200);
+        let approval = format!("/v1/approvals/{}", pending.text("approvalId"));
+        let card = server.operator().read(&approval).await;
         assert_eq!(
             card.get("scripts").unwrap_or(&Value::Null),
             &expected,
@@ -1001,8 +986,8 @@ async fn always_says_that_the_content_of_a_script_is_not_remembered() {
     write_file_mode(&script, "#!/bin/sh\necho\n", 0o755);
     let notes = |body: Value| async {
         let pending = server.asked(body).await;
-        let approval = format!("/v1/approvals/{}", pending["approvalId"].as_str().unwrap());
-        let card = server.operator().get(&approval).await.expect(200);
+        let approval = format!("/v1/approvals/{}", pending.text("approvalId"));
+        let card = server.operator().read(&approval).await;
         let proposed = card["proposedPatterns"].as_array().cloned().unwrap();
         assert!(!proposed.is_empty(), "{card}");
         proposed

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{TestServer, eventually, write_file};
+use crate::support::{Members, TestServer, eventually, write_file};
 
 /// What a list came to.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ async fn by_plan(server: &TestServer, text: &str, directory: &Path) -> Came {
         .exec(json!({ "command": text, "workdir": directory }))
         .await;
     let run = answer.expect(200);
-    let text_of = |member: &str| run[member].as_str().expect("text").to_owned();
+    let text_of = |member: &str| run.text(member).to_owned();
     Came {
         code: run["exitCode"]
             .as_i64()
@@ -178,12 +178,8 @@ async fn what_a_shell_says_itself_is_said_and_has_its_code() {
 async fn the_whole_list_is_one_run_for_its_time_limit() {
     let server = server().await;
     let body = json!({ "command": "sleep 1000 | sleep 1000; echo after", "timeout": 1 });
-    let run = server.agent().exec(body).await.expect(200);
-    assert_eq!(
-        (&run["timedOut"], &run["stdout"]),
-        (&json!(true), &json!("")),
-        "{run}"
-    );
+    let run = server.ran(body).await;
+    assert_has!(run, { "timedOut": true, "stdout": "" });
 }
 
 #[tokio::test]
@@ -197,8 +193,8 @@ open('ready', 'w').close()
 time.sleep(1000)";
     let command = format!("python3 -c \"{leaving}\"; echo after");
     let body = json!({ "command": command, "workdir": directory, "background": true });
-    let started = server.agent().exec(body).await.expect(202);
-    let run = started["runId"].as_str().expect("a run");
+    let started = server.accepted(body).await;
+    let run = started.text("runId");
     let ready = directory.join("ready");
     eventually(
         "the step is ready",
@@ -207,13 +203,9 @@ time.sleep(1000)";
     )
     .await;
     let cancel = format!("/v1/runs/{run}/cancel");
-    server.agent().post(&cancel, json!({})).await.expect(200);
+    server.agent().posted(&cancel, json!({})).await;
     let ended = server.agent().finished(run).await;
-    assert_eq!(
-        (&ended["status"], &ended["tail"]),
-        (&json!("cancelled"), &json!("bye\n")),
-        "{ended}"
-    );
+    assert_has!(ended, { "status": "cancelled", "tail": "bye\n" });
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::{
 use countersign_sys::hooks;
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, eventually, write_file, write_file_mode};
+use crate::support::{Members, TestServer, eventually, write_file, write_file_mode};
 
 /// What is changed while the run stands still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,7 +221,7 @@ async fn tell(
     let agent = server.agent();
     let approved = point == "engine.before-approved";
     let pending = if approved {
-        Some(agent.exec(scene.body(form)).await.expect(202))
+        Some(agent.accepted(scene.body(form)).await)
     } else {
         None
     };
@@ -230,9 +230,9 @@ async fn tell(
         match &pending {
             None => agent.exec(scene.body(form)).await.json(),
             Some(pending) => {
-                let approval = pending["approvalId"].as_str().expect("an approval");
-                server.operator().decide(approval, "allow-once").await.expect(200);
-                agent.finished(pending["runId"].as_str().expect("a run")).await
+                let approval = pending.text("approvalId");
+                server.operator().decided(approval, "allow-once").await;
+                agent.finished(pending.text("runId")).await
             }
         }
     };
@@ -248,9 +248,7 @@ async fn tell(
     scene.swap(swap, form);
     fs::remove_file(&reached).unwrap();
     let answer = run.await;
-    let id = answer["runId"]
-        .as_str()
-        .unwrap_or_else(|| panic!("{what}: {answer}"));
+    let id = answer.text("runId");
     Some(agent.finished(id).await)
 }
 

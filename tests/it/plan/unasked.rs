@@ -6,7 +6,7 @@ use std::{fs, mem::MaybeUninit, path::Path};
 use rustix::fs::inotify;
 use serde_json::{Value, json};
 
-use crate::support::{Invocation, TestServer, lines, run_program, write_file, write_file_mode};
+use crate::support::{Invocation, Members, TestServer, lines, run_program, write_file, write_file_mode};
 
 /// How often a file was opened for reading or execution since it is watched.
 struct Opened(rustix::fd::OwnedFd);
@@ -49,11 +49,7 @@ async fn a_program_at_the_head_of_a_text_is_opened_by_the_shell_alone() {
     let by_the_shell = opened.count();
     assert_eq!(by_the_shell, 2);
     for env in [json!({}), json!({ "LANG": "C" })] {
-        let run = server
-            .agent()
-            .exec(json!({ "command": text, "env": env }))
-            .await
-            .expect(200);
+        let run = server.ran(json!({ "command": text, "env": env })).await;
         assert_eq!(run["exitCode"], 0, "{run}");
         assert_eq!(opened.count(), by_the_shell, "{env}");
     }
@@ -82,7 +78,7 @@ async fn where_a_person_answers_a_script_is_bound() {
             let mut body = body;
             body["workdir"] = json!(work);
             if ask == "off" {
-                let run = server.agent().exec(body.clone()).await.expect(200);
+                let run = server.ran(body.clone()).await;
                 assert_eq!(run["stdout"], "first\n", "{body}: {run}");
                 continue;
             }
@@ -133,17 +129,14 @@ async fn the_script_of_a_changed_command_is_bound() {
         write_file(&script, line("first"));
         // With deny rules a person looks at what cannot be taken apart.
         let pending = server.asked(json!({ "command": "echo $(date)" })).await;
-        let path = format!(
-            "/v1/approvals/{}/revision",
-            pending["approvalId"].as_str().unwrap()
-        );
-        let revised = server.operator().post(&path, call.clone()).await.expect(201);
+        let path = format!("/v1/approvals/{}/revision", pending.text("approvalId"));
+        let revised = server.operator().made(&path, call.clone()).await;
         if is_changed {
             write_file(&script, line("other"));
         }
-        let approval = revised["id"].as_str().unwrap();
-        server.operator().decide(approval, "allow-once").await.expect(200);
-        let run = server.agent().finished(revised["runId"].as_str().unwrap()).await;
+        let approval = revised.text("id");
+        server.operator().decided(approval, "allow-once").await;
+        let run = server.agent().finished(revised.text("runId")).await;
         let expected = if is_changed { "denied" } else { "completed" };
         assert_eq!(run["status"], expected, "{run}");
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{patch, policy_events, put, tag_of};
-use crate::support::{TestServer, only};
+use crate::support::{Members, TestServer, only};
 
 #[tokio::test]
 async fn agents_are_known_from_config_document_and_history() {
@@ -20,18 +20,14 @@ async fn agents_are_known_from_config_document_and_history() {
         .start()
         .await;
     server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"], "agentId": "configured" }))
-        .await
-        .expect(202);
+        .accepted(json!({ "argv": ["/bin/true"], "agentId": "configured" }))
+        .await;
     server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"], "agentId": "asker" }))
-        .await
-        .expect(202);
+        .accepted(json!({ "argv": ["/bin/true"], "agentId": "asker" }))
+        .await;
     let reader = server.operator();
-    let page = reader.get("/v1/agents").await.expect(200);
-    let items = page["items"].as_array().unwrap();
+    let page = reader.read("/v1/agents").await;
+    let items = page.list("items");
     let told: Vec<_> = items
         .iter()
         .map(|agent| only(agent, &["agentId", "sources", "configPath", "node", "pending"]))
@@ -45,12 +41,9 @@ async fn agents_are_known_from_config_document_and_history() {
         ]
     );
     assert!(items[0]["lastSeenAtMs"].is_i64() && items[2].get("lastSeenAtMs").is_none());
-    let first = reader.get("/v1/agents?limit=2").await.expect(200);
-    let next = format!(
-        "/v1/agents?limit=2&cursor={}",
-        first["nextCursor"].as_str().unwrap()
-    );
-    let second = reader.get(&next).await.expect(200);
+    let first = reader.read("/v1/agents?limit=2").await;
+    let next = format!("/v1/agents?limit=2&cursor={}", first.text("nextCursor"));
+    let second = reader.read(&next).await;
     assert_eq!(second["items"][0]["agentId"], "documented");
     reader.get("/v1/agents?x=1").await.problem(400, "invalid-request");
     server.agent().get("/v1/agents").await.problem(403, "forbidden");
@@ -82,13 +75,9 @@ async fn an_agents_policy_is_the_four_members_as_written() {
     assert_eq!(set.expect(200), json!({ "ask": "always", "askFallback": "deny" }));
     assert_ne!(set.header("etag"), Some(tag.as_str()));
     let agent = server.document_on_disk()["agents"]["build"].clone();
-    assert_eq!(
-        only(
-            &agent,
-            &["ask", "askFallback", "security", "autoAllowSkills", "x-kept"]
-        ),
-        json!({ "ask": "always", "askFallback": "deny", "security": null, "autoAllowSkills": null, "x-kept": 1 })
-    );
+    assert_has!(agent, {
+        "ask": "always", "askFallback": "deny", "security": null, "autoAllowSkills": null, "x-kept": 1,
+    });
     assert_eq!(agent["allowlist"][0]["pattern"], "/bin/true");
     put(&operator, path, Some(&tag), &json!({}))
         .await
@@ -103,15 +92,12 @@ async fn an_agents_policy_is_the_four_members_as_written() {
     .await
     .expect(200);
     assert_eq!(
-        operator.get("/v1/agents/*/policy").await.expect(200),
+        operator.read("/v1/agents/*/policy").await,
         json!({ "security": "deny" })
     );
     let denied = server.agent().exec(json!({ "argv": ["/bin/true"] })).await;
     assert_eq!(denied.problem(403, "exec-denied")["reason"], "security-deny");
-    assert_eq!(
-        operator.get("/v1/agents/nobody/policy").await.expect(200),
-        json!({})
-    );
+    assert_eq!(operator.read("/v1/agents/nobody/policy").await, json!({}));
     let events = policy_events(&operator).await;
     let told: Vec<_> = events
         .iter()
@@ -147,7 +133,7 @@ async fn nothing_is_written_under_the_old_name_of_main() {
         .start()
         .await;
     let operator = server.operator();
-    let before = operator.get("/v1/policy/document").await.expect(200);
+    let before = operator.read("/v1/policy/document").await;
     let policy = json!({ "security": "full", "ask": "off" });
     let entry = format!("/v1/agents/default/allowlist/{}", uuid::Uuid::nil());
     let refused = [
@@ -171,7 +157,7 @@ async fn nothing_is_written_under_the_old_name_of_main() {
     for answer in refused {
         let problem = answer.problem(400, "invalid-request");
         assert_eq!(problem["fields"][0]["path"], "agentId", "{problem}");
-        let detail = problem["detail"].as_str().unwrap();
+        let detail = problem.text("detail");
         assert!(detail.contains("the old name of main"), "{detail}");
     }
     // An agent may be called so. It asks as itself, and what it is allowed is not remembered for another one.
@@ -180,21 +166,17 @@ async fn nothing_is_written_under_the_old_name_of_main() {
     let mut named = call;
     named["agentId"] = json!("default");
     let asked = server.asked(named).await;
-    let approval = asked["approvalId"].as_str().unwrap();
-    let shown = operator
-        .get(&format!("/v1/approvals/{approval}"))
-        .await
-        .expect(200);
-    assert_eq!(
-        only(&shown, &["agentId", "allowedDecisions", "proposedPatterns"]),
-        json!({ "agentId": "default", "allowedDecisions": ["allow-once", "deny"], "proposedPatterns": [] })
-    );
+    let approval = asked.text("approvalId");
+    let shown = operator.approval(&approval).await;
+    assert_has!(shown, {
+        "agentId": "default", "allowedDecisions": ["allow-once", "deny"], "proposedPatterns": [],
+    });
     operator
         .decide(approval, "allow-always")
         .await
         .problem(422, "decision-not-allowed");
     assert_eq!(
-        operator.get("/v1/policy/document").await.expect(200),
+        operator.read("/v1/policy/document").await,
         before,
         "nothing was written"
     );

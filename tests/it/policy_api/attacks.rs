@@ -296,9 +296,8 @@ async fn a_full_disk_leaves_both_files_whole() {
     let server = TestServer::asking_with(&format!("path = {path:?}")).start().await;
     let operator = server.operator();
     operator
-        .post("/v1/agents/main/allowlist", json!({ "pattern": "/bin/true" }))
-        .await
-        .expect(201);
+        .made("/v1/agents/main/allowlist", json!({ "pattern": "/bin/true" }))
+        .await;
     let document = fs::read(&path).unwrap();
     let config = fs::read(server.state().join("openclaw.json")).unwrap();
     let tag = tag_of(&operator, DOCUMENT).await;
@@ -316,9 +315,8 @@ async fn a_full_disk_leaves_both_files_whole() {
     assert!(!server.state().join("countersign/preset.json").exists());
     disk.make_room();
     operator
-        .post("/v1/policy/preset", json!({ "name": "deny-all" }))
-        .await
-        .expect(200);
+        .posted("/v1/policy/preset", json!({ "name": "deny-all" }))
+        .await;
     drop(server);
     drop(disk);
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Invocation, Scratch, TestServer, countersign, run_program};
+use crate::support::{Finished, Invocation, Members, Scratch, TestServer, countersign, run_program};
 
 #[track_caller]
 fn json_of(done: &Finished) -> Value {
@@ -72,7 +72,7 @@ fn config_needs_no_server() {
         serde_json::from_slice(&fs::read(scratch.join("state/openclaw.json.bak")).unwrap()).unwrap();
     assert_eq!(kept, before);
     let all = json_of(&run(&["config", "get", "--json"]));
-    assert!(all["items"].as_array().unwrap().len() > 30);
+    assert!(all.list("items").len() > 30);
     assert!(
         run(&["config", "get"])
             .stdout
@@ -120,7 +120,7 @@ fn config_shows_what_is_in_force_under_the_name_of_its_key() {
 
     let doctor = run(&["doctor", "--json"]);
     let doctor: Value = serde_json::from_str(&doctor.stdout).expect("one document");
-    let rows = doctor["settings"].as_array().expect("settings").iter();
+    let rows = doctor.list("settings").iter();
     let about =
         |part: &'static str| move |row: &&Value| row["key"].as_str().is_some_and(|key| key.contains(part));
     let timeouts: Vec<_> = rows.clone().filter(about("tools.exec.timeoutSec")).collect();
@@ -130,10 +130,8 @@ fn config_shows_what_is_in_force_under_the_name_of_its_key() {
     // All of a group, for everybody and for one agent.
     let group = get("tools.exec.applyPatch");
     let paths = |group: &Value| -> Vec<String> {
-        let items = group["items"].as_array().expect("items").iter();
-        items
-            .map(|item| item["path"].as_str().expect("a path").to_owned())
-            .collect()
+        let items = group.list("items").iter();
+        items.map(|item| item.text("path").to_owned()).collect()
     };
     assert_eq!(
         paths(&group),
@@ -210,11 +208,7 @@ async fn a_server_follows_what_config_sets() {
         .cli(&["config", "set", "tools.exec.security", "deny"])
         .await;
     assert_eq!(done.code, Some(0), "{done:?}");
-    server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"] }))
-        .await
-        .problem(403, "exec-denied");
+    server.denied(json!({ "argv": ["/bin/true"] })).await;
 }
 
 #[tokio::test]
@@ -314,7 +308,7 @@ async fn deny_rules_from_the_command_line() {
         .await;
     let rule = json_of(&add);
     assert_eq!(rule["argPattern"], "^x");
-    let id = rule["id"].as_str().unwrap();
+    let id = rule.text("id");
     let list = server.cli(&["denylist", "list", "--agent", "*", "--json"]).await;
     assert_eq!(json_of(&list), json!({ "items": [rule] }));
     let denied = server.cli(&["exec", "--", "/bin/true", "x"]).await;
@@ -406,14 +400,9 @@ async fn allowlist_flags_make_grants() {
         ])
         .await;
     let grant = json_of(&add);
-    assert_eq!(
-        (&grant["kind"], &grant["maxUses"], &grant["note"]),
-        (&json!("grant"), &json!(3), &json!("pinned"))
-    );
+    assert_has!(grant, { "kind": "grant", "maxUses": 3, "note": "pinned" });
     assert_eq!(server.cli(&["exec", "--", &tool]).await.stdout, "ran\n");
-    let show = server
-        .cli(&["allowlist", "show", grant["id"].as_str().unwrap()])
-        .await;
+    let show = server.cli(&["allowlist", "show", grant.text("id")]).await;
     assert!(
         show.stdout.contains("sha256") && show.stdout.contains("expires"),
         "{show:?}"

@@ -5,13 +5,13 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{patch, policy_events, tag_of};
-use crate::support::{Api, TestServer, eventually, only};
+use crate::support::{Api, Members, TestServer, eventually};
 
 const PATH: &str = "/v1/config";
 
 async fn item(api: &Api, path: &str) -> Value {
-    let config = api.get(PATH).await.expect(200);
-    let items = config["items"].as_array().expect("items").clone();
+    let config = api.read(PATH).await;
+    let items = config.list("items").clone();
     items
         .into_iter()
         .find(|item| item["path"] == path)
@@ -53,9 +53,9 @@ async fn every_key_is_listed_with_value_source_and_default() {
     );
     let state = server.state().display().to_string();
     assert!(
-        !whole.json()["items"]
-            .as_array()
-            .unwrap()
+        !whole
+            .json()
+            .list("items")
             .iter()
             .any(|item| item["source"].to_string().contains(&state)),
         "no path of the server among the sources"
@@ -107,7 +107,7 @@ async fn a_change_counts_when_it_is_answered_and_keeps_everything_else() {
     assert_eq!(events.len(), before + 1, "{events:#?}");
     assert_eq!(events.last().unwrap()["what"], "config");
     assert!(events.last().unwrap()["by"].is_object());
-    let records = operator.get("/v1/audit?action=config.changed").await.expect(200);
+    let records = operator.read("/v1/audit?action=config.changed").await;
     let detail = &records["items"][0]["detail"];
     assert_eq!(detail["unset"], json!(["tools.exec.ask"]));
     assert_eq!(detail["set"].as_array().map(Vec::len), Some(3), "{detail}");
@@ -212,7 +212,7 @@ async fn what_would_not_be_valid_is_named_and_changes_nothing() {
             .problem(400, "invalid-request");
         let field = &problem["fields"][0];
         assert_eq!(field["path"], path, "{body}: {problem}");
-        let said = field["message"].as_str().unwrap();
+        let said = field.text("message");
         assert!(said.contains(message), "{body}: {problem}");
         let state = server.state().display().to_string();
         assert!(!problem.to_string().contains(&state), "{problem}");
@@ -253,10 +253,7 @@ async fn a_broken_file_is_shown_as_the_last_good_one_and_left_alone() {
     let problem = patch(&operator, PATH, Some(&tag), &body)
         .await
         .problem(409, "document-refused");
-    assert_eq!(
-        only(&problem, &["reason", "currentHash"]),
-        json!({ "reason": "json", "currentHash": tag.replace('"', "") })
-    );
+    assert_has!(problem, { "reason": "json", "currentHash": tag.replace('"', "") });
     assert_eq!(
         fs::read_to_string(server.state().join("openclaw.json")).unwrap(),
         "{tools: {exec: {"

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{actions, policy_events, put, tag_of};
-use crate::support::{Api, TestServer, eventually, only};
+use crate::support::{Api, Members, TestServer, eventually};
 
 const PATH: &str = "/v1/policy/document";
 const MISSING: &str = "missing:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -83,12 +83,9 @@ async fn what_was_read_can_be_sent_back_and_loses_nothing() {
     assert_eq!(on_disk["socket"], document["socket"]);
     assert_eq!(on_disk["defaults"], document["defaults"]);
     assert_eq!(on_disk["x-root"], document["x-root"]);
-    let entries = on_disk["agents"]["main"]["allowlist"].as_array().unwrap();
+    let entries = on_disk["agents"]["main"].list("allowlist");
     assert_eq!(entries.len(), 1);
-    assert_eq!(
-        only(&entries[0], &["pattern", "x-entry"]),
-        json!({ "pattern": "/bin/b", "x-entry": 1000.0 })
-    );
+    assert_has!(entries[0], { "pattern": "/bin/b", "x-entry": 1000.0 });
 
     // What the sender leaves out and cannot have typed is carried over.
     let tag = tag_of(&operator, PATH).await;
@@ -126,7 +123,7 @@ async fn of_two_writers_who_saw_the_same_one_is_refused() {
     };
     won.expect(200);
     let problem = lost.problem(412, "base-hash-mismatch");
-    let current = problem["currentHash"].as_str().unwrap();
+    let current = problem.text("currentHash");
     assert_eq!(won.header("etag"), Some(format!("\"{current}\"").as_str()));
     assert_eq!(server.document_on_disk()["agents"], won.json()["agents"]);
 }
@@ -177,22 +174,12 @@ async fn a_replacement_is_recorded_and_told_of_once() {
     let same = put(&operator, PATH, Some(&format!("\"{hash}\"")), &new).await;
     same.expect(200);
     // Looking at the policy would tell of a change that was not told of before.
-    server
-        .agent()
-        .exec(json!({ "argv": ["/bin/date"] }))
-        .await
-        .problem(403, "exec-denied");
+    server.denied(json!({ "argv": ["/bin/date"] })).await;
     let events = policy_events(&operator).await;
     assert_eq!(events.len(), 1, "{events:#?}");
-    assert_eq!(
-        only(&events[0], &["what", "hash"]),
-        json!({ "what": "document", "hash": hash })
-    );
+    assert_has!(events[0], { "what": "document", "hash": hash });
     assert_eq!(events[0]["by"]["kind"], "token");
-    let records = operator
-        .get("/v1/audit?action=document.replaced")
-        .await
-        .expect(200);
+    let records = operator.read("/v1/audit?action=document.replaced").await;
     let record = &records["items"][0];
     assert_eq!(record["target"], json!({ "kind": "policy", "id": "document" }));
     assert_eq!(
@@ -208,7 +195,7 @@ async fn a_replacement_is_recorded_and_told_of_once() {
             .count(),
         1
     );
-    assert_eq!(operator.get("/v1/audit/verify").await.expect(200)["ok"], true);
+    assert_eq!(operator.read("/v1/audit/verify").await["ok"], true);
 }
 
 #[tokio::test]
@@ -217,11 +204,8 @@ async fn a_refused_document_stays_until_it_is_replaced_by_force() {
     let server = TestServer::full().document_text(broken).start().await;
     let operator = server.operator();
     let problem = operator.get(PATH).await.problem(409, "document-refused");
-    assert_eq!(
-        only(&problem, &["reason", "pointer"]),
-        json!({ "reason": "value", "pointer": "/agents/main/security" })
-    );
-    let tag = format!("\"{}\"", problem["currentHash"].as_str().unwrap());
+    assert_has!(problem, { "reason": "value", "pointer": "/agents/main/security" });
+    let tag = format!("\"{}\"", problem.text("currentHash"));
     let new = json!({ "version": 1, "agents": { "main": { "security": "allowlist" } } });
     put(&operator, PATH, None, &new)
         .await
@@ -253,10 +237,7 @@ async fn a_refused_document_stays_until_it_is_replaced_by_force() {
     let kept: Vec<_> = kept.iter().filter(|name| name.contains(".refused-")).collect();
     assert_eq!(kept.len(), 1);
     assert_eq!(fs::read_to_string(server.state().join(kept[0])).unwrap(), broken);
-    let records = operator
-        .get("/v1/audit?action=document.replaced")
-        .await
-        .expect(200);
+    let records = operator.read("/v1/audit?action=document.replaced").await;
     assert_eq!(records["items"][0]["detail"]["forced"], true);
     // With nothing to force it is an ordinary replacement, and as careful.
     put(&operator, forced, Some(&tag), &new)
@@ -282,7 +263,7 @@ async fn a_document_behind_a_link_is_not_even_forced() {
     std::os::unix::fs::symlink(&elsewhere, server.document_path()).unwrap();
     let problem = operator.get(PATH).await.problem(409, "document-refused");
     assert_eq!(problem["reason"], "symlink");
-    let tag = format!("\"{}\"", problem["currentHash"].as_str().unwrap());
+    let tag = format!("\"{}\"", problem.text("currentHash"));
     let new = json!({ "version": 1, "defaults": { "security": "full" } });
     put(&operator, "/v1/policy/document?force=true", Some(&tag), &new)
         .await
@@ -299,7 +280,7 @@ async fn accepting_says_what_is_in_force() {
     let operator = server.operator();
     let hash = tag_of(&operator, PATH).await.replace('"', "");
     let path = "/v1/policy/document/accept";
-    let accepted = operator.post(path, json!({ "hash": hash })).await.expect(200);
+    let accepted = operator.posted(path, json!({ "hash": hash })).await;
     assert_eq!(accepted, json!({ "status": "ok", "hash": hash, "warnings": [] }));
     let refused = operator.post(path, json!({ "hash": "00" })).await;
     assert_eq!(refused.problem(412, "base-hash-mismatch")["currentHash"], hash);
@@ -361,18 +342,12 @@ async fn an_approved_run_does_not_start_when_the_document_became_stricter() {
         .start()
         .await;
     let operator = server.operator();
-    let pending = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/echo", "x"] }))
-        .await
-        .expect(202);
+    let pending = server.accepted(json!({ "argv": ["/bin/echo", "x"] })).await;
     let tag = tag_of(&operator, PATH).await;
     let deny = json!({ "version": 1, "defaults": { "security": "deny" }, "agents": {} });
     put(&operator, PATH, Some(&tag), &deny).await.expect(200);
-    operator
-        .decide(pending["approvalId"].as_str().unwrap(), "allow-once")
-        .await;
-    let run = server.agent().finished(pending["runId"].as_str().unwrap()).await;
+    operator.decide(pending.text("approvalId"), "allow-once").await;
+    let run = server.agent().finished(pending.text("runId")).await;
     assert_eq!(run["status"], "denied", "{run}");
 }
 

@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::{patch, policy_events};
-use crate::support::{Api, TestServer, only};
+use crate::support::{Api, Members, TestServer, only};
 
 const LIST: &str = "/v1/agents/main/allowlist";
 const DENY: &str = "/v1/agents/main/denylist";
 
 async fn added(api: &Api, body: Value) -> String {
-    let entry = api.post(LIST, body).await.expect(201);
-    format!("{LIST}/{}", entry["id"].as_str().unwrap())
+    let entry = api.made(LIST, body).await;
+    format!("{LIST}/{}", entry.text("id"))
 }
 
 #[tokio::test]
@@ -23,10 +23,9 @@ async fn a_limit_moves_an_entry_to_the_grants_and_back() {
     let limited = patch(&operator, &entry, None, &json!({ "maxUses": 1 }))
         .await
         .expect(200);
-    assert_eq!(
-        only(&limited, &["kind", "pattern", "note", "maxUses", "state"]),
-        json!({ "kind": "grant", "pattern": "/bin/true", "note": "first", "maxUses": 1, "state": "active" })
-    );
+    assert_has!(limited, {
+        "kind": "grant", "pattern": "/bin/true", "note": "first", "maxUses": 1, "state": "active",
+    });
     let main = server.document_on_disk()["agents"]["main"].clone();
     assert!(main.get("allowlist").is_none(), "{main}");
     assert_eq!(main["grants"][0]["maxUses"], 1);
@@ -55,13 +54,9 @@ async fn a_limit_moves_an_entry_to_the_grants_and_back() {
     );
     assert_eq!(run().await, 200);
 
-    let events = operator
-        .get("/v1/events?types=allowlist.changed&after=0")
-        .await
-        .expect(200);
-    let told: Vec<Value> = events["items"]
-        .as_array()
-        .unwrap()
+    let events = operator.read("/v1/events?types=allowlist.changed&after=0").await;
+    let told: Vec<Value> = events
+        .list("items")
         .iter()
         // Uses are noted behind, whenever that is.
         .filter(|event| event["change"] != "used")
@@ -131,33 +126,22 @@ async fn a_change_is_checked_like_a_new_entry() {
 async fn an_entry_of_a_decision_keeps_its_bounds_until_a_person_rewrites_it() {
     let server = TestServer::asking().start().await;
     let operator = server.operator();
-    let pending = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/echo", "one"] }))
-        .await
-        .expect(202);
-    operator
-        .decide(pending["approvalId"].as_str().unwrap(), "allow-always")
-        .await
-        .expect(200);
-    server.agent().finished(pending["runId"].as_str().unwrap()).await;
-    let made = operator.get(LIST).await.expect(200)["items"][0].clone();
+    let pending = server.accepted(json!({ "argv": ["/bin/echo", "one"] })).await;
+    operator.decided(pending.text("approvalId"), "allow-always").await;
+    server.agent().finished(pending.text("runId")).await;
+    let made = operator.read(LIST).await["items"][0].clone();
     assert_eq!(made["source"], "allow-always");
-    let path = format!("{LIST}/{}", made["id"].as_str().unwrap());
+    let path = format!("{LIST}/{}", made.text("id"));
     let noted = patch(&operator, &path, None, &json!({ "note": "from a question" }))
         .await
         .expect(200);
-    assert_eq!(
-        only(&noted, &["source", "argPattern", "note"]),
-        json!({ "source": "allow-always", "argPattern": made["argPattern"], "note": "from a question" })
-    );
+    assert_has!(noted, {
+        "source": "allow-always", "argPattern": made["argPattern"], "note": "from a question",
+    });
     let by_hand = patch(&operator, &path, None, &json!({ "argPattern": "^two$" }))
         .await
         .expect(200);
-    assert_eq!(
-        only(&by_hand, &["source", "state"]),
-        json!({ "source": null, "state": "active" })
-    );
+    assert_has!(by_hand, { "source": null, "state": "active" });
     let run = |argument: &'static str| {
         let api = server.agent();
         async move { api.exec(json!({ "argv": ["/bin/echo", argument] })).await.status }
@@ -173,13 +157,10 @@ async fn deny_rules_are_added_once_listed_and_removed() {
     let made = operator.post(DENY, rule.clone()).await;
     let body = made.expect(201);
     let path = made.header("location").unwrap().to_owned();
-    assert_eq!(path, format!("{DENY}/{}", body["id"].as_str().unwrap()));
+    assert_eq!(path, format!("{DENY}/{}", body.text("id")));
     assert_eq!(only(&body, &["pattern", "reason"]), rule);
     assert_eq!(
-        operator
-            .post(DENY, json!({ "pattern": " true " }))
-            .await
-            .expect(200)["id"],
+        operator.posted(DENY, json!({ "pattern": " true " })).await["id"],
         body["id"]
     );
     let everybody = operator
@@ -197,8 +178,8 @@ async fn deny_rules_are_added_once_listed_and_removed() {
         assert_eq!(run(argv).await.problem(403, "exec-denied")["reason"], "denylist");
     }
     assert_eq!(run(json!(["/bin/echo", "open"])).await.status, 200);
-    assert_eq!(operator.get(DENY).await.expect(200), json!({ "items": [body] }));
-    let page = operator.get("/v1/agents/*/denylist?limit=1").await.expect(200);
+    assert_eq!(operator.read(DENY).await, json!({ "items": [body] }));
+    let page = operator.read("/v1/agents/*/denylist?limit=1").await;
     assert_eq!(page["items"].as_array().map(Vec::len), Some(1));
 
     assert_eq!(operator.delete(&path).await.status, 204);
@@ -231,13 +212,9 @@ async fn deny_rules_are_added_once_listed_and_removed() {
     ] {
         operator.post(DENY, bad).await.problem(status, code);
     }
-    let events = operator
-        .get("/v1/events?types=allowlist.changed&after=0")
-        .await
-        .expect(200);
-    let told: Vec<Value> = events["items"]
-        .as_array()
-        .unwrap()
+    let events = operator.read("/v1/events?types=allowlist.changed&after=0").await;
+    let told: Vec<Value> = events
+        .list("items")
         .iter()
         .map(|event| json!([event["change"], event["list"], event["agentId"]]))
         .collect();

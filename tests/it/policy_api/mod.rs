@@ -11,7 +11,7 @@ mod preset;
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::support::{Answer, Api};
+use crate::support::{Answer, Api, Members};
 
 /// Sends a body with a precondition, or without one.
 async fn send(api: &Api, method: Method, path: &str, if_match: Option<&str>, body: &Value) -> Answer {
@@ -40,20 +40,19 @@ async fn tag_of(api: &Api, path: &str) -> String {
 
 /// The actions of the last audit records, newest last.
 async fn actions(api: &Api) -> Vec<String> {
-    let page = api.get("/v1/audit?limit=500").await.expect(200);
-    let mut records: Vec<&Value> = page["items"].as_array().expect("records").iter().collect();
+    let page = api.read("/v1/audit?limit=500").await;
+    let mut records: Vec<&Value> = page.list("items").iter().collect();
     records.sort_by_key(|record| record["seq"].as_i64());
     records
         .iter()
-        .map(|record| record["action"].as_str().expect("an action").to_owned())
+        .map(|record| record.text("action").to_owned())
         .collect()
 }
 
 /// `policy.changed` events so far.
 async fn policy_events(api: &Api) -> Vec<Value> {
     let page = api
-        .get("/v1/events?types=policy.changed&after=0&limit=500")
-        .await
-        .expect(200);
-    page["items"].as_array().expect("events").clone()
+        .read("/v1/events?types=policy.changed&after=0&limit=500")
+        .await;
+    page.list("items").clone()
 }

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{policy_events, tag_of};
-use crate::support::{TestServer, only};
+use crate::support::{Members, TestServer};
 
 const PATH: &str = "/v1/policy/preset";
 
@@ -28,11 +28,8 @@ async fn a_preset_changes_both_files() {
         ("cautious", "allowlist", "on-miss", "deny"),
         ("yolo", "full", "off", "full"),
     ] {
-        let applied = operator.post(PATH, json!({ "name": name })).await.expect(200);
-        assert_eq!(
-            only(&applied, &["name", "changed"]),
-            json!({ "name": name, "changed": true })
-        );
+        let applied = operator.posted(PATH, json!({ "name": name })).await;
+        assert_has!(applied, { "name": name, "changed": true });
         assert_eq!(
             config(&server)["tools"]["exec"],
             json!({ "host": "gateway", "security": security, "ask": ask })
@@ -43,16 +40,13 @@ async fn a_preset_changes_both_files() {
         );
         assert_eq!(
             tag_of(&operator, "/v1/config").await,
-            format!("\"{}\"", applied["configHash"].as_str().unwrap())
+            format!("\"{}\"", applied.text("configHash"))
         );
         assert_eq!(
             tag_of(&operator, "/v1/policy/document").await,
-            format!("\"{}\"", applied["documentHash"].as_str().unwrap())
+            format!("\"{}\"", applied.text("documentHash"))
         );
-        let effective = operator
-            .get("/v1/policy/effective?host=gateway")
-            .await
-            .expect(200);
+        let effective = operator.read("/v1/policy/effective?host=gateway").await;
         assert_eq!(effective["security"]["value"], security);
         assert_eq!(effective["askFallback"]["value"], fallback);
     }
@@ -65,7 +59,7 @@ async fn a_preset_changes_both_files() {
             .all(|event| event["by"].is_object() && event["hash"].is_string())
     );
     // The same again changes nothing and is told to nobody.
-    let again = operator.post(PATH, json!({ "name": "yolo" })).await.expect(200);
+    let again = operator.posted(PATH, json!({ "name": "yolo" })).await;
     assert_eq!(again["changed"], false);
     assert_eq!(policy_events(&operator).await.len(), 3);
     assert!(!server.state().join("countersign/preset.json").exists());
@@ -80,9 +74,8 @@ async fn a_preset_for_one_agent_leaves_the_others_alone() {
     let server = TestServer::full().config(&before).start().await;
     let operator = server.operator();
     operator
-        .post(PATH, json!({ "name": "deny-all", "agentId": "build" }))
-        .await
-        .expect(200);
+        .posted(PATH, json!({ "name": "deny-all", "agentId": "build" }))
+        .await;
     let mut expected = before.clone();
     expected["agents"]["list"][0]["tools"]["exec"] =
         json!({ "host": "gateway", "security": "deny", "ask": "off" });
@@ -191,7 +184,7 @@ async fn a_preset_is_whole_wherever_the_server_dies() {
         let answer = server.agent().exec(json!({ "argv": ["/bin/true"] })).await;
         assert_eq!(answer.status, if is_begun { 403 } else { 200 }, "{point}");
         assert_eq!(
-            server.operator().get("/v1/audit/verify").await.expect(200)["ok"],
+            server.operator().read("/v1/audit/verify").await["ok"],
             true,
             "{point}"
         );

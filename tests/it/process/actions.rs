@@ -3,16 +3,15 @@
 use serde_json::json;
 
 use super::{act, ended, list, one, start, start_with, text, wrote};
-use crate::support::{TestServer, eventually, only};
+use crate::support::{TestServer, eventually};
 
 #[tokio::test]
 async fn a_background_run_is_a_session_with_a_readable_name() {
     let server = TestServer::full().start().await;
     let api = server.agent();
     let answer = api
-        .exec(json!({ "argv": ["sleep", "1000"], "background": true, "workdir": "/tmp" }))
-        .await
-        .expect(202);
+        .accepted(json!({ "argv": ["sleep", "1000"], "background": true, "workdir": "/tmp" }))
+        .await;
     let id = text(&answer, "sessionId");
     let words: Vec<&str> = id.split('-').collect();
     assert!(
@@ -20,35 +19,12 @@ async fn a_background_run_is_a_session_with_a_readable_name() {
         "{id}"
     );
     let session = one(&api, &id).await;
-    assert_eq!(
-        only(
-            &session,
-            &[
-                "sessionId",
-                "agentId",
-                "sessionKey",
-                "host",
-                "status",
-                "name",
-                "command",
-                "cwd",
-                "pty",
-                "timedOut",
-                "truncated",
-                "outputBytes",
-                "tail",
-                "stdinOpen",
-                "waitingForInput",
-                "runId"
-            ],
-        ),
-        json!({
-            "sessionId": id, "agentId": "main", "sessionKey": "agent:main:main", "host": "gateway",
-            "status": "running", "name": "sleep 1000", "command": "sleep 1000", "cwd": "/tmp", "pty": false,
-            "timedOut": false, "truncated": false, "outputBytes": 0, "tail": "", "stdinOpen": true,
-            "waitingForInput": false, "runId": answer["runId"],
-        })
-    );
+    assert_has!(session, {
+        "sessionId": id, "agentId": "main", "sessionKey": "agent:main:main", "host": "gateway",
+        "status": "running", "name": "sleep 1000", "command": "sleep 1000", "cwd": "/tmp", "pty": false,
+        "timedOut": false, "truncated": false, "outputBytes": 0, "tail": "", "stdinOpen": true,
+        "waitingForInput": false, "runId": answer["runId"],
+    });
     assert!(session["pid"].is_i64() && session["startedAtMs"].is_i64() && session["durationMs"].is_u64());
     assert!(session.get("endedAtMs").is_none() && session.get("exitCode").is_none());
     let killed = act(&api, "kill", &id, json!({})).await.expect(200);
@@ -61,7 +37,7 @@ async fn a_background_run_is_a_session_with_a_readable_name() {
 async fn only_what_goes_on_alone_is_a_session() {
     let server = TestServer::full().start().await;
     let api = server.agent();
-    api.exec(json!({ "command": "echo done" })).await.expect(200);
+    api.ran(json!({ "command": "echo done" })).await;
     api.exec_with_key("k", json!({ "command": "echo keyed" }))
         .await
         .expect(200);
@@ -107,10 +83,7 @@ async fn what_is_written_is_read_and_the_end_of_input_too() {
     .expect(200);
     act(&api, "write", &id, json!({ "eof": true })).await.expect(200);
     let session = ended(&api, &id).await;
-    assert_eq!(
-        (&session["status"], &session["exitCode"], &session["stdinOpen"]),
-        (&json!("completed"), &json!(0), &json!(false))
-    );
+    assert_has!(session, { "status": "completed", "exitCode": 0, "stdinOpen": false });
     let log = act(&api, "log", &id, json!({})).await.expect(200);
     assert_eq!(log["text"], "got one\ngot two\ngot three\ngot four\nend\n");
     for (action, members) in [
@@ -192,13 +165,10 @@ async fn poll_tells_each_output_once_and_waits_for_more() {
     .await;
     wrote(&api, &id, 11).await;
     let polled = act(&api, "poll", &id, json!({})).await.expect(200);
-    assert_eq!(
-        (&polled["stdout"], &polled["stderr"]),
-        (&json!("first\n"), &json!("oops\n"))
-    );
+    assert_has!(polled, { "stdout": "first\n", "stderr": "oops\n" });
     assert_eq!(polled["session"]["status"], "running");
     let nothing = act(&api, "poll", &id, json!({ "timeout": 0 })).await.expect(200);
-    assert_eq!((&nothing["stdout"], &nothing["stderr"]), (&json!(""), &json!("")));
+    assert_has!(nothing, { "stdout": "", "stderr": "" });
     // A poll that waits gets what comes, and one beside it does not get it, too.
     let waiting = act(&api, "poll", &id, json!({ "timeout": 30_000 }));
     let beside = act(&api, "poll", &id, json!({ "timeout": 30_000 }));
@@ -216,10 +186,7 @@ async fn poll_tells_each_output_once_and_waits_for_more() {
     let told = format!("{}{}", text(&one, "stdout"), text(&other, "stdout"));
     assert_eq!(told, "second\n");
     let session = ended(&api, &id).await;
-    assert_eq!(
-        (&session["status"], &session["exitCode"]),
-        (&json!("failed"), &json!(3))
-    );
+    assert_has!(session, { "status": "failed", "exitCode": 3 });
     // Another token has not been told anything yet.
     let (_, second) = server
         .token_with(json!({ "name": "second", "scopes": ["exec"] }))
@@ -239,26 +206,17 @@ async fn log_pages_through_the_lines() {
     ended(&api, &id).await;
     let log = |members| act(&api, "log", &id, members);
     let default = log(json!({})).await.expect(200);
-    assert_eq!(
-        only(&default, &["offset", "lines", "totalLines", "totalChars"]),
-        json!({ "offset": 100, "lines": 200, "totalLines": 300, "totalChars": 1092 })
-    );
+    assert_has!(default, { "offset": 100, "lines": 200, "totalLines": 300, "totalChars": 1092 });
     assert!(text(&default, "hint").contains("200 of 300"), "{default}");
     let last = log(json!({ "limit": 2 })).await.expect(200);
-    assert_eq!(
-        (&last["text"], &last["offset"]),
-        (&json!("299\n300\n"), &json!(298))
-    );
+    assert_has!(last, { "text": "299\n300\n", "offset": 298 });
     assert!(last.get("hint").is_none());
     let rest = log(json!({ "offset": 298 })).await.expect(200);
     assert_eq!(rest["text"], "299\n300\n");
     let middle = log(json!({ "offset": 9, "limit": 2 })).await.expect(200);
-    assert_eq!(
-        (&middle["text"], &middle["lines"]),
-        (&json!("10\n11\n"), &json!(2))
-    );
+    assert_has!(middle, { "text": "10\n11\n", "lines": 2 });
     let beyond = log(json!({ "offset": 300, "limit": 2 })).await.expect(200);
-    assert_eq!((&beyond["text"], &beyond["lines"]), (&json!(""), &json!(0)));
+    assert_has!(beyond, { "text": "", "lines": 0 });
     log(json!({ "limit": 0 })).await.problem(400, "invalid-request");
 }
 
@@ -344,10 +302,7 @@ async fn a_session_that_stands_still_with_an_open_input_seems_to_wait_for_it() {
     let listed = server.cli(&["process", "list"]).await.stdout;
     assert_eq!(listed.matches("waits for input").count(), 1, "{listed}");
     let polled = act(&api, "poll", &asks, json!({})).await.expect(200);
-    assert_eq!(
-        (&polled["stdout"], &polled["session"]["waitingForInput"]),
-        (&json!("name? "), &json!(true))
-    );
+    assert_has!(polled, { "stdout": "name? ", "session/waitingForInput": true });
     act(&api, "write", &asks, json!({ "data": "world\n" }))
         .await
         .expect(200);

@@ -13,10 +13,7 @@ fn keeping() -> crate::support::ServerBuilder {
 
 /// Runs a command that leaves a process; returns its session and the process.
 async fn leave(api: &Api) -> (Value, i32) {
-    let ran = api
-        .exec(json!({ "command": "sleep 1000 & echo $!" }))
-        .await
-        .expect(200);
+    let ran = api.ran(json!({ "command": "sleep 1000 & echo $!" })).await;
     let pid: i32 = text(&ran, "stdout").trim().parse().expect("a process id");
     assert_eq!(ran["warnings"], json!([]), "{ran}");
     let sessions = list(api).await;
@@ -54,10 +51,7 @@ async fn leftovers_are_a_session_that_can_be_killed() {
     eventually("free", again, |status| *status == 200).await;
     // The run is what it was.
     let run = server.operator().run(&text(&session, "runId")).await;
-    assert_eq!(
-        (&run["status"], &run["exitCode"]),
-        (&json!("completed"), &json!(0))
-    );
+    assert_has!(run, { "status": "completed", "exitCode": 0 });
 }
 
 #[tokio::test]
@@ -66,7 +60,7 @@ async fn leftovers_that_end_by_themselves_are_completed() {
     let api = server.agent();
     let fifo = server.scratch().join("go");
     let line = format!("mkfifo {0}; cat {0} > /dev/null & echo left", fifo.display());
-    let ran = api.exec(json!({ "command": line })).await.expect(200);
+    let ran = api.ran(json!({ "command": line })).await;
     let sessions = list(&api).await;
     assert_eq!(sessions[0]["runId"], ran["runId"], "{sessions:?}");
     let id = text(&sessions[0], "sessionId");
@@ -91,10 +85,7 @@ async fn leftovers_survive_the_server_and_are_killed_by_the_next() {
     server.start().await;
     let api = server.agent();
     let again = list(&api).await;
-    assert_eq!(
-        (&again[0]["sessionId"], &again[0]["status"]),
-        (&json!(id), &json!("running"))
-    );
+    assert_has!(again[0], { "sessionId": id, "status": "running" });
     let removed = act(&api, "remove", &id, json!({})).await.expect(200);
     assert_eq!(removed["session"]["status"], "cancelled");
     let alive = || std::future::ready(is_alive(pid));

@@ -14,7 +14,7 @@ mod scope;
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, Event, EventStream, eventually, within};
+use crate::support::{Answer, Api, Event, EventStream, Members, eventually, within};
 
 /// Calls the process tool for agent `main`.
 async fn act(api: &Api, action: &str, session: &str, members: Value) -> Answer {
@@ -31,14 +31,11 @@ async fn start(api: &Api, command: &str) -> String {
 }
 
 async fn start_with(api: &Api, body: Value) -> String {
-    text(&api.exec(body).await.expect(202), "sessionId")
+    text(&api.accepted(body).await, "sessionId")
 }
 
 fn text(value: &Value, member: &str) -> String {
-    value[member]
-        .as_str()
-        .unwrap_or_else(|| panic!("{member} in {value}"))
-        .to_owned()
+    value.text(member).to_owned()
 }
 
 /// The sessions of agent `main`.
@@ -48,7 +45,7 @@ async fn list(api: &Api) -> Vec<Value> {
 }
 
 async fn one(api: &Api, session: &str) -> Value {
-    api.get(&format!("/v1/process/{session}")).await.expect(200)
+    api.read(&format!("/v1/process/{session}")).await
 }
 
 /// Waits until a session has ended.

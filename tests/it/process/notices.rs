@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{act, ended, start, start_with, text};
-use crate::support::{EventStream, TestServer, only};
+use crate::support::{EventStream, TestServer};
 
 /// The two events of one end, which come together.
 async fn next_notification(events: &mut EventStream) -> (Value, Value) {
@@ -20,7 +20,7 @@ async fn the_end_of_a_background_run_is_told_with_its_output() {
     let api = server.agent();
     let mut events = api.events("?types=system.,session.", None).await;
     // Neither is told: a foreground run, a silent success.
-    api.exec(json!({ "command": "echo seen" })).await.expect(200);
+    api.ran(json!({ "command": "echo seen" })).await;
     let silent = start(&api, "true").await;
     ended(&api, &silent).await;
     let body =
@@ -30,19 +30,10 @@ async fn the_end_of_a_background_run_is_told_with_its_output() {
     let run = text(&session, "runId");
     let (event, wake) = next_notification(&mut events).await;
     let line = format!("Exec finished (gateway, id={run}, code=2)\nbuilt");
-    assert_eq!(
-        only(
-            &event,
-            &["type", "runId", "agentId", "sessionKey", "host", "text"]
-        ),
-        json!({ "type": "system.event", "runId": run, "agentId": "main", "sessionKey": "agent:main:chat",
-            "host": "gateway", "text": line })
-    );
-    assert_eq!(
-        only(&wake, &["type", "runId", "sessionKey", "reason", "systemEvent"]),
-        json!({ "type": "session.wake", "runId": run, "sessionKey": "agent:main:chat", "reason": "exec-finished",
-            "systemEvent": line })
-    );
+    assert_has!(event, { "type": "system.event", "runId": run, "agentId": "main", "sessionKey": "agent:main:chat",
+    "host": "gateway", "text": line });
+    assert_has!(wake, { "type": "session.wake", "runId": run, "sessionKey": "agent:main:chat", "reason": "exec-finished",
+    "systemEvent": line });
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{act, ended, joined, start, stream, text, to_the_end, wrote};
-use crate::support::TestServer;
+use crate::support::{Members, TestServer};
 
 #[tokio::test]
 async fn output_streams_as_it_comes_and_ends_with_the_session() {
@@ -27,10 +27,7 @@ async fn output_streams_as_it_comes_and_ends_with_the_session() {
     act(&api, "write", &id, json!({ "data": "\n" })).await.expect(200);
     let (rest, session) = to_the_end(live).await;
     assert!(rest.is_empty(), "{rest:?}");
-    assert_eq!(
-        (&session["status"], &session["exitCode"]),
-        (&json!("failed"), &json!(4))
-    );
+    assert_has!(session, { "status": "failed", "exitCode": 4 });
     // Again, from what was kept.
     let (outputs, session) = to_the_end(stream(&api, &id, None).await).await;
     assert_eq!(joined(&outputs), "one\ntwo\n");
@@ -81,8 +78,7 @@ async fn check_all(api: &crate::support::Api, id: &str, total: u64) -> Vec<Strin
             assert_eq!(event.kind, "output", "{}", event.data);
             assert!(event.data["offset"].as_u64() >= Some(at), "{}", event.data);
             at = event.id.expect("an id");
-            streams[usize::from(event.data["stream"] == "stderr")] +=
-                event.data["text"].as_str().expect("text");
+            streams[usize::from(event.data["stream"] == "stderr")] += event.data.text("text");
         }
         tails.push(streams);
     }

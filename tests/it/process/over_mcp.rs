@@ -43,10 +43,7 @@ async fn mcp_over_http_does_what_the_api_does() {
     assert_eq!(written["isError"], false, "{written}");
     ended(&api, &id).await;
     let refused = tool(json!({ "action": "submit", "sessionId": id })).await;
-    assert_eq!(
-        (&refused["isError"], &refused["structuredContent"]["code"]),
-        (&json!(true), &json!("session-ended"))
-    );
+    assert_has!(refused, { "isError": true, "structuredContent/code": "session-ended" });
     let foreign = tool(json!({ "action": "poll", "sessionId": id, "agentId": "build" })).await;
     assert_eq!(foreign["structuredContent"]["code"], "not-found");
     let wrong = tool(json!({ "action": "poll", "sessionId": id, "data": "x" })).await;

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{act, ended, joined, list, one, start, stream, text, to_the_end, wrote};
-use crate::support::TestServer;
+use crate::support::{Members, TestServer};
 
 /// Writes numbers for as long as there is somebody to go on for.
 const WRITER: &str = "i=0; while [ ! -e stop ]; do i=$((i+1)); echo $i; done; echo end";
@@ -19,17 +19,14 @@ async fn a_session_that_writes_while_the_server_dies_is_whole_and_told_once() {
     let mut last = 0;
     while told.len() < 100_000 {
         let event = before.next().await;
-        told.push_str(event.data["text"].as_str().expect("text"));
+        told.push_str(event.data.text("text"));
         last = event.id.expect("an id");
     }
     server.kill();
     server.start().await;
     let api = server.agent();
     let session = one(&api, &id).await;
-    assert_eq!(
-        (&session["status"], &session["stdinOpen"]),
-        (&json!("running"), &json!(true))
-    );
+    assert_has!(session, { "status": "running", "stdinOpen": true });
     crate::support::write_file(&folder.join("stop"), "");
     let (outputs, end) = to_the_end(stream(&api, &id, Some(last)).await).await;
     told.push_str(&joined(&outputs));

@@ -32,7 +32,7 @@ async fn an_agent_sees_only_its_own() {
     }
     let stream = api.request(reqwest::Method::GET, &format!("/v1/process/{theirs}/stream"));
     api.send(stream).await.problem(404, "not-found");
-    let listed = api.get("/v1/process").await.expect(200);
+    let listed = api.read("/v1/process").await;
     assert_eq!(listed["items"].as_array().map(Vec::len), Some(1));
     assert_eq!(listed["items"][0]["sessionId"], mine.as_str());
     of_agent(&api, "build", "remove", &theirs).await.expect(200);
@@ -57,7 +57,7 @@ async fn a_token_of_other_agents_sees_nothing() {
     of_agent(&bound, "build", "poll", &mine)
         .await
         .problem(404, "not-found");
-    bound.get("/v1/process?agentId=build").await.expect(200);
+    bound.read("/v1/process?agentId=build").await;
     act(&server.agent(), "remove", &mine, json!({})).await.expect(200);
 }
 
@@ -74,7 +74,7 @@ async fn readers_see_everybodys_and_filter_and_page() {
     let listed = |query: &'static str| {
         let reader = reader.clone();
         async move {
-            let page = reader.get(&format!("/v1/process{query}")).await.expect(200);
+            let page = reader.read(&format!("/v1/process{query}")).await;
             let items = page["items"].as_array().cloned().expect("items");
             let ids: Vec<String> = items.iter().map(|one| text(one, "sessionId")).collect();
             (ids, page["nextCursor"].as_str().map(str::to_owned))
@@ -88,18 +88,17 @@ async fn readers_see_everybodys_and_filter_and_page() {
     let (first, cursor) = listed("?limit=2").await;
     assert_eq!(first, newest_first[..2]);
     let rest = reader
-        .get(&format!(
+        .read(&format!(
             "/v1/process?limit=2&cursor={}",
             cursor.expect("a cursor")
         ))
-        .await
-        .expect(200);
+        .await;
     assert_eq!(rest["items"][0]["sessionId"], ids[0].as_str());
     reader
         .get("/v1/process?status=odd")
         .await
         .problem(400, "invalid-request");
-    reader.get(&format!("/v1/process/{}", ids[1])).await.expect(200);
+    reader.read(&format!("/v1/process/{}", ids[1])).await;
     reader
         .get(&format!("/v1/process/{}?agentId=a", ids[1]))
         .await
@@ -126,5 +125,5 @@ async fn tool_policy_denies_the_tool_and_makes_runs_wait() {
     api.get("/v1/process/a-b-1").await.problem(403, "tool-denied");
     let ran = api.exec(json!({ "command": "echo waited", "background": true, "yieldMs": 10 }));
     assert_eq!(ran.await.expect(200)["stdout"], "waited\n");
-    server.operator().get("/v1/process").await.expect(200);
+    server.operator().read("/v1/process").await;
 }

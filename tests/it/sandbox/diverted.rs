@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{BUILTIN, possible};
 use crate::{
     explain::ask_to_explain,
-    support::{ServerBuilder, TestServer, only},
+    support::{Members, ServerBuilder, TestServer, only},
 };
 
 fn config(exec: &Value, sandbox: &Value) -> Value {
@@ -34,30 +34,17 @@ async fn a_miss_runs_confined_and_is_reported_as_such() {
     let mut events = server.operator().events("", None).await;
     let body = json!({ "command": "pwd; id -u" });
     let explained = ask_to_explain(&server.agent(), &body).await.expect(200);
-    assert_eq!(
-        only(&explained, &["outcome", "diverted", "binding"]),
-        json!({ "outcome": "run", "diverted": true, "binding": "text" })
-    );
-    assert_eq!(
-        only(&explained["host"], &["value", "source"]),
-        json!({ "value": "sandbox", "source": "tools.exec.onMiss" })
-    );
+    assert_has!(explained, { "outcome": "run", "diverted": true, "binding": "text" });
+    assert_has!(explained["host"], { "value": "sandbox", "source": "tools.exec.onMiss" });
     assert_eq!(explained["analysis"]["verdict"], "ask");
-    let answer = server.agent().exec(body).await.expect(200);
-    assert_eq!(
-        only(&answer, &["host", "status", "diverted", "cwd", "warnings"]),
-        json!({ "host": "sandbox", "status": "completed", "diverted": true, "cwd": "/workspace", "warnings": [] })
-    );
-    let run = server.agent().run(answer["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        only(&run, &["host", "diverted", "isolation", "approvalId"]),
-        json!({ "host": "sandbox", "diverted": true, "isolation": "sandbox", "approvalId": null })
-    );
+    let answer = server.ran(body).await;
+    assert_has!(answer, {
+        "host": "sandbox", "status": "completed", "diverted": true, "cwd": "/workspace", "warnings": [],
+    });
+    let run = server.agent().run(answer.text("runId")).await;
+    assert_has!(run, { "host": "sandbox", "diverted": true, "isolation": "sandbox", "approvalId": null });
     let started = events.next_of("exec.started").await;
-    assert_eq!(
-        only(&started.data, &["host", "diverted"]),
-        json!({ "host": "sandbox", "diverted": true })
-    );
+    assert_has!(started.data, { "host": "sandbox", "diverted": true });
     assert!(server.operator().pending().await.is_empty());
 }
 
@@ -66,33 +53,24 @@ async fn what_is_covered_or_denied_or_always_asked_stays_what_it_is() {
     let server = server(&json!({}), &json!({})).start().await;
     or_skip!(possible(&server).await);
     let agent = server.agent();
-    let covered = agent.exec(json!({ "command": "echo hi" })).await.expect(200);
-    assert_eq!(
-        only(&covered, &["host", "diverted"]),
-        json!({ "host": "gateway", "diverted": false })
-    );
+    let covered = agent.ran(json!({ "command": "echo hi" })).await;
+    assert_has!(covered, { "host": "gateway", "diverted": false });
     // The deny rules come first, in the sandbox too: nobody asks for it there.
-    let denied = agent
-        .exec(json!({ "command": "id; rm -rf x" }))
-        .await
-        .problem(403, "exec-denied");
+    let denied = agent.denied(json!({ "command": "id; rm -rf x" })).await;
     assert_eq!(denied["reason"], "denylist");
     for body in [
         json!({ "command": "id", "ask": "always" }),
         // With deny rules there, what is not understood needs a person.
         json!({ "command": "id $(id)" }),
     ] {
-        let asked = agent.exec(body.clone()).await.expect(202);
+        let asked = agent.accepted(body.clone()).await;
         assert_eq!(
             only(&asked, &["status", "host", "warnings"]),
             json!({ "status": "approval-pending", "host": "gateway", "warnings": [] }),
             "{body}"
         );
         let explained = ask_to_explain(&agent, &body).await.expect(200);
-        assert_eq!(
-            only(&explained, &["outcome", "diverted"]),
-            json!({ "outcome": "ask", "diverted": false })
-        );
+        assert_has!(explained, { "outcome": "ask", "diverted": false });
     }
     let off = agent.exec(json!({ "command": "id", "ask": "off" })).await;
     assert_eq!(
@@ -106,33 +84,20 @@ async fn what_is_covered_or_denied_or_always_asked_stays_what_it_is() {
 #[tokio::test]
 async fn a_denied_miss_is_not_diverted() {
     let server = server(&json!({ "ask": "off" }), &json!({})).start().await;
-    let denied = server
-        .agent()
-        .exec(json!({ "command": "id" }))
-        .await
-        .problem(403, "exec-denied");
+    let denied = server.denied(json!({ "command": "id" })).await;
     assert_eq!(denied["reason"], "allowlist-miss");
 }
 
 /// A miss is asked about, and the warning says why.
 async fn is_asked(server: &TestServer, body: Value, why: &str) {
     let explained = ask_to_explain(&server.agent(), &body).await.expect(200);
-    assert_eq!(
-        only(&explained, &["outcome", "diverted"]),
-        json!({ "outcome": "ask", "diverted": false })
-    );
-    assert!(
-        explained["notDiverted"].as_str().unwrap().contains(why),
-        "{explained}"
-    );
-    let asked = server.agent().exec(body).await.expect(202);
-    assert_eq!(
-        only(&asked, &["status", "host"]),
-        json!({ "status": "approval-pending", "host": "gateway" })
-    );
+    assert_has!(explained, { "outcome": "ask", "diverted": false });
+    assert!(explained.text("notDiverted").contains(why), "{explained}");
+    let asked = server.accepted(body).await;
+    assert_has!(asked, { "status": "approval-pending", "host": "gateway" });
     let warning = &asked["warnings"][0];
     assert_eq!(warning["code"], "not-diverted", "{asked}");
-    assert!(warning["message"].as_str().unwrap().contains(why), "{asked}");
+    assert!(warning.text("message").contains(why), "{asked}");
 }
 
 #[tokio::test]
@@ -149,16 +114,13 @@ async fn a_directory_that_the_sandbox_does_not_see_is_asked_about() {
         or_skip!(possible(&server).await);
         let inside = json!({ "command": "/bin/pwd", "workdir": workspace.join("sub") });
         if is_seen {
-            let answer = server.agent().exec(inside).await.expect(200);
+            let answer = server.ran(inside).await;
             let cwd = if access == "ro" {
                 "/agent/sub"
             } else {
                 "/workspace/sub"
             };
-            assert_eq!(
-                only(&answer, &["diverted", "stdout", "cwd"]),
-                json!({ "diverted": true, "stdout": format!("{cwd}\n"), "cwd": cwd })
-            );
+            assert_has!(answer, { "diverted": true, "stdout": format!("{cwd}\n"), "cwd": cwd });
         } else {
             is_asked(&server, inside, "does not see the working directory").await;
         }
@@ -179,7 +141,7 @@ async fn where_no_sandbox_is_active_a_miss_is_asked_about() {
     or_skip!(possible(&server(&json!({}), &json!({})).start().await).await);
     is_asked(&left_out, json!({ "command": "id" }), "non-main").await;
     let other = json!({ "command": "id", "sessionKey": "agent:main:other" });
-    assert_eq!(left_out.agent().exec(other).await.expect(200)["diverted"], true);
+    assert_eq!(left_out.agent().ran(other).await["diverted"], true);
 }
 
 #[tokio::test]
@@ -189,22 +151,11 @@ async fn an_agent_can_have_it_or_not() {
     let server = TestServer::asking().config(&settings).toml(BUILTIN).start().await;
     or_skip!(possible(&server).await);
     let agent = server.agent();
-    assert_eq!(
-        agent.exec(json!({ "command": "id" })).await.expect(200)["diverted"],
-        true
-    );
+    assert_eq!(agent.ran(json!({ "command": "id" })).await["diverted"], true);
     let asked = agent
-        .exec(json!({ "command": "id", "agentId": "asks" }))
-        .await
-        .expect(202);
-    assert_eq!(
-        only(&asked, &["status", "warnings"]),
-        json!({ "status": "approval-pending", "warnings": [] })
-    );
-    let policy = server
-        .operator()
-        .get("/v1/policy/effective?agentId=asks")
-        .await
-        .expect(200);
+        .accepted(json!({ "command": "id", "agentId": "asks" }))
+        .await;
+    assert_has!(asked, { "status": "approval-pending", "warnings": [] });
+    let policy = server.operator().read("/v1/policy/effective?agentId=asks").await;
     assert_eq!(policy["onMiss"]["value"], "ask");
 }

@@ -12,7 +12,7 @@ mod scopes;
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, ServerBuilder, TestServer, needed};
+use crate::support::{Api, Members, ServerBuilder, TestServer, needed};
 
 /// `[sandbox]` with the backend that needs nothing but a kernel.
 const BUILTIN: &str = "[sandbox]\nbackend = \"builtin\"\n";
@@ -29,17 +29,14 @@ fn sandboxed(sandbox: &Value) -> ServerBuilder {
 
 /// Whether this machine has a sandbox at all; says so where not.
 async fn possible(server: &TestServer) -> Option<()> {
-    let policy = server.operator().get("/v1/policy/effective").await.expect(200);
+    let policy = server.operator().read("/v1/policy/effective").await;
     let (active, detail) = (&policy["sandbox"]["active"], &policy["sandbox"]["detail"]);
     needed(*active == true, &format!("no sandbox here: {detail}"))
 }
 
 /// What a shell text prints in the sandbox of an agent.
 async fn printed(api: &Api, agent: &str, command: &str) -> String {
-    let answer = api
-        .exec(json!({ "command": command, "agentId": agent }))
-        .await
-        .expect(200);
+    let answer = api.ran(json!({ "command": command, "agentId": agent })).await;
     assert_eq!(answer["host"], "sandbox", "{answer}");
-    answer["aggregated"].as_str().expect("a text").to_owned()
+    answer.text("aggregated").to_owned()
 }

@@ -19,7 +19,7 @@ async fn a_patch_changes_what_commands_see_at_the_workdir() {
     let server = or_skip!(prepared().await);
     let agent = server.agent();
     let both = patch("*** Add File: new\n+x\n*** Add File: /workspace/deep/other\n+y\n");
-    let applied = agent.post("/v1/apply-patch", both).await.expect(200);
+    let applied = agent.posted("/v1/apply-patch", both).await;
     assert_eq!(applied["host"], "sandbox", "{applied}");
     assert_eq!(
         printed(&agent, "main", "cat /workspace/new deep/other").await,
@@ -27,7 +27,7 @@ async fn a_patch_changes_what_commands_see_at_the_workdir() {
     );
     printed(&agent, "main", "printf 'one\\ntwo\\n' > made").await;
     let edit = patch("*** Update File: made\n@@\n one\n-two\n+three\n");
-    agent.post("/v1/apply-patch", edit).await.expect(200);
+    agent.posted("/v1/apply-patch", edit).await;
     assert_eq!(printed(&agent, "main", "cat made").await, "one\nthree\n");
     assert!(!server.state().join("workspace/new").exists());
 }

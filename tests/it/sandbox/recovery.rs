@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{possible, sandboxed};
-use crate::support::{Api, TestServer, eventually, lines, only, within};
+use crate::support::{Api, Members, TestServer, eventually, lines, within};
 
 /// Starts a command in the background that writes its lines and waits for a file `go`.
 async fn in_background(server: &TestServer, more: Value) -> Value {
@@ -16,11 +16,8 @@ async fn in_background(server: &TestServer, more: Value) -> Value {
     body.as_object_mut()
         .unwrap()
         .extend(more.as_object().cloned().unwrap_or_default());
-    let started = server.agent().exec(body).await.expect(202);
-    assert_eq!(
-        only(&started, &["status", "host"]),
-        json!({ "status": "running", "host": "sandbox" })
-    );
+    let started = server.accepted(body).await;
+    assert_has!(started, { "status": "running", "host": "sandbox" });
     started
 }
 
@@ -38,7 +35,7 @@ async fn a_run_in_the_background_outlives_a_crash_of_the_server() {
     server.start().await;
     or_skip!(possible(&server).await);
     let started = in_background(&server, json!({})).await;
-    let id = started["runId"].as_str().unwrap().to_owned();
+    let id = started.text("runId").to_owned();
     eventually(
         "its first line",
         || async { server.agent().run(&id).await["tail"].clone() },
@@ -53,17 +50,11 @@ async fn a_run_in_the_background_outlives_a_crash_of_the_server() {
         |run| run["tail"] == "first\n",
     )
     .await;
-    assert_eq!(
-        only(&run, &["status", "host", "isolation"]),
-        json!({ "status": "running", "host": "sandbox", "isolation": "sandbox" })
-    );
+    assert_has!(run, { "status": "running", "host": "sandbox", "isolation": "sandbox" });
     let own = own_directory(&server);
     crate::support::write_file(&own.join("go"), "");
     let run = server.agent().finished(&id).await;
-    assert_eq!(
-        only(&run, &["status", "exitCode", "stdout"]),
-        json!({ "status": "completed", "exitCode": 0, "stdout": "first\nlast\n" })
-    );
+    assert_has!(run, { "status": "completed", "exitCode": 0, "stdout": "first\nlast\n" });
     assert_eq!(lines(&own.join("ran")), ["done"], "once");
 }
 
@@ -82,7 +73,7 @@ async fn a_run_in_the_foreground_ends_with_its_server() {
     let id = eventually(
         "a run",
         || async {
-            let runs = server.operator().get("/v1/runs?status=running").await.expect(200);
+            let runs = server.operator().read("/v1/runs?status=running").await;
             runs["items"][0]["runId"].as_str().map(str::to_owned)
         },
         Option::is_some,
@@ -92,10 +83,7 @@ async fn a_run_in_the_foreground_ends_with_its_server() {
     server.crash_and_restart().await;
     call.await.unwrap();
     let run = server.agent().finished(&id).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "cancelled", "reason": "shutdown" })
-    );
+    assert_has!(run, { "status": "cancelled", "reason": "shutdown" });
 }
 
 #[tokio::test]
@@ -104,21 +92,12 @@ async fn cancelling_and_the_time_limit_end_everything_inside() {
     or_skip!(possible(&server).await);
     let stubborn = "trap '' TERM HUP INT; setsid sh -c 'trap \"\" TERM HUP INT; while :; do date >> alive; sleep 0.02; done' & \
                     while :; do sleep 300; done";
-    let limited = server
-        .agent()
-        .exec(json!({ "command": stubborn, "timeout": 4 }))
-        .await
-        .expect(200);
-    assert_eq!(
-        only(&limited, &["status", "timedOut"]),
-        json!({ "status": "failed", "timedOut": true })
-    );
+    let limited = server.ran(json!({ "command": stubborn, "timeout": 4 })).await;
+    assert_has!(limited, { "status": "failed", "timedOut": true });
     let started = server
-        .agent()
-        .exec(json!({ "command": stubborn, "background": true }))
-        .await
-        .expect(202);
-    let id = started["runId"].as_str().unwrap();
+        .accepted(json!({ "command": stubborn, "background": true }))
+        .await;
+    let id = started.text("runId");
     let alive = own_directory(&server).join("alive");
     let before = fs::metadata(&alive).unwrap().len();
     eventually(
@@ -128,15 +107,11 @@ async fn cancelling_and_the_time_limit_end_everything_inside() {
     )
     .await;
     let cancel = format!("/v1/runs/{id}/cancel");
-    server.agent().post(&cancel, json!({})).await.expect(200);
+    server.agent().posted(&cancel, json!({})).await;
     assert_eq!(server.agent().finished(id).await["status"], "cancelled");
     // Whoever writes has ended when the run has; nothing is to be waited for.
     let length = fs::metadata(&alive).unwrap().len();
-    server
-        .agent()
-        .exec(json!({ "command": "sleep 0.2" }))
-        .await
-        .expect(200);
+    server.ran(json!({ "command": "sleep 0.2" })).await;
     assert_eq!(
         fs::metadata(&alive).unwrap().len(),
         length,
@@ -197,7 +172,7 @@ pub(crate) async fn comes_out_right(point: &str, server: &mut TestServer) {
         runs.is_err()
             || runs.is_ok_and(|runs| {
                 let runs = runs.json();
-                let all = runs["items"].as_array().unwrap();
+                let all = runs.list("items");
                 !all.is_empty() && all.iter().all(|run| run["endedAtMs"].is_number())
             })
     };
@@ -208,12 +183,10 @@ pub(crate) async fn comes_out_right(point: &str, server: &mut TestServer) {
         server.start().await;
     }
     let again = within(point, call(server)).await.unwrap().json();
-    let id = again["runId"]
-        .as_str()
-        .unwrap_or_else(|| panic!("{point}: {again}"));
+    let id = again.text("runId");
     let run = server.agent().finished(id).await;
     let ran = fs::read_to_string(own_directory(server).join("ran")).unwrap_or_default();
-    match run["status"].as_str().unwrap() {
+    match run.text("status") {
         "completed" => {
             assert_eq!(ran, "ran\n", "{point}: {run}");
             assert_eq!(run["stdout"], "said\n", "{point}: its output is whole");
@@ -221,6 +194,6 @@ pub(crate) async fn comes_out_right(point: &str, server: &mut TestServer) {
         "lost" => assert!(["", "ran\n"].contains(&ran.as_str()), "{point}: {ran}"),
         _ => assert_eq!(ran, "", "{point}: {run}"),
     }
-    let runs = server.operator().get("/v1/runs").await.expect(200);
-    assert_eq!(runs["items"].as_array().unwrap().len(), 1, "{point}: {runs}");
+    let runs = server.operator().read("/v1/runs").await;
+    assert_eq!(runs.list("items").len(), 1, "{point}: {runs}");
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{BUILTIN, possible, sandboxed};
 use crate::{
     explain::{ask_to_explain, what_exec_does, what_explain_says},
-    support::{TestServer, only},
+    support::{Members, TestServer, only},
 };
 
 const HOSTS: [Option<&str>; 5] = [None, Some("auto"), Some("sandbox"), Some("gateway"), Some("node")];
@@ -96,10 +96,7 @@ async fn every_row(backend: &str, is_usable: bool) {
                     let answer = done.json();
                     if explained.status == 200 {
                         assert_eq!(done.status, 200, "{row}: {answer}");
-                        assert_eq!(
-                            only(&answer, &["host", "status"]),
-                            json!({ "host": want, "status": "completed" })
-                        );
+                        assert_has!(answer, { "host": want, "status": "completed" });
                     } else {
                         assert_eq!(
                             only(&answer, &["status", "code", "detail", "hint"]),
@@ -128,43 +125,16 @@ async fn with_nothing_configured_commands_run_in_the_sandbox() {
     let server = TestServer::full().without_config().toml(BUILTIN).start().await;
     or_skip!(possible(&server).await);
     let answer = server
-        .agent()
-        .exec(json!({ "command": "echo hi; echo no >&2; exit 3", "security": "allowlist" }))
-        .await
-        .expect(200);
-    assert_eq!(
-        only(
-            &answer,
-            &[
-                "status", "host", "exitCode", "stdout", "stderr", "cwd", "diverted", "warnings"
-            ]
-        ),
-        json!({ "status": "failed", "host": "sandbox", "exitCode": 3, "stdout": "hi\n", "stderr": "no\n",
-            "cwd": "/workspace", "diverted": false, "warnings": [] })
-    );
-    let run = server.agent().run(answer["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        only(
-            &run,
-            &[
-                "host",
-                "isolation",
-                "security",
-                "ask",
-                "decision",
-                "binding",
-                "cwd"
-            ]
-        ),
-        json!({ "host": "sandbox", "isolation": "sandbox", "security": "full", "ask": "off",
-            "decision": { "verdict": "run", "by": "policy" }, "binding": "text", "cwd": "/workspace" })
-    );
-    let policy = server.operator().get("/v1/policy/effective").await.expect(200);
-    assert_eq!(
-        only(&policy, &["approvalsApply", "isolation", "sandbox"]),
-        json!({ "approvalsApply": false, "isolation": "sandbox", "sandbox": { "active": true,
-            "backend": "builtin", "scope": "agent", "workspaceAccess": "none" } })
-    );
+        .ran(json!({ "command": "echo hi; echo no >&2; exit 3", "security": "allowlist" }))
+        .await;
+    assert_has!(answer, { "status": "failed", "host": "sandbox", "exitCode": 3, "stdout": "hi\n", "stderr": "no\n",
+    "cwd": "/workspace", "diverted": false, "warnings": [] });
+    let run = server.agent().run(answer.text("runId")).await;
+    assert_has!(run, { "host": "sandbox", "isolation": "sandbox", "security": "full", "ask": "off",
+    "decision": { "verdict": "run", "by": "policy" }, "binding": "text", "cwd": "/workspace" });
+    let policy = server.operator().read("/v1/policy/effective").await;
+    assert_has!(policy, { "approvalsApply": false, "isolation": "sandbox", "sandbox": { "active": true,
+    "backend": "builtin", "scope": "agent", "workspaceAccess": "none" } });
     // What would hold on the gateway.
     assert_eq!(policy["security"]["value"], "deny");
 }
@@ -195,34 +165,25 @@ async fn what_is_missing_is_named() {
             .exec(json!({ "command": "true" }))
             .await
             .problem(503, "sandbox-unavailable");
-        let detail = refused["detail"].as_str().unwrap();
+        let detail = refused.text("detail");
         assert!(
             detail.contains(named) && detail.contains("tools.exec.host"),
             "{detail}"
         );
-        assert!(refused["hint"].as_str().unwrap().contains("doctor"), "{refused}");
+        assert!(refused.text("hint").contains("doctor"), "{refused}");
         let mut doctor = server.invocation(&["doctor", "--json"]);
         if let Some(host) = docker_host {
             doctor = doctor.env("DOCKER_HOST", host);
         }
         let told = TestServer::finish(doctor).await;
         let told: Value = serde_json::from_str(&told.stdout).unwrap();
-        let finding = told["findings"]
-            .as_array()
-            .unwrap()
+        let finding = told
+            .list("findings")
             .iter()
             .find(|finding| finding["id"] == "sandbox-unavailable")
             .unwrap_or_else(|| panic!("{told}"));
-        assert!(
-            finding["explanation"].as_str().unwrap().contains(named),
-            "{finding}"
-        );
-        assert!(
-            server.operator().get("/v1/runs").await.expect(200)["items"]
-                .as_array()
-                .unwrap()
-                .is_empty()
-        );
+        assert!(finding.text("explanation").contains(named), "{finding}");
+        assert!(server.operator().read("/v1/runs").await.list("items").is_empty());
     }
 }
 
@@ -253,10 +214,8 @@ async fn tool_policy_counts_and_approvals_do_not() {
         assert_eq!(explained, done, "{body}");
     }
     server
-        .agent()
-        .exec(json!({ "command": "true", "agentId": "without" }))
-        .await
-        .problem(403, "exec-denied");
+        .denied(json!({ "command": "true", "agentId": "without" }))
+        .await;
     server
         .agent()
         .exec(json!({ "command": "true", "env": { "A=B": "x" } }))
@@ -284,8 +243,8 @@ async fn the_environment_is_the_sandboxs_own_and_nothing_in_it_is_shell_text() {
         json!({ "command": "env; ls -A", "env": env }),
         json!({ "argv": ["sh", "-c", "env; ls -A"], "env": env }),
     ] {
-        let answer = server.agent().exec(body.clone()).await.expect(200);
-        let text = answer["stdout"].as_str().unwrap();
+        let answer = server.ran(body.clone()).await;
+        let text = answer.text("stdout");
         assert_eq!(answer["status"], "completed", "{answer}");
         for line in [
             "FROM_SETTINGS=s",
@@ -303,7 +262,7 @@ async fn the_environment_is_the_sandboxs_own_and_nothing_in_it_is_shell_text() {
         );
         assert!(!text.lines().any(|line| line == "pwned"), "{text}");
         assert!(!text.contains("SECRET_OF_THE_SERVER"), "{text}");
-        let run = server.agent().run(answer["runId"].as_str().unwrap()).await;
+        let run = server.agent().run(answer.text("runId")).await;
         assert_eq!(
             run["envNames"],
             json!(["BOTH", "LD_LIBRARY_PATH", "PATH", "QUOTED"])
@@ -320,10 +279,7 @@ async fn a_call_of_another_host_is_refused_and_nothing_runs() {
         .exec(json!({ "command": "true", "host": "gateway" }))
         .await
         .problem(403, "host-not-allowed");
-    assert!(
-        refused["hint"].as_str().unwrap().contains("tools.exec.host"),
-        "{refused}"
-    );
+    assert!(refused.text("hint").contains("tools.exec.host"), "{refused}");
     server
         .agent()
         .exec(json!({ "command": "true", "node": "n" }))

@@ -5,15 +5,15 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 
 use super::{BUILTIN, possible, printed, sandboxed};
-use crate::support::{TestServer, only, write_file};
+use crate::support::{Members, TestServer, write_file};
 
 /// What a command in a session of an agent prints.
 async fn says(server: &TestServer, agent: &str, session: &str, command: &str) -> String {
     let body =
         json!({ "command": command, "agentId": agent, "sessionKey": format!("agent:{agent}:{session}") });
-    let answer = server.agent().exec(body).await.expect(200);
+    let answer = server.ran(body).await;
     assert_eq!(answer["host"], "sandbox", "{answer}");
-    answer["aggregated"].as_str().unwrap().trim_end().to_owned()
+    answer.text("aggregated").trim_end().to_owned()
 }
 
 #[tokio::test]
@@ -39,12 +39,8 @@ async fn sessions_of_two_agents_are_never_one_even_under_one_name() {
     let server = sandboxed(&json!({ "scope": "session" })).start().await;
     or_skip!(possible(&server).await);
     let call = |agent: &str, command: &str| json!({ "command": command, "agentId": agent, "sessionKey": "telegram:42" });
-    server
-        .agent()
-        .exec(call("a", "echo secret > note"))
-        .await
-        .expect(200);
-    let answer = server.agent().exec(call("b", "ls -A")).await.expect(200);
+    server.ran(call("a", "echo secret > note")).await;
+    let answer = server.ran(call("b", "ls -A")).await;
     assert_eq!(answer["stdout"], "");
 }
 
@@ -88,10 +84,7 @@ async fn without_access_the_sandbox_has_a_directory_of_its_own() {
             .exec(json!({ "command": "true", "workdir": named }))
             .await
             .problem(400, "workdir-unavailable");
-        assert!(
-            refused["detail"].as_str().unwrap().contains("workspaceAccess"),
-            "{refused}"
-        );
+        assert!(refused.text("detail").contains("workspaceAccess"), "{refused}");
     }
 }
 
@@ -110,13 +103,9 @@ async fn with_ro_the_workspace_can_be_read_beside_the_own_one() {
     let mine = Path::new(&workspace).join("sub/mine");
     assert_eq!(fs::read_to_string(&mine).unwrap(), "of the agent\n");
     let answer = agent
-        .exec(json!({ "command": "pwd; cat mine", "workdir": format!("{workspace}/sub") }))
-        .await
-        .expect(200);
-    assert_eq!(
-        only(&answer, &["stdout", "cwd"]),
-        json!({ "stdout": "/agent/sub\nof the agent\n", "cwd": "/agent/sub" })
-    );
+        .ran(json!({ "command": "pwd; cat mine", "workdir": format!("{workspace}/sub") }))
+        .await;
+    assert_has!(answer, { "stdout": "/agent/sub\nof the agent\n", "cwd": "/agent/sub" });
 }
 
 #[tokio::test]
@@ -140,18 +129,14 @@ async fn with_rw_the_workspace_is_the_workdir() {
         (format!("{workspace}/sub/../.."), "no"),
     ] {
         let body = json!({ "command": "pwd", "workdir": named });
-        let answer = agent.exec(body.clone()).await.expect(200);
+        let answer = agent.ran(body.clone()).await;
         if expected == "no" {
             // It means a directory of that name inside, where there is none.
-            assert_eq!(
-                only(&answer, &["status", "reason"]),
-                json!({ "status": "failed", "reason": "spawn-failed" }),
-                "{answer}"
-            );
+            assert_has!(answer, { "status": "failed", "reason": "spawn-failed" });
         } else {
             assert_eq!(answer["stdout"], format!("{expected}\n"), "{named}");
         }
-        let explained = agent.post("/v1/exec/explain", body).await.expect(200);
+        let explained = agent.explain(body).await;
         assert_eq!(explained["sandbox"]["cwd"], answer["cwd"], "{named}");
         assert_eq!(
             explained["analysis"]["segments"][0]["argv"],
@@ -176,12 +161,9 @@ async fn a_working_directory_leads_nowhere_but_inside() {
         "/proc/self/root".to_owned() + &outside.display().to_string(),
     ] {
         let body = json!({ "command": "cat secret", "workdir": named });
-        let answer = server.agent().exec(body).await.expect(200);
+        let answer = server.ran(body).await;
         assert_eq!(answer["status"], "failed", "{named}: {answer}");
-        assert!(
-            !answer["stdout"].as_str().unwrap().contains("secret"),
-            "{named}: {answer}"
-        );
+        assert!(!answer.text("stdout").contains("secret"), "{named}: {answer}");
     }
 }
 
@@ -197,7 +179,7 @@ async fn refusal(config: impl FnOnce(&TestServer) -> Value) -> Option<String> {
         return None;
     }
     assert_eq!(body["code"], "sandbox-unavailable", "{body}");
-    Some(body["detail"].as_str().unwrap().to_owned())
+    Some(body.text("detail").to_owned())
 }
 
 #[tokio::test]

@@ -10,8 +10,8 @@ use std::{path::PathBuf, time::Duration};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Api, Invocation, Scratch, ServerBuilder, TestServer, joined_lines, python_tool, run_long_program, skip,
-    write_file,
+    Api, Invocation, Members, Scratch, ServerBuilder, TestServer, joined_lines, python_tool,
+    run_long_program, skip, write_file,
 };
 
 const HOOKS: &str = include_str!("hooks.py");
@@ -141,7 +141,7 @@ fn print(text: &str) {
 
 /// The operations that one of these scopes opens, or that are open when none is given; those apart left out.
 async fn opened_by(server: &TestServer, scopes: &[&str]) -> Vec<String> {
-    let contract = server.anonymous().get("/openapi.json").await.expect(200);
+    let contract = server.anonymous().read("/openapi.json").await;
     let items = contract["paths"].as_object().expect("paths").values();
     let operations = items.flat_map(|item| item.as_object().expect("a path item").values());
     let is_opened = |operation: &&Value| match operation["security"].as_array() {
@@ -152,7 +152,7 @@ async fn opened_by(server: &TestServer, scopes: &[&str]) -> Vec<String> {
     };
     operations
         .filter(is_opened)
-        .map(|operation| operation["operationId"].as_str().expect("a name").to_owned())
+        .map(|operation| operation.text("operationId").to_owned())
         .filter(|name| APART.iter().all(|(apart, _why)| name != apart))
         .collect()
 }
@@ -176,13 +176,9 @@ fn server_with(ask: &str) -> ServerBuilder {
 async fn questions(server: &TestServer, count: usize) -> (Vec<String>, Vec<String>) {
     let (mut runs, mut approvals) = (Vec::new(), Vec::new());
     for _ in 0..count {
-        let asked = server
-            .agent()
-            .exec(json!({ "argv": ["/bin/true"] }))
-            .await
-            .expect(202);
-        runs.push(asked["runId"].as_str().expect("a run").to_owned());
-        approvals.push(asked["approvalId"].as_str().expect("an approval").to_owned());
+        let asked = server.accepted(json!({ "argv": ["/bin/true"] })).await;
+        runs.push(asked.text("runId").to_owned());
+        approvals.push(asked.text("approvalId").to_owned());
     }
     (runs, approvals)
 }
@@ -198,12 +194,8 @@ async fn what_an_operator_may_call_keeps_the_contract() {
         .token_with(json!({ "name": "tester", "scopes": ["read", "approve", "admin"] }))
         .await;
     let (runs, approvals) = questions(&server, 12).await;
-    server.operator().decide(&approvals[0], "deny").await.expect(200);
-    server
-        .operator()
-        .decide(&approvals[1], "allow-once")
-        .await
-        .expect(200);
+    server.operator().decided(&approvals[0], "deny").await;
+    server.operator().decided(&approvals[1], "allow-once").await;
     server.operator().finished(&runs[1]).await;
     let entries = (1..=3).map(|n| format!("e3b0c442-98fc-4c14-9afb-f4c8996fb92{n}"));
     let tester = or_skip!(Tester::of(&holder, holder.token()));
@@ -216,7 +208,7 @@ async fn what_an_operator_may_call_keeps_the_contract() {
     tokio::task::spawn_blocking(move || tester.tries(&operations))
         .await
         .expect("the tester ends");
-    server.operator().get("/readyz").await.expect(200);
+    server.operator().read("/readyz").await;
 }
 
 #[tokio::test]
@@ -224,12 +216,8 @@ async fn what_an_agent_may_call_keeps_the_contract() {
     let server = server_with("off").start().await;
     let mut runs = Vec::new();
     for _ in 0..4 {
-        let run = server
-            .agent()
-            .exec(json!({ "argv": ["/bin/true"] }))
-            .await
-            .expect(200);
-        runs.push(run["runId"].as_str().expect("a run").to_owned());
+        let run = server.ran(json!({ "argv": ["/bin/true"] })).await;
+        runs.push(run.text("runId").to_owned());
     }
     let tester = or_skip!(Tester::of(&server.agent(), Some(&server.gateway_token())));
     let operations = opened_by(&server, &["exec"]).await;
@@ -249,8 +237,8 @@ async fn what_an_agent_may_call_keeps_the_contract() {
     // Whatever it asked for: only what the list covers ran.
     let mut path = "/v1/runs?limit=500".to_owned();
     loop {
-        let page = server.operator().get(&path).await.expect(200);
-        for run in page["items"].as_array().expect("items") {
+        let page = server.operator().read(&path).await;
+        for run in page.list("items") {
             let command = run["command"]
                 .as_str()
                 .map_or_else(|| run["argv"].to_string(), str::to_owned);
@@ -299,9 +287,8 @@ async fn the_operations_that_are_tried_apart_keep_the_contract() {
     }
     server
         .operator()
-        .post("/v1/resume", json!({ "reason": "tried" }))
-        .await
-        .expect(200);
+        .posted("/v1/resume", json!({ "reason": "tried" }))
+        .await;
     // With a token that may not decide, what it puts into questions stays a question.
     let (_, reviser) = server
         .token_with(json!({ "name": "reviser", "scopes": ["approve"] }))
@@ -317,11 +304,7 @@ async fn the_operations_that_are_tried_apart_keep_the_contract() {
         .await
         .expect("the tester ends");
     for run in runs {
-        let run = server
-            .operator()
-            .get(&format!("/v1/runs/{run}"))
-            .await
-            .expect(200);
+        let run = server.operator().read(&format!("/v1/runs/{run}")).await;
         assert!(run.get("startedAtMs").is_none(), "{run}");
     }
 }

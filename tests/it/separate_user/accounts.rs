@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{Scratch, TestServer, write_file_mode};
+use crate::support::{Members, Scratch, TestServer, write_file_mode};
 
 use super::{
     AccountsFixture, STARTED, field, have_their_account_and_nothing_else, launcher, printed, processes, run,
@@ -42,7 +42,7 @@ async fn commands_have_the_account_its_limits_and_nothing_of_the_servers() {
     );
 
     let answer = run(&server, "true").await;
-    let record = server.agent().run(answer["runId"].as_str().unwrap()).await;
+    let record = server.agent().run(answer.text("runId")).await;
     assert_eq!(record["isolation"], "separate-user");
     let policy = server.operator().get("/v1/policy/effective").await;
     assert_eq!(policy.expect(200)["isolation"], "separate-user");
@@ -59,7 +59,7 @@ async fn an_agent_cannot_be_taken_out() {
         .await;
     let answer = run(&server, "id -u").await;
     assert_eq!(answer["stdout"], format!("{}\n", accounts.commands));
-    let record = server.agent().run(answer["runId"].as_str().unwrap()).await;
+    let record = server.agent().run(answer.text("runId")).await;
     assert_eq!(record["isolation"], "separate-user");
 }
 
@@ -152,11 +152,11 @@ async fn the_server_gives_up_root_for_good_and_owns_its_state() {
     let doctor = server.invocation(&["doctor", "--json"]).run_as(own);
     let report = TestServer::finish(doctor).await.stdout;
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
-    let findings = report["findings"].as_array().unwrap();
+    let findings = report.list("findings");
     let errors: Vec<_> = findings
         .iter()
         .filter(|finding| finding["severity"] == "error")
-        .map(|finding| finding["id"].as_str().unwrap())
+        .map(|finding| finding.text("id"))
         // Commands run without a question here, which is what this test wants.
         .filter(|id| *id != "everything-runs")
         .collect();

@@ -10,8 +10,6 @@ use std::{
     path::Path,
 };
 
-use serde_json::json;
-
 use crate::support::{TestServer, eventually, is_alive, kill_hard, write_file, write_file_mode};
 
 use super::{AccountsFixture, background, launcher, printed, processes, run, runner, until_there};
@@ -160,11 +158,7 @@ async fn only_a_socket_of_the_account_is_attached_to_and_no_link_is_followed() {
     for run in [&link, &foreign, &file] {
         // Nobody knows what became of it: neither finished nor started again.
         let record = server.agent().finished(run).await;
-        assert_eq!(
-            (&record["status"], &record["exitCode"]),
-            (&json!("lost"), &json!(null)),
-            "{record:#}"
-        );
+        assert_has!(record, { "status": "lost", "exitCode": null });
     }
     assert!(!had_a_visitor(of_link, &elsewhere), "a link was followed");
     assert!(
@@ -238,10 +232,6 @@ async fn a_waiting_supervisor_obeys_nobody_else() {
     assert!(is_alive(pid));
     server.start().await;
     assert_eq!(server.agent().run(&run).await["status"], "running");
-    server
-        .agent()
-        .post(&format!("/v1/runs/{run}/cancel"), json!({}))
-        .await
-        .expect(200);
+    server.agent().cancel(&run).await;
     server.agent().finished(&run).await;
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{AccountsFixture, possible, processes, runner};
 use crate::{
     docker::fixture::{self, IMAGE},
-    support::TestServer,
+    support::{Members, TestServer},
 };
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn clients_of_an_engine_run_under_the_account_of_the_server() {
         .agent()
         .exec(json!({ "command": "echo inside; sleep 1041", "background": true }))
         .await;
-    let run = answer.json()["runId"].as_str().expect("a run").to_owned();
+    let run = answer.json().text("runId").to_owned();
     let clients = || std::future::ready(processes(&server, "__docker-exec"));
     let clients = crate::support::eventually("a client", clients, |clients| !clients.is_empty()).await;
     let owner = super::field(clients[0], "Uid");

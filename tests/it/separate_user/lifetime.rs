@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Api, TestServer, eventually, is_alive, kill_hard, within, write_file};
+use crate::support::{Api, Members, TestServer, eventually, is_alive, kill_hard, within, write_file};
 
 use super::{AccountsFixture, background, launcher, printed, processes, run, runner, runners, until_there};
 
@@ -67,7 +67,7 @@ async fn exact_output_of_every_size_is_kept_and_no_empty_spool_stays() {
     for size in [0_usize, 5, 70_000, 3_000_000] {
         let text = format!("head -c {size} /dev/zero | tr '\\0' x; test {size} = 5 && echo end >&2; true");
         let answer = run(&server, &text).await;
-        let run = answer["runId"].as_str().unwrap();
+        let run = answer.text("runId");
         let bytes = output(&server, run).await;
         let expect = if size == 5 { 9 } else { size };
         assert_eq!(bytes.len(), expect, "{size}");
@@ -95,7 +95,7 @@ async fn a_run_that_is_killed_or_takes_too_long_leaves_nothing() {
     until_dead(&all).await;
 
     let call = json!({ "command": "sleep 1000 & echo $$ $! > late; wait", "timeout": 4, "yieldMs": 60_000 });
-    let answer = server.agent().exec(call).await.expect(200);
+    let answer = server.ran(call).await;
     assert_eq!(answer["timedOut"], true, "{answer:#}");
     until_dead(&pids(&accounts, "late")).await;
 }
@@ -143,18 +143,10 @@ async fn a_run_that_ends_without_a_server_is_finished_by_the_next() {
     until_dead(&pids(&accounts, "started")).await;
     server.start().await;
     let record = server.agent().finished(&ended).await;
-    assert_eq!(
-        (&record["status"], &record["exitCode"]),
-        (&json!("failed"), &json!(7)),
-        "{record:#}"
-    );
+    assert_has!(record, { "status": "failed", "exitCode": 7 });
     assert_eq!(output(&server, &ended).await, b"early\nlate\n");
     // A kill reaches the tree by way of the supervisor that was attached to again.
-    server
-        .agent()
-        .post(&format!("/v1/runs/{attached}/cancel"), json!({}))
-        .await
-        .expect(200);
+    server.agent().cancel(&attached).await;
     assert_eq!(server.agent().finished(&attached).await["status"], "cancelled");
     until_dead(&pids(&accounts, "second")).await;
 }
@@ -248,7 +240,7 @@ async fn without_its_launcher_a_server_says_that_nothing_runs() {
     kill_hard(launcher);
     kill_hard(runner);
     let is_told = |ready: &Value| ready["checks"]["runner"]["ok"] == false && ready["degraded"] == true;
-    let readiness = || async { server.anonymous().get("/readyz").await.expect(200) };
+    let readiness = || async { server.anonymous().read("/readyz").await };
     eventually("told", readiness, is_told).await;
     // Supervisors without a runner end within seconds of being idle; then nobody takes anything.
     let status = || async {
@@ -270,8 +262,8 @@ async fn a_patch_makes_files_of_the_account() {
     let accounts = or_skip!(AccountsFixture::new());
     let server = accounts.builder().start().await;
     let body = json!({ "input": "*** Begin Patch\n*** Add File: made/new\n+x\n*** End Patch\n" });
-    let applied = server.agent().post("/v1/apply-patch", body).await.expect(200);
-    let made = std::path::Path::new(applied["cwd"].as_str().unwrap()).join("made/new");
+    let applied = server.agent().posted("/v1/apply-patch", body).await;
+    let made = std::path::Path::new(applied.text("cwd")).join("made/new");
     let found = fs::metadata(&made).unwrap();
     assert_eq!(std::os::unix::fs::MetadataExt::uid(&found), accounts.commands);
     assert_eq!(fs::read_to_string(made).unwrap(), "x\n");
@@ -286,9 +278,6 @@ async fn a_patch_makes_files_of_the_account() {
         .post("/v1/apply-patch", body)
         .await
         .problem(409, "patch-failed");
-    assert!(
-        problem["detail"].as_str().unwrap().contains("Permission denied"),
-        "{problem}"
-    );
+    assert!(problem.text("detail").contains("Permission denied"), "{problem}");
     assert!(!foreign.join("new").exists());
 }

@@ -20,7 +20,9 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Scratch, ServerBuilder, TestServer, eventually, is_root, needed, processes_of};
+use crate::support::{
+    Members, Scratch, ServerBuilder, TestServer, eventually, is_root, needed, processes_of,
+};
 
 const BAD_SETTINGS: i32 = 78;
 
@@ -95,14 +97,14 @@ impl AccountsFixture {
 /// Runs shell text to its end.
 async fn run(server: &TestServer, text: &str) -> Value {
     let call = json!({ "command": text, "yieldMs": 120_000, "timeout": 60 });
-    server.agent().exec(call).await.expect(200)
+    server.ran(call).await
 }
 
 /// What shell text that succeeds prints.
 async fn printed(server: &TestServer, text: &str) -> String {
     let answer = run(server, text).await;
     assert_eq!(answer["exitCode"], 0, "{text}\n{answer:#}");
-    answer["stdout"].as_str().expect("standard output").to_owned()
+    answer.text("stdout").to_owned()
 }
 
 /// Commands of a server that was started as [`STARTED`] says have their account and what they need, and no more.
@@ -143,7 +145,7 @@ async fn background(server: &TestServer, text: &str) -> String {
     let call = json!({ "command": text, "background": true });
     let answer = server.agent().exec(call).await;
     assert!(matches!(answer.status, 200 | 202), "{}", answer.text());
-    answer.json()["runId"].as_str().expect("a run").to_owned()
+    answer.json().text("runId").to_owned()
 }
 
 /// The processes of a server in this mode.

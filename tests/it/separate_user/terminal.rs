@@ -11,7 +11,7 @@ async fn a_terminal_belongs_to_the_account_of_the_commands() {
     let command = "stat -c %u \"$(tty)\"; stty size; echo direct > /dev/tty
         bash -c 'set -m; sleep 0.05 & fg > /dev/null && echo continued'";
     let call = json!({ "command": command, "pty": true, "yieldMs": 120_000 });
-    let answer = server.agent().exec(call).await.expect(200);
+    let answer = server.ran(call).await;
     let expected = format!("{}\r\n30 120\r\ndirect\r\ncontinued\r\n", accounts.commands);
     assert_eq!(answer["stdout"], expected, "{answer:#}");
 }

@@ -10,8 +10,9 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    Invocation, ProcessHandle, Scratch, ServerBuilder, TestServer, countersign, eventually, is_alive,
-    kill_hard, pid_of, processes_of, program, run_program, skip, within, write_file, write_file_mode,
+    Invocation, Members, ProcessHandle, Scratch, ServerBuilder, TestServer, countersign, eventually,
+    is_alive, kill_hard, pid_of, processes_of, program, run_program, skip, within, write_file,
+    write_file_mode,
 };
 
 use super::{
@@ -184,12 +185,12 @@ async fn commands_have_the_account_its_limits_and_nothing_of_the_servers() {
     assert_eq!(field(server.pid(), "NoNewPrivs"), "1");
     have_their_account_and_nothing_else(&server, &accounts).await;
     let answer = run(&server, "head -c 3000000 /dev/zero").await;
-    let run_id = answer["runId"].as_str().unwrap();
+    let run_id = answer.text("runId");
     let output = server.agent().get(&format!("/v1/runs/{run_id}/output")).await;
     assert_eq!(output.bytes.len(), 3_000_000);
     let record = server.agent().run(run_id).await;
     assert_eq!(record["isolation"], "separate-user");
-    let ready = server.anonymous().get("/readyz").await.expect(200);
+    let ready = server.anonymous().read("/readyz").await;
     assert_eq!(ready["degraded"], false, "{ready:#}");
 }
 
@@ -280,11 +281,7 @@ async fn a_background_run_outlives_a_killed_server_and_is_attached_to_again() {
     );
     write_file(&accounts.workspace().join("go"), "");
     let ended = server.agent().finished(&going_on).await;
-    assert_eq!(
-        (&ended["status"], &ended["tail"]),
-        (&json!("completed"), &json!("early\nend\n")),
-        "{ended:#}"
-    );
+    assert_has!(ended, { "status": "completed", "tail": "early\nend\n" });
     let runners = || std::future::ready(unit.runners());
     eventually("one runner, and the other reaped", runners, |runners| {
         runners.len() == 1
@@ -302,15 +299,11 @@ async fn without_its_unit_a_server_starts_nothing_until_there_is_another() {
     let going_on = background(&server, text).await;
     until_there(&accounts.workspace().join("started")).await;
     unit.kill();
-    let readiness = || async { server.anonymous().get("/readyz").await.expect(200) };
+    let readiness = || async { server.anonymous().read("/readyz").await };
     let is_told = |ready: &Value| ready["checks"]["runner"]["ok"] == false && ready["degraded"] == true;
     eventually("told", readiness, is_told).await;
     let refused = run(&server, "touch must-not-be").await;
-    assert_eq!(
-        (&refused["status"], &refused["reason"]),
-        (&json!("failed"), &json!("not-started")),
-        "{refused:#}"
-    );
+    assert_has!(refused, { "status": "failed", "reason": "not-started" });
     assert!(!accounts.workspace().join("must-not-be").exists());
 
     again = Unit::of(&accounts).await;
@@ -381,11 +374,7 @@ async fn a_server_need_not_see_the_files_of_the_commands() {
     let server = builder(&accounts).behind("unshare", &hidden).start().await;
     let expect = format!("hello from {}\n", accounts.workspace().display());
     assert_eq!(printed(&server, "./greet").await, expect);
-    let judged = server
-        .agent()
-        .exec(json!({ "argv": [script], "yieldMs": 60_000 }))
-        .await
-        .expect(200);
+    let judged = server.ran(json!({ "argv": [script], "yieldMs": 60_000 })).await;
     assert_eq!(judged["stdout"], expect, "{judged:#}");
 }
 
@@ -600,7 +589,7 @@ async fn a_unit_that_is_killed_by_commands_takes_nothing_of_the_server_along() {
     let ended = || std::future::ready(unit.child.try_wait().expect("a child"));
     eventually("ended", ended, Option::is_some).await;
     again = Unit::of(&accounts).await;
-    let readiness = || async { server.anonymous().get("/readyz").await.expect(200) };
+    let readiness = || async { server.anonymous().read("/readyz").await };
     let runs = || async { run(&server, "id -u").await["stdout"].clone() };
     eventually("runs again", runs, |stdout| {
         *stdout == format!("{}\n", accounts.commands)

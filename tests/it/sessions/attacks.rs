@@ -68,11 +68,7 @@ async fn nobody_is_relayed_as_a_token() {
 }
 
 async fn pending(server: &TestServer) -> (Value, String) {
-    let asked = server
-        .agent()
-        .exec(json!({ "command": "touch asked" }))
-        .await
-        .expect(202);
+    let asked = server.accepted(json!({ "command": "touch asked" })).await;
     let slug = text(&asked, "approvalSlug");
     (asked, slug)
 }
@@ -229,10 +225,7 @@ async fn a_session_loosens_nothing_that_the_document_holds() {
     let bot = relay(&server).await;
     ann_says(&bot, MAIN, "/exec security=full ask=off").await;
     let shown = effective(&server, MAIN).await;
-    assert_eq!(
-        (&shown["security"]["value"], &shown["ask"]["value"]),
-        (&json!("allowlist"), &json!("always"))
-    );
+    assert_has!(shown, { "security/value": "allowlist", "ask/value": "always" });
     let agent = server.agent();
     let run = |program: &str| agent.exec(json!({ "argv": [program] }));
     assert_eq!(
@@ -257,11 +250,7 @@ async fn a_session_opens_no_tool_that_tool_policy_denies() {
     let server = TestServer::full().config(&config).start().await;
     let bot = relay(&server).await;
     ann_says(&bot, MAIN, "/exec security=full ask=off host=gateway").await;
-    let denied = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"] }))
-        .await
-        .problem(403, "exec-denied");
+    let denied = server.denied(json!({ "argv": ["/bin/true"] })).await;
     assert_eq!(denied["reason"], "tool-denied");
 }
 
@@ -338,20 +327,12 @@ async fn set(api: &Api, number: u32) {
 #[tokio::test]
 async fn a_change_that_is_not_recorded_does_not_count() {
     let server = open().start().await;
-    let before = server
-        .operator()
-        .get("/v1/audit?action=session.changed")
-        .await
-        .expect(200);
+    let before = server.operator().read("/v1/audit?action=session.changed").await;
     put(&server, MAIN, json!({ "ask": "always" })).await.expect(200);
-    let after = server
-        .operator()
-        .get("/v1/audit?action=session.changed")
-        .await
-        .expect(200);
+    let after = server.operator().read("/v1/audit?action=session.changed").await;
     let count = |page: &Value| page["items"].as_array().map_or(0, Vec::len);
     assert_eq!((count(&before), count(&after)), (0, 1));
     assert_eq!(after["items"][0]["actor"]["name"], "operator");
-    let verified = server.operator().get("/v1/audit/verify").await.expect(200);
+    let verified = server.operator().read("/v1/audit/verify").await;
     assert_eq!(verified["ok"], true);
 }

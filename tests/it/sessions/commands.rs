@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     MAIN, ann, ann_says, answering_relay, closed, config, eve, open, overrides_of, relay, say, text,
 };
-use crate::support::{TestServer, only};
+use crate::support::TestServer;
 
 #[tokio::test]
 async fn a_directive_is_obeyed_and_the_rest_handed_back() {
@@ -18,22 +18,13 @@ async fn a_directive_is_obeyed_and_the_rest_handed_back() {
             "reply": "Set for this session: host=gateway, ask=always. The approvals of the host still apply." })
     );
     let set = overrides_of(&server, MAIN).await;
-    assert_eq!(
-        only(&set, &["host", "ask", "elevated"]),
-        json!({ "host": "gateway", "ask": "always", "elevated": "off" })
-    );
-    assert_eq!(
-        only(&set["setBy"], &["kind", "name", "sender"]),
-        json!({ "kind": "token", "name": "bot",
-            "sender": { "provider": "telegram", "id": "42", "name": "Ann" } })
-    );
+    assert_has!(set, { "host": "gateway", "ask": "always", "elevated": "off" });
+    assert_has!(set["setBy"], { "kind": "token", "name": "bot",
+    "sender": { "provider": "telegram", "id": "42", "name": "Ann" } });
     // What is not named stays.
     ann_says(&bot, MAIN, "/exec security=allowlist").await;
     let set = overrides_of(&server, MAIN).await;
-    assert_eq!(
-        only(&set, &["host", "ask", "security"]),
-        json!({ "host": "gateway", "ask": "always", "security": "allowlist" })
-    );
+    assert_has!(set, { "host": "gateway", "ask": "always", "security": "allowlist" });
     let shown = ann_says(&bot, MAIN, "/exec").await;
     let reply = text(&shown, "reply");
     assert!(
@@ -121,11 +112,7 @@ async fn lists_name_senders_in_several_ways_and_can_be_switched_off() {
 
 /// A question, and the slug that people know it by.
 async fn question(server: &TestServer) -> (Value, String) {
-    let asked = server
-        .agent()
-        .exec(json!({ "command": "touch asked" }))
-        .await
-        .expect(202);
+    let asked = server.accepted(json!({ "command": "touch asked" })).await;
     let slug = text(&asked, "approvalSlug");
     (asked, slug)
 }
@@ -148,10 +135,7 @@ async fn an_answer_by_chat_counts_and_its_run_is_settled() {
         json!({ "handled": true, "cleanedText": "", "reply": format!("Approval {slug}: deny.") })
     );
     let run = agent.run(&text(&asked, "runId")).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "user-denied" })
-    );
+    assert_has!(run, { "status": "denied", "reason": "user-denied" });
     let again = ann_says(&bot, MAIN, &format!("/approve {slug} deny")).await;
     assert_eq!(
         again["reply"],
@@ -168,15 +152,8 @@ async fn an_answer_by_chat_counts_and_its_run_is_settled() {
     assert_eq!(answer["reply"], format!("Approval {id}: allow-always."));
     let run = agent.finished(&text(&asked, "runId")).await;
     assert_eq!(run["status"], "completed", "{run}");
-    let approval = server
-        .operator()
-        .get(&format!("/v1/approvals/{id}"))
-        .await
-        .expect(200);
-    assert_eq!(
-        (&approval["reason"], &approval["resolvedBy"]["name"]),
-        (&json!("/approve by telegram:42"), &json!("bot"))
-    );
+    let approval = server.operator().approval(&id).await;
+    assert_has!(approval, { "reason": "/approve by telegram:42", "resolvedBy/name": "bot" });
 }
 
 #[tokio::test]
@@ -198,7 +175,7 @@ async fn answers_that_cannot_count_say_so() {
     );
     let (asked, slug) = question(&server).await;
     let cancel = format!("/v1/runs/{}/cancel", text(&asked, "runId"));
-    server.agent().post(&cancel, json!({})).await.expect(200);
+    server.agent().posted(&cancel, json!({})).await;
     assert_eq!(
         reply(format!("/approve {slug} allow-once")).await,
         format!("Approval {slug} was withdrawn; nothing runs by it.")

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{MAIN, ann_says, effective, eve, overrides_of, put, relay, say, text};
-use crate::support::{Api, ServerBuilder, TestServer, only};
+use crate::support::{Api, ServerBuilder, TestServer};
 
 /// A server where commands belong into a sandbox that is not there, so that whatever runs has left it.
 fn sandboxed(elevated: &Value, exec: &Value) -> ServerBuilder {
@@ -38,7 +38,7 @@ async fn run(api: &Api, members: Value) -> crate::support::Answer {
 }
 
 async fn gateway_name(server: &TestServer) -> String {
-    let tokens = server.operator().get("/v1/tokens").await.expect(200);
+    let tokens = server.operator().read("/v1/tokens").await;
     let tokens = tokens["items"].as_array().cloned().expect("tokens");
     let token = tokens.iter().find(|token| token["scopes"] == json!(["exec"]));
     text(token.expect("the gateway's token"), "name")
@@ -53,16 +53,9 @@ async fn a_call_leaves_the_sandbox_if_its_token_is_named() {
     let ran = run(&api, json!({ "elevated": true })).await.expect(200);
     assert_eq!(ran["host"], "gateway");
     let explained = api
-        .post(
-            "/v1/exec/explain",
-            json!({ "argv": ["/bin/true"], "elevated": true }),
-        )
-        .await
-        .expect(200);
-    assert_eq!(
-        (&explained["host"]["value"], &explained["outcome"]),
-        (&json!("gateway"), &json!("run"))
-    );
+        .explain(json!({ "argv": ["/bin/true"], "elevated": true }))
+        .await;
+    assert_has!(explained, { "host/value": "gateway", "outcome": "run" });
     let (_, other) = server
         .token_with(json!({ "name": "other", "scopes": ["exec"] }))
         .await;
@@ -138,9 +131,8 @@ async fn the_approvals_of_the_host_apply_to_elevated_calls_too() {
     assert_eq!(asked["status"], "approval-pending");
     server
         .operator()
-        .decide(&text(&asked, "approvalId"), "allow-once")
-        .await
-        .expect(200);
+        .decided(&text(&asked, "approvalId"), "allow-once")
+        .await;
     let ran = api.finished(&text(&asked, "runId")).await;
     assert_eq!(ran["status"], "completed", "{ran}");
     // Whoever may not be elevated any more when the answer comes does not run.
@@ -150,14 +142,10 @@ async fn the_approvals_of_the_host_apply_to_elevated_calls_too() {
     server.edit_config(&without.to_string());
     server
         .operator()
-        .decide(&text(&asked, "approvalId"), "allow-once")
-        .await
-        .expect(200);
+        .decided(&text(&asked, "approvalId"), "allow-once")
+        .await;
     let ended = api.finished(&text(&asked, "runId")).await;
-    assert_eq!(
-        only(&ended, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "security-deny" })
-    );
+    assert_has!(ended, { "status": "denied", "reason": "security-deny" });
 }
 
 #[tokio::test]
@@ -178,10 +166,7 @@ async fn a_session_is_elevated_by_those_who_may_and_set_back_exactly() {
     assert_eq!(ann_says(&bot, MAIN, "/elev on").await["handled"], true);
     // Outside, with security full, and asked about as the session says.
     let asked = run(&api, json!({})).await.expect(202);
-    assert_eq!(
-        only(&asked, &["status", "host"]),
-        json!({ "status": "approval-pending", "host": "gateway" })
-    );
+    assert_has!(asked, { "status": "approval-pending", "host": "gateway" });
     ann_says(&bot, MAIN, "/elevated full").await;
     let ran = run(&api, json!({})).await.expect(200);
     assert_eq!(ran["host"], "gateway");

@@ -10,7 +10,7 @@ mod system_events;
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, ServerBuilder, TestServer};
+use crate::support::{Answer, Api, Members, ServerBuilder, TestServer};
 
 /// The main session of agent `main`.
 const MAIN: &str = "agent:main:main";
@@ -82,11 +82,7 @@ async fn ann_says(api: &Api, session: &str, text: &str) -> Value {
 }
 
 async fn overrides_of(server: &TestServer, session: &str) -> Value {
-    server
-        .operator()
-        .get(&of_session(session, "overrides"))
-        .await
-        .expect(200)
+    server.operator().read(&of_session(session, "overrides")).await
 }
 
 async fn put(server: &TestServer, session: &str, body: Value) -> Answer {
@@ -99,9 +95,8 @@ async fn put(server: &TestServer, session: &str, body: Value) -> Answer {
 async fn effective(server: &TestServer, session: &str) -> Value {
     server
         .operator()
-        .get(&format!("/v1/policy/effective?sessionKey={session}"))
+        .read(&format!("/v1/policy/effective?sessionKey={session}"))
         .await
-        .expect(200)
 }
 
 async fn peek(api: &Api, session: &str) -> Vec<Value> {
@@ -121,8 +116,5 @@ fn items(answer: Answer) -> Vec<Value> {
 }
 
 fn text(value: &Value, member: &str) -> String {
-    value[member]
-        .as_str()
-        .unwrap_or_else(|| panic!("{member} in {value}"))
-        .to_owned()
+    value.text(member).to_owned()
 }

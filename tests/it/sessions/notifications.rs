@@ -14,7 +14,7 @@ fn asking(exec: &str) -> crate::support::ServerBuilder {
 }
 
 async fn ask(api: &Api, command: &str) -> (String, String) {
-    let asked = api.exec(json!({ "command": command })).await.expect(202);
+    let asked = api.accepted(json!({ "command": command })).await;
     (text(&asked, "runId"), text(&asked, "approvalId"))
 }
 
@@ -42,10 +42,7 @@ async fn a_denial_is_told_before_it_is_answered() {
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["text"], expect);
     let event = stream.next().await;
-    assert_eq!(
-        (&event.data["text"], &event.data["sessionKey"]),
-        (&json!(expect), &json!(MAIN))
-    );
+    assert_has!(event.data, { "text": expect, "sessionKey": MAIN });
 }
 
 #[tokio::test]
@@ -71,7 +68,7 @@ async fn an_allowed_run_is_told_of_at_its_start_once_while_it_runs_and_at_its_en
     eventually("told", || texts(&api), |texts| texts.len() >= 2).await;
     let session = text(&api.run(&run).await, "sessionId");
     let kill = json!({ "action": "kill", "sessionId": session });
-    api.post("/v1/process", kill).await.expect(200);
+    api.posted("/v1/process", kill).await;
     let finished = format!("Exec finished (gateway, id={run}, signal=SIGTERM)");
     let all = eventually("told", || texts(&api), |texts| texts.len() >= 3).await;
     assert_eq!(all, [started, running, finished]);
@@ -81,8 +78,8 @@ async fn an_allowed_run_is_told_of_at_its_start_once_while_it_runs_and_at_its_en
 async fn what_is_answered_to_the_caller_is_not_told_again() {
     let server = TestServer::full().start().await;
     let api = server.agent();
-    api.exec(json!({ "argv": ["/bin/true"] })).await.expect(200);
+    api.ran(json!({ "argv": ["/bin/true"] })).await;
     let denied = json!({ "argv": ["/bin/true"], "security": "deny" });
-    api.exec(denied).await.problem(403, "exec-denied");
+    api.denied(denied).await;
     assert_eq!(texts(&api).await, [] as [String; 0]);
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{MAIN, closed, effective, open, overrides_of, put};
-use crate::support::{TestServer, only, without};
+use crate::support::{Members, TestServer, without};
 
 #[tokio::test]
 async fn they_are_set_shown_told_and_cleared() {
@@ -25,10 +25,7 @@ async fn they_are_set_shown_told_and_cleared() {
     assert_eq!(overrides_of(&server, MAIN).await, set);
     let event = events.next().await;
     assert_eq!(event.data["overrides"], set);
-    assert_eq!(
-        only(&event.data, &["type", "agentId", "sessionKey"]),
-        json!({ "type": "session.changed", "agentId": "main", "sessionKey": MAIN })
-    );
+    assert_has!(event.data, { "type": "session.changed", "agentId": "main", "sessionKey": MAIN });
     // What is left out is not overridden any more; the same again is no change.
     let less = put(&server, MAIN, json!({ "ask": "always" })).await.expect(200);
     assert_eq!(
@@ -44,8 +41,8 @@ async fn they_are_set_shown_told_and_cleared() {
         json!({ "sessionKey": MAIN, "elevated": "off" })
     );
     assert_eq!(operator.delete(&path).await.status, 204);
-    let audit = operator.get("/v1/audit?action=session.changed").await.expect(200);
-    let records = audit["items"].as_array().expect("records");
+    let audit = operator.read("/v1/audit?action=session.changed").await;
+    let records = audit.list("items");
     assert_eq!(records.len(), 3);
     assert_eq!(records[0]["target"], json!({ "kind": "session", "id": MAIN }));
 }
@@ -92,28 +89,21 @@ async fn a_session_loosens_and_tightens_what_is_configured_for_its_own_runs() {
     run("agent:main:other").await.problem(403, "exec-denied");
     run("agent:build:main").await.problem(403, "exec-denied");
     let shown = effective(&server, MAIN).await;
-    assert_eq!(
-        only(&shown["security"], &["value", "source"]),
-        json!({ "value": "full", "source": "session" })
-    );
-    let layers = shown["security"]["layers"].as_array().expect("layers");
+    assert_has!(shown["security"], { "value": "full", "source": "session" });
+    let layers = shown["security"].list("layers");
     assert_eq!(layers.last().expect("a layer")["layer"], "session");
-    let explained = agent
-        .post("/v1/exec/explain", json!({ "argv": ["/bin/true"] }))
-        .await
-        .expect(200);
+    let explained = agent.explain(json!({ "argv": ["/bin/true"] })).await;
     assert_eq!(explained["outcome"], "run");
     assert_eq!(explained["security"]["source"], "session");
     // The call tightens further, and never loosens.
     let tightened = json!({ "argv": ["/bin/true"], "security": "deny" });
-    agent.exec(tightened).await.problem(403, "exec-denied");
+    agent.denied(tightened).await;
     put(&server, MAIN, json!({ "security": "deny" }))
         .await
         .expect(200);
     let denied = agent
-        .exec(json!({ "argv": ["/bin/true"], "security": "full" }))
-        .await
-        .problem(403, "exec-denied");
+        .denied(json!({ "argv": ["/bin/true"], "security": "full" }))
+        .await;
     assert!(
         denied["hint"]
             .as_str()
@@ -133,22 +123,13 @@ async fn a_question_that_a_session_allowed_to_be_asked_can_be_answered_as_long_a
     let ask = || agent.exec(json!({ "argv": ["/bin/true"] }));
     let first = ask().await.expect(202);
     let second = ask().await.expect(202);
-    operator
-        .decide(first["approvalId"].as_str().expect("an id"), "allow-once")
-        .await
-        .expect(200);
-    let run = agent.finished(first["runId"].as_str().expect("an id")).await;
+    operator.decided(first.text("approvalId"), "allow-once").await;
+    let run = agent.finished(first.text("runId")).await;
     assert_eq!(run["status"], "completed", "{run}");
     put(&server, MAIN, json!({})).await.expect(200);
-    operator
-        .decide(second["approvalId"].as_str().expect("an id"), "allow-once")
-        .await
-        .expect(200);
-    let run = agent.finished(second["runId"].as_str().expect("an id")).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "denied", "reason": "security-deny" })
-    );
+    operator.decided(second.text("approvalId"), "allow-once").await;
+    let run = agent.finished(second.text("runId")).await;
+    assert_has!(run, { "status": "denied", "reason": "security-deny" });
 }
 
 #[tokio::test]
@@ -196,7 +177,7 @@ async fn a_restart_forgets_them() {
         json!({ "sessionKey": MAIN, "elevated": "off" })
     );
     let body = json!({ "argv": ["/bin/true"] });
-    server.agent().exec(body).await.problem(403, "exec-denied");
+    server.denied(body).await;
 }
 
 #[tokio::test]

@@ -72,9 +72,8 @@ async fn only_the_agents_own_tokens_see_it() {
     // A key of another form is another session for each agent.
     background(&api, "echo secret", "chat:7").await;
     let own = bound
-        .get("/v1/sessions/chat:7/system-events?agentId=build")
-        .await
-        .expect(200);
+        .read("/v1/sessions/chat:7/system-events?agentId=build")
+        .await;
     assert_eq!(own["items"], json!([]));
     bound
         .get("/v1/sessions/chat:7/system-events")
@@ -105,7 +104,7 @@ async fn sessions_without_end_are_bounded_and_push_no_overrides_out() {
     };
     assert_eq!((waiting(5).await, waiting(6).await, waiting(7).await), (0, 1, 1));
     let body = json!({ "argv": ["/bin/true"] });
-    api.exec(body).await.problem(403, "exec-denied");
+    api.denied(body).await;
 }
 
 #[tokio::test]
@@ -113,13 +112,13 @@ async fn an_end_that_came_while_the_server_was_down_is_told_by_the_next_one() {
     let mut server = open().start().await;
     let api = server.agent();
     let body = json!({ "command": "cat; echo done", "background": true });
-    let started = api.exec(body).await.expect(202);
+    let started = api.accepted(body).await;
     let run = text(&started, "runId");
     server.crash_and_restart().await;
     let api = server.agent();
     let closed =
         json!({ "action": "write", "sessionId": text(&started, "sessionId"), "data": "", "eof": true });
-    api.post("/v1/process", closed).await.expect(200);
+    api.posted("/v1/process", closed).await;
     let events = eventually("told", || peek(&api, MAIN), |events| !events.is_empty()).await;
     assert_eq!(
         texts(&events),

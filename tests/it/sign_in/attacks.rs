@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::browser::{Browser, code};
-use crate::support::{Answer, Api, TestServer, eventually, within};
+use crate::support::{Answer, Api, Members, TestServer, eventually, within};
 
 async fn send(browser: &Browser, request: RequestBuilder) -> Answer {
     browser.api.send(request).await
@@ -32,15 +32,8 @@ async fn exchange(server: &TestServer, head: &str) -> String {
 async fn another_port_of_the_host_sees_the_cookie_and_can_do_nothing_with_it() {
     let server = TestServer::asking().start().await;
     let browser = Browser::by_link(&server).await;
-    let pending = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/echo", "x"] }))
-        .await
-        .expect(202);
-    let decision = format!(
-        "/v1/approvals/{}/decision",
-        pending["approvalId"].as_str().unwrap()
-    );
+    let pending = server.accepted(json!({ "argv": ["/bin/echo", "x"] })).await;
+    let decision = format!("/v1/approvals/{}/decision", pending.text("approvalId"));
     for (method, path) in [
         (Method::GET, "/v1/approvals"),
         (Method::GET, "/v1/events"),
@@ -140,9 +133,7 @@ async fn one_secret_is_never_taken_for_another() {
     ] {
         api.post("/auth/login", body).await.problem(401, "unauthorized");
     }
-    api.post("/auth/login", json!({ "code": fresh }))
-        .await
-        .expect(200);
+    api.posted("/auth/login", json!({ "code": fresh })).await;
 }
 
 #[tokio::test]
@@ -217,7 +208,7 @@ async fn cookies_without_end_are_refused_and_the_server_goes_on() {
         answer.is_empty() || answer.starts_with("HTTP/1.1 431"),
         "{answer}"
     );
-    server.operator().get("/v1/runs").await.expect(200);
+    server.operator().read("/v1/runs").await;
 }
 
 #[tokio::test]
@@ -331,10 +322,7 @@ async fn who_asked_cannot_answer_by_browser() {
         .request(Method::POST, "/v1/exec")
         .json(&json!({ "argv": ["/bin/echo", "x"] }));
     let pending = send(&browser, call).await.expect(202);
-    let path = format!(
-        "/v1/approvals/{}/decision",
-        pending["approvalId"].as_str().unwrap()
-    );
+    let path = format!("/v1/approvals/{}/decision", pending.text("approvalId"));
     let answer = browser.post(&path, json!({ "decision": "allow-once" })).await;
     assert_eq!(answer.problem(403, "forbidden")["requiredScope"], "approve");
     browser
@@ -375,7 +363,7 @@ async fn the_browsers_of_a_token_share_its_rate() {
     );
     one.session().await.expect(200);
     other.session().await.expect(200);
-    server.agent().get("/v1/runs").await.expect(200);
+    server.agent().read("/v1/runs").await;
     eventually("limited", || one.session(), |answer| answer.status == 429)
         .await
         .problem(429, "rate-limited");

@@ -6,7 +6,7 @@ use reqwest::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, TestServer};
+use crate::support::{Answer, Api, Members, TestServer};
 
 /// A signed-in browser.
 #[derive(Debug, Clone)]
@@ -22,12 +22,8 @@ pub(super) struct Browser {
 
 /// A new code, as `POST /v1/login-links` gives it to the operator.
 pub(super) async fn code(server: &TestServer) -> String {
-    let link = server
-        .operator()
-        .post("/v1/login-links", json!({}))
-        .await
-        .expect(201);
-    code_of(link["url"].as_str().expect("a url"))
+    let link = server.operator().made("/v1/login-links", json!({})).await;
+    code_of(link.text("url"))
 }
 
 /// The code in a link.
@@ -73,7 +69,7 @@ impl Browser {
         Self {
             api,
             cookie,
-            csrf: login["csrfToken"].as_str().expect("a second secret").to_owned(),
+            csrf: login.text("csrfToken").to_owned(),
             login,
         }
     }

@@ -10,7 +10,9 @@ use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
 use super::browser::{Browser, code_of};
-use crate::support::{Api, Invocation, Scratch, TestServer, countersign, kill_hard, program, skip, within};
+use crate::support::{
+    Api, Invocation, Members, Scratch, TestServer, countersign, kill_hard, program, skip, within,
+};
 
 #[tokio::test]
 async fn the_command_prints_a_link_and_nothing_else() {
@@ -26,7 +28,7 @@ async fn the_command_prints_a_link_and_nothing_else() {
 
     let done = server.cli(&["login-link", "--json"]).await;
     let link: Value = serde_json::from_str(&done.stdout).unwrap();
-    assert!(link["url"].as_str().unwrap().contains("/login#code=csl_"));
+    assert!(link.text("url").contains("/login#code=csl_"));
     assert!(link["expiresAtMs"].is_i64());
 }
 
@@ -112,10 +114,7 @@ async fn the_demo_goes_on_when_the_answer_comes_from_a_browser() {
     let answer = api.post("/auth/login", json!({ "code": code_of(&url) })).await;
     let browser = Browser::of(api, &answer);
     let pending = browser.get("/v1/approvals").await.expect(200);
-    let path = format!(
-        "/v1/approvals/{}/decision",
-        pending["items"][0]["id"].as_str().unwrap()
-    );
+    let path = format!("/v1/approvals/{}/decision", pending["items"][0].text("id"));
     browser
         .post(&path, json!({ "decision": "allow-once" }))
         .await

@@ -5,14 +5,14 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::browser::{Browser, code, code_of, set_cookie};
-use crate::support::{TestServer, only};
+use crate::support::{Members, TestServer, only};
 
 #[tokio::test]
 async fn a_link_signs_one_browser_in_with_the_rights_of_the_operator() {
     let server = TestServer::asking().start().await;
     let made = server.operator().post("/v1/login-links", json!({})).await;
     let link = made.expect(201);
-    let url = link["url"].as_str().unwrap();
+    let url = link.text("url");
     let base = server.operator().base().to_owned();
     assert!(url.starts_with(&format!("{base}/login#code=")), "{url}");
     assert!(link["expiresAtMs"].is_i64());
@@ -23,10 +23,7 @@ async fn a_link_signs_one_browser_in_with_the_rights_of_the_operator() {
     assert_eq!(attributes, "Path=/; HttpOnly; SameSite=Strict; Max-Age=43200");
     assert_eq!(answer.header("cache-control"), Some("no-store"));
     let browser = Browser::of(server.anonymous(), &answer);
-    assert_eq!(
-        only(&browser.login, &["name", "scopes"]),
-        json!({ "name": "operator", "scopes": ["read", "approve", "admin"] })
-    );
+    assert_has!(browser.login, { "name": "operator", "scopes": ["read", "approve", "admin"] });
     // The second secret is shown once.
     assert_eq!(
         browser.session().await.expect(200),
@@ -70,19 +67,16 @@ async fn looking_at_a_link_does_not_use_it_up() {
         let answer = api.send(api.request(method.clone(), &path)).await;
         assert!(!answer.headers.contains_key("set-cookie"), "{method} {path}");
     }
-    api.post("/auth/login", json!({ "code": code })).await.expect(200);
+    api.posted("/auth/login", json!({ "code": code })).await;
 }
 
 #[tokio::test]
 async fn a_token_signs_in_with_its_own_rights() {
     let server = TestServer::full().start().await;
     let reader = json!({ "name": "phone", "scopes": ["read", "approve"] });
-    let token = server.operator().post("/v1/tokens", reader).await.expect(201);
-    let browser = Browser::by_token(&server, token["secret"].as_str().unwrap()).await;
-    assert_eq!(
-        only(&browser.login, &["name", "scopes"]),
-        json!({ "name": "phone", "scopes": ["read", "approve"] })
-    );
+    let token = server.operator().made("/v1/tokens", reader).await;
+    let browser = Browser::by_token(&server, token.text("secret")).await;
+    assert_has!(browser.login, { "name": "phone", "scopes": ["read", "approve"] });
     browser.get("/v1/runs").await.expect(200);
     let problem = browser.get("/v1/tokens").await.problem(403, "forbidden");
     assert_eq!(problem["requiredScope"], "admin");
@@ -92,20 +86,16 @@ async fn a_token_signs_in_with_its_own_rights() {
 async fn a_session_ends_with_the_token_that_it_stands_for() {
     let server = TestServer::full().start().await;
     let in_an_hour = 3_600_000;
-    let now = server
-        .operator()
-        .post("/v1/login-links", json!({}))
-        .await
-        .expect(201)["expiresAtMs"]
+    let now = server.operator().made("/v1/login-links", json!({})).await["expiresAtMs"]
         .as_i64()
         .unwrap();
     let request = json!({ "name": "short", "scopes": ["read"], "expiresAtMs": now + in_an_hour });
-    let token = server.operator().post("/v1/tokens", request).await.expect(201);
-    let browser = Browser::by_token(&server, token["secret"].as_str().unwrap()).await;
+    let token = server.operator().made("/v1/tokens", request).await;
+    let browser = Browser::by_token(&server, token.text("secret")).await;
     assert_eq!(browser.login["expiresAtMs"], token["expiresAtMs"]);
 
-    let path = format!("/v1/tokens/{}", token["id"].as_str().unwrap());
-    server.operator().delete(&path).await.expect(204);
+    let path = format!("/v1/tokens/{}", token.text("id"));
+    server.operator().removed(&path).await;
     browser.session().await.problem(401, "unauthorized");
     browser.get("/v1/runs").await.problem(401, "unauthorized");
 }
@@ -116,13 +106,9 @@ async fn a_link_dies_with_the_token_that_asked_for_it() {
     let (id, admin) = server
         .token_with(json!({ "name": "stolen", "scopes": ["admin"] }))
         .await;
-    let link = admin.post("/v1/login-links", json!({})).await.expect(201);
-    let code = code_of(link["url"].as_str().unwrap());
-    server
-        .operator()
-        .delete(&format!("/v1/tokens/{id}"))
-        .await
-        .expect(204);
+    let link = admin.made("/v1/login-links", json!({})).await;
+    let code = code_of(link.text("url"));
+    server.operator().removed(&format!("/v1/tokens/{id}")).await;
     let answer = server
         .anonymous()
         .post("/auth/login", json!({ "code": code }))
@@ -138,14 +124,14 @@ async fn a_link_is_for_the_token_of_the_operator_and_needs_it() {
     let (_, admin) = server
         .token_with(json!({ "name": "other", "scopes": ["admin"] }))
         .await;
-    let tokens = admin.get("/v1/tokens").await.expect(200)["items"].clone();
+    let tokens = admin.read("/v1/tokens").await["items"].clone();
     let operator = tokens
         .as_array()
         .unwrap()
         .iter()
         .find(|token| token["name"] == "operator");
-    let path = format!("/v1/tokens/{}", operator.unwrap()["id"].as_str().unwrap());
-    admin.delete(&path).await.expect(204);
+    let path = format!("/v1/tokens/{}", operator.unwrap().text("id"));
+    admin.removed(&path).await;
 
     browser.session().await.problem(401, "unauthorized");
     let answer = server
@@ -226,24 +212,17 @@ async fn wrong_codes_and_tokens_are_counted_and_recorded_but_right_ones_pass() {
     }
     Browser::by_token(&server, &server.operator_token()).await;
 
-    let failed = server
-        .operator()
-        .get("/v1/audit?action=login.failed")
-        .await
-        .expect(200);
-    let failed = failed["items"].as_array().unwrap().clone();
+    let failed = server.operator().read("/v1/audit?action=login.failed").await;
+    let failed = failed.list("items").clone();
     assert_eq!(failed.len(), 10, "those that got 429 fill no record");
-    assert_eq!(
-        only(&failed[0], &["outcome", "target"]),
-        json!({ "outcome": "denied", "target": { "kind": "server", "id": "countersign" } })
-    );
+    assert_has!(failed[0], { "outcome": "denied", "target": { "kind": "server", "id": "countersign" } });
     assert_eq!(failed[0]["actor"]["address"], "127.0.0.1");
-    let logins = server.operator().get("/v1/audit?action=login").await.expect(200);
+    let logins = server.operator().read("/v1/audit?action=login").await;
     let login = &logins["items"][0];
     assert_eq!(login["actor"]["kind"], "session");
     assert_eq!(login["actor"]["id"], login["target"]["id"]);
     assert_eq!(login["detail"]["by"], "token");
-    let verified = server.operator().get("/v1/audit/verify").await.expect(200);
+    let verified = server.operator().read("/v1/audit/verify").await;
     assert_eq!(verified["ok"], true);
 }
 
@@ -255,17 +234,14 @@ async fn links_and_sessions_outlive_a_crash() {
     let used = code_of(
         server
             .operator()
-            .post("/v1/login-links", json!({}))
+            .made("/v1/login-links", json!({}))
             .await
-            .expect(201)["url"]
-            .as_str()
-            .unwrap(),
+            .text("url"),
     );
     server
         .anonymous()
-        .post("/auth/login", json!({ "code": used }))
-        .await
-        .expect(200);
+        .posted("/auth/login", json!({ "code": used }))
+        .await;
     server.crash_and_restart().await;
     browser.api = server.anonymous();
     browser.session().await.expect(200);
@@ -273,7 +249,7 @@ async fn links_and_sessions_outlive_a_crash() {
     api.post("/auth/login", json!({ "code": used }))
         .await
         .problem(401, "unauthorized");
-    api.post("/auth/login", json!({ "code": code })).await.expect(200);
+    api.posted("/auth/login", json!({ "code": code })).await;
 }
 
 #[tokio::test]
@@ -308,12 +284,8 @@ async fn behind_a_public_url_links_and_cookies_are_for_it() {
         .toml("[http]\npublic_url = \"https://gate.example/\"\n")
         .start()
         .await;
-    let link = server
-        .operator()
-        .post("/v1/login-links", json!({}))
-        .await
-        .expect(201);
-    let url = link["url"].as_str().unwrap();
+    let link = server.operator().made("/v1/login-links", json!({})).await;
+    let url = link.text("url");
     assert!(url.starts_with("https://gate.example/login#code=csl_"), "{url}");
     let answer = server
         .anonymous()

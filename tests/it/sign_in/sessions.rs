@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::browser::{Browser, code, set_cookie};
-use crate::support::{EventStream, TestServer, only, within};
+use crate::support::{EventStream, Members, TestServer, only, within};
 
 async fn events(browser: &Browser) -> EventStream {
     let request = browser
@@ -19,12 +19,8 @@ async fn events(browser: &Browser) -> EventStream {
 async fn a_decision_at_a_browser_is_the_sessions() {
     let server = TestServer::asking().start().await;
     let browser = Browser::by_link(&server).await;
-    let pending = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/echo", "hi"] }))
-        .await
-        .expect(202);
-    let approval = pending["approvalId"].as_str().unwrap();
+    let pending = server.accepted(json!({ "argv": ["/bin/echo", "hi"] })).await;
+    let approval = pending.text("approvalId");
     let path = format!("/v1/approvals/{approval}/decision");
     let decided = browser
         .post(&path, json!({ "decision": "allow-once" }))
@@ -35,10 +31,10 @@ async fn a_decision_at_a_browser_is_the_sessions() {
         only(by, &["kind", "name"]),
         json!({ "kind": "session", "name": "operator" })
     );
-    let run = server.agent().finished(pending["runId"].as_str().unwrap()).await;
+    let run = server.agent().finished(pending.text("runId")).await;
     assert_eq!(run["status"], "completed");
     let query = "/v1/audit?action=exec.approval.resolved";
-    let record = server.operator().get(query).await.expect(200)["items"][0].clone();
+    let record = server.operator().read(query).await["items"][0].clone();
     assert_eq!(record["actor"]["id"], by["id"]);
     assert_eq!(record["actor"]["kind"], "session");
 }
@@ -51,14 +47,10 @@ async fn an_approver_at_a_browser_can_be_reached_while_it_listens() {
         .start()
         .await;
     let call = json!({ "argv": ["/bin/echo", "hi"] });
-    server
-        .agent()
-        .exec(call.clone())
-        .await
-        .problem(403, "exec-denied");
+    server.denied(call.clone()).await;
     let browser = Browser::by_link(&server).await;
     let mut stream = events(&browser).await;
-    let pending = server.agent().exec(call).await.expect(202);
+    let pending = server.accepted(call).await;
     let asked = stream.next_of("exec.approval.requested").await;
     assert_eq!(asked.data["approvalId"], pending["approvalId"]);
 }
@@ -91,13 +83,7 @@ async fn a_stream_sends_nothing_more_once_its_session_has_ended() {
     let server = TestServer::full().start().await;
     let browser = Browser::by_link(&server).await;
     let mut stream = events(&browser).await;
-    let exec = || async {
-        server
-            .agent()
-            .exec(json!({ "argv": ["/bin/true"] }))
-            .await
-            .expect(200)
-    };
+    let exec = || async { server.ran(json!({ "argv": ["/bin/true"] })).await };
     exec().await;
     stream.next_of("exec.finished").await;
     browser.post("/auth/logout", json!({})).await.expect(204);
@@ -138,11 +124,7 @@ async fn a_browser_that_stands_for_an_agents_token_sees_what_that_token_asked_fo
     let server = TestServer::full().start().await;
     let browser = Browser::by_token(&server, &server.gateway_token()).await;
     assert_eq!(browser.login["scopes"], json!(["exec"]));
-    let by_token = server
-        .agent()
-        .exec(json!({ "argv": ["/bin/echo", "a"] }))
-        .await
-        .expect(200);
+    let by_token = server.ran(json!({ "argv": ["/bin/echo", "a"] })).await;
     let call = |key: &str| {
         browser
             .request(Method::POST, "/v1/exec")
@@ -158,25 +140,21 @@ async fn a_browser_that_stands_for_an_agents_token_sees_what_that_token_asked_fo
     let (_, other) = server
         .token_with(json!({ "name": "other", "scopes": ["exec"] }))
         .await;
-    let other_run = other
-        .exec(json!({ "argv": ["/bin/echo", "c"] }))
-        .await
-        .expect(200);
+    let other_run = other.ran(json!({ "argv": ["/bin/echo", "c"] })).await;
     let ids = |list: Value| -> Vec<String> {
-        let runs = list["items"].as_array().unwrap().iter();
-        runs.map(|run| run["runId"].as_str().unwrap().to_owned())
-            .collect()
+        let runs = list.list("items").iter();
+        runs.map(|run| run.text("runId").to_owned()).collect()
     };
-    let expected = [&by_browser, &by_token].map(|run| run["runId"].as_str().unwrap().to_owned());
+    let expected = [&by_browser, &by_token].map(|run| run.text("runId").to_owned());
     assert_eq!(ids(browser.get("/v1/runs").await.expect(200)), expected);
-    assert_eq!(ids(server.agent().get("/v1/runs").await.expect(200)), expected);
-    let path = format!("/v1/runs/{}", other_run["runId"].as_str().unwrap());
+    assert_eq!(ids(server.agent().read("/v1/runs").await), expected);
+    let path = format!("/v1/runs/{}", other_run.text("runId"));
     browser.get(&path).await.problem(404, "not-found");
     let page = browser
         .get("/v1/events?types=exec.finished&after=0")
         .await
         .expect(200);
-    assert_eq!(page["items"].as_array().unwrap().len(), 2);
+    assert_eq!(page.list("items").len(), 2);
     let run = browser
         .get(&format!("/v1/runs/{}", expected[0]))
         .await

@@ -1,5 +1,7 @@
 //! The HTTP client of the tests.
 
+use std::panic::Location;
+
 use bytes::Bytes;
 use reqwest::{
     Method, RequestBuilder,
@@ -93,6 +95,30 @@ impl Api {
             .await
     }
 
+    /// What there is at a path.
+    #[track_caller]
+    pub(crate) fn read(&self, path: &str) -> impl Future<Output = Value> {
+        expecting(200, self.get(path))
+    }
+
+    /// Posts what is done at once; the answer.
+    #[track_caller]
+    pub(crate) fn posted(&self, path: &str, body: Value) -> impl Future<Output = Value> {
+        expecting(200, self.post(path, body))
+    }
+
+    /// Makes something new at a path; the answer.
+    #[track_caller]
+    pub(crate) fn made(&self, path: &str, body: Value) -> impl Future<Output = Value> {
+        expecting(201, self.post(path, body))
+    }
+
+    /// Removes what is at a path.
+    #[track_caller]
+    pub(crate) fn removed(&self, path: &str) -> impl Future<Output = Value> {
+        expecting(204, self.delete(path))
+    }
+
     /// Bytes as they are, or a range of them.
     pub(crate) async fn get_bytes(&self, path: &str, range: Option<&str>) -> Answer {
         let request = self.request(Method::GET, path);
@@ -125,6 +151,30 @@ impl Api {
         self.post("/v1/exec", body).await
     }
 
+    /// Has something run to its end; the answer.
+    #[track_caller]
+    pub(crate) fn ran(&self, body: Value) -> impl Future<Output = Value> {
+        expecting(200, self.exec(body))
+    }
+
+    /// Asks for something that goes on in the background, or that a person is asked about; the answer.
+    #[track_caller]
+    pub(crate) fn accepted(&self, body: Value) -> impl Future<Output = Value> {
+        expecting(202, self.exec(body))
+    }
+
+    /// Asks for something that the policy denies; the problem.
+    #[track_caller]
+    pub(crate) fn denied(&self, body: Value) -> impl Future<Output = Value> {
+        denied(self.exec(body))
+    }
+
+    /// What the policy says to a request that is not made.
+    #[track_caller]
+    pub(crate) fn explain(&self, body: Value) -> impl Future<Output = Value> {
+        expecting(200, self.post("/v1/exec/explain", body))
+    }
+
     pub(crate) async fn exec_with_key(&self, key: &str, body: Value) -> Answer {
         self.send(
             self.request(Method::POST, "/v1/exec")
@@ -142,8 +192,28 @@ impl Api {
         .await
     }
 
-    pub(crate) async fn run(&self, run: &str) -> Value {
-        self.get(&format!("/v1/runs/{run}")).await.expect(200)
+    /// Decides what nobody has decided; the answer.
+    #[track_caller]
+    pub(crate) fn decided(&self, approval: &str, decision: &str) -> impl Future<Output = Value> {
+        expecting(200, self.decide(approval, decision))
+    }
+
+    #[track_caller]
+    pub(crate) fn approval(&self, approval: &str) -> impl Future<Output = Value> {
+        let path = format!("/v1/approvals/{approval}");
+        expecting(200, async move { self.get(&path).await })
+    }
+
+    #[track_caller]
+    pub(crate) fn run(&self, run: &str) -> impl Future<Output = Value> {
+        let path = format!("/v1/runs/{run}");
+        expecting(200, async move { self.get(&path).await })
+    }
+
+    #[track_caller]
+    pub(crate) fn cancel(&self, run: &str) -> impl Future<Output = Value> {
+        let path = format!("/v1/runs/{run}/cancel");
+        expecting(200, async move { self.post(&path, json!({})).await })
     }
 
     /// Waits until a run is final and returns it.
@@ -181,6 +251,28 @@ impl Api {
             Some("text/event-stream")
         );
         EventStream::new(response)
+    }
+}
+
+/// The body of an answer that must have this status.
+#[track_caller]
+pub(super) fn expecting(status: u16, answer: impl Future<Output = Answer>) -> impl Future<Output = Value> {
+    let caller = Location::caller();
+    async move {
+        let answer = answer.await;
+        assert_eq!(answer.status, status, "{caller}: {}", answer.text());
+        answer.json()
+    }
+}
+
+/// The problem of an answer that must say that the policy denies.
+#[track_caller]
+pub(super) fn denied(answer: impl Future<Output = Answer>) -> impl Future<Output = Value> {
+    let caller = Location::caller();
+    async move {
+        let answer = answer.await;
+        assert_eq!(answer.status, 403, "{caller}: {}", answer.text());
+        answer.problem(403, "exec-denied")
     }
 }
 
@@ -228,30 +320,6 @@ impl Answer {
         expect_hint(&problem["hint"]);
         problem
     }
-}
-
-/// The object without some members: those that differ from run to run.
-#[track_caller]
-pub(crate) fn without(object: &Value, members: &[&str]) -> Value {
-    let mut object = object
-        .as_object()
-        .unwrap_or_else(|| panic!("an object: {object}"))
-        .clone();
-    for member in members {
-        assert!(
-            object.shift_remove(*member).is_some(),
-            "{member} is missing in {object:?}"
-        );
-    }
-    Value::Object(object)
-}
-
-/// The object's named members only, null where one is missing.
-pub(crate) fn only(object: &Value, members: &[&str]) -> Value {
-    members
-        .iter()
-        .map(|member| ((*member).to_owned(), object[*member].clone()))
-        .collect()
 }
 
 /// A hint, where there is one, is a command of the program and nothing else.

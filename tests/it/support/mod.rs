@@ -6,6 +6,8 @@ mod certificates;
 mod client;
 mod disk;
 mod files;
+#[macro_use]
+mod json;
 pub(crate) mod node;
 pub(crate) mod operator;
 mod our_node;
@@ -24,11 +26,12 @@ mod world;
 
 pub(crate) use browser::{Browser, Screen};
 pub(crate) use certificates::{Authority, Pair};
-pub(crate) use client::{Answer, Api, only, without};
+pub(crate) use client::{Answer, Api};
 pub(crate) use disk::SmallDisk;
 pub(crate) use files::{
     Scratch, joined_lines, lines, replace_file_mode, sha256, write_file, write_file_mode,
 };
+pub(crate) use json::{Members, assert_members, only, without};
 pub(crate) use operator::{OperatorClient, OperatorLink};
 pub(crate) use our_node::{OurNode, let_in, until_connected, until_gone};
 pub(crate) use ports::free_port;

@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::{
-    Api, Finished, Invocation, Scratch, countersign, eventually,
+    Api, Finished, Invocation, Scratch,
+    client::{denied, expecting},
+    countersign, eventually,
     process::{self, ProcessHandle},
     run_program,
     wait::TIMEOUT,
@@ -507,9 +509,30 @@ impl TestServer {
         Api::new(&self.running().base, None)
     }
 
+    /// [`Api::ran`] as the agent's gateway.
+    #[track_caller]
+    pub(crate) fn ran(&self, body: Value) -> impl Future<Output = Value> {
+        let agent = self.agent();
+        expecting(200, async move { agent.exec(body).await })
+    }
+
+    /// [`Api::accepted`] as the agent's gateway.
+    #[track_caller]
+    pub(crate) fn accepted(&self, body: Value) -> impl Future<Output = Value> {
+        let agent = self.agent();
+        expecting(202, async move { agent.exec(body).await })
+    }
+
+    /// [`Api::denied`] as the agent's gateway.
+    #[track_caller]
+    pub(crate) fn denied(&self, body: Value) -> impl Future<Output = Value> {
+        let agent = self.agent();
+        denied(async move { agent.exec(body).await })
+    }
+
     /// Sends a request about which a person is asked; returns the answer's body.
     pub(crate) async fn asked(&self, body: Value) -> Value {
-        let pending = self.agent().exec(body).await.expect(202);
+        let pending = self.accepted(body).await;
         assert_eq!(pending["status"], "approval-pending", "{pending}");
         pending
     }

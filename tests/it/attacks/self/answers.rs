@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, NOBODY, TestServer, is_root, only, skip};
+use crate::support::{Answer, Api, Members, NOBODY, TestServer, is_root, skip};
 
 /// The same caller by way of the socket of the API.
 fn by_socket(server: &TestServer, caller: &Api) -> Api {
@@ -28,8 +28,8 @@ fn by_socket(server: &TestServer, caller: &Api) -> Api {
 
 async fn asked(server: &TestServer) -> String {
     let call = json!({ "argv": ["/bin/true"] });
-    let pending = server.agent().exec(call).await.expect(202);
-    pending["approvalId"].as_str().unwrap().to_owned()
+    let pending = server.accepted(call).await;
+    pending.text("approvalId").to_owned()
 }
 
 /// A call of an MCP tool that stands for itself.
@@ -94,21 +94,16 @@ async fn a_token_that_asks_decides_by_no_edge() {
         .await;
         assert!(!answer.text().contains("\"exitCode\""), "{}", answer.text());
     }
-    let still = server
-        .operator()
-        .get(&format!("/v1/approvals/{id}"))
-        .await
-        .expect(200);
+    let still = server.operator().approval(&id).await;
     assert_eq!(still["status"], "pending");
 
     // Each of these edges takes the answer of a token that may answer.
-    server.operator().post(&path, decision.clone()).await.expect(200);
+    server.operator().posted(&path, decision.clone()).await;
     let other = asked(&server).await;
     let path = format!("/v1/approvals/{other}/decision");
     by_socket(&server, &server.operator())
-        .post(&path, decision)
-        .await
-        .expect(200);
+        .posted(&path, decision)
+        .await;
     let third = asked(&server).await;
     let shown = server.operator_token();
     let done = server
@@ -128,8 +123,8 @@ async fn a_token_that_asks_reads_its_own_runs_and_no_others() {
         .token_with(json!({ "name": "reader", "scopes": ["exec", "read"] }))
         .await;
     let call = json!({ "argv": ["/bin/echo", "pineapple"], "sessionKey": "pineapple" });
-    let answer = server.agent().exec(call).await.expect(200);
-    let run = answer["runId"].as_str().unwrap();
+    let answer = server.ran(call).await;
+    let run = answer.text("runId");
     let paths = [
         format!("/v1/runs/{run}"),
         format!("/v1/runs/{run}/output"),
@@ -216,12 +211,12 @@ async fn what_is_not_there_yet_opens_nothing() {
         caller.post(path, message.clone()).await.problem(403, "forbidden");
         caller.get("/bridge").await.problem(400, "invalid-request");
     }
-    let unnamed = server.operator().post(path, message).await.expect(200);
+    let unnamed = server.operator().posted(path, message).await;
     assert_eq!(unnamed["handled"], false);
     assert_eq!(sockets(server.state()), [state.join("api.sock")]);
     assert!(!named.exists());
     let pending = server.operator().pending().await;
-    assert_eq!(only(&pending[0], &["id"]), json!({ "id": id }));
+    assert_has!(pending[0], { "id": id });
 }
 
 /// Answers one client and returns what it said.

@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 
 use super::table::{Need, Outcome};
 use crate::support::{
-    Invocation, Scratch, TestServer, countersign, inherited_path, is_root, run_program, write_file_mode,
+    Invocation, Members, Scratch, TestServer, countersign, inherited_path, is_root, run_program,
+    write_file_mode,
 };
 
 /// Whom commands run as.
@@ -59,7 +60,7 @@ impl Level {
                     .args(&["doctor", "--json"])
                     .env("OPENCLAW_STATE_DIR", state.path());
                 let report: Value = serde_json::from_str(&run_program(&doctor).stdout).unwrap();
-                let settings = report["settings"].as_array().unwrap();
+                let settings = report.list("settings");
                 settings
                     .iter()
                     .any(|setting| setting["key"] == "exec.run_as" && setting["effective"] == true)
@@ -326,13 +327,13 @@ impl Scene {
             "yieldMs": 120_000,
             "timeout": 60,
         });
-        self.server.agent().exec(call).await.expect(200)
+        self.server.ran(call).await
     }
 
     /// Runs a script as an agent to its end; the answer has its output.
     pub(super) async fn run(&self, agent: &str, script: &str) -> Value {
         let answer = self.calls(agent, script).await;
-        let record = self.server.agent().run(answer["runId"].as_str().unwrap()).await;
+        let record = self.server.agent().run(answer.text("runId")).await;
         assert_eq!(record["isolation"], self.level.as_str(), "{record:#}");
         let code = answer["exitCode"].as_i64();
         assert!(

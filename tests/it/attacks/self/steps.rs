@@ -8,7 +8,9 @@ use super::{
     scene::{ASKER, KEEPER, STRICT, Scene},
     table::Outcome,
 };
-use crate::support::{ProcessHandle, eventually, is_alive, kill_hard, lines, write_file, write_file_mode};
+use crate::support::{
+    Members, ProcessHandle, eventually, is_alive, kill_hard, lines, write_file, write_file_mode,
+};
 
 /// Such an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,13 +127,10 @@ async fn exchange(scene: &Scene) -> Outcome {
     let answer = scene.calls("main", "$PROBE connect $AGENT").await;
     drop(listener);
     scene.put_agent_back();
-    let run = answer["runId"].as_str().unwrap();
+    let run = answer.text("runId");
     let record = scene.server.agent().run(run).await;
     if record["reason"] == "spawn-failed" {
-        assert!(
-            record["detail"].as_str().unwrap().contains("restart"),
-            "{record:#}"
-        );
+        assert!(record.text("detail").contains("restart"), "{record:#}");
         assert_eq!(scene.run("main", "true").await["exitCode"], 0);
     } else {
         assert!([json!(0), json!(1)].contains(&answer["exitCode"]), "{answer:#}");
@@ -142,11 +141,9 @@ async fn exchange(scene: &Scene) -> Outcome {
 async fn answer(scene: &Scene) -> Outcome {
     let asked = scene
         .server
-        .agent()
-        .exec(json!({ "argv": ["/bin/true"], "agentId": ASKER }))
-        .await
-        .expect(202);
-    let id = asked["approvalId"].as_str().unwrap();
+        .accepted(json!({ "argv": ["/bin/true"], "agentId": ASKER }))
+        .await;
+    let id = asked.text("approvalId");
     // By the API with every secret there is, by the command line, and by the ledger.
     let script = format!(
         "P=/v1/approvals/{id}/decision\n\
@@ -161,10 +158,10 @@ async fn answer(scene: &Scene) -> Outcome {
     );
     scene.run("main", &script).await;
     let operator = scene.server.operator();
-    let approval = operator.get(&format!("/v1/approvals/{id}")).await.expect(200);
+    let approval = operator.approval(&id).await;
     let is_decided = approval["status"] != "pending";
     if !is_decided {
-        operator.decide(id, "deny").await.expect(200);
+        operator.decided(id, "deny").await;
     }
     through(is_decided)
 }
@@ -183,7 +180,7 @@ async fn widen_policy(scene: &Scene, admin: Admin) -> Outcome {
     scene.run("main", &script).await;
     let operator = scene.server.operator();
     if admin == Admin::Accepts {
-        let effective = operator.get("/v1/policy/effective").await.expect(200);
+        let effective = operator.read("/v1/policy/effective").await;
         let hash = &effective["document"]["held"]["hash"];
         let accept = operator.post("/v1/policy/document/accept", json!({ "hash": hash }));
         accept.await.expect(200);
@@ -232,7 +229,7 @@ async fn stay_and_read(scene: &Scene) -> Outcome {
 async fn plant(scene: &Scene) -> Outcome {
     let script = "echo \"cat $S/countersign/operator.token > $W/planted\" >> $HOME/.profile; echo $HOME";
     let answer = scene.run("main", script).await;
-    let home = answer["stdout"].as_str().unwrap().trim();
+    let home = answer.text("stdout").trim();
     assert!(home.starts_with('/'), "{answer:#}");
     scene.outside(". $HOME/.profile", home);
     through(!lines(&scene.work().join("planted")).is_empty())

@@ -3,6 +3,7 @@
 use crate::confined::{FREE, builder, possible, run};
 
 use super::{in_fresh_directory, possible_with, works};
+use crate::support::Members;
 
 #[tokio::test]
 async fn files_have_the_owners_modes_and_times_that_they_are_given() {
@@ -113,7 +114,7 @@ async fn archives_keep_owners_as_far_as_an_ordinary_account_can() {
     for agent in [FREE, "main"] {
         let refused = run(&server, agent, &in_fresh_directory(&server, &given)).await;
         assert_eq!(refused["exitCode"], 2, "{refused:#}");
-        let said = refused["stderr"].as_str().unwrap();
+        let said = refused.text("stderr");
         assert!(said.contains("Cannot change ownership to uid 0"), "{said}");
     }
     let listed = in_fresh_directory(

@@ -145,11 +145,8 @@ async fn output_limits_and_kills_reach_a_confined_command() {
         // Long enough for the mark to be there.
         "timeout": 5, "yieldMs": 120_000,
     });
-    let answer = server.agent().exec(call).await.expect(200);
-    assert_eq!(
-        (&answer["status"], &answer["timedOut"]),
-        (&json!("failed"), &json!(true))
-    );
+    let answer = server.ran(call).await;
+    assert_has!(answer, { "status": "failed", "timedOut": true });
     fs::remove_file(&mark).unwrap();
     // Several times the pause of what wrote it.
     assert_eq!(

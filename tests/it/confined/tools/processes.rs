@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     confined::{FREE, builder, possible, run},
-    support::{eventually, skip},
+    support::{Members, eventually, skip},
 };
 
 use super::{possible_with, works};
@@ -136,8 +136,8 @@ async fn a_process_of_another_run_is_ended_through_the_api_only() {
     let server = builder().start().await;
     for (agent, exit_code) in [(FREE, 0), ("main", 1)] {
         let call = json!({ "argv": ["sleep", "300"], "agentId": agent, "background": true });
-        let started = server.agent().exec(call).await.expect(202);
-        let id = started["runId"].as_str().unwrap();
+        let started = server.accepted(call).await;
+        let id = started.text("runId");
         let pid = eventually(
             "running",
             || async { server.agent().run(id).await["pid"].clone() },
@@ -147,12 +147,9 @@ async fn a_process_of_another_run_is_ended_through_the_api_only() {
         let killed = run(&server, agent, &format!("kill {pid}")).await;
         assert_eq!(killed["exitCode"], exit_code, "{agent}\n{killed:#}");
         if exit_code != 0 {
-            assert!(
-                killed["stderr"].as_str().unwrap().contains("not permitted"),
-                "{killed:#}"
-            );
+            assert!(killed.text("stderr").contains("not permitted"), "{killed:#}");
             let cancel = format!("/v1/runs/{id}/cancel");
-            server.agent().post(&cancel, json!({})).await.expect(200);
+            server.agent().posted(&cancel, json!({})).await;
         }
         server.agent().finished(id).await;
     }

@@ -6,15 +6,12 @@ use serde_json::{Value, json};
 
 use crate::{
     confined::{ACCOUNT, FREE, PROGRAMS, builder, machine::Machine, possible, run},
-    support::{Invocation, TestServer, inherited_path, run_program, skip, write_file_mode},
+    support::{Invocation, Members, TestServer, inherited_path, run_program, skip, write_file_mode},
 };
 
 fn codes(answer: &Value) -> Vec<&str> {
-    let warnings = answer["warnings"].as_array().unwrap();
-    warnings
-        .iter()
-        .map(|warning| warning["code"].as_str().unwrap())
-        .collect()
+    let warnings = answer.list("warnings");
+    warnings.iter().map(|warning| warning.text("code")).collect()
 }
 
 /// A machine with programs that read for root what nobody else may: one set-uid, one with a capability.
@@ -74,8 +71,8 @@ async fn programs_with_rights_of_their_own_fail_and_the_run_says_why() {
             assert_ne!(confined["exitCode"], 0, "{text}\n{confined:#}");
             assert_eq!(codes(&confined), ["confined-setuid"], "{text}\n{confined:#}");
             // Whoever was not there to get the answer finds it in the record.
-            let record = server.agent().run(confined["runId"].as_str().unwrap()).await;
-            let detail = record["detail"].as_str().unwrap();
+            let record = server.agent().run(confined.text("runId")).await;
+            let detail = record.text("detail");
             assert!(detail.contains("tools.exec.isolation"), "{detail}");
         }
     }
@@ -88,12 +85,12 @@ async fn programs_with_rights_of_their_own_fail_and_the_run_says_why() {
     ] {
         let answer = run(&server, "main", text).await;
         assert_eq!(codes(&answer), Vec::<&str>::new(), "{text}");
-        let record = server.agent().run(answer["runId"].as_str().unwrap()).await;
+        let record = server.agent().run(answer.text("runId")).await;
         assert_eq!(record["detail"], Value::Null, "{text}");
     }
     for &program in &programs {
         let call = json!({ "argv": [program, machine.join("secret")], "yieldMs": 120_000 });
-        let answer = server.agent().exec(call).await.expect(200);
+        let answer = server.ran(call).await;
         assert_eq!(answer["exitCode"], 1, "{answer:#}");
         assert_eq!(codes(&answer), ["confined-setuid"], "{answer:#}");
     }
@@ -131,7 +128,7 @@ async fn an_agent_that_is_taken_out_keeps_what_set_uid_programs_give() {
     for (agent, uid, level) in [(FREE, "0\n", "same-user"), ("main", "1\n", "confined")] {
         let answer = run(&server, agent, "root-id -u").await;
         assert_eq!(answer["stdout"], uid, "{agent}");
-        let record = server.agent().run(answer["runId"].as_str().unwrap()).await;
+        let record = server.agent().run(answer.text("runId")).await;
         assert_eq!(record["isolation"], level);
     }
 }

@@ -9,8 +9,8 @@ use std::{
 use crate::{
     confined::{FREE, builder, give, machine::Machine, possible, run},
     support::{
-        Invocation, ProcessHandle, TestServer, eventually, free_port, inherited_path, program, run_program,
-        skip, write_file_mode,
+        Invocation, Members, ProcessHandle, TestServer, eventually, free_port, inherited_path, program,
+        run_program, skip, write_file_mode,
     },
 };
 
@@ -149,10 +149,7 @@ async fn git_and_rsync_go_over_ssh_with_configuration_that_is_included() {
         let refused = run(&server, FREE, &bare).await;
         assert_ne!(refused["exitCode"], 0, "{refused:#}");
         assert!(
-            refused["stderr"]
-                .as_str()
-                .unwrap()
-                .contains("Bad owner or permissions"),
+            refused.text("stderr").contains("Bad owner or permissions"),
             "{refused:#}"
         );
     }
