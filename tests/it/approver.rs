@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Members, Terminal, TestServer, lines, within};
+use crate::support::{Members, Terminal, TestServer, assert_says, lines, within};
 
 /// The approver at a pseudo-terminal.
 fn approver(server: &TestServer) -> Terminal {
@@ -86,10 +86,8 @@ async fn the_environment_stands_on_the_card() {
     asked(&server, json!({ "command": "gcc -c hello.c", "env": env })).await;
     let terminal = approver(&server);
     let card = terminal.sees("d deny").await;
-    assert!(
-        card.contains("COMPILER_LABEL=/x") && card.contains("NOTE=a b"),
-        "{card}"
-    );
+    assert_says(&card, "COMPILER_LABEL=/x");
+    assert_says(&card, "NOTE=a b");
     quits(terminal).await;
 }
 
@@ -106,10 +104,8 @@ async fn hostile_text_reaches_no_terminal() {
     .await;
     let terminal = approver(&server);
     let card = terminal.sees("d deny").await;
-    assert!(
-        card.contains("\\u{1B}]0;owned\\u{7}") && card.contains("\\u{202E}cod.exe"),
-        "{card}"
-    );
+    assert_says(&card, "\\u{1B}]0;owned\\u{7}");
+    assert_says(&card, "\\u{202E}cod.exe");
     for raw in [
         "\u{1b}]0;",
         "\u{202e}",
@@ -177,8 +173,5 @@ async fn without_a_terminal_another_command_is_named() {
     let server = TestServer::asking().start().await;
     let done = server.cli(&["approver"]).await;
     assert_eq!(done.code, Some(64), "{done:?}");
-    assert!(
-        done.stderr.contains("hint: countersign approvals watch"),
-        "{done:?}"
-    );
+    done.complains("hint: countersign approvals watch");
 }

@@ -148,7 +148,7 @@ async fn what_is_in_the_background_or_not_waited_for_outlives_a_caller_that_is_k
     assert!(is_alive(process));
     let running = agent.read("/v1/runs?status=running").await;
     let run = running["items"][0].text("runId");
-    agent.cancel(&run).await;
+    agent.cancel(run).await;
 }
 
 #[tokio::test]

@@ -431,7 +431,7 @@ impl Story {
         }
         let decided = request.decided;
         if let Some(approval) = run["approvalId"].as_str() {
-            let approval = self.server.operator().approval(&approval).await;
+            let approval = self.server.operator().approval(approval).await;
             let consumed = approval["consumedAtMs"].is_i64();
             let allowed = approval["status"] == "allowed";
             assert!(!consumed || allowed, "{kill}: {name}: {approval}");

@@ -170,7 +170,7 @@ async fn after_the_yield_window_a_run_goes_to_the_background() {
     )
     .await;
 
-    let cancelled = agent.cancel(&run_id).await;
+    let cancelled = agent.cancel(run_id).await;
     assert_eq!(cancelled["runId"], run_id);
     let run = agent.finished(run_id).await;
     assert_has!(run, { "status": "cancelled", "reason": "cancelled" });
@@ -274,10 +274,7 @@ async fn what_a_command_leaves_running_is_killed_with_a_warning() {
 #[tokio::test]
 async fn leftovers_stay_where_the_settings_keep_them() {
     let exec = json!({ "host": "gateway", "security": "full", "ask": "off", "leftovers": "keep" });
-    let mut server = TestServer::full()
-        .config(&json!({ "tools": { "exec": exec } }))
-        .start()
-        .await;
+    let mut server = TestServer::full().exec(&exec).start().await;
     let answer = server
         .ran(json!({ "command": "sleep 300 >/dev/null 2>&1 & echo $!" }))
         .await;
@@ -468,7 +465,7 @@ async fn output_is_harmless_text_and_exact_bytes() {
 #[tokio::test]
 async fn denied_by_policy_leaves_a_record_and_runs_nothing() {
     let server = TestServer::full()
-        .config(&json!({ "tools": { "exec": { "host": "gateway", "security": "deny" } } }))
+        .exec(&json!({ "host": "gateway", "security": "deny" }))
         .start()
         .await;
     let mark = server.scratch().join("mark");

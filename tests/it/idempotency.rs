@@ -136,10 +136,7 @@ async fn a_refusal_is_told_again_as_it_was_told_first() {
     // Nobody to ask, nobody to be asked, and nothing at all.
     for (security, ask) in [("allowlist", "on-miss"), ("allowlist", "off"), ("deny", "off")] {
         let exec = json!({ "host": "gateway", "security": security, "ask": ask });
-        let mut server = TestServer::full()
-            .config(&json!({ "tools": { "exec": exec } }))
-            .start()
-            .await;
+        let mut server = TestServer::full().exec(&exec).start().await;
         let body = json!({ "argv": ["/bin/date", "--version"] });
         let refused = async |server: &TestServer| {
             let answer = server.agent().exec_with_key("refused", body.clone()).await;

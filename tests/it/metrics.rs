@@ -8,7 +8,7 @@ use reqwest::{
 };
 use serde_json::json;
 
-use crate::support::{Api, Members, TestServer, eventually};
+use crate::support::{Api, Members, TestServer, assert_says, eventually};
 
 /// Every sample of a text, by name and labels as they are written.
 type Samples = BTreeMap<String, f64>;
@@ -360,14 +360,8 @@ async fn only_readers_get_them_and_each_form_has_its_type() {
     );
     let open_metrics = answer.text();
     assert!(open_metrics.ends_with("# EOF\n"), "{open_metrics}");
-    assert!(
-        open_metrics.contains("# TYPE countersign_http_requests counter\n"),
-        "{open_metrics}"
-    );
-    assert!(
-        open_metrics.contains("# UNIT countersign_run_start_seconds seconds\n"),
-        "{open_metrics}"
-    );
+    assert_says(&open_metrics, "# TYPE countersign_http_requests counter\n");
+    assert_says(&open_metrics, "# UNIT countersign_run_start_seconds seconds\n");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::{fs, net::TcpStream};
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, Members, Scratch, SmallDisk, TestServer, eventually, write_file};
+use crate::support::{Api, Members, Scratch, SmallDisk, TestServer, assert_says, eventually, write_file};
 
 async fn probe(api: &Api) -> (u16, Value) {
     let answer = api.get("/readyz").await;
@@ -85,12 +85,7 @@ async fn a_document_that_cannot_be_read_denies_nothing() {
     write_file(&directory, "");
     let refused = agent.exec(touch).await;
     let problem = refused.problem(503, "overloaded");
-    assert!(
-        problem["detail"]
-            .as_str()
-            .is_some_and(|text| text.contains("document")),
-        "{problem}"
-    );
+    problem.says("detail", "document");
     assert_eq!(probe(&agent).await.1["checks"]["document"]["ok"], false);
     let approval = pending.text("approvalId");
     operator.decided(approval, "allow-once").await;
@@ -110,9 +105,9 @@ async fn too_few_open_files_fail_the_start_with_both_numbers() {
     let server = with_open_files(TestServer::full(), 64).prepare();
     assert_eq!(server.start_fails().await, Some(78));
     let log = server.log();
-    assert!(
-        log.contains("error[open-files]: it needs at least 256 open files and may have 64"),
-        "{log}"
+    assert_says(
+        &log,
+        "error[open-files]: it needs at least 256 open files and may have 64",
     );
 }
 

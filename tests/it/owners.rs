@@ -310,10 +310,7 @@ async fn an_offered_token_has_a_name_that_any_token_may_have() {
     for name in ["a\u{7}b", " ", &"n".repeat(101)] {
         let refused = create(name).await;
         assert_eq!(refused.code, Some(64), "{refused:?}");
-        assert!(
-            refused.stderr.contains("name: expected 1 to 100 characters"),
-            "{refused:?}"
-        );
+        refused.complains("name: expected 1 to 100 characters");
     }
     assert_eq!(create("a b").await.code, Some(0));
     // As an editor may write it.
@@ -413,10 +410,7 @@ async fn the_file_of_the_operator_follows_a_rotation() {
             rotated.stdout,
             "{name}"
         );
-        assert!(
-            rotated.stderr.contains(&file.display().to_string()),
-            "{rotated:?}"
-        );
+        rotated.complains(file.display().to_string());
     }
     let before = |server: &TestServer| server.anonymous().with_token(Some(old.trim()));
     before(&server)
@@ -457,10 +451,7 @@ async fn the_owner_of_the_state_directory_is_not_locked_out() {
     ann.removed(&format!("/v1/tokens/{id}")).await;
 
     let locked_out = server.cli(&["runs", "list"]).await;
-    assert!(
-        locked_out.stderr.contains("countersign token recover"),
-        "{locked_out:?}"
-    );
+    locked_out.complains("countersign token recover");
     let recovered = server.cli(&["token", "recover"]).await;
     assert_eq!(recovered.code, Some(0), "{recovered:?}");
     assert_eq!(server.cli(&["runs", "list"]).await.code, Some(0));

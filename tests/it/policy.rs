@@ -160,10 +160,7 @@ async fn a_document_that_cannot_be_read_denies_everything_and_is_left_alone() {
 
 #[tokio::test]
 async fn a_document_that_others_may_write_denies() {
-    let server = TestServer::full()
-        .document(&json!({ "version": 1, "agents": {} }))
-        .start()
-        .await;
+    let server = TestServer::full().agents(&json!({})).start().await;
     assert_eq!(date(&server).await.status, 200);
     fs::set_permissions(server.document_path(), fs::Permissions::from_mode(0o666)).unwrap();
     assert_eq!(
@@ -190,10 +187,7 @@ async fn a_document_behind_a_link_denies() {
 
 #[tokio::test]
 async fn outside_edits_count_from_the_next_command_on() {
-    let server = TestServer::full()
-        .document(&json!({ "version": 1, "agents": {} }))
-        .start()
-        .await;
+    let server = TestServer::full().agents(&json!({})).start().await;
     let operator = server.operator();
     assert_eq!(date(&server).await.status, 200);
     server.edit_document(r#"{ "version": 1, "defaults": { "security": "deny" }, "agents": {} }"#);
@@ -221,7 +215,7 @@ async fn outside_edits_count_from_the_next_command_on() {
 #[tokio::test]
 async fn a_broken_settings_edit_keeps_the_last_good_ones_and_is_reported() {
     let server = TestServer::allowlist_only()
-        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": DATE }] } } }))
+        .allowlist(&json!([{ "pattern": DATE }]))
         .start()
         .await;
     let mut stream = server.operator().events("?types=config.", None).await;
@@ -440,7 +434,7 @@ async fn any_number_of_used_up_grants_is_a_miss_in_the_end() {
         .map(|number| json!({ "id": format!("00000000-0000-4000-8000-0000000000{number:02}"), "pattern": DATE, "maxUses": 1 }))
         .collect();
     let server = TestServer::allowlist_only()
-        .document(&json!({ "version": 1, "agents": { "main": { "grants": grants } } }))
+        .agents(&json!({ "main": { "grants": grants } }))
         .start()
         .await;
     for _ in 0..12 {

@@ -17,7 +17,7 @@ use crate::support::{
 async fn start() -> TestServer {
     let list = json!({ "allowlist": [{ "pattern": "/bin/echo" }] });
     TestServer::asking()
-        .document(&json!({ "version": 1, "agents": { "main": list } }))
+        .agents(&json!({ "main": list }))
         .start()
         .await
 }
@@ -185,10 +185,8 @@ async fn what_cannot_be_judged_is_counted_and_text_is_harmless() {
     let first = "2 runs: 0 the same, 0 would now run, 0 would now be asked about, 1 would now be denied; \
                  1 not judged (directory 1)\n";
     assert!(shown.stdout.starts_with(first), "{shown:?}");
-    assert!(
-        shown.stdout.contains("run -> deny") && shown.stdout.contains("hidden"),
-        "{shown:?}"
-    );
+    shown.says("run -> deny");
+    shown.says("hidden");
     assert!(!shown.stdout.contains('\u{1b}'), "{shown:?}");
 }
 

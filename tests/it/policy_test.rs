@@ -141,10 +141,8 @@ async fn cases_without_a_world_ask_the_policy_in_force() {
     let list = json!({ "allowlist": [{ "pattern": "/bin/echo" }] });
     // Nobody is connected who could be asked: that is no matter of policy.
     let server = TestServer::allowlist_only()
-        .config(
-            &json!({ "tools": { "exec": { "host": "gateway", "security": "allowlist", "ask": "on-miss" } } }),
-        )
-        .document(&json!({ "version": 1, "agents": { "main": list, "closed": { "security": "deny" } } }))
+        .exec(&json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" }))
+        .agents(&json!({ "main": list, "closed": { "security": "deny" } }))
         .start()
         .await;
     let cases = server.scratch().join("cases.jsonl");
@@ -181,7 +179,7 @@ async fn a_question_is_one_whatever_its_fallback_would_do() {
         ("full", "always", "full"),
     ] {
         let server = TestServer::allowlist_only()
-            .config(&json!({ "tools": { "exec": { "host": "gateway", "security": security, "ask": ask } } }))
+            .exec(&json!({ "host": "gateway", "security": security, "ask": ask }))
             .document(&json!({ "version": 1, "defaults": { "security": security, "ask": ask, "askFallback": fallback } }))
             .start()
             .await;

@@ -13,9 +13,7 @@ const GOOD_PYTHON: &str = "# $API_TOKEN\nprint('$API_TOKEN ran')\n";
 /// A server at which scripts are looked at: what nothing covers runs, but a person could be asked.
 fn looking() -> crate::support::ServerBuilder {
     TestServer::full()
-        .config(&json!({
-            "tools": { "exec": { "host": "gateway", "security": "full", "ask": "on-miss" } },
-        }))
+        .exec(&json!({ "host": "gateway", "security": "full", "ask": "on-miss" }))
         .document(&json!({ "version": 1, "defaults": { "security": "full", "ask": "on-miss" } }))
 }
 
@@ -142,10 +140,7 @@ async fn an_interpreter_behind_a_script_of_its_name_starts() {
     let exec = json!({
         "host": "gateway", "security": "full", "ask": "on-miss", "pathPrepend": [programs.path()],
     });
-    let server = looking()
-        .config(&json!({ "tools": { "exec": exec } }))
-        .start()
-        .await;
+    let server = looking().exec(&exec).start().await;
     let work = server.scratch().dir("work");
     write_file(&work.join("a.py"), GOOD_PYTHON);
     let call = json!({ "argv": ["python3", "a.py"], "workdir": work });

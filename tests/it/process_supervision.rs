@@ -517,7 +517,7 @@ async fn whoever_is_killed_in_whatever_order_no_run_is_running_with_nobody_in_it
     let agent = server.agent();
     for (run, mark) in &runs {
         if agent.run(run).await["status"] == "running" {
-            agent.cancel(&run).await;
+            agent.cancel(run).await;
             agent.finished(run).await;
         }
         eventually("nothing is alive", || async { alive(mark) }, Vec::is_empty).await;

@@ -350,7 +350,7 @@ async fn a_server_started_in_the_background_runs_until_it_is_cancelled() {
         .unwrap();
     assert!(page.contains("needle"));
     let run_id = started.text("runId");
-    agent.cancel(&run_id).await;
+    agent.cancel(run_id).await;
     assert_eq!(agent.finished(run_id).await["status"], "cancelled");
     assert!(!is_alive(pid.parse().unwrap()), "what was cancelled is gone");
 }

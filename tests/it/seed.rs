@@ -108,10 +108,7 @@ async fn the_line_of_the_reference_sets_a_session_and_writes_no_file() {
 async fn a_notice_after_zero_milliseconds_is_none() {
     let exec =
         json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss", "approvalRunningNoticeMs": 0 });
-    let server = TestServer::asking()
-        .config(&json!({ "tools": { "exec": exec } }))
-        .start()
-        .await;
+    let server = TestServer::asking().exec(&exec).start().await;
     let agent = server.agent();
     let gate = server.scratch().join("gate");
     let command = format!(
@@ -153,7 +150,7 @@ async fn the_mark_of_the_tool_is_on_a_terminal_too() {
 #[tokio::test]
 async fn the_mark_of_the_tool_is_on_a_terminal_in_the_sandbox_too() {
     let server = TestServer::full()
-        .config(&json!({ "tools": { "exec": { "host": "sandbox" } } }))
+        .exec(&json!({ "host": "sandbox" }))
         .toml("[sandbox]\nbackend = \"builtin\"\n")
         .start()
         .await;
@@ -170,10 +167,7 @@ async fn the_mark_of_the_tool_is_on_a_terminal_in_the_sandbox_too() {
 #[tokio::test]
 async fn the_time_limit_of_the_settings_holds_unless_the_call_has_its_own() {
     let exec = json!({ "host": "gateway", "security": "full", "ask": "off", "timeoutSec": 1 });
-    let server = TestServer::full()
-        .config(&json!({ "tools": { "exec": exec } }))
-        .start()
-        .await;
+    let server = TestServer::full().exec(&exec).start().await;
     let agent = server.agent();
     // Waited for, in the background from the beginning, and put there while it runs.
     for how in [
@@ -261,10 +255,7 @@ async fn an_agent_is_bound_to_a_node_by_its_place_in_the_list() {
 async fn the_path_of_the_login_shell_comes_before_the_servers_own() {
     let exec =
         json!({ "host": "gateway", "security": "full", "ask": "off", "pathPrepend": ["/opt/of-settings"] });
-    let mut server = TestServer::full()
-        .config(&json!({ "tools": { "exec": exec } }))
-        .without_toml()
-        .prepare();
+    let mut server = TestServer::full().exec(&exec).without_toml().prepare();
     write_file(
         &server.scratch().join("home/.profile"),
         "PATH=/opt/of-login:$PATH\n",
@@ -340,11 +331,7 @@ async fn inline_code_is_asked_about_each_time_where_the_settings_say_so() {
     let call = json!({ "command": "python3 -c 'print(6 * 7)'" });
     for strict in [false, true] {
         let exec = json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss", "strictInlineEval": strict });
-        let server = TestServer::asking()
-            .config(&json!({ "tools": { "exec": exec } }))
-            .document(&document)
-            .start()
-            .await;
+        let server = TestServer::asking().exec(&exec).document(&document).start().await;
         let agent = server.agent();
         if !strict {
             assert_eq!(agent.ran(call.clone()).await["stdout"], "42\n");

@@ -18,8 +18,8 @@ fn server(directory: &Path, table: &str, skills: Value) -> ServerBuilder {
     let exec = json!({ "host": "gateway", "security": "allowlist", "ask": "off",
         "pathPrepend": [directory.to_string_lossy()] });
     TestServer::full()
-        .config(&json!({ "tools": { "exec": exec } }))
-        .document(&json!({ "version": 1, "agents": { "main": skills } }))
+        .exec(&exec)
+        .agents(&json!({ "main": skills }))
         .toml(table)
 }
 

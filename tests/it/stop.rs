@@ -10,7 +10,7 @@ use crate::{
     nodes,
     support::{
         Answer, Api, Finished, Members, OperatorClient, Scratch, ServerBuilder, SmallDisk, TestServer,
-        eventually, lines,
+        assert_says, eventually, lines,
     },
 };
 
@@ -548,9 +548,7 @@ async fn a_full_disk_does_not_prevent_it() {
     let disk_at = place.dir("disk");
     let disk = or_skip!(SmallDisk::mount(&disk_at));
     let mut server = TestServer::asking()
-        .document(
-            &json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/bin/true" }] } } }),
-        )
+        .allowlist(&json!([{ "pattern": "/bin/true" }]))
         .state_dir(&disk_at.join("state"))
         .start()
         .await;
@@ -773,17 +771,11 @@ async fn the_command_line_stops_lists_what_runs_and_lets_it_go_on() {
     server.agent().finished(id).await;
     let stopped = server.cli(&["stop", "--reason", WHY]).await;
     assert_eq!(stopped.code, Some(0), "{stopped:?}");
-    assert!(
-        stopped.stdout.contains("everything is stopped: since "),
-        "{stopped:?}"
-    );
+    stopped.says("everything is stopped: since ");
     let lasting = lasting.text("runId");
     assert!(stopped.stdout.contains(lasting), "{stopped:?}");
     assert!(!stopped.stdout.contains("hunter2"), "{stopped:?}");
-    assert!(
-        stopped.stderr.contains("countersign resume --reason"),
-        "{stopped:?}"
-    );
+    stopped.complains("countersign resume --reason");
 
     let called = server.cli(&["exec", "--", "/bin/true"]).await;
     assert_eq!(called.code, Some(77), "{called:?}");
@@ -830,7 +822,7 @@ async fn with_own_keys() -> TestServer {
             "tools": { "exec": own },
             "agents": { "list": [{ "id": "build", "tools": { "exec": own } }, { "id": "plain" }] },
         }))
-        .document(&json!({ "version": 1, "agents": { "build": { "security": "full", "ask": "off" } } }))
+        .agents(&json!({ "build": { "security": "full", "ask": "off" } }))
         .start()
         .await
 }
@@ -849,17 +841,12 @@ async fn preset_says_which_agents_keep_their_own_keys() {
     assert_eq!(own.len(), 1, "{applied}");
     assert_has!(own[0], { "agentId": "build", "security": "full", "ask": "off" });
     let keys = own[0]["keys"].to_string();
-    assert!(
-        keys.contains("agents.list") && keys.contains("exec-approvals.json#/agents/build"),
-        "{keys}"
-    );
+    assert_says(&keys, "agents.list");
+    assert_says(&keys, "exec-approvals.json#/agents/build");
     assert_eq!(runs_for(&server, "build").await, 200, "as the answer says");
     assert_eq!(runs_for(&server, "plain").await, 403);
     let told = server.cli(&["policy", "preset", "deny-all"]).await;
-    assert!(
-        told.stdout.contains("these agents keep keys of their own"),
-        "{told:?}"
-    );
+    told.says("these agents keep keys of their own");
     // A dry run names them with the same keys.
     let dry = server
         .cli(&["--json", "policy", "preset", "deny-all", "--dry-run"])
@@ -869,10 +856,7 @@ async fn preset_says_which_agents_keep_their_own_keys() {
     let lost = server
         .cli(&["policy", "preset", "deny-all", "--every-agent", "--dry-run"])
         .await;
-    assert!(
-        lost.stdout.contains("these agents would lose keys of their own"),
-        "{lost:?}"
-    );
+    lost.says("these agents would lose keys of their own");
     // What stops everything looks at no key.
     stop(&server.operator()).await;
     assert_eq!(runs_for(&server, "build").await, 403);

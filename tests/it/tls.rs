@@ -13,7 +13,7 @@ use reqwest::tls::TlsInfo;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Api, Authority, Invocation, Members, Pair, ServerBuilder, TestServer, eventually, program,
+    Api, Authority, Invocation, Members, Pair, ServerBuilder, TestServer, assert_says, eventually, program,
     replace_file_mode, run_program, skip, within, write_file_mode,
 };
 
@@ -170,10 +170,7 @@ async fn plain_http_on_the_tls_port_is_told_so_and_nothing_else() {
         assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         assert_eq!(body, "This port speaks HTTPS: use an https:// URL\n");
-        assert!(
-            head.contains(&format!("Content-Length: {}", body.len())),
-            "{head}"
-        );
+        assert_says(head, &format!("Content-Length: {}", body.len()));
     }
     assert!(server.operator().base().starts_with("https://"));
 }
@@ -449,10 +446,8 @@ async fn files_that_cannot_be_used_end_the_start() {
     let said = refused("[tls]\ncert = \"tls/cert.pem\"\n", &one.cert, &one.key, 0o600).await;
     assert!(said.contains("tls.cert: does nothing without tls.key"), "{said}");
     let said = refused(&format!("{TLS}{CLIENT_CA}"), &one.cert, &one.key, 0o600).await;
-    assert!(
-        said.contains("[tls] client_ca: ") && said.contains("cannot be read"),
-        "{said}"
-    );
+    assert_says(&said, "[tls] client_ca: ");
+    assert_says(&said, "cannot be read");
 }
 
 #[tokio::test]
@@ -466,10 +461,8 @@ async fn an_open_address_is_served_inside_tls_or_with_consent_only() {
     let server = listen(TestServer::full()).prepare();
     assert_eq!(server.start_fails().await, Some(78));
     let said = server.log();
-    assert!(
-        said.contains("[tls] cert and key") && said.contains("--insecure-bind"),
-        "{said}"
-    );
+    assert_says(&said, "[tls] cert and key");
+    assert_says(&said, "--insecure-bind");
     assert_eq!(
         said.lines().filter(|line| line.starts_with("error")).count(),
         1,
@@ -477,11 +470,7 @@ async fn an_open_address_is_served_inside_tls_or_with_consent_only() {
     );
 
     let (server, _authority) = secured(listen(TestServer::full())).await;
-    assert!(
-        server.ready_line().contains("https://0.0.0.0:"),
-        "{}",
-        server.ready_line()
-    );
+    assert_says(server.ready_line(), "https://0.0.0.0:");
     assert!(
         !server.ready_line().contains("insecure-bind"),
         "{}",

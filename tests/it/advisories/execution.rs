@@ -270,7 +270,7 @@ async fn openclaw_2026_6_6_timeout_falls_open() {
         let exec = json!({ "host": "gateway", "security": "full", "ask": "always" });
         let server = TestServer::asking_with("timeout_ms = 1000")
             .document(&document)
-            .config(&json!({ "tools": { "exec": exec } }))
+            .exec(&exec)
             .start()
             .await;
         let marks = server.scratch().join("marks");

@@ -9,7 +9,7 @@ use crate::support::{Members, TestServer, World};
 pub(crate) async fn card(server: &TestServer, body: Value) -> Value {
     let pending = server.accepted(body).await;
     let approval = pending.text("approvalId");
-    server.operator().approval(&approval).await
+    server.operator().approval(approval).await
 }
 
 pub(crate) fn codes(card: &Value) -> Vec<&str> {

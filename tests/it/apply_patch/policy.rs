@@ -3,7 +3,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{envelope, input, read, send, send_with_key, workspace};
-use crate::support::{Members, Scratch, TestServer, eventually, only, write_file};
+use crate::support::{Members, Scratch, TestServer, assert_says, eventually, only, write_file};
 
 const ADD: &str = "*** Add File: new\n+x\n";
 
@@ -86,7 +86,7 @@ async fn a_person_sees_the_patch_and_allows_it_once_or_not() {
         .expect(202);
     assert_has!(pending, { "status": "approval-pending", "command": "apply_patch: add new" });
     let id = pending.text("approvalId");
-    let card = server.operator().approval(&id).await;
+    let card = server.operator().approval(id).await;
     assert_has!(card, {
         "command": body["input"], "allowedDecisions": ["allow-once", "deny"], "proposedPatterns": [],
         "binding": "exact", "segments": [],
@@ -94,10 +94,8 @@ async fn a_person_sees_the_patch_and_allows_it_once_or_not() {
     assert_eq!(card["boundTo"]["command"], body["input"]);
     assert_eq!(card["why"]["detail"], "no allowlist covers a patch");
     let shown = card["display"].text("text");
-    assert!(
-        shown.contains("*** Add File: new") && shown.contains("+x"),
-        "{shown}"
-    );
+    assert_says(shown, "*** Add File: new");
+    assert_says(shown, "+x");
     server
         .operator()
         .decide(id, "allow-always")

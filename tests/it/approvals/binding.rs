@@ -196,10 +196,7 @@ async fn a_program_that_now_comes_first_in_the_path_does_not_run() {
     write_file_mode(&second.join("bound-tool"), script("right"), 0o755);
     let exec =
         json!({ "host": "gateway", "security": "full", "ask": "always", "pathPrepend": [first, second] });
-    let server = TestServer::asking()
-        .config(&json!({ "tools": { "exec": exec } }))
-        .start()
-        .await;
+    let server = TestServer::asking().exec(&exec).start().await;
     let pending = asked(&server, json!({ "command": "bound-tool" })).await;
     write_file_mode(&first.join("bound-tool"), script("wrong"), 0o755);
     allow_then_expect_mismatch(&server, &pending, &marks).await;
@@ -243,10 +240,7 @@ async fn a_script_that_nobody_writes_to_does_not_stop_the_server() {
 #[tokio::test]
 async fn what_was_approved_under_full_does_not_run_where_the_allowlist_counts_by_now() {
     let exec = json!({ "host": "gateway", "security": "full", "ask": "always" });
-    let server = TestServer::asking()
-        .config(&json!({ "tools": { "exec": exec } }))
-        .start()
-        .await;
+    let server = TestServer::asking().exec(&exec).start().await;
     let marks = server.scratch().join("marks");
     let command = format!("echo ran >> {}", marks.display());
     let pending = asked(&server, json!({ "command": command })).await;

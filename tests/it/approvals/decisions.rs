@@ -140,10 +140,7 @@ async fn allowed_always_is_remembered_for_the_same_call_only() {
 #[tokio::test]
 async fn allow_always_is_not_offered_where_every_run_is_asked() {
     let exec = json!({ "host": "gateway", "security": "allowlist", "ask": "always" });
-    let server = TestServer::asking()
-        .config(&json!({ "tools": { "exec": exec } }))
-        .start()
-        .await;
+    let server = TestServer::asking().exec(&exec).start().await;
     let pending = asked(&server, json!({ "argv": ["/bin/date"] })).await;
     assert_eq!(
         server.operator().pending().await[0]["allowedDecisions"],

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{append_line, asked, id};
-use crate::support::{ServerBuilder, Terminal, TestServer, eventually, lines, only};
+use crate::support::{Members, ServerBuilder, Terminal, TestServer, eventually, lines, only};
 
 /// Everybody is asked about everything, for a second; then `askFallback` counts.
 fn short_question(fallback: &str, more: &str) -> ServerBuilder {
@@ -16,7 +16,7 @@ fn question(fallback: &str, approvals: &str) -> ServerBuilder {
             "main": { "allowlist": [{ "pattern": "/usr/bin/touch" }] },
         } }),
         )
-        .config(&json!({ "tools": { "exec": { "host": "gateway", "security": "full", "ask": "always" } } }))
+        .exec(&json!({ "host": "gateway", "security": "full", "ask": "always" }))
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn the_fallback_uses_up_the_grant_that_it_goes_by() {
             "main": { "grants": [{ "id": "g-1", "pattern": "/usr/bin/touch", "maxUses": 1 }] },
         } }),
         )
-        .config(&json!({ "tools": { "exec": exec } }))
+        .exec(&exec)
         .start()
         .await;
     let mut ends = Vec::new();
@@ -133,9 +133,7 @@ async fn the_fallback_after_a_timeout_can_be_switched_off() {
 async fn without_anybody_to_ask_the_fallback_counts_at_once() {
     let builder = |fallback: &str| {
         TestServer::allowlist_only()
-            .config(
-                &json!({ "tools": { "exec": { "host": "gateway", "security": "full", "ask": "always" } } }),
-            )
+            .exec(&json!({ "host": "gateway", "security": "full", "ask": "always" }))
             .document(&json!({ "version": 1, "defaults": { "askFallback": fallback }, "agents": {} }))
     };
     let server = builder("deny").start().await;
@@ -151,10 +149,7 @@ async fn without_anybody_to_ask_the_fallback_counts_at_once() {
 #[tokio::test]
 async fn a_connected_approver_is_asked() {
     let exec = json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" });
-    let server = TestServer::allowlist_only()
-        .config(&json!({ "tools": { "exec": exec } }))
-        .start()
-        .await;
+    let server = TestServer::allowlist_only().exec(&exec).start().await;
     let body = json!({ "argv": ["/bin/date"] });
     server.denied(body.clone()).await;
     let mut stream = server.operator().events("", None).await;
@@ -175,21 +170,14 @@ async fn a_connected_approver_is_asked() {
 #[tokio::test]
 async fn who_only_reads_along_is_no_approver() {
     let server = TestServer::allowlist_only()
-        .config(
-            &json!({ "tools": { "exec": { "host": "gateway", "security": "allowlist", "ask": "on-miss" } } }),
-        )
+        .exec(&json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" }))
         .start()
         .await;
     let status = async || server.agent().exec(json!({ "argv": ["/bin/date"] })).await.status;
     let reader = server.token_of("rita", &["read"]).await;
     let refused = reader.get_bytes("/v1/events?approver=true", None).await;
     let problem = refused.problem(403, "forbidden");
-    assert!(
-        problem["hint"]
-            .as_str()
-            .is_some_and(|hint| hint.contains("--scope read,approve")),
-        "{problem}"
-    );
+    problem.says("hint", "--scope read,approve");
     let page = server.operator().get("/v1/events?approver=true").await;
     page.problem(400, "invalid-request");
     let reads = server.operator().events("?approver=false", None).await;
@@ -208,9 +196,7 @@ async fn who_only_reads_along_is_no_approver() {
 #[tokio::test]
 async fn a_terminal_that_only_watches_counts_by_its_token() {
     let server = TestServer::allowlist_only()
-        .config(
-            &json!({ "tools": { "exec": { "host": "gateway", "security": "allowlist", "ask": "on-miss" } } }),
-        )
+        .exec(&json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" }))
         .start()
         .await;
     let status = async || server.agent().exec(json!({ "argv": ["/bin/date"] })).await.status;

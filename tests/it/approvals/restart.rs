@@ -51,7 +51,7 @@ async fn a_question_survives_a_clean_stop() {
 async fn a_question_that_came_due_while_nobody_served_falls_back_to_deny_only() {
     // The server has to be gone by then.
     let mut server = TestServer::asking_with("timeout_ms = 3000")
-        .config(&json!({ "tools": { "exec": { "host": "gateway", "security": "full", "ask": "always" } } }))
+        .exec(&json!({ "host": "gateway", "security": "full", "ask": "always" }))
         .document(&json!({ "version": 1, "defaults": { "askFallback": "full" }, "agents": {} }))
         .start()
         .await;

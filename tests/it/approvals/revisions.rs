@@ -13,7 +13,7 @@ async fn revise(server: &TestServer, approval: &str, body: Value) -> Answer {
 }
 
 async fn approval(server: &TestServer, id: &str) -> Value {
-    server.operator().approval(&id).await
+    server.operator().approval(id).await
 }
 
 fn append(text: &str, file: &Path) -> Value {

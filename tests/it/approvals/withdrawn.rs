@@ -86,7 +86,7 @@ async fn a_question_waits_no_longer_than_the_token_that_asked_lives() {
 async fn what_silence_would_start_is_not_started_for_a_token_that_has_ended() {
     let server = TestServer::asking_with("fallback_after_timeout = true")
         .document(&json!({ "version": 1, "defaults": { "askFallback": "full" }, "agents": {} }))
-        .config(&json!({ "tools": { "exec": { "host": "gateway", "security": "full", "ask": "always" } } }))
+        .exec(&json!({ "host": "gateway", "security": "full", "ask": "always" }))
         .start()
         .await;
     let file = server.scratch().join("lines");

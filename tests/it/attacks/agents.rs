@@ -27,7 +27,7 @@ async fn a_bare_name_is_never_looked_for_in_the_working_directory() {
 async fn the_servers_own_state_is_out_of_reach_by_links_directories_and_glued_options() {
     let allowlist = json!([{ "pattern": "/**/cat" }, { "pattern": "/**/ls" }, { "pattern": "/**/grep" }]);
     let server = TestServer::allowlist_only()
-        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": allowlist } } }))
+        .allowlist(&json!(allowlist))
         .start()
         .await;
     let work = server.scratch().dir("work");
@@ -59,9 +59,7 @@ async fn the_servers_own_state_is_out_of_reach_by_links_directories_and_glued_op
 #[tokio::test]
 async fn a_link_is_not_the_program_whose_name_it_has() {
     let server = TestServer::allowlist_only()
-        .document(
-            &json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/**/printf" }] } } }),
-        )
+        .allowlist(&json!([{ "pattern": "/**/printf" }]))
         .start()
         .await;
     let work = server.scratch().dir("work");
@@ -101,9 +99,9 @@ async fn a_link_is_not_the_program_whose_name_it_has() {
 #[tokio::test]
 async fn what_runs_by_a_link_is_the_program_and_nothing_beside_the_link() {
     let server = TestServer::allowlist_only()
-        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": [
+        .allowlist(&json!([
             { "pattern": "/**/lib/tool.sh" }, { "pattern": "/**/cat" }
-        ] } } }))
+        ]))
         .start()
         .await;
     let library = server.scratch().dir("lib");
@@ -155,9 +153,9 @@ async fn what_runs_by_a_link_is_the_program_and_nothing_beside_the_link() {
 #[tokio::test]
 async fn no_spelling_of_the_servers_own_state_is_covered() {
     let server = TestServer::allowlist_only()
-        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": [
+        .allowlist(&json!([
             { "pattern": "/**/cat" }, { "pattern": "/**/ln" }, { "pattern": "/**/sed" }
-        ] } } }))
+        ]))
         .start()
         .await;
     let work = server.scratch().dir("work");
@@ -238,7 +236,7 @@ async fn no_spelling_of_the_servers_own_state_is_covered() {
 #[tokio::test]
 async fn the_servers_own_program_is_never_covered_by_whatever_name() {
     let server = TestServer::allowlist_only()
-        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "*" }] } } }))
+        .allowlist(&json!([{ "pattern": "*" }]))
         .start()
         .await;
     let work = server.scratch().dir("work");
@@ -485,7 +483,7 @@ async fn what_changed_while_a_call_waited_for_a_place_counts() {
     symlink(work.join("good"), &link).unwrap();
     let patterns = json!([{ "pattern": work.join("hold") }, { "pattern": work.join("good") }]);
     let server = TestServer::allowlist_only()
-        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": patterns } } }))
+        .allowlist(&json!(patterns))
         .toml("[limits]\nmax_running = 1\nmax_queued = 1\n")
         .start()
         .await;

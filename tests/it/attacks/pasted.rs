@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use crate::support::{
-    Invocation, Members, Terminal, TestServer, inherited_path, run_program, write_file_mode,
+    Invocation, Members, Terminal, TestServer, assert_says, inherited_path, run_program, write_file_mode,
 };
 
 /// Names of programs that a shell would not take as one word.
@@ -123,10 +123,8 @@ async fn output_reaches_a_terminal_spelled_out_and_raw_only_where_that_is_said()
         .await;
     let run = done.text("runId");
     let shown = at_a_terminal(&server, &["runs", "output", run]).sees("end").await;
-    assert!(
-        shown.contains("\\u{1B}]0;pwn\\u{7}\\u{1B}[31mout\tx") && shown.contains("\\u{202E}end"),
-        "{shown:?}"
-    );
+    assert_says(&shown, "\\u{1B}]0;pwn\\u{7}\\u{1B}[31mout\tx");
+    assert_says(&shown, "\\u{202E}end");
     assert!(!shown.contains("\u{1b}]0;"), "{shown:?}");
     let raw = at_a_terminal(&server, &["runs", "output", run, "--raw"])
         .sees("end")

@@ -238,7 +238,7 @@ fn codes(card: &Value) -> Vec<&str> {
 /// The question that a call is asked as.
 async fn card(server: &TestServer, pending: &Value) -> Value {
     let id = pending.text("approvalId");
-    server.operator().approval(&id).await
+    server.operator().approval(id).await
 }
 
 #[tokio::test]
@@ -262,11 +262,8 @@ async fn a_person_is_shown_that_the_input_stays_open_and_cannot_allow_that_for_g
         assert_eq!(codes(&card), ["input-open"]);
         let id = pending.text("approvalId");
         let shown = server.cli(&["approvals", "show", id]).await;
-        assert!(
-            shown.stdout.contains(input) && shown.stdout.contains("unseen by you"),
-            "{}",
-            shown.stdout
-        );
+        shown.says(input);
+        shown.says("unseen by you");
         server
             .operator()
             .decide(id, "allow-always")

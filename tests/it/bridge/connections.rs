@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::{
-    Members, TestServer, eventually,
+    Members, TestServer, assert_says, eventually,
     node::{Device, Line, Received, Speaks, TestNode, decide, pair},
 };
 
@@ -187,10 +187,7 @@ async fn a_websocket_keeps_its_place_among_the_connections() {
     let second = Line::open(&server).await;
     // The third place is for whoever asks now; with the two above given back there would be more.
     let metrics = server.operator().get("/metrics").await.text();
-    assert!(
-        metrics.contains("countersign_http_connections{listener=\"tcp\"} 3"),
-        "{metrics}"
-    );
+    assert_says(&metrics, "countersign_http_connections{listener=\"tcp\"} 3");
     drop((first, second));
     eventually(
         "given back",
@@ -205,14 +202,8 @@ async fn who_is_connected_and_who_was_refused_is_counted() {
     let server = TestServer::full().start().await;
     let node = TestNode::join(&server, Device::new(&server, Speaks::Present), |_call| None).await;
     let metrics = server.operator().get("/metrics").await.text();
-    assert!(
-        metrics.contains("countersign_bridge_connections{role=\"node\"} 1"),
-        "{metrics}"
-    );
-    assert!(
-        metrics.contains("countersign_bridge_refused_total{reason=\"pairing\"} 1"),
-        "{metrics}"
-    );
+    assert_says(&metrics, "countersign_bridge_connections{role=\"node\"} 1");
+    assert_says(&metrics, "countersign_bridge_refused_total{reason=\"pairing\"} 1");
     let ready = server.anonymous().read("/readyz").await;
     assert_eq!(ready["checks"]["bridge"], json!({"ok": true}));
     node.vanish();

@@ -328,9 +328,9 @@ async fn what_is_replaced_outside_stays_covered() {
 async fn what_outlives_its_run_stays_confined() {
     or_skip!(possible());
     let server = TestServer::full()
-        .config(&json!({ "tools": { "exec": {
+        .exec(&json!({
             "host": "gateway", "security": "full", "ask": "off", "leftovers": "keep",
-        } } }))
+        }))
         .env("PATH", super::PROGRAMS)
         .run_as(ACCOUNT)
         .start()

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Members, TestServer, is_root, only};
+use crate::support::{Members, TestServer, assert_says, is_root, only};
 
 use super::{ACCOUNT, FREE, builder, possible, run};
 
@@ -12,11 +12,7 @@ const BAD_SETTINGS: i32 = 78;
 async fn every_run_names_the_level_it_had() {
     or_skip!(possible());
     let server = builder().start().await;
-    assert!(
-        server.ready_line().contains("isolation=confined"),
-        "{}",
-        server.ready_line()
-    );
+    assert_says(server.ready_line(), "isolation=confined");
     for (agent, level) in [("main", "confined"), (FREE, "same-user")] {
         let answer = run(&server, agent, "grep NoNewPrivs /proc/self/status").await;
         let expect = if level == "confined" {
@@ -51,11 +47,7 @@ async fn a_demanded_level_fails_the_start_of_root_and_is_kept_from_no_agent() {
             "{}",
             demanding.log()
         );
-        assert!(
-            demanding.log().contains("commands of root cannot be confined"),
-            "{}",
-            demanding.log()
-        );
+        assert_says(demanding.log(), "commands of root cannot be confined");
     }
     or_skip!(possible());
     let server = builder()
@@ -85,22 +77,10 @@ async fn a_policy_outside_of_the_state_directory_is_an_obstacle() {
         "{}",
         demanding.log()
     );
-    assert!(
-        demanding.log().contains("policy.json lies outside"),
-        "{}",
-        demanding.log()
-    );
+    assert_says(demanding.log(), "policy.json lies outside");
     let server = outside("auto").start().await;
-    assert!(
-        server.ready_line().contains("isolation=same-user"),
-        "{}",
-        server.ready_line()
-    );
-    assert!(
-        server.log().contains("policy.json lies outside"),
-        "{}",
-        server.log()
-    );
+    assert_says(server.ready_line(), "isolation=same-user");
+    assert_says(server.log(), "policy.json lies outside");
     let answer = run(&server, "main", "true").await;
     let record = server.agent().run(answer.text("runId")).await;
     assert_eq!(record["isolation"], "same-user");

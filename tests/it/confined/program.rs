@@ -8,7 +8,9 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Invocation, Members, Scratch, ServerBuilder, TestServer, countersign, sha256};
+use crate::support::{
+    Invocation, Members, Scratch, ServerBuilder, TestServer, assert_says, countersign, sha256,
+};
 
 use super::{ACCOUNT, FREE, PROGRAMS, give, possible, run};
 
@@ -44,11 +46,7 @@ async fn a_confined_command_cannot_replace_the_program_and_may_write_beside_it()
     let program = built(&scratch);
     let before = sha256(&fs::read(&program).unwrap());
     let server = builder(&program).start().await;
-    assert!(
-        server.ready_line().contains("isolation=confined"),
-        "{}",
-        server.ready_line()
-    );
+    assert_says(server.ready_line(), "isolation=confined");
     let (p, root) = (program.display(), scratch.path().display().to_string());
     let moved = |path: &str| format!("mv -T {path} {path}.away && mv -T {path}.away {path}");
     let attacks = [
@@ -118,9 +116,9 @@ async fn doctor_says_that_the_program_can_be_replaced_and_what_to_do() {
         let finding = &findings[0];
         assert_has!(finding, { "severity": "warning", "key": program });
         let fix = finding.text("fix");
-        assert!(
-            fix.contains(&format!("install -o root -g root -m 0755 {}", program.display())),
-            "{fix}"
+        assert_says(
+            fix,
+            &format!("install -o root -g root -m 0755 {}", program.display()),
         );
     }
     // The same program where the account may not write.

@@ -48,11 +48,7 @@ fn the_compose_file_is_valid() {
     let done = run_program(&config.env("HOME", "/nonexistent"));
     assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
     // A port without an address would be open to other machines.
-    assert!(
-        done.stdout.contains("- 127.0.0.1:18790:18790/tcp\n"),
-        "{}",
-        done.stdout
-    );
+    done.says("- 127.0.0.1:18790:18790/tcp\n");
 }
 
 #[tokio::test]

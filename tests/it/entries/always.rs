@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
-use crate::support::{Members, TestServer, eventually, only, write_file_mode};
+use crate::support::{Members, TestServer, assert_says, eventually, only, write_file_mode};
 
 async fn asked(server: &TestServer, body: Value) -> Value {
     let pending = server.asked(body).await;
@@ -58,9 +58,7 @@ async fn what_cannot_be_stored_counts_once_and_is_told() {
 #[tokio::test]
 async fn what_is_stored_is_what_was_shown_for_the_parts_that_a_person_covered() {
     let server = TestServer::asking()
-        .document(
-            &json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/usr/bin/echo" }] } } }),
-        )
+        .allowlist(&json!([{ "pattern": "/usr/bin/echo" }]))
         .start()
         .await;
     let command = "echo x | timeout 5 sort -r && sh -c 'seq 1 2'";
@@ -131,10 +129,7 @@ async fn where_nothing_can_be_remembered_the_answer_is_refused_with_the_reason()
         let refused = server.operator().decide(id, "allow-always").await;
         let problem = refused.problem(422, "decision-not-allowed");
         let detail = problem.text("detail");
-        assert!(
-            detail.contains("nothing of this command can be remembered"),
-            "{detail}"
-        );
+        assert_says(detail, "nothing of this command can be remembered");
         server.operator().decided(id, "deny").await;
     }
     assert!(!server.document_path().exists(), "nothing was stored");

@@ -4,15 +4,15 @@ use std::{fs, os::unix::fs::symlink};
 
 use serde_json::json;
 
-use crate::support::{Members, TestServer, write_file};
+use crate::support::{Members, TestServer, assert_says, write_file};
 
 /// Everything runs but `touch`, by its name.
 async fn server() -> TestServer {
     TestServer::full()
-        .document(&json!({ "version": 1, "agents": { "*": { "denylist": [
+        .agents(&json!({ "*": { "denylist": [
             { "id": "6f2f1a52-9c35-4f3f-9a63-0c2a4f5ad0aa", "pattern": "ToUcH", "reason": "no new files" },
             { "pattern": "/usr/bin/mkfifo" },
-        ] } } }))
+        ] } }))
         .start()
         .await
 }
@@ -124,10 +124,8 @@ async fn an_explanation_and_a_denial_name_the_rule_and_its_place() {
     let finding = &analysis["findings"][0];
     assert_eq!(finding["code"], "denylisted", "{finding}");
     let detail = finding.text("detail");
-    assert!(
-        detail.contains("of every agent") && detail.contains("no new files"),
-        "{detail}"
-    );
+    assert_says(detail, "of every agent");
+    assert_says(detail, "no new files");
     let span: Vec<usize> = serde_json::from_value(finding["span"].clone()).unwrap();
     assert_eq!(&command[span[0]..span[1]], "/usr/bin/touch");
     let denied = server.agent().exec(json!({ "command": command })).await;

@@ -84,9 +84,9 @@ async fn a_use_is_counted_once_for_each_run_wherever_the_server_dies() {
 #[tokio::test]
 async fn uses_are_copied_into_the_document_for_people() {
     let server = TestServer::allowlist_only()
-        .document(&json!({ "version": 1, "agents": { "main": { "grants": [
+        .agents(&json!({ "main": { "grants": [
             { "id": ID, "pattern": "/usr/bin/true", "maxUses": 5 },
-        ] } } }))
+        ] } }))
         .start()
         .await;
     let mut events = server.operator().events("?types=allowlist.changed", None).await;

@@ -44,7 +44,7 @@ async fn server(toml: &str) -> TestServer {
     let agent = |security: &str, fallback: &str, allowlist: &Value| json!({ "security": security, "ask": "always", "askFallback": fallback, "allowlist": allowlist });
     let none = json!([]);
     TestServer::full()
-        .config(&json!({ "tools": { "exec": { "host": "gateway", "security": "full", "ask": "always" } } }))
+        .exec(&json!({ "host": "gateway", "security": "full", "ask": "always" }))
         .document(&json!({
             "version": 1,
             "socket": { "token": TOKEN },

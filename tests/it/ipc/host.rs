@@ -95,7 +95,7 @@ async fn policy_refuses_in_the_words_of_the_wire() {
         json!({ "code": "UNAVAILABLE", "message": "SYSTEM_RUN_DENIED: allowlist miss", "reason": "allowlist-miss" })
     );
     let server = TestServer::full()
-        .config(&json!({ "tools": { "exec": { "host": "gateway", "security": "deny" } } }))
+        .exec(&json!({ "host": "gateway", "security": "deny" }))
         .with_socket()
         .start()
         .await;
@@ -344,7 +344,7 @@ async fn an_attached_decision_is_believed_where_the_settings_say_so() {
 #[tokio::test]
 async fn silence_never_starts_what_a_peer_wants() {
     let server = TestServer::full()
-        .config(&json!({ "tools": { "exec": { "host": "gateway", "security": "full", "ask": "always" } } }))
+        .exec(&json!({ "host": "gateway", "security": "full", "ask": "always" }))
         .document(&json!({ "version": 1, "defaults": { "askFallback": "full" }, "agents": {} }))
         .toml("[approvals]\ntimeout_ms = 1000\n")
         .with_socket()

@@ -80,7 +80,7 @@ async fn the_ui_at_the_socket_is_in_no_group() {
     )
     .await;
     let id = pending.text("approvalId");
-    let approval = server.operator().approval(&id).await;
+    let approval = server.operator().approval(id).await;
     assert_eq!(approval["status"], "pending");
     person(&server).await.decided(id, "allow-once").await;
     let run = server.agent().finished(pending.text("runId")).await;
@@ -186,7 +186,7 @@ async fn whoever_asks_is_none_of_two_however_they_are_trusted() {
 #[tokio::test]
 async fn a_question_with_votes_outlives_the_ui_that_leaves() {
     let server = TestServer::full()
-        .config(&json!({ "tools": { "exec": { "host": "gateway", "security": "full", "ask": "always" } } }))
+        .exec(&json!({ "host": "gateway", "security": "full", "ask": "always" }))
         .document(
             &json!({ "version": 1, "socket": { "token": "c29ja2V0LXRva2VuLW9mLXRlc3Rz" }, "agents": {} }),
         )

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{id, run, write_script};
-use crate::support::{Members, OurNode, TestServer, eventually, let_in, lines, until_connected, until_gone};
+use crate::support::{
+    Members, OurNode, TestServer, assert_says, eventually, let_in, lines, until_connected, until_gone,
+};
 
 /// A server, and a node of ours with a program that leaves a line each time it runs.
 struct Far {
@@ -173,10 +175,8 @@ async fn a_deny_rule_of_the_node_ends_what_it_forbids_and_says_where_it_lies() {
     let by = far.approval(&pending).await["resolvedBy"]["name"].clone();
     let place = far.node.file("state/exec-approvals.json").display().to_string();
     let by = by.as_str().expect("a name");
-    assert!(
-        by.contains("agents.main.denylist in ") && by.contains(&place),
-        "{by}"
-    );
+    assert_says(by, "agents.main.denylist in ");
+    assert_says(by, &place);
     assert_eq!(far.ran("forbidden"), 0);
 }
 

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{Client, LEGACY, OLDER, append_line, call, initialize, messages, modern, post, texts};
-use crate::support::{Members, TestServer, eventually, lines, only, within};
+use crate::support::{Members, TestServer, assert_says, eventually, lines, only, within};
 
 const NO_LINKS: Value = Value::Null;
 
@@ -60,10 +60,8 @@ async fn the_tools_are_those_of_the_contract_with_the_members_of_the_http_bodies
         let refused = client.exec(2, &arguments).await;
         assert_eq!(refused["isError"], true, "{refused}");
         let text = texts(&refused).join("\n");
-        assert!(
-            text.contains(path) && text.contains("one of command and argv"),
-            "{text}"
-        );
+        assert_says(&text, path);
+        assert_says(&text, "one of command and argv");
     }
 }
 

@@ -21,9 +21,9 @@ async fn check(transport: &str, mode: &str) {
             "tools": {"exec": asking},
             "agents": {"list": [{"id": "free", "tools": {"exec": free}}]},
         }))
-        .document(&json!({"version": 1, "agents": {
+        .agents(&json!({
             "free": {"security": "full", "ask": "off"}, "main": {"security": "allowlist", "ask": "on-miss"},
-        }}))
+        }))
         .start()
         .await;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/mcp/sdk_client.py");

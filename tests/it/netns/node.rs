@@ -22,7 +22,7 @@ const PORT: u16 = 18_790;
 impl Hosts {
     pub(super) async fn start(cable: Cable) -> Self {
         let server = TestServer::full()
-            .config(&json!({ "tools": { "exec": { "host": "node", "security": "full", "ask": "off" } } }))
+            .exec(&json!({ "host": "node", "security": "full", "ask": "off" }))
             .toml(&format!(
                 "[http]\nlisten = \"{SERVER}:{PORT}\"\ninsecure_bind = true\n[bridge]\ntick_ms = 1000\n"
             ))

@@ -384,11 +384,7 @@ async fn an_identity_that_others_may_know_is_nobodys() {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let refused = node.does_not_start(gateway.port);
         assert_eq!(refused.code, Some(78), "{}", refused.stderr);
-        assert!(
-            refused.stderr.contains("may be read or written by others"),
-            "{}",
-            refused.stderr
-        );
+        refused.complains("may be read or written by others");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     }
     let text = fs::read_to_string(&key).unwrap();

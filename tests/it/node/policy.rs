@@ -7,7 +7,7 @@ use super::{
     scene::TestNode,
     stage::Stage,
 };
-use crate::support::write_file_mode;
+use crate::support::{assert_says, write_file_mode};
 
 const REQUIRED: &str = "SYSTEM_RUN_DENIED: approval required";
 
@@ -89,10 +89,8 @@ async fn allow_always_is_remembered_in_the_nodes_document() {
         REQUIRED,
     );
     let document = std::fs::read_to_string(stage.node.state().join("exec-approvals.json")).unwrap();
-    assert!(
-        document.contains("allow-always") && document.contains("/id\""),
-        "{document}"
-    );
+    assert_says(&document, "allow-always");
+    assert_says(&document, "/id\"");
 }
 
 #[tokio::test]

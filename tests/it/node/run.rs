@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{gateway::Gateway, scene::TestNode, stage::Stage};
-use crate::support::{Members};
+use crate::support::Members;
 
 #[tokio::test]
 async fn commands_run_and_tell_how_they_ended() {

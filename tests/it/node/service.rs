@@ -80,11 +80,7 @@ fn a_unit_of_somebody_else_stays() {
     for words in [["node", "install"], ["node", "uninstall"]] {
         let refused = node.command(&words);
         assert_eq!(refused.code, Some(78), "{}", refused.stdout);
-        assert!(
-            refused.stderr.contains("was not written by countersign"),
-            "{}",
-            refused.stderr
-        );
+        refused.complains("was not written by countersign");
     }
     assert_eq!(
         std::fs::read_to_string(&unit).unwrap(),
@@ -167,11 +163,7 @@ async fn the_status_follows_the_node() {
     let said = parsed(&node.command(&["--json", "node", "status"]).stdout);
     assert_has!(said, { "state": "pairing", "requestId": "req-1" });
     let words = node.command(&["node", "status"]);
-    assert!(
-        words.stderr.contains("countersign nodes approve req-1"),
-        "{}",
-        words.stderr
-    );
+    words.complains("countersign nodes approve req-1");
     node.kill().await;
     let said = parsed(&node.command(&["--json", "node", "status"]).stdout);
     assert_has!(said, { "running": false, "connected": false });

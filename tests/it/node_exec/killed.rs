@@ -19,7 +19,7 @@ use crate::support::{
 fn server() -> TestServer {
     let exec = json!({ "host": "node", "security": "full", "ask": "off" });
     TestServer::full()
-        .config(&json!({ "tools": { "exec": exec } }))
+        .exec(&exec)
         .toml("[bridge]\ntick_ms = 20000\n[shutdown]\ngrace_ms = 100\n")
         .prepare()
 }

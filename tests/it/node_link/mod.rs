@@ -36,7 +36,7 @@ impl Both {
         document: &Value,
     ) -> Self {
         let server = server
-            .config(&json!({ "tools": { "exec": { "host": "node", "security": security, "ask": ask } } }))
+            .exec(&json!({ "host": "node", "security": security, "ask": ask }))
             .toml("[bridge]\ntick_ms = 1000\n")
             .start()
             .await;
@@ -118,7 +118,7 @@ async fn an_answer_given_here_is_carried_there_with_what_was_asked() {
     for (decision, status, is_there) in [("deny", "denied", false), ("allow-once", "completed", true)] {
         let asked = agent.accepted(body.clone()).await;
         let approval = asked.text("approvalId");
-        let shown = operator.approval(&approval).await;
+        let shown = operator.approval(approval).await;
         assert_eq!(shown["nodeId"], asked["nodeId"], "{shown}");
         assert!(!touched.exists(), "it ran before anybody answered");
         operator.decided(approval, decision).await;

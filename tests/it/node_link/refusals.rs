@@ -105,7 +105,7 @@ async fn a_node_whose_document_refuses_is_named_with_the_place_of_its_document()
 #[tokio::test]
 async fn what_a_hostile_node_says_about_its_rule_is_text_and_no_more() {
     let server = TestServer::full()
-        .config(&json!({ "tools": { "exec": { "host": "node", "security": "full", "ask": "off" } } }))
+        .exec(&json!({ "host": "node", "security": "full", "ask": "off" }))
         .start()
         .await;
     let device = Device::new(&server, Speaks::Ours).declaring(&["system.run", "countersign.run.status"]);

@@ -188,9 +188,7 @@ fn refused(answer: &Answer, status: u16, code: &str, who: &str, row: &Row) -> Va
 
 async fn server() -> TestServer {
     TestServer::asking()
-        .document(
-            &json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/bin/true" }] } } }),
-        )
+        .allowlist(&json!([{ "pattern": "/bin/true" }]))
         .toml("[auth]\nfailures_per_minute = 1000000\n[limits]\nanonymous_per_second = 0\n")
         .start()
         .await

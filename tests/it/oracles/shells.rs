@@ -59,7 +59,7 @@ async fn bash_dash_and_zsh_execute_exactly_what_the_plan_says() {
         .map(|pattern| json!({ "pattern": pattern }))
         .collect();
     let server = TestServer::allowlist_only()
-        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": entries } } }))
+        .allowlist(&json!(entries))
         .env("PATH", &stage.path())
         .env("HOME", stage.home.to_str().expect("UTF-8"))
         .start()

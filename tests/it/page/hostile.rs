@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{answer, ask_body, complains_of_nothing, ended, id, signed_in, steady};
-use crate::support::{Screen, TestServer};
+use crate::support::{Screen, TestServer, assert_says};
 
 /// What is written to deceive whoever reads it, or to become part of the page.
 fn hostile_texts() -> Vec<(&'static str, String)> {
@@ -234,14 +234,8 @@ async fn what_surrounds_a_command_is_no_markup_either() {
     let approval = id(&ask_body(&server, body).await, "approvalId");
     browser.shown(&steady(&approval)).await;
     let facts = browser.text(".facts").await;
-    assert!(
-        facts.contains("<img src=x onerror=window.pwned=1> \\u{202E}gnp"),
-        "{facts}"
-    );
-    assert!(
-        facts.contains("agent:main:<img src=x onerror=window.pwned=1>\\u{202E}"),
-        "{facts}"
-    );
+    assert_says(&facts, "<img src=x onerror=window.pwned=1> \\u{202E}gnp");
+    assert_says(&facts, "agent:main:<img src=x onerror=window.pwned=1>\\u{202E}");
     let decided = json!({ "decision": "allow-once", "reason": "<b onclick=window.pwned=1>fine</b>\u{202e}" });
     server
         .operator()

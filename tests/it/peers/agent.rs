@@ -104,10 +104,10 @@ impl ClientFixture {
     /// A server that runs some of the programs, denies one, and asks about the others.
     pub(super) fn server(&self) -> ServerBuilder {
         let pattern = |name: &str| self.program(name);
-        TestServer::asking().document(&json!({"version": 1, "agents": {"main": {
+        TestServer::asking().agents(&json!({"main": {
             "allowlist": [pattern("allowed"), pattern("many"), pattern("slow")],
             "denylist": [{"pattern": pattern("denied")}],
-        }}}))
+        }}))
     }
 
     /// Whose client this is.
@@ -354,7 +354,7 @@ pub(super) async fn what_is_taken_back_from<C: Client>(way: Way, shell: Shell) {
         let run = latest().await;
         assert_eq!(run["status"], "running", "{run}");
         let id = run.text("runId");
-        operator.cancel(&id).await;
+        operator.cancel(id).await;
     }
     eventually("cancelled", runs, |status| status == "cancelled").await;
 

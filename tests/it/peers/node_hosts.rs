@@ -8,8 +8,7 @@ use crate::support::{Api, Members, TestServer};
 
 /// Runs and asks nobody, on whichever node there is.
 fn on_nodes() -> crate::support::ServerBuilder {
-    TestServer::full()
-        .config(&json!({ "tools": { "exec": { "host": "node", "security": "full", "ask": "off" } } }))
+    TestServer::full().exec(&json!({ "host": "node", "security": "full", "ask": "off" }))
 }
 
 fn port_of(server: &TestServer) -> u16 {
@@ -140,9 +139,7 @@ async fn the_present_generation_waits_until_it_is_paired_and_runs() {
 async fn a_question_about_a_real_node_is_asked_here_and_carried_there() {
     let peers = or_skip!(Peers::find(Generation::Present));
     let server = TestServer::asking()
-        .config(
-            &json!({ "tools": { "exec": { "host": "node", "security": "allowlist", "ask": "on-miss" } } }),
-        )
+        .exec(&json!({ "host": "node", "security": "allowlist", "ask": "on-miss" }))
         .start()
         .await;
     let operator = server.operator();

@@ -323,10 +323,8 @@ async fn the_quickstart_for_people_who_run_the_product() {
     let doctor = person
         .tries(&next("countersign --state-dir ~/.countersign doctor"))
         .await;
-    assert!(
-        doctor.stdout.contains("SETTING") && doctor.stdout.contains("errors"),
-        "{doctor:?}"
-    );
+    doctor.says("SETTING");
+    doctor.says("errors");
 
     // 2. The node.
     person.types(&next("(umask 077; node -p")).await;

@@ -4,14 +4,14 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Members, TestServer, write_file, write_file_mode};
+use crate::support::{Members, TestServer, assert_says, write_file, write_file_mode};
 
 async fn check(server: &TestServer, body: Value, expected: &str) {
     let explained = server.agent().explain(body.clone()).await;
     assert_eq!(explained["binding"], expected, "{body}: {explained}");
     let pending = server.accepted(body.clone()).await;
     let approval = pending.text("approvalId");
-    let card = server.operator().approval(&approval).await;
+    let card = server.operator().approval(approval).await;
     assert_eq!(card["binding"], expected, "{body}: {card}");
     assert_eq!(card["bindingDetail"], explained["bindingDetail"], "{body}");
     let run = server.agent().run(pending.text("runId")).await;
@@ -22,10 +22,7 @@ async fn check(server: &TestServer, body: Value, expected: &str) {
 #[tokio::test]
 async fn a_binding_is_called_what_it_is() {
     let config = json!({ "host": "gateway", "security": "allowlist", "ask": "always" });
-    let server = TestServer::asking()
-        .config(&json!({ "tools": { "exec": config } }))
-        .start()
-        .await;
+    let server = TestServer::asking().exec(&config).start().await;
     let directory = server.scratch().dir("work");
     fs::create_dir(directory.join("sub")).unwrap();
     let script = directory.join("tool");
@@ -60,10 +57,7 @@ async fn a_binding_is_called_what_it_is() {
 #[tokio::test]
 async fn under_full_a_list_of_arguments_is_exact_and_a_text_is_a_text() {
     let config = json!({ "host": "gateway", "security": "full", "ask": "off" });
-    let server = TestServer::asking()
-        .config(&json!({ "tools": { "exec": config } }))
-        .start()
-        .await;
+    let server = TestServer::asking().exec(&config).start().await;
     let script = server.scratch().join("tool");
     write_file_mode(&script, "#!/bin/sh\n", 0o755);
     for (body, expected) in [
@@ -78,10 +72,8 @@ async fn under_full_a_list_of_arguments_is_exact_and_a_text_is_a_text() {
         assert_eq!(record["binding"], expected, "{body}: {record}");
     }
     let audit = server.operator().read("/v1/audit").await.to_string();
-    assert!(
-        audit.contains("\"binding\":\"exact\"") && audit.contains("\"binding\":\"text\""),
-        "{audit}"
-    );
+    assert_says(&audit, "\"binding\":\"exact\"");
+    assert_says(&audit, "\"binding\":\"text\"");
 }
 
 #[tokio::test]

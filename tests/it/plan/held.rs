@@ -212,10 +212,7 @@ async fn under_a_grant(text: &str, exchanges: &[Exchange], rounds: usize) {
         racer.stop();
         report(&format!("grant of {text:?}, {exchange:?}"), &tally);
         let after = server.ran(body).await;
-        assert!(
-            after["stdout"].as_str().is_some_and(|text| text.contains("good")),
-            "{after}"
-        );
+        after.says("stdout", "good");
         let record = server.agent().run(after.text("runId")).await;
         assert_has!(record, { "scripts": "held", "binding": "exact" });
     }
@@ -916,10 +913,7 @@ async fn a_script_finds_itself_by_its_name_as_before() {
 #[tokio::test]
 async fn what_cannot_be_held_is_not_called_held() {
     let config = json!({ "host": "gateway", "security": "allowlist", "ask": "always" });
-    let server = TestServer::asking()
-        .config(&json!({ "tools": { "exec": config } }))
-        .start()
-        .await;
+    let server = TestServer::asking().exec(&config).start().await;
     let directory = server.scratch().dir("work");
     fs::create_dir(directory.join("sub")).unwrap();
     write_file_mode(&directory.join("tool"), "#!/bin/sh\necho\n", 0o755);

@@ -200,7 +200,7 @@ async fn server(pauses: &Path, ask: &str) -> TestServer {
     let grants = [grant(1, "*", None), grant(2, "/bin/sh", Some("."))];
     let document = json!({ "version": 1, "agents": { "main": { "grants": grants } } });
     TestServer::asking()
-        .config(&json!({ "tools": { "exec": exec } }))
+        .exec(&exec)
         .document(&document)
         .env(hooks::PAUSE_VARIABLE, pauses.to_str().expect("text"))
         .start()

@@ -167,7 +167,7 @@ async fn nothing_is_written_under_the_old_name_of_main() {
     named["agentId"] = json!("default");
     let asked = server.asked(named).await;
     let approval = asked.text("approvalId");
-    let shown = operator.approval(&approval).await;
+    let shown = operator.approval(approval).await;
     assert_has!(shown, {
         "agentId": "default", "allowedDecisions": ["allow-once", "deny"], "proposedPatterns": [],
     });

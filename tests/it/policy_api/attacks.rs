@@ -28,10 +28,7 @@ async fn send_text(
 
 #[tokio::test]
 async fn hostile_documents_change_nothing() {
-    let server = TestServer::full()
-        .document(&json!({ "version": 1, "agents": {} }))
-        .start()
-        .await;
+    let server = TestServer::full().agents(&json!({})).start().await;
     let operator = server.operator();
     let tag = tag_of(&operator, DOCUMENT).await;
     let deep = format!(

@@ -102,10 +102,7 @@ async fn what_was_read_can_be_sent_back_and_loses_nothing() {
 
 #[tokio::test]
 async fn of_two_writers_who_saw_the_same_one_is_refused() {
-    let server = TestServer::full()
-        .document(&json!({ "version": 1, "agents": {} }))
-        .start()
-        .await;
+    let server = TestServer::full().agents(&json!({})).start().await;
     let operator = server.operator();
     let tag = tag_of(&operator, PATH).await;
     let write = |agent: &'static str| {
@@ -130,10 +127,7 @@ async fn of_two_writers_who_saw_the_same_one_is_refused() {
 
 #[tokio::test]
 async fn preconditions_are_those_of_the_standard() {
-    let server = TestServer::full()
-        .document(&json!({ "version": 1, "agents": {} }))
-        .start()
-        .await;
+    let server = TestServer::full().agents(&json!({})).start().await;
     let operator = server.operator();
     let body = |ask: &str| json!({ "version": 1, "defaults": { "ask": ask }, "agents": {} });
     let tag = tag_of(&operator, PATH).await;
@@ -162,10 +156,7 @@ async fn preconditions_are_those_of_the_standard() {
 
 #[tokio::test]
 async fn a_replacement_is_recorded_and_told_of_once() {
-    let server = TestServer::full()
-        .document(&json!({ "version": 1, "agents": {} }))
-        .start()
-        .await;
+    let server = TestServer::full().agents(&json!({})).start().await;
     let operator = server.operator();
     let tag = tag_of(&operator, PATH).await;
     let new = json!({ "version": 1, "defaults": { "security": "deny" }, "agents": {} });
@@ -273,10 +264,7 @@ async fn a_document_behind_a_link_is_not_even_forced() {
 
 #[tokio::test]
 async fn accepting_says_what_is_in_force() {
-    let server = TestServer::full()
-        .document(&json!({ "version": 1, "agents": {} }))
-        .start()
-        .await;
+    let server = TestServer::full().agents(&json!({})).start().await;
     let operator = server.operator();
     let hash = tag_of(&operator, PATH).await.replace('"', "");
     let path = "/v1/policy/document/accept";
@@ -296,10 +284,7 @@ async fn accepting_says_what_is_in_force() {
 /// Launches and replacements race; whatever ran was allowed by the document of its moment.
 #[tokio::test]
 async fn no_run_starts_under_a_document_that_was_replaced() {
-    let server = TestServer::full()
-        .document(&json!({ "version": 1, "agents": {} }))
-        .start()
-        .await;
+    let server = TestServer::full().agents(&json!({})).start().await;
     let operator = server.operator();
     let deny = json!({ "version": 1, "defaults": { "security": "deny" }, "agents": {} });
     let open = json!({ "version": 1, "agents": {} });
@@ -337,10 +322,7 @@ async fn no_run_starts_under_a_document_that_was_replaced() {
 /// A question that was asked under the old document is decided by the new one.
 #[tokio::test]
 async fn an_approved_run_does_not_start_when_the_document_became_stricter() {
-    let server = TestServer::asking()
-        .document(&json!({ "version": 1, "agents": {} }))
-        .start()
-        .await;
+    let server = TestServer::asking().agents(&json!({})).start().await;
     let operator = server.operator();
     let pending = server.accepted(json!({ "argv": ["/bin/echo", "x"] })).await;
     let tag = tag_of(&operator, PATH).await;
@@ -353,10 +335,7 @@ async fn an_approved_run_does_not_start_when_the_document_became_stricter() {
 
 #[tokio::test]
 async fn an_edit_from_outside_is_still_told_of() {
-    let server = TestServer::full()
-        .document(&json!({ "version": 1, "agents": {} }))
-        .start()
-        .await;
+    let server = TestServer::full().agents(&json!({})).start().await;
     let operator = server.operator();
     let tag = tag_of(&operator, PATH).await;
     let new = json!({ "version": 1, "defaults": { "security": "deny" }, "agents": {} });

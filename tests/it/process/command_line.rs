@@ -60,11 +60,7 @@ async fn a_session_is_worked_with_from_the_command_line() {
         "{} bytes",
         followed.stdout.len()
     );
-    assert!(
-        followed.stderr.contains("failed, exit code 3"),
-        "{}",
-        followed.stderr
-    );
+    followed.complains("failed, exit code 3");
     let log = server
         .cli(&["process", "log", &id, "--offset", "0", "--limit", "1"])
         .await;

@@ -6,9 +6,9 @@ use super::{act, ended, list, text};
 use crate::support::{Api, TestServer, eventually, is_alive};
 
 fn keeping() -> crate::support::ServerBuilder {
-    TestServer::full().config(&json!({ "tools": { "exec": {
+    TestServer::full().exec(&json!({
         "host": "gateway", "security": "full", "ask": "off", "leftovers": "keep",
-    } } }))
+    }))
 }
 
 /// Runs a command that leaves a process; returns its session and the process.

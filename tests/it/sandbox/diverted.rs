@@ -21,9 +21,9 @@ fn config(exec: &Value, sandbox: &Value) -> Value {
 fn server(exec: &Value, sandbox: &Value) -> ServerBuilder {
     TestServer::asking()
         .config(&config(exec, sandbox))
-        .document(&json!({ "version": 1, "agents": { "main": {
+        .agents(&json!({ "main": {
             "allowlist": [{ "pattern": "/usr/bin/echo" }], "denylist": [{ "pattern": "/usr/bin/rm" }],
-        } } }))
+        } }))
         .toml(BUILTIN)
 }
 

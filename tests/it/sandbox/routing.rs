@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{BUILTIN, possible, sandboxed};
 use crate::{
     explain::{ask_to_explain, what_exec_does, what_explain_says},
-    support::{Members, TestServer, only},
+    support::{Members, TestServer, assert_says, only},
 };
 
 const HOSTS: [Option<&str>; 5] = [None, Some("auto"), Some("sandbox"), Some("gateway"), Some("node")];
@@ -166,10 +166,8 @@ async fn what_is_missing_is_named() {
             .await
             .problem(503, "sandbox-unavailable");
         let detail = refused.text("detail");
-        assert!(
-            detail.contains(named) && detail.contains("tools.exec.host"),
-            "{detail}"
-        );
+        assert_says(detail, named);
+        assert_says(detail, "tools.exec.host");
         assert!(refused.text("hint").contains("doctor"), "{refused}");
         let mut doctor = server.invocation(&["doctor", "--json"]);
         if let Some(host) = docker_host {

@@ -166,8 +166,8 @@ fn server_with(ask: &str) -> ServerBuilder {
         entry(3, "/opt/*"),
     ];
     TestServer::allowlist_only()
-        .config(&json!({ "tools": { "exec": exec } }))
-        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": list } } }))
+        .exec(&exec)
+        .allowlist(&json!(list))
         .toml(NO_RATES)
         .toml("[approvals]\nalways_reachable = true\n")
 }

@@ -21,7 +21,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    Members, Scratch, ServerBuilder, TestServer, eventually, is_root, needed, processes_of,
+    Members, Scratch, ServerBuilder, TestServer, assert_says, eventually, is_root, needed, processes_of,
 };
 
 const BAD_SETTINGS: i32 = 78;
@@ -109,11 +109,7 @@ async fn printed(server: &TestServer, text: &str) -> String {
 
 /// Commands of a server that was started as [`STARTED`] says have their account and what they need, and no more.
 async fn have_their_account_and_nothing_else(server: &TestServer, accounts: &AccountsFixture) {
-    assert!(
-        server.ready_line().contains("isolation=separate-user"),
-        "{}",
-        server.ready_line()
-    );
+    assert_says(server.ready_line(), "isolation=separate-user");
     let account = accounts.commands;
     let id = printed(server, "id -u; id -g; id -G; id -ur; umask; ulimit -S -n; pwd").await;
     let workspace = accounts.workspace();

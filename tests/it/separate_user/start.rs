@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{ServerBuilder, TestServer, write_file_mode};
+use crate::support::{ServerBuilder, TestServer, assert_says, write_file_mode};
 
 use super::{AccountsFixture, BAD_SETTINGS, field, possible, printed};
 
@@ -65,11 +65,7 @@ async fn a_state_directory_that_somebody_else_has_a_hand_in_is_refused() {
     let server = accounts.builder().prepare();
     chown(accounts.state().join("openclaw.json"), account(&accounts), None).unwrap();
     assert_eq!(server.start_fails().await, Some(BAD_SETTINGS));
-    assert!(
-        server.log().contains("openclaw.json belongs to"),
-        "{}",
-        server.log()
-    );
+    assert_says(server.log(), "openclaw.json belongs to");
 
     // A spool of the account's making.
     let accounts = or_skip!(AccountsFixture::new());

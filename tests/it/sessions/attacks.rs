@@ -218,8 +218,8 @@ async fn a_session_loosens_nothing_that_the_document_holds() {
         .config(&config(
             &json!({ "host": "gateway", "security": "full", "ask": "off" }),
         ))
-        .document(&json!({ "version": 1, "agents": {
-            "main": { "security": "allowlist", "ask": "always", "denylist": [{ "pattern": "/bin/false" }] } } }))
+        .agents(&json!({
+            "main": { "security": "allowlist", "ask": "always", "denylist": [{ "pattern": "/bin/false" }] } }))
         .start()
         .await;
     let bot = relay(&server).await;

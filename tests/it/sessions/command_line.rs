@@ -13,10 +13,8 @@ async fn overrides_are_set_shown_and_cleared() {
     assert_eq!(set.code, Some(0), "{set:?}");
     assert_eq!(overrides_of(&server, MAIN).await["ask"], "always");
     let shown = server.cli(&["session", "show"]).await;
-    assert!(
-        shown.stdout.contains("always") && shown.stdout.contains("operator"),
-        "{shown:?}"
-    );
+    shown.says("always");
+    shown.says("operator");
     let shown = server.cli(&["session", "show", MAIN, "--json"]).await;
     let shown: Value = serde_json::from_str(&shown.stdout).expect("JSON");
     assert_eq!(shown, overrides_of(&server, MAIN).await);

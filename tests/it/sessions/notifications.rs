@@ -10,7 +10,7 @@ fn asking(exec: &str) -> crate::support::ServerBuilder {
     for (name, value) in [("host", "gateway"), ("security", "allowlist"), ("ask", "on-miss")] {
         exec[name] = value.into();
     }
-    TestServer::asking().config(&json!({ "tools": { "exec": exec } }))
+    TestServer::asking().exec(&exec)
 }
 
 async fn ask(api: &Api, command: &str) -> (String, String) {

@@ -9,6 +9,9 @@ pub(crate) trait Members {
 
     /// The elements of an array.
     fn list(&self, member: &str) -> &Vec<Value>;
+
+    /// A text has this in it.
+    fn says(&self, member: &str, part: &str);
 }
 
 impl Members for Value {
@@ -22,6 +25,12 @@ impl Members for Value {
     fn list(&self, member: &str) -> &Vec<Value> {
         let list = self[member].as_array();
         list.unwrap_or_else(|| panic!("no list {member} in {self}"))
+    }
+
+    #[track_caller]
+    fn says(&self, member: &str, part: &str) {
+        let is_said = self.text(member).contains(part);
+        assert!(is_said, "no {part:?} in {member} of {self:#}");
     }
 }
 
@@ -42,6 +51,13 @@ pub(crate) fn assert_members(value: &Value, expected: Value) {
     };
     let found = expected.keys().map(|path| (path.clone(), member(path)));
     assert_eq!(found.collect::<serde_json::Map<_, _>>(), expected, "{value:#}");
+}
+
+/// A text has this in it.
+#[track_caller]
+pub(crate) fn assert_says(text: impl AsRef<str>, part: &str) {
+    let text = text.as_ref();
+    assert!(text.contains(part), "no {part:?} in {text}");
 }
 
 /// The object without some members: those that differ from run to run.

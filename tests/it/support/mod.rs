@@ -31,7 +31,7 @@ pub(crate) use disk::SmallDisk;
 pub(crate) use files::{
     Scratch, joined_lines, lines, replace_file_mode, sha256, write_file, write_file_mode,
 };
-pub(crate) use json::{Members, assert_members, only, without};
+pub(crate) use json::{Members, assert_members, assert_says, only, without};
 pub(crate) use operator::{OperatorClient, OperatorLink};
 pub(crate) use our_node::{OurNode, let_in, until_connected, until_gone};
 pub(crate) use ports::free_port;

@@ -37,6 +37,20 @@ pub(crate) struct Finished {
     pub(crate) stderr: String,
 }
 
+impl Finished {
+    /// It printed this among other things.
+    #[track_caller]
+    pub(crate) fn says(&self, part: impl AsRef<str>) {
+        assert!(self.stdout.contains(part.as_ref()), "{self:#?}");
+    }
+
+    /// It complained of this among other things.
+    #[track_caller]
+    pub(crate) fn complains(&self, part: impl AsRef<str>) {
+        assert!(self.stderr.contains(part.as_ref()), "{self:#?}");
+    }
+}
+
 impl Invocation {
     pub(crate) fn new(program: impl Into<OsString>) -> Self {
         let env = INHERITED

@@ -47,7 +47,7 @@ struct Wrapper(String, Vec<String>);
 impl ServerBuilder {
     pub(crate) fn new(exec: &Value) -> Self {
         Self {
-            config: Some(json!({ "tools": { "exec": exec } }).to_string()),
+            config: None,
             document: None,
             // What the login shell of the machine says about PATH is not ours to test against.
             toml: vec!["[exec]\nlogin_path = false\n".to_owned()],
@@ -61,12 +61,18 @@ impl ServerBuilder {
             socket: false,
             second_owner: false,
         }
+        .exec(exec)
     }
 
     /// The whole `openclaw.json`.
     pub(crate) fn config(mut self, config: &Value) -> Self {
         self.config = Some(config.to_string());
         self
+    }
+
+    /// The `tools.exec` of an `openclaw.json` with nothing else.
+    pub(crate) fn exec(self, exec: &Value) -> Self {
+        self.config(&json!({ "tools": { "exec": exec } }))
     }
 
     /// No `openclaw.json` at all.
@@ -79,6 +85,16 @@ impl ServerBuilder {
     pub(crate) fn document(mut self, document: &Value) -> Self {
         self.document = Some(document.to_string());
         self
+    }
+
+    /// The `agents` of an approvals document with nothing else.
+    pub(crate) fn agents(self, agents: &Value) -> Self {
+        self.document(&json!({ "version": 1, "agents": agents }))
+    }
+
+    /// The allowlist of `main` in an approvals document with nothing else.
+    pub(crate) fn allowlist(self, entries: &Value) -> Self {
+        self.agents(&json!({ "main": { "allowlist": entries } }))
     }
 
     /// The approvals document as text, valid or not.

@@ -158,7 +158,7 @@ async fn answer(scene: &Scene) -> Outcome {
     );
     scene.run("main", &script).await;
     let operator = scene.server.operator();
-    let approval = operator.approval(&id).await;
+    let approval = operator.approval(id).await;
     let is_decided = approval["status"] != "pending";
     if !is_decided {
         operator.decided(id, "deny").await;

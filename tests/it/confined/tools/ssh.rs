@@ -148,10 +148,7 @@ async fn git_and_rsync_go_over_ssh_with_configuration_that_is_included() {
         let bare = format!("unshare --user --map-user=1 --map-group=1 ssh {host} true");
         let refused = run(&server, FREE, &bare).await;
         assert_ne!(refused["exitCode"], 0, "{refused:#}");
-        assert!(
-            refused.text("stderr").contains("Bad owner or permissions"),
-            "{refused:#}"
-        );
+        refused.says("stderr", "Bad owner or permissions");
     }
     let home = machine.home();
     let home = home.display();

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _};
 use countersign_config::settings::Limit;
 
 use super::fixture::Sandbox;
-use crate::support::{is_root, program, write_file, write_file_mode};
+use crate::support::{assert_says, is_root, program, write_file, write_file_mode};
 
 #[tokio::test]
 async fn a_command_runs_as_an_account_of_its_own_at_its_workdir() {
@@ -282,10 +282,8 @@ async fn binds_are_where_they_should_be_and_some_are_refused() {
     sandbox.enclosure.settings.binds.clear();
     sandbox.enclosure.settings.network = "bridge".to_owned();
     let refusal = sandbox.refusal(&sandbox.script("echo no")).await;
-    assert!(
-        refusal.contains("sandbox.docker.network") && refusal.contains("backend"),
-        "{refusal}"
-    );
+    assert_says(&refusal, "sandbox.docker.network");
+    assert_says(&refusal, "backend");
 }
 
 #[tokio::test]

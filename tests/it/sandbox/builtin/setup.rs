@@ -3,7 +3,10 @@
 use std::fs;
 
 use super::fixture::Sandbox;
-use crate::{runner::harness::Report, support::joined_lines};
+use crate::{
+    runner::harness::Report,
+    support::{assert_says, joined_lines},
+};
 
 fn lines_of(sandbox: &Sandbox) -> usize {
     fs::read_to_string(sandbox.workspace().join("setups"))
@@ -45,10 +48,8 @@ async fn a_command_is_not_started_after_a_setup_that_failed() {
     let mut sandbox = or_skip!(Sandbox::new());
     sandbox.enclosure.settings.setup_command = Some("echo no such package >&2; [ -e fixed ]".to_owned());
     let refusal = sandbox.refusal(&sandbox.script("touch started")).await;
-    assert!(
-        refusal.contains("sandbox.docker.setupCommand") && refusal.contains("no such package"),
-        "{refusal}"
-    );
+    assert_says(&refusal, "sandbox.docker.setupCommand");
+    assert_says(&refusal, "no such package");
     assert!(!sandbox.workspace().join("started").exists());
     // The next one tries again.
     crate::support::write_file(&sandbox.workspace().join("fixed"), "");
