@@ -190,10 +190,7 @@ async fn one_person_counts_once_by_whatever_edge() {
         .connect(&server)
         .await;
     let listed = operator.call("exec.approval.list", json!({})).await;
-    assert_eq!(
-        listed[0]["request"]["warningText"],
-        "2 different people have to allow this."
-    );
+    assert_has!(listed, { "0/request/warningText": "2 different people have to allow this." });
     let resolve = json!({ "id": id(&pending), "decision": "allow-once" });
     assert_eq!(
         operator.call("exec.approval.resolve", resolve).await,
@@ -220,10 +217,7 @@ async fn one_no_is_enough_whoever_said_yes() {
     // Who allowed it may think better of it.
     let pending = server.asked(append_line(&file)).await;
     ann.decided(id(&pending), "allow-once").await;
-    assert_eq!(
-        ann.decided(id(&pending), "deny").await["approval"]["status"],
-        "denied"
-    );
+    assert_has!(ann.decided(id(&pending), "deny").await, { "approval/status": "denied" });
     assert_eq!(lines(&file), Vec::<String>::new());
 }
 
@@ -254,15 +248,9 @@ async fn only_members_of_the_groups_allow_and_everybody_denies() {
         .await;
     assert_eq!(error["details"]["reason"], "APPROVAL_NOT_IN_GROUPS");
     assert_eq!(approval(&server, &pending).await["status"], "pending");
-    assert_eq!(
-        ann.decided(id(&pending), "allow-once").await["approval"]["status"],
-        "allowed"
-    );
+    assert_has!(ann.decided(id(&pending), "allow-once").await, { "approval/status": "allowed" });
     let pending = server.asked(body).await;
-    assert_eq!(
-        bob.decided(id(&pending), "deny").await["approval"]["status"],
-        "denied"
-    );
+    assert_has!(bob.decided(id(&pending), "deny").await, { "approval/status": "denied" });
 }
 
 #[tokio::test]
@@ -359,10 +347,7 @@ async fn a_vote_of_a_token_that_was_revoked_does_not_count() {
     let counted = bob.decided(id(&pending), "allow-once").await;
     assert_eq!(counted["approval"]["status"], "pending");
     assert_eq!(names(&counted["approval"]), ["bob"]);
-    assert_eq!(
-        server.answered(&pending, "allow-once").await["status"],
-        "completed"
-    );
+    assert_has!(server.answered(&pending, "allow-once").await, { "status": "completed" });
 }
 
 #[tokio::test]
@@ -523,10 +508,7 @@ async fn rules_that_have_no_group_in_common_leave_nobody_to_allow() {
         .await
         .problem(403, "forbidden");
     assert!(problem.text("detail").contains("one by one"), "{problem}");
-    assert_eq!(
-        both.decided(id(&pending), "deny").await["approval"]["status"],
-        "denied"
-    );
+    assert_has!(both.decided(id(&pending), "deny").await, { "approval/status": "denied" });
 }
 
 #[tokio::test]
@@ -653,10 +635,7 @@ async fn chat_text_counts_as_the_token_that_brings_it() {
     // Reasons differ, and the relay vouches for both senders, but it is one token.
     say("43").await;
     assert_eq!(approval(&server, &pending).await["status"], "pending");
-    assert_eq!(
-        server.answered(&pending, "allow-once").await["status"],
-        "completed"
-    );
+    assert_has!(server.answered(&pending, "allow-once").await, { "status": "completed" });
 }
 
 #[tokio::test]
@@ -676,10 +655,7 @@ async fn a_changed_command_takes_what_its_own_rule_says() {
     let first = server.operator().decided(revised, "allow-once").await;
     assert_eq!(first["approval"]["status"], "pending");
     let [ann] = people(&server, [("ann", &[])]).await;
-    assert_eq!(
-        ann.decided(revised, "allow-once").await["approval"]["status"],
-        "allowed"
-    );
+    assert_has!(ann.decided(revised, "allow-once").await, { "approval/status": "allowed" });
 }
 
 #[tokio::test]

@@ -62,10 +62,7 @@ async fn a_person_allows_one_and_denies_the_next_with_a_reason() {
         assert!(card.contains(fact), "{fact} in {card}");
     }
     terminal.press_until("a", ": allow-once").await;
-    assert_eq!(
-        server.agent().finished(id(&first, "runId")).await["status"],
-        "completed"
-    );
+    assert_has!(server.agent().finished(id(&first, "runId")).await, { "status": "completed" });
     terminal.sees("echo second >>").await;
     terminal.press_until("d", "reason (Enter").await;
     terminal.press("not today\r");

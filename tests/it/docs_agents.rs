@@ -97,10 +97,7 @@ async fn converse(server: &TestServer, entry: &Value, conversation: &str) {
         .collect();
     assert_eq!(answers[&0]["result"]["serverInfo"]["name"], "countersign");
     assert_eq!(answers[&1]["result"]["tools"][0]["name"], "exec");
-    assert_eq!(
-        answers[&2]["result"]["structuredContent"]["stdout"], "hi\n",
-        "{answers:?}"
-    );
+    assert_has!(answers[&2], { "result/structuredContent/stdout": "hi\n" }, "{answers:?}");
 }
 
 #[tokio::test]
@@ -211,10 +208,7 @@ async fn codex_with_mcp_and_a_hook_that_leads_there() {
     let shell = surroundings(Invocation::new("sh").args(&["-c", command]), &server);
     let done = finish(shell.input(event.to_string())).await;
     let output: Value = serde_json::from_str(&done.stdout).expect("a decision");
-    assert_eq!(
-        output["hookSpecificOutput"]["permissionDecision"], "deny",
-        "{output}"
-    );
+    assert_has!(output, { "hookSpecificOutput/permissionDecision": "deny" });
 }
 
 #[tokio::test]

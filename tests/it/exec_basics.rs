@@ -87,11 +87,7 @@ async fn a_program_that_cannot_be_started_fails_with_the_reason() {
     write_file(&not_executable, "no program\n");
     for program in ["/no/such/program", not_executable.to_str().unwrap()] {
         let answer = server.ran(json!({ "argv": [program] })).await;
-        assert_eq!(
-            only(&answer, &["status", "exitCode"]),
-            json!({ "status": "failed", "exitCode": null }),
-            "{program}"
-        );
+        assert_has!(answer, { "status": "failed", "exitCode": null }, "{program}");
         let run = server.agent().run(answer.text("runId")).await;
         assert_eq!(run["reason"], "spawn-failed", "{run}");
     }

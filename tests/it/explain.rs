@@ -255,10 +255,7 @@ async fn explaining_leaves_nothing_behind() {
     }
     assert_eq!(trail().await, before);
     assert_eq!(operator.read("/v1/runs").await["items"], json!([]));
-    assert_eq!(
-        operator.read("/v1/approvals?status=all").await["items"],
-        json!([])
-    );
+    assert_has!(operator.read("/v1/approvals?status=all").await, { "items": [] });
     assert_eq!(server.document_on_disk(), harmless());
     assert!(
         !server.state().join("workspace").exists(),
@@ -277,10 +274,7 @@ async fn a_grant_that_is_used_up_explains_as_a_miss() {
         assert_eq!(explain(&server.agent(), body.clone()).await["outcome"], "run");
     }
     server.ran(body.clone()).await;
-    assert_eq!(
-        explain(&server.agent(), body.clone()).await["reason"],
-        "allowlist-miss"
-    );
+    assert_has!(explain(&server.agent(), body.clone()).await, { "reason": "allowlist-miss" });
     server.denied(body).await;
 }
 

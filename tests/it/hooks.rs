@@ -400,17 +400,11 @@ async fn without_a_server_the_answer_is_no_unless_told_otherwise() {
     let decided = decision(&hook(&server, &["claude-code"], &input).await);
     assert_eq!(decided["permissionDecision"], "deny", "{decided}");
     let ask = ["claude-code", "--if-unavailable", "ask"];
-    assert_eq!(
-        decision(&hook(&server, &ask, &input).await)["permissionDecision"],
-        "ask"
-    );
+    assert_has!(decision(&hook(&server, &ask, &input).await), { "permissionDecision": "ask" });
     let pass = hook(&server, &["claude-code", "--if-unavailable", "pass"], &input).await;
     assert_eq!((pass.code, pass.stdout.as_str()), (Some(0), ""));
     let codex = ["codex", "--mode", "rewrite", "--if-unavailable", "ask"];
-    assert_eq!(
-        decision(&hook(&server, &codex, &input).await)["permissionDecision"],
-        "deny"
-    );
+    assert_has!(decision(&hook(&server, &codex, &input).await), { "permissionDecision": "deny" });
 }
 
 #[tokio::test]

@@ -80,10 +80,7 @@ async fn limits_and_cursors_are_checked_on_every_list() {
         ] {
             let problem = operator.get(&with(list, parameter)).await;
             let problem = problem.problem(400, "invalid-request");
-            assert_eq!(
-                problem["fields"][0]["path"], path,
-                "{list} {parameter}: {problem}"
-            );
+            assert_has!(problem, { "fields/0/path": path }, "{list} {parameter}: {problem}");
         }
         for limit in ["limit=1", "limit=500"] {
             operator.read(&with(list, limit)).await;
@@ -104,10 +101,7 @@ async fn a_cursor_belongs_to_its_list() {
         for other in others.filter(|other| *other != list) {
             let answer = operator.get(&with(other, &format!("cursor={cursor}"))).await;
             let problem = answer.problem(400, "invalid-request");
-            assert_eq!(
-                problem["fields"][0]["path"], "cursor",
-                "{list} at {other}: {problem}"
-            );
+            assert_has!(problem, { "fields/0/path": "cursor" }, "{list} at {other}: {problem}");
         }
     }
 }

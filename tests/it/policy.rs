@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Members, TestServer, eventually, only};
+use crate::support::{Answer, Members, TestServer, eventually};
 
 const DATE: &str = "/bin/date";
 
@@ -63,10 +63,7 @@ async fn the_stricter_of_settings_and_document_counts() {
         values(&policy),
         json!({ "security": "allowlist", "ask": "on-miss", "askFallback": "allowlist", "autoAllowSkills": false })
     );
-    assert_eq!(
-        policy["security"]["source"],
-        "exec-approvals.json#/agents/main/security"
-    );
+    assert_has!(policy, { "security/source": "exec-approvals.json#/agents/main/security" });
     assert_eq!(policy["ask"]["source"], "exec-approvals.json#/agents/*/ask");
     let layers: Vec<&str> = policy["security"]
         .list("layers")
@@ -115,10 +112,7 @@ async fn an_agent_may_have_its_own_settings_in_either_spelling() {
             .exec(json!({ "argv": ["/bin/echo", "hi"], "agentId": "trusted" }))
             .await;
         assert_eq!(answer.expect(200)["stdout"], "hi\n");
-        assert_eq!(
-            date(&server).await.problem(403, "exec-denied")["reason"],
-            "security-deny"
-        );
+        assert_has!(date(&server).await.problem(403, "exec-denied"), { "reason": "security-deny" });
     }
 }
 
@@ -128,16 +122,10 @@ async fn a_document_that_cannot_be_read_denies_everything_and_is_left_alone() {
     let server = TestServer::full().document_text(broken).start().await;
     let before = fs::metadata(server.document_path()).unwrap().modified().unwrap();
     let policy = effective(&server).await;
-    assert_eq!(
-        only(&values(&policy), &["security", "askFallback"]),
-        json!({ "security": "deny", "askFallback": "deny" })
-    );
+    assert_has!(values(&policy), { "security": "deny", "askFallback": "deny" });
     assert_eq!(policy["document"]["status"], "refused");
     assert_eq!(policy["document"]["pointer"], "/agents/main/security");
-    assert_eq!(
-        date(&server).await.problem(403, "exec-denied")["reason"],
-        "document-refused"
-    );
+    assert_has!(date(&server).await.problem(403, "exec-denied"), { "reason": "document-refused" });
     let ready = server.anonymous().read("/readyz").await;
     assert_has!(ready, { "status": "ready", "degraded": true, "checks/document/ok": false });
     let entry = json!({ "pattern": "/bin/date" });
@@ -163,10 +151,7 @@ async fn a_document_that_others_may_write_denies() {
     let server = TestServer::full().agents(&json!({})).start().await;
     assert_eq!(date(&server).await.status, 200);
     fs::set_permissions(server.document_path(), fs::Permissions::from_mode(0o666)).unwrap();
-    assert_eq!(
-        date(&server).await.problem(403, "exec-denied")["reason"],
-        "document-refused"
-    );
+    assert_has!(date(&server).await.problem(403, "exec-denied"), { "reason": "document-refused" });
     fs::set_permissions(server.document_path(), fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(date(&server).await.status, 200);
     let warnings = effective(&server).await["document"]["warnings"].to_string();
@@ -179,10 +164,7 @@ async fn a_document_behind_a_link_denies() {
     let elsewhere = server.scratch().join("elsewhere.json");
     crate::support::write_file_mode(&elsewhere, r#"{ "version": 1, "agents": {} }"#, 0o600);
     std::os::unix::fs::symlink(&elsewhere, server.document_path()).unwrap();
-    assert_eq!(
-        date(&server).await.problem(403, "exec-denied")["reason"],
-        "document-refused"
-    );
+    assert_has!(date(&server).await.problem(403, "exec-denied"), { "reason": "document-refused" });
 }
 
 #[tokio::test]
@@ -191,10 +173,7 @@ async fn outside_edits_count_from_the_next_command_on() {
     let operator = server.operator();
     assert_eq!(date(&server).await.status, 200);
     server.edit_document(r#"{ "version": 1, "defaults": { "security": "deny" }, "agents": {} }"#);
-    assert_eq!(
-        date(&server).await.problem(403, "exec-denied")["reason"],
-        "security-deny"
-    );
+    assert_has!(date(&server).await.problem(403, "exec-denied"), { "reason": "security-deny" });
     server.edit_config(
         r#"{ tools: { exec: { host: "gateway", security: "allowlist", ask: "off", }, }, } // JSON5"#,
     );
@@ -250,10 +229,7 @@ async fn a_broken_settings_edit_keeps_the_last_good_ones_and_is_reported() {
         assert_eq!(rejected.data["path"], "openclaw.json", "{rejected:?}");
     }
     server.edit_config(r#"{ tools: { exec: { host: "gateway", security: "deny", ask: "off" } } }"#);
-    assert_eq!(
-        date(&server).await.problem(403, "exec-denied")["reason"],
-        "security-deny"
-    );
+    assert_has!(date(&server).await.problem(403, "exec-denied"), { "reason": "security-deny" });
     assert_eq!(effective(&server).await["configError"], Value::Null);
 }
 
@@ -362,11 +338,7 @@ async fn the_allowlist_covers_whole_commands_only() {
         if runs {
             assert_eq!(answer.status, 200, "{command}: {}", answer.text());
         } else {
-            assert_eq!(
-                answer.problem(403, "exec-denied")["reason"],
-                "allowlist-miss",
-                "{command}"
-            );
+            assert_has!(answer.problem(403, "exec-denied"), { "reason": "allowlist-miss" }, "{command}");
         }
         assert!(!mark.exists(), "{command}");
     }
@@ -421,11 +393,7 @@ async fn a_grant_runs_out() {
     }
     assert_eq!(ran, 2, "used exactly as often as granted");
     let document = server.document_on_disk();
-    assert_eq!(
-        document["agents"]["main"]["allowlist"],
-        Value::Null,
-        "other readers never see a grant as an entry"
-    );
+    assert_has!(document, { "agents/main/allowlist": null }, "other readers never see a grant as an entry");
 }
 
 #[tokio::test]

@@ -123,10 +123,7 @@ async fn a_backtest_says_what_another_policy_would_have_decided() {
     let closed = candidate(&server, "closed.json", &json!({ "tools": { "exec": exec } }));
     let told = backtest(&server, &["--config", &closed], 0).await;
     assert_eq!(counts(&told), json!([4, 3, 0, 0, 0, 4, 0]), "{told}");
-    assert_eq!(
-        told["changed"][0]["why"], "security-deny: set by tools.exec.security",
-        "{told}"
-    );
+    assert_has!(told, { "changed/0/why": "security-deny: set by tools.exec.security" });
 }
 
 #[tokio::test]
@@ -287,11 +284,7 @@ async fn what_takes_several_people_by_now_is_not_suggested() {
     server.start().await;
     let told = suggest(&server).await;
     assert_eq!(told["suggestions"], json!([]), "{told}");
-    assert_eq!(
-        told["leftOut"],
-        json!({ "seldom": 0, "denied": 0, "settled": 1 }),
-        "{told}"
-    );
+    assert_has!(told, { "leftOut": { "seldom": 0, "denied": 0, "settled": 1 } });
 }
 
 #[tokio::test]
@@ -306,10 +299,7 @@ async fn what_people_allow_again_and_again_is_suggested_until_an_entry_is_there(
     }
     let early = suggest(&server).await;
     assert_eq!(early["suggestions"], json!([]), "{early}");
-    assert_eq!(
-        early["leftOut"],
-        json!({ "seldom": 1, "denied": 0, "settled": 0 })
-    );
+    assert_has!(early, { "leftOut": { "seldom": 1, "denied": 0, "settled": 0 } });
 
     let run = decided(&server, &count, "allow-once").await;
     for _ in 0..3 {
@@ -338,11 +328,7 @@ async fn what_people_allow_again_and_again_is_suggested_until_an_entry_is_there(
             .is_some_and(|pattern| pattern.starts_with("sha256:cwd-argv:v1:")),
         "{told}"
     );
-    assert_eq!(
-        told["leftOut"],
-        json!({ "seldom": 0, "denied": 1, "settled": 0 }),
-        "{told}"
-    );
+    assert_has!(told, { "leftOut": { "seldom": 0, "denied": 1, "settled": 0 } });
 
     // What is printed for people is a script that does what it says.
     let printed = server.cli(&["policy", "suggest"]).await;
@@ -355,11 +341,7 @@ async fn what_people_allow_again_and_again_is_suggested_until_an_entry_is_there(
     assert_has!(run, { "status": "completed", "decision/by": "policy" });
     let after = suggest(&server).await;
     assert_eq!(after["suggestions"], json!([]), "{after}");
-    assert_eq!(
-        after["leftOut"],
-        json!({ "seldom": 0, "denied": 1, "settled": 1 }),
-        "{after}"
-    );
+    assert_has!(after, { "leftOut": { "seldom": 0, "denied": 1, "settled": 1 } });
 }
 
 /// `policy shadow` while it runs, with what it says in files.

@@ -64,11 +64,7 @@ async fn a_read_only_directory_is_refused() {
     assert!(!server.database().exists());
     server.start().await;
     let who = server.ran(json!({ "command": "id -u" })).await;
-    assert_eq!(
-        who["stdout"],
-        format!("{account}\n"),
-        "the same account may, once it is writable"
-    );
+    assert_has!(who, { "stdout": format!("{account}\n") }, "the same account may, once it is writable");
 }
 
 fn may_run(server: &TestServer, account: u32) -> bool {
@@ -343,10 +339,7 @@ async fn a_background_run_goes_on_without_its_server() {
         server.start().await;
         let run_id = started.text("runId");
         let run = server.agent().run(run_id).await;
-        assert_eq!(
-            run["status"], "running",
-            "attached again (clean stop: {clean}): {run}"
-        );
+        assert_has!(run, { "status": "running" }, "attached again (clean stop: {clean}): {run}");
         write_file(&gate, "");
         let run = server.agent().finished(run_id).await;
         assert_has!(run, { "status": "completed", "exitCode": 0, "stdout": "first\nsecond\n" });

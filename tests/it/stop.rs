@@ -417,10 +417,7 @@ async fn pending_questions_end_denied_with_reason_stopped() {
         .await;
     assert!([403, 409].contains(&changed.status), "{}", changed.text());
     assert_eq!(asker.ask(&question).await, "deny");
-    assert_eq!(
-        link.call("exec.approval.request", params).await["decision"],
-        "deny"
-    );
+    assert_has!(link.call("exec.approval.request", params).await, { "decision": "deny" });
     assert_eq!(operator.pending().await, Vec::<Value>::new());
     let verified = operator.read("/v1/audit/verify").await;
     assert_eq!(verified["ok"], true, "{verified}");
@@ -431,10 +428,7 @@ async fn pending_questions_end_denied_with_reason_stopped() {
         .decide(id, "allow-once")
         .await
         .problem(409, "approval-already-resolved");
-    assert_eq!(
-        server.agent().run(pending.text("runId")).await["status"],
-        "denied"
-    );
+    assert_has!(server.agent().run(pending.text("runId")).await, { "status": "denied" });
 }
 
 #[tokio::test]

@@ -115,15 +115,8 @@ async fn cve_2026_29607() {
     let server = TestServer::asking().start().await;
     let body = json!({ "argv": ["env", "printf", "x"] });
     let pending = server.asked(body.clone()).await;
-    assert_eq!(
-        server.answered(&pending, "allow-always").await["status"],
-        "completed"
-    );
-    assert_eq!(
-        server.ran(body).await["stdout"],
-        "x",
-        "the twin: what was remembered"
-    );
+    assert_has!(server.answered(&pending, "allow-always").await, { "status": "completed" });
+    assert_has!(server.ran(body).await, { "stdout": "x" }, "the twin: what was remembered");
     for other in [
         json!({ "argv": ["env", "printf", "y"] }),
         json!({ "argv": ["env", "id"] }),
@@ -256,10 +249,7 @@ async fn cve_2026_53822() {
     let pending = server.asked(json!({ "argv": argv })).await;
     let approval = server.operator().approval(&text(&pending, "approvalId")).await;
     assert_eq!(approval["boundTo"]["argv"], argv, "{approval}");
-    assert_eq!(
-        server.answered(&pending, "allow-once").await["status"],
-        "completed"
-    );
+    assert_has!(server.answered(&pending, "allow-once").await, { "status": "completed" });
     assert_eq!(lines(&marks), ["a  \"b\"", "x  y"], "every byte of every word");
 }
 

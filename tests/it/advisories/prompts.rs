@@ -98,10 +98,7 @@ async fn openclaw_pr_68198() {
     .await;
     let server = TestServer::asking().start().await;
     let lines = card(&server, json!({ "command": "printf x\nid" })).await;
-    assert_eq!(
-        lines["display"]["text"], "printf x\\u{A}\nid",
-        "a line break is said and made"
-    );
+    assert_has!(lines, { "display/text": "printf x\\u{A}\nid" }, "a line break is said and made");
 }
 
 #[tokio::test]

@@ -97,10 +97,7 @@ async fn unchanged_it_runs_with_the_environment_that_was_asked_for() {
     );
     let body = json!({ "argv": [tool, "a b"], "env": { "GREETING": "hallo" } });
     let pending = asked(&server, body).await;
-    assert_eq!(
-        server.answered(&pending, "allow-once").await["status"],
-        "completed"
-    );
+    assert_has!(server.answered(&pending, "allow-once").await, { "status": "completed" });
     assert_eq!(lines(&marks), ["hallo a b"]);
 }
 

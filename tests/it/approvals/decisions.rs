@@ -94,10 +94,7 @@ async fn allowed_always_is_remembered_for_the_same_call_only() {
     let body = json!({ "argv": ["/bin/date", "--version"] });
     let pending = asked(&server, body.clone()).await;
     let approval = server.operator().pending().await.remove(0);
-    assert_eq!(
-        approval["allowedDecisions"],
-        json!(["allow-once", "allow-always", "deny"])
-    );
+    assert_has!(approval, { "allowedDecisions": ["allow-once", "allow-always", "deny"] });
     let proposed = approval.list("proposedPatterns");
     assert_eq!(proposed[0]["default"], true, "{approval}");
     server
@@ -117,10 +114,7 @@ async fn allowed_always_is_remembered_for_the_same_call_only() {
         "{entries}"
     );
     let stored = server.document_on_disk();
-    assert_eq!(
-        stored["agents"]["main"]["allowlist"][0]["source"], "allow-always",
-        "{stored}"
-    );
+    assert_has!(stored, { "agents/main/allowlist/0/source": "allow-always" });
 
     let again = server.ran(body).await;
     assert_eq!(again["status"], "completed");
@@ -142,10 +136,7 @@ async fn allow_always_is_not_offered_where_every_run_is_asked() {
     let exec = json!({ "host": "gateway", "security": "allowlist", "ask": "always" });
     let server = TestServer::asking().exec(&exec).start().await;
     let pending = asked(&server, json!({ "argv": ["/bin/date"] })).await;
-    assert_eq!(
-        server.operator().pending().await[0]["allowedDecisions"],
-        json!(["allow-once", "deny"])
-    );
+    assert_has!(server.operator().pending().await, { "0/allowedDecisions": ["allow-once", "deny"] });
     let approval = id(&pending, "approvalId");
     server
         .operator()
@@ -182,15 +173,9 @@ async fn answers_follow_what_was_found() {
 
     let cancelled = asked(&server, append_line(&file)).await;
     let path = format!("/v1/runs/{}/cancel", id(&cancelled, "runId"));
-    assert_eq!(
-        server.agent().posted(&path, json!({})).await["status"],
-        "cancelled"
-    );
+    assert_has!(server.agent().posted(&path, json!({})).await, { "status": "cancelled" });
     let gone = operator.decide(&id(&cancelled, "approvalId"), "allow-once").await;
-    assert_eq!(
-        gone.problem(410, "approval-cancelled")["approval"]["status"],
-        "cancelled"
-    );
+    assert_has!(gone.problem(410, "approval-cancelled"), { "approval/status": "cancelled" });
     let run = server.agent().run(&id(&cancelled, "runId")).await;
     assert_has!(run, { "status": "cancelled", "reason": "cancelled" });
 
@@ -287,10 +272,7 @@ async fn a_caller_who_waits_hears_of_the_denial() {
     )
     .await;
     server.operator().decided(&id(&pending[0], "id"), "deny").await;
-    assert_eq!(
-        waiting.await.unwrap().problem(403, "exec-denied")["reason"],
-        "user-denied"
-    );
+    assert_has!(waiting.await.unwrap().problem(403, "exec-denied"), { "reason": "user-denied" });
 }
 
 #[tokio::test]

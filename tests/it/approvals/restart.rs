@@ -18,17 +18,11 @@ async fn a_question_survives_a_crash_and_then_runs_once() {
     server.crash_and_restart().await;
     let after = server.operator().approval(&approval).await;
     assert_eq!(after, before, "the question is the same, deadline included");
-    assert_eq!(
-        server.agent().run(&id(&pending, "runId")).await["status"],
-        "approval-pending"
-    );
+    assert_has!(server.agent().run(&id(&pending, "runId")).await, { "status": "approval-pending" });
     let run = server.answered(&pending, "allow-once").await;
     assert_eq!(run["status"], "completed");
     server.crash_and_restart().await;
-    assert_eq!(
-        server.operator().decided(&approval, "allow-once").await["applied"],
-        false
-    );
+    assert_has!(server.operator().decided(&approval, "allow-once").await, { "applied": false });
     server.stop().await;
     assert_eq!(lines(&file), ["kept"]);
 }
@@ -40,10 +34,7 @@ async fn a_question_survives_a_clean_stop() {
     let pending = asked(&server, append_line(&file)).await;
     assert_eq!(server.stop().await, Some(0));
     server.start().await;
-    assert_eq!(
-        server.answered(&pending, "allow-once").await["status"],
-        "completed"
-    );
+    assert_has!(server.answered(&pending, "allow-once").await, { "status": "completed" });
     assert_eq!(lines(&file), ["ran"]);
 }
 

@@ -274,10 +274,7 @@ async fn a_person_is_shown_that_the_input_stays_open_and_cannot_allow_that_for_g
     let pending = server.asked(json!({ "command": "cat", "workdir": work })).await;
     let closed = card(&server, &pending).await;
     assert_eq!((closed.get("input"), codes(&closed)), (None, vec![]));
-    assert_eq!(
-        closed["allowedDecisions"],
-        json!(["allow-once", "allow-always", "deny"])
-    );
+    assert_has!(closed, { "allowedDecisions": ["allow-once", "allow-always", "deny"] });
     server.answered(&pending, "allow-always").await;
     server.ran(json!({ "command": "cat", "workdir": work })).await;
     server
@@ -361,10 +358,7 @@ async fn an_entry_says_over_the_api_and_the_command_line_what_it_includes() {
         .collect();
     assert_eq!(said, [&Value::Null, &json!(true)], "{entries:#}");
     let written = server.document_on_disk();
-    assert_eq!(
-        written["agents"]["main"]["allowlist"][1]["input"], true,
-        "{written:#}"
-    );
+    assert_has!(written, { "agents/main/allowlist/1/input": true });
     let call = json!({ "command": "cat", "background": true });
     let explained = server.agent().explain(call.clone()).await;
     assert_has!(explained, { "outcome": "run", "input": "pipe" });

@@ -102,11 +102,7 @@ async fn text_that_deny_rules_cannot_read_needs_a_person_even_where_everything_r
         "echo dG91Y2g= | base64 -d | sh",
     ] {
         let answer = server.agent().exec(json!({ "command": command })).await;
-        assert_eq!(
-            answer.problem(403, "exec-denied")["reason"],
-            "no-approver",
-            "{command}"
-        );
+        assert_has!(answer.problem(403, "exec-denied"), { "reason": "no-approver" }, "{command}");
     }
 }
 

@@ -35,11 +35,7 @@ fn expect(name: &str, lines: &[Value], expected: ExpectedReply) {
             assert_eq!(result["error"]["reason"], reason, "{name}");
         }
         (ExpectedReply::Refused(reason), [result]) => {
-            assert_eq!(
-                (&result["type"], &result["ok"]),
-                (&json!("exec-res"), &json!(false)),
-                "{name}: {result}"
-            );
+            assert_has!(result, { "type": "exec-res", "ok": false }, "{name}: {result}");
             assert_eq!(result["error"]["reason"], reason, "{name}");
         }
         (ExpectedReply::Denied, [decision]) => assert_eq!(decision["decision"], "deny", "{name}"),

@@ -133,10 +133,7 @@ async fn a_question_is_answered_by_whoever_answers_and_runs_nothing_here() {
         });
         let approval = asked_about(&server).await;
         assert_eq!(approval["command"], question["command"]);
-        assert_eq!(
-            approval["allowedDecisions"],
-            json!(["allow-once", "allow-always", "deny"])
-        );
+        assert_has!(approval, { "allowedDecisions": ["allow-once", "allow-always", "deny"] });
         let id = approval.text("id");
         server.operator().decided(id, decision).await;
         assert_eq!(asked.await.unwrap(), decision);

@@ -133,10 +133,7 @@ async fn a_call_waits_for_the_decision_when_asked_to_and_reports_progress() {
     });
     let mut messages = messages(&answer);
     let last = messages.pop().expect("a result");
-    assert_eq!(
-        last["result"]["structuredContent"]["status"], "completed",
-        "{last}"
-    );
+    assert_has!(last, { "result/structuredContent/status": "completed" });
     assert!(!messages.is_empty());
     let mut before = 0.0;
     for note in &messages {
@@ -228,10 +225,7 @@ async fn without_a_handshake_the_link_is_a_round_of_its_own_and_decides_as_littl
     let state = first.text("requestState");
     let retry = json!({"requestState": state, "inputResponses": {"approval": {"action": "accept"}}});
     let second = modern(&agent, 2, &command, &links(), retry.clone()).await;
-    assert_eq!(
-        second["structuredContent"]["status"], "approval-pending",
-        "{second}"
-    );
+    assert_has!(second, { "structuredContent/status": "approval-pending" });
     let id = second["structuredContent"].text("approvalId");
     assert_eq!(server.operator().pending().await.len(), 1);
 
@@ -403,10 +397,7 @@ async fn a_call_that_is_taken_back_and_made_again_joins_its_question_in_every_ve
         assert_eq!(server.operator().pending().await.len(), 1, "{version}");
         server.operator().decided(id, "allow-once").await;
         let done = client.exec(7, &arguments).await;
-        assert_eq!(
-            done["structuredContent"]["status"], "completed",
-            "{version}: {done}"
-        );
+        assert_has!(done, { "structuredContent/status": "completed" }, "{version}: {done}");
         assert_eq!(lines(&file), ["ran"], "{version}");
     }
 }
@@ -420,10 +411,7 @@ async fn a_call_whose_answer_crossed_its_withdrawal_runs_once_when_it_is_made_ag
         let file = server.scratch().join("lines");
         let run = |answer: &Value| answer["structuredContent"]["runId"].clone();
         let first = client.exec(5, &append_line(&file)).await;
-        assert_eq!(
-            first["structuredContent"]["status"], "completed",
-            "{version}: {first}"
-        );
+        assert_has!(first, { "structuredContent/status": "completed" }, "{version}: {first}");
         for taken_back in [json!("5"), json!(4)] {
             let cancels = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": taken_back}});
             assert_eq!(client.send(&cancels).await.status, 202);
@@ -436,10 +424,7 @@ async fn a_call_whose_answer_crossed_its_withdrawal_runs_once_when_it_is_made_ag
         assert_eq!(client.send(&cancels).await.status, 202);
         let again = client.exec(7, &append_line(&file)).await;
         assert_eq!(run(&again), run(&second), "{version}: {again}");
-        assert_eq!(
-            again["structuredContent"]["status"], "completed",
-            "{version}: {again}"
-        );
+        assert_has!(again, { "structuredContent/status": "completed" }, "{version}: {again}");
         assert_eq!(lines(&file), ["ran", "ran"], "{version}");
         let fourth = client.exec(8, &append_line(&file)).await;
         assert_ne!(run(&fourth), run(&second), "{version}: {fourth}");
@@ -577,11 +562,7 @@ async fn fifty_calls_at_once_all_end() {
         calls.spawn(async move {
             let text = number.to_string();
             let result = client.exec(number, &json!({"argv": ["echo", text]})).await;
-            assert_eq!(
-                result["structuredContent"]["stdout"],
-                format!("{number}\n"),
-                "{result}"
-            );
+            assert_has!(result, { "structuredContent/stdout": format!("{number}\n") });
         });
     }
     within("the calls", calls.join_all()).await;
@@ -602,10 +583,7 @@ async fn a_patch_is_asked_about_once_and_its_result_fetched_by_the_same_call() {
     let waiting = json!({"input": patch["input"], "approvalWaitMs": 60_000});
     let done = client.call(2, "apply_patch", &waiting).await;
     assert_has!(done["structuredContent"], {"changed": [{"path": "new", "kind": "added"}], "approvalId": id});
-    assert_eq!(
-        texts(&done)[0],
-        format!("[1 added]\nadded new\n[allowed by approval {id}]")
-    );
+    assert_has!(texts(&done), { "0": format!("[1 added]\nadded new\n[allowed by approval {id}]") });
     assert_eq!(lines(&server.state().join("workspace/new")), ["x"]);
 
     let nonsense = client.call(3, "apply_patch", &json!({"input": "hello"})).await;

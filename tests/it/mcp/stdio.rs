@@ -222,10 +222,7 @@ async fn a_call_that_is_taken_back_and_made_again_joins_its_question() {
     operator.decided(&id, "allow-once").await;
     let mut talk = talk;
     let done = talked(move || talk.ask(&call(7, "exec", &arguments))).await;
-    assert_eq!(
-        done["result"]["structuredContent"]["status"], "completed",
-        "{done}"
-    );
+    assert_has!(done, { "result/structuredContent/status": "completed" });
     assert_eq!(lines(&file), ["ran"]);
 }
 
@@ -261,10 +258,7 @@ async fn without_a_server_calls_are_refused_and_later_ones_find_it() {
     assert_eq!(answer["result"]["isError"], true, "{answer}");
     server.start().await;
     let answer = talked(move || talk.ask(&call(2, "exec", &json!({"argv": ["true"]})))).await;
-    assert_eq!(
-        answer["result"]["structuredContent"]["status"], "completed",
-        "{answer}"
-    );
+    assert_has!(answer, { "result/structuredContent/status": "completed" });
 }
 
 #[tokio::test]
@@ -306,10 +300,7 @@ async fn commands_run_in_the_directory_that_it_was_started_in_or_is_told() {
     let wrong = server.invocation(&["mcp", "--workdir", "/no/such/place"]);
     let mut talk = Talk::start_as(&wrong).greeted(LEGACY, &json!({}));
     let refused = talked(move || talk.ask(&call(2, "exec", &json!({"command": "pwd"})))).await;
-    assert_eq!(
-        refused["result"]["structuredContent"]["code"], "workdir-unavailable",
-        "{refused}"
-    );
+    assert_has!(refused, { "result/structuredContent/code": "workdir-unavailable" });
 }
 
 #[tokio::test]

@@ -199,10 +199,7 @@ async fn a_refusal_is_remembered_like_a_run() {
     peer.invoke(&node.id(), "run", "system.run", &params).await;
     assert_eq!(peer.result("run").await, refused);
     let ended = status(&mut peer, &node, "q", "run").await;
-    assert_eq!(
-        ended["result"]["error"]["message"],
-        "SYSTEM_RUN_DENIED: approval required"
-    );
+    assert_has!(ended, { "result/error/message": "SYSTEM_RUN_DENIED: approval required" });
     peer.invoke(&node.id(), "another", "system.run", &params).await;
     assert_eq!(peer.result("another").await.done()["success"], true);
     assert_eq!(node.lines_of("count"), 1);

@@ -327,10 +327,7 @@ async fn what_is_cut_can_only_be_denied() {
             let error = operator
                 .fails("exec.approval.resolve", json!({ "id": id, "decision": word }))
                 .await;
-            assert_eq!(
-                error["details"]["reason"], "APPROVAL_DECISION_NOT_ALLOWED",
-                "{error}"
-            );
+            assert_has!(error, { "details/reason": "APPROVAL_DECISION_NOT_ALLOWED" });
         }
         assert_eq!(server.operator().pending().await.len(), 1);
         operator

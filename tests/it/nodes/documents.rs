@@ -54,10 +54,7 @@ async fn the_document_of_a_node_is_fetched_from_it_and_set_on_it() {
         };
         operator.send(request).await
     };
-    assert_eq!(
-        put(None, &next).await.problem(428, "base-hash-required")["currentHash"],
-        HASH
-    );
+    assert_has!(put(None, &next).await.problem(428, "base-hash-required"), { "currentHash": HASH });
     let stale = put(Some(&format!("\"{}\"", "b".repeat(64))), &next).await;
     assert_eq!(stale.problem(412, "base-hash-mismatch")["currentHash"], HASH);
     // As here: the node may be a program that would take what it does not know.
@@ -141,10 +138,7 @@ async fn operators_read_and_set_both_documents_by_the_hash_rules() {
             .await;
         assert_eq!(got["hash"], HASH);
         let set = json!({ "nodeId": id, "baseHash": HASH, "file": { "version": 1 } });
-        assert_eq!(
-            operator.call("exec.approvals.node.set", set).await["exists"],
-            true
-        );
+        assert_has!(operator.call("exec.approvals.node.set", set).await, { "exists": true });
         let error = operator
             .fails("exec.approvals.node.set", json!({ "nodeId": id, "file": {} }))
             .await;
@@ -165,10 +159,7 @@ async fn operators_read_and_set_both_documents_by_the_hash_rules() {
         }
         let stale = json!({ "file": file, "baseHash": "0".repeat(64) });
         let error = operator.fails("exec.approvals.set", stale).await;
-        assert_eq!(
-            error["message"],
-            "INVALID_REQUEST: exec approvals changed; reload and retry"
-        );
+        assert_has!(error, { "message": "INVALID_REQUEST: exec approvals changed; reload and retry" });
         let set = json!({ "file": file, "baseHash": ours["hash"] });
         let changed = operator.call("exec.approvals.set", set).await;
         assert_eq!(changed["file"]["defaults"]["ask"], "always");

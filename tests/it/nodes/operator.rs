@@ -146,10 +146,7 @@ async fn a_wider_surface_is_approved_by_an_operator_who_asked_for_admin() {
     let node = node.reconnect_with(&server, WITH_WHICH).await;
     let event = pairing.event("node.pair.requested").await;
     let request = event["payload"]["requestId"].clone();
-    assert_eq!(
-        event["payload"]["requiredApproveScopes"],
-        json!(["operator.pairing", "operator.admin"])
-    );
+    assert_has!(event, { "payload/requiredApproveScopes": ["operator.pairing", "operator.admin"] });
     let listed = pairing.call("node.pair.list", json!({})).await;
     assert_eq!(listed["pending"][0]["requestId"], request);
     assert_eq!(listed["paired"][0]["nodeId"], id.as_str());
@@ -164,10 +161,7 @@ async fn a_wider_surface_is_approved_by_an_operator_who_asked_for_admin() {
         .call("node.pair.approve", json!({ "requestId": request }))
         .await;
     assert_eq!(approved["node"]["nodeId"], id.as_str());
-    assert_eq!(
-        pairing.event("node.pair.resolved").await["payload"]["decision"],
-        "approved"
-    );
+    assert_has!(pairing.event("node.pair.resolved").await, { "payload/decision": "approved" });
     drop(node);
 }
 
@@ -202,10 +196,7 @@ async fn commands_of_a_node_are_open_by_scope() {
     let error = runner
         .fails("node.invoke", invoke("system.which", json!({})))
         .await;
-    assert_eq!(
-        error["message"],
-        "INVALID_REQUEST: Error: INVALID_REQUEST: bins required"
-    );
+    assert_has!(error, { "message": "INVALID_REQUEST: Error: INVALID_REQUEST: bins required" });
     assert_eq!(error["details"]["nodeCommandDispatched"], true);
     let error = runner
         .fails(
@@ -213,10 +204,7 @@ async fn commands_of_a_node_are_open_by_scope() {
             invoke("system.execApprovals.set", json!({ "file": {} })),
         )
         .await;
-    assert_eq!(
-        error["message"], "missing scope: operator.admin",
-        "no side edge to a node's policy"
-    );
+    assert_has!(error, { "message": "missing scope: operator.admin" }, "no side edge to a node's policy");
 
     let mut admin = OperatorClient::new(&operator_token(&server), &["operator.admin"])
         .connect(&server)
@@ -233,17 +221,11 @@ async fn commands_of_a_node_are_open_by_scope() {
             invoke("system.run", json!({ "command": ["echo", "hi"] })),
         )
         .await;
-    assert_eq!(
-        error["message"], "missing scope: operator.write",
-        "who answers runs nothing"
-    );
+    assert_has!(error, { "message": "missing scope: operator.write" }, "who answers runs nothing");
     let error = admin
         .fails("node.invoke", invoke("system.notify", json!({})))
         .await;
-    assert_eq!(
-        error["details"]["reason"], "command not declared by node",
-        "{error}"
-    );
+    assert_has!(error, { "details/reason": "command not declared by node" });
     let error = admin.fails("node.invoke", invoke("bogus.cmd", json!({}))).await;
     assert_eq!(error["details"]["command"], "bogus.cmd", "{error}");
 
@@ -322,17 +304,11 @@ async fn who_may_run_nothing_on_a_node_asks_it_nothing() {
     let mut hidden = prepare("secret");
     hidden["params"]["agentId"] = json!("build");
     let error = build.fails("node.invoke", hidden).await;
-    assert_eq!(
-        error["message"],
-        "invalid system.run params: at /sessionKey: belongs to another agent"
-    );
+    assert_has!(error, { "message": "invalid system.run params: at /sessionKey: belongs to another agent" });
     let mut unnamed = prepare("secret");
     unnamed["params"] = json!({ "command": ["/usr/bin/id"] });
     let error = build.fails("node.invoke", unnamed).await;
-    assert_eq!(
-        error["message"], "the token may not act for this agent",
-        "main is another one"
-    );
+    assert_has!(error, { "message": "the token may not act for this agent" }, "main is another one");
 
     let mut here = runner_for(&server, &["here"]).await;
     for call in [prepare("here"), which.clone()] {
@@ -465,10 +441,7 @@ async fn a_node_that_said_no_to_a_run_is_heard_in_its_own_words() {
     // What this server refuses was never sent.
     let blocked = run_call(&node.id(), "env", &json!({ "env": { "LD_PRELOAD": "x" } }));
     let error = present.fails("node.invoke", blocked).await;
-    assert_eq!(
-        error["details"]["nodeError"]["code"], "INVALID_REQUEST",
-        "{error}"
-    );
+    assert_has!(error, { "details/nodeError/code": "INVALID_REQUEST" });
     assert_eq!(error["details"]["nodeCommandDispatched"], false, "{error}");
     // Neither was what the node would not even prepare.
     let ran = node.calls_of("system.run").len();
@@ -479,10 +452,7 @@ async fn a_node_that_said_no_to_a_run_is_heard_in_its_own_words() {
     let error = present
         .fails("node.invoke", run_call(&node.id(), "prepare", &json!({})))
         .await;
-    assert_eq!(
-        error["message"], "SYSTEM_RUN_DENIED: SYSTEM_RUN_DISABLED: security=deny",
-        "{error}"
-    );
+    assert_has!(error, { "message": "SYSTEM_RUN_DENIED: SYSTEM_RUN_DISABLED: security=deny" });
     assert_eq!(error["details"]["nodeCommandDispatched"], false, "{error}");
     assert_eq!(node.calls_of("system.run").len(), ran);
 }
@@ -670,10 +640,7 @@ async fn what_a_caller_says_about_approvals_lets_nothing_run() {
         if decision == "deny" {
             let error = &answer["error"];
             assert_eq!(error["code"], "UNAVAILABLE", "{answer}");
-            assert_eq!(
-                error["details"]["nodeError"]["code"], "SYSTEM_RUN_DENIED",
-                "{answer}"
-            );
+            assert_has!(error, { "details/nodeError/code": "SYSTEM_RUN_DENIED" }, "{answer}");
             assert_eq!(error["details"]["reason"], "user-denied", "{answer}");
         } else {
             assert_eq!(answer["payload"]["payload"]["stdout"], "0\n", "{answer}");

@@ -95,10 +95,7 @@ async fn document_of(operator: &Api, node: &Value) {
     };
     put(etag.clone()).await.expect(200);
     let after = operator.read(&path).await;
-    assert_eq!(
-        after["agents"]["main"]["allowlist"][0]["pattern"], "/usr/bin/id",
-        "{after}"
-    );
+    assert_has!(after, { "agents/main/allowlist/0/pattern": "/usr/bin/id" });
     assert_eq!(put(etag).await.status, 412);
 }
 

@@ -355,11 +355,7 @@ async fn whatever_is_exchanged_while_it_runs_it_reads_what_was_shown() {
             let run =
                 while_it_stands_still(&server, body, &scene.at("go"), || scene.exchange(exchange, true))
                     .await;
-            assert_eq!(
-                run["tail"],
-                format!("{expected}\n"),
-                "{protection} {exchange:?}: {run}"
-            );
+            assert_has!(run, { "tail": format!("{expected}\n") }, "{protection} {exchange:?}: {run}");
         }
     }
 }
@@ -419,11 +415,7 @@ async fn an_interpreter_that_looks_first_finds_the_file_that_was_shown() {
             change,
         )
         .await;
-        assert_eq!(
-            (&run["tail"], &run["scripts"]),
-            (&json!("go\ngood\n"), &json!("held")),
-            "{inner:?}: {run}"
-        );
+        assert_has!(run, { "tail": "go\ngood\n", "scripts": "held" }, "{inner:?}: {run}");
     }
 }
 
@@ -452,11 +444,7 @@ async fn a_script_that_is_left_alone_looks_as_it_is() {
             .asked(json!({ "argv": ["/bin/sh", "look.sh", "data"], "workdir": directory }))
             .await;
         let run = server.answered(&pending, "allow-once").await;
-        assert_eq!(
-            (&run["tail"], &run["scripts"]),
-            (&json!(expected), &json!("held")),
-            "{script}: {run}"
-        );
+        assert_has!(run, { "tail": expected, "scripts": "held" }, "{script}: {run}");
     }
 }
 
@@ -478,11 +466,7 @@ async fn a_script_is_known_by_every_way_to_write_its_name() {
         let main = format!("read line < go\n{reads}\n");
         let files = [("x", "echo good\n"), ("sub/y", ""), ("main.sh", main.as_str())];
         let run = then(&server, &directory, (&["/bin/sh", "main.sh", "x"], &files), evil).await;
-        assert_eq!(
-            (&run["tail"], &run["scripts"]),
-            (&json!("good\n"), &json!("held")),
-            "{reads}: {run}"
-        );
+        assert_has!(run, { "tail": "good\n", "scripts": "held" }, "{reads}: {run}");
     }
     // What leads elsewhere is something else.
     let server = TestServer::asking().start().await;

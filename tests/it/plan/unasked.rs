@@ -94,11 +94,7 @@ async fn where_a_person_answers_a_script_is_bound() {
                 (path, text)
             });
             let run = server.answered(&changed, "allow-once").await;
-            assert_eq!(
-                (&run["status"], &run["reason"]),
-                (&json!("denied"), &json!("binding-mismatch")),
-                "{body}: {run}"
-            );
+            assert_has!(run, { "status": "denied", "reason": "binding-mismatch" }, "{body}: {run}");
             for (path, text) in before {
                 write_file_mode(&path, text, 0o755);
             }

@@ -84,11 +84,7 @@ async fn hostile_documents_change_nothing() {
         let problem = send_text(&operator, Method::PUT, DOCUMENT, &tag, body)
             .await
             .problem(422, "invalid-document");
-        assert_eq!(
-            (&problem["reason"], &problem["pointer"]),
-            (&json!(reason), &json!(pointer)),
-            "{shown}: {problem}"
-        );
+        assert_has!(problem, { "reason": reason, "pointer": pointer }, "{shown}: {problem}");
     }
     for (body, pointer) in [
         (json!({ "version": 1, "defualts": {} }), "/defualts"),
@@ -140,10 +136,7 @@ async fn a_sent_token_replaces_the_socket_token_and_is_never_shown() {
     let answer = put(&operator, DOCUMENT, Some(&tag), &sent).await;
     assert_eq!(answer.expect(200)["socket"], json!({ "path": "/s" }));
     assert!(!answer.text().contains("token-value"));
-    assert_eq!(
-        server.document_on_disk()["socket"],
-        json!({ "path": "/s", "token": "new-token-value" })
-    );
+    assert_has!(server.document_on_disk(), { "socket": { "path": "/s", "token": "new-token-value" } });
     let audit = operator.get("/v1/audit?limit=500").await.text();
     assert!(!audit.contains("token-value") && !server.log().contains("token-value"));
 }

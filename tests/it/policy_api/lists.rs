@@ -115,10 +115,7 @@ async fn a_change_is_checked_like_a_new_entry() {
     )
     .await
     .problem(404, "not-found");
-    assert_eq!(
-        patch(&operator, &entry, None, &json!({})).await.expect(200)["kind"],
-        "entry"
-    );
+    assert_has!(patch(&operator, &entry, None, &json!({})).await.expect(200), { "kind": "entry" });
     assert_eq!(server.document_on_disk(), before);
 }
 

@@ -21,12 +21,7 @@ pub(super) async fn is_kept_out(
     attack: impl Fn(&TestServer) -> String,
 ) {
     let real = run(free, &attack(free)).await;
-    assert_eq!(
-        real["exitCode"],
-        0,
-        "no attack at all: {}\n{real:#}",
-        attack(free)
-    );
+    assert_has!(real, { "exitCode": 0 }, "no attack at all: {}\n{real:#}", attack(free));
     let tried = run(separate, &attack(separate)).await;
     assert!(
         tried["exitCode"].as_i64().is_some_and(|code| code != 0),
@@ -149,12 +144,7 @@ async fn only_a_socket_of_the_account_is_attached_to_and_no_link_is_followed() {
     chown(socket(&file), Some(accounts.commands), None).unwrap();
 
     server.start().await;
-    assert_eq!(
-        server.agent().run(&honest).await["status"],
-        "running",
-        "{}",
-        server.log()
-    );
+    assert_has!(server.agent().run(&honest).await, { "status": "running" }, "{}", server.log());
     for run in [&link, &foreign, &file] {
         // Nobody knows what became of it: neither finished nor started again.
         let record = server.agent().finished(run).await;

@@ -1,6 +1,7 @@
 //! What tests read out of JSON, and what they say about it.
 
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 /// Members of a JSON value that must be there: where one is not, the test fails and says of which value.
 pub(crate) trait Members {
@@ -35,22 +36,26 @@ impl Members for Value {
 }
 
 /// Members of a value are as the second argument says; it may have others. `a/b` is the member `b` of the member `a`,
-/// and a member that is missing is null.
+/// and a member that is missing is null. What comes after that is said beside the value where they differ.
 macro_rules! assert_has {
     ($value:expr, $members:tt) => {
-        $crate::support::assert_members(&$value, ::serde_json::json!($members))
+        $crate::support::assert_members(&$value, ::serde_json::json!($members), "")
+    };
+    ($value:expr, $members:tt, $($said:tt)+) => {
+        $crate::support::assert_members(&$value, ::serde_json::json!($members), &format!($($said)+))
     };
 }
 
 /// [`assert_has`] as a function.
 #[track_caller]
-pub(crate) fn assert_members(value: &Value, expected: Value) {
+pub(crate) fn assert_members(value: &impl Serialize, expected: Value, said: &str) {
+    let value = json!(value);
     let member = |path: &String| value.pointer(&format!("/{path}")).cloned().unwrap_or_default();
     let Value::Object(expected) = expected else {
         panic!("no members: {expected}");
     };
     let found = expected.keys().map(|path| (path.clone(), member(path)));
-    assert_eq!(found.collect::<serde_json::Map<_, _>>(), expected, "{value:#}");
+    assert_eq!(found.collect::<Map<_, _>>(), expected, "{said}\n{value:#}");
 }
 
 /// A text has this in it.
