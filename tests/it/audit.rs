@@ -103,159 +103,58 @@ async fn an_untouched_record_verifies_with_and_without_a_server() {
     );
 }
 
+/// A change of the ledger by SQL, and the problem that is found.
+macro_rules! by_sql {
+    ($what:literal: $sql:literal => $kind:literal) => {
+        ($what, |ledger| sql(ledger, $sql), $kind)
+    };
+}
+
 #[tokio::test]
 async fn every_kind_of_tampering_is_found() {
     type Tampering = fn(&rusqlite::Connection);
     let changes: [(&str, Tampering, &str); 24] = [
-        (
-            "a changed record",
-            |ledger| {
-                sql(
-                    ledger,
-                    "UPDATE audit SET body = replace(body, 'a', 'b') WHERE seq = 3",
-                );
-            },
-            "edited",
-        ),
+        by_sql!("a changed record":
+            "UPDATE audit SET body = replace(body, 'a', 'b') WHERE seq = 3" => "edited"),
         (
             "a changed record with its hash made anew",
             change_with_hash,
             "forged",
         ),
-        (
-            "a removed record",
-            |ledger| sql(ledger, "DELETE FROM audit WHERE seq = 3"),
-            "missing",
-        ),
+        by_sql!("a removed record": "DELETE FROM audit WHERE seq = 3" => "missing"),
         ("two records swapped", swap, "reordered"),
-        (
-            "the end cut off",
-            |ledger| sql(ledger, "DELETE FROM audit WHERE seq > 4"),
-            "truncated",
-        ),
-        (
-            "everything removed",
-            |ledger| sql(ledger, "DELETE FROM audit"),
-            "truncated",
-        ),
+        by_sql!("the end cut off": "DELETE FROM audit WHERE seq > 4" => "truncated"),
+        by_sql!("everything removed": "DELETE FROM audit" => "truncated"),
         ("a record told twice", repeat_last, "reordered"),
-        (
-            "another actor in the column behind searches",
-            |ledger| sql(ledger, "UPDATE audit SET actor_id = 'x' WHERE seq = 3"),
-            "edited",
-        ),
-        (
-            "another action there",
-            |ledger| {
-                sql(
-                    ledger,
-                    "UPDATE audit SET action = 'exec.approval.expired' WHERE seq = 3",
-                );
-            },
-            "edited",
-        ),
-        (
-            "another command of a run",
-            |ledger| {
-                sql(
-                    ledger,
-                    "UPDATE runs SET command = 'echo harmless', argv_json = NULL",
-                );
-            },
-            "edited",
-        ),
-        (
-            "other arguments of a run",
-            |ledger| sql(ledger, "UPDATE runs SET argv_json = '[\"/bin/date\",\"-u\"]'"),
-            "edited",
-        ),
-        (
-            "another end of a run",
-            |ledger| {
-                sql(
-                    ledger,
-                    "UPDATE runs SET status = 'denied' WHERE status = 'completed'",
-                );
-            },
-            "edited",
-        ),
-        (
-            "a run that nobody was asked about",
-            |ledger| {
-                sql(
-                    ledger,
-                    "UPDATE runs SET verdict_by = 'policy', approval_id = NULL",
-                );
-            },
-            "edited",
-        ),
-        (
-            "somebody else who asked",
-            |ledger| sql(ledger, "UPDATE runs SET asked_by_name = 'somebody'"),
-            "edited",
-        ),
-        (
-            "another gate in front of a run",
-            |ledger| sql(ledger, "UPDATE runs SET security = 'deny', ask = 'always'"),
-            "edited",
-        ),
-        (
-            "another trust level of a run",
-            |ledger| sql(ledger, "UPDATE runs SET isolation = 'confined'"),
-            "edited",
-        ),
-        (
-            "a policy that decided in place of a person",
-            |ledger| sql(ledger, "UPDATE runs SET verdict_by = 'policy'"),
-            "edited",
-        ),
-        (
-            "another output at the end of a run",
-            |ledger| sql(ledger, "UPDATE runs SET tail = 'all is well'"),
-            "edited",
-        ),
-        (
-            "the order of the runs",
-            |ledger| sql(ledger, "UPDATE runs SET seq = -seq"),
-            "edited",
-        ),
-        (
-            "other people who voted",
-            |ledger| sql(ledger, "UPDATE approvals SET votes_json = '[{}]'"),
-            "edited",
-        ),
-        (
-            "another reason of an answer",
-            |ledger| sql(ledger, "UPDATE approvals SET reason = 'she said so'"),
-            "edited",
-        ),
-        (
-            "a run taken out",
-            |ledger| sql(ledger, "DELETE FROM runs WHERE status = 'completed'"),
-            "missing",
-        ),
-        (
-            "an answer turned round",
-            |ledger| {
-                sql(
-                    ledger,
-                    "UPDATE approvals SET decision = 'allow-once', status = 'allowed', resolved_name = 'bob'",
-                );
-            },
-            "edited",
-        ),
-        (
-            "a run put in",
-            |ledger| {
-                sql(
-                    ledger,
-                    "CREATE TEMP TABLE copy AS SELECT * FROM runs LIMIT 1; \
-                     UPDATE copy SET seq = 1000, run_id = 'another', created_ms = created_ms + 1; \
-                     INSERT INTO runs SELECT * FROM copy",
-                );
-            },
-            "forged",
-        ),
+        by_sql!("another actor in the column behind searches":
+            "UPDATE audit SET actor_id = 'x' WHERE seq = 3" => "edited"),
+        by_sql!("another action there":
+            "UPDATE audit SET action = 'exec.approval.expired' WHERE seq = 3" => "edited"),
+        by_sql!("another command of a run":
+            "UPDATE runs SET command = 'echo harmless', argv_json = NULL" => "edited"),
+        by_sql!("other arguments of a run":
+            "UPDATE runs SET argv_json = '[\"/bin/date\",\"-u\"]'" => "edited"),
+        by_sql!("another end of a run":
+            "UPDATE runs SET status = 'denied' WHERE status = 'completed'" => "edited"),
+        by_sql!("a run that nobody was asked about":
+            "UPDATE runs SET verdict_by = 'policy', approval_id = NULL" => "edited"),
+        by_sql!("somebody else who asked": "UPDATE runs SET asked_by_name = 'somebody'" => "edited"),
+        by_sql!("another gate in front of a run":
+            "UPDATE runs SET security = 'deny', ask = 'always'" => "edited"),
+        by_sql!("another trust level of a run": "UPDATE runs SET isolation = 'confined'" => "edited"),
+        by_sql!("a policy that decided in place of a person":
+            "UPDATE runs SET verdict_by = 'policy'" => "edited"),
+        by_sql!("another output at the end of a run": "UPDATE runs SET tail = 'all is well'" => "edited"),
+        by_sql!("the order of the runs": "UPDATE runs SET seq = -seq" => "edited"),
+        by_sql!("other people who voted": "UPDATE approvals SET votes_json = '[{}]'" => "edited"),
+        by_sql!("another reason of an answer": "UPDATE approvals SET reason = 'she said so'" => "edited"),
+        by_sql!("a run taken out": "DELETE FROM runs WHERE status = 'completed'" => "missing"),
+        by_sql!("an answer turned round":
+            "UPDATE approvals SET decision = 'allow-once', status = 'allowed', resolved_name = 'bob'" => "edited"),
+        by_sql!("a run put in":
+            "CREATE TEMP TABLE copy AS SELECT * FROM runs LIMIT 1; \
+             UPDATE copy SET seq = 1000, run_id = 'another', created_ms = created_ms + 1; \
+             INSERT INTO runs SELECT * FROM copy" => "forged"),
     ];
     for (what, change, kind) in changes {
         let mut server = recorded().await;

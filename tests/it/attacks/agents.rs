@@ -6,7 +6,7 @@ use futures_util::future::{Either, select};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Members, TestServer, eventually, lines, within, write_file, write_file_mode};
+use crate::support::{Members, TestServer, eventually, lines, soon, within, write_file, write_file_mode};
 
 #[tokio::test]
 async fn a_bare_name_is_never_looked_for_in_the_working_directory() {
@@ -338,12 +338,7 @@ async fn what_waits_for_a_place_does_not_start_while_the_server_stops() {
         let agent = agent.clone();
         async move { agent.exec(json!({ "command": holding })).await }
     });
-    eventually(
-        "held",
-        || std::future::ready(lines(&marks)),
-        |lines| lines.len() == 1,
-    )
-    .await;
+    soon("held", || lines(&marks), |lines| lines.len() == 1).await;
     let late = json!({ "command": format!("echo late >> {}", marks.display()) });
     let calls = [agent.exec(late.clone()), agent.exec(late)].map(Box::pin);
     let [one, other] = calls;
@@ -494,12 +489,7 @@ async fn what_changed_while_a_call_waited_for_a_place_counts() {
         let (agent, hold) = (agent.clone(), work.join("hold"));
         async move { agent.exec(json!({ "argv": [hold] })).await }
     });
-    eventually(
-        "held",
-        || std::future::ready(lines(&marks)),
-        |lines| lines.len() == 2,
-    )
-    .await;
+    soon("held", || lines(&marks), |lines| lines.len() == 2).await;
     let [one, other] = [agent.exec(call.clone()), agent.exec(call)].map(Box::pin);
     let (refused, queued) = match within("a refusal", select(one, other)).await {
         Either::Left((refused, queued)) | Either::Right((refused, queued)) => (refused, queued),

@@ -106,86 +106,41 @@ const fn open(path: &'static str, accept: &'static str) -> Row {
     }
 }
 
-fn exec() -> Value {
-    json!({ "argv": ["/bin/true"] })
+/// Functions that give these bodies.
+macro_rules! bodies {
+    ($($name:ident $body:tt)*) => { $(fn $name() -> Value { json!($body) })* };
 }
 
-fn all_sessions() -> Value {
-    json!({ "action": "list" })
-}
-
-fn patch() -> Value {
-    json!({ "input": "*** Begin Patch\n*** Add File: x\n+x\n*** Delete File: x\n*** End Patch\n" })
-}
-
-fn overrides() -> Value {
-    json!({ "node": "mac-1" })
-}
-
-fn text() -> Value {
-    json!({ "text": "hello", "sender": { "provider": "telegram", "id": "42" } })
-}
-
-fn tool() -> Value {
-    json!({ "tool": "exec", "args": { "argv": ["/bin/true"] } })
-}
-
-fn reason() -> Value {
-    json!({ "reason": "x" })
-}
-
-fn decision() -> Value {
-    json!({ "decision": "deny" })
-}
-
-fn pattern() -> Value {
-    json!({ "pattern": "/opt/same-every-time", "note": "x" })
-}
-
-fn rule() -> Value {
-    json!({ "pattern": "/opt/denied-every-time" })
-}
-
-fn note() -> Value {
-    json!({ "note": "changed" })
-}
-
-fn policy() -> Value {
-    json!({ "ask": "on-miss" })
-}
-
-fn document() -> Value {
-    json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/bin/true" }] } } })
-}
-
-fn config() -> Value {
-    json!({ "set": { "tools.exec.timeoutSec": 600 } })
-}
-
-fn preset() -> Value {
-    json!({ "name": "cautious" })
-}
-
-fn pairing() -> Value {
-    json!({ "decision": "reject" })
-}
-
-fn name() -> Value {
-    json!({ "displayName": "Another name" })
-}
-
-fn token() -> Value {
-    json!({ "name": "new", "scopes": ["read"] })
-}
-
-fn greeting() -> Value {
-    json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+bodies! {
+    exec { "argv": ["/bin/true"] }
+    all_sessions { "action": "list" }
+    patch { "input": "*** Begin Patch\n*** Add File: x\n+x\n*** Delete File: x\n*** End Patch\n" }
+    overrides { "node": "mac-1" }
+    text { "text": "hello", "sender": { "provider": "telegram", "id": "42" } }
+    tool { "tool": "exec", "args": { "argv": ["/bin/true"] } }
+    reason { "reason": "x" }
+    decision { "decision": "deny" }
+    pattern { "pattern": "/opt/same-every-time", "note": "x" }
+    rule { "pattern": "/opt/denied-every-time" }
+    note { "note": "changed" }
+    policy { "ask": "on-miss" }
+    document { "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/bin/true" }] } } }
+    config { "set": { "tools.exec.timeoutSec": 600 } }
+    preset { "name": "cautious" }
+    pairing { "decision": "reject" }
+    name { "displayName": "Another name" }
+    token { "name": "new", "scopes": ["read"] }
+    greeting { "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "table", "version": "1" },
-    } })
+    } }
+    wrong_login { "code": "x".repeat(43) }
 }
 
-fn wrong_login() -> Value {
-    json!({ "code": "x".repeat(43) })
+/// A row: method, path, who may call it and about whom, the body, and the status of a right call.
+macro_rules! row {
+    ($method:ident $path:literal $access:expr, $about:expr, $body:expr => $answers:literal) => {
+        row(stringify!($method), $path, $access, $about, $body, $answers)
+    };
 }
 
 pub(super) const TABLE: &[Row] = &[
@@ -194,30 +149,9 @@ pub(super) const TABLE: &[Row] = &[
         accept: "text/html",
         ..row("GET", "/", Access::Cookie, About::Caller, Body::None, 303)
     },
-    row(
-        "POST",
-        "/auth/login",
-        Access::Open,
-        About::Caller,
-        Body::Json(wrong_login),
-        401,
-    ),
-    row(
-        "POST",
-        "/auth/logout",
-        Access::Cookie,
-        About::Caller,
-        Body::None,
-        204,
-    ),
-    row(
-        "GET",
-        "/auth/session",
-        Access::Cookie,
-        About::Caller,
-        Body::None,
-        401,
-    ),
+    row!(POST "/auth/login" Access::Open, About::Caller, Body::Json(wrong_login) => 401),
+    row!(POST "/auth/logout" Access::Cookie, About::Caller, Body::None => 204),
+    row!(GET "/auth/session" Access::Cookie, About::Caller, Body::None => 401),
     open("/docs", "text/html"),
     open("/healthz", "application/json"),
     Row {
@@ -234,182 +168,56 @@ pub(super) const TABLE: &[Row] = &[
     get("/v1/agents", READ, LEFT_OUT),
     get("/v1/agents/{agentId}/allowlist", READ, REFUSED),
     // The same again answers with the entry that is there.
-    row(
-        "POST",
-        "/v1/agents/{agentId}/allowlist",
-        ADMIN,
-        REFUSED,
-        Body::Json(pattern),
-        201,
-    ),
+    row!(POST "/v1/agents/{agentId}/allowlist" ADMIN, REFUSED, Body::Json(pattern) => 201),
     get("/v1/agents/{agentId}/allowlist/{entryId}", READ, REFUSED),
-    row(
-        "PATCH",
-        "/v1/agents/{agentId}/allowlist/{entryId}",
-        ADMIN,
-        REFUSED,
-        Body::Json(note),
-        200,
-    ),
-    row(
-        "DELETE",
-        "/v1/agents/{agentId}/allowlist/{entryId}",
-        ADMIN,
-        REFUSED,
-        Body::None,
-        204,
-    ),
+    row!(PATCH "/v1/agents/{agentId}/allowlist/{entryId}" ADMIN, REFUSED, Body::Json(note) => 200),
+    row!(DELETE "/v1/agents/{agentId}/allowlist/{entryId}" ADMIN, REFUSED, Body::None => 204),
     get("/v1/agents/{agentId}/denylist", READ, REFUSED),
-    row(
-        "POST",
-        "/v1/agents/{agentId}/denylist",
-        ADMIN,
-        REFUSED,
-        Body::Json(rule),
-        201,
-    ),
-    row(
-        "DELETE",
-        "/v1/agents/{agentId}/denylist/{entryId}",
-        ADMIN,
-        REFUSED,
-        Body::None,
-        204,
-    ),
+    row!(POST "/v1/agents/{agentId}/denylist" ADMIN, REFUSED, Body::Json(rule) => 201),
+    row!(DELETE "/v1/agents/{agentId}/denylist/{entryId}" ADMIN, REFUSED, Body::None => 204),
     get("/v1/agents/{agentId}/policy", READ, REFUSED),
-    row(
-        "PUT",
-        "/v1/agents/{agentId}/policy",
-        ADMIN,
-        REFUSED,
-        Body::Json(policy),
-        200,
-    ),
+    row!(PUT "/v1/agents/{agentId}/policy" ADMIN, REFUSED, Body::Json(policy) => 200),
     get("/v1/approvals", Access::Scopes(&["read", "approve"]), LEFT_OUT),
     get(
         "/v1/approvals/{id}",
         Access::Scopes(&["read", "approve"]),
         UNKNOWN,
     ),
-    row(
-        "POST",
-        "/v1/approvals/{id}/decision",
-        APPROVE,
-        UNKNOWN,
-        Body::Json(decision),
-        200,
-    ),
-    row(
-        "POST",
-        "/v1/approvals/{id}/revision",
-        APPROVE,
-        UNKNOWN,
-        Body::Json(exec),
-        201,
-    ),
+    row!(POST "/v1/approvals/{id}/decision" APPROVE, UNKNOWN, Body::Json(decision) => 200),
+    row!(POST "/v1/approvals/{id}/revision" APPROVE, UNKNOWN, Body::Json(exec) => 201),
     get("/v1/audit", ADMIN, About::NoAgent),
     get("/v1/audit/head", READ, About::NoAgent),
     get("/v1/audit/verify", ADMIN, About::NoAgent),
     get("/v1/config", READ, About::NoAgent),
-    row(
-        "PATCH",
-        "/v1/config",
-        ADMIN,
-        About::NoAgent,
-        Body::Tagged(config),
-        200,
-    ),
+    row!(PATCH "/v1/config" ADMIN, About::NoAgent, Body::Tagged(config) => 200),
     Row {
         accept: "text/event-stream",
         streams: true,
         ..get("/v1/events", Access::Scopes(&["read", "exec"]), LEFT_OUT)
     },
-    row("POST", "/v1/apply-patch", EXEC, REFUSED, Body::Json(patch), 202),
-    row("POST", "/v1/exec", EXEC, REFUSED, Body::Json(exec), 200),
-    row(
-        "POST",
-        "/v1/exec/explain",
-        Access::Scopes(&["exec", "read"]),
-        REFUSED,
-        Body::Json(exec),
-        200,
-    ),
-    row("POST", "/v1/login-links", ADMIN, About::NoAgent, Body::None, 201),
+    row!(POST "/v1/apply-patch" EXEC, REFUSED, Body::Json(patch) => 202),
+    row!(POST "/v1/exec" EXEC, REFUSED, Body::Json(exec) => 200),
+    row!(POST "/v1/exec/explain" Access::Scopes(&["exec", "read"]), REFUSED, Body::Json(exec) => 200),
+    row!(POST "/v1/login-links" ADMIN, About::NoAgent, Body::None => 201),
     get("/v1/nodes", READ, About::NoAgent),
     get("/v1/nodes/pairings", ADMIN, About::NoAgent),
-    row(
-        "POST",
-        "/v1/nodes/pairings/{requestId}/decision",
-        ADMIN,
-        About::NoAgent,
-        Body::Json(pairing),
-        200,
-    ),
+    row!(POST "/v1/nodes/pairings/{requestId}/decision" ADMIN, About::NoAgent, Body::Json(pairing) => 200),
     get("/v1/nodes/{nodeId}", READ, About::NoAgent),
-    row(
-        "PATCH",
-        "/v1/nodes/{nodeId}",
-        ADMIN,
-        About::NoAgent,
-        Body::Json(name),
-        200,
-    ),
-    row(
-        "DELETE",
-        "/v1/nodes/{nodeId}",
-        ADMIN,
-        About::NoAgent,
-        Body::None,
-        204,
-    ),
+    row!(PATCH "/v1/nodes/{nodeId}" ADMIN, About::NoAgent, Body::Json(name) => 200),
+    row!(DELETE "/v1/nodes/{nodeId}" ADMIN, About::NoAgent, Body::None => 204),
     get("/v1/nodes/{nodeId}/policy/document", ADMIN, About::NoAgent),
-    row(
-        "PUT",
-        "/v1/nodes/{nodeId}/policy/document",
-        ADMIN,
-        About::NoAgent,
-        Body::Tagged(document),
-        200,
-    ),
+    row!(PUT "/v1/nodes/{nodeId}/policy/document" ADMIN, About::NoAgent, Body::Tagged(document) => 200),
     get("/v1/policy/document", ADMIN, About::NoAgent),
-    row(
-        "PUT",
-        "/v1/policy/document",
-        ADMIN,
-        About::NoAgent,
-        Body::Tagged(document),
-        200,
-    ),
-    row(
-        "POST",
-        "/v1/policy/document/accept",
-        ADMIN,
-        About::NoAgent,
-        Body::Json(unknown_hash),
-        412,
-    ),
+    row!(PUT "/v1/policy/document" ADMIN, About::NoAgent, Body::Tagged(document) => 200),
+    row!(POST "/v1/policy/document/accept" ADMIN, About::NoAgent, Body::Json(unknown_hash) => 412),
     get("/v1/policy/effective", READ, REFUSED),
-    row(
-        "POST",
-        "/v1/policy/preset",
-        ADMIN,
-        About::NoAgent,
-        Body::Json(preset),
-        200,
-    ),
+    row!(POST "/v1/policy/preset" ADMIN, About::NoAgent, Body::Json(preset) => 200),
     get(
         "/v1/process",
         Access::Scopes(&["exec", "read"]),
         About::Agent(Foreign::RefusedOrLeftOut),
     ),
-    row(
-        "POST",
-        "/v1/process",
-        EXEC,
-        REFUSED,
-        Body::Json(all_sessions),
-        200,
-    ),
+    row!(POST "/v1/process" EXEC, REFUSED, Body::Json(all_sessions) => 200),
     get(
         "/v1/process/{sessionId}",
         Access::Scopes(&["exec", "read"]),
@@ -431,14 +239,7 @@ pub(super) const TABLE: &[Row] = &[
         Access::Scopes(&["read", "exec", "approve"]),
         UNKNOWN,
     ),
-    row(
-        "POST",
-        "/v1/runs/{runId}/cancel",
-        Access::Scopes(&["exec", "admin"]),
-        UNKNOWN,
-        Body::None,
-        200,
-    ),
+    row!(POST "/v1/runs/{runId}/cancel" Access::Scopes(&["exec", "admin"]), UNKNOWN, Body::None => 200),
     Row {
         accept: "application/octet-stream",
         ..get(
@@ -447,92 +248,22 @@ pub(super) const TABLE: &[Row] = &[
             UNKNOWN,
         )
     },
-    row(
-        "POST",
-        "/v1/sessions/{sessionKey}/commands",
-        RELAY,
-        REFUSED,
-        Body::Json(text),
-        200,
-    ),
+    row!(POST "/v1/sessions/{sessionKey}/commands" RELAY, REFUSED, Body::Json(text) => 200),
     get("/v1/sessions/{sessionKey}/overrides", READ, REFUSED),
-    row(
-        "PUT",
-        "/v1/sessions/{sessionKey}/overrides",
-        ADMIN,
-        REFUSED,
-        Body::Json(overrides),
-        200,
-    ),
-    row(
-        "DELETE",
-        "/v1/sessions/{sessionKey}/overrides",
-        ADMIN,
-        REFUSED,
-        Body::None,
-        204,
-    ),
+    row!(PUT "/v1/sessions/{sessionKey}/overrides" ADMIN, REFUSED, Body::Json(overrides) => 200),
+    row!(DELETE "/v1/sessions/{sessionKey}/overrides" ADMIN, REFUSED, Body::None => 204),
     get("/v1/sessions/{sessionKey}/system-events", EXEC, REFUSED),
-    row(
-        "POST",
-        "/v1/sessions/{sessionKey}/system-events/drain",
-        EXEC,
-        REFUSED,
-        Body::None,
-        200,
-    ),
-    row("POST", "/tools/invoke", EXEC, REFUSED, Body::Json(tool), 200),
+    row!(POST "/v1/sessions/{sessionKey}/system-events/drain" EXEC, REFUSED, Body::None => 200),
+    row!(POST "/tools/invoke" EXEC, REFUSED, Body::Json(tool) => 200),
     get("/v1/settings", READ, About::NoAgent),
     get("/v1/stop", READ, About::Caller),
-    row(
-        "POST",
-        "/v1/stop",
-        Access::Scopes(&["approve", "admin"]),
-        About::NoAgent,
-        Body::Json(reason),
-        200,
-    ),
-    row(
-        "POST",
-        "/v1/resume",
-        ADMIN,
-        About::NoAgent,
-        Body::Json(reason),
-        200,
-    ),
+    row!(POST "/v1/stop" Access::Scopes(&["approve", "admin"]), About::NoAgent, Body::Json(reason) => 200),
+    row!(POST "/v1/resume" ADMIN, About::NoAgent, Body::Json(reason) => 200),
     get("/v1/tokens", ADMIN, About::NoAgent),
-    row(
-        "POST",
-        "/v1/tokens",
-        ADMIN,
-        About::NoAgent,
-        Body::Json(token),
-        201,
-    ),
-    row(
-        "POST",
-        "/v1/tokens/{id}/accept",
-        ADMIN,
-        About::NoAgent,
-        Body::None,
-        404,
-    ),
-    row(
-        "POST",
-        "/v1/tokens/{id}/rotate",
-        ADMIN,
-        About::NoAgent,
-        Body::None,
-        201,
-    ),
-    row(
-        "DELETE",
-        "/v1/tokens/{id}",
-        ADMIN,
-        About::NoAgent,
-        Body::None,
-        204,
-    ),
+    row!(POST "/v1/tokens" ADMIN, About::NoAgent, Body::Json(token) => 201),
+    row!(POST "/v1/tokens/{id}/accept" ADMIN, About::NoAgent, Body::None => 404),
+    row!(POST "/v1/tokens/{id}/rotate" ADMIN, About::NoAgent, Body::None => 201),
+    row!(DELETE "/v1/tokens/{id}" ADMIN, About::NoAgent, Body::None => 204),
 ];
 
 fn unknown_hash() -> Value {

@@ -8,9 +8,7 @@ use super::{
     scene::{ASKER, KEEPER, STRICT, Scene},
     table::Outcome,
 };
-use crate::support::{
-    Members, ProcessHandle, eventually, is_alive, kill_hard, lines, write_file, write_file_mode,
-};
+use crate::support::{Members, ProcessHandle, is_alive, kill_hard, lines, soon, write_file, write_file_mode};
 
 /// Such an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,7 +220,7 @@ async fn stay_and_read(scene: &Scene) -> Outcome {
     assert!(!process.has_ended(), "what was left behind is there");
     write_file(&work.join("gate"), "");
     let tried = work.join("tried");
-    eventually("tried", || std::future::ready(tried.exists()), |tried| *tried).await;
+    soon("tried", || tried.exists(), |tried| *tried).await;
     through(!lines(&tried).is_empty())
 }
 
