@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Members, TestServer, eventually, joined_lines, lines, only, without, write_file};
+use crate::support::{Members, TestServer, eventually, joined_lines, lines, only, soon, without, write_file};
 
 /// The members of a 200 answer that differ from run to run.
 const VARYING: [&str; 2] = ["runId", "durationMs"];
@@ -232,23 +232,13 @@ async fn a_foreground_run_dies_with_its_client() {
         let agent = agent.clone();
         async move { agent.exec(body).await }
     });
-    eventually(
-        "started",
-        || std::future::ready(lines(&mark)),
-        |pid| !pid.is_empty(),
-    )
-    .await;
+    soon("started", || lines(&mark), |pid| !pid.is_empty()).await;
     waiting.abort();
     let runs = || async { agent.read("/v1/runs").await["items"][0].clone() };
     let run = eventually("cancelled", runs, |run| run["status"] == "cancelled").await;
     assert_eq!(run["reason"], "cancelled");
     let pid: i32 = lines(&mark)[0].parse().unwrap();
-    eventually(
-        "killed",
-        || std::future::ready(crate::support::is_alive(pid)),
-        |alive| !alive,
-    )
-    .await;
+    soon("killed", || crate::support::is_alive(pid), |alive| !alive).await;
 }
 
 #[tokio::test]
@@ -259,12 +249,7 @@ async fn what_a_command_leaves_running_is_killed_with_a_warning() {
     let codes: Vec<&Value> = answer.list("warnings").iter().map(|w| &w["code"]).collect();
     assert_eq!(codes, ["leftovers-killed"]);
     let pid: i32 = answer.text("stdout").trim().parse().unwrap();
-    eventually(
-        "killed",
-        || std::future::ready(crate::support::is_alive(pid)),
-        |alive| !alive,
-    )
-    .await;
+    soon("killed", || crate::support::is_alive(pid), |alive| !alive).await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use countersign_sys::hooks;
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Value, json};
 
-use crate::support::{Members, TestServer, eventually, write_file};
+use crate::support::{Members, TestServer, eventually, soon, write_file};
 
 #[tokio::test]
 async fn more_than_the_slots_wait_for_one() {
@@ -327,12 +327,7 @@ async fn large_commands_of_one_token_wait_for_each_other_and_hold_up_nobody_else
             tokio::spawn(async move { hostile.post(path, large).await })
         })
         .collect();
-    eventually(
-        "it stands still",
-        || std::future::ready(reached.exists()),
-        |there| *there,
-    )
-    .await;
+    soon("it stands still", || reached.exists(), |there| *there).await;
     for _ in 0..TOO_MANY {
         let refused = calls.next().await.unwrap().unwrap();
         let problem = refused.problem(429, "rate-limited");
@@ -372,12 +367,7 @@ async fn a_large_command_whose_turn_does_not_come_is_refused() {
         let (agent, large) = (agent.clone(), large.clone());
         async move { agent.exec(large).await }
     });
-    eventually(
-        "it stands still",
-        || std::future::ready(reached.exists()),
-        |there| *there,
-    )
-    .await;
+    soon("it stands still", || reached.exists(), |there| *there).await;
     let refused = agent.exec(large.clone()).await;
     let problem = refused.problem(429, "rate-limited");
     assert!(problem.text("detail").contains("within 100 ms"), "{problem}");

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Members, TestServer, eventually, lines, only, write_file};
+use crate::support::{Members, TestServer, lines, only, soon, write_file};
 
 #[tokio::test]
 async fn the_same_key_answers_the_same_and_runs_once() {
@@ -58,12 +58,7 @@ async fn a_request_joins_the_run_that_is_under_way() {
         tokio::spawn(async move { agent.exec_with_key("joined", body).await })
     };
     let first = ask();
-    eventually(
-        "started",
-        || std::future::ready(lines(&file)),
-        |seen| seen.len() == 1,
-    )
-    .await;
+    soon("started", || lines(&file), |seen| seen.len() == 1).await;
     let others: Vec<_> = (0..5).map(|_| ask()).collect();
     write_file(&gate, "");
     let answer = first.await.unwrap().expect(200);
@@ -89,12 +84,7 @@ async fn a_keyed_run_outlives_its_client() {
         let (agent, body) = (server.agent(), body.clone());
         async move { agent.exec_with_key("kept", body).await }
     });
-    eventually(
-        "started",
-        || std::future::ready(lines(&file)),
-        |seen| seen.len() == 1,
-    )
-    .await;
+    soon("started", || lines(&file), |seen| seen.len() == 1).await;
     waiting.abort();
     drop(waiting.await);
     write_file(&gate, "");

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::support::{
     Members, NOBODY, Scratch, SmallDisk, TestServer, assert_says, eventually, is_alive, is_root, kill_hard,
-    lines, run_program, skip, write_file,
+    lines, run_program, skip, soon, write_file,
 };
 
 const BAD_SETTINGS: i32 = 78;
@@ -151,12 +151,7 @@ async fn a_second_signal_does_not_wait_for_anything() {
         let request = agent.request(reqwest::Method::POST, "/v1/exec").json(&body);
         request.send().await
     });
-    let pid = eventually(
-        "started",
-        || std::future::ready(lines(&mark)),
-        |pid| !pid.is_empty(),
-    )
-    .await;
+    let pid = soon("started", || lines(&mark), |pid| !pid.is_empty()).await;
     server.send_signal(Signal::TERM);
     let refused = || async { server.agent().exec(json!({ "argv": ["/bin/true"] })).await };
     let refused = eventually("draining", refused, |answer| answer.status != 200).await;
@@ -166,7 +161,7 @@ async fn a_second_signal_does_not_wait_for_anything() {
     let answer = waiting.await.unwrap().expect("an answer before the end");
     assert_eq!(answer.status().as_u16(), 200);
     let pid = pid[0].parse().unwrap();
-    eventually("killed", || std::future::ready(is_alive(pid)), |alive| !alive).await;
+    soon("killed", || is_alive(pid), |alive| !alive).await;
     server.start().await;
     let run = server.agent().read("/v1/runs?status=cancelled").await["items"][0].clone();
     assert_has!(run, { "status": "cancelled", "reason": "shutdown" });
@@ -297,12 +292,7 @@ async fn a_foreground_run_ends_with_the_server() {
     let agent = server.agent();
     let body = json!({ "command": format!("echo $$ > {}; sleep 300", mark.display()), "yieldMs": 120_000 });
     let waiting = tokio::spawn(async move { agent.exec(body).await });
-    eventually(
-        "started",
-        || std::future::ready(lines(&mark)),
-        |pid| !pid.is_empty(),
-    )
-    .await;
+    soon("started", || lines(&mark), |pid| !pid.is_empty()).await;
     assert_eq!(server.stop().await, Some(0));
     drop(waiting.await);
     server.start().await;
@@ -324,12 +314,7 @@ async fn a_background_run_goes_on_without_its_server() {
         let started = server
             .accepted(json!({ "command": command, "background": true }))
             .await;
-        eventually(
-            "started",
-            || std::future::ready(lines(&file)),
-            |pid| !pid.is_empty(),
-        )
-        .await;
+        soon("started", || lines(&file), |pid| !pid.is_empty()).await;
         server.keep(lines(&file)[0].parse().unwrap());
         if clean {
             assert_eq!(server.stop().await, Some(0));
@@ -362,16 +347,11 @@ async fn a_background_run_that_ended_meanwhile_is_finished_at_the_next_start() {
     let started = server
         .accepted(json!({ "command": command, "background": true }))
         .await;
-    let pids = eventually(
-        "started",
-        || std::future::ready(lines(&file)),
-        |pid| !pid.is_empty(),
-    )
-    .await;
+    let pids = soon("started", || lines(&file), |pid| !pid.is_empty()).await;
     server.kill();
     write_file(&gate, "");
     let pid = pids[0].parse().unwrap();
-    eventually("ended", || std::future::ready(is_alive(pid)), |alive| !alive).await;
+    soon("ended", || is_alive(pid), |alive| !alive).await;
     assert!(done.exists());
     server.start().await;
     let run = server.agent().finished(started.text("runId")).await;
@@ -391,16 +371,11 @@ async fn a_foreground_run_of_a_crashed_server_is_killed_and_accounted_for() {
             .send()
             .await
     });
-    let pids = eventually(
-        "started",
-        || std::future::ready(lines(&mark)),
-        |pid| !pid.is_empty(),
-    )
-    .await;
+    let pids = soon("started", || lines(&mark), |pid| !pid.is_empty()).await;
     server.kill();
     drop(waiting.await);
     let pid = pids[0].parse().unwrap();
-    eventually("killed", || std::future::ready(is_alive(pid)), |alive| !alive).await;
+    soon("killed", || is_alive(pid), |alive| !alive).await;
     server.start().await;
     let id = server.agent().read("/v1/runs").await["items"][0]["runId"].clone();
     let run = server.agent().finished(id.as_str().unwrap()).await;

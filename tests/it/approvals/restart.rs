@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{append_line, asked, id};
-use crate::support::{TestServer, eventually, lines};
+use crate::support::{TestServer, lines, soon};
 
 #[tokio::test]
 async fn a_question_survives_a_crash_and_then_runs_once() {
@@ -50,12 +50,7 @@ async fn a_question_that_came_due_while_nobody_served_falls_back_to_deny_only() 
     let pending = asked(&server, append_line(&file)).await;
     server.kill();
     let due = pending["expiresAtMs"].as_i64().unwrap();
-    eventually(
-        "past the deadline",
-        || std::future::ready(now_ms()),
-        |now| *now > due,
-    )
-    .await;
+    soon("past the deadline", || now_ms(), |now| *now > due).await;
     server.start().await;
     let run = server.agent().finished(&id(&pending, "runId")).await;
     assert_has!(run, { "status": "denied", "reason": "approval-timeout" });

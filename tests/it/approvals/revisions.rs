@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{append_line, asked, id};
-use crate::support::{Answer, Members, TestServer, eventually, lines, only, within};
+use crate::support::{Answer, Members, TestServer, eventually, lines, only, soon, within};
 
 async fn revise(server: &TestServer, approval: &str, body: Value) -> Answer {
     let path = format!("/v1/approvals/{approval}/revision");
@@ -155,12 +155,7 @@ async fn what_policy_denies_is_refused_and_the_old_question_stays() {
     assert_eq!(approval(&server, &old).await["status"], "pending");
     assert_eq!(server.operator().pending().await.len(), 1);
     server.operator().decided(&old, "allow-once").await;
-    eventually(
-        "run",
-        || std::future::ready(lines(&file)),
-        |lines| lines == &["ran"],
-    )
-    .await;
+    soon("run", || lines(&file), |lines| lines == &["ran"]).await;
 }
 
 #[tokio::test]

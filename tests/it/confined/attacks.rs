@@ -15,7 +15,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{Members, Scratch, TestServer, eventually, skip, write_file};
+use crate::support::{Members, Scratch, TestServer, eventually, skip, soon, write_file};
 
 use super::{ACCOUNT, FREE, builder, give, possible, run};
 
@@ -347,7 +347,7 @@ async fn what_outlives_its_run_stays_confined() {
     );
     assert_eq!(run(&server, "main", &left).await["stdout"], "left\n");
     write_file(&gate, "");
-    eventually("tried", || std::future::ready(seen.exists()), |seen| *seen).await;
+    soon("tried", || seen.exists(), |seen| *seen).await;
     assert_eq!(fs::read_to_string(&seen).unwrap(), "");
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::{io::AsyncReadExt as _, net::UnixStream};
 
 use super::support::{Deed, FakeUi, mac, nonce, write_lines};
-use crate::support::{Answer, Members, TestServer, eventually};
+use crate::support::{Answer, Members, TestServer, eventually, soon};
 
 const TOKEN: &str = "c29ja2V0LXRva2VuLW9mLXRlc3Rz";
 
@@ -348,7 +348,7 @@ async fn page_and_socket_are_asked_at_once_and_the_first_answer_counts() {
         Box::pin(async move {
             hears.notify_one();
             // Half a close comes with the question; a whole one is its withdrawal.
-            eventually("withdrawn", || std::future::ready(is_gone(&stream)), |gone| *gone).await;
+            soon("withdrawn", || is_gone(&stream), |gone| *gone).await;
             told.notify_one();
         })
     });

@@ -13,7 +13,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::support::Asker;
-use crate::support::{Members, ServerBuilder, TestServer, eventually, write_file};
+use crate::support::{Members, ServerBuilder, TestServer, eventually, soon, write_file};
 
 fn at(path: &Path) -> ServerBuilder {
     TestServer::full()
@@ -187,7 +187,7 @@ async fn whoever_takes_the_place_of_a_running_host_is_not_asked() {
     let degraded = async || server.anonymous().read("/readyz").await["degraded"].clone();
     eventually("missed", degraded, |degraded| *degraded == json!(true)).await;
     let is_told = |log: &String| log.contains("another process has the approvals socket");
-    eventually("told", || std::future::ready(server.log()), is_told).await;
+    soon("told", || server.log(), is_told).await;
     let pending = server.asked(json!({ "argv": ["/usr/bin/printf", "x"] })).await;
     let run = server.answered(&pending, "allow-once").await;
     assert_eq!(run["status"], "completed", "{run}");

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::support::Asker;
 use crate::{
     approver::quits,
-    support::{Members, Terminal, TestServer, eventually},
+    support::{Members, Terminal, TestServer, soon},
 };
 
 #[tokio::test]
@@ -50,5 +50,5 @@ async fn a_terminal_answers_questions_and_runs_nothing() {
     terminal.sees("ls -la").await;
     quits(terminal).await;
     assert_eq!(asked.await.unwrap(), "deny");
-    eventually("removed", || std::future::ready(path.exists()), |exists| !exists).await;
+    soon("removed", || path.exists(), |exists| !exists).await;
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::support::{Asker, Deed, FakeUi, asked_about, write_lines};
-use crate::support::{Api, Members, TestServer, eventually, lines};
+use crate::support::{Api, Members, TestServer, eventually, lines, soon};
 
 /// A server that has another UI beside the page.
 async fn server(rules: &str) -> TestServer {
@@ -73,9 +73,9 @@ async fn the_ui_at_the_socket_is_in_no_group() {
     let server = server("[[approvals.rules]]\ngroups = [\"ops\"]\n").await;
     let _ui = FakeUi::plain(&socket(&server), allows());
     let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
-    eventually(
+    soon(
         "refused over the socket",
-        || std::future::ready(server.log()),
+        || server.log(),
         |log| log.contains("an answer over the approvals socket did not count"),
     )
     .await;
@@ -145,9 +145,9 @@ async fn an_attached_decision_of_a_revoked_token_counts_no_more() {
 
     let attached = json!({ "command": ["uname"], "cwd": "/tmp", "approvalDecision": "allow-once" });
     let again = tokio::spawn(async move { asker.exec(&attached).await });
-    eventually(
+    soon(
         "one of the two refused",
-        || std::future::ready(server.log()),
+        || server.log(),
         |log| log.contains("an attached decision did not count"),
     )
     .await;

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{possible, sandboxed};
-use crate::support::{Api, Members, TestServer, eventually, lines, within};
+use crate::support::{Api, Members, TestServer, eventually, lines, soon, within};
 
 /// Starts a command in the background that writes its lines and waits for a file `go`.
 async fn in_background(server: &TestServer, more: Value) -> Value {
@@ -100,9 +100,9 @@ async fn cancelling_and_the_time_limit_end_everything_inside() {
     let id = started.text("runId");
     let alive = own_directory(&server).join("alive");
     let before = fs::metadata(&alive).unwrap().len();
-    eventually(
+    soon(
         "the second is at it",
-        || std::future::ready(fs::metadata(&alive).unwrap().len()),
+        || fs::metadata(&alive).unwrap().len(),
         |length| *length > before,
     )
     .await;

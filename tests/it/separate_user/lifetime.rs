@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Api, Members, TestServer, eventually, is_alive, kill_hard, within, write_file};
+use crate::support::{Api, Members, TestServer, eventually, is_alive, kill_hard, soon, within, write_file};
 
 use super::{AccountsFixture, background, launcher, printed, processes, run, runner, runners, until_there};
 
@@ -182,7 +182,7 @@ async fn another_runner_takes_the_place_of_one_that_was_killed() {
         // Whoever runs commands may kill it, too: it is of their account.
         printed(&server, &format!("kill -9 {before}")).await;
         let is_replaced = |runners: &Vec<i32>| matches!(runners[..], [other] if other != before);
-        let now = eventually("replaced", || std::future::ready(runners(&server)), is_replaced).await;
+        let now = soon("replaced", || runners(&server), is_replaced).await;
         assert_eq!(
             printed(&server, "id -u").await,
             format!("{}\n", accounts.commands)

@@ -21,7 +21,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    Members, Scratch, ServerBuilder, TestServer, assert_says, eventually, is_root, needed, processes_of,
+    Members, Scratch, ServerBuilder, TestServer, assert_says, is_root, needed, processes_of, soon,
 };
 
 const BAD_SETTINGS: i32 = 78;
@@ -193,9 +193,9 @@ fn field(pid: i32, name: &str) -> String {
 
 /// Waits for something that a command makes; a file is there once a line was written into it.
 async fn until_there(path: &Path) {
-    eventually(
+    soon(
         "there",
-        || std::future::ready(fs::metadata(path).is_ok_and(|found| !found.is_file() || found.len() > 0)),
+        || fs::metadata(path).is_ok_and(|found| !found.is_file() || found.len() > 0),
         |is_there| *is_there,
     )
     .await;

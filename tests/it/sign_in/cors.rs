@@ -7,7 +7,7 @@ use reqwest::{
 use serde_json::json;
 
 use super::browser::Browser;
-use crate::support::{Answer, Api, TestServer, eventually};
+use crate::support::{Answer, Api, TestServer, eventually, soon};
 
 const BOARD: &str = "https://board.example";
 
@@ -198,7 +198,7 @@ async fn a_trace_goes_on_in_the_answer_and_in_the_log() {
         log.lines()
             .any(|line| line.contains("answered") && line.contains(trace) && line.contains(parts[2]))
     };
-    eventually("logged", || std::future::ready(server.log()), is_told).await;
+    soon("logged", || server.log(), is_told).await;
 
     for malformed in ["", "00-xyz-1-01", &format!("ff-{trace}-{parent}-01")] {
         let answer = api.send(with(malformed.to_owned())).await;

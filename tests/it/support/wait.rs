@@ -1,6 +1,11 @@
 //! Waiting for a condition, with a long bound and the last state in the message.
 
-use std::{fmt::Debug, future::Future, panic::Location, time::Duration};
+use std::{
+    fmt::Debug,
+    future::{Future, ready},
+    panic::Location,
+    time::Duration,
+};
 
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -31,6 +36,16 @@ pub(crate) fn eventually<S: Debug, F: Future<Output = S>>(
             pause = (pause * 2).min(Duration::from_millis(100));
         }
     }
+}
+
+/// [`eventually`] for a state that is looked at without waiting.
+#[track_caller]
+pub(crate) fn soon<S: Debug>(
+    what: &str,
+    mut state: impl FnMut() -> S,
+    holds: impl FnMut(&S) -> bool,
+) -> impl Future<Output = S> {
+    eventually(what, move || ready(state()), holds)
 }
 
 /// Waits for a future; panics when it never comes.
