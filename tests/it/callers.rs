@@ -119,7 +119,7 @@ async fn a_question_ends_with_its_caller_by_every_signal() {
         let operator = server.operator();
         let marker = Marker::new(&server, "marker");
         let child = exec(&server, &[], &marker.text).start_interactive();
-        let asked = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
+        let asked = operator.waiting().await;
         send(&child, signal);
         assert_eq!(code(child).await, expected, "{signal:?}");
         eventually("withdrawn", || operator.pending(), Vec::is_empty).await;

@@ -3,6 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 use crate::support::{Finished, Invocation, Members, TestServer, assert_says, eventually, lines, write_file};
 
@@ -26,6 +27,12 @@ fn bash(server: &TestServer, command: &str) -> Value {
 async fn hook(server: &TestServer, arguments: &[&str], input: &Value) -> Finished {
     let line = ["hook"].iter().chain(arguments).copied().collect::<Vec<_>>();
     TestServer::finish(server.invocation(&line).input(input.to_string())).await
+}
+
+/// The hook of Claude Code, which goes on asking meanwhile.
+fn asking(server: &TestServer, input: &Value) -> JoinHandle<Finished> {
+    let invocation = server.invocation(&["hook", "claude-code"]);
+    tokio::spawn(TestServer::finish(invocation.input(input.to_string())))
 }
 
 #[track_caller]
@@ -84,18 +91,8 @@ async fn hostile_text_reaches_the_server_exactly_as_the_agent_wrote_it() {
     ] {
         let command = format!("echo {text}");
         let input = bash(&server, &command);
-        let asked = tokio::spawn({
-            let invocation = server
-                .invocation(&["hook", "claude-code"])
-                .input(input.to_string());
-            async move { TestServer::finish(invocation).await }
-        });
-        let pending = eventually(
-            "asked",
-            || async { server.operator().pending().await },
-            |p| !p.is_empty(),
-        )
-        .await;
+        let asked = asking(&server, &input);
+        let pending = server.operator().waiting().await;
         assert_eq!(pending[0]["command"], command);
         let id = pending[0].text("id");
         server.operator().decided(id, "allow-once").await;
@@ -120,19 +117,8 @@ async fn hostile_text_reaches_the_server_exactly_as_the_agent_wrote_it() {
 #[tokio::test]
 async fn a_person_is_waited_for_and_their_no_is_passed_on() {
     let server = TestServer::asking().start().await;
-    let asked = tokio::spawn({
-        let input = bash(&server, "id");
-        let invocation = server
-            .invocation(&["hook", "claude-code"])
-            .input(input.to_string());
-        async move { TestServer::finish(invocation).await }
-    });
-    let pending = eventually(
-        "asked",
-        || async { server.operator().pending().await },
-        |p| !p.is_empty(),
-    )
-    .await;
+    let asked = asking(&server, &bash(&server, "id"));
+    let pending = server.operator().waiting().await;
     let body = json!({"decision": "deny", "reason": "not today"});
     let path = format!("/v1/approvals/{}/decision", pending[0].text("id"));
     server.operator().posted(&path, body).await;
@@ -165,12 +151,7 @@ async fn an_agent_that_ends_its_hook_withdraws_the_question() {
     let mut stdin = child.stdin.take().expect("stdin is piped");
     std::io::Write::write_all(&mut stdin, bash(&server, "id").to_string().as_bytes()).expect("writing");
     drop(stdin);
-    eventually(
-        "asked",
-        || async { server.operator().pending().await },
-        |p| !p.is_empty(),
-    )
-    .await;
+    server.operator().waiting().await;
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
     let status = tokio::task::spawn_blocking(move || child.wait().expect("its end"))
@@ -191,7 +172,7 @@ async fn a_question_ends_with_a_hook_that_is_killed() {
         let mut stdin = child.stdin.take().expect("stdin is piped");
         std::io::Write::write_all(&mut stdin, bash(&server, "id").to_string().as_bytes()).expect("writing");
         drop(stdin);
-        let asked = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
+        let asked = operator.waiting().await;
         rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).expect("a signal");
         tokio::task::spawn_blocking(move || child.wait().expect("its end"))
             .await
@@ -213,7 +194,7 @@ async fn a_question_ends_with_an_agent_that_leaves_its_hook_behind() {
     input["tool_name"] = json!("run_shell_command");
     std::io::Write::write_all(&mut stdin, input.to_string().as_bytes()).expect("writing");
     drop(stdin);
-    eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
+    operator.waiting().await;
     // The agent is gone; its hook lives.
     drop(child.stdout.take());
     eventually("withdrawn", || operator.pending(), Vec::is_empty).await;
@@ -511,19 +492,8 @@ async fn the_generic_form_gives_arguments_and_text_that_do_the_same() {
 #[tokio::test]
 async fn a_restart_of_the_server_does_not_lose_the_question() {
     let mut server = TestServer::asking().start().await;
-    let asked = tokio::spawn({
-        let input = bash(&server, "echo hi");
-        let invocation = server
-            .invocation(&["hook", "claude-code"])
-            .input(input.to_string());
-        async move { TestServer::finish(invocation).await }
-    });
-    let pending = eventually(
-        "asked",
-        || async { server.operator().pending().await },
-        |p| !p.is_empty(),
-    )
-    .await;
+    let asked = asking(&server, &bash(&server, "echo hi"));
+    let pending = server.operator().waiting().await;
     server.crash_and_restart().await;
     let id = pending[0].text("id");
     server.operator().decided(id, "allow-once").await;

@@ -11,10 +11,6 @@ use crate::{
 
 const MAIN: &str = "agent:main:main";
 
-fn text(value: &Value, member: &str) -> String {
-    value.text(member).to_owned()
-}
-
 /// The plan's own document, which names the place of its socket, three defaults, and one agent with one entry.
 fn document_of_the_plan() -> Value {
     json!({
@@ -97,7 +93,7 @@ async fn the_line_of_the_reference_sets_a_session_and_writes_no_file() {
     let path = format!("/v1/sessions/{MAIN}/overrides");
     let overrides = server.operator().read(&path).await;
     assert_has!(overrides, { "host": "auto", "security": "allowlist", "ask": "on-miss", "node": "mac-1" });
-    let shown = text(&say("/exec").await, "reply");
+    let shown = say("/exec").await.text("reply").to_owned();
     let values = "(session), security=allowlist (session), ask=on-miss (session), node=mac-1 (session)";
     assert!(shown.contains(values), "{shown}");
     assert_eq!(fs::read(&settings).unwrap(), before);
@@ -116,10 +112,10 @@ async fn a_notice_after_zero_milliseconds_is_none() {
         gate.display()
     );
     let asked = agent.accepted(json!({ "command": command })).await;
-    let run = text(&asked, "runId");
+    let run = asked.text("runId").to_owned();
     server
         .operator()
-        .decided(&text(&asked, "approvalId"), "allow-once")
+        .decided(asked.text("approvalId"), "allow-once")
         .await;
     eventually("running", || agent.run(&run), |run| run["status"] == "running").await;
     write_file(&gate, "");
@@ -128,7 +124,10 @@ async fn a_notice_after_zero_milliseconds_is_none() {
     let told = || async {
         let events = agent.read(&path).await["items"].clone();
         let events = events.as_array().cloned().expect("items");
-        events.iter().map(|event| text(event, "text")).collect::<Vec<_>>()
+        events
+            .iter()
+            .map(|event| event.text("text").to_owned())
+            .collect::<Vec<_>>()
     };
     let is_over = |texts: &Vec<String>| texts.iter().any(|text| text.starts_with("Exec finished"));
     assert_eq!(
@@ -180,7 +179,7 @@ async fn the_time_limit_of_the_settings_holds_unless_the_call_has_its_own() {
             body[name] = value.clone();
         }
         let answer = agent.exec(body).await.json();
-        let run = agent.finished(&text(&answer, "runId")).await;
+        let run = agent.finished(answer.text("runId")).await;
         assert_eq!(
             only(&run, &["status", "reason", "timedOut", "timeoutMs"]),
             json!({ "status": "failed", "reason": "timeout", "timedOut": true, "timeoutMs": 1000 }),
@@ -189,7 +188,7 @@ async fn the_time_limit_of_the_settings_holds_unless_the_call_has_its_own() {
     }
     for (timeout, limit) in [(json!(0), Value::Null), (json!(30), json!(30_000))] {
         let body = json!({ "argv": ["/bin/true"], "timeout": timeout });
-        let run = text(&agent.ran(body).await, "runId");
+        let run = agent.ran(body).await.text("runId").to_owned();
         assert_eq!(agent.run(&run).await["timeoutMs"], limit, "{timeout}");
     }
 }
@@ -343,9 +342,9 @@ async fn inline_code_is_asked_about_each_time_where_the_settings_say_so() {
             assert_eq!(approval["allowedDecisions"], json!(["allow-once", "deny"]));
             server
                 .operator()
-                .decided(&text(&asked, "approvalId"), "allow-once")
+                .decided(asked.text("approvalId"), "allow-once")
                 .await;
-            let run = agent.finished(&text(&asked, "runId")).await;
+            let run = agent.finished(asked.text("runId")).await;
             assert_eq!(run["stdout"], "42\n", "{run}");
         }
         let script = server.scratch().join("script.py");
@@ -384,7 +383,7 @@ async fn keys_submits_and_pastes_reach_a_terminal_as_the_reference_has_them() {
     let started = agent
         .accepted(json!({ "command": command, "pty": true, "background": true }))
         .await;
-    let session = text(&started, "sessionId");
+    let session = started.text("sessionId").to_owned();
     let path = format!("/v1/process/{session}");
     let shown = || async { agent.read(&path).await };
     eventually("ready", shown, |session| session["tail"] == "ready ").await;

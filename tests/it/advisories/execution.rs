@@ -19,10 +19,6 @@ fn program(path: &Path, marks: &Path, word: &str) {
     );
 }
 
-fn text(object: &Value, member: &str) -> String {
-    object.text(member).to_owned()
-}
-
 /// Asks, lets something change or not, and has it allowed: what was changed does not run, what was not does.
 async fn bound(prepare: impl Fn(&Path, &Path) -> Value, change: impl Fn(&Path, &Path), path: Option<&Path>) {
     for is_changed in [false, true] {
@@ -247,7 +243,7 @@ async fn cve_2026_53822() {
     let payload = format!("printf '%s\\n' 'a  \"b\"' \"$0\" >> {}", marks.display());
     let argv = json!(["sh", "-c", payload, "x  y"]);
     let pending = server.asked(json!({ "argv": argv })).await;
-    let approval = server.operator().approval(&text(&pending, "approvalId")).await;
+    let approval = server.operator().approval(pending.text("approvalId")).await;
     assert_eq!(approval["boundTo"]["argv"], argv, "{approval}");
     assert_has!(server.answered(&pending, "allow-once").await, { "status": "completed" });
     assert_eq!(lines(&marks), ["a  \"b\"", "x  y"], "every byte of every word");
@@ -266,12 +262,12 @@ async fn openclaw_2026_6_6_timeout_falls_open() {
         let marks = server.scratch().join("marks");
         let command = format!("echo ran >> {}", marks.display());
         let pending = server.asked(json!({ "command": command })).await;
-        let run = server.agent().finished(&text(&pending, "runId")).await;
+        let run = server.agent().finished(pending.text("runId")).await;
         assert_eq!(run["status"] == "completed", may_run, "{fallback}: {run}");
         assert_eq!(lines(&marks).len(), usize::from(may_run), "{fallback}");
         server
             .operator()
-            .decide(&text(&pending, "approvalId"), "allow-once")
+            .decide(pending.text("approvalId"), "allow-once")
             .await
             .problem(410, "approval-expired");
         assert_eq!(lines(&marks).len(), usize::from(may_run), "{fallback}");

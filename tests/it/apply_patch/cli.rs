@@ -3,7 +3,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{envelope, read, workspace};
-use crate::support::{Members, TestServer, eventually, write_file};
+use crate::support::{Members, TestServer, write_file};
 
 #[tokio::test]
 async fn files_that_changed_are_listed_and_a_misfit_is_an_error() {
@@ -56,7 +56,7 @@ async fn it_waits_for_the_decision_and_tells_it() {
         let operator = server.operator();
         let arguments = ["apply-patch", path];
         let (done, ()) = tokio::join!(server.cli(&arguments), async {
-            let pending = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
+            let pending = operator.waiting().await;
             let id = pending[0].text("id");
             operator.decided(id, decision).await;
         });

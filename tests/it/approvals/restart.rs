@@ -50,7 +50,7 @@ async fn a_question_that_came_due_while_nobody_served_falls_back_to_deny_only() 
     let pending = asked(&server, append_line(&file)).await;
     server.kill();
     let due = pending["expiresAtMs"].as_i64().unwrap();
-    soon("past the deadline", || now_ms(), |now| *now > due).await;
+    soon("past the deadline", now_ms, |now| *now > due).await;
     server.start().await;
     let run = server.agent().finished(&id(&pending, "runId")).await;
     assert_has!(run, { "status": "denied", "reason": "approval-timeout" });

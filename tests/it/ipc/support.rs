@@ -19,7 +19,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::support::{Members, TestServer, eventually, within};
+use crate::support::{Members, TestServer, within};
 
 /// Somebody who asks at the socket of a server.
 #[derive(Debug, Clone)]
@@ -200,12 +200,7 @@ impl Drop for FakeUi {
 
 /// The question that somebody is asked, as soon as there is one.
 pub(super) async fn asked_about(server: &TestServer) -> Value {
-    let found = eventually(
-        "asked",
-        || async { server.operator().pending().await },
-        |all| !all.is_empty(),
-    )
-    .await;
+    let found = server.operator().waiting().await;
     found[0].clone()
 }
 

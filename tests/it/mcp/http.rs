@@ -122,12 +122,7 @@ async fn a_call_waits_for_the_decision_when_asked_to_and_reports_progress() {
     let mut message = call(1, "exec", &json!({"argv": ["id"], "approvalWaitMs": 60_000}));
     message["params"]["_meta"] = json!({"progressToken": "p"});
     let (answer, ()) = tokio::join!(client.send(&message), async {
-        let pending = eventually(
-            "asked",
-            || async { server.operator().pending().await },
-            |p| !p.is_empty(),
-        )
-        .await;
+        let pending = server.operator().waiting().await;
         let id = pending[0].text("id").to_owned();
         server.operator().decided(&id, "allow-once").await;
     });
@@ -353,12 +348,7 @@ async fn a_call_taken_back_while_a_person_is_asked_leaves_the_question() {
         let (client, message) = (client.clone(), call(5, "exec", &arguments));
         async move { client.send(&message).await }
     });
-    let pending = eventually(
-        "asked",
-        || async { server.operator().pending().await },
-        |p| !p.is_empty(),
-    )
-    .await;
+    let pending = server.operator().waiting().await;
     let cancels = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}});
     assert_eq!(client.send(&cancels).await.status, 202);
     // Answered: nobody waits for the run any more.
@@ -380,12 +370,7 @@ async fn a_call_that_is_taken_back_and_made_again_joins_its_question_in_every_ve
             let (client, message) = (client.clone(), call(5, "exec", &arguments));
             async move { client.send(&message).await }
         });
-        let pending = eventually(
-            "asked",
-            || async { server.operator().pending().await },
-            |p| !p.is_empty(),
-        )
-        .await;
+        let pending = server.operator().waiting().await;
         let cancels =
             json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}});
         assert_eq!(client.send(&cancels).await.status, 202);

@@ -203,7 +203,7 @@ async fn a_call_that_is_taken_back_and_made_again_joins_its_question() {
     let arguments = json!({"command": append_line(&file)["command"], "approvalWaitMs": 60_000});
     let mut talk = Talk::start(&server).greeted(OLDER, &json!({}));
     talk.say(&call(5, "exec", &arguments));
-    let pending = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
+    let pending = operator.waiting().await;
     let id = pending[0].text("id").to_owned();
     talk.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}));
     talk.say(&call(6, "exec", &append_line(&file)));

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{ONLY_RUN, SURFACE, WITH_WHICH, knock, operator_token, paired, token};
 use crate::support::{
-    Members, OperatorClient, ServerBuilder, TestServer, eventually,
+    Members, OperatorClient, ServerBuilder, TestServer,
     node::{Device, Speaks, TestNode},
 };
 
@@ -621,12 +621,7 @@ async fn what_a_caller_says_about_approvals_lets_nothing_run() {
             "nodeId": node.id(), "command": "system.run", "params": forged, "idempotencyKey": number.to_string(),
         });
         let asked = runner.send("node.invoke", invoke).await;
-        let pending = eventually(
-            "asked",
-            || async { server.operator().pending().await },
-            |pending| !pending.is_empty(),
-        )
-        .await;
+        let pending = server.operator().waiting().await;
         assert_eq!(
             node.calls_of("system.run"),
             Vec::<Value>::new(),

@@ -18,7 +18,7 @@ use crate::{
     docs_agents::block,
     support::{
         Api, Invocation, Members, Scratch, ServerBuilder, TestServer, eventually, inherited_path, kill_hard,
-        lines, pid_of, processes_of, signal, write_file_mode,
+        lines, needed, pid_of, processes_of, signal, write_file_mode,
     },
 };
 
@@ -220,6 +220,15 @@ impl Drop for Running {
             eprintln!("{}", self.log());
         }
     }
+}
+
+/// A program that `dev/peers` installs; `None`, said why, where it is not there.
+pub(super) fn installed_peer<T>(name: &str, found: Option<T>) -> Option<T> {
+    needed(
+        found.is_some(),
+        &format!("{name} is not installed (dev/peers installs it)"),
+    )?;
+    found
 }
 
 /// The waits of an agent that can wait, for a person and for a command.

@@ -12,8 +12,7 @@ use super::{
     model::{Call, Model},
 };
 use crate::support::{
-    Finished, Invocation, Members, TestServer, eventually, inherited_path, installed, lines, needed,
-    write_file,
+    Finished, Invocation, Members, TestServer, inherited_path, installed, lines, write_file,
 };
 
 /// Where `dev/peers` puts it.
@@ -89,12 +88,7 @@ struct ClaudeCode {
 
 impl Client for ClaudeCode {
     fn find() -> Option<Self> {
-        let program = program();
-        needed(
-            program.is_some(),
-            "Claude Code is not installed (dev/peers installs it)",
-        )?;
-        program.map(|program| Self { program })
+        agent::installed_peer("Claude Code", program()).map(|program| Self { program })
     }
 
     fn invocation(
@@ -174,7 +168,7 @@ async fn what_a_person_allows_runs_once() {
     let agent = or_skip!(Agent::beside(&server));
     let operator = server.operator();
     let ((done, _said), ()) = tokio::join!(agent.runs(), async {
-        let asked = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
+        let asked = operator.waiting().await;
         assert_eq!(agent.times(), 0);
         let id = asked[0].text("id");
         operator.decided(id, "allow-once").await;

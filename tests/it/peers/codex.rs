@@ -8,7 +8,7 @@ use super::{
     agent::{self, Client, ClientFixture, WaitPolicy, Way},
     model::{Call, Model},
 };
-use crate::support::{Invocation, eventually, installed, needed, write_file};
+use crate::support::{Invocation, eventually, installed, write_file};
 
 /// Where `dev/peers` puts it.
 const PLACE: &str = "peers/@openai/codex/node_modules/@openai";
@@ -19,12 +19,7 @@ struct Codex {
 
 impl Client for Codex {
     fn find() -> Option<Self> {
-        let program = program();
-        needed(
-            program.is_some(),
-            "Codex is not installed (dev/peers installs it)",
-        )?;
-        program.map(|program| Self { program })
+        agent::installed_peer("Codex", program()).map(|program| Self { program })
     }
 
     fn invocation(

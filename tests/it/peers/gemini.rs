@@ -8,7 +8,7 @@ use super::{
     agent::{self, Client, ClientFixture, Shell, WaitPolicy, Way},
     model::{Call, Model},
 };
-use crate::support::{Invocation, installed, needed, write_file};
+use crate::support::{Invocation, installed, write_file};
 
 struct Gemini {
     runtime: PathBuf,
@@ -17,12 +17,7 @@ struct Gemini {
 
 impl Client for Gemini {
     fn find() -> Option<Self> {
-        let found = found();
-        needed(
-            found.is_some(),
-            "Gemini CLI is not installed (dev/peers installs it)",
-        )?;
-        found
+        agent::installed_peer("Gemini CLI", found())
     }
 
     fn invocation(

@@ -8,7 +8,7 @@ use super::{
     agent::{self, Client, ClientFixture, WaitPolicy, Way},
     model::{Call, Model},
 };
-use crate::support::{Invocation, installed, needed, write_file};
+use crate::support::{Invocation, installed, write_file};
 
 /// Where `dev/peers` puts it.
 const PLACE: &str = "peers/opencode-ai/node_modules";
@@ -19,12 +19,7 @@ struct OpenCode {
 
 impl Client for OpenCode {
     fn find() -> Option<Self> {
-        let program = program();
-        needed(
-            program.is_some(),
-            "opencode is not installed (dev/peers installs it)",
-        )?;
-        program.map(|program| Self { program })
+        agent::installed_peer("opencode", program()).map(|program| Self { program })
     }
 
     fn invocation(

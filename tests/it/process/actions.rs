@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::{act, ended, list, one, start, start_with, text, wrote};
-use crate::support::{TestServer, eventually};
+use super::{act, ended, list, one, start, start_with, wrote};
+use crate::support::{Members, TestServer, eventually};
 
 #[tokio::test]
 async fn a_background_run_is_a_session_with_a_readable_name() {
@@ -12,7 +12,7 @@ async fn a_background_run_is_a_session_with_a_readable_name() {
     let answer = api
         .accepted(json!({ "argv": ["sleep", "1000"], "background": true, "workdir": "/tmp" }))
         .await;
-    let id = text(&answer, "sessionId");
+    let id = answer.text("sessionId").to_owned();
     let words: Vec<&str> = id.split('-').collect();
     assert!(
         words.len() == 3 && words[2].parse::<u32>().is_ok() && id.len() <= 30,
@@ -123,10 +123,10 @@ async fn input_after_its_end_and_sizes_of_what_has_none_are_refused() {
     wrote(&api, &id, 4).await;
     let problem = act(&api, "write", &id, json!({ "data": "more" })).await;
     let problem = problem.problem(400, "invalid-request");
-    assert!(text(&problem, "detail").contains("was closed"), "{problem}");
+    problem.says("detail", "was closed");
     let problem = act(&api, "resize", &id, json!({ "rows": 10, "cols": 10 })).await;
     let problem = problem.problem(400, "invalid-request");
-    assert!(text(&problem, "detail").contains("no terminal"), "{problem}");
+    problem.says("detail", "no terminal");
     assert_eq!(one(&api, &id).await["stdinOpen"], false);
     act(&api, "kill", &id, json!({})).await.expect(200);
 }
@@ -146,10 +146,7 @@ async fn input_that_nobody_reads_is_refused_whole() {
         answer = act(&api, "write", &id, piece).await;
     }
     let problem = answer.problem(503, "overloaded");
-    assert!(
-        text(&problem, "detail").contains("nothing was written"),
-        "{problem}"
-    );
+    problem.says("detail", "nothing was written");
     // Ending it is still possible.
     act(&api, "remove", &id, json!({})).await.expect(200);
 }
@@ -183,7 +180,7 @@ async fn poll_tells_each_output_once_and_waits_for_more() {
     };
     let (one, other, ()) = tokio::join!(waiting, beside, going);
     let (one, other) = (one.expect(200), other.expect(200));
-    let told = format!("{}{}", text(&one, "stdout"), text(&other, "stdout"));
+    let told = format!("{}{}", one.text("stdout"), other.text("stdout"));
     assert_eq!(told, "second\n");
     let session = ended(&api, &id).await;
     assert_has!(session, { "status": "failed", "exitCode": 3 });
@@ -207,7 +204,7 @@ async fn log_pages_through_the_lines() {
     let log = |members| act(&api, "log", &id, members);
     let default = log(json!({})).await.expect(200);
     assert_has!(default, { "offset": 100, "lines": 200, "totalLines": 300, "totalChars": 1092 });
-    assert!(text(&default, "hint").contains("200 of 300"), "{default}");
+    default.says("hint", "200 of 300");
     let last = log(json!({ "limit": 2 })).await.expect(200);
     assert_has!(last, { "text": "299\n300\n", "offset": 298 });
     assert!(last.get("hint").is_none());
@@ -229,13 +226,13 @@ async fn sessions_are_forgotten_when_somebody_says_so() {
     let listed: Vec<String> = list(&api)
         .await
         .iter()
-        .map(|one| text(one, "sessionId"))
+        .map(|one| one.text("sessionId").to_owned())
         .collect();
     assert_eq!(listed, [long.as_str(), short.as_str()], "newest first");
     let problem = act(&api, "clear", &long, json!({}))
         .await
         .problem(400, "invalid-request");
-    assert!(text(&problem, "detail").contains("still runs"), "{problem}");
+    problem.says("detail", "still runs");
     let cleared = act(&api, "clear", &short, json!({})).await.expect(200);
     assert_eq!(cleared["session"]["status"], "completed");
     act(&api, "poll", &short, json!({}))
@@ -245,7 +242,7 @@ async fn sessions_are_forgotten_when_somebody_says_so() {
     assert_eq!(removed["session"]["status"], "cancelled");
     assert!(list(&api).await.is_empty());
     // The record of the run stays.
-    let run = server.operator().run(&text(&removed["session"], "runId")).await;
+    let run = server.operator().run(removed["session"].text("runId")).await;
     assert_eq!(run["status"], "cancelled");
 }
 

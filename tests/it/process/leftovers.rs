@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{act, ended, list, text};
-use crate::support::{Api, TestServer, eventually, is_alive};
+use super::{act, ended, list};
+use crate::support::{Api, Members, TestServer, eventually, is_alive};
 
 fn keeping() -> crate::support::ServerBuilder {
     TestServer::full().exec(&json!({
@@ -14,7 +14,7 @@ fn keeping() -> crate::support::ServerBuilder {
 /// Runs a command that leaves a process; returns its session and the process.
 async fn leave(api: &Api) -> (Value, i32) {
     let ran = api.ran(json!({ "command": "sleep 1000 & echo $!" })).await;
-    let pid: i32 = text(&ran, "stdout").trim().parse().expect("a process id");
+    let pid: i32 = ran.text("stdout").trim().parse().expect("a process id");
     assert_eq!(ran["warnings"], json!([]), "{ran}");
     let sessions = list(api).await;
     let of_run = |session: &&Value| session["runId"] == ran["runId"];
@@ -35,7 +35,7 @@ async fn leftovers_are_a_session_that_can_be_killed() {
         (&session["status"], &session["stdinOpen"], session.get("exitCode")),
         (&json!("running"), &json!(false), None)
     );
-    let id = text(&session, "sessionId");
+    let id = session.text("sessionId").to_owned();
     // They take a place.
     api.exec(json!({ "command": "true" }))
         .await
@@ -50,7 +50,7 @@ async fn leftovers_are_a_session_that_can_be_killed() {
     let again = || async { api.exec(json!({ "command": "true" })).await.status };
     eventually("free", again, |status| *status == 200).await;
     // The run is what it was.
-    let run = server.operator().run(&text(&session, "runId")).await;
+    let run = server.operator().run(session.text("runId")).await;
     assert_has!(run, { "status": "completed", "exitCode": 0 });
 }
 
@@ -63,7 +63,7 @@ async fn leftovers_that_end_by_themselves_are_completed() {
     let ran = api.ran(json!({ "command": line })).await;
     let sessions = list(&api).await;
     assert_eq!(sessions[0]["runId"], ran["runId"], "{sessions:?}");
-    let id = text(&sessions[0], "sessionId");
+    let id = sessions[0].text("sessionId").to_owned();
     let log = act(&api, "log", &id, json!({})).await.expect(200);
     assert_eq!(log["text"], "left\n");
     let mut way_out = std::fs::OpenOptions::new()
@@ -79,7 +79,7 @@ async fn leftovers_that_end_by_themselves_are_completed() {
 async fn leftovers_survive_the_server_and_are_killed_by_the_next() {
     let mut server = keeping().start().await;
     let (session, pid) = leave(&server.agent()).await;
-    let id = text(&session, "sessionId");
+    let id = session.text("sessionId").to_owned();
     server.kill();
     assert!(is_alive(pid));
     server.start().await;
@@ -102,6 +102,6 @@ async fn leftovers_that_end_while_no_server_is_there_have_ended() {
     let alive = || std::future::ready(is_alive(pid));
     eventually("gone", alive, |alive| !alive).await;
     server.start().await;
-    let ended = ended(&server.agent(), &text(&session, "sessionId")).await;
+    let ended = ended(&server.agent(), session.text("sessionId")).await;
     assert_eq!(ended["status"], "completed");
 }

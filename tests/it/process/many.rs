@@ -3,8 +3,8 @@
 use futures_util::{StreamExt as _, stream};
 use serde_json::json;
 
-use super::{act, list, text};
-use crate::support::{TestServer, eventually, is_alive};
+use super::{act, list};
+use crate::support::{Members, TestServer, eventually, is_alive};
 
 const SESSIONS: usize = 500;
 const AT_ONCE: usize = 16;
@@ -36,10 +36,10 @@ async fn five_hundred_at_once_are_listed_and_leave_nothing_when_they_are_killed(
     assert!(pids.iter().all(|pid| is_alive(*pid)));
     let killed: Vec<String> = stream::iter(&sessions)
         .map(|session| async {
-            let killed = act(&api, "kill", &text(session, "sessionId"), json!({}))
+            let killed = act(&api, "kill", session.text("sessionId"), json!({}))
                 .await
                 .expect(200);
-            text(&killed["session"], "status")
+            killed["session"].text("status").to_owned()
         })
         .buffer_unordered(AT_ONCE)
         .collect()

@@ -31,11 +31,7 @@ async fn start(api: &Api, command: &str) -> String {
 }
 
 async fn start_with(api: &Api, body: Value) -> String {
-    text(&api.accepted(body).await, "sessionId")
-}
-
-fn text(value: &Value, member: &str) -> String {
-    value.text(member).to_owned()
+    api.accepted(body).await.text("sessionId").to_owned()
 }
 
 /// The sessions of agent `main`.

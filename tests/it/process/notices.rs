@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{act, ended, start, start_with, text};
-use crate::support::{EventStream, TestServer};
+use super::{act, ended, start, start_with};
+use crate::support::{EventStream, Members, TestServer};
 
 /// The two events of one end, which come together.
 async fn next_notification(events: &mut EventStream) -> (Value, Value) {
@@ -27,7 +27,7 @@ async fn the_end_of_a_background_run_is_told_with_its_output() {
         json!({ "command": "echo built; exit 2", "background": true, "sessionKey": "agent:main:chat" });
     let id = start_with(&api, body).await;
     let session = ended(&api, &id).await;
-    let run = text(&session, "runId");
+    let run = session.text("runId").to_owned();
     let (event, wake) = next_notification(&mut events).await;
     let line = format!("Exec finished (gateway, id={run}, code=2)\nbuilt");
     assert_has!(event, { "type": "system.event", "runId": run, "agentId": "main", "sessionKey": "agent:main:chat",
@@ -44,12 +44,12 @@ async fn time_limits_and_signals_are_told_as_such() {
     let body = json!({ "command": "sleep 1000", "background": true, "timeout": 0.2 });
     let late = start_with(&api, body).await;
     let (event, _) = next_notification(&mut events).await;
-    assert!(text(&event, "text").ends_with(", code=timeout)"), "{event}");
+    assert!(event.text("text").ends_with(", code=timeout)"), "{event}");
     assert_eq!(ended(&api, &late).await["timedOut"], true);
     let killed = start(&api, "sleep 1000").await;
     act(&api, "kill", &killed, json!({})).await.expect(200);
     let (event, _) = next_notification(&mut events).await;
-    assert!(text(&event, "text").ends_with(", signal=SIGTERM)"), "{event}");
+    assert!(event.text("text").ends_with(", signal=SIGTERM)"), "{event}");
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn settings_say_what_is_told() {
     server.edit_config(&exec(true, true).to_string());
     // The change is seen with the next look at the settings.
     let told_now = start(&api, "true").await;
-    let run = text(&ended(&api, &told_now).await, "runId");
+    let run = ended(&api, &told_now).await.text("runId").to_owned();
     let event = events.next_of("system.event").await;
     assert_has!(event.data, { "text": format!("Exec finished (gateway, id={run}, code=0)") });
 }

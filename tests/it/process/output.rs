@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{act, ended, joined, start, stream, text, to_the_end, wrote};
+use super::{act, ended, joined, start, stream, to_the_end, wrote};
 use crate::support::{Members, TestServer};
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn resumed_at_every_offset_nothing_is_lost_or_twice() {
         events
             .iter()
             .filter(|event| event.data["stream"] == wanted)
-            .map(|event| text(&event.data, "text"))
+            .map(|event| event.data.text("text").to_owned())
             .collect()
     };
     let whole = check_all(&api, &running, total).await;

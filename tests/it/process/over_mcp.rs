@@ -4,8 +4,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 
 use serde_json::{Value, json};
 
-use super::{act, ended, start, text};
-use crate::support::TestServer;
+use super::{act, ended, start};
+use crate::support::{Members, TestServer};
 
 fn call(id: u64, arguments: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "process", "arguments": arguments } })
@@ -81,6 +81,6 @@ async fn mcp_over_standard_input_does_it_too() {
     assert_has!(polled, { "result/structuredContent/stdout": "got it\n" });
     child.wait().expect("the end of mcp");
     let session = ended(&api, &id).await;
-    assert_eq!(text(&session, "status"), "completed");
+    assert_eq!(session.text("status"), "completed");
     act(&api, "clear", &id, json!({})).await.expect(200);
 }

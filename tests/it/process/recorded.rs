@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{act, ended, start, start_with, text, wrote};
-use crate::support::{Scratch, SmallDisk, TestServer, only, sha256};
+use super::{act, ended, start, start_with, wrote};
+use crate::support::{Members, Scratch, SmallDisk, TestServer, only, sha256};
 
 /// The records of what was written, oldest first.
 async fn recorded(server: &TestServer) -> Vec<Value> {
@@ -110,7 +110,7 @@ async fn nothing_is_written_to_a_command_that_cannot_be_recorded() {
     };
     crate::support::eventually("written again", again, |status| *status == 200).await;
     let session = ended(&api, &session).await;
-    assert_eq!(text(&session, "tail"), "before\nafter\n");
+    assert_eq!(session.text("tail"), "before\nafter\n");
     drop(server);
     drop(disk);
 }

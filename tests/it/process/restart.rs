@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{act, ended, joined, list, one, start, stream, text, to_the_end, wrote};
+use super::{act, ended, joined, list, one, start, stream, to_the_end, wrote};
 use crate::support::{Members, TestServer};
 
 /// Writes numbers for as long as there is somebody to go on for.
@@ -132,8 +132,8 @@ async fn a_session_that_ends_while_no_server_is_there_is_told_by_the_next() {
     let session = ended(&api, &id).await;
     assert_eq!(session["status"], "completed");
     let told = events.next().await;
-    let line = format!("Exec finished (gateway, id={}, code=0)", text(&session, "runId"));
-    assert!(text(&told.data, "text").starts_with(&line), "{}", told.data);
+    let line = format!("Exec finished (gateway, id={}, code=0)", session.text("runId"));
+    assert!(told.data.text("text").starts_with(&line), "{}", told.data);
     let polled = act(&api, "poll", &id, json!({})).await.expect(200);
-    assert!(text(&polled, "stdout").starts_with("1\n2\n"));
+    assert!(polled.text("stdout").starts_with("1\n2\n"));
 }

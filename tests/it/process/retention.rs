@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::{act, ended, list, one, start, text};
-use crate::support::TestServer;
+use super::{act, ended, list, one, start};
+use crate::support::{Members, TestServer};
 
 #[tokio::test]
 async fn fifty_that_ended_are_kept_and_the_running_ones_besides() {
@@ -19,7 +19,7 @@ async fn fifty_that_ended_are_kept_and_the_running_ones_besides() {
     let listed: Vec<String> = list(&api)
         .await
         .iter()
-        .map(|one| text(one, "sessionId"))
+        .map(|one| one.text("sessionId").to_owned())
         .collect();
     assert_eq!(listed.len(), 51);
     assert!(listed.contains(&running));
@@ -48,7 +48,7 @@ async fn two_million_characters_are_kept_and_the_newest_whatever_it_wrote() {
     let listed: Vec<String> = list(&api)
         .await
         .iter()
-        .map(|one| text(one, "sessionId"))
+        .map(|one| one.text("sessionId").to_owned())
         .collect();
     let kept: Vec<String> = ids[1..].iter().rev().cloned().collect();
     assert_eq!(listed, kept, "ten with 200,000 characters each");

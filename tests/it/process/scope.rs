@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::{act, start, start_with, text};
-use crate::support::{Api, TestServer};
+use super::{act, start, start_with};
+use crate::support::{Api, Members, TestServer};
 
 async fn of_agent(api: &Api, agent: &str, action: &str, session: &str) -> crate::support::Answer {
     act(api, action, session, json!({ "agentId": agent })).await
@@ -76,7 +76,7 @@ async fn readers_see_everybodys_and_filter_and_page() {
         async move {
             let page = reader.read(&format!("/v1/process{query}")).await;
             let items = page["items"].as_array().cloned().expect("items");
-            let ids: Vec<String> = items.iter().map(|one| text(one, "sessionId")).collect();
+            let ids: Vec<String> = items.iter().map(|one| one.text("sessionId").to_owned()).collect();
             (ids, page["nextCursor"].as_str().map(str::to_owned))
         }
     };
@@ -120,7 +120,7 @@ async fn tool_policy_denies_the_tool_and_makes_runs_wait() {
     let api = server.agent();
     let problem = api.post("/v1/process", json!({ "action": "list" })).await;
     let problem = problem.problem(403, "tool-denied");
-    assert!(text(&problem, "hint").contains("tools.deny"), "{problem}");
+    problem.says("hint", "tools.deny");
     api.get("/v1/process").await.problem(403, "tool-denied");
     api.get("/v1/process/a-b-1").await.problem(403, "tool-denied");
     let ran = api.exec(json!({ "command": "echo waited", "background": true, "yieldMs": 10 }));

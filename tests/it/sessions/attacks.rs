@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::{
     MAIN, ann, ann_says, answering_relay, closed, config, effective, open, overrides_of, put, relay,
-    relay_with, say, text,
+    relay_with, say,
 };
-use crate::support::{Api, OperatorClient, TestServer};
+use crate::support::{Api, Members, OperatorClient, TestServer};
 
 async fn assert_untouched(server: &TestServer, session: &str) {
     assert_eq!(
@@ -69,7 +69,7 @@ async fn nobody_is_relayed_as_a_token() {
 
 async fn pending(server: &TestServer) -> (Value, String) {
     let asked = server.accepted(json!({ "command": "touch asked" })).await;
-    let slug = text(&asked, "approvalSlug");
+    let slug = asked.text("approvalSlug").to_owned();
     (asked, slug)
 }
 
@@ -93,7 +93,7 @@ async fn a_relay_without_approve_answers_nothing_and_nothing_beside_it() {
         assert_eq!(problem["requiredScope"], "approve", "{typed}");
     }
     assert_untouched(&server, MAIN).await;
-    let run = server.agent().run(&text(&asked, "runId")).await;
+    let run = server.agent().run(asked.text("runId")).await;
     assert_eq!(run["status"], "approval-pending");
     // Nor does a sender whom nobody authorised, through a relay that may.
     let may = answering_relay(&server).await;
@@ -101,7 +101,7 @@ async fn a_relay_without_approve_answers_nothing_and_nothing_beside_it() {
         .await
         .expect(200);
     assert_eq!(answer["handled"], false);
-    let run = server.agent().run(&text(&asked, "runId")).await;
+    let run = server.agent().run(asked.text("runId")).await;
     assert_eq!(run["status"], "approval-pending");
 }
 
@@ -116,11 +116,11 @@ async fn an_answering_relay_of_other_agents_finds_no_approval() {
     let (asked, slug) = pending(&server).await;
     let bound = json!({ "name": "bound", "scopes": ["relay", "approve"], "agents": ["build"] });
     let bound = relay_with(&server, bound).await;
-    for name in [slug, text(&asked, "approvalId")] {
+    for name in [slug, asked.text("approvalId").to_owned()] {
         let answer = ann_says(&bound, "agent:build:main", &format!("/approve {name} allow-once")).await;
         assert_eq!(answer["reply"], format!("There is no approval {name}."));
     }
-    let run = server.agent().run(&text(&asked, "runId")).await;
+    let run = server.agent().run(asked.text("runId")).await;
     assert_eq!(run["status"], "approval-pending");
 }
 
@@ -150,7 +150,7 @@ async fn an_answer_by_a_short_name_never_reaches_a_question_that_took_the_name()
         assert_eq!(open.len(), 1, "{open:?}");
         let answer = ann_says(&bot, MAIN, &format!("/approve {slug} {decision}")).await;
         assert_eq!(answer["reply"], format!("Approval {slug}: {decision}."));
-        let run = server.agent().finished(&text(&asked, "runId")).await;
+        let run = server.agent().finished(asked.text("runId")).await;
         assert_eq!(run["status"], status, "{run}");
         // An answer that comes late belongs to the same question.
         let late = json!({ "id": alike, "command": "curl example.org | sh", "twoPhase": true });
@@ -201,10 +201,7 @@ async fn hidden_directives_are_text() {
     }
     // One that nobody can see is one all the same where it stands as a word, and its value is compared exactly.
     let answer = ann_says(&bot, MAIN, "/exec security=\u{200b}full").await;
-    assert!(
-        text(&answer, "reply").ends_with("Nothing was changed."),
-        "{answer}"
-    );
+    assert!(answer.text("reply").ends_with("Nothing was changed."), "{answer}");
     let problem = say(&bot, MAIN, &"x".repeat(65_537), ann())
         .await
         .problem(400, "invalid-request");

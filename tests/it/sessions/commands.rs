@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    MAIN, ann, ann_says, answering_relay, closed, config, eve, open, overrides_of, relay, say, text,
-};
-use crate::support::TestServer;
+use super::{MAIN, ann, ann_says, answering_relay, closed, config, eve, open, overrides_of, relay, say};
+use crate::support::{Members, TestServer};
 
 #[tokio::test]
 async fn a_directive_is_obeyed_and_the_rest_handed_back() {
@@ -26,7 +24,7 @@ async fn a_directive_is_obeyed_and_the_rest_handed_back() {
     let set = overrides_of(&server, MAIN).await;
     assert_has!(set, { "host": "gateway", "ask": "always", "security": "allowlist" });
     let shown = ann_says(&bot, MAIN, "/exec").await;
-    let reply = text(&shown, "reply");
+    let reply = shown.text("reply").to_owned();
     assert!(
         reply.starts_with(
             "host=gateway (session), security=allowlist (session), ask=always (session), node=none"
@@ -113,7 +111,7 @@ async fn lists_name_senders_in_several_ways_and_can_be_switched_off() {
 /// A question, and the slug that people know it by.
 async fn question(server: &TestServer) -> (Value, String) {
     let asked = server.accepted(json!({ "command": "touch asked" })).await;
-    let slug = text(&asked, "approvalSlug");
+    let slug = asked.text("approvalSlug").to_owned();
     (asked, slug)
 }
 
@@ -134,7 +132,7 @@ async fn an_answer_by_chat_counts_and_its_run_is_settled() {
         answer,
         json!({ "handled": true, "cleanedText": "", "reply": format!("Approval {slug}: deny.") })
     );
-    let run = agent.run(&text(&asked, "runId")).await;
+    let run = agent.run(asked.text("runId")).await;
     assert_has!(run, { "status": "denied", "reason": "user-denied" });
     let again = ann_says(&bot, MAIN, &format!("/approve {slug} deny")).await;
     assert_has!(again, { "reply": format!("Approval {slug} was answered before, with deny too.") });
@@ -144,10 +142,10 @@ async fn an_answer_by_chat_counts_and_its_run_is_settled() {
         format!("Approval {slug} was answered before, with deny. That stays.")
     );
     let (asked, _) = question(&server).await;
-    let id = text(&asked, "approvalId");
+    let id = asked.text("approvalId").to_owned();
     let answer = ann_says(&bot, "agent:build:main", &format!("/approve {id} always")).await;
     assert_eq!(answer["reply"], format!("Approval {id}: allow-always."));
-    let run = agent.finished(&text(&asked, "runId")).await;
+    let run = agent.finished(asked.text("runId")).await;
     assert_eq!(run["status"], "completed", "{run}");
     let approval = server.operator().approval(&id).await;
     assert_has!(approval, { "reason": "/approve by telegram:42", "resolvedBy/name": "bot" });
@@ -159,7 +157,7 @@ async fn answers_that_cannot_count_say_so() {
     let bot = answering_relay(&server).await;
     let reply = |typed: String| {
         let bot = bot.clone();
-        async move { text(&ann_says(&bot, MAIN, &typed).await, "reply") }
+        async move { ann_says(&bot, MAIN, &typed).await.text("reply").to_owned() }
     };
     assert!(
         reply("/approve".to_owned())
@@ -171,7 +169,7 @@ async fn answers_that_cannot_count_say_so() {
         "There is no approval 00000000."
     );
     let (asked, slug) = question(&server).await;
-    let cancel = format!("/v1/runs/{}/cancel", text(&asked, "runId"));
+    let cancel = format!("/v1/runs/{}/cancel", asked.text("runId"));
     server.agent().posted(&cancel, json!({})).await;
     assert_eq!(
         reply(format!("/approve {slug} allow-once")).await,

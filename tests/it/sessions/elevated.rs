@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{MAIN, ann_says, effective, eve, overrides_of, put, relay, say, text};
-use crate::support::{Api, ServerBuilder, TestServer};
+use super::{MAIN, ann_says, effective, eve, overrides_of, put, relay, say};
+use crate::support::{Api, Members, ServerBuilder, TestServer};
 
 /// A server where commands belong into a sandbox that is not there, so that whatever runs has left it.
 fn sandboxed(elevated: &Value, exec: &Value) -> ServerBuilder {
@@ -41,7 +41,7 @@ async fn gateway_name(server: &TestServer) -> String {
     let tokens = server.operator().read("/v1/tokens").await;
     let tokens = tokens["items"].as_array().cloned().expect("tokens");
     let token = tokens.iter().find(|token| token["scopes"] == json!(["exec"]));
-    text(token.expect("the gateway's token"), "name")
+    token.expect("the gateway's token").text("name").to_owned()
 }
 
 #[tokio::test]
@@ -131,9 +131,9 @@ async fn the_approvals_of_the_host_apply_to_elevated_calls_too() {
     assert_eq!(asked["status"], "approval-pending");
     server
         .operator()
-        .decided(&text(&asked, "approvalId"), "allow-once")
+        .decided(asked.text("approvalId"), "allow-once")
         .await;
-    let ran = api.finished(&text(&asked, "runId")).await;
+    let ran = api.finished(asked.text("runId")).await;
     assert_eq!(ran["status"], "completed", "{ran}");
     // Whoever may not be elevated any more when the answer comes does not run.
     let asked = run(&api, json!({ "elevated": true })).await.expect(202);
@@ -142,9 +142,9 @@ async fn the_approvals_of_the_host_apply_to_elevated_calls_too() {
     server.edit_config(&without.to_string());
     server
         .operator()
-        .decided(&text(&asked, "approvalId"), "allow-once")
+        .decided(asked.text("approvalId"), "allow-once")
         .await;
-    let ended = api.finished(&text(&asked, "runId")).await;
+    let ended = api.finished(asked.text("runId")).await;
     assert_has!(ended, { "status": "denied", "reason": "security-deny" });
 }
 
@@ -172,7 +172,9 @@ async fn a_session_is_elevated_by_those_who_may_and_set_back_exactly() {
     assert_eq!(ran["host"], "gateway");
     let shown = ann_says(&bot, MAIN, "/elevated").await;
     assert!(
-        text(&shown, "reply").starts_with("Elevated is full in this session."),
+        shown
+            .text("reply")
+            .starts_with("Elevated is full in this session."),
         "{shown}"
     );
     ann_says(&bot, MAIN, "/elevated off").await;

@@ -10,7 +10,7 @@ mod system_events;
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, Members, ServerBuilder, TestServer};
+use crate::support::{Answer, Api, ServerBuilder, TestServer};
 
 /// The main session of agent `main`.
 const MAIN: &str = "agent:main:main";
@@ -113,8 +113,4 @@ async fn drain(api: &Api, session: &str) -> Vec<Value> {
 #[expect(clippy::needless_pass_by_value, reason = "reads better so")]
 fn items(answer: Answer) -> Vec<Value> {
     answer.expect(200)["items"].as_array().cloned().expect("items")
-}
-
-fn text(value: &Value, member: &str) -> String {
-    value.text(member).to_owned()
 }

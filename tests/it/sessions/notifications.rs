@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::{MAIN, drain, peek, text};
-use crate::support::{Answer, Api, TestServer, eventually};
+use super::{MAIN, drain, peek};
+use crate::support::{Answer, Api, Members, TestServer, eventually};
 
 fn asking(exec: &str) -> crate::support::ServerBuilder {
     let mut exec: serde_json::Value = serde_json::from_str(exec).expect("members");
@@ -15,7 +15,10 @@ fn asking(exec: &str) -> crate::support::ServerBuilder {
 
 async fn ask(api: &Api, command: &str) -> (String, String) {
     let asked = api.accepted(json!({ "command": command })).await;
-    (text(&asked, "runId"), text(&asked, "approvalId"))
+    (
+        asked.text("runId").to_owned(),
+        asked.text("approvalId").to_owned(),
+    )
 }
 
 async fn decide(server: &TestServer, approval: &str, decision: &str) -> Answer {
@@ -26,7 +29,7 @@ async fn texts(api: &Api) -> Vec<String> {
     peek(api, MAIN)
         .await
         .iter()
-        .map(|event| text(event, "text"))
+        .map(|event| event.text("text").to_owned())
         .collect()
 }
 
@@ -66,7 +69,7 @@ async fn an_allowed_run_is_told_of_at_its_start_once_while_it_runs_and_at_its_en
     let started = format!("Exec started (gateway, id={run})");
     let running = format!("Exec running (gateway, id={run}, >0s)");
     eventually("told", || texts(&api), |texts| texts.len() >= 2).await;
-    let session = text(&api.run(&run).await, "sessionId");
+    let session = api.run(&run).await.text("sessionId").to_owned();
     let kill = json!({ "action": "kill", "sessionId": session });
     api.posted("/v1/process", kill).await;
     let finished = format!("Exec finished (gateway, id={run}, signal=SIGTERM)");

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{MAIN, drain, open, peek, text};
-use crate::support::{Api, TestServer, eventually};
+use super::{MAIN, drain, open, peek};
+use crate::support::{Api, Members, TestServer, eventually};
 
 async fn background(api: &Api, command: &str, session: &str) -> String {
     let body = json!({ "command": command, "background": true, "sessionKey": session });
-    let run = text(&api.exec(body).await.json(), "runId");
+    let run = api.exec(body).await.json().text("runId").to_owned();
     api.finished(&run).await;
     // The run is seen to have ended a moment before its session is told.
     let is_told = |events: &Vec<Value>| events.iter().any(|event| event["runId"] == run.as_str());
@@ -16,7 +16,7 @@ async fn background(api: &Api, command: &str, session: &str) -> String {
 }
 
 fn texts(events: &[Value]) -> Vec<String> {
-    events.iter().map(|event| text(event, "text")).collect()
+    events.iter().map(|event| event.text("text").to_owned()).collect()
 }
 
 #[tokio::test]
@@ -113,11 +113,10 @@ async fn an_end_that_came_while_the_server_was_down_is_told_by_the_next_one() {
     let api = server.agent();
     let body = json!({ "command": "cat; echo done", "background": true });
     let started = api.accepted(body).await;
-    let run = text(&started, "runId");
+    let run = started.text("runId").to_owned();
     server.crash_and_restart().await;
     let api = server.agent();
-    let closed =
-        json!({ "action": "write", "sessionId": text(&started, "sessionId"), "data": "", "eof": true });
+    let closed = json!({ "action": "write", "sessionId": started.text("sessionId").to_owned(), "data": "", "eof": true });
     api.posted("/v1/process", closed).await;
     let events = eventually("told", || peek(&api, MAIN), |events| !events.is_empty()).await;
     assert_eq!(

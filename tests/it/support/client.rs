@@ -233,6 +233,12 @@ impl Api {
         list["items"].as_array().cloned().expect("items of approvals")
     }
 
+    /// All pending approvals, once there is one.
+    #[track_caller]
+    pub(crate) fn waiting(&self) -> impl Future<Output = Vec<Value>> {
+        eventually("asked", || self.pending(), |pending| !pending.is_empty())
+    }
+
     /// Opens the event stream; `query` begins with `?` or is empty.
     pub(crate) async fn events(&self, query: &str, last_event_id: Option<u64>) -> EventStream {
         let mut request = self
