@@ -1,12 +1,22 @@
 //! `countersign approvals`: what waits for a person, and the answer.
 
+use std::collections::BTreeSet;
+
+use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use countersign_domain::{AgentId, ApprovalDecision, SessionKey, UnixMillis};
+use countersign_domain::{AgentId, ApprovalDecision, ApprovalStatus, SessionKey};
 use countersign_policy::command::display;
+use countersign_protocol::ByName;
+use countersign_wire::{
+    analysis::SegmentBody,
+    approval::{ApprovalBody, ChosenPattern, DecidedBody, DecisionBody, PatternBody, VoteBody, WhyBody},
+    event::ApprovalEvent,
+    shown::Shown,
+};
 
 use super::{
-    client::{Client, Query},
+    client::{Client, Query, read},
     console::{Console, Format, Tone},
     context::Context,
     discover::Role,
@@ -98,20 +108,20 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     let mut query: Query = vec![("status", args.status)];
     query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
     query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
-    let items = client.list(&["v1", "approvals"], &query, args.limit).await?;
+    let items: Vec<Value> = client.list(&["v1", "approvals"], &query, args.limit).await?;
     if context.console.format() == Format::Json {
         context.console.document(&json!({ "items": items }))?;
         return Ok(ExitStatus::SUCCESS);
     }
     let mut table = Table::new(&["ID", "STATUS", "LEFT", "AGENT", "HOST", "COMMAND"]);
-    for item in &items {
+    for item in read::<Vec<ApprovalBody>>(items.into())? {
         table.row([
-            value::text(item, "slug"),
-            status(item),
-            time_left(context, item),
-            value::text(item, "agentId"),
-            value::text(item, "host"),
-            shown_command(item),
+            item.slug.clone(),
+            status(&item),
+            time_left(context, &item),
+            item.agent_id.to_string(),
+            item.host.to_string(),
+            item.display.text,
         ]);
     }
     context.console.table(&table, "nothing waits for a person")?;
@@ -119,236 +129,193 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
 }
 
 async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus, Failure> {
-    let approval = find(client, id).await?;
+    let approval: Value = find(client, id).await?;
     if context.console.format() == Format::Json {
         context.console.document(&approval)?;
         return Ok(ExitStatus::SUCCESS);
     }
+    let approval: ApprovalBody = read(approval)?;
     // The command stands alone and whole: it is what the person answers for.
-    context.console.line(&shown_command_whole(&approval))?;
-    let display = approval.get("display");
-    if display.and_then(|display| display.get("truncated")) == Some(&Value::Bool(true)) {
+    context.console.line(&shown_whole(&approval.display))?;
+    if approval.display.truncated {
         context.console.line("")?;
         context.console.line("the whole text:")?;
-        context
-            .console
-            .line(&display::exact(&value::command(&approval)))?;
+        context.console.line(&display::exact(&approval.command))?;
     }
-    context.console.table(&facts(context, &approval), "")?;
-    if value::string(&approval, "status") == "pending" {
-        let slug = value::string(&approval, "slug");
+    let mut table = Table::without_header();
+    table.fact("id", approval.id.as_str());
+    table.fact("status", &status(&approval));
+    table.fact("time left", &time_left(context, &approval));
+    table.append(&facts(&approval));
+    context.console.table(&table, "")?;
+    if approval.status == ApprovalStatus::Pending {
         context.console.hint(&format!(
-            "countersign approvals resolve {slug} allow-once   (or allow-always, deny)"
+            "countersign approvals resolve {} allow-once   (or allow-always, deny)",
+            approval.slug
         ));
     }
     Ok(ExitStatus::SUCCESS)
 }
 
-/// What a person should know about an approval besides the command itself.
-pub(super) fn facts(context: &Context, approval: &Value) -> Table {
+/// What a person should know about an approval beside the command itself, its state and the time left.
+pub(super) fn facts(approval: &ApprovalBody) -> Table {
     let mut table = Table::without_header();
-    table.fact("id", &value::text(approval, "id"));
-    table.fact("status", &status(approval));
-    table.fact("time left", &time_left(context, approval));
-    table.fact("allowed by", &progress(approval).unwrap_or_default());
-    table.fact("groups", &groups(approval).unwrap_or_default());
-    for vote in approval
-        .get("votes")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
+    table.each("allowed by", progress(approval));
+    table.fact("groups", &groups(approval.groups.as_ref()));
+    for VoteBody {
+        by,
+        decision,
+        at_ms: _,
+        reason,
+    } in &approval.votes
     {
-        let by = vote
-            .get("by")
-            .map(|by| value::text(by, "name"))
-            .unwrap_or_default();
-        let said = [value::text(vote, "decision"), value::text(vote, "reason")];
-        table.fact("vote", format!("{by}: {}", said.join(" ")).trim_end());
+        let reason = reason.as_deref().unwrap_or_default();
+        table.fact("vote", format!("{}: {decision} {reason}", by.name).trim_end());
     }
-    for member in [
-        "agentId",
-        "sessionKey",
-        "host",
-        "nodeId",
-        "cwd",
-        "resolvedPath",
-        "input",
-        "binding",
-        "bindingDetail",
-        "scripts",
-        "security",
-        "ask",
-        "askFallback",
-    ] {
-        table.fact(member, &value::text(approval, member));
-    }
+    table.fact("agentId", approval.agent_id.as_str());
+    table.fact("sessionKey", approval.session_key.as_str());
+    table.each("host", [&approval.host]);
+    table.each("nodeId", &approval.node_id);
+    table.fact("cwd", &approval.cwd);
+    table.each("resolvedPath", &approval.resolved_path);
+    table.each("input", &approval.input);
+    table.each("binding", [&approval.binding]);
+    table.fact("bindingDetail", &approval.binding_detail);
+    table.each("scripts", &approval.scripts);
+    table.each("security", [&approval.security]);
+    table.each("ask", [&approval.ask]);
+    table.each("askFallback", [&approval.ask_fallback]);
     variables(&mut table, approval);
-    let part = |object: &str, member: &str| {
-        approval
-            .get(object)
-            .map(|inner| value::text(inner, member))
-            .unwrap_or_default()
-    };
-    parts(&mut table, approval, "part ");
-    table.fact("asked by", &part("requestedBy", "name"));
-    table.fact("why", &part("why", "detail"));
-    table.fact(
-        "rule",
-        &format!("{} ({})", part("why", "rule"), part("why", "layer")),
-    );
-    table.fact("in place of", &value::text(approval, "revises"));
-    table.fact("replaced by", &value::text(approval, "revisedBy"));
-    table.fact("decided by", &part("resolvedBy", "name"));
-    table.fact("decision", &value::text(approval, "decision"));
-    table.fact("reason", &value::text(approval, "reason"));
-    table.fact("answers", &value::text(approval, "allowedDecisions"));
-    for pattern in approval
-        .get("proposedPatterns")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
-        let stored = if pattern.get("default") == Some(&Value::Bool(true)) {
-            "always stores"
-        } else {
-            "could store"
-        };
-        let (path, arguments) = (
-            value::text(pattern, "pattern"),
-            value::text(pattern, "argPattern"),
-        );
-        table.fact(stored, format!("{path} {arguments}").trim_end());
-        table.fact("note", &value::text(pattern, "note"));
-    }
-    for warning in approval
-        .get("display")
-        .and_then(|display| display.get("warnings"))
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
-        table.fact("warning", &value::text(warning, "message"));
+    let segments = Vec::<SegmentBody>::deserialize(&approval.segments).unwrap_or_default();
+    parts(&mut table, &segments, "part ");
+    let WhyBody {
+        layer,
+        rule,
+        detail,
+        span: _,
+    } = &approval.why;
+    table.fact("asked by", &approval.requested_by.name);
+    table.fact("why", detail);
+    table.fact("rule", &format!("{rule} ({layer})"));
+    table.each("in place of", &approval.revises);
+    table.each("replaced by", &approval.revised_by);
+    table.each("decided by", approval.resolved_by.as_ref().map(|by| &by.name));
+    table.each("decision", &approval.decision);
+    table.each("reason", &approval.reason);
+    table.each("answers", &approval.allowed_decisions);
+    proposed(&mut table, &approval.proposed_patterns);
+    for warning in &approval.display.warnings {
+        table.fact("warning", &warning.message);
     }
     table
 }
 
+/// What `allow-always` could store.
+pub(super) fn proposed(table: &mut Table, patterns: &[PatternBody]) {
+    for pattern in patterns {
+        let name = if pattern.default {
+            "always stores"
+        } else {
+            "could store"
+        };
+        table.fact(name, &rule_in_words(pattern));
+        table.each("note", &pattern.note);
+    }
+}
+
+/// A proposed pattern with its arguments.
+pub(super) fn rule_in_words(pattern: &PatternBody) -> String {
+    let arguments = pattern.arg_pattern.as_deref().unwrap_or_default();
+    format!("{} {arguments}", pattern.pattern).trim_end().to_owned()
+}
+
 /// The environment overrides: by name, and those that could decide what runs with their values.
-fn variables(table: &mut Table, approval: &Value) {
-    let names = approval.get("envNames").and_then(Value::as_array);
-    let names = names.into_iter().flatten().filter_map(Value::as_str);
-    let value = |name: &str| approval.get("envValues")?.get(name)?.as_str();
-    let (shown, named): (Vec<&str>, Vec<&str>) = names.partition(|name| value(name).is_some());
-    for name in shown {
-        table.fact(
-            "environment",
-            &format!("{name}={}", value(name).unwrap_or_default()),
-        );
+fn variables(table: &mut Table, approval: &ApprovalBody) {
+    for (name, value) in &approval.env_values {
+        table.fact("environment", &format!("{name}={value}"));
     }
-    if !named.is_empty() {
-        table.fact("environment", &named.join(", "));
-    }
-    if let Some(omitted) = approval.get("envOmitted").and_then(Value::as_u64) {
+    let is_named = |name: &&String| !approval.env_values.contains_key(*name);
+    let named: Vec<&str> = approval
+        .env_names
+        .iter()
+        .filter(is_named)
+        .map(String::as_str)
+        .collect();
+    table.fact("environment", &named.join(", "));
+    if let Some(omitted) = approval.env_omitted {
         table.fact("environment", &format!("{omitted} more variables, not named"));
     }
 }
 
 /// The parts of a command, and below each those of the text that it hands to a shell.
-fn parts(table: &mut Table, object: &Value, name: &str) {
-    let segments = object.get("segments").and_then(Value::as_array);
-    for (index, segment) in segments.into_iter().flatten().enumerate() {
+fn parts(table: &mut Table, segments: &[SegmentBody], name: &str) {
+    for (index, segment) in segments.iter().enumerate() {
         let name = format!("{name}{}", index + 1);
-        let file = value::text(segment, "resolvedPath");
-        let file = if file.is_empty() { "no such file" } else { &file };
-        let covered = segment.get("match").map(|by| value::text(by, "kind"));
-        let covered = covered.unwrap_or_default();
-        table.fact(
-            &name,
-            &format!("{}  [{file}, {covered}]", value::command(segment)),
-        );
-        for note in segment
-            .get("notes")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
-            table.fact("", &value::spelled(note));
+        let file = segment.resolved_path.as_deref().unwrap_or("no such file");
+        let (words, covered) = (value::words(&segment.argv), &segment.matched.kind);
+        table.fact(&name, &format!("{words}  [{file}, {covered}]"));
+        for note in &segment.notes {
+            table.fact("", note);
         }
-        parts(table, segment, &format!("{name}."));
+        let inner = segment.segments.as_deref().unwrap_or_default();
+        parts(table, inner, &format!("{name}."));
     }
 }
 
 async fn resolve(context: &Context, client: &Client, args: ResolveArgs) -> Result<ExitStatus, Failure> {
-    let approval = find(client, &args.id).await?;
-    let id = value::string(&approval, "id");
-    let mut body = json!({ "decision": args.decision });
-    if let Some(members) = body.as_object_mut() {
-        if let Some(reason) = args.reason {
-            members.insert("reason".to_owned(), json!(reason));
-        }
-        if !args.patterns.is_empty() {
-            members.insert("patterns".to_owned(), chosen(&approval, &args.patterns)?);
-        }
-    }
-    let answer = client.post(&["v1", "approvals", id, "decision"], &body).await?;
+    let approval: ApprovalBody = find(client, &args.id).await?;
+    let patterns = chosen(&approval.proposed_patterns, &args.patterns)?;
+    let body = DecisionBody {
+        decision: args.decision,
+        reason: args.reason,
+        patterns: (!patterns.is_empty()).then_some(patterns),
+    };
+    let path = ["v1", "approvals", approval.id.as_str(), "decision"];
+    let answer: Value = client.post(&path, &body).await?;
     if context.console.format() == Format::Json {
         context.console.document(&answer)?;
         return Ok(ExitStatus::SUCCESS);
     }
-    let decided = answer.get("approval").unwrap_or(&Value::Null);
-    let what = value::text(decided, "decision");
-    let line =
-        if let Some(progress) = progress(decided).filter(|_| value::string(decided, "status") == "pending") {
-            let again = if answer.get("applied") == Some(&Value::Bool(true)) {
+    let DecidedBody {
+        applied,
+        approval: decided,
+    } = read(answer)?;
+    let slug = &decided.slug;
+    let what = decided
+        .decision
+        .as_ref()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let progress = progress(&decided).filter(|_| decided.status == ApprovalStatus::Pending);
+    let line = match (progress, applied) {
+        (Some(progress), _) => {
+            let again = if applied {
                 ""
             } else {
                 ", your answer was there already"
             };
-            format!(
-                "{} is allowed by {progress}{again}: it waits for an approver of another owner",
-                value::string(decided, "slug")
-            )
-        } else if answer.get("applied") == Some(&Value::Bool(true)) {
-            format!("{} is answered: {what}", value::string(decided, "slug"))
-        } else {
-            format!(
-                "{} was already answered the same: {what}",
-                value::string(decided, "slug")
-            )
-        };
+            format!("{slug} is allowed by {progress}{again}: it waits for an approver of another owner")
+        }
+        (None, true) => format!("{slug} is answered: {what}"),
+        (None, false) => format!("{slug} was already answered the same: {what}"),
+    };
     context.console.line(&line)?;
     Ok(ExitStatus::SUCCESS)
 }
 
 /// The proposed patterns that were named, in the form that the decision takes.
-fn chosen(approval: &Value, names: &[String]) -> Result<Value, Failure> {
-    let proposed: Vec<&Value> = approval
-        .get("proposedPatterns")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .collect();
-    let mut patterns = Vec::new();
-    for name in names {
-        let pattern = proposed
-            .iter()
-            .find(|pattern| value::string(pattern, "pattern") == name)
-            .ok_or_else(|| Failure::usage(format!("{name} is not among the proposed patterns")))?;
-        patterns.push(stored(pattern));
-    }
-    Ok(Value::Array(patterns))
-}
-
-/// A proposed pattern in the form that the decision takes.
-pub(super) fn stored(pattern: &Value) -> Value {
-    let mut stored = json!({ "pattern": value::string(pattern, "pattern") });
-    if let (Some(members), Some(arguments)) = (stored.as_object_mut(), pattern.get("argPattern")) {
-        members.insert("argPattern".to_owned(), arguments.clone());
-    }
-    stored
+fn chosen(proposed: &[PatternBody], names: &[String]) -> Result<Vec<ByName<ChosenPattern>>, Failure> {
+    let named = |name: &String| {
+        let pattern = proposed.iter().find(|pattern| pattern.pattern == *name);
+        let pattern =
+            pattern.ok_or_else(|| Failure::usage(format!("{name} is not among the proposed patterns")))?;
+        Ok(ByName(pattern.chosen()))
+    };
+    names.iter().map(named).collect()
 }
 
 /// Finds an approval by its id or by a unique prefix.
-async fn find(client: &Client, id: &str) -> Result<Value, Failure> {
+async fn find<T: DeserializeOwned>(client: &Client, id: &str) -> Result<T, Failure> {
     if id.len() >= WHOLE_ID {
         return client.get(&["v1", "approvals", id], &Vec::new()).await;
     }
@@ -359,11 +326,11 @@ async fn find(client: &Client, id: &str) -> Result<Value, Failure> {
         );
     }
     let query = vec![("status", "all".to_owned()), ("idPrefix", id.to_owned())];
-    let mut found = client.list(&["v1", "approvals"], &query, 2).await?;
+    let mut found: Vec<ApprovalBody> = client.list(&["v1", "approvals"], &query, 2).await?;
     match (found.pop(), found.is_empty()) {
         (Some(only), true) => {
             client
-                .get(&["v1", "approvals", value::string(&only, "id")], &Vec::new())
+                .get(&["v1", "approvals", only.id.as_str()], &Vec::new())
                 .await
         }
         (Some(_), false) => Err(Failure::new(
@@ -396,13 +363,18 @@ async fn watch(context: &Context, client: &Client) -> Result<ExitStatus, Failure
         }
         stream => (query(true), stream?),
     };
-    let pending = client
+    let pending: Vec<Value> = client
         .list(&["v1", "approvals"], &vec![("status", "pending".to_owned())], 500)
         .await?;
-    for approval in &pending {
+    for approval in pending {
         match context.console.format() {
-            Format::Json => context.console.json_line(approval)?,
-            Format::People => context.console.line(&pending_line(context.console, approval))?,
+            Format::Json => context.console.json_line(&approval)?,
+            Format::People => {
+                let approval: ApprovalBody = read(approval)?;
+                let (slug, agent) = (&approval.slug, approval.agent_id.as_str());
+                let what = [agent, &approval.host.to_string(), &approval.display.text];
+                context.console.line(&asked_line(context.console, slug, what))?;
+            }
         }
     }
     context.console.note("watching for approvals; Ctrl-C ends");
@@ -410,26 +382,20 @@ async fn watch(context: &Context, client: &Client) -> Result<ExitStatus, Failure
         match context.console.format() {
             Format::Json => context.console.json_line(event),
             // Everybody is told of the server's end on standard error.
-            Format::People if value::string(event, "type") == "server.shutdown" => Ok(()),
-            Format::People => context.console.line(&event_line(context.console, event)),
+            Format::People => match ApprovalEvent::deserialize(event) {
+                Ok(event) if event.r#type != "server.shutdown" => {
+                    context.console.line(&event_line(context.console, &event))
+                }
+                Ok(_) | Err(_) => Ok(()),
+            },
         }
     })
     .await
 }
 
-fn pending_line(console: Console, approval: &Value) -> String {
-    let slug = approval
-        .get("slug")
-        .or_else(|| approval.get("approvalId"))
-        .and_then(Value::as_str)
-        .and_then(|id| id.get(..8))
-        .unwrap_or_default();
+fn asked_line(console: Console, slug: &str, what: [&str; 3]) -> String {
     let mut line = Table::without_header();
-    line.row([
-        value::text(approval, "agentId"),
-        value::text(approval, "host"),
-        shown_command(approval),
-    ]);
+    line.row(what);
     format!(
         "{} {slug}  {}",
         console.paint(Tone::Caution, "asked   "),
@@ -437,105 +403,85 @@ fn pending_line(console: Console, approval: &Value) -> String {
     )
 }
 
-fn event_line(console: Console, event: &Value) -> String {
-    if value::string(event, "type") == "exec.approval.requested" {
-        return pending_line(console, event);
+fn event_line(console: Console, event: &ApprovalEvent) -> String {
+    let slug = event.approval_id.get(..8).unwrap_or_default();
+    match event.r#type.as_str() {
+        "exec.approval.requested" => {
+            return asked_line(console, slug, [&event.agent_id, &event.host, &event.command]);
+        }
+        "exec.approval.voted" => {
+            let voted = console.paint(Tone::Caution, "voted   ");
+            return format!("{voted} {slug}  {}", vote_in_words(event));
+        }
+        _ => {}
     }
-    let slug = value::string(event, "approvalId").get(..8).unwrap_or_default();
-    if value::string(event, "type") == "exec.approval.voted" {
-        return format!(
-            "{} {slug}  {}",
-            console.paint(Tone::Caution, "voted   "),
-            vote_in_words(event)
-        );
-    }
-    let status = value::string(event, "status");
-    let tone = match status {
+    let tone = match event.status.as_str() {
         "allowed" => Tone::Good,
         "denied" => Tone::Bad,
         _ => Tone::Dim,
     };
-    let by = event
-        .get("resolvedBy")
-        .map(|by| value::text(by, "name"))
-        .unwrap_or_default();
+    let by = event.resolved_by.as_ref().map_or("", |by| &by.name);
     let mut line = Table::without_header();
-    line.row([value::text(event, "decision"), by]);
+    line.row([&event.decision, by]);
     format!(
         "{} {slug}  {}",
-        console.paint(tone, &format!("{status:8}")),
+        console.paint(tone, &format!("{:8}", event.status)),
         line.lines().concat()
     )
 }
 
 /// Who allowed what takes several people, and how many have: of the event `exec.approval.voted`.
-pub(super) fn vote_in_words(event: &Value) -> String {
+pub(super) fn vote_in_words(event: &ApprovalEvent) -> String {
     let by = event
-        .get("by")
-        .map(|by| value::visible(value::string(by, "name")))
+        .by
+        .as_ref()
+        .map(|by| value::visible(&by.name))
         .unwrap_or_default();
-    let count = |name| event.get(name).and_then(Value::as_u64).unwrap_or_default();
-    let (votes, required) = (count("votes"), count("approvalsRequired"));
-    format!("{by} allowed it, {votes} of {required}")
-}
-
-/// The command as the server made it safe to show.
-fn shown_command(approval: &Value) -> String {
-    approval
-        .get("display")
-        .map(|display| value::text(display, "text"))
-        .filter(|text| !text.is_empty())
-        .unwrap_or_else(|| value::command(approval))
+    format!("{by} allowed it, {} of {}", event.votes, event.approvals_required)
 }
 
 /// The same string as every other surface shows, line breaks included. The server has spelled out what is hidden; a
 /// terminal must not have to trust that.
-pub(super) fn shown_command_whole(approval: &Value) -> String {
-    let shown = shown_command(approval);
-    let lines: Vec<String> = shown.split('\n').map(|line| display::escape(line).text).collect();
+pub(super) fn shown_whole(shown: &Shown) -> String {
+    let lines: Vec<String> = shown
+        .text
+        .split('\n')
+        .map(|line| display::escape(line).text)
+        .collect();
     lines.join("\n")
 }
 
 /// The state, with how many people have allowed it where it takes several.
-fn status(approval: &Value) -> String {
-    let status = value::text(approval, "status");
-    match progress(approval) {
-        Some(progress) if status == "pending" => format!("{status}, {progress}"),
-        Some(_) | None => status,
+pub(super) fn status(approval: &ApprovalBody) -> String {
+    let status = &approval.status;
+    match progress(approval).filter(|_| *status == ApprovalStatus::Pending) {
+        Some(progress) => format!("{status}, {progress}"),
+        None => status.to_string(),
     }
 }
 
 /// How many people have allowed it, of how many; nothing where one is enough.
-pub(super) fn progress(approval: &Value) -> Option<String> {
-    let required = approval
-        .get("approvalsRequired")
-        .and_then(Value::as_u64)
-        .filter(|required| *required > 1)?;
-    let votes = approval.get("votes").and_then(Value::as_array);
-    let allowing = votes.map_or(0, |votes| {
-        let allows = |vote: &&Value| value::string(vote, "decision") != "deny";
-        votes.iter().filter(allows).count()
-    });
+pub(super) fn progress(approval: &ApprovalBody) -> Option<String> {
+    let required = Some(approval.approvals_required).filter(|required| *required > 1)?;
+    let allows = |vote: &&VoteBody| vote.decision != ApprovalDecision::Deny;
+    let allowing = approval.votes.iter().filter(allows).count();
     Some(format!("{allowing} of {required}"))
 }
 
 /// Of which groups an approver must be; nothing for any.
-pub(super) fn groups(explained: &Value) -> Option<String> {
-    let groups = explained.get("groups").and_then(Value::as_array)?;
-    Some(if groups.is_empty() {
-        "nobody is of the groups of all its parts".to_owned()
-    } else {
-        value::text(explained, "groups")
-    })
+pub(super) fn groups(groups: Option<&BTreeSet<String>>) -> String {
+    match groups {
+        Some(groups) if groups.is_empty() => "nobody is of the groups of all its parts".to_owned(),
+        Some(groups) => groups.iter().map(String::as_str).collect::<Vec<_>>().join(" "),
+        None => String::new(),
+    }
 }
 
-fn time_left(context: &Context, approval: &Value) -> String {
-    match (
-        value::string(approval, "status"),
-        approval.get("expiresAtMs").and_then(Value::as_i64),
-    ) {
-        ("pending", Some(end)) => clock_face(UnixMillis::new(end).since(context.clock.now())),
-        _ => String::new(),
+fn time_left(context: &Context, approval: &ApprovalBody) -> String {
+    if approval.status == ApprovalStatus::Pending {
+        clock_face(approval.expires_at_ms.since(context.clock.now()))
+    } else {
+        String::new()
     }
 }
 
@@ -543,25 +489,50 @@ fn time_left(context: &Context, approval: &Value) -> String {
 mod tests {
     use super::*;
 
+    fn pattern(pattern: &str, arguments: Option<&str>) -> PatternBody {
+        let members = json!({ "segment": 0, "pattern": pattern, "argPattern": arguments, "width": "exact", "default": false });
+        read(members).unwrap()
+    }
+
+    fn approval(members: Value) -> ApprovalBody {
+        let mut approval = json!({
+            "id": "a-1", "slug": "a-1", "runId": "r-1", "status": "pending", "command": "ls", "cwd": "/", "host": "gateway",
+            "display": { "text": "ls", "spans": [], "warnings": [], "truncated": false }, "agentId": "main",
+            "sessionKey": "main", "requestedBy": { "kind": "token", "id": "t", "name": "gateway" }, "segments": [],
+            "envNames": [], "security": "allowlist", "ask": "on-miss", "askFallback": "deny",
+            "why": { "layer": "global", "rule": "ask", "detail": "not covered" }, "approvalsRequired": 1,
+            "allowedDecisions": ["allow-once", "deny"], "proposedPatterns": [], "createdAtMs": 1, "expiresAtMs": 2,
+            "boundTo": { "cwd": "/", "envHash": "", "digest": "" }, "binding": "exact", "bindingDetail": "" });
+        if let (Some(all), Value::Object(members)) = (approval.as_object_mut(), members) {
+            all.extend(members);
+        }
+        read(approval).unwrap()
+    }
+
     #[test]
     fn chosen_patterns_keep_their_arguments() {
-        let approval = json!({"proposedPatterns": [
-            {"pattern": "/usr/bin/git", "argPattern": "^status$", "default": true},
-            {"pattern": "/usr/bin/ls", "default": false}]});
+        let proposed = [
+            pattern("/usr/bin/git", Some("^status$")),
+            pattern("/usr/bin/ls", None),
+        ];
+        let chosen = chosen(&proposed, &["/usr/bin/git".to_owned(), "/usr/bin/ls".to_owned()]).unwrap();
         assert_eq!(
-            chosen(&approval, &["/usr/bin/git".to_owned(), "/usr/bin/ls".to_owned()]),
-            Ok(json!([{"pattern": "/usr/bin/git", "argPattern": "^status$"}, {"pattern": "/usr/bin/ls"}]))
+            json!(chosen),
+            json!([{"pattern": "/usr/bin/git", "argPattern": "^status$"}, {"pattern": "/usr/bin/ls"}])
         );
     }
 
     #[test]
     fn progress_is_said_only_where_it_takes_several() {
-        assert_eq!(progress(&json!({ "approvalsRequired": 1 })), None);
-        let two =
-            json!({ "approvalsRequired": 2, "status": "pending", "votes": [{ "decision": "allow-once" }] });
+        assert_eq!(progress(&approval(json!({}))), None);
+        let vote = |decision: &str| {
+            let by = json!({ "kind": "token", "id": "t", "name": "ann" });
+            json!([{ "by": by, "decision": decision, "atMs": 1 }])
+        };
+        let two = approval(json!({ "approvalsRequired": 2, "votes": vote("allow-once") }));
         assert_eq!(progress(&two).as_deref(), Some("1 of 2"));
         assert_eq!(status(&two), "pending, 1 of 2");
-        let denied = json!({ "approvalsRequired": 2, "status": "denied", "votes": [{ "decision": "deny" }] });
+        let denied = approval(json!({ "approvalsRequired": 2, "status": "denied", "votes": vote("deny") }));
         assert_eq!(
             (progress(&denied).as_deref(), status(&denied).as_str()),
             (Some("0 of 2"), "denied")
@@ -569,8 +540,24 @@ mod tests {
     }
 
     #[test]
+    fn what_a_newer_server_says_is_shown() {
+        let newer = approval(json!({ "status": "postponed", "host": "moon", "colour": "red", "votes": [] }));
+        assert_eq!(
+            (status(&newer).as_str(), newer.host.to_string().as_str()),
+            ("postponed", "moon")
+        );
+    }
+
+    #[test]
     fn the_terminal_gets_the_string_that_every_surface_gets() {
-        let shown = |text: &str| shown_command_whole(&json!({"command": "raw", "display": {"text": text}}));
+        let shown = |text: &str| {
+            shown_whole(&Shown {
+                text: text.to_owned(),
+                spans: Vec::new(),
+                warnings: Vec::new(),
+                truncated: false,
+            })
+        };
         let escaped = display::escape("ls \u{202e}x\nrm y").text;
         assert_eq!(shown(&escaped), escaped);
         // A server that is none of ours could send anything.
@@ -579,9 +566,8 @@ mod tests {
 
     #[test]
     fn a_pattern_that_was_not_proposed_is_refused() {
-        let approval = json!({"proposedPatterns": []});
         assert_eq!(
-            chosen(&approval, &["/bin/*".to_owned()]).unwrap_err().exit,
+            chosen(&[], &["/bin/*".to_owned()]).unwrap_err().exit,
             ExitStatus::USAGE
         );
     }

@@ -19,6 +19,7 @@ use rustix::{
     fs::OFlags,
     termios::{OptionalActions, Termios},
 };
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::{
     io::{Interest, unix::AsyncFd},
@@ -126,7 +127,11 @@ impl AttachedSession<'_> {
         if let (Some(body), Value::Object(members)) = (body.as_object_mut(), members) {
             body.extend(members);
         }
-        match self.client.post_patiently(&["v1", "process"], &body).await {
+        match self
+            .client
+            .post_patiently::<IgnoredAny>(&["v1", "process"], &body)
+            .await
+        {
             // It ended meanwhile, or the server is gone; the stream says so.
             Err(failure) if failure.code == "session-ended" || failure.is_no_connection() => Ok(()),
             other => other.map(drop),

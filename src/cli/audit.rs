@@ -111,7 +111,7 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     query.extend(args.after_seq.map(|seq| ("afterSeq", seq.to_string())));
     query.extend(args.actor.map(|actor| ("actor", actor)));
     query.extend(args.action.map(|action| ("action", action)));
-    let items = client.list(&["v1", "audit"], &query, args.limit).await?;
+    let items: Vec<Value> = client.list(&["v1", "audit"], &query, args.limit).await?;
     if context.console.format() == Format::Json {
         context.console.document(&json!({ "items": items }))?;
         return Ok(ExitStatus::SUCCESS);

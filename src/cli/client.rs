@@ -3,9 +3,14 @@
 use std::{path::PathBuf, time::Duration};
 
 use reqwest::{Method, Url, header};
+use serde::{
+    Serialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use serde_json::Value;
 
 use countersign_domain::Secret;
+use countersign_wire::page::Page;
 
 use super::{
     failure::Failure,
@@ -124,13 +129,16 @@ impl Client {
         })
     }
 
-    pub(crate) async fn get(&self, path: &[&str], query: &Query) -> Result<Value, Failure> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str], query: &Query) -> Result<T, Failure> {
         self.json(self.request(Method::GET, path, query)?, WaitPolicy::Quick)
             .await
     }
 
     /// Reads a resource with its `ETag`.
-    pub(crate) async fn get_tagged(&self, path: &[&str]) -> Result<(Value, Option<String>), Failure> {
+    pub(crate) async fn get_tagged<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+    ) -> Result<(T, Option<String>), Failure> {
         let request = self.request(Method::GET, path, &Vec::new())?;
         let response = self.checked(request.timeout(ANSWER_TIMEOUT)).await?;
         let tag = response.headers().get(header::ETAG);
@@ -139,7 +147,12 @@ impl Client {
     }
 
     /// Replaces a resource, if it is still the one with this `ETag`.
-    pub(crate) async fn put(&self, path: &[&str], body: &Value, tag: Option<&str>) -> Result<Value, Failure> {
+    pub(crate) async fn put<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &Value,
+        tag: Option<&str>,
+    ) -> Result<T, Failure> {
         let mut request = self.request(Method::PUT, path, &Vec::new())?.json(body);
         if let Some(tag) = tag {
             request = request.header(header::IF_MATCH, tag);
@@ -157,7 +170,11 @@ impl Client {
     }
 
     /// Reads a page of something that could also be streamed.
-    pub(crate) async fn get_page(&self, path: &[&str], query: &Query) -> Result<Value, Failure> {
+    pub(crate) async fn get_page<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &Query,
+    ) -> Result<T, Failure> {
         let request = self
             .request(Method::GET, path, query)?
             .header(header::ACCEPT, "application/json");
@@ -165,24 +182,22 @@ impl Client {
     }
 
     /// Reads every page of a list, `limit` items at most.
-    pub(crate) async fn list(
+    pub(crate) async fn list<T: DeserializeOwned>(
         &self,
         path: &[&str],
         query: &Query,
         limit: usize,
-    ) -> Result<Vec<Value>, Failure> {
+    ) -> Result<Vec<T>, Failure> {
         const PAGE: usize = 500;
-        let mut items: Vec<Value> = Vec::new();
+        let mut items: Vec<T> = Vec::new();
         let mut cursor: Option<String> = None;
         while items.len() < limit {
             let mut page_query = query.clone();
             page_query.push(("limit", (limit - items.len()).min(PAGE).to_string()));
             page_query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-            let mut page = self.get_page(path, &page_query).await?;
-            if let Some(Value::Array(more)) = page.get_mut("items").map(Value::take) {
-                items.extend(more);
-            }
-            cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+            let page: Page<T> = self.get_page(path, &page_query).await?;
+            items.extend(page.items);
+            cursor = page.next_cursor;
             if cursor.is_none() {
                 break;
             }
@@ -191,7 +206,11 @@ impl Client {
         Ok(items)
     }
 
-    pub(crate) async fn post(&self, path: &[&str], body: &Value) -> Result<Value, Failure> {
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &(impl Serialize + Sync),
+    ) -> Result<T, Failure> {
         self.json(
             self.request(Method::POST, path, &Vec::new())?.json(body),
             WaitPolicy::Quick,
@@ -200,7 +219,11 @@ impl Client {
     }
 
     /// Sends a body whose answer may take a while.
-    pub(crate) async fn post_patiently(&self, path: &[&str], body: &Value) -> Result<Value, Failure> {
+    pub(crate) async fn post_patiently<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &Value,
+    ) -> Result<T, Failure> {
         self.json(
             self.request(Method::POST, path, &Vec::new())?.json(body),
             WaitPolicy::Long,
@@ -209,7 +232,12 @@ impl Client {
     }
 
     /// Sends a body whose answer may take as long as a command, and which may be sent again under the same key.
-    pub(crate) async fn post_once(&self, path: &[&str], body: &Value, key: &str) -> Result<Value, Failure> {
+    pub(crate) async fn post_once<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &Value,
+        key: &str,
+    ) -> Result<T, Failure> {
         let request = self
             .request(Method::POST, path, &Vec::new())?
             .header("Idempotency-Key", key)
@@ -219,13 +247,13 @@ impl Client {
 
     /// [`Self::post_once`] of a call that ends, as far as `held` says, when this is dropped and none follows under the
     /// key. It waits so long for a person and for the end.
-    pub(crate) async fn post_held(
+    pub(crate) async fn post_held<T: DeserializeOwned>(
         &self,
         path: &[&str],
         body: &Value,
         key: &str,
         (held, wait): (EndsWithCaller, Duration),
-    ) -> Result<Value, Failure> {
+    ) -> Result<T, Failure> {
         let query = vec![
             ("held", held.as_str().to_owned()),
             ("holdMs", wait.as_millis().to_string()),
@@ -255,7 +283,7 @@ impl Client {
     }
 
     /// Changes a part of a resource.
-    pub(crate) async fn patch(&self, path: &[&str], body: &Value) -> Result<Value, Failure> {
+    pub(crate) async fn patch<T: DeserializeOwned>(&self, path: &[&str], body: &Value) -> Result<T, Failure> {
         self.json(
             self.request(Method::PATCH, path, &Vec::new())?.json(body),
             WaitPolicy::Quick,
@@ -263,22 +291,23 @@ impl Client {
         .await
     }
 
-    pub(crate) async fn delete(&self, path: &[&str]) -> Result<Value, Failure> {
-        self.json(
+    pub(crate) async fn delete(&self, path: &[&str]) -> Result<(), Failure> {
+        self.json::<IgnoredAny>(
             self.request(Method::DELETE, path, &Vec::new())?,
             WaitPolicy::Quick,
         )
         .await
+        .map(drop)
     }
 
     /// Changes a resource that a query tells apart from others.
-    pub(crate) async fn change(
+    pub(crate) async fn change<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &[&str],
         query: &Query,
         body: Option<&Value>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<T, Failure> {
         let mut request = self.request(method, path, query)?;
         if let Some(body) = body {
             request = request.json(body);
@@ -349,11 +378,11 @@ impl Client {
         })
     }
 
-    async fn json(
+    async fn json<T: DeserializeOwned>(
         &self,
         request: reqwest::RequestBuilder,
         wait_policy: WaitPolicy,
-    ) -> Result<Value, Failure> {
+    ) -> Result<T, Failure> {
         let timeout = match wait_policy {
             WaitPolicy::Quick => ANSWER_TIMEOUT,
             WaitPolicy::Long => LONG_ANSWER_TIMEOUT,
@@ -362,15 +391,13 @@ impl Client {
         self.body(response).await
     }
 
-    async fn body(&self, response: reqwest::Response) -> Result<Value, Failure> {
+    async fn body<T: DeserializeOwned>(&self, response: reqwest::Response) -> Result<T, Failure> {
         let body = response.bytes().await.map_err(|error| self.lost(&error))?;
-        if body.is_empty() {
-            return Ok(Value::Null);
-        }
-        serde_json::from_slice(&body).map_err(|error| {
+        let body = if body.is_empty() { b"null" } else { &body[..] };
+        serde_json::from_slice(body).map_err(|error| {
             Failure::new(
                 "unexpected-answer",
-                format!("{} did not answer with JSON: {error}", self.place),
+                format!("{} did not answer as expected: {error}", self.place),
             )
         })
     }
@@ -406,6 +433,16 @@ impl Client {
         };
         failure.hint("is it running? `countersign serve`")
     }
+}
+
+/// An answer as this program reads it. What it does not know is left out.
+pub(crate) fn read<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
+    serde_json::from_value(answer).map_err(|error| {
+        Failure::new(
+            "unexpected-answer",
+            format!("the server did not answer as expected: {error}"),
+        )
+    })
 }
 
 /// The innermost cause says what the operating system said.

@@ -9,6 +9,7 @@
 use std::{io::IsTerminal as _, path::PathBuf, time::Duration};
 
 use clap::{Args as _, FromArgMatches as _};
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
@@ -321,7 +322,9 @@ async fn cancel_by_key(
         answer = call.send(client) => value::text(&answer?, "runId"),
         run_id = only_run_since(client, call.body, since) => run_id?,
     };
-    let cancelled = client.post(&["v1", "runs", &run_id, "cancel"], &json!({})).await;
+    let cancelled = client
+        .post::<IgnoredAny>(&["v1", "runs", &run_id, "cancel"], &json!({}))
+        .await;
     match cancelled {
         Ok(_) => Err(interrupted("the run was cancelled").exit(exit)),
         Err(failure) if failure.code == "run-ended" => {
@@ -528,7 +531,10 @@ pub(super) async fn cancel(
 ) -> Result<ExitStatus, Failure> {
     context.console.end_progress();
     context.console.note("cancelling …");
-    match client.post(&["v1", "runs", run_id, "cancel"], &json!({})).await {
+    match client
+        .post::<IgnoredAny>(&["v1", "runs", run_id, "cancel"], &json!({}))
+        .await
+    {
         Ok(_) => Err(interrupted("the run was cancelled").exit(exit)),
         Err(failure) if failure.code == "run-ended" => {
             let run = client.get(&["v1", "runs", run_id], &Vec::new()).await?;

@@ -1,5 +1,8 @@
 //! What would become of a command, and which rule says so: `exec --explain` and `policy explain`.
 
+use std::collections::BTreeSet;
+
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use countersign_policy::command::prompt::Prompt;
@@ -155,7 +158,7 @@ fn facts(explained: &Value) -> Table {
             &format!("{required} different people have to allow it"),
         );
     }
-    table.fact("groups", &approvals::groups(explained).unwrap_or_default());
+    table.fact("groups", &groups(explained));
     let env = explained.get("env").unwrap_or(&Value::Null);
     table.fact("env blocked", &value::text(env, "blocked"));
     table.fact("env passed", &value::text(env, "passed"));
@@ -173,6 +176,12 @@ fn facts(explained: &Value) -> Table {
         table.fact("note", &value::text(pattern, "note"));
     }
     table
+}
+
+/// Of which groups an approver must be; nothing for any.
+fn groups(explained: &Value) -> String {
+    let groups = explained.get("groups").map(BTreeSet::deserialize);
+    approvals::groups(groups.and_then(Result::ok).as_ref())
 }
 
 /// The rule behind the outcome, and where it stands.

@@ -101,7 +101,7 @@ pub(super) fn of_the_own_server(context: &Context) -> Result<Vec<Shown>, Setting
 
 fn asked(client: impl FnOnce() -> Result<super::client::Client, Failure>) -> Result<Vec<Shown>, Failure> {
     let client = client()?;
-    let body = with_runtime(async {
+    let body: Value = with_runtime(async {
         let answer = tokio::time::timeout(TIMEOUT, client.get(&["v1", "settings"], &Vec::new())).await;
         answer.unwrap_or_else(|_elapsed| Err(Failure::unavailable("the server does not answer")))
     })?;

@@ -10,6 +10,7 @@ use rmcp::{
     ServiceExt as _,
     model::{ErrorData, Extensions, JsonObject, ProtocolVersion},
 };
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -214,7 +215,11 @@ impl Backend for RelayBackend {
     async fn stop(&self, (): &(), run_id: &str) {
         let Ok(client) = self.client() else { return };
         // The server has heard that the connection ended besides; that the run has ended too is no failure.
-        drop(client.post(&["v1", "runs", run_id, "cancel"], &json!({})).await);
+        drop(
+            client
+                .post::<IgnoredAny>(&["v1", "runs", run_id, "cancel"], &json!({}))
+                .await,
+        );
     }
 }
 

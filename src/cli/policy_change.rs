@@ -124,7 +124,7 @@ pub(crate) async fn set(context: &Context, client: &Client, args: SetArgs) -> Re
         return Err(Failure::usage("nothing to set").hint("countersign policy set --help"));
     }
     let path = ["v1", "agents", owner.agent(), "policy"];
-    let (before, tag) = client.get_tagged(&path).await?;
+    let (before, tag) = client.get_tagged::<Value>(&path).await?;
     let mut after = before.as_object().cloned().unwrap_or_default();
     let mut changes = Vec::new();
     for (member, setting) in wanted {
@@ -175,7 +175,7 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
         if every_agent {
             body.insert("everyAgent".to_owned(), json!(true));
         }
-        let applied = client
+        let applied: Value = client
             .post(&["v1", "policy", "preset"], &Value::Object(body))
             .await?;
         let warnings = applied.get("warnings").and_then(Value::as_array);
@@ -243,7 +243,7 @@ async fn own_keys_now(client: &Client, except: Option<&AgentId>) -> Result<Vec<V
             continue;
         }
         let query: Query = vec![("agentId", id.to_owned())];
-        let effective = client.get(&["v1", "policy", "effective"], &query).await?;
+        let effective: Value = client.get(&["v1", "policy", "effective"], &query).await?;
         let keys: BTreeSet<String> = ["host", "security", "ask", "askFallback"]
             .iter()
             .filter_map(|rule| effective.get(rule)?.get("layers")?.as_array())

@@ -121,7 +121,7 @@ pub(crate) async fn history(
     client: &Client,
     args: HistoryArgs,
 ) -> Result<ExitStatus, Failure> {
-    let mut records = Vec::new();
+    let mut records: Vec<Value> = Vec::new();
     for action in ACTIONS {
         let query: Query = vec![("action", action.to_owned())];
         records.extend(client.list(&["v1", "audit"], &query, usize::MAX).await?);
@@ -151,7 +151,7 @@ pub(crate) async fn history(
 }
 
 async fn held(client: &Client) -> Result<Vec<HeldEdit>, Failure> {
-    let policy = client.get(&["v1", "policy", "effective"], &Vec::new()).await?;
+    let policy: Value = client.get(&["v1", "policy", "effective"], &Vec::new()).await?;
     let document = policy.get("document").and_then(|document| document.get("held"));
     let found = [
         ("exec-approvals.json", document),

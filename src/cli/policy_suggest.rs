@@ -10,9 +10,9 @@ use std::{
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use countersign_config::approvals::binding::NO_ENV_HASH;
 use countersign_domain::AgentId;
 use countersign_policy::pattern;
+use countersign_wire::{approval::NO_ENV_HASH, page::Page};
 
 use super::{
     client::{Client, Query},
@@ -117,15 +117,15 @@ async fn each_answer(
     while read < MAX_READ {
         let mut page_query = query.clone();
         page_query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-        let page = client.get_page(&["v1", "approvals"], &page_query).await?;
-        for approval in page.get("items").and_then(Value::as_array).into_iter().flatten() {
+        let page: Page<Value> = client.get_page(&["v1", "approvals"], &page_query).await?;
+        for approval in &page.items {
             if millis(approval, "createdAtMs") < start {
                 return Ok(ReadExtent::All);
             }
             take(approval);
             read += 1;
         }
-        cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+        cursor = page.next_cursor;
         if cursor.is_none() {
             return Ok(ReadExtent::All);
         }

@@ -1,6 +1,7 @@
 //! `countersign session`: what a session overrides, and what people say in it.
 
 use reqwest::Method;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use countersign_config::settings::ElevatedLevel;
@@ -129,7 +130,7 @@ pub(crate) async fn run(context: &Context, command: SessionCommand) -> Result<Ex
         SessionCommand::Clear { which } => {
             let (key, query) = which.resolve();
             client
-                .change(Method::DELETE, &path(&key, "overrides"), &query, None)
+                .change::<IgnoredAny>(Method::DELETE, &path(&key, "overrides"), &query, None)
                 .await?;
             match context.console.format() {
                 Format::Json => context.console.document(&json!({ "cleared": key }))?,

@@ -77,7 +77,7 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<ExitStatus
 
 pub(crate) async fn resume(context: &Context, args: ResumeArgs) -> Result<ExitStatus, Failure> {
     let body = json!({ "reason": args.reason });
-    let answer = context
+    let answer: Value = context
         .client(Role::Operator)?
         .post(&["v1", "resume"], &body)
         .await?;

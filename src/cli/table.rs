@@ -3,7 +3,7 @@
 //! Cells hold text from commands, agents and nodes. A terminal obeys control characters, so every cell is made
 //! visible first: what is shown is what is there.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use super::value;
 
@@ -11,7 +11,7 @@ use super::value;
 const MAX_CELL: usize = 80;
 
 /// Rows under a header, each column as wide as its widest cell.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Table {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -43,6 +43,17 @@ impl Table {
             self.rows
                 .push(vec![value::visible(name), collapsed(&value::visible(text))]);
         }
+    }
+
+    /// Adds a name and its values, one behind the other, unless there are none.
+    pub(crate) fn each<Part: Display>(&mut self, name: &str, values: impl IntoIterator<Item = Part>) {
+        let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
+        self.fact(name, &values.join(" "));
+    }
+
+    /// Adds the rows of another.
+    pub(crate) fn append(&mut self, other: &Self) {
+        self.rows.extend_from_slice(&other.rows);
     }
 
     /// Whether it has no rows.

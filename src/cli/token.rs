@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use countersign_domain::{AgentId, Owner, Scope, TokenId};
@@ -229,7 +230,10 @@ async fn recover(context: &Context) -> Result<(), Failure> {
     let state_dir = context.state_dir()?;
     let path = state_dir.operator_token();
     if let Ok(client) = context.client(Role::Operator)
-        && client.get(&["v1", "tokens"], &Vec::new()).await.is_ok()
+        && client
+            .get::<IgnoredAny>(&["v1", "tokens"], &Vec::new())
+            .await
+            .is_ok()
     {
         return Err(Failure::usage(format!("the token in {} is live", path.display()))
             .hint("countersign token rotate operator"));
@@ -320,7 +324,7 @@ async fn is_known(context: &Context, token: &str) -> bool {
     let Ok(client) = discover::client_with(context, token) else {
         return false;
     };
-    match client.get(&["v1", "tokens"], &Vec::new()).await {
+    match client.get::<IgnoredAny>(&["v1", "tokens"], &Vec::new()).await {
         Ok(_) => true,
         // It may not list tokens, and is one.
         Err(failure) => failure.code == "forbidden",

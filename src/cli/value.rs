@@ -47,6 +47,11 @@ pub(crate) fn time(object: &Value, member: &str) -> String {
         .unwrap_or_default()
 }
 
+/// Arguments as a shell needs them.
+pub(crate) fn words(argv: &[String]) -> String {
+    argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
 /// The command of a run or an approval: its text, or its arguments.
 pub(crate) fn command(object: &Value) -> String {
     match object.get("argv") {

@@ -2,10 +2,11 @@
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
+use countersign_wire::page::Page;
+
 use crate::{
     extract::{Parameters, QueryForm},
     problem::Problem,
-    reply::Page,
 };
 
 const DEFAULT_LIMIT: u32 = 50;
@@ -34,6 +35,18 @@ impl ListName<'static> {
 }
 
 impl ListName<'_> {
+    /// The wire form of a part of this list.
+    pub(crate) fn page<T, W>(
+        self,
+        listing: countersign_ledger::Listing<T>,
+        to_wire: impl Fn(T) -> W,
+    ) -> Page<W> {
+        Page {
+            items: listing.items.into_iter().map(to_wire).collect(),
+            next_cursor: listing.next.map(|place| self.cursor(&place.to_string())),
+        }
+    }
+
     /// A place in the list as the text of a cursor.
     fn cursor(self, place: &str) -> String {
         URL_SAFE_NO_PAD.encode(format!("{}\n{}\n{place}", self.0, self.1))
@@ -114,20 +127,6 @@ impl QueryForm for PageQuery {
             limit,
             cursor: parameters.text("cursor")?,
         })
-    }
-}
-
-impl<T> Page<T> {
-    /// The wire form of a part of a list.
-    pub(crate) fn of<U>(
-        list: ListName<'_>,
-        listing: countersign_ledger::Listing<U>,
-        to_wire: impl Fn(U) -> T,
-    ) -> Self {
-        Self {
-            items: listing.items.into_iter().map(to_wire).collect(),
-            next_cursor: listing.next.map(|place| list.cursor(&place.to_string())),
-        }
     }
 }
 

@@ -6,7 +6,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use crate::problem::Problem;
 
@@ -47,15 +46,4 @@ impl<T: Serialize> IntoResponse for Located<T> {
         }
         response
     }
-}
-
-/// One page of a list.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Page<T> {
-    /// What is on it.
-    pub(crate) items: Vec<T>,
-    /// Where the next page begins; absent on the last one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) next_cursor: Option<String>,
 }

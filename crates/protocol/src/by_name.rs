@@ -3,10 +3,10 @@
 //! Derived readers also take a list of a structure's values in the order of its declaration. Nobody means that, no
 //! contract says it, and a member that is added in the middle would change what such a list says.
 
-use serde::{Deserialize, Deserializer, de::Visitor, forward_to_deserialize_any};
+use serde::{Deserialize, Deserializer, Serialize, de::Visitor, forward_to_deserialize_any};
 
 /// A structure that is read from an object and from nothing else. What is nested in it needs its own.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ByName<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for ByName<T> {

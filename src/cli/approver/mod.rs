@@ -11,17 +11,21 @@ mod terminal;
 
 use std::{io, io::IsTerminal as _, path::PathBuf, time::Duration};
 
-use serde_json::{Value, json};
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{MissedTickBehavior, interval},
 };
 
 use self::{
-    state::{ApproverState, Deed},
+    state::{ApproverState, Asked, Deed, slug},
     terminal::Terminal,
 };
-use countersign_domain::ApprovalDecision;
+use countersign_domain::{ApprovalDecision, ApprovalStatus};
+use countersign_protocol::ByName;
+use countersign_wire::{
+    approval::{ApprovalBody, ChosenPattern, DecidedBody, DecisionBody},
+    event::ApprovalEvent,
+};
 
 use super::{
     approvals,
@@ -29,8 +33,10 @@ use super::{
     console::Tone,
     context::Context,
     discover::Role,
+    duration::clock_face,
     exit::ExitStatus,
     failure::Failure,
+    table::Table,
     value,
 };
 
@@ -91,11 +97,25 @@ async fn open_stream(client: &Client, after: Option<&str>) -> Result<EventStream
 }
 
 /// What waits, oldest first.
-async fn pending(client: &Client) -> Result<Vec<Value>, Failure> {
+async fn pending(client: &Client) -> Result<Vec<Asked>, Failure> {
     let query: Query = vec![("status", "pending".to_owned())];
-    let mut pending = client.list(&["v1", "approvals"], &query, MOST).await?;
-    pending.reverse();
-    Ok(pending)
+    let pending = client.list(&["v1", "approvals"], &query, MOST).await?;
+    Ok(pending.into_iter().rev().filter_map(waiting).collect())
+}
+
+/// An approval as the terminal shows it, unless it is over.
+fn waiting(approval: ApprovalBody) -> Option<Asked> {
+    (approval.status == ApprovalStatus::Pending).then(|| Asked {
+        facts: approvals::facts(&approval),
+        status: approvals::status(&approval),
+        id: approval.id.to_string(),
+        command: approval.command,
+        display: approval.display,
+        allowed_decisions: approval.allowed_decisions,
+        proposed_patterns: approval.proposed_patterns,
+        expires_at: approval.expires_at_ms,
+        is_for_groups: approval.groups.is_some(),
+    })
 }
 
 struct Approver<'a> {
@@ -110,7 +130,7 @@ struct Approver<'a> {
 }
 
 impl Approver<'_> {
-    async fn serve(mut self, pending: Vec<Value>) -> Result<ExitStatus, Failure> {
+    async fn serve(mut self, pending: Vec<Asked>) -> Result<ExitStatus, Failure> {
         let mut resized = signal(SignalKind::window_change())?;
         let mut interrupted = signal(SignalKind::interrupt())?;
         let mut terminated = signal(SignalKind::terminate())?;
@@ -169,13 +189,15 @@ impl Approver<'_> {
         if event.id.is_some() {
             self.last_event.clone_from(&event.id);
         }
-        let data: Value = serde_json::from_str(&event.data).unwrap_or(Value::Null);
+        let data: ApprovalEvent = serde_json::from_str(&event.data).unwrap_or_default();
+        let path = ["v1", "approvals", &data.approval_id];
         let now = self.context.clock.now();
         let deeds = match event.kind.as_str() {
             "exec.approval.requested" => {
-                let id = value::string(&data, "approvalId");
-                match self.client.get(&["v1", "approvals", id], &Vec::new()).await {
-                    Ok(approval) => self.state.asked(approval, now),
+                match self.client.get(&path, &Vec::new()).await {
+                    Ok(approval) => {
+                        waiting(approval).map_or_else(Vec::new, |asked| self.state.asked(asked, now))
+                    }
                     Err(failure) if failure.is_no_connection() => {
                         self.stream = None;
                         Vec::new()
@@ -186,10 +208,9 @@ impl Approver<'_> {
                 }
             }
             "exec.approval.voted" => {
-                let id = value::string(&data, "approvalId");
                 // Should it not be there, its end is told of next.
-                let approval = self.client.get(&["v1", "approvals", id], &Vec::new()).await.ok();
-                self.state.voted(&data, approval)
+                let approval = self.client.get(&path, &Vec::new()).await.ok();
+                self.state.voted(&data, approval.and_then(waiting))
             }
             "exec.approval.resolved" => self.state.resolved(&data, now),
             "events.gap" => {
@@ -235,7 +256,7 @@ impl Approver<'_> {
                     rule,
                 } => {
                     self.show_status();
-                    let (what, is_over) = self.send(&id, decision, reason.as_deref(), rule).await?;
+                    let (what, is_over) = self.send(&id, decision, reason, rule).await?;
                     let now = self.context.clock.now();
                     let next = self.state.answered(&id, what, is_over, now);
                     Box::pin(self.carry_out(next)).await?;
@@ -250,25 +271,27 @@ impl Approver<'_> {
         &self,
         id: &str,
         decision: ApprovalDecision,
-        reason: Option<&str>,
-        rule: Option<Value>,
+        reason: Option<String>,
+        rule: Option<ChosenPattern>,
     ) -> Result<(String, bool), Failure> {
-        let mut body = json!({ "decision": decision });
-        if let Some(members) = body.as_object_mut() {
-            members.extend(reason.map(|reason| ("reason".to_owned(), json!(reason))));
-            members.extend(rule.map(|rule| ("patterns".to_owned(), json!([rule]))));
-        }
-        let slug = value::visible(id.get(..8).unwrap_or(id));
+        let body = DecisionBody {
+            decision,
+            reason,
+            patterns: rule.map(|rule| vec![ByName(rule)]),
+        };
+        let slug = slug(id);
         match self
             .client
             .post(&["v1", "approvals", id, "decision"], &body)
             .await
         {
-            Ok(answer) if answer.get("applied") == Some(&Value::Bool(true)) => {
-                let waits = answer
-                    .get("approval")
-                    .filter(|approval| value::string(approval, "status") == "pending")
-                    .and_then(approvals::progress);
+            Ok(DecidedBody {
+                applied: true,
+                approval,
+            }) => {
+                let waits = Some(approval)
+                    .filter(|approval| approval.status == ApprovalStatus::Pending)
+                    .and_then(|approval| approvals::progress(&approval));
                 let more = waits.map_or_else(String::new, |progress| {
                     format!(", allowed by {progress}; it waits for another approver")
                 });
@@ -284,10 +307,7 @@ impl Approver<'_> {
                         | "approval-not-found"
                 );
                 // A question for others leaves those that are for this person.
-                let is_for_others = self
-                    .state
-                    .front()
-                    .is_some_and(|front| front.get("groups").is_some());
+                let is_for_others = self.state.front().is_some_and(|front| front.is_for_groups);
                 let is_refusal =
                     failure.code == "unauthorized" || (failure.code == "forbidden" && !is_for_others);
                 if is_refusal {
@@ -307,19 +327,23 @@ impl Approver<'_> {
 fn show_card(context: &Context, state: &ApproverState) -> Result<(), Failure> {
     let console = context.console;
     console.end_progress();
-    let Some(approval) = state.front() else {
+    let Some(front) = state.front() else {
         return Ok(());
     };
-    let title = format!(
-        "── {} · 1 of {} ──",
-        value::visible(value::string(approval, "slug")),
-        state.count()
-    );
+    let title = format!("── {} · 1 of {} ──", slug(&front.id), state.count());
     console.line(&console.paint(Tone::Caution, &title))?;
-    console.table(&approvals::facts(context, approval), "")?;
+    let mut facts = Table::without_header();
+    facts.fact("id", &front.id);
+    facts.fact("status", &front.status);
+    facts.fact(
+        "time left",
+        &clock_face(front.expires_at.since(context.clock.now())),
+    );
+    facts.append(&front.facts);
+    console.table(&facts, "")?;
     // Last, so that it stands above the status line however many facts there are.
     console.line(&console.paint(Tone::Dim, "── command ──"))?;
-    console.line(&approvals::shown_command_whole(approval))
+    console.line(&approvals::shown_whole(&front.display))
 }
 
 fn show_page(context: &Context, number: usize, of: usize, text: &str) -> Result<(), Failure> {

@@ -9,7 +9,6 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::{Value, json};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{mpsc, oneshot},
@@ -21,20 +20,21 @@ use countersign_config::{
     approvals::{document::Document, store::DocumentStore},
     settings::{Server, Settings, SettingsStore, StartOptions},
 };
-use countersign_domain::{ApprovalDecision, Ask, Secret};
+use countersign_domain::{ApprovalDecision, Ask, Secret, UnixMillis};
 use countersign_engine::socket::SocketCounts;
 use countersign_nodes::ipc::{Answered, Host, HostLimits, Hosted, SocketFileError, Ui};
 use countersign_policy::command::prompt::Prompt;
 use countersign_protocol::ipc::{ExecOrder, Question, Refusal};
 use countersign_sys::clock::{Clock, Ids as _, SystemIds};
+use countersign_wire::{event::ApprovalEvent, shown::Shown};
 
 use super::{
     TICK, show_card, show_page,
-    state::{ApproverState, Deed},
+    state::{ApproverState, Asked, Deed},
     terminal::Terminal,
 };
 
-use crate::cli::{context::Context, exit::ExitStatus, failure::Failure};
+use crate::cli::{context::Context, exit::ExitStatus, failure::Failure, table::Table};
 
 /// Questions that wait for the terminal to take them up.
 const QUEUE: usize = 64;
@@ -121,7 +121,7 @@ fn not_hosted(error: &SocketFileError) -> Failure {
 /// What a peer does.
 enum News {
     Asked {
-        approval: Value,
+        asked: Box<Asked>,
         answer: oneshot::Sender<ApprovalDecision>,
     },
     /// It does not wait any more.
@@ -167,8 +167,16 @@ impl Ui for TerminalUi {
         let patience = self.settings.server.approvals.timeout;
         let expires_at = self.clock.now() + patience;
         let (answer, answered) = oneshot::channel();
-        let approval = shown_question(&id, &question, expires_at.get());
-        if self.news.send(News::Asked { approval, answer }).await.is_err() {
+        let asked = shown_question(&id, question, expires_at);
+        if self
+            .news
+            .send(News::Asked {
+                asked: Box::new(asked),
+                answer,
+            })
+            .await
+            .is_err()
+        {
             return ApprovalDecision::Deny;
         }
         let decision = tokio::select! {
@@ -183,8 +191,8 @@ impl Ui for TerminalUi {
     }
 }
 
-/// A question as the API would show it.
-fn shown_question(id: &str, question: &Question, expires_at: i64) -> Value {
+/// A question as one of a server would be shown.
+fn shown_question(id: &str, question: Question, expires_at: UnixMillis) -> Asked {
     let Question {
         command,
         cwd,
@@ -197,40 +205,47 @@ fn shown_question(id: &str, question: &Question, expires_at: i64) -> Value {
         allowed_decisions,
     } = question;
     // Nothing here has read it, so nothing is masked.
-    let prompt = Prompt::unmasked(command);
-    let is_open = |decision: &ApprovalDecision| match (decision, allowed_decisions) {
+    let prompt = Prompt::unmasked(&command);
+    let is_open = |decision: &ApprovalDecision| match (decision, &allowed_decisions) {
         (ApprovalDecision::Deny, _) | (ApprovalDecision::AllowOnce, None) => true,
         (ApprovalDecision::AllowOnce | ApprovalDecision::AllowAlways, Some(allowed)) => {
             allowed.contains(decision)
         }
-        (ApprovalDecision::AllowAlways, None) => *ask != Some(Ask::Always),
+        (ApprovalDecision::AllowAlways, None) => ask != Some(Ask::Always),
     };
-    let open: Vec<_> = ApprovalDecision::ALL
-        .iter()
-        .filter(|decision| is_open(decision))
-        .collect();
-    json!({
-        "id": id,
-        "slug": id.get(..8).unwrap_or(id),
-        "status": "pending",
-        "command": command,
-        "display": { "truncated": prompt.is_truncated(), "text": prompt.text },
-        "agentId": agent_id,
-        "sessionKey": session_key,
-        "host": host,
-        "cwd": cwd,
-        "resolvedPath": resolved_path,
-        "security": security,
-        "ask": ask,
-        "requestedBy": { "name": "approvals socket" },
-        "why": {
-            "detail": "a program asks over the approvals socket; it runs the command itself if it is allowed",
-            "rule": "asked",
-            "layer": "asker",
+    let open = ApprovalDecision::ALL.iter().filter(|decision| is_open(decision));
+    let open: Vec<ApprovalDecision> = open.copied().collect();
+    let mut facts = Table::without_header();
+    facts.each("agentId", agent_id);
+    facts.each("sessionKey", session_key);
+    facts.each("host", host);
+    facts.each("cwd", cwd);
+    facts.each("resolvedPath", resolved_path);
+    facts.each("security", security);
+    facts.each("ask", ask);
+    facts.fact("asked by", "approvals socket");
+    facts.fact(
+        "why",
+        "a program asks over the approvals socket; it runs the command itself if it is allowed",
+    );
+    facts.fact("rule", "asked (asker)");
+    facts.each("answers", &open);
+    Asked {
+        id: id.to_owned(),
+        status: "pending".to_owned(),
+        command,
+        display: Shown {
+            truncated: prompt.is_truncated(),
+            text: prompt.text,
+            spans: Vec::new(),
+            warnings: Vec::new(),
         },
-        "allowedDecisions": open,
-        "expiresAtMs": expires_at,
-    })
+        allowed_decisions: open.into_iter().map(Into::into).collect(),
+        proposed_patterns: Vec::new(),
+        expires_at,
+        is_for_groups: false,
+        facts,
+    }
 }
 
 /// The person at the terminal.
@@ -288,16 +303,19 @@ impl Answering<'_> {
     fn take(&mut self, news: News) -> Result<(), Failure> {
         let now = self.context.clock.now();
         let deeds = match news {
-            News::Asked { approval, answer } => {
-                let id = crate::cli::value::string(&approval, "id").to_owned();
-                self.answers.insert(id, answer);
-                self.state.asked(approval, now)
+            News::Asked { asked, answer } => {
+                self.answers.insert(asked.id.clone(), answer);
+                self.state.asked(*asked, now)
             }
             News::Gone(id) => {
                 if self.answers.remove(&id).is_none() {
                     return Ok(());
                 }
-                let event = json!({ "approvalId": id, "status": "cancelled" });
+                let event = ApprovalEvent {
+                    approval_id: id,
+                    status: "cancelled".to_owned(),
+                    ..ApprovalEvent::default()
+                };
                 self.state.resolved(&event, now)
             }
         };
@@ -362,31 +380,27 @@ mod tests {
 
     #[test]
     fn what_is_shown_hides_nothing() {
-        let shown = shown_question("0123456789", &question(), 5);
+        let shown = |question| shown_question("0123456789", question, UnixMillis::new(5));
+        let all = shown(question());
         assert_eq!(
-            shown["display"],
-            json!({ "truncated": false, "text": "ls \\u{202E}x" })
+            (all.display.text.as_str(), all.display.truncated),
+            ("ls \\u{202E}x", false)
         );
-        assert_eq!(
-            shown["allowedDecisions"],
-            json!(["allow-once", "allow-always", "deny"])
-        );
-        assert_eq!(shown["slug"], "01234567");
-        let blanks = Question {
+        assert_eq!(all.allowed_decisions, ApprovalDecision::ALL);
+        let blanks = shown(Question {
             command: format!("ls --token abcdefgh{}; rm -rf /", " ".repeat(4_000)),
             ..question()
-        };
-        assert_eq!(
-            shown_question("i", &blanks, 5)["display"],
-            json!({ "truncated": false, "text": "ls --token abcdefgh⟨4000 blanks⟩; rm -rf /" })
-        );
-        let long = Question {
+        });
+        assert_eq!(blanks.display.text, "ls --token abcdefgh⟨4000 blanks⟩; rm -rf /");
+        let long = shown(Question {
             command: "x".repeat(20_000),
             ask: Some(Ask::Always),
             ..question()
-        };
-        let shown = shown_question("i", &long, 5);
-        assert_eq!(shown["display"]["truncated"], true);
-        assert_eq!(shown["allowedDecisions"], json!(["allow-once", "deny"]));
+        });
+        assert!(long.display.truncated);
+        assert_eq!(
+            long.allowed_decisions,
+            [ApprovalDecision::AllowOnce, ApprovalDecision::Deny]
+        );
     }
 }

@@ -2,12 +2,16 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use serde_json::Value;
-
 use countersign_domain::{ApprovalDecision, UnixMillis};
 use countersign_policy::command::display;
+use countersign_wire::{
+    approval::{ChosenPattern, PatternBody},
+    event::ApprovalEvent,
+    shown::Shown,
+    words,
+};
 
-use crate::cli::{approvals, value};
+use crate::cli::{approvals, duration::clock_face, table::Table, value};
 
 /// A question that has just come up takes no answer for this long: the key was meant for the one before.
 const ANSWER_GUARD: Duration = Duration::from_millis(400);
@@ -50,6 +54,28 @@ impl Screen {
     }
 }
 
+/// A question that waits, at a server or at the approvals socket.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Asked {
+    pub(super) id: String,
+    pub(super) status: String,
+    pub(super) command: String,
+    pub(super) display: Shown,
+    pub(super) allowed_decisions: Vec<words::ApprovalDecision>,
+    pub(super) proposed_patterns: Vec<PatternBody>,
+    pub(super) expires_at: UnixMillis,
+    /// Whether only people of some groups may allow it.
+    pub(super) is_for_groups: bool,
+    /// What else is shown of it.
+    pub(super) facts: Table,
+}
+
+impl Asked {
+    fn allows(&self, decision: ApprovalDecision) -> bool {
+        self.allowed_decisions.iter().any(|allowed| *allowed == decision)
+    }
+}
+
 /// What is to be done next, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Deed {
@@ -72,7 +98,7 @@ pub(super) enum Deed {
         /// Why, in their words.
         reason: Option<String>,
         /// The one rule that "always" is to store; the proposed default unless given.
-        rule: Option<Value>,
+        rule: Option<ChosenPattern>,
     },
     Quit,
 }
@@ -94,7 +120,7 @@ enum Mode {
 /// The questions that wait, the one in front first.
 #[derive(Debug)]
 pub(super) struct ApproverState {
-    waiting: VecDeque<Value>,
+    waiting: VecDeque<Asked>,
     mode: Mode,
     /// When the question in front came up.
     shown_at: UnixMillis,
@@ -122,7 +148,7 @@ impl ApproverState {
     }
 
     /// The question in front.
-    pub(super) fn front(&self) -> Option<&Value> {
+    pub(super) fn front(&self) -> Option<&Asked> {
         self.waiting.front()
     }
 
@@ -132,37 +158,36 @@ impl ApproverState {
     }
 
     /// Puts the list of what is pending in the place of what was known: after a break anything may have happened.
-    pub(super) fn reload(&mut self, pending: Vec<Value>, now: UnixMillis) -> Vec<Deed> {
+    pub(super) fn reload(&mut self, pending: Vec<Asked>, now: UnixMillis) -> Vec<Deed> {
         let before = self.front_id();
-        let is_pending = |known: &Value| pending.iter().any(|item| id(item) == id(known));
+        let is_pending = |known: &Asked| pending.iter().any(|item| item.id == known.id);
         self.waiting.retain(|known| is_pending(known));
-        for approval in pending {
-            self.push(approval);
+        for asked in pending {
+            self.push(asked);
         }
         self.came_up(before.as_deref(), now)
     }
 
-    pub(super) fn asked(&mut self, approval: Value, now: UnixMillis) -> Vec<Deed> {
+    pub(super) fn asked(&mut self, asked: Asked, now: UnixMillis) -> Vec<Deed> {
         let before = self.front_id();
-        self.push(approval);
+        self.push(asked);
         self.came_up(before.as_deref(), now)
     }
 
-    fn push(&mut self, approval: Value) {
-        let is_known = self.waiting.iter().any(|known| id(known) == id(&approval));
-        if !is_known && value::string(&approval, "status") == "pending" {
-            self.waiting.push_back(approval);
+    fn push(&mut self, asked: Asked) {
+        if !self.waiting.iter().any(|known| known.id == asked.id) {
+            self.waiting.push_back(asked);
         }
     }
 
-    /// An approver allowed a question that takes others, too; `approval` is how it stands now.
-    pub(super) fn voted(&mut self, event: &Value, approval: Option<Value>) -> Vec<Deed> {
-        let voted = value::string(event, "approvalId");
-        let Some(known) = self.waiting.iter_mut().find(|known| id(known) == voted) else {
+    /// An approver allowed a question that takes others, too; `asked` is how it stands now.
+    pub(super) fn voted(&mut self, event: &ApprovalEvent, asked: Option<Asked>) -> Vec<Deed> {
+        let voted = &event.approval_id;
+        let Some(known) = self.waiting.iter_mut().find(|known| known.id == *voted) else {
             return Vec::new();
         };
-        if let Some(approval) = approval.filter(|approval| value::string(approval, "status") == "pending") {
-            *known = approval;
+        if let Some(asked) = asked {
+            *known = asked;
         }
         vec![Deed::Say(format!(
             "{}: {}",
@@ -172,22 +197,16 @@ impl ApproverState {
     }
 
     /// A question ended, here or elsewhere.
-    pub(super) fn resolved(&mut self, event: &Value, now: UnixMillis) -> Vec<Deed> {
-        let ended = value::string(event, "approvalId").to_owned();
-        if self.mode == Mode::Sending && self.front_id().as_deref() == Some(&ended) {
+    pub(super) fn resolved(&mut self, event: &ApprovalEvent, now: UnixMillis) -> Vec<Deed> {
+        let ended = &event.approval_id;
+        if self.mode == Mode::Sending && self.front_id().as_ref() == Some(ended) {
             // The answer to our own says what became of it.
             return Vec::new();
         }
-        let by = event
-            .get("resolvedBy")
-            .map(|by| format!(" by {}", value::visible(value::string(by, "name"))));
-        let what = format!(
-            "{} is {}{}",
-            slug(&ended),
-            value::visible(value::string(event, "status")),
-            by.unwrap_or_default()
-        );
-        self.remove(&ended, what, now)
+        let by = event.resolved_by.as_ref();
+        let by = by.map_or_else(String::new, |by| format!(" by {}", value::visible(&by.name)));
+        let what = format!("{} is {}{by}", slug(ended), value::visible(&event.status));
+        self.remove(ended, what, now)
     }
 
     /// The server took the answer, or said why not.
@@ -204,8 +223,8 @@ impl ApproverState {
         let due: Vec<String> = self
             .waiting
             .iter()
-            .filter(|approval| expires_at(approval).is_some_and(|end| now >= end))
-            .map(|approval| id(approval).to_owned())
+            .filter(|asked| now >= asked.expires_at)
+            .map(|asked| asked.id.clone())
             .collect();
         let mut deeds = Vec::new();
         for ended in due {
@@ -221,7 +240,7 @@ impl ApproverState {
     fn remove(&mut self, ended: &str, what: String, now: UnixMillis) -> Vec<Deed> {
         let before = self.front_id();
         let count = self.waiting.len();
-        self.waiting.retain(|known| id(known) != ended);
+        self.waiting.retain(|known| known.id != ended);
         if self.waiting.len() == count {
             return Vec::new();
         }
@@ -286,7 +305,7 @@ impl ApproverState {
             'v' => self.turn_page(),
             'r' => vec![Deed::Card],
             'n' if self.waiting.len() > 1 => {
-                let before = id(front).to_owned();
+                let before = front.id.clone();
                 self.waiting.rotate_left(1);
                 self.came_up(Some(&before), now)
             }
@@ -302,10 +321,7 @@ impl ApproverState {
         if now.since(self.shown_at) < ANSWER_GUARD {
             return Some(Vec::new());
         }
-        let allowed = front.get("allowedDecisions").and_then(Value::as_array);
-        let is_allowed =
-            allowed.is_some_and(|all| all.iter().any(|name| name.as_str() == Some(decision.as_str())));
-        if !is_allowed {
+        if !front.allows(decision) {
             return Some(vec![Deed::Say(format!("{decision} is not open for this one"))]);
         }
         if !self.is_read(front) {
@@ -317,15 +333,14 @@ impl ApproverState {
     }
 
     /// Whether all of the command was on the screen: on the card, or page by page.
-    fn is_read(&self, front: &Value) -> bool {
-        let display = front.get("display").unwrap_or(&Value::Null);
-        let is_whole = display.get("truncated") != Some(&Value::Bool(true));
-        let shown = self.screen.rows_of(&approvals::shown_command_whole(front)).len();
-        (is_whole && shown <= self.screen.room()) || self.pages_shown >= self.pages(front).len()
+    fn is_read(&self, front: &Asked) -> bool {
+        let shown = self.screen.rows_of(&approvals::shown_whole(&front.display)).len();
+        (!front.display.truncated && shown <= self.screen.room())
+            || self.pages_shown >= self.pages(front).len()
     }
 
-    fn pages(&self, front: &Value) -> Vec<String> {
-        let text = display::exact(value::string(front, "command"));
+    fn pages(&self, front: &Asked) -> Vec<String> {
+        let text = display::exact(&front.command);
         let rows = self.screen.rows_of(&text);
         rows.chunks(self.screen.room())
             .map(|rows| rows.join("\n"))
@@ -352,7 +367,7 @@ impl ApproverState {
         .collect()
     }
 
-    fn send(&mut self, decision: ApprovalDecision, rule: Option<Value>) -> Vec<Deed> {
+    fn send(&mut self, decision: ApprovalDecision, rule: Option<ChosenPattern>) -> Vec<Deed> {
         let Some(id) = self.front_id() else {
             return Vec::new();
         };
@@ -366,26 +381,16 @@ impl ApproverState {
     }
 
     /// What "always" can store for the question in front.
-    fn rules(&self) -> Vec<&Value> {
-        let proposed = self.front().and_then(|front| front.get("proposedPatterns"));
-        proposed
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .take(9)
-            .collect()
+    fn rules(&self) -> Vec<&PatternBody> {
+        let proposed = self.front().map(|front| &front.proposed_patterns);
+        proposed.into_iter().flatten().take(9).collect()
     }
 
     fn rules_in_words(&self) -> String {
         let mut text = "always: what is stored".to_owned();
         for (number, rule) in (1..).zip(self.rules()) {
-            let default = if rule.get("default") == Some(&Value::Bool(true)) {
-                " (Enter)"
-            } else {
-                ""
-            };
-            let what = [value::text(rule, "pattern"), value::text(rule, "argPattern")].join(" ");
-            let what = value::visible(what.trim_end());
+            let default = if rule.default { " (Enter)" } else { "" };
+            let what = value::visible(&approvals::rule_in_words(rule));
             text.extend(["\n  ", &number.to_string(), default, "  ", &what]);
         }
         if self.rules().is_empty() {
@@ -403,7 +408,7 @@ impl ApproverState {
         let number = key.to_digit(10).and_then(|number| usize::try_from(number).ok());
         let rule = number
             .and_then(|number| number.checked_sub(1))
-            .and_then(|index| self.rules().get(index).map(|rule| approvals::stored(rule)));
+            .and_then(|index| self.rules().get(index).map(|rule| rule.chosen()));
         match rule {
             Some(rule) => self.send(ApprovalDecision::AllowAlways, Some(rule)),
             None => vec![Deed::Say("nothing is stored".to_owned())],
@@ -464,9 +469,7 @@ impl ApproverState {
         let Some(front) = self.front() else {
             return "nothing waits for a person · q quits".to_owned();
         };
-        let left = expires_at(front).map_or_else(String::new, |end| {
-            crate::cli::duration::clock_face(end.since(now))
-        });
+        let left = clock_face(front.expires_at.since(now));
         match &self.mode {
             // The second is said above.
             Mode::Sending | Mode::TypingOn => "sending the answer …".to_owned(),
@@ -480,11 +483,11 @@ impl ApproverState {
                 "Enter stores it for always · a number stores that rule · any other key goes back".to_owned()
             }
             Mode::Reading => {
-                let always = front
-                    .get("allowedDecisions")
-                    .and_then(Value::as_array)
-                    .is_some_and(|all| all.iter().any(|name| name == "allow-always"));
-                let always = if always { " · A always" } else { "" };
+                let always = if front.allows(ApprovalDecision::AllowAlways) {
+                    " · A always"
+                } else {
+                    ""
+                };
                 format!(
                     "{left} left · 1 of {} · a once{always} · d deny · v whole text · n next · q quit",
                     self.count()
@@ -494,28 +497,18 @@ impl ApproverState {
     }
 
     fn front_id(&self) -> Option<String> {
-        self.front().map(|approval| id(approval).to_owned())
+        self.front().map(|asked| asked.id.clone())
     }
 }
 
-fn id(approval: &Value) -> &str {
-    value::string(approval, "id")
-}
-
-fn slug(id: &str) -> String {
+pub(super) fn slug(id: &str) -> String {
     value::visible(id.get(..8).unwrap_or(id))
-}
-
-fn expires_at(approval: &Value) -> Option<UnixMillis> {
-    approval
-        .get("expiresAtMs")
-        .and_then(Value::as_i64)
-        .map(UnixMillis::new)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use countersign_domain::{ActorKind, PatternWidth};
+    use countersign_wire::actor::ActorBody;
 
     use super::*;
 
@@ -527,18 +520,40 @@ mod tests {
         columns: 80,
     };
 
-    fn approval(id: &str) -> Value {
-        json!({ "id": id, "status": "pending", "expiresAtMs": START.get() + 60_000, "command": "make x",
-            "allowedDecisions": ["allow-once", "deny"], "display": { "truncated": false, "text": "make x" } })
+    fn asked(id: &str) -> Asked {
+        Asked {
+            id: id.to_owned(),
+            status: "pending".to_owned(),
+            command: "make x".to_owned(),
+            display: Shown {
+                text: "make x".to_owned(),
+                spans: Vec::new(),
+                warnings: Vec::new(),
+                truncated: false,
+            },
+            allowed_decisions: vec![ApprovalDecision::AllowOnce.into(), ApprovalDecision::Deny.into()],
+            proposed_patterns: Vec::new(),
+            expires_at: at(60_000),
+            is_for_groups: false,
+            facts: Table::default(),
+        }
+    }
+
+    fn denied(id: &str) -> ApprovalEvent {
+        ApprovalEvent {
+            approval_id: id.to_owned(),
+            status: "denied".to_owned(),
+            ..ApprovalEvent::default()
+        }
     }
 
     fn at(millis: u64) -> UnixMillis {
         START + Duration::from_millis(millis)
     }
 
-    fn state(approvals: Vec<Value>) -> ApproverState {
+    fn state(waiting: Vec<Asked>) -> ApproverState {
         let mut state = ApproverState::new(START, SCREEN);
-        assert_eq!(state.reload(approvals, START), [Deed::Card]);
+        assert_eq!(state.reload(waiting, START), [Deed::Card]);
         state
     }
 
@@ -553,7 +568,7 @@ mod tests {
 
     #[test]
     fn one_key_answers_once_and_only_when_the_guard_time_is_over() {
-        let mut state = state(vec![approval(FIRST)]);
+        let mut state = state(vec![asked(FIRST)]);
         assert_eq!(state.keys("a", at(100)), []);
         assert_eq!(
             state.keys("a", at(500)),
@@ -567,9 +582,15 @@ mod tests {
 
     #[test]
     fn a_key_meant_for_the_question_before_does_not_answer_the_next() {
-        let mut state = state(vec![approval(FIRST), approval(SECOND)]);
-        let gone =
-            json!({ "approvalId": FIRST, "status": "denied", "resolvedBy": { "name": "ann\u{1b}[2J" } });
+        let mut state = state(vec![asked(FIRST), asked(SECOND)]);
+        let gone = ApprovalEvent {
+            resolved_by: Some(ActorBody {
+                kind: ActorKind::Token.into(),
+                id: "t".to_owned(),
+                name: "ann\u{1b}[2J".to_owned(),
+            }),
+            ..denied(FIRST)
+        };
         let deeds = state.resolved(&gone, at(5_000));
         assert_eq!(
             deeds,
@@ -587,7 +608,7 @@ mod tests {
 
     #[test]
     fn what_is_pasted_answers_nothing() {
-        let mut state = state(vec![approval(FIRST)]);
+        let mut state = state(vec![asked(FIRST)]);
         for pasted in ["aa", "\u{1b}[A", "a\n", "da"] {
             assert_eq!(state.keys(pasted, at(1_000)), [], "{pasted:?}");
         }
@@ -595,7 +616,7 @@ mod tests {
 
     #[test]
     fn a_denial_takes_a_reason_that_can_be_mended_or_given_up() {
-        let mut state = state(vec![approval(FIRST)]);
+        let mut state = state(vec![asked(FIRST)]);
         state.keys("d", at(1_000));
         state.keys("not a", at(1_000));
         assert!(state.status(at(1_000)).ends_with("not a"));
@@ -612,11 +633,10 @@ mod tests {
 
     #[test]
     fn a_reason_whose_question_went_away_answers_nothing_else() {
-        let mut state = state(vec![approval(FIRST), approval(SECOND)]);
+        let mut state = state(vec![asked(FIRST), asked(SECOND)]);
         state.keys("d", at(1_000));
         state.keys("n", at(1_100));
-        let gone = json!({ "approvalId": FIRST, "status": "denied" });
-        state.resolved(&gone, at(2_000));
+        state.resolved(&denied(FIRST), at(2_000));
         // An approver who looks at the keys types on, slowly.
         for (place, key) in (1_u64..).zip(["o", "t", " ", "a", "A", "d", "q", "v", "n"]) {
             assert_eq!(state.keys(key, at(2_000 + 1_000 * place)), [], "{key:?}");
@@ -632,12 +652,12 @@ mod tests {
 
     #[test]
     fn a_question_that_comes_while_somebody_types_into_the_void_is_not_answered_by_it() {
-        let mut state = state(vec![approval(FIRST)]);
+        let mut state = state(vec![asked(FIRST)]);
         state.keys("d", at(1_000));
         assert_eq!(state.tick(at(60_000)).len(), 1);
         assert_eq!(state.keys("a", at(60_500)), []);
-        let mut late = approval(SECOND);
-        late["expiresAtMs"] = json!(START.get() + 90_000);
+        let mut late = asked(SECOND);
+        late.expires_at = at(90_000);
         assert_eq!(state.asked(late, at(61_000)), [Deed::Card]);
         assert_eq!(state.keys("a", at(62_000)), []);
         assert_eq!(state.keys("\u{1b}", at(63_000)), [Deed::Card]);
@@ -649,7 +669,7 @@ mod tests {
 
     #[test]
     fn a_denial_without_a_reason_has_none() {
-        let mut state = state(vec![approval(FIRST)]);
+        let mut state = state(vec![asked(FIRST)]);
         state.keys("d", at(1_000));
         assert_eq!(
             state.keys("\r", at(1_000)),
@@ -659,8 +679,8 @@ mod tests {
 
     #[test]
     fn always_and_what_is_not_read_whole_are_refused_here() {
-        let mut long = approval(FIRST);
-        long["display"]["truncated"] = json!(true);
+        let mut long = asked(FIRST);
+        long.display.truncated = true;
         let mut state = state(vec![long]);
         assert!(matches!(state.keys("A", at(1_000))[..], [Deed::Say(_)]));
         assert!(matches!(state.keys("a", at(1_000))[..], [Deed::Say(_)]));
@@ -679,9 +699,9 @@ mod tests {
     #[test]
     fn a_command_that_does_not_fit_is_read_page_by_page() {
         let lines: Vec<String> = (0..30).map(|number| format!("echo {number}")).collect();
-        let mut long = approval(FIRST);
-        long["command"] = json!(lines.join("; "));
-        long["display"]["text"] = json!(lines.join("; "));
+        let mut long = asked(FIRST);
+        long.command = lines.join("; ");
+        long.display.text.clone_from(&long.command);
         let mut small = ApproverState::new(START, Screen { rows: 6, columns: 40 });
         small.reload(vec![long.clone()], START);
         assert!(matches!(small.keys("a", at(1_000))[..], [Deed::Say(_)]));
@@ -710,12 +730,21 @@ mod tests {
 
     #[test]
     fn always_takes_a_second_key_that_sees_what_is_stored() {
-        let mut open = approval(FIRST);
-        open["allowedDecisions"] = json!(["allow-once", "allow-always", "deny"]);
-        open["proposedPatterns"] = json!([
-            { "pattern": "/usr/bin/make", "argPattern": "^x$", "default": true },
-            { "pattern": "/usr/bin/make" },
-        ]);
+        let mut open = asked(FIRST);
+        open.allowed_decisions = ApprovalDecision::ALL
+            .iter()
+            .map(|decision| (*decision).into())
+            .collect();
+        let pattern = |arguments: Option<&str>| PatternBody {
+            segment: 0,
+            pattern: "/usr/bin/make".to_owned(),
+            arg_pattern: arguments.map(str::to_owned),
+            source: None,
+            width: PatternWidth::Exact.into(),
+            default: arguments.is_some(),
+            note: None,
+        };
+        open.proposed_patterns = vec![pattern(Some("^x$")), pattern(None)];
         let mut state = state(vec![open]);
         let panel = "always: what is stored\n  1 (Enter)  /usr/bin/make ^x$\n  2  /usr/bin/make";
         assert_eq!(state.keys("A", at(1_000)), [Deed::Say(panel.to_owned())]);
@@ -733,7 +762,7 @@ mod tests {
             id: FIRST.to_owned(),
             decision: ApprovalDecision::AllowAlways,
             reason: None,
-            rule: Some(json!({ "pattern": "/usr/bin/make" })),
+            rule: Some(pattern(None).chosen()),
         }];
         assert_eq!(state.keys("2", at(1_400)), wide);
         state.answered(FIRST, "forbidden".to_owned(), false, at(1_500));
@@ -746,9 +775,9 @@ mod tests {
 
     #[test]
     fn expiry_takes_a_question_away_and_shows_the_next() {
-        let mut late = approval(SECOND);
-        late["expiresAtMs"] = json!(START.get() + 90_000);
-        let mut state = state(vec![approval(FIRST), late]);
+        let mut late = asked(SECOND);
+        late.expires_at = at(90_000);
+        let mut state = state(vec![asked(FIRST), late]);
         assert_eq!(state.tick(at(59_999)), []);
         assert_eq!(
             state.tick(at(60_000)),
@@ -758,9 +787,9 @@ mod tests {
 
     #[test]
     fn after_a_break_the_list_counts() {
-        let mut state = state(vec![approval(FIRST), approval(SECOND)]);
-        assert_eq!(state.reload(vec![approval(SECOND)], at(10)), [Deed::Card]);
-        assert_eq!(state.reload(vec![approval(SECOND)], at(20)), []);
+        let mut state = state(vec![asked(FIRST), asked(SECOND)]);
+        assert_eq!(state.reload(vec![asked(SECOND)], at(10)), [Deed::Card]);
+        assert_eq!(state.reload(vec![asked(SECOND)], at(20)), []);
         assert_eq!(state.reload(Vec::new(), at(30)), []);
         assert_eq!(state.status(at(30)), "nothing waits for a person · q quits");
     }

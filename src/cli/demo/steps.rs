@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -87,7 +88,7 @@ impl<'a> Story<'a> {
         self.title("2", "a command that the allowlist covers")?;
         let pattern = json!({"pattern": "uname", "note": "demo"});
         self.operator
-            .post(&["v1", "agents", "main", "allowlist"], &pattern)
+            .post::<IgnoredAny>(&["v1", "agents", "main", "allowlist"], &pattern)
             .await?;
         self.say("the operator allowed `uname` for the agent `main`; the agent asks:")?;
         let answer = self.ask(&json!({"argv": ["uname", "-sm"]})).await?;
@@ -156,7 +157,7 @@ impl<'a> Story<'a> {
     /// Everything above is in the record, and the record is whole.
     pub(super) async fn verified(&mut self) -> Result<(), Failure> {
         self.title("5", "the record")?;
-        let report = self.operator.get(&["v1", "audit", "verify"], &Vec::new()).await?;
+        let report: Value = self.operator.get(&["v1", "audit", "verify"], &Vec::new()).await?;
         if report.get("ok") != Some(&Value::Bool(true)) {
             return Err(Failure::new(
                 "audit-broken",
@@ -189,7 +190,7 @@ impl<'a> Story<'a> {
         let decision = json!({"decision": "allow-once", "reason": "demo --approve"});
         let id = value::string(pending, "approvalId");
         approver
-            .post(&["v1", "approvals", id, "decision"], &decision)
+            .post::<IgnoredAny>(&["v1", "approvals", id, "decision"], &decision)
             .await?;
         self.say("--approve: a second token, which may approve but not ask, answered allow-once")?;
         Ok(())
@@ -224,7 +225,7 @@ impl<'a> Story<'a> {
     /// Who decided, by what, and where it is written down.
     async fn finish(&mut self, step: &str, answer: &Value) -> Result<(), Failure> {
         let run_id = value::string(answer, "runId");
-        let run = self.operator.get(&["v1", "runs", run_id], &Vec::new()).await?;
+        let run: Value = self.operator.get(&["v1", "runs", run_id], &Vec::new()).await?;
         let decision = run.get("decision").unwrap_or(&Value::Null);
         let (verdict, by) = (value::text(decision, "verdict"), value::text(decision, "by"));
         let (security, ask) = (value::string(&run, "security"), value::string(&run, "ask"));
@@ -255,7 +256,7 @@ impl<'a> Story<'a> {
             ("agentId", value::text(run, "agentId")),
             ("host", value::text(run, "host")),
         ];
-        let policy = self.operator.get(&["v1", "policy", "effective"], &query).await?;
+        let policy: Value = self.operator.get(&["v1", "policy", "effective"], &query).await?;
         let set_by = |rule: &str| policy.get(rule).map(|rule| value::text(rule, "source"));
         Ok(match (set_by("security"), set_by("ask")) {
             (Some(security), Some(ask)) => Some(format!("security set by {security}, ask set by {ask}")),

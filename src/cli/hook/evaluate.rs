@@ -3,6 +3,7 @@
 use std::{os::fd::AsFd as _, time::Duration};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -148,5 +149,9 @@ fn denial_of(run: &Value) -> Option<Denial> {
 /// Nobody would take the result any more, so nobody should be asked.
 async fn withdraw(client: &Client, run_id: &str) {
     // It may have been decided just now; then it runs, and the record says so.
-    drop(client.post(&["v1", "runs", run_id, "cancel"], &json!({})).await);
+    drop(
+        client
+            .post::<IgnoredAny>(&["v1", "runs", run_id, "cancel"], &json!({}))
+            .await,
+    );
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use countersign_domain::{AgentId, Ask, Security, UnixMillis};
 use countersign_engine::candidate::{Candidate, Opinion, RecordedCommand};
+use countersign_wire::page::Page;
 
 use super::{
     candidate::CandidateArgs,
@@ -94,8 +95,8 @@ pub(crate) async fn run(
         let mut page_query = query.clone();
         page_query.push(("limit", (limit - counts.total()).min(PAGE).to_string()));
         page_query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-        let page = client.get_page(&["v1", "runs"], &page_query).await?;
-        for run in page.get("items").and_then(Value::as_array).into_iter().flatten() {
+        let page: Page<Value> = client.get_page(&["v1", "runs"], &page_query).await?;
+        for run in &page.items {
             let compared = match Compared::of(run, |recorded| known.evaluate(recorded)) {
                 Ok(compared) => Ok(in_force.beside(compared).await?),
                 Err(left_out) => Err(left_out),
@@ -110,7 +111,7 @@ pub(crate) async fn run(
                 .console
                 .progress(&format!("{} of at most {limit} runs …", counts.total()));
         }
-        cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+        cursor = page.next_cursor;
         if cursor.is_none() {
             break;
         }

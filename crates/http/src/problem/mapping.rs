@@ -27,11 +27,9 @@ use countersign_engine::{
 };
 use countersign_ledger::{LedgerError, audit::VerifyError, auth::ScopeConflict};
 use countersign_policy::command::preflight;
+use countersign_wire::approval::ApprovalBody;
 
-use crate::{
-    problem::{Code, Problem},
-    routes::ApprovalBody,
-};
+use crate::problem::{Code, Problem};
 
 /// So many wrong members are named in one answer.
 const MAX_FIELDS: usize = 20;

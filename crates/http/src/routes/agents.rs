@@ -8,6 +8,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use countersign_config::approvals::document::PolicyFields;
 use countersign_domain::{AgentId, Ask, Security, UnixMillis};
 use countersign_engine::agents::KnownAgent;
+use countersign_wire::page::Page;
 
 use super::document::tagged;
 
@@ -16,7 +17,7 @@ use crate::{
     extract::{AgentScope, AtPath, IfMatch, JsonBody, QueryOf},
     list::{ListName, PageQuery},
     problem::Problem,
-    reply::{JsonReply, Page},
+    reply::JsonReply,
     state::AppState,
 };
 

@@ -22,13 +22,14 @@ use countersign_engine::{
     lint::EntryWarning,
 };
 use countersign_ledger::events::AllowlistList;
+use countersign_wire::page::Page;
 
 use crate::{
     caller::{Admin, CallerAtAgent, Read},
     extract::{AgentEntry, AgentScope, AtPath, JsonBody, QueryOf, not_null},
     list::{ListName, PageQuery},
     problem::Problem,
-    reply::{JsonReply, Located, Page},
+    reply::{JsonReply, Located},
     state::AppState,
 };
 

@@ -9,13 +9,14 @@ use countersign_domain::{ActorKind, UnixMillis};
 use countersign_ledger::audit::{
     AuditActor, AuditFilter, AuditOutcome, AuditRecord, ProblemKind, SealedHead, Target, Verification,
 };
+use countersign_wire::page::Page;
 
 use crate::{
     caller::{Admin, Caller, Read},
     extract::{Parameters, QueryForm, QueryOf},
     list::{ListName, PageQuery},
     problem::Problem,
-    reply::{JsonReply, Page},
+    reply::JsonReply,
     state::AppState,
 };
 
@@ -118,7 +119,7 @@ async fn list(
         action,
     };
     let records = state.engine().ledger().audit(filter, page.page(LIST)?).await?;
-    Ok(JsonReply(Page::of(LIST, records, AuditBody::from)))
+    Ok(JsonReply(LIST.page(records, AuditBody::from)))
 }
 
 /// Whether the chain is whole.

@@ -12,6 +12,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use countersign_config::approvals::document::{DenyRule, Keyed};
 use countersign_domain::EntryId;
 use countersign_engine::allowlist::WrittenRule;
+use countersign_wire::page::Page;
 
 use super::allowlist::{EntryWarningBody, check_note, check_pattern};
 
@@ -20,7 +21,7 @@ use crate::{
     extract::{AgentEntry, AgentScope, AtPath, JsonBody, QueryOf},
     list::{ListName, PageQuery},
     problem::Problem,
-    reply::{JsonReply, Located, Page},
+    reply::{JsonReply, Located},
     state::AppState,
 };
 

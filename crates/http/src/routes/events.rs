@@ -14,6 +14,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use countersign_domain::{AgentId, Principal, RunId, Scope, SessionKey, TokenId};
 use countersign_engine::{Presence, hint::hint};
 use countersign_ledger::events::{EventFilter, Publication, Start};
+use countersign_wire::page::Page;
 
 use crate::{
     accept::Accepted,
@@ -21,7 +22,7 @@ use crate::{
     caller::{AgentCaller, ReadOrOwn},
     extract::{Parameters, QueryForm, QueryOf},
     problem::{Code, Problem},
-    reply::{JsonReply, Page},
+    reply::JsonReply,
     sse::{self, Held, StillOpen},
     state::AppState,
 };

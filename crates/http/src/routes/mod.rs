@@ -5,7 +5,6 @@
 //! [`crate::caller::Caller`] and its kin. Read on: [`router`] merges all resources; `exec/mod.rs` is the central
 //! one.
 
-mod actor;
 mod agents;
 mod allowlist;
 mod approvals;
@@ -34,7 +33,6 @@ mod tokens;
 mod tools;
 mod unknown;
 
-pub(crate) use approvals::ApprovalBody;
 pub(crate) use mcp::Mount as McpMount;
 pub(crate) use metrics::metrics_alone;
 pub(crate) use tools::PATH as TOOLS_PATH;

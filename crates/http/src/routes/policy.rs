@@ -16,6 +16,7 @@ use countersign_engine::{
     node::NodeView,
 };
 use countersign_policy::layers::{Layer, Resolved, Spoken};
+use countersign_wire::actor::ActorBody;
 
 use crate::{
     caller::{self, AgentCaller, Read},
@@ -24,8 +25,6 @@ use crate::{
     reply::JsonReply,
     state::AppState,
 };
-
-use super::actor::ActorBody;
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(effective))

@@ -16,6 +16,7 @@ use countersign_domain::{
 use countersign_engine::stop::{Stopped, WhatRuns};
 use countersign_ledger::{Pressed, ResumeOutcome, StopStanding};
 use countersign_policy::command::redaction;
+use countersign_wire::actor::ActorBody;
 
 use crate::{
     caller::{Admin, AgentCaller, ApproveOrAdmin, Caller, Read},
@@ -25,8 +26,6 @@ use crate::{
     schema::{RunStatusName, StopReason},
     state::AppState,
 };
-
-use super::actor::ActorBody;
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()

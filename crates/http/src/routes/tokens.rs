@@ -14,18 +14,17 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use countersign_domain::{AgentId, Owner, Scope, Token, TokenId, UnixMillis};
 use countersign_engine::tokens::TokenRequest;
 use countersign_ledger::TokenAcceptance;
+use countersign_wire::{actor::ActorBody, page::Page};
 
 use crate::{
     caller::{Admin, Caller},
     extract::{AtPath, EmptyBody, JsonBody, QueryOf, not_null},
     list::{ListName, PageQuery},
     problem::{Code, Problem},
-    reply::{JsonReply, Page},
+    reply::JsonReply,
     schema::Label,
     state::AppState,
 };
-
-use super::actor::ActorBody;
 
 const LIST: ListName<'static> = ListName::only("tokens");
 
@@ -133,7 +132,7 @@ async fn list(
     QueryOf(page): QueryOf<PageQuery>,
 ) -> Result<JsonReply<Page<TokenBody>>, Problem> {
     let tokens = state.tokens().list(page.page(LIST)?).await?;
-    Ok(JsonReply(Page::of(LIST, tokens, TokenBody::from)))
+    Ok(JsonReply(LIST.page(tokens, TokenBody::from)))
 }
 
 /// Makes a token. Its secret is in this answer and nowhere else. With `proposedBy` it opens nothing until another owner

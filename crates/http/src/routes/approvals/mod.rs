@@ -2,32 +2,28 @@
 //!
 //! A handler must never settle an answer or choose what a caller may see: [`countersign_engine::Engine`] finds out who may
 //! answer and which answer came first, and narrows every list to the caller's agents. Read on: `decide` takes an
-//! answer, `revise.rs` a changed command; [`ApprovalBody`] is the object, and `shown.rs` makes the command safe to look
-//! at.
+//! answer, `revise.rs` a changed command; [`ApprovalBody`] is the object.
 
-mod body;
 mod revise;
-mod shown;
 
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
-
-pub(crate) use body::ApprovalBody;
-pub(super) use body::PatternBody;
 
 use countersign_domain::{AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Authority, SessionKey};
 use countersign_engine::reply::{Answer, Decided};
 use countersign_ledger::ApprovalFilter;
 use countersign_protocol::ByName;
+use countersign_wire::{
+    approval::{ApprovalBody, ChosenPattern, DecidedBody, DecisionBody},
+    page::Page,
+};
 
 use crate::{
     caller::{AgentCaller, Approve, ReadOrApprove},
     extract::{AtPath, JsonBody, Parameters, QueryForm, QueryOf},
     list::{ListName, PageQuery},
     problem::{Code, Problem},
-    reply::{JsonReply, Page},
+    reply::JsonReply,
     schema::ApprovalFilterName,
     state::AppState,
 };
@@ -122,7 +118,7 @@ async fn list(
         .engine()
         .approvals(&caller, filter, page.page(LIST)?)
         .await?;
-    Ok(JsonReply(Page::of(LIST, approvals, ApprovalBody::from)))
+    Ok(JsonReply(LIST.page(approvals, ApprovalBody::from)))
 }
 
 /// One approval, by its whole id.
@@ -142,38 +138,6 @@ async fn one(
     let approval =
         approval.ok_or_else(|| Problem::new(Code::ApprovalNotFound, "there is no such approval"))?;
     Ok(JsonReply(approval.into()))
-}
-
-/// A person's answer.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schema(as = Decision)]
-struct DecisionBody {
-    decision: ApprovalDecision,
-    /// Why, in their words.
-    #[schema(max_length = 2000)]
-    reason: Option<String>,
-    /// Only with `allow-always`: which of the proposed patterns to remember; the default ones unless given.
-    #[schema(value_type = Option<Vec<ChosenPattern>>, min_items = 1)]
-    patterns: Option<Vec<ByName<ChosenPattern>>>,
-}
-
-/// One of an approval's proposed patterns.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct ChosenPattern {
-    pattern: String,
-    arg_pattern: Option<String>,
-}
-
-/// What became of an answer.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = DecisionResult)]
-struct DecidedBody {
-    /// Whether this answer counted; false when the same one was there before. The approval still waits (`pending`) when it
-    /// takes the answers of more people (`approvalsRequired`).
-    applied: bool,
-    approval: ApprovalBody,
 }
 
 /// Answers an approval; the first answer counts, or the first no of anybody and the first yes of as many people as it takes.
@@ -198,7 +162,7 @@ async fn decide(
     QueryOf(()): QueryOf<()>,
     JsonBody(body): JsonBody<DecisionBody>,
 ) -> Result<JsonReply<DecidedBody>, Problem> {
-    let answer = body.into_answer()?;
+    let answer = to_answer(body)?;
     let Decided { applied, approval } = state.engine().decide(&caller, &id, answer).await?;
     Ok(JsonReply(DecidedBody {
         applied,
@@ -206,30 +170,28 @@ async fn decide(
     }))
 }
 
-impl DecisionBody {
-    fn into_answer(self) -> Result<Answer, Problem> {
-        let Self {
-            decision,
-            reason,
-            patterns,
-        } = self;
-        if reason
-            .as_ref()
-            .is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS)
-        {
-            return Err(Problem::field("reason", "expected at most 2000 characters"));
-        }
-        if patterns.is_some() && decision != ApprovalDecision::AllowAlways {
-            return Err(Problem::new(
-                Code::DecisionNotAllowed,
-                "patterns: only with decision allow-always",
-            ));
-        }
-        let chosen = |ByName(ChosenPattern { pattern, arg_pattern })| (pattern, arg_pattern);
-        Ok(Answer {
-            decision,
-            reason,
-            patterns: patterns.map(|patterns| patterns.into_iter().map(chosen).collect()),
-        })
+fn to_answer(body: DecisionBody) -> Result<Answer, Problem> {
+    let DecisionBody {
+        decision,
+        reason,
+        patterns,
+    } = body;
+    if reason
+        .as_ref()
+        .is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS)
+    {
+        return Err(Problem::field("reason", "expected at most 2000 characters"));
     }
+    if patterns.is_some() && decision != ApprovalDecision::AllowAlways {
+        return Err(Problem::new(
+            Code::DecisionNotAllowed,
+            "patterns: only with decision allow-always",
+        ));
+    }
+    let chosen = |ByName(ChosenPattern { pattern, arg_pattern })| (pattern, arg_pattern);
+    Ok(Answer {
+        decision,
+        reason,
+        patterns: patterns.map(|patterns| patterns.into_iter().map(chosen).collect()),
+    })
 }

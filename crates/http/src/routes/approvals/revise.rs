@@ -5,8 +5,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use countersign_domain::ApprovalId;
-
-use super::body::ApprovalBody;
+use countersign_wire::approval::ApprovalBody;
 
 use crate::{
     caller::{AgentCaller, Approve},

@@ -10,6 +10,7 @@ use countersign_config::settings::{SandboxScope, WorkspaceAccess};
 use countersign_domain::{Ask, CommandInput, Host, HostChoice, Pinning, ScriptHold, Security};
 use countersign_engine::explain::{Explanation, Outcome, SandboxView};
 use countersign_policy::{allowlist::Analysis, combine::Effective};
+use countersign_wire::{analysis::AnalysisBody, approval::PatternBody};
 
 use super::request::ExecBody;
 
@@ -19,7 +20,6 @@ use crate::{
     problem::{Code, Problem},
     reply::JsonReply,
     routes::{
-        approvals::PatternBody,
         policy::{NodeBody, ValueBody},
         stop::StopBody,
     },
@@ -64,7 +64,7 @@ pub(crate) struct ExplanationBody {
     security: ValueBody<Security>,
     ask: ValueBody<Ask>,
     ask_fallback: ValueBody<Security>,
-    #[schema(value_type = AnalysisSchema)]
+    #[schema(value_type = AnalysisBody)]
     analysis: Analysis,
     env: EnvBody,
     /// `run`, `ask` or `deny`.
@@ -181,83 +181,6 @@ struct EnvBody {
     blocked: Vec<String>,
     /// Names that would reach the command.
     passed: Vec<String>,
-}
-
-/// What the command is found to be.
-#[derive(ToSchema)]
-#[schema(as = Analysis)]
-#[expect(dead_code, reason = "only describes what `Analysis` writes")]
-struct AnalysisSchema {
-    /// Whether the command was understood completely.
-    ok: bool,
-    /// `allow`, `ask` or `reject`.
-    verdict: String,
-    /// Code of the first finding, unless it is allowed.
-    reason: Option<String>,
-    findings: Vec<FindingSchema>,
-    segments: Vec<SegmentSchema>,
-    /// The plan as a script for `/bin/sh -c`.
-    rendered: Option<String>,
-}
-
-/// One thing that stands against a command.
-#[derive(ToSchema)]
-#[schema(as = AnalysisFinding)]
-#[expect(dead_code, reason = "only describes what `Finding` writes")]
-struct FindingSchema {
-    code: String,
-    /// The rule behind it.
-    rule: String,
-    /// Byte offsets of the command as sent.
-    span: [u32; 2],
-    detail: String,
-}
-
-/// One program call of a command.
-#[derive(ToSchema)]
-#[schema(as = Segment)]
-#[expect(dead_code, reason = "only describes what `SegmentReport` writes")]
-pub(in crate::routes) struct SegmentSchema {
-    /// Byte offsets of the command as sent.
-    span: [u32; 2],
-    argv: Vec<String>,
-    /// The operator before it.
-    operator: Option<String>,
-    wrappers: Vec<WrapperSchema>,
-    /// The command word behind the wrappers, as typed.
-    executable: String,
-    #[schema(rename = "resolvedPath")]
-    resolved_path: Option<String>,
-    #[schema(rename = "match")]
-    matched: MatchSchema,
-    /// Whether it is code in an argument, under strict inline eval.
-    #[schema(rename = "inlineEval")]
-    inline_eval: Option<bool>,
-    notes: Vec<String>,
-    /// Those of its shell payload.
-    #[schema(no_recursion)]
-    segments: Option<Vec<Self>>,
-}
-
-/// A program that only starts another.
-#[derive(ToSchema)]
-#[schema(as = Wrapper)]
-#[expect(dead_code, reason = "only describes what `WrapperReport` writes")]
-struct WrapperSchema {
-    name: String,
-    span: [u32; 2],
-}
-
-/// What covers a segment.
-#[derive(ToSchema)]
-#[schema(as = AllowlistMatch)]
-#[expect(dead_code, reason = "only describes what `Match` writes")]
-struct MatchSchema {
-    /// `allowlist`, `grant`, `safe-bin`, `builtin`, `skill`, `payload`, `denylist` or `none`.
-    kind: String,
-    #[schema(rename = "entryId")]
-    entry_id: Option<String>,
-    pattern: Option<String>,
 }
 
 impl From<Explanation> for ExplanationBody {

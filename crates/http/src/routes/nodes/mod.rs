@@ -15,13 +15,14 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use body::{NodeBody, PairingBody};
 
 use countersign_nodes::bridge::{self, PairingDecision};
+use countersign_wire::page::Page;
 
 use crate::{
     caller::{Admin, Caller, Read},
     extract::{AtPath, JsonBody, NodeName, PairingName, QueryOf},
     list::{ListName, PageQuery},
     problem::Problem,
-    reply::{JsonReply, Page},
+    reply::JsonReply,
     schema::NodeLabel,
     state::AppState,
 };

@@ -16,13 +16,14 @@ use answer::SessionBody;
 pub(in crate::routes) use request::ProcessBody;
 
 use countersign_domain::{AgentId, ProcessStatus};
+use countersign_wire::page::Page;
 
 use crate::{
     caller::{AgentCaller, Exec, ReadOrOwn},
     extract::{AtPath, JsonBody, Parameters, ProcessSessionName, QueryForm, QueryOf},
     list::{ListName, PageQuery},
     problem::Problem,
-    reply::{JsonReply, Page},
+    reply::JsonReply,
     state::AppState,
 };
 
@@ -111,7 +112,7 @@ async fn list(
         .engine()
         .process_sessions(&caller, agent_id, status, page)
         .await?;
-    Ok(JsonReply(Page::of(LIST, sessions, SessionBody::from)))
+    Ok(JsonReply(LIST.page(sessions, SessionBody::from)))
 }
 
 /// Whose session is wanted.

@@ -10,8 +10,9 @@ use countersign_domain::{
 };
 use countersign_policy::command::redaction;
 use countersign_runner::output::Captured;
+use countersign_wire::actor::ActorBody;
 
-use crate::{problem::Problem, routes::actor::ActorBody, schema::RunStatusName};
+use crate::{problem::Problem, schema::RunStatusName};
 
 /// A run (`docs/spec/http-api.md#run-object`).
 #[derive(Debug, Serialize, ToSchema)]

@@ -15,13 +15,14 @@ use body::{RunDetail, statuses_named};
 
 use countersign_domain::{AgentId, Authority, Host, RunId, SessionKey, UnixMillis};
 use countersign_ledger::RunFilter;
+use countersign_wire::page::Page;
 
 use crate::{
     caller::{AgentCaller, ExecOrAdmin, ReadOrAskedOrOwn, ReadOrOwn},
     extract::{AtPath, EmptyBody, Parameters, QueryForm, QueryOf},
     list::{ListName, PageQuery},
     problem::Problem,
-    reply::{JsonReply, Page},
+    reply::JsonReply,
     schema::RunStatusName,
     state::AppState,
 };
@@ -118,7 +119,7 @@ async fn list(
         authority: Authority::EVERYTHING,
     };
     let runs = state.engine().runs(&caller, filter, page.page(LIST)?).await?;
-    Ok(JsonReply(Page::of(LIST, runs, RunBody::listed)))
+    Ok(JsonReply(LIST.page(runs, RunBody::listed)))
 }
 
 /// One run with its output as text. An exec token sees its own runs, an approve token those it is asked about.

@@ -1,17 +1,19 @@
 //! Who asked, decided or changed something, as answers show it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use countersign_domain::{Actor, ActorKind};
+use countersign_domain::Actor;
+
+use crate::words::ActorKind;
 
 /// Who did something, and through which edge.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Actor)]
-pub(crate) struct ActorBody {
-    kind: ActorKind,
-    id: String,
-    name: String,
+pub struct ActorBody {
+    pub kind: ActorKind,
+    pub id: String,
+    pub name: String,
 }
 
 impl From<Actor> for ActorBody {
@@ -23,6 +25,10 @@ impl From<Actor> for ActorBody {
             // The list of tokens says whose a token is.
             owner: _,
         } = actor;
-        Self { kind, id, name }
+        Self {
+            kind: kind.into(),
+            id,
+            name,
+        }
     }
 }

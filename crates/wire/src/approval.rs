@@ -1,156 +1,166 @@
 //! The approval object.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use countersign_config::approvals::binding::NO_ENV_HASH;
-use countersign_domain::quoting;
 use countersign_domain::{
-    AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Ask,
-    Binding, Bound, Command, CommandInput, Host, Pattern, PatternWidth, Pinning, Quorum, RunId, ScriptHold,
-    Security, SessionKey, ShownEnv, TerminalReason, UnixMillis, Vote, Why,
+    AgentId, Approval, ApprovalCard, ApprovalId, ApprovalState, Binding, Bound, Command, Pattern, Quorum,
+    RunId, SessionKey, ShownEnv, UnixMillis, Vote, Why, quoting,
 };
 use countersign_policy::command::{pinning::Pinned, question};
+use countersign_protocol::ByName;
 
-use super::shown::Shown;
+use crate::{
+    actor::ActorBody,
+    shown::Shown,
+    words::{
+        ApprovalDecision, ApprovalStatus, Ask, CommandInput, Host, PatternWidth, Pinning, ScriptHold,
+        Security, TerminalReason,
+    },
+};
 
-use crate::routes::actor::ActorBody;
+/// The hash of no environment overrides at all. It is shown where a binding has none, or the digests of those that are
+/// stored would change.
+pub const NO_ENV_HASH: &str = "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945";
 
 /// A question to a person (`docs/spec/http-api.md#approval-object`).
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Approval)]
-pub(crate) struct ApprovalBody {
-    id: ApprovalId,
+pub struct ApprovalBody {
+    pub id: ApprovalId,
     /// The first 8 characters of the id.
-    slug: String,
-    run_id: RunId,
-    status: ApprovalStatus,
+    pub slug: String,
+    pub run_id: RunId,
+    pub status: ApprovalStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
-    decision: Option<ApprovalDecision>,
+    pub decision: Option<ApprovalDecision>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
+    pub reason: Option<String>,
     /// The command as one line of text, exactly; arguments as a shell would need them.
-    command: String,
-    display: Shown,
-    cwd: String,
-    host: Host,
+    pub command: String,
+    pub display: Shown,
+    pub cwd: String,
+    pub host: Host,
     #[serde(skip_serializing_if = "Option::is_none")]
-    node_id: Option<String>,
-    agent_id: AgentId,
-    session_key: SessionKey,
-    requested_by: ActorBody,
+    pub node_id: Option<String>,
+    pub agent_id: AgentId,
+    pub session_key: SessionKey,
+    pub requested_by: ActorBody,
     #[serde(skip_serializing_if = "Option::is_none")]
-    resolved_path: Option<String>,
+    pub resolved_path: Option<String>,
     /// The analysed parts of the command, with the secrets masked that `display` masks.
     #[schema(value_type = Vec<Object>)]
-    segments: serde_json::Value,
+    pub segments: serde_json::Value,
     /// Names of the environment overrides that the command gets, sorted; their values are bound by `boundTo.envHash`.
-    env_names: Vec<String>,
+    pub env_names: Vec<String>,
     /// The values that could decide what runs, by name: all but those of variables that are known to be harmless, with
     /// nothing in them hidden, what looks like a secret masked and long ones cut. Only for the scope `approve`, and only while
     /// it waits.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(required = false)]
-    env_values: BTreeMap<String, String>,
+    pub env_values: BTreeMap<String, String>,
     /// So many more overrides are not named; then only `deny` is open.
     #[serde(skip_serializing_if = "Option::is_none")]
-    env_omitted: Option<usize>,
-    security: Security,
-    ask: Ask,
-    ask_fallback: Security,
-    why: WhyBody,
+    pub env_omitted: Option<usize>,
+    pub security: Security,
+    pub ask: Ask,
+    pub ask_fallback: Security,
+    pub why: WhyBody,
     /// How many different people have to allow it; one no is enough.
-    approvals_required: u64,
+    pub approvals_required: u64,
     /// They must be in one of these groups. Absent for any approver; empty where no group stands in all of the rules
     /// that count, so that nobody may allow it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<String>>)]
-    groups: Option<BTreeSet<String>>,
+    pub groups: Option<BTreeSet<String>>,
     /// Who said what so far, where it takes more than one.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
-    votes: Vec<VoteBody>,
-    allowed_decisions: Vec<ApprovalDecision>,
-    proposed_patterns: Vec<PatternBody>,
-    created_at_ms: UnixMillis,
-    expires_at_ms: UnixMillis,
+    pub votes: Vec<VoteBody>,
+    pub allowed_decisions: Vec<ApprovalDecision>,
+    pub proposed_patterns: Vec<PatternBody>,
+    pub created_at_ms: UnixMillis,
+    pub expires_at_ms: UnixMillis,
     #[serde(skip_serializing_if = "Option::is_none")]
-    resolved_at_ms: Option<UnixMillis>,
+    pub resolved_at_ms: Option<UnixMillis>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    resolved_by: Option<ActorBody>,
+    pub resolved_by: Option<ActorBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    terminal_reason: Option<TerminalReason>,
+    pub terminal_reason: Option<TerminalReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    consumed_at_ms: Option<UnixMillis>,
+    pub consumed_at_ms: Option<UnixMillis>,
     /// The approval whose place it took, with a command that an approver changed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    revises: Option<ApprovalId>,
+    pub revises: Option<ApprovalId>,
     /// The approval that took its place.
     #[serde(skip_serializing_if = "Option::is_none")]
-    revised_by: Option<ApprovalId>,
-    bound_to: BindingBody,
+    pub revised_by: Option<ApprovalId>,
+    pub bound_to: BindingBody,
     /// Its input stays open: more can be written to it once it runs, into a `pipe` or at its `terminal`. Absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    input: Option<CommandInput>,
+    pub input: Option<CommandInput>,
     /// How firmly the run is what the answer covers: `exact` (the arguments, and every program by its identity), `path`
     /// (something is found by its path once more) or `text` (a text and its shell).
-    binding: Pinning,
+    pub binding: Pinning,
     /// Why it is that.
-    binding_detail: &'static str,
+    pub binding_detail: Cow<'static, str>,
     /// Whether the scripts of the command are read as they were judged: `held`, or `not held` with the reason. Absent
     /// without any.
     #[serde(skip_serializing_if = "Option::is_none")]
-    scripts: Option<ScriptHold>,
+    pub scripts: Option<ScriptHold>,
 }
 
 /// One person's answer to a question that takes several.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Vote)]
-struct VoteBody {
-    by: ActorBody,
-    decision: ApprovalDecision,
-    at_ms: UnixMillis,
+pub struct VoteBody {
+    pub by: ActorBody,
+    pub decision: ApprovalDecision,
+    pub at_ms: UnixMillis,
     /// Why, in their words.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
+    pub reason: Option<String>,
 }
 
 /// Why a person is asked.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AskReason)]
-struct WhyBody {
+pub struct WhyBody {
     /// Where the rule stands.
-    layer: String,
-    rule: String,
-    detail: String,
+    pub layer: String,
+    pub rule: String,
+    pub detail: String,
     /// Byte offsets of the command that it points at.
     #[serde(skip_serializing_if = "Option::is_none")]
-    span: Option<[u32; 2]>,
+    pub span: Option<[u32; 2]>,
 }
 
 /// An entry that `allow-always` could store.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Pattern)]
-pub(in crate::routes) struct PatternBody {
+pub struct PatternBody {
     /// Index of the top-level segment it comes from.
-    segment: usize,
-    pattern: String,
+    pub segment: usize,
+    pub pattern: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    arg_pattern: Option<String>,
+    pub arg_pattern: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<String>,
-    width: PatternWidth,
+    pub source: Option<String>,
+    pub width: PatternWidth,
     /// Whether a bare `allow-always` stores it.
-    default: bool,
+    pub default: bool,
     /// What it does not say by itself: of a script its path and arguments are remembered, not its content.
     #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<&'static str>,
+    pub note: Option<Cow<'static, str>>,
 }
 
 /// Of every entry for a command that has scripts.
@@ -158,24 +168,59 @@ const NOT_REMEMBERED: &str =
     "the content of a script is not remembered: any later content runs without a question";
 
 /// What an answer covers; anything else does not run.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Binding)]
-struct BindingBody {
+pub struct BindingBody {
     #[serde(skip_serializing_if = "Option::is_none")]
-    argv: Option<Vec<String>>,
+    pub argv: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    command: Option<String>,
-    cwd: String,
+    pub command: Option<String>,
+    pub cwd: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    shell: Option<String>,
+    pub shell: Option<String>,
     /// Hash of the environment overrides, of the empty list without any.
-    env_hash: String,
-    digest: String,
+    pub env_hash: String,
+    pub digest: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    executable_sha256: Option<String>,
+    pub executable_sha256: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    script_sha256: Option<String>,
+    pub script_sha256: Option<String>,
+}
+
+/// A person's answer.
+#[derive(Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = Decision)]
+pub struct DecisionBody {
+    pub decision: countersign_domain::ApprovalDecision,
+    /// Why, in their words.
+    #[schema(max_length = 2000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Only with `allow-always`: which of the proposed patterns to remember; the default ones unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<ChosenPattern>>, min_items = 1)]
+    pub patterns: Option<Vec<ByName<ChosenPattern>>>,
+}
+
+/// One of an approval's proposed patterns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChosenPattern {
+    pub pattern: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arg_pattern: Option<String>,
+}
+
+/// What became of an answer.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = DecisionResult)]
+pub struct DecidedBody {
+    /// Whether this answer counted; false when the same one was there before. The approval still waits (`pending`) when it
+    /// takes the answers of more people (`approvalsRequired`).
+    pub applied: bool,
+    pub approval: ApprovalBody,
 }
 
 /// What the state of an approval adds to it.
@@ -254,13 +299,13 @@ impl From<Approval> for ApprovalBody {
             slug: id.slug().to_owned(),
             id,
             run_id,
-            status,
-            decision,
+            status: status.into(),
+            decision: decision.map(Into::into),
             reason: resolved.reason,
             command: quoting::line(&command),
             display,
             cwd: cwd.clone(),
-            host,
+            host: host.into(),
             node_id,
             agent_id: agent,
             session_key: session,
@@ -270,14 +315,14 @@ impl From<Approval> for ApprovalBody {
             env_names: names,
             env_values: question::values(&waiting_env),
             env_omitted: Some(omitted).filter(|omitted| *omitted > 0),
-            security,
-            ask,
-            ask_fallback,
+            security: security.into(),
+            ask: ask.into(),
+            ask_fallback: ask_fallback.into(),
             why: why.into(),
             approvals_required: required,
             groups,
             votes: votes.into_iter().map(VoteBody::from).collect(),
-            allowed_decisions,
+            allowed_decisions: allowed_decisions.into_iter().map(Into::into).collect(),
             proposed_patterns: PatternBody::all(proposed_patterns, !scripts.is_empty()),
             created_at_ms: created_at,
             expires_at_ms: expires_at,
@@ -287,10 +332,10 @@ impl From<Approval> for ApprovalBody {
             consumed_at_ms: resolved.consumed_at,
             revises,
             revised_by,
-            input: input.noteworthy(),
-            binding: pinned.pinning,
-            binding_detail: pinned.detail,
-            scripts: held,
+            input: input.noteworthy().map(Into::into),
+            binding: pinned.pinning.into(),
+            binding_detail: pinned.detail.into(),
+            scripts: held.map(Into::into),
             bound_to: BindingBody::new(bound, &command, cwd, env_hash, digest)
                 .with_hashes(executable_sha256, script.map(|(_path, sha256)| sha256)),
         }
@@ -357,25 +402,25 @@ impl From<ApprovalState> for Resolved {
                 at: Some(at),
                 by: Some(by.into()),
                 reason,
-                terminal_reason: Some(why),
+                terminal_reason: Some(why.into()),
                 consumed_at,
             },
             ApprovalState::Denied { by, at, reason, why } => Self {
                 at: Some(at),
                 by: Some(by.into()),
                 reason,
-                terminal_reason: Some(why),
+                terminal_reason: Some(why.into()),
                 consumed_at: None,
             },
             ApprovalState::Expired { at, why } => Self {
                 at: Some(at),
-                terminal_reason: Some(why),
+                terminal_reason: Some(why.into()),
                 ..Self::default()
             },
             ApprovalState::Cancelled { by, at } => Self {
                 at: Some(at),
                 by: Some(by.into()),
-                terminal_reason: Some(TerminalReason::RunAborted),
+                terminal_reason: Some(countersign_domain::TerminalReason::RunAborted.into()),
                 ..Self::default()
             },
         }
@@ -412,7 +457,7 @@ impl From<Vote> for VoteBody {
     ) -> Self {
         Self {
             by: by.into(),
-            decision,
+            decision: decision.into(),
             at_ms: at,
             reason,
         }
@@ -420,13 +465,21 @@ impl From<Vote> for VoteBody {
 }
 
 impl PatternBody {
+    /// This one, as a decision names it.
+    pub fn chosen(&self) -> ChosenPattern {
+        ChosenPattern {
+            pattern: self.pattern.clone(),
+            arg_pattern: self.arg_pattern.clone(),
+        }
+    }
+
     /// Of a command with or without scripts.
-    pub(in crate::routes) fn all(patterns: Vec<Pattern>, has_scripts: bool) -> Vec<Self> {
-        let note = has_scripts.then_some(NOT_REMEMBERED);
+    pub fn all(patterns: Vec<Pattern>, has_scripts: bool) -> Vec<Self> {
+        let note = has_scripts.then_some(Cow::Borrowed(NOT_REMEMBERED));
         patterns
             .into_iter()
             .map(|pattern| Self {
-                note,
+                note: note.clone(),
                 ..Self::from(pattern)
             })
             .collect()
@@ -449,9 +502,21 @@ impl From<Pattern> for PatternBody {
             pattern,
             arg_pattern,
             source,
-            width,
+            width: width.into(),
             default,
             note: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest as _, Sha256};
+
+    use super::*;
+
+    #[test]
+    fn the_hash_of_no_overrides_is_that_of_an_empty_list() {
+        assert_eq!(countersign_domain::hex(&Sha256::digest("[]")), NO_ENV_HASH);
     }
 }

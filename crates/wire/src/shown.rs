@@ -1,8 +1,8 @@
 //! The command as a person is shown it: nothing hidden, the analysed parts marked.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use countersign_domain::{ApprovalCard, Command};
@@ -13,26 +13,25 @@ use countersign_policy::command::{
 
 /// A command for the eyes of a person (`docs/spec/command-analysis.md#v2`, `docs/spec/command-analysis.md#v3`,
 /// `docs/spec/command-analysis.md#v5`). The exact text is `command`.
-#[derive(Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = CommandDisplay)]
-pub(super) struct Shown {
+pub struct Shown {
     /// The text with every character that hides or moves others as `\u{HEX}`, long blanks as their number and, where the
     /// command was understood, secrets masked.
-    text: String,
+    pub text: String,
     /// Byte ranges of `text`, one for each top-level segment.
-    spans: Vec<[usize; 2]>,
-    warnings: Vec<ShownWarning>,
+    pub spans: Vec<[usize; 2]>,
+    pub warnings: Vec<ShownWarning>,
     /// Whether the middle is left out; then the whole text has to be read before an answer.
-    truncated: bool,
+    pub truncated: bool,
 }
 
 /// Something about the text that a person should know.
-#[derive(Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = DisplayWarning)]
-struct ShownWarning {
-    #[schema(value_type = String)]
-    code: &'static str,
-    message: String,
+pub struct ShownWarning {
+    pub code: Cow<'static, str>,
+    pub message: String,
 }
 
 /// The code of the warning that says so.
@@ -40,7 +39,7 @@ const SECRETS_MASKED: &str = "secrets-masked";
 
 impl Shown {
     /// Prepares the command of a card.
-    pub(super) fn of(card: &ApprovalCard) -> Self {
+    pub(crate) fn of(card: &ApprovalCard) -> Self {
         let prompt = question::command(card);
         let mut shown = match &card.binding.command {
             Command::Shell(_) | Command::Patch(_) => Self::new(prompt, &card.segments),
@@ -54,7 +53,7 @@ impl Shown {
             },
         };
         let input = question::open_input(card.binding.input).map(|message| ShownWarning {
-            code: "input-open",
+            code: "input-open".into(),
             message: message.to_owned(),
         });
         // It changes what the answer means, and not only how the text reads.
@@ -63,7 +62,7 @@ impl Shown {
     }
 
     /// Whether there is a mask in the text, so that the parts need one, too.
-    pub(super) fn masks_secrets(&self) -> bool {
+    pub(crate) fn masks_secrets(&self) -> bool {
         self.warnings.iter().any(|warning| warning.code == SECRETS_MASKED)
     }
 
@@ -108,7 +107,10 @@ impl ShownWarning {
                 ),
             ),
         };
-        Self { code, message }
+        Self {
+            code: code.into(),
+            message,
+        }
     }
 }
 

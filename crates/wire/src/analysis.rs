@@ -1,0 +1,78 @@
+//! What the analysis found a command to be. `countersign_policy` writes it, as approvals store it; this is how it reads.
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+/// What the command is found to be.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Analysis)]
+pub struct AnalysisBody {
+    /// Whether the command was understood completely.
+    pub ok: bool,
+    /// `allow`, `ask` or `reject`.
+    pub verdict: String,
+    /// Code of the first finding, unless it is allowed.
+    pub reason: Option<String>,
+    pub findings: Vec<FindingBody>,
+    pub segments: Vec<SegmentBody>,
+    /// The plan as a script for `/bin/sh -c`.
+    pub rendered: Option<String>,
+}
+
+/// One thing that stands against a command.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AnalysisFinding)]
+pub struct FindingBody {
+    pub code: String,
+    /// The rule behind it.
+    pub rule: String,
+    /// Byte offsets of the command as sent.
+    pub span: [u32; 2],
+    pub detail: String,
+}
+
+/// One program call of a command.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Segment)]
+pub struct SegmentBody {
+    /// Byte offsets of the command as sent.
+    pub span: [u32; 2],
+    pub argv: Vec<String>,
+    /// The operator before it.
+    pub operator: Option<String>,
+    pub wrappers: Vec<WrapperBody>,
+    /// The command word behind the wrappers, as typed.
+    pub executable: String,
+    pub resolved_path: Option<String>,
+    #[serde(rename = "match")]
+    pub matched: MatchBody,
+    /// Whether it is code in an argument, under strict inline eval.
+    pub inline_eval: Option<bool>,
+    pub notes: Vec<String>,
+    /// Those of its shell payload.
+    #[schema(no_recursion)]
+    pub segments: Option<Vec<Self>>,
+}
+
+/// A program that only starts another.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Wrapper)]
+pub struct WrapperBody {
+    pub name: String,
+    pub span: [u32; 2],
+}
+
+/// What covers a segment.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AllowlistMatch)]
+pub struct MatchBody {
+    /// `allowlist`, `grant`, `safe-bin`, `builtin`, `skill`, `payload`, `denylist` or `none`.
+    pub kind: String,
+    pub entry_id: Option<String>,
+    pub pattern: Option<String>,
+}

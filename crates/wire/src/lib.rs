@@ -1,0 +1,19 @@
+//! The objects of the HTTP API, once: the server writes them and the command line reads them.
+//!
+//! It must never decide anything or know a route: what a member says comes from domain values, or from the HTTP API.
+//! A reader is lenient. It ignores members that it does not know, and keeps a word of a newer server as [`words::Word`].
+//! The names are those of `docs/spec/http-api.md`; the comments become descriptions of the `OpenAPI` document.
+
+#![forbid(unsafe_code)]
+#![expect(
+    missing_docs,
+    reason = "a comment on a member is text of the OpenAPI document, and most names say enough"
+)]
+
+pub mod actor;
+pub mod analysis;
+pub mod approval;
+pub mod event;
+pub mod page;
+pub mod shown;
+pub mod words;

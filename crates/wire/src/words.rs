@@ -1,0 +1,79 @@
+//! Closed vocabularies as an answer has them: a server that is newer than its reader may know more words.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{Deserialize, Serialize};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{RefOr, Schema},
+};
+
+pub type ActorKind = Word<countersign_domain::ActorKind>;
+pub type ApprovalDecision = Word<countersign_domain::ApprovalDecision>;
+pub type ApprovalStatus = Word<countersign_domain::ApprovalStatus>;
+pub type Ask = Word<countersign_domain::Ask>;
+pub type CommandInput = Word<countersign_domain::CommandInput>;
+pub type Host = Word<countersign_domain::Host>;
+pub type PatternWidth = Word<countersign_domain::PatternWidth>;
+pub type Pinning = Word<countersign_domain::Pinning>;
+pub type ScriptHold = Word<countersign_domain::ScriptHold>;
+pub type Security = Word<countersign_domain::Security>;
+pub type TerminalReason = Word<countersign_domain::TerminalReason>;
+
+/// A word of the vocabulary `T`, or one that only a newer server knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Word<T> {
+    Known(T),
+    Other(String),
+}
+
+impl<T> From<T> for Word<T> {
+    fn from(word: T) -> Self {
+        Self::Known(word)
+    }
+}
+
+impl<T: PartialEq> PartialEq<T> for Word<T> {
+    fn eq(&self, word: &T) -> bool {
+        matches!(self, Self::Known(known) if known == word)
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Word<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(word) => word.fmt(f),
+            Self::Other(text) => f.pad(text),
+        }
+    }
+}
+
+impl<T: PartialSchema> PartialSchema for Word<T> {
+    fn schema() -> RefOr<Schema> {
+        T::schema()
+    }
+}
+
+impl<T: ToSchema> ToSchema for Word<T> {
+    fn name() -> Cow<'static, str> {
+        T::name()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_word_of_a_newer_server_is_kept_as_it_is() {
+        let read = |word: &str| serde_json::from_value::<Ask>(json!(word)).expect("a text");
+        assert_eq!(read("always"), countersign_domain::Ask::Always);
+        let newer = read("sometimes");
+        assert_eq!(newer, Word::Other("sometimes".to_owned()));
+        assert_eq!(newer.to_string(), "sometimes");
+        assert_eq!(serde_json::to_value(newer).expect("a text"), json!("sometimes"));
+    }
+}
