@@ -10,19 +10,24 @@ use std::{
     time::Duration,
 };
 
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
-use countersign_domain::{AgentId, HostChoice, MAX_PATCH_BYTES, SessionKey, UnixMillis};
+use countersign_domain::{AgentId, HostChoice, MAX_PATCH_BYTES, SessionKey};
 use countersign_sys::clock::{Ids as _, SystemIds};
+use countersign_wire::{
+    exec::Started,
+    patch::{Applied, ChangeBody},
+    run::RunBody,
+};
 
 use super::{
     caller_lease::Endings,
-    client::{Client, SERVER_RETURN},
+    client::{Client, SERVER_RETURN, read},
     console::Format,
     context::Context,
     discover::Role,
-    duration::clock_face,
     exec,
     exit::ExitStatus,
     failure::Failure,
@@ -87,17 +92,17 @@ pub(crate) async fn run(context: &Context, args: ApplyPatchArgs) -> Result<ExitS
     };
     let mut endings = Endings::listen();
     let mut answer = exec::submit(context, &client, call, &mut endings).await?;
-    if answer.get("changed").is_none() {
-        if value::string(&answer, "status") == "approval-pending" {
-            exec::show_pending(context, &answer);
+    if let Ok(started) = Started::deserialize(&answer) {
+        if let Started::Pending(pending) = &started {
+            exec::show_pending(context, pending);
         }
         if args.no_wait {
-            return exec::finish_unended(context, &answer);
+            return exec::finish_unended(context, &answer, started.run_id(), started.status());
         }
-        wait_until_ended(context, &client, &answer, &mut endings).await?;
+        wait_until_ended(context, &client, &started, &mut endings).await?;
         answer = exec::submit(context, &client, call, &mut endings).await?;
     }
-    show(context, &answer)
+    show(context, answer)
 }
 
 fn read_patch(file: Option<&Path>) -> Result<String, Failure> {
@@ -141,20 +146,15 @@ fn body_of(args: &ApplyPatchArgs, input: &str) -> Result<Value, Failure> {
 async fn wait_until_ended(
     context: &Context,
     client: &Client,
-    answer: &Value,
+    started: &Started,
     endings: &mut Endings,
 ) -> Result<(), Failure> {
-    let run_id = value::string(answer, "runId");
-    let expires_at = answer
-        .get("expiresAtMs")
-        .and_then(Value::as_i64)
-        .map(UnixMillis::new);
-    let slug = value::string(answer, "approvalSlug");
+    let run_id = started.run_id();
     let mut shown = String::new();
     let mut unreachable = Duration::ZERO;
     loop {
         let looked = tokio::select! {
-            looked = async { sleep(LOOK).await; client.get(&["v1", "runs", run_id], &Vec::new()).await } => looked,
+            looked = async { sleep(LOOK).await; client.get::<RunBody>(&["v1", "runs", run_id.as_str()], &Vec::new()).await } => looked,
             exit = endings.next() => {
                 return exec::cancel(context, client, run_id, exit).await.map(|_ended| ());
             }
@@ -169,12 +169,10 @@ async fn wait_until_ended(
             Err(failure) => return Err(failure),
         };
         unreachable = Duration::ZERO;
-        match value::string(&run, "status") {
-            "approval-pending" => {
-                let left = expires_at.map_or(Duration::ZERO, |end| end.since(context.clock.now()));
-                let text = format!("waiting for a decision on {slug} … {} left", clock_face(left));
-                context.console.progress_if_new(&mut shown, text);
-            }
+        match run.status.as_ref() {
+            "approval-pending" => context
+                .console
+                .progress_if_new(&mut shown, exec::waiting_line(context, started)),
             "queued" | "running" => context
                 .console
                 .progress_if_new(&mut shown, "being applied …".to_owned()),
@@ -186,26 +184,19 @@ async fn wait_until_ended(
     }
 }
 
-fn show(context: &Context, answer: &Value) -> Result<ExitStatus, Failure> {
+fn show(context: &Context, answer: Value) -> Result<ExitStatus, Failure> {
     if context.console.format() == Format::Json {
-        context.console.document(answer)?;
+        context.console.document(&answer)?;
         return Ok(ExitStatus::SUCCESS);
     }
-    for change in answer
-        .get("changed")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
-        let (kind, path) = (value::string(change, "kind"), value::text(change, "path"));
-        let from = change
-            .get("from")
-            .and_then(Value::as_str)
-            .map(|from| format!(" (from {})", value::visible(from)))
-            .unwrap_or_default();
-        context
-            .console
-            .line(&format!("{kind:8} {}{from}", value::visible(&path)))?;
+    let applied: Applied = read(answer)?;
+    for ChangeBody { path, kind, from } in applied.changed {
+        let from = from.map(|from| format!(" (from {})", value::visible(&from)));
+        context.console.line(&format!(
+            "{kind:8} {}{}",
+            value::visible(&path),
+            from.unwrap_or_default()
+        ))?;
     }
     Ok(ExitStatus::SUCCESS)
 }

@@ -46,12 +46,17 @@ const PAUSE: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// When there is no terminal, or the server does not come back.
-pub(super) async fn connect(context: &Context, client: &Client, run: &Value) -> Result<Served, Failure> {
+pub(super) async fn connect(
+    context: &Context,
+    client: &Client,
+    session: &str,
+    agent: &str,
+) -> Result<Served, Failure> {
     let attached = AttachedSession {
         context,
         client,
-        session: value::string(run, "sessionId"),
-        agent: value::string(run, "agentId"),
+        session,
+        agent,
     };
     let terminal = RawTerminal::open()?;
     let served = attached.serve(&terminal).await;

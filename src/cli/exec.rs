@@ -9,22 +9,26 @@
 use std::{io::IsTerminal as _, path::PathBuf, time::Duration};
 
 use clap::{Args as _, FromArgMatches as _};
-use serde::de::IgnoredAny;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
-use countersign_domain::{AgentId, Ask, HostChoice, Security, SessionKey, UnixMillis};
+use countersign_domain::{AgentId, Ask, HostChoice, RunId, Security, SessionKey, UnixMillis};
 use countersign_sys::clock::{Ids as _, SystemIds};
+use countersign_wire::{
+    exec::{Answered, Pending, Started, WarningBody},
+    run::{RunBody, RunDetail},
+};
 
 use super::{
     attach::{self, Served},
     caller_lease::{CallerLease, Endings},
-    client::{Client, EndsWithCaller, SERVER_RETURN},
+    client::{Client, EndsWithCaller, SERVER_RETURN, read},
     console::{Format, Tone},
     context::Context,
     discover::Role,
     duration::{clock_face, parse_duration},
-    exit::ExitStatus,
+    exit::{ExitStatus, RunEnd},
     explain,
     failure::Failure,
     value,
@@ -135,33 +139,24 @@ pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus,
         Err(failure) => return Err(with_run(context, &client, failure).await?),
         Ok(answer) => answer,
     };
-    show_warnings(context, &answer);
+    let begun: Answered = read(answer.clone())?;
+    show_warnings(context, &begun);
     let _lease = held
-        .filter(|_| is_unended(&answer))
+        .filter(|_| matches!(begun, Answered::Started(_)))
         .map(|held| CallerLease::begin(&client, &body, &key, held));
-    match value::string(&answer, "status") {
-        "approval-pending" | "running" | "queued" if sits => {
-            sit(context, &client, answer, &mut endings).await
+    match begun {
+        Answered::Finished(finished) => finish(context, &client, &answer, finished.into()).await,
+        Answered::Started(started) if sits => sit(context, &client, &started, &mut endings).await,
+        Answered::Started(started) => {
+            if let Started::Pending(pending) = &started {
+                show_pending(context, pending);
+            }
+            if args.no_wait || (args.background && matches!(started, Started::Running(_))) {
+                return finish_unended(context, &answer, started.run_id(), started.status());
+            }
+            wait_until_ended(context, &client, &started, &mut endings).await
         }
-        "approval-pending" if args.no_wait => {
-            show_pending(context, &answer);
-            finish_unended(context, &answer)
-        }
-        "running" if args.no_wait || args.background => finish_unended(context, &answer),
-        "approval-pending" => {
-            show_pending(context, &answer);
-            wait_until_ended(context, &client, &answer, &mut endings).await
-        }
-        "running" | "queued" => wait_until_ended(context, &client, &answer, &mut endings).await,
-        _ => finish(context, &client, answer).await,
     }
-}
-
-fn is_unended(answer: &Value) -> bool {
-    matches!(
-        value::string(answer, "status"),
-        "approval-pending" | "running" | "queued"
-    )
 }
 
 /// A run that was denied at once is data as well.
@@ -169,7 +164,7 @@ async fn with_run(context: &Context, client: &Client, failure: Failure) -> Resul
     if let (Format::Json, "exec-denied", Some(run)) =
         (context.console.format(), failure.code.as_str(), &failure.run_id)
     {
-        let run = client.get(&["v1", "runs", run], &Vec::new()).await?;
+        let run: Value = client.get(&["v1", "runs", run], &Vec::new()).await?;
         context.console.document(&run)?;
     }
     Ok(failure)
@@ -319,11 +314,11 @@ async fn cancel_by_key(
     context.console.end_progress();
     context.console.note("cancelling …");
     let run_id = tokio::select! {
-        answer = call.send(client) => value::text(&answer?, "runId"),
+        answer = call.send(client) => read::<Whose>(answer?)?.run_id,
         run_id = only_run_since(client, call.body, since) => run_id?,
     };
     let cancelled = client
-        .post::<IgnoredAny>(&["v1", "runs", &run_id, "cancel"], &json!({}))
+        .post::<IgnoredAny>(&["v1", "runs", run_id.as_str(), "cancel"], &json!({}))
         .await;
     match cancelled {
         Ok(_) => Err(interrupted("the run was cancelled").exit(exit)),
@@ -334,18 +329,28 @@ async fn cancel_by_key(
     }
 }
 
+/// What every answer about a run says.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Whose {
+    run_id: RunId,
+}
+
 /// The one run of this command that began since then; waits for ever when there is none or more than one.
-async fn only_run_since(client: &Client, body: &Value, since: UnixMillis) -> Result<String, Failure> {
+async fn only_run_since(client: &Client, body: &Value, since: UnixMillis) -> Result<RunId, Failure> {
     let query = vec![
         ("status", "running".to_owned()),
         ("since", since.get().to_string()),
     ];
-    let runs = client.list(&["v1", "runs"], &query, 50).await?;
-    let is_same =
-        |run: &&Value| run.get("argv") == body.get("argv") && run.get("command") == body.get("command");
-    let mut same = runs.iter().filter(is_same);
+    let runs: Vec<RunBody> = client.list(&["v1", "runs"], &query, 50).await?;
+    let (argv, command) = (body.get("argv"), body.get("command"));
+    let is_same = |run: &RunBody| {
+        run.argv.as_ref().map(|argv| json!(argv)).as_ref() == argv
+            && run.command.as_deref() == command.and_then(Value::as_str)
+    };
+    let mut same = runs.into_iter().filter(is_same);
     match (same.next(), same.next()) {
-        (Some(run), None) => Ok(value::text(run, "runId")),
+        (Some(run), None) => Ok(run.run_id),
         (None, _) | (Some(_), Some(_)) => std::future::pending().await,
     }
 }
@@ -354,19 +359,18 @@ fn interrupted(what: &str) -> Failure {
     Failure::new("interrupted", what).exit(ExitStatus::INTERRUPTED)
 }
 
-fn show_warnings(context: &Context, answer: &Value) {
-    for warning in answer
-        .get("warnings")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
-        let (code, message) = (value::string(warning, "code"), value::string(warning, "message"));
+fn show_warnings(context: &Context, answer: &Answered) {
+    let (warnings, input_closed) = match answer {
+        Answered::Finished(finished) => (&finished.warnings, finished.input_closed),
+        Answered::Started(Started::Running(running)) => (&running.warnings, running.input_closed),
+        Answered::Started(Started::Pending(pending)) => (&pending.warnings, false),
+    };
+    for WarningBody { code, message } in warnings {
         context
             .console
             .note(&format!("warning[{code}]: {}", value::visible(message)));
     }
-    if answer.get("inputClosed") == Some(&Value::Bool(true)) {
+    if input_closed {
         context
             .console
             .note("input closed: the entry that covers the command does not include an open one");
@@ -376,8 +380,8 @@ fn show_warnings(context: &Context, answer: &Value) {
     }
 }
 
-pub(super) fn show_pending(context: &Context, answer: &Value) {
-    let slug = value::string(answer, "approvalSlug");
+pub(super) fn show_pending(context: &Context, pending: &Pending) {
+    let slug = &pending.approval_slug;
     context
         .console
         .note(&format!("a person is asked: approval {slug}"));
@@ -387,14 +391,16 @@ pub(super) fn show_pending(context: &Context, answer: &Value) {
 }
 
 /// Prints what is known of a run that goes on.
-pub(super) fn finish_unended(context: &Context, answer: &Value) -> Result<ExitStatus, Failure> {
+pub(super) fn finish_unended(
+    context: &Context,
+    answer: &Value,
+    run_id: &RunId,
+    status: &str,
+) -> Result<ExitStatus, Failure> {
     match context.console.format() {
         Format::Json => context.console.document(answer)?,
         Format::People => {
-            let run_id = value::string(answer, "runId");
-            context
-                .console
-                .note(&format!("run {run_id} is {}", value::string(answer, "status")));
+            context.console.note(&format!("run {run_id} is {status}"));
             context.console.hint(&format!("countersign runs show {run_id}"));
         }
     }
@@ -405,33 +411,42 @@ pub(super) fn finish_unended(context: &Context, answer: &Value) -> Result<ExitSt
 async fn sit(
     context: &Context,
     client: &Client,
-    answer: Value,
+    started: &Started,
     endings: &mut Endings,
 ) -> Result<ExitStatus, Failure> {
-    if value::string(&answer, "status") == "approval-pending" {
-        show_pending(context, &answer);
+    if let Started::Pending(pending) = started {
+        show_pending(context, pending);
     }
-    let run = match wait_until(context, client, &answer, Until::Running, endings).await? {
-        Waited::Run(run) => run,
+    let run_id = started.run_id();
+    let (answer, run) = match wait_until(context, client, started, Until::Running, endings).await? {
+        Waited::Run(answer, run) => (answer, run),
         Waited::Cancelled(exit) => return Ok(exit),
     };
-    if value::string(&run, "status") != "running" || value::string(&run, "sessionId").is_empty() {
-        return wait_until_ended(context, client, &run, endings).await;
-    }
-    let run_id = value::string(&run, "runId");
-    match attach::connect(context, client, &run).await? {
+    let session = run
+        .run
+        .session_id
+        .as_deref()
+        .filter(|_| run.run.status == "running");
+    let Some(session) = session else {
+        if run.run.status == "running" {
+            return wait_until_ended(context, client, started, endings).await;
+        }
+        return finish(context, client, &answer, (*run).into()).await;
+    };
+    match attach::connect(context, client, session, run.run.agent_id.as_str()).await? {
         Served::Ended => {}
         Served::Terminated => {
             cancel(context, client, run_id, ExitStatus::INTERRUPTED).await?;
             return Err(interrupted("the run was cancelled"));
         }
     }
-    let ended = client.get(&["v1", "runs", run_id], &Vec::new()).await?;
-    if value::string(&ended, "status") == "running" {
-        return finish_unended(context, &ended);
+    let answer: Value = client.get(&["v1", "runs", run_id.as_str()], &Vec::new()).await?;
+    let end: RunEnd = read::<RunDetail>(answer.clone())?.into();
+    if end.status == "running" {
+        return finish_unended(context, &answer, run_id, &end.status);
     }
-    show_end(context, &ended);
-    Ok(ExitStatus::of_run(&ended))
+    show_end(context, &end);
+    Ok(ExitStatus::of_run(&end))
 }
 
 /// What is waited for.
@@ -445,8 +460,8 @@ enum Until {
 /// What came of waiting.
 #[derive(Debug)]
 enum Waited {
-    /// The run as it is then.
-    Run(Value),
+    /// The run as it is then, as it came and as it reads.
+    Run(Value, Box<RunDetail>),
     /// It was cancelled from here.
     Cancelled(ExitStatus),
 }
@@ -454,11 +469,11 @@ enum Waited {
 async fn wait_until_ended(
     context: &Context,
     client: &Client,
-    answer: &Value,
+    started: &Started,
     endings: &mut Endings,
 ) -> Result<ExitStatus, Failure> {
-    match wait_until(context, client, answer, Until::Ended, endings).await? {
-        Waited::Run(run) => finish(context, client, run).await,
+    match wait_until(context, client, started, Until::Ended, endings).await? {
+        Waited::Run(answer, run) => finish(context, client, &answer, (*run).into()).await,
         Waited::Cancelled(exit) => Ok(exit),
     }
 }
@@ -467,30 +482,25 @@ async fn wait_until_ended(
 async fn wait_until(
     context: &Context,
     client: &Client,
-    answer: &Value,
+    started: &Started,
     until: Until,
     endings: &mut Endings,
 ) -> Result<Waited, Failure> {
-    let run_id = value::string(answer, "runId");
-    let expires_at = answer
-        .get("expiresAtMs")
-        .and_then(Value::as_i64)
-        .map(UnixMillis::new);
-    let slug = value::string(answer, "approvalSlug");
+    let run_id = started.run_id();
     let mut pause = FIRST_LOOK;
     let mut unreachable = Duration::ZERO;
     let mut shown = String::new();
-    let path = ["v1", "runs", run_id];
+    let path = ["v1", "runs", run_id.as_str()];
     loop {
         let looked = tokio::select! {
-            looked = async { sleep(pause).await; client.get(&path, &Vec::new()).await } => looked,
+            looked = async { sleep(pause).await; client.get::<Value>(&path, &Vec::new()).await } => looked,
             exit = endings.next() => {
                 return cancel(context, client, run_id, exit).await.map(Waited::Cancelled);
             }
         };
         pause = (pause * 2).min(SLOWEST_LOOK);
-        let run = match looked {
-            Ok(run) => run,
+        let answer = match looked {
+            Ok(answer) => answer,
             // The server restarts: the approval is still there when it is back.
             Err(failure) if failure.is_no_connection() && unreachable < SERVER_RETURN => {
                 unreachable += pause;
@@ -502,65 +512,82 @@ async fn wait_until(
             Err(failure) => return Err(failure),
         };
         unreachable = Duration::ZERO;
-        match value::string(&run, "status") {
-            "approval-pending" => {
-                let left = expires_at.map_or(Duration::ZERO, |end| end.since(context.clock.now()));
-                let text = format!("waiting for a decision on {slug} … {} left", clock_face(left));
-                context.console.progress_if_new(&mut shown, text);
-            }
+        let run: Box<RunDetail> = read(answer.clone())?;
+        match run.run.status.as_ref() {
+            "approval-pending" => context
+                .console
+                .progress_if_new(&mut shown, waiting_line(context, started)),
             "running" if until == Until::Running => {
                 context.console.end_progress();
-                return Ok(Waited::Run(run));
+                return Ok(Waited::Run(answer, run));
             }
             "queued" | "running" => context
                 .console
                 .progress_if_new(&mut shown, "running …".to_owned()),
             _ => {
                 context.console.end_progress();
-                return Ok(Waited::Run(run));
+                return Ok(Waited::Run(answer, run));
             }
         }
     }
 }
 
+/// The time left for a decision.
+pub(super) fn waiting_line(context: &Context, started: &Started) -> String {
+    let (slug, left) = match started {
+        Started::Pending(pending) => (
+            pending.approval_slug.as_str(),
+            pending.expires_at_ms.since(context.clock.now()),
+        ),
+        Started::Running(_) => ("", Duration::ZERO),
+    };
+    format!("waiting for a decision on {slug} … {} left", clock_face(left))
+}
+
 pub(super) async fn cancel(
     context: &Context,
     client: &Client,
-    run_id: &str,
+    run_id: &RunId,
     exit: ExitStatus,
 ) -> Result<ExitStatus, Failure> {
     context.console.end_progress();
     context.console.note("cancelling …");
     match client
-        .post::<IgnoredAny>(&["v1", "runs", run_id, "cancel"], &json!({}))
+        .post::<IgnoredAny>(&["v1", "runs", run_id.as_str(), "cancel"], &json!({}))
         .await
     {
         Ok(_) => Err(interrupted("the run was cancelled").exit(exit)),
         Err(failure) if failure.code == "run-ended" => {
-            let run = client.get(&["v1", "runs", run_id], &Vec::new()).await?;
-            finish(context, client, run).await
+            let answer: Value = client.get(&["v1", "runs", run_id.as_str()], &Vec::new()).await?;
+            let run: RunDetail = read(answer.clone())?;
+            finish(context, client, &answer, run.into()).await
         }
         Err(failure) => Err(failure),
     }
 }
 
 /// Hands on the output of an ended run and its exit code.
-async fn finish(context: &Context, client: &Client, run: Value) -> Result<ExitStatus, Failure> {
-    let exit = ExitStatus::of_run(&run);
+async fn finish(
+    context: &Context,
+    client: &Client,
+    answer: &Value,
+    end: RunEnd,
+) -> Result<ExitStatus, Failure> {
+    let exit = ExitStatus::of_run(&end);
     if context.console.format() == Format::Json {
-        context.console.document(&run)?;
+        context.console.document(answer)?;
         return Ok(exit);
     }
-    if value::string(&run, "status") == "denied" {
-        return Err(denied(&run));
+    if end.status == "denied" {
+        return Err(denied(&end));
     }
-    output(context, client, &run).await?;
-    show_end(context, &run);
+    output(context, client, &end).await?;
+    show_end(context, &end);
     Ok(exit)
 }
 
-fn show_end(context: &Context, run: &Value) {
-    if let Some(note) = ending_note(run) {
+fn show_end(context: &Context, end: &RunEnd) {
+    if let Some(note) = ending_note(end) {
         let painted = if std::io::stderr().is_terminal() {
             context.console.paint(Tone::Caution, &note)
         } else {
@@ -571,47 +598,36 @@ fn show_end(context: &Context, run: &Value) {
 }
 
 /// A denial that came after the wait looks like one that came at once.
-fn denied(run: &Value) -> Failure {
-    let mut problem = run.clone();
-    if let Some(members) = problem.as_object_mut() {
-        members.insert("code".to_owned(), json!("exec-denied"));
-        if !members.contains_key("detail") {
-            members.insert("detail".to_owned(), json!("the command did not run"));
-        }
-    }
-    let mut failure = Failure::of_problem(403, &problem);
-    failure.hint = failure
-        .hint
-        .or_else(|| Some(format!("countersign runs show {}", value::string(run, "runId"))));
-    failure
+fn denied(end: &RunEnd) -> Failure {
+    let detail = end.detail.as_deref().unwrap_or("the command did not run");
+    let problem =
+        json!({ "code": "exec-denied", "reason": end.reason, "detail": detail, "runId": end.run_id });
+    Failure::of_problem(403, &problem).hint(format!("countersign runs show {}", end.run_id))
 }
 
 /// What the exit code alone would not tell.
-fn ending_note(run: &Value) -> Option<String> {
-    let reason = value::string(run, "reason");
-    let detail = value::visible(value::string(run, "detail"));
-    match value::string(run, "status") {
-        "completed" => None,
-        "lost" => Some(
+fn ending_note(end: &RunEnd) -> Option<String> {
+    let detail = end.detail.as_deref().map(value::visible);
+    match (end.status.as_ref(), &end.reason) {
+        ("lost", _) => Some(
             "the outcome is unknown: the server lost sight of the command; it is not run again".to_owned(),
         ),
-        "cancelled" => Some("the run was cancelled".to_owned()),
-        _ if reason.is_empty() => None,
-        _ if detail.is_empty() => Some(format!("the run failed: {reason}")),
-        _ => Some(format!("the run failed: {reason}: {detail}")),
+        ("cancelled", _) => Some("the run was cancelled".to_owned()),
+        ("completed", _) | (_, None) => None,
+        (_, Some(reason)) => Some(match detail {
+            Some(detail) => format!("the run failed: {reason}: {detail}"),
+            None => format!("the run failed: {reason}"),
+        }),
     }
 }
 
 /// The exact bytes of both streams. The answer's text is used only where it provably is those bytes.
-async fn output(context: &Context, client: &Client, run: &Value) -> Result<(), Failure> {
-    let (stdout, stderr) = (value::string(run, "stdout"), value::string(run, "stderr"));
-    let seen = run.get("outputBytes").and_then(Value::as_u64).unwrap_or(0);
-    if is_exact(stdout, stderr, seen) {
-        context.console.raw_out(stdout.as_bytes())?;
-        return context.console.raw_err(stderr.as_bytes());
+async fn output(context: &Context, client: &Client, end: &RunEnd) -> Result<(), Failure> {
+    if is_exact(&end.stdout, &end.stderr, end.output_bytes) {
+        context.console.raw_out(end.stdout.as_bytes())?;
+        return context.console.raw_err(end.stderr.as_bytes());
     }
-    let run_id = value::string(run, "runId");
-    let path = ["v1", "runs", run_id, "output"];
+    let path = ["v1", "runs", &end.run_id, "output"];
     let of = |stream: &str| vec![("stream", stream.to_owned())];
     client
         .bytes(&path, &of("stdout"), |piece| context.console.raw_out(piece))

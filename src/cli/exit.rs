@@ -1,8 +1,58 @@
 //! Exit codes (`docs/spec/cli.md#exit-codes`): scripts branch on them, so each has one meaning.
 
-use std::process::ExitCode;
+use std::{borrow::Cow, process::ExitCode};
 
-use serde_json::Value;
+use countersign_wire::{exec::Finished, run::RunDetail, words::Reason};
+
+/// What a run came to: an exec answer says it, and the run itself.
+#[derive(Debug, Default)]
+pub(crate) struct RunEnd {
+    pub(crate) run_id: String,
+    pub(crate) status: Cow<'static, str>,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) exit_signal: Option<String>,
+    pub(crate) timed_out: bool,
+    pub(crate) reason: Option<Reason>,
+    pub(crate) detail: Option<String>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) output_bytes: u64,
+}
+
+impl From<Finished> for RunEnd {
+    fn from(answer: Finished) -> Self {
+        Self {
+            run_id: answer.run_id.into(),
+            status: answer.status,
+            exit_code: answer.exit_code,
+            exit_signal: answer.exit_signal,
+            timed_out: answer.timed_out,
+            reason: answer.reason,
+            detail: answer.detail,
+            stdout: answer.stdout,
+            stderr: answer.stderr,
+            output_bytes: answer.output_bytes,
+        }
+    }
+}
+
+impl From<RunDetail> for RunEnd {
+    fn from(detail: RunDetail) -> Self {
+        let run = detail.run;
+        Self {
+            run_id: run.run_id.into(),
+            status: run.status,
+            exit_code: run.exit_code,
+            exit_signal: run.exit_signal,
+            timed_out: run.timed_out,
+            reason: run.reason,
+            detail: run.detail,
+            stdout: detail.stdout,
+            stderr: detail.stderr,
+            output_bytes: run.output_bytes,
+        }
+    }
+}
 
 /// What the process exits with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,29 +101,25 @@ impl ExitStatus {
     }
 
     /// The code for a run object or an exec answer: the command's own where it ran to its end.
-    pub(crate) fn of_run(run: &Value) -> Self {
-        let status = run.get("status").and_then(Value::as_str).unwrap_or_default();
-        match status {
+    pub(crate) fn of_run(end: &RunEnd) -> Self {
+        match end.status.as_ref() {
             "completed" => Self::SUCCESS,
             "queued" | "running" | "approval-pending" => Self::PENDING,
             "denied" => Self::DENIED,
             "lost" => Self::SOFTWARE,
             // failed, cancelled
-            _ if run.get("timedOut").and_then(Value::as_bool) == Some(true) => Self::TIMED_OUT,
-            _ => of_end(run, status),
+            _ if end.timed_out => Self::TIMED_OUT,
+            _ => of_end(end),
         }
     }
 }
 
-fn of_end(run: &Value, status: &str) -> ExitStatus {
-    if let Some(code) = run.get("exitCode").and_then(Value::as_i64) {
+fn of_end(end: &RunEnd) -> ExitStatus {
+    if let Some(code) = end.exit_code {
         return u8::try_from(code).map_or(ExitStatus::FAILURE, ExitStatus);
     }
-    let signal = run
-        .get("exitSignal")
-        .and_then(Value::as_str)
-        .and_then(signal_number);
-    match (signal, status) {
+    let signal = end.exit_signal.as_deref().and_then(signal_number);
+    match (signal, end.status.as_ref()) {
         (Some(number), _) => ExitStatus(128_u8.saturating_add(number)),
         (None, "cancelled") => ExitStatus::INTERRUPTED,
         (None, _) => ExitStatus::NOT_STARTED,
@@ -103,33 +149,44 @@ impl From<ExitStatus> for ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn runs_map_to_the_commands_own_code() {
         #[track_caller]
-        fn check(run: &Value, expect: u8) {
-            assert_eq!(ExitStatus::of_run(run), ExitStatus(expect), "{run}");
+        fn check(status: &'static str, end: RunEnd, expect: u8) {
+            let end = RunEnd {
+                status: status.into(),
+                ..end
+            };
+            assert_eq!(ExitStatus::of_run(&end), ExitStatus(expect), "{end:?}");
         }
-        check(&json!({"status": "completed", "exitCode": 0}), 0);
-        check(&json!({"status": "failed", "exitCode": 3}), 3);
-        check(&json!({"status": "failed", "exitCode": 255}), 255);
-        check(&json!({"status": "failed", "exitSignal": "SIGKILL"}), 137);
-        check(&json!({"status": "failed", "exitSignal": "SIGTERM"}), 143);
-        check(&json!({"status": "failed", "exitSignal": "34"}), 162);
-        check(
-            &json!({"status": "failed", "exitSignal": "SIGKILL", "timedOut": true}),
-            124,
-        );
-        check(&json!({"status": "failed", "reason": "spawn-failed"}), 126);
-        check(&json!({"status": "cancelled", "exitSignal": "SIGKILL"}), 137);
-        check(&json!({"status": "cancelled"}), 130);
-        check(&json!({"status": "denied", "reason": "user-denied"}), 77);
-        check(&json!({"status": "approval-pending"}), 75);
-        check(&json!({"status": "running"}), 75);
-        check(&json!({"status": "lost"}), 70);
+        let code = |code| RunEnd {
+            exit_code: Some(code),
+            ..RunEnd::default()
+        };
+        let signal = |signal: &str| RunEnd {
+            exit_signal: Some(signal.to_owned()),
+            ..RunEnd::default()
+        };
+        check("completed", code(0), 0);
+        check("failed", code(3), 3);
+        check("failed", code(255), 255);
+        check("failed", signal("SIGKILL"), 137);
+        check("failed", signal("SIGTERM"), 143);
+        check("failed", signal("34"), 162);
+        let timed_out = RunEnd {
+            timed_out: true,
+            ..signal("SIGKILL")
+        };
+        check("failed", timed_out, 124);
+        check("failed", RunEnd::default(), 126);
+        check("cancelled", signal("SIGKILL"), 137);
+        check("cancelled", RunEnd::default(), 130);
+        check("denied", RunEnd::default(), 77);
+        check("approval-pending", RunEnd::default(), 75);
+        check("running", RunEnd::default(), 75);
+        check("lost", RunEnd::default(), 70);
     }
 
     #[test]

@@ -2,13 +2,18 @@
 
 use std::{io::Read as _, time::Duration};
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
-use countersign_domain::{AgentId, MAX_INPUT_BYTES};
+use countersign_domain::{AgentId, MAX_INPUT_BYTES, ProcessStatus};
+use countersign_wire::{
+    exec::WarningBody,
+    process::{ProcessInput, ProcessList, ProcessLog, ProcessPoll, SessionBody},
+};
 
 use super::{
-    client::{Client, EventStream, Query},
+    client::{Client, EventStream, Query, read},
     console::Format,
     context::Context,
     discover::Role,
@@ -222,6 +227,12 @@ pub(crate) async fn run(context: &Context, args: ProcessArgs) -> Result<ExitStat
     Ok(ExitStatus::SUCCESS)
 }
 
+/// What `kill`, `clear` and `remove` answer.
+#[derive(Debug, Deserialize)]
+struct Ended {
+    session: SessionBody,
+}
+
 /// One agent's sessions, as a person at a terminal works with them.
 struct ProcessSessions<'a> {
     context: &'a Context,
@@ -250,24 +261,22 @@ impl ProcessSessions<'_> {
         if self.context.console.format() == Format::Json {
             return self.context.console.document(&answer);
         }
+        let ProcessList { items } = read(answer)?;
         let mut table = Table::new(&["SESSION", "STATUS", "CODE", "STARTED", "RUNTIME", "NAME"]);
-        let items = answer.get("items").and_then(Value::as_array);
-        for session in items.into_iter().flatten() {
-            let code = match value::text(session, "exitCode") {
-                code if code.is_empty() => value::text(session, "exitSignal"),
-                code => code,
-            };
-            let status = match value::string(session, "status") {
-                "running" if session.get("waitingForInput") == Some(&Value::Bool(true)) => "waits for input",
-                status => status,
+        for session in items {
+            let code = session.exit_code.map(|code| code.to_string());
+            let status = if session.waiting_for_input && session.status == ProcessStatus::Running {
+                "waits for input".to_owned()
+            } else {
+                session.status.to_string()
             };
             table.row([
-                value::text(session, "sessionId"),
-                status.to_owned(),
-                code,
-                value::time(session, "startedAtMs"),
-                runtime(session),
-                value::text(session, "name"),
+                session.session_id,
+                status,
+                code.or(session.exit_signal).unwrap_or_default(),
+                value::local(session.started_at_ms),
+                runtime(session.duration_ms),
+                session.name,
             ]);
         }
         self.context.console.table(&table, "no sessions")
@@ -281,9 +290,14 @@ impl ProcessSessions<'_> {
         if console.format() == Format::Json {
             return console.document(&answer);
         }
-        console.raw_out(value::string(&answer, "stdout").as_bytes())?;
-        console.raw_err(value::string(&answer, "stderr").as_bytes())?;
-        self.note_state(&answer);
+        let ProcessPoll {
+            session,
+            stdout,
+            stderr,
+        } = read(answer)?;
+        console.raw_out(stdout.as_bytes())?;
+        console.raw_err(stderr.as_bytes())?;
+        self.note_state(&session);
         Ok(())
     }
 
@@ -296,9 +310,10 @@ impl ProcessSessions<'_> {
         if console.format() == Format::Json {
             return console.document(&answer);
         }
-        console.raw_out(value::string(&answer, "text").as_bytes())?;
-        if let Some(hint) = answer.get("hint").and_then(Value::as_str) {
-            console.hint(hint);
+        let log: ProcessLog = read(answer)?;
+        console.raw_out(log.text.as_bytes())?;
+        if let Some(hint) = log.hint {
+            console.hint(&hint);
         }
         Ok(())
     }
@@ -313,23 +328,22 @@ impl ProcessSessions<'_> {
             let members = json!({ "data": piece, "eof": eof && index == last });
             answer = self.call("write", Some(session), members).await?;
         }
-        self.show_input(&answer)
+        self.show_input(answer)
     }
 
     async fn input(&self, action: &str, session: &str, members: Value) -> Result<(), Failure> {
         let answer = self.call(action, Some(session), members).await?;
-        self.show_input(&answer)
+        self.show_input(answer)
     }
 
-    fn show_input(&self, answer: &Value) -> Result<(), Failure> {
+    fn show_input(&self, answer: Value) -> Result<(), Failure> {
         let console = self.context.console;
         if console.format() == Format::Json {
-            return console.document(answer);
+            return console.document(&answer);
         }
-        let warnings = answer.get("warnings").and_then(Value::as_array);
-        for warning in warnings.into_iter().flatten() {
-            let (code, message) = (value::string(warning, "code"), value::string(warning, "message"));
-            console.note(&format!("warning[{code}]: {}", value::visible(message)));
+        let ProcessInput { session: _, warnings } = read(answer)?;
+        for WarningBody { code, message } in warnings {
+            console.note(&format!("warning[{code}]: {}", value::visible(&message)));
         }
         Ok(())
     }
@@ -340,8 +354,8 @@ impl ProcessSessions<'_> {
         if console.format() == Format::Json {
             return console.document(&answer);
         }
-        let ended = answer.get("session").unwrap_or(&Value::Null);
-        let status = value::string(ended, "status");
+        let Ended { session: ended } = read(answer)?;
+        let status = ended.status;
         let forgotten = if action == "kill" { "" } else { ", and forgotten" };
         console.line(&format!("{session} is {status}{forgotten}"))
     }
@@ -372,7 +386,7 @@ impl ProcessSessions<'_> {
             }
             if event.kind == "end" {
                 if console.format() == Format::People {
-                    self.note_state(&json!({ "session": data }));
+                    self.note_state(&read(data)?);
                 }
                 return Ok(());
             }
@@ -399,20 +413,16 @@ impl ProcessSessions<'_> {
         }
     }
 
-    fn note_state(&self, answer: &Value) {
-        let session = answer.get("session").unwrap_or(&Value::Null);
-        let mut line = format!(
-            "{} is {}",
-            value::string(session, "sessionId"),
-            value::string(session, "status")
+    fn note_state(&self, session: &SessionBody) {
+        let mut line = format!("{} is {}", session.session_id, session.status);
+        line.extend(session.exit_code.map(|code| format!(", exit code {code}")));
+        line.extend(
+            session
+                .exit_signal
+                .as_ref()
+                .map(|signal| format!(", killed by {signal}")),
         );
-        for (member, word) in [("exitCode", "exit code"), ("exitSignal", "killed by")] {
-            let text = value::text(session, member);
-            if !text.is_empty() {
-                line.extend([", ", word, " ", &text]);
-            }
-        }
-        if session.get("waitingForInput") == Some(&Value::Bool(true)) {
+        if session.waiting_for_input {
             line.push_str(", and seems to wait for input");
         }
         self.context.console.note(&line);
@@ -441,8 +451,7 @@ fn pieces(text: &str, most: usize) -> Vec<&str> {
     pieces
 }
 
-fn runtime(session: &Value) -> String {
-    let millis = session.get("durationMs").and_then(Value::as_u64).unwrap_or(0);
+fn runtime(millis: u64) -> String {
     let seconds = millis / 1000;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds}s"),
@@ -468,9 +477,8 @@ mod tests {
 
     #[test]
     fn runtimes_are_short() {
-        let of = |millis: u64| runtime(&json!({ "durationMs": millis }));
         assert_eq!(
-            [of(900), of(61_000), of(3_725_000)],
+            [900, 61_000, 3_725_000].map(runtime),
             ["0s", "1m01s", "1h02m"].map(str::to_owned)
         );
     }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use countersign_domain::{AgentId, Host, OutputStream, RunId, SessionKey, UnixMillis};
+use countersign_wire::run::{DecisionBody, RunBody};
 
 use super::{
-    client::{Client, Query},
+    client::{Client, Query, read},
     console::Format,
     context::Context,
     discover::Role,
@@ -106,14 +107,15 @@ pub(crate) async fn run(context: &Context, command: RunsCommand) -> Result<ExitS
             Ok(ExitStatus::SUCCESS)
         }
         RunsCommand::Cancel { run } => {
-            let cancelled = client
+            let cancelled: Value = client
                 .post(&["v1", "runs", run.as_str(), "cancel"], &json!({}))
                 .await?;
             match context.console.format() {
                 Format::Json => context.console.document(&cancelled)?,
-                Format::People => context
-                    .console
-                    .line(&format!("{run} is {}", value::string(&cancelled, "status")))?,
+                Format::People => {
+                    let cancelled: RunBody = read(cancelled)?;
+                    context.console.line(&format!("{run} is {}", cancelled.status))?;
+                }
             }
             Ok(ExitStatus::SUCCESS)
         }
@@ -153,21 +155,21 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
         args.since
             .map(|since| ("since", start_of(context.clock.now(), since))),
     );
-    let items = client.list(&["v1", "runs"], &query, args.limit).await?;
+    let items: Vec<Value> = client.list(&["v1", "runs"], &query, args.limit).await?;
     if context.console.format() == Format::Json {
         context.console.document(&json!({ "items": items }))?;
         return Ok(ExitStatus::SUCCESS);
     }
     let mut table = Table::new(&["RUN", "CREATED", "STATUS", "CODE", "AGENT", "HOST", "COMMAND"]);
-    for run in &items {
+    for run in read::<Vec<RunBody>>(items.into())? {
         table.row([
-            value::text(run, "runId"),
-            value::time(run, "createdAtMs"),
-            value::text(run, "status"),
-            how_it_ended(run),
-            value::text(run, "agentId"),
-            value::text(run, "host"),
-            value::masked_command(run),
+            run.run_id.to_string(),
+            value::local(run.created_at_ms),
+            run.status.to_string(),
+            how_it_ended(&run),
+            run.agent_id.to_string(),
+            run.host.to_string(),
+            run.display_text,
         ]);
     }
     context.console.table(&table, "no runs")?;
@@ -179,69 +181,57 @@ fn start_of(now: UnixMillis, since: Duration) -> String {
     now.get().saturating_sub(millis).max(0).to_string()
 }
 
-fn how_it_ended(run: &Value) -> String {
-    ["exitCode", "exitSignal", "reason"]
-        .iter()
-        .map(|member| value::text(run, member))
-        .find(|text| !text.is_empty())
-        .unwrap_or_default()
+fn how_it_ended(run: &RunBody) -> String {
+    let code = run.exit_code.map(|code| code.to_string());
+    let signal = || run.exit_signal.clone();
+    let reason = || run.reason.as_ref().map(ToString::to_string);
+    code.or_else(signal).or_else(reason).unwrap_or_default()
 }
 
 async fn show(context: &Context, client: &Client, run: &RunId) -> Result<ExitStatus, Failure> {
-    let run = client.get(&["v1", "runs", run.as_str()], &Vec::new()).await?;
+    let run: Value = client.get(&["v1", "runs", run.as_str()], &Vec::new()).await?;
     if context.console.format() == Format::Json {
         context.console.document(&run)?;
         return Ok(ExitStatus::SUCCESS);
     }
+    let run: RunBody = read(run)?;
     let mut table = Table::without_header();
-    table.fact("run", &value::text(&run, "runId"));
-    table.fact("command", &value::masked_command(&run));
-    if let Some(decision) = run.get("decision") {
-        let (verdict, by) = (value::text(decision, "verdict"), value::text(decision, "by"));
+    table.fact("run", run.run_id.as_str());
+    table.fact("command", &run.display_text);
+    if let Some(DecisionBody { verdict, by }) = &run.decision {
         table.fact("decision", &format!("{verdict}, by {by}"));
     }
-    for member in [
-        "status",
-        "reason",
-        "detail",
-        "exitCode",
-        "exitSignal",
-        "timedOut",
-        "durationMs",
-        "host",
-        "nodeId",
-        "isolation",
-        "binding",
-        "scripts",
-        "agentId",
-        "sessionKey",
-        "cwd",
-        "envNames",
-        "input",
-        "security",
-        "ask",
-        "approvalId",
-        "sessionId",
-        "pid",
-        "outputBytes",
-        "truncated",
-    ] {
-        if run.get(member).is_some() {
-            table.fact(member, &value::text(&run, member));
-        }
-    }
-    for member in ["createdAtMs", "startedAtMs", "endedAtMs"] {
-        if run.get(member).is_some() {
-            table.fact(member.trim_end_matches("AtMs"), &value::time(&run, member));
-        }
-    }
-    if let Some(by) = run.get("requestedBy") {
-        table.fact("asked by", &value::text(by, "name"));
-    }
+    table.fact("status", &run.status);
+    table.each("reason", &run.reason);
+    table.each("detail", &run.detail);
+    table.each("exitCode", run.exit_code);
+    table.each("exitSignal", &run.exit_signal);
+    table.each("timedOut", [run.timed_out]);
+    table.each("durationMs", run.duration_ms);
+    table.each("host", [&run.host]);
+    table.each("nodeId", &run.node_id);
+    table.each("isolation", [&run.isolation]);
+    table.each("binding", &run.binding);
+    table.each("scripts", &run.scripts);
+    table.each("agentId", [&run.agent_id]);
+    table.each("sessionKey", [&run.session_key]);
+    table.fact("cwd", &run.cwd);
+    table.each("envNames", &run.env_names);
+    table.each("input", &run.input);
+    table.each("security", [&run.security]);
+    table.each("ask", [&run.ask]);
+    table.each("approvalId", &run.approval_id);
+    table.each("sessionId", &run.session_id);
+    table.each("pid", run.pid);
+    table.each("outputBytes", [run.output_bytes]);
+    table.each("truncated", [run.truncated]);
+    table.fact("created", &value::local(run.created_at_ms));
+    table.each("started", run.started_at_ms.map(value::local));
+    table.each("ended", run.ended_at_ms.map(value::local));
+    table.fact("asked by", &run.requested_by.name);
     context.console.table(&table, "")?;
-    context.console.hint(&format!(
-        "countersign runs output {}",
-        value::string(&run, "runId")
-    ));
+    context
+        .console
+        .hint(&format!("countersign runs output {}", run.run_id));
     Ok(ExitStatus::SUCCESS)
 }

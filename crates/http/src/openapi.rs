@@ -13,12 +13,13 @@ use utoipa::{
 };
 
 use countersign_domain::{OutputStream, ProcessStatus};
+use countersign_wire::words::RunStatusName;
 
 use crate::{
     extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName},
     problem::{Code, FieldError},
     routes,
-    schema::{ApprovalFilterName, RunStatusName},
+    schema::ApprovalFilterName,
 };
 
 #[derive(utoipa::OpenApi)]

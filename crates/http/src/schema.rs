@@ -11,7 +11,7 @@ use utoipa::{
     },
 };
 
-use countersign_domain::{ApprovalStatus, MAX_STOP_REASON_CHARS, RunStatus, schema::text, text_schemas};
+use countersign_domain::{ApprovalStatus, MAX_STOP_REASON_CHARS, schema::text, text_schemas};
 
 use crate::extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName};
 
@@ -19,28 +19,6 @@ text_schemas! {
     ProcessSessionName: Some("^[a-z0-9-]{1,64}$"), "Id of a process session, such as `brave-otter-417`.";
     NodeName: Some("^[0-9a-f]{64}$"), "Id of a node: its device id.";
     PairingName: Some("^[a-z0-9-]{1,64}$"), "Id of a pairing request.";
-}
-
-/// The status words of a run: several states of the ledger share one.
-#[derive(Debug)]
-pub(crate) enum RunStatusName {}
-
-impl PartialSchema for RunStatusName {
-    fn schema() -> RefOr<Schema> {
-        let mut words = Vec::new();
-        for status in RunStatus::ALL {
-            if !words.contains(&status.api_name()) {
-                words.push(status.api_name());
-            }
-        }
-        RefOr::T(text().enum_values(Some(words)).build().into())
-    }
-}
-
-impl ToSchema for RunStatusName {
-    fn name() -> Cow<'static, str> {
-        Cow::Borrowed("RunStatus")
-    }
 }
 
 /// Which approvals a list shows: those of one state, or `all`.

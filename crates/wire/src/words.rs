@@ -12,10 +12,17 @@ pub type ActorKind = Word<countersign_domain::ActorKind>;
 pub type ApprovalDecision = Word<countersign_domain::ApprovalDecision>;
 pub type ApprovalStatus = Word<countersign_domain::ApprovalStatus>;
 pub type Ask = Word<countersign_domain::Ask>;
+pub type Backend = Word<countersign_domain::Backend>;
+pub type ChangeKind = Word<countersign_protocol::patch::ChangeKind>;
 pub type CommandInput = Word<countersign_domain::CommandInput>;
+pub type DecidedBy = Word<countersign_domain::DecidedBy>;
 pub type Host = Word<countersign_domain::Host>;
+pub type Isolation = Word<countersign_domain::Isolation>;
 pub type PatternWidth = Word<countersign_domain::PatternWidth>;
 pub type Pinning = Word<countersign_domain::Pinning>;
+pub type ProcessStatus = Word<countersign_domain::ProcessStatus>;
+pub type Reason = Word<countersign_domain::Reason>;
+pub type RunVerdict = Word<countersign_domain::RunVerdict>;
 pub type ScriptHold = Word<countersign_domain::ScriptHold>;
 pub type Security = Word<countersign_domain::Security>;
 pub type TerminalReason = Word<countersign_domain::TerminalReason>;
@@ -58,6 +65,33 @@ impl<T: PartialSchema> PartialSchema for Word<T> {
 impl<T: ToSchema> ToSchema for Word<T> {
     fn name() -> Cow<'static, str> {
         T::name()
+    }
+}
+
+/// The status words of a run: several states of the ledger share one.
+#[derive(Debug)]
+pub enum RunStatusName {}
+
+impl PartialSchema for RunStatusName {
+    fn schema() -> RefOr<Schema> {
+        let mut words = Vec::new();
+        for status in countersign_domain::RunStatus::ALL {
+            if !words.contains(&status.api_name()) {
+                words.push(status.api_name());
+            }
+        }
+        RefOr::T(
+            countersign_domain::schema::text()
+                .enum_values(Some(words))
+                .build()
+                .into(),
+        )
+    }
+}
+
+impl ToSchema for RunStatusName {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("RunStatus")
     }
 }
 

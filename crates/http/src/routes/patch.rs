@@ -5,21 +5,25 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use countersign_domain::{AgentId, ApprovalId, Host, HostChoice, RunId, SessionKey};
+use countersign_domain::{AgentId, HostChoice, RunId, SessionKey};
 use countersign_engine::{
     IdempotencyKey, OnDisconnect,
     patch::PatchRequest,
     reply::{AppliedPatch, PatchReply},
 };
-use countersign_protocol::patch::{ChangeKind, FileChange};
+use countersign_protocol::patch::FileChange;
+use countersign_wire::{
+    exec::Started,
+    patch::{Applied, ChangeBody},
+};
 
-use super::exec::{self, Started};
+use super::exec;
 
 use crate::{
     caller::{AgentCaller, Exec},
@@ -86,36 +90,6 @@ impl PatchBody {
     }
 }
 
-/// A patch that was applied.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = PatchApplied)]
-pub(in crate::routes) struct Applied {
-    run_id: RunId,
-    host: Host,
-    /// The directory that its paths begin in.
-    cwd: String,
-    /// What became of each file, in the order of the patch.
-    changed: Vec<ChangeBody>,
-    /// The same in a few words.
-    summary: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    approval_id: Option<ApprovalId>,
-}
-
-/// What became of one file.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = PatchChange)]
-pub(in crate::routes) struct ChangeBody {
-    /// Its path, as the patch calls it.
-    path: String,
-    #[schema(value_type = ChangeKind)]
-    kind: ChangeKind,
-    /// Where it was before it was moved.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<String>,
-}
-
 /// An answer on its way out.
 #[derive(Debug)]
 pub(in crate::routes) enum PatchAnswer {
@@ -133,14 +107,14 @@ impl PatchAnswer {
     /// Turns the engine's reply into the wire form; `link` gives the place of a run.
     pub(in crate::routes) fn new(reply: PatchReply, link: impl FnOnce(&RunId) -> String) -> Self {
         match reply {
-            PatchReply::Applied(applied) => Self::Applied(Box::new((*applied).into())),
+            PatchReply::Applied(applied) => Self::Applied(Box::new(self::applied(*applied))),
             PatchReply::Running(running) => Self::Started {
                 location: link(&running.run.id),
-                body: Box::new(Started::Running((*running).into())),
+                body: Box::new(Started::Running(exec::running(*running))),
             },
             PatchReply::Pending(pending) => Self::Started {
                 location: link(&pending.run.id),
-                body: Box::new(Started::Pending((*pending).into())),
+                body: Box::new(Started::Pending(exec::pending(*pending))),
             },
         }
     }
@@ -172,26 +146,22 @@ impl IntoResponse for PatchAnswer {
     }
 }
 
-impl From<AppliedPatch> for Applied {
-    fn from(AppliedPatch { run, patch }: AppliedPatch) -> Self {
-        Self {
-            run_id: run.id,
-            host: run.host,
-            cwd: run.cwd,
-            changed: patch.changes().map(ChangeBody::from).collect(),
-            summary: patch.summary(),
-            approval_id: run.approval_id,
-        }
+fn applied(AppliedPatch { run, patch }: AppliedPatch) -> Applied {
+    Applied {
+        run_id: run.id,
+        host: run.host.into(),
+        cwd: run.cwd,
+        changed: patch.changes().map(change).collect(),
+        summary: patch.summary(),
+        approval_id: run.approval_id,
     }
 }
 
-impl From<FileChange<'_>> for ChangeBody {
-    fn from(FileChange { path, kind, from }: FileChange<'_>) -> Self {
-        Self {
-            path: path.as_str().to_owned(),
-            kind,
-            from: from.map(|from| from.as_str().to_owned()),
-        }
+fn change(FileChange { path, kind, from }: FileChange<'_>) -> ChangeBody {
+    ChangeBody {
+        path: path.as_str().to_owned(),
+        kind: kind.into(),
+        from: from.map(|from| from.as_str().to_owned()),
     }
 }
 

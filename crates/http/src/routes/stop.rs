@@ -16,14 +16,14 @@ use countersign_domain::{
 use countersign_engine::stop::{Stopped, WhatRuns};
 use countersign_ledger::{Pressed, ResumeOutcome, StopStanding};
 use countersign_policy::command::redaction;
-use countersign_wire::actor::ActorBody;
+use countersign_wire::{actor::ActorBody, words::RunStatusName};
 
 use crate::{
     caller::{Admin, AgentCaller, ApproveOrAdmin, Caller, Read},
     extract::{JsonBody, QueryOf, not_null},
     problem::Problem,
     reply::JsonReply,
-    schema::{RunStatusName, StopReason},
+    schema::StopReason,
     state::AppState,
 };
 

@@ -17,7 +17,7 @@ use countersign_engine::{Engine, IdempotencyKey, OnDisconnect};
 use super::{
     exec::{ExecAnswer, ExecBody, ExplanationBody, identity},
     patch::{PatchAnswer, PatchBody},
-    process::{ProcessAnswer, ProcessBody},
+    process::{ProcessBody, process_answer},
 };
 
 use crate::{
@@ -250,7 +250,7 @@ impl ToolCall {
             Tool::Process => {
                 let call = parsed::<ProcessBody>(args)?.into_call()?;
                 let reply = engine.process(caller, call).await?;
-                Ok(process_result(to_json(&ProcessAnswer::from(reply))?))
+                Ok(process_result(to_json(&process_answer(reply))?))
             }
         }
     }

@@ -15,15 +15,14 @@ use axum::extract::State;
 use sha2::{Digest as _, Sha256};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use answer::Finished;
-
-pub(in crate::routes) use answer::{ExecAnswer, Started, WarningBody};
+pub(in crate::routes) use answer::{ExecAnswer, pending, running, warning};
 pub(in crate::routes) use explain::ExplanationBody;
 pub(in crate::routes) use request::{
     ExecBody, approval_wait, bounded_argv, command, host, identity, workdir,
 };
 
 use countersign_engine::{CallerLease, EndsWithCaller, IdempotencyKey, OnDisconnect};
+use countersign_wire::exec::{Finished, Started};
 
 use crate::{
     caller::{AgentCaller, Exec},

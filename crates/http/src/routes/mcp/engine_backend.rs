@@ -22,7 +22,7 @@ use crate::{
     routes::{
         exec::{ExecAnswer, ExecBody, ExplanationBody},
         patch::{PatchAnswer, PatchBody},
-        process::{ProcessAnswer, ProcessBody},
+        process::{ProcessBody, process_answer},
     },
 };
 
@@ -101,7 +101,7 @@ impl EngineBackend {
     async fn processed(&self, caller: &Principal, arguments: JsonObject) -> Result<Value, Problem> {
         let call = parsed::<ProcessBody>(&arguments)?.into_call()?;
         let reply = self.engine.process(caller, call).await?;
-        json(&ProcessAnswer::from(reply))
+        json(&process_answer(reply))
     }
 
     async fn explanation(&self, caller: &Principal, arguments: JsonObject) -> Result<Value, Problem> {

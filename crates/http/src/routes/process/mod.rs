@@ -11,12 +11,15 @@ mod stream;
 use axum::extract::State;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub(in crate::routes) use answer::ProcessAnswer;
-use answer::SessionBody;
+pub(in crate::routes) use answer::process_answer;
+use answer::session_body;
 pub(in crate::routes) use request::ProcessBody;
 
 use countersign_domain::{AgentId, ProcessStatus};
-use countersign_wire::page::Page;
+use countersign_wire::{
+    page::Page,
+    process::{ProcessAnswer, SessionBody},
+};
 
 use crate::{
     caller::{AgentCaller, Exec, ReadOrOwn},
@@ -62,7 +65,7 @@ async fn act(
     JsonBody(body): JsonBody<ProcessBody>,
 ) -> Result<JsonReply<ProcessAnswer>, Problem> {
     let reply = state.engine().process(&caller, body.into_call()?).await?;
-    Ok(JsonReply(reply.into()))
+    Ok(JsonReply(process_answer(reply)))
 }
 
 /// Which sessions are wanted.
@@ -112,7 +115,7 @@ async fn list(
         .engine()
         .process_sessions(&caller, agent_id, status, page)
         .await?;
-    Ok(JsonReply(LIST.page(sessions, SessionBody::from)))
+    Ok(JsonReply(LIST.page(sessions, session_body)))
 }
 
 /// Whose session is wanted.
@@ -151,5 +154,5 @@ async fn one(
         .engine()
         .process_session(&caller, query.agent_id, id.as_str())
         .await?;
-    Ok(JsonReply(session.into()))
+    Ok(JsonReply(session_body(session)))
 }

@@ -10,8 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use countersign_domain::AgentId;
 use countersign_engine::process::{Followed, OutputForm, OutputText, SessionFollower};
-
-use super::answer::SessionBody;
+use countersign_wire::process::SessionBody;
 
 use crate::{
     accept::Accepted,
@@ -155,7 +154,7 @@ impl Stream {
                         self.ready.extend(pieces.iter().map(|piece| output_frame(piece, form)));
                     }
                     Ok(Some(Followed::Ended(session))) => {
-                        self.ready.extend(end_frame(&(*session).into()));
+                        self.ready.extend(end_frame(&super::session_body(*session)));
                     }
                     Ok(None) => return None,
                     Err(error) => {

@@ -10,12 +10,15 @@ mod output;
 use axum::extract::State;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub(super) use body::{RunBody, duration_ms};
-use body::{RunDetail, statuses_named};
+use body::{listed, statuses_named, with_output};
 
 use countersign_domain::{AgentId, Authority, Host, RunId, SessionKey, UnixMillis};
 use countersign_ledger::RunFilter;
-use countersign_wire::page::Page;
+use countersign_wire::{
+    page::Page,
+    run::{RunBody, RunDetail},
+    words::RunStatusName,
+};
 
 use crate::{
     caller::{AgentCaller, ExecOrAdmin, ReadOrAskedOrOwn, ReadOrOwn},
@@ -23,7 +26,6 @@ use crate::{
     list::{ListName, PageQuery},
     problem::Problem,
     reply::JsonReply,
-    schema::RunStatusName,
     state::AppState,
 };
 
@@ -119,7 +121,7 @@ async fn list(
         authority: Authority::EVERYTHING,
     };
     let runs = state.engine().runs(&caller, filter, page.page(LIST)?).await?;
-    Ok(JsonReply(LIST.page(runs, RunBody::listed)))
+    Ok(JsonReply(LIST.page(runs, listed)))
 }
 
 /// One run with its output as text. An exec token sees its own runs, an approve token those it is asked about.
@@ -141,7 +143,7 @@ async fn one(
         .await?
         .ok_or_else(|| Problem::not_found("run"))?;
     let output = state.engine().output_text(&run).await?;
-    Ok(JsonReply(RunDetail::new(run, output)))
+    Ok(JsonReply(with_output(run, output)))
 }
 
 /// Kills a run, or cancels its pending approval. An exec token can cancel its own runs.
