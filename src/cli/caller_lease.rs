@@ -13,11 +13,12 @@ use tokio::{
     time::sleep,
 };
 
+use countersign_wire::exec::{Answered, Started};
+
 use super::{
     client::{Client, EndsWithCaller},
     exit::ExitStatus,
     failure::Failure,
-    value,
 };
 
 /// The longest that one call waits.
@@ -51,18 +52,15 @@ impl Drop for CallerLease {
     }
 }
 
-async fn goes_on(answer: Result<Value, Failure>, held: EndsWithCaller) -> bool {
+async fn goes_on(answer: Result<Answered, Failure>, held: EndsWithCaller) -> bool {
     match answer {
-        Ok(answer) => match value::string(&answer, "status") {
-            "approval-pending" => true,
-            "queued" | "running" => held == EndsWithCaller::Run,
-            _ => false,
-        },
+        Ok(Answered::Started(Started::Pending(_))) => true,
+        Ok(Answered::Started(Started::Running(_))) => held == EndsWithCaller::Run,
         Err(failure) if failure.is_no_connection() => {
             sleep(PAUSE).await;
             true
         }
-        Err(_) => false,
+        Ok(Answered::Finished(_)) | Err(_) => false,
     }
 }
 

@@ -19,6 +19,7 @@ use countersign_http::mcp::{
     AskingTool, Backend, CallContext, ExecCall, KEY_META, Outcome, Server, ToolArguments, WaitPolicy,
 };
 use countersign_sys::clock::{Ids as _, SystemIds};
+use countersign_wire::run::RunBody;
 
 use super::{
     client::Client, context::Context, discover::Role, exec, exit::ExitStatus, failure::Failure, value,
@@ -208,8 +209,8 @@ impl Backend for RelayBackend {
 
     async fn status(&self, (): &(), run_id: &str) -> Option<String> {
         let client = self.client().ok()?;
-        let run = client.get(&["v1", "runs", run_id], &Vec::new()).await.ok()?;
-        Some(value::text(&run, "status"))
+        let run: RunBody = client.get(&["v1", "runs", run_id], &Vec::new()).await.ok()?;
+        Some(run.status.into_owned())
     }
 
     async fn stop(&self, (): &(), run_id: &str) {

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
+use countersign_wire::stop::{ResumeAnswerBody, StillRunning, StopAnswerBody};
+
 use super::{
-    console::Format, context::Context, discover::Role, exit::ExitStatus, failure::Failure, table::Table,
-    value,
+    client::read, console::Format, context::Context, discover::Role, exit::ExitStatus, failure::Failure,
+    table::Table, value,
 };
 
 /// Why everything is stopped, and what becomes of what runs.
@@ -41,7 +43,7 @@ pub(crate) struct ResumeArgs {
 pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<ExitStatus, Failure> {
     let StopArgs { reason, kill } = args;
     let body = json!({ "reason": reason, "kill": kill });
-    let answer = context
+    let answer: Value = context
         .client(Role::Operator)?
         .post_patiently(&["v1", "stop"], &body)
         .await?;
@@ -49,22 +51,23 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<ExitStatus
         context.console.document(&answer)?;
         return Ok(ExitStatus::SUCCESS);
     }
+    let answer: StopAnswerBody = read(answer)?;
     context.console.line(&headline(&answer))?;
-    if answer.get("durable") == Some(&Value::Bool(false)) {
+    if !answer.durable {
         context
             .console
             .note("the record cannot be written now: the stop is in force, and ends if the server ends before it can");
     }
-    let killed = runs(&answer, "killed");
-    if !killed.is_empty() {
-        context.console.line(&format!("killed: {}", killed.len()))?;
+    if !answer.killed.is_empty() {
+        context
+            .console
+            .line(&format!("killed: {}", answer.killed.len()))?;
     }
-    let running = runs(&answer, "running");
-    if running.is_empty() {
+    if answer.running.is_empty() {
         context.console.line("nothing runs")?;
     } else {
         context.console.line("still runs:")?;
-        context.console.table(&table(running), "")?;
+        context.console.table(&table(answer.running), "")?;
         context
             .console
             .hint("countersign stop --kill --reason TEXT ends all of them, countersign runs cancel RUN one");
@@ -81,8 +84,8 @@ pub(crate) async fn resume(context: &Context, args: ResumeArgs) -> Result<ExitSt
         .client(Role::Operator)?
         .post(&["v1", "resume"], &body)
         .await?;
-    let is_stopped = answer.get("stopped") == Some(&Value::Bool(true));
-    let exit = if is_stopped {
+    let ResumeAnswerBody { stopped, resumed, .. } = read(answer.clone())?;
+    let exit = if stopped {
         ExitStatus::PENDING
     } else {
         ExitStatus::SUCCESS
@@ -91,13 +94,12 @@ pub(crate) async fn resume(context: &Context, args: ResumeArgs) -> Result<ExitSt
         context.console.document(&answer)?;
         return Ok(exit);
     }
-    let is_resumed = answer.get("resumed") == Some(&Value::Bool(true));
-    context.console.line(match (is_stopped, is_resumed) {
+    context.console.line(match (stopped, resumed) {
         (true, _) => "everything is still stopped: it takes an admin of another owner",
         (false, true) => "everything goes on",
         (false, false) => "nothing was stopped",
     })?;
-    if is_stopped {
+    if stopped {
         context
             .console
             .hint("they say the same: countersign resume --reason TEXT");
@@ -106,40 +108,25 @@ pub(crate) async fn resume(context: &Context, args: ResumeArgs) -> Result<ExitSt
 }
 
 /// Who stopped everything, when and why.
-fn headline(answer: &Value) -> String {
-    let stop = answer.get("stop").unwrap_or(&Value::Null);
-    let by = stop
-        .get("by")
-        .map(|by| value::text(by, "name"))
-        .unwrap_or_default();
-    let before = if answer.get("already") == Some(&Value::Bool(true)) {
+fn headline(StopAnswerBody { already, stop, .. }: &StopAnswerBody) -> String {
+    let before = if *already {
         "everything was stopped already"
     } else {
         "everything is stopped"
     };
-    value::visible(&format!(
-        "{before}: since {}, by {by}: {}",
-        value::time(stop, "atMs"),
-        value::text(stop, "reason")
-    ))
+    let (since, by) = (value::local(stop.at_ms), &stop.by.name);
+    value::visible(&format!("{before}: since {since}, by {by}: {}", stop.reason))
 }
 
-fn runs<'a>(answer: &'a Value, member: &str) -> &'a [Value] {
-    answer
-        .get(member)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
-}
-
-fn table(running: &[Value]) -> Table {
+fn table(running: Vec<StillRunning>) -> Table {
     let mut table = Table::new(&["RUN", "AGENT", "HOST", "SINCE", "COMMAND"]);
     for run in running {
         table.row([
-            value::text(run, "runId"),
-            value::text(run, "agentId"),
-            value::text(run, "host"),
-            value::time(run, "startedAtMs"),
-            value::text(run, "displayText"),
+            run.run_id.to_string(),
+            run.agent_id.to_string(),
+            run.host.to_string(),
+            run.started_at_ms.map(value::local).unwrap_or_default(),
+            run.display_text.unwrap_or_default(),
         ]);
     }
     table

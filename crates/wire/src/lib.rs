@@ -20,4 +20,5 @@ pub mod patch;
 pub mod process;
 pub mod run;
 pub mod shown;
+pub mod stop;
 pub mod words;

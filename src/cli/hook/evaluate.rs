@@ -4,8 +4,13 @@ use std::{os::fd::AsFd as _, time::Duration};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{Instant, sleep};
+
+use countersign_wire::{
+    exec::{Answered, Started},
+    run::RunBody,
+};
 
 use super::{
     format::{Decision, Denial},
@@ -44,9 +49,9 @@ pub(super) async fn evaluate(
     let answer = client
         .post_held(&["v1", "exec"], &body, key, (HELD, Duration::ZERO))
         .await?;
-    if value::string(&answer, "status") == "approval-pending" {
+    if let Answered::Started(Started::Pending(pending)) = answer {
         let _lease = CallerLease::begin(client, &body, key, HELD);
-        if let Some(denial) = wait(client, &answer, timeout, &mut endings).await? {
+        if let Some(denial) = wait(client, pending.run_id.as_str(), timeout, &mut endings).await? {
             return Ok(Decision::Deny(denial));
         }
     }
@@ -56,11 +61,10 @@ pub(super) async fn evaluate(
 /// Waits for a person; `None` when they allowed it.
 async fn wait(
     client: &Client,
-    answer: &Value,
+    run_id: &str,
     timeout: Duration,
     endings: &mut Endings,
 ) -> Result<Option<Denial>, Failure> {
-    let run_id = value::string(answer, "runId");
     let give_up = Instant::now() + timeout;
     tokio::select! {
         decided = follow(client, run_id, give_up) => {
@@ -110,11 +114,11 @@ fn is_unread() -> bool {
 }
 
 /// The run once it was decided; `None` when time is up.
-async fn follow(client: &Client, run_id: &str, give_up: Instant) -> Result<Option<Value>, Failure> {
+async fn follow(client: &Client, run_id: &str, give_up: Instant) -> Result<Option<RunBody>, Failure> {
     let mut gone_since: Option<Instant> = None;
     while Instant::now() < give_up {
-        match client.get(&["v1", "runs", run_id], &Vec::new()).await {
-            Ok(run) if value::string(&run, "status") == "approval-pending" => gone_since = None,
+        match client.get::<RunBody>(&["v1", "runs", run_id], &Vec::new()).await {
+            Ok(run) if run.status == "approval-pending" => gone_since = None,
             Ok(run) => return Ok(Some(run)),
             Err(failure) => {
                 let since = *gone_since.get_or_insert_with(Instant::now);
@@ -128,19 +132,17 @@ async fn follow(client: &Client, run_id: &str, give_up: Instant) -> Result<Optio
     Ok(None)
 }
 
-fn denial_of(run: &Value) -> Option<Denial> {
-    let status = value::string(run, "status");
-    if !matches!(status, "denied" | "cancelled") {
+fn denial_of(run: &RunBody) -> Option<Denial> {
+    if !matches!(run.status.as_ref(), "denied" | "cancelled") {
         return None;
     }
-    let reason = value::string(run, "reason");
-    let detail = value::visible(value::string(run, "detail"));
+    let detail = run.detail.as_deref().map(value::visible);
     Some(Denial {
         code: "exec-denied".to_owned(),
-        detail: match (reason, detail.as_str()) {
-            ("", _) => format!("the run was {status}"),
-            (reason, "") => reason.to_owned(),
-            (reason, detail) => format!("{reason}: {detail}"),
+        detail: match (&run.reason, detail) {
+            (None, _) => format!("the run was {}", run.status),
+            (Some(reason), None) => reason.to_string(),
+            (Some(reason), Some(detail)) => format!("{reason}: {detail}"),
         },
         hint: None,
     })

@@ -10,7 +10,7 @@ use countersign_config::settings::{SandboxScope, WorkspaceAccess};
 use countersign_domain::{Ask, CommandInput, Host, HostChoice, Pinning, ScriptHold, Security};
 use countersign_engine::explain::{Explanation, Outcome, SandboxView};
 use countersign_policy::{allowlist::Analysis, combine::Effective};
-use countersign_wire::{analysis::AnalysisBody, approval::PatternBody};
+use countersign_wire::{analysis::AnalysisBody, approval::PatternBody, stop::StopBody};
 
 use super::request::ExecBody;
 
@@ -19,10 +19,7 @@ use crate::{
     extract::{JsonBody, QueryOf},
     problem::{Code, Problem},
     reply::JsonReply,
-    routes::{
-        policy::{NodeBody, ValueBody},
-        stop::StopBody,
-    },
+    routes::policy::{NodeBody, ValueBody},
     state::AppState,
 };
 
