@@ -1,15 +1,19 @@
 //! What would become of a command, and which rule says so: `exec --explain` and `policy explain`.
 
-use std::collections::BTreeSet;
+use std::fmt::Display;
 
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use countersign_policy::command::prompt::Prompt;
+use countersign_wire::{
+    analysis::{AnalysisBody, FindingBody, MatchBody, SegmentBody},
+    explain::{ExplanationBody, SandboxBody},
+    policy::ValueBody,
+};
 
 use super::{
     approvals,
-    client::Client,
+    client::{Client, read},
     console::{Console, Format, Tone},
     context::Context,
     exit::ExitStatus,
@@ -25,11 +29,13 @@ const LONGEST_MARK: usize = 80;
 
 /// Asks the server to explain the call, and shows the answer.
 pub(crate) async fn run(context: &Context, client: &Client, call: &Value) -> Result<ExitStatus, Failure> {
-    let explained = client.post(&["v1", "exec", "explain"], call).await?;
+    let explained: Value = client.post(&["v1", "exec", "explain"], call).await?;
     if context.console.format() == Format::Json {
         context.console.document(&explained)?;
         return Ok(ExitStatus::SUCCESS);
     }
+    let explained: ExplanationBody = read(explained)?;
+    let analysis: AnalysisBody = read(explained.analysis.clone())?;
     let source = source_of(call);
     let prompt = Prompt::of(&source);
     let console = context.console;
@@ -37,12 +43,13 @@ pub(crate) async fn run(context: &Context, client: &Client, call: &Value) -> Res
     console.line("")?;
     console.line(&outcome(console, &explained))?;
     console.table(&facts(&explained), "")?;
-    for finding in findings(&explained) {
+    for finding in &analysis.findings {
         for line in finding_lines(&prompt, finding) {
             console.line(&line)?;
         }
     }
-    let segments = segments(&explained);
+    let mut segments = Table::new(&["SEGMENT", "PROGRAM", "FILE", "COVERED BY"]);
+    add_segments(&mut segments, &analysis.segments, "");
     if !segments.is_empty() {
         console.line("")?;
         console.table(&segments, "")?;
@@ -64,174 +71,125 @@ fn source_of(call: &Value) -> String {
     }
 }
 
-fn outcome(console: Console, explained: &Value) -> String {
-    let (words, tone) = match value::string(explained, "outcome") {
+fn outcome(console: Console, explained: &ExplanationBody) -> String {
+    let (words, tone) = match explained.outcome.as_ref() {
         "run" => ("it would run", Tone::Good),
         "ask" => ("a person would be asked", Tone::Caution),
         _ => ("it would be denied", Tone::Bad),
     };
-    let reason = value::visible(value::string(explained, "reason"));
+    let reason = value::visible(explained.reason.as_deref().unwrap_or_default());
     let colon = if reason.is_empty() { "" } else { ": " };
     console.paint(tone, &format!("{words}{colon}{reason}"))
 }
 
-fn facts(explained: &Value) -> Table {
+fn facts(explained: &ExplanationBody) -> Table {
     let mut table = Table::without_header();
     table.fact("decided by", &decided_by(explained));
-    for rule in ["host", "security", "ask", "askFallback"] {
-        if let Some(resolved) = explained.get(rule) {
-            table.fact(
-                rule,
-                &format!(
-                    "{} ({})",
-                    value::text(resolved, "value"),
-                    value::text(resolved, "source")
-                ),
-            );
-        }
+    let host = &explained.host.value;
+    table.fact("host", &format!("{} ({})", host.value, host.source));
+    let ValueBody { value, source, .. } = &explained.security;
+    table.fact("security", &format!("{value} ({source})"));
+    let ValueBody { value, source, .. } = &explained.ask;
+    table.fact("ask", &format!("{value} ({source})"));
+    let ValueBody { value, source, .. } = &explained.ask_fallback;
+    table.fact("askFallback", &format!("{value} ({source})"));
+    if let Some(binding) = &explained.binding {
+        let detail = explained.binding_detail.as_deref().unwrap_or_default();
+        table.fact("binding", &format!("{binding} ({detail})"));
     }
-    if explained.get("binding").is_some() {
-        table.fact(
-            "binding",
-            &format!(
-                "{} ({})",
-                value::text(explained, "binding"),
-                value::text(explained, "bindingDetail")
-            ),
-        );
-    }
-    if explained.get("scripts").is_some() {
-        table.fact("scripts", &value::text(explained, "scripts"));
-    }
-    if explained.get("input").is_some() {
-        table.fact("input", &value::text(explained, "input"));
-    }
-    if let Some(sandbox) = explained.get("sandbox") {
-        let [backend, scope, access, cwd] =
-            ["backend", "scope", "workspaceAccess", "cwd"].map(|member| value::text(sandbox, member));
+    table.each("scripts", &explained.scripts);
+    table.each("input", &explained.input);
+    if let Some(SandboxBody {
+        backend,
+        scope,
+        name: _,
+        workspace_access,
+        cwd,
+    }) = &explained.sandbox
+    {
         table.fact(
             "sandbox",
-            &format!("{backend}, scope {scope}, workspace {access}, starts in {cwd}"),
+            &format!("{backend}, scope {scope}, workspace {workspace_access}, starts in {cwd}"),
         );
     }
-    if let Some(node) = explained.get("node") {
-        let [name, id, path] = ["displayName", "nodeId", "path"].map(|member| value::text(node, member));
-        let name = if name.is_empty() { id } else { name };
-        let document = value::text(node, "document");
-        let place = if path.is_empty() {
-            String::new()
-        } else {
-            format!(" ({path})")
-        };
+    if let Some(node) = &explained.node {
+        let name = node.display_name.as_ref().or(node.node_id.as_ref());
+        let name = name.map_or("", String::as_str);
+        let place = node.path.as_ref().map(|path| format!(" ({path})"));
+        let place = place.unwrap_or_default();
         table.fact(
             "node",
-            &format!("{name}, its approvals document: {document}{place}"),
+            &format!("{name}, its approvals document: {}{place}", node.document),
         );
-        table.fact("node refuses", &value::text(node, "wouldRefuse"));
-        table.fact("node detail", &value::text(node, "detail"));
+        table.each("node refuses", &node.would_refuse);
+        table.each("node detail", &node.detail);
     }
-    if explained.get("diverted") == Some(&Value::Bool(true)) {
+    if explained.diverted {
         table.fact(
             "diverted",
             "a miss runs in the sandbox instead of being asked about",
         );
     }
-    if explained.get("notDiverted").is_some() {
-        table.fact(
-            "not diverted",
-            &value::visible(value::string(explained, "notDiverted")),
-        );
-    }
-    if explained.get("approverReachable") == Some(&Value::Bool(false)) {
+    table.each("not diverted", &explained.not_diverted);
+    if !explained.approver_reachable {
         table.fact("approver", "nobody could be asked now");
     }
-    if explained.get("needsPerson") == Some(&Value::Bool(true)) {
+    if explained.needs_person {
         table.fact("needs person", "only a person may allow it");
     }
-    if let Some(required) = explained
-        .get("approvalsRequired")
-        .and_then(Value::as_u64)
-        .filter(|required| *required > 1)
-    {
+    if let Some(required) = explained.approvals_required.filter(|required| *required > 1) {
         table.fact(
             "approvers",
             &format!("{required} different people have to allow it"),
         );
     }
-    table.fact("groups", &groups(explained));
-    let env = explained.get("env").unwrap_or(&Value::Null);
-    table.fact("env blocked", &value::text(env, "blocked"));
-    table.fact("env passed", &value::text(env, "passed"));
-    for pattern in list(explained, "wouldPersist") {
-        let name = if pattern.get("default") == Some(&Value::Bool(true)) {
-            "always stores"
-        } else {
-            "could store"
-        };
-        let (program, arguments) = (
-            value::text(pattern, "pattern"),
-            value::text(pattern, "argPattern"),
-        );
-        table.fact(name, format!("{program} {arguments}").trim_end());
-        table.fact("note", &value::text(pattern, "note"));
-    }
+    table.fact("groups", &approvals::groups(explained.groups.as_ref()));
+    table.each("env blocked", &explained.env.blocked);
+    table.each("env passed", &explained.env.passed);
+    approvals::proposed(&mut table, &explained.would_persist);
     table
 }
 
-/// Of which groups an approver must be; nothing for any.
-fn groups(explained: &Value) -> String {
-    let groups = explained.get("groups").map(BTreeSet::deserialize);
-    approvals::groups(groups.and_then(Result::ok).as_ref())
-}
-
 /// The rule behind the outcome, and where it stands.
-fn decided_by(explained: &Value) -> String {
-    let rule = |name: &str| {
-        let resolved = explained.get(name).unwrap_or(&Value::Null);
-        let layer = list(resolved, "layers")
-            .last()
-            .map(|said| value::text(said, "layer"));
-        format!(
-            "{name} = {}, set by {} ({})",
-            value::text(resolved, "value"),
-            value::text(resolved, "source"),
-            layer.unwrap_or_default()
-        )
-    };
-    match value::string(explained, "reason") {
+fn decided_by(explained: &ExplanationBody) -> String {
+    match explained.reason.as_deref().unwrap_or_default() {
         "invalid-request" | "blocked-env" => "the call is a bad request".to_owned(),
         "denylist" => "a deny rule".to_owned(),
         "document-refused" => "the approvals document, which cannot be used".to_owned(),
         "tool-denied" => "tool policy".to_owned(),
-        "ask-always" => rule("ask"),
-        "no-approver" => rule("askFallback"),
+        "ask-always" => rule("ask", &explained.ask),
+        "no-approver" => rule("askFallback", &explained.ask_fallback),
         "needs-person" => {
             "strict rules about code in arguments, or about text that is not understood".to_owned()
         }
         // Covered, or a miss: the allowlist counts because of this.
-        _ => rule("security"),
+        _ => rule("security", &explained.security),
     }
 }
 
-fn findings(explained: &Value) -> Vec<&Value> {
-    explained
-        .get("analysis")
-        .map(|analysis| list(analysis, "findings"))
-        .unwrap_or_default()
+fn rule<T: Display>(name: &str, resolved: &ValueBody<T>) -> String {
+    let layer = resolved.layers.last().map(|said| said.layer.to_string());
+    format!(
+        "{name} = {}, set by {} ({})",
+        resolved.value,
+        resolved.source,
+        layer.unwrap_or_default()
+    )
 }
 
 /// A finding with its place in the command underlined.
-fn finding_lines(prompt: &Prompt, finding: &Value) -> Vec<String> {
+fn finding_lines(prompt: &Prompt, finding: &FindingBody) -> Vec<String> {
+    let FindingBody {
+        code,
+        rule,
+        span,
+        detail,
+    } = finding;
     let mut lines = vec![
         String::new(),
-        format!(
-            "{} [{}]: {}",
-            value::text(finding, "code"),
-            value::text(finding, "rule"),
-            value::visible(value::string(finding, "detail"))
-        ),
+        format!("{code} [{rule}]: {}", value::visible(detail)),
     ];
-    if let Some((excerpt, mark)) = marked(prompt, finding) {
+    if let Some((excerpt, mark)) = marked(prompt, *span) {
         lines.push(format!("  {excerpt}"));
         lines.push(format!("  {mark}"));
     }
@@ -239,10 +197,9 @@ fn finding_lines(prompt: &Prompt, finding: &Value) -> Vec<String> {
 }
 
 /// The part of the command that a finding points at, with a line of marks below it.
-fn marked(prompt: &Prompt, finding: &Value) -> Option<(String, String)> {
-    let span = finding.get("span")?.as_array()?;
-    let bound = |index: usize| usize::try_from(span.get(index)?.as_u64()?).ok();
-    let place = prompt.shown(bound(0)?..bound(1)?)?;
+fn marked(prompt: &Prompt, span: [u32; 2]) -> Option<(String, String)> {
+    let [start, end] = span.map(|offset| usize::try_from(offset).unwrap_or(usize::MAX));
+    let place = prompt.shown(start..end)?;
     let line_start = prompt.text.get(..place.start)?.rfind('\n').map_or(0, |at| at + 1);
     let before: Vec<char> = prompt.text.get(line_start..place.start)?.chars().collect();
     let rest: Vec<char> = prompt.text.get(place.start..)?.lines().next()?.chars().collect();
@@ -260,39 +217,16 @@ fn marked(prompt: &Prompt, finding: &Value) -> Option<(String, String)> {
     ))
 }
 
-fn segments(explained: &Value) -> Table {
-    let mut table = Table::new(&["SEGMENT", "PROGRAM", "FILE", "COVERED BY"]);
-    let analysis = explained.get("analysis").unwrap_or(&Value::Null);
-    add_segments(&mut table, analysis, "");
-    table
-}
-
-fn add_segments(table: &mut Table, parent: &Value, prefix: &str) {
-    for (index, segment) in list(parent, "segments").into_iter().enumerate() {
+fn add_segments(table: &mut Table, segments: &[SegmentBody], prefix: &str) {
+    for (index, segment) in segments.iter().enumerate() {
         let name = format!("{prefix}{}", index + 1);
-        let covered = segment.get("match").unwrap_or(&Value::Null);
-        let by = format!(
-            "{} {}",
-            value::text(covered, "kind"),
-            value::text(covered, "pattern")
-        );
-        table.row([
-            &name,
-            &value::text(segment, "executable"),
-            &value::text(segment, "resolvedPath"),
-            by.trim_end(),
-        ]);
-        add_segments(table, segment, &format!("{name}."));
+        let MatchBody { kind, pattern, .. } = &segment.matched;
+        let by = format!("{kind} {}", pattern.as_deref().unwrap_or_default());
+        let file = segment.resolved_path.as_deref().unwrap_or_default();
+        table.row([&name, segment.executable.as_str(), file, by.trim_end()]);
+        let inner = segment.segments.as_deref().unwrap_or_default();
+        add_segments(table, inner, &format!("{name}."));
     }
-}
-
-fn list<'a>(object: &'a Value, member: &str) -> Vec<&'a Value> {
-    object
-        .get(member)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .collect()
 }
 
 /// The members of a call that `policy explain` takes.
@@ -307,10 +241,12 @@ pub(crate) fn call(text: Option<&str>, words: &[String]) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use countersign_wire::words::Ask;
+
     use super::*;
 
-    fn marked_at(source: &str, span: [usize; 2]) -> (String, String) {
-        marked(&Prompt::of(source), &json!({ "span": span })).unwrap()
+    fn marked_at(source: &str, span: [u32; 2]) -> (String, String) {
+        marked(&Prompt::of(source), span).unwrap()
     }
 
     #[test]
@@ -338,12 +274,10 @@ mod tests {
 
     #[test]
     fn the_deciding_rule_is_named_with_its_layer() {
-        let explained = json!({ "reason": "ask-always", "ask": { "value": "always", "source": "tools.exec.ask",
-            "layers": [{ "layer": "default" }, { "layer": "global" }] } });
-        assert_eq!(
-            decided_by(&explained),
-            "ask = always, set by tools.exec.ask (global)"
-        );
+        let ask: ValueBody<Ask> = read(json!({ "value": "always", "source": "tools.exec.ask",
+            "layers": [{ "layer": "default", "value": "off" }, { "layer": "global", "value": "always" }] }))
+        .unwrap();
+        assert_eq!(rule("ask", &ask), "ask = always, set by tools.exec.ask (global)");
     }
 
     #[test]

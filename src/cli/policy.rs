@@ -1,11 +1,14 @@
 //! `countersign policy`: the effective policy of an agent, which layer sets it, and changes of it.
 
+use std::fmt::Display;
+
 use serde_json::Value;
 
 use countersign_domain::{AgentId, Host, SessionKey};
+use countersign_wire::policy::{EffectiveBody, LayerBody, ValueBody};
 
 use super::{
-    client::{Client, Query},
+    client::{Client, Query, read},
     console::{Format, Tone},
     context::Context,
     discover::Role,
@@ -18,7 +21,6 @@ use super::{
     policy_suggest::{self, SuggestArgs},
     policy_test::{self, TestArgs},
     table::Table,
-    value,
 };
 
 /// See and change what policy holds
@@ -106,19 +108,6 @@ pub(crate) struct ExplainArgs {
     workdir: Option<String>,
 }
 
-/// The members that are `{value, source, layers}`.
-const RULES: [&str; 9] = [
-    "host",
-    "node",
-    "security",
-    "ask",
-    "askFallback",
-    "autoAllowSkills",
-    "strictInlineEval",
-    "strictDelegation",
-    "onMiss",
-];
-
 pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<ExitStatus, Failure> {
     let client = || context.client(Role::Operator);
     match command {
@@ -173,92 +162,83 @@ async fn show(context: &Context, client: &Client, args: ShowArgs) -> Result<Exit
     query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
     query.extend(args.host.map(|host| ("host", host.to_string())));
     query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
-    let policy = client.get(&["v1", "policy", "effective"], &query).await?;
+    let policy: Value = client.get(&["v1", "policy", "effective"], &query).await?;
     if context.console.format() == Format::Json {
         context.console.document(&policy)?;
         return Ok(ExitStatus::SUCCESS);
     }
+    let policy: EffectiveBody = read(policy)?;
     context.console.table(&table(&policy), "")?;
-    let null = Value::Null;
-    let document = policy.get("document").unwrap_or(&null);
-    if value::string(document, "status") == "refused" {
-        let (reason, pointer) = (value::text(document, "reason"), value::text(document, "pointer"));
+    let document = &policy.document;
+    if document.status == "refused" {
+        let (reason, pointer) = (document.reason.as_deref(), document.pointer.as_deref());
+        let (reason, pointer) = (reason.unwrap_or_default(), pointer.unwrap_or_default());
         let text = format!("the approvals document is refused ({reason} at {pointer}): everything is denied");
         context.console.note(&context.console.paint(Tone::Bad, &text));
         context
             .console
             .hint("repair exec-approvals.json; the next call reads it again");
     }
-    if document.get("held").is_some() {
+    if document.held.is_some() {
         let text = "a change of the approvals document is held; what it newly allows does not count yet";
         context.console.note(&context.console.paint(Tone::Caution, text));
         context
             .console
             .hint("to see and accept it: countersign policy diff");
     }
-    if let Some(error) = policy.get("configError") {
-        let text = format!("the last settings that were good hold: {}", value::spelled(error));
+    if let Some(error) = &policy.config_error {
+        let text = format!("the last settings that were good hold: {error}");
         context.console.note(&context.console.paint(Tone::Caution, &text));
     }
     Ok(ExitStatus::SUCCESS)
 }
 
-fn table(policy: &Value) -> Table {
+fn table(policy: &EffectiveBody) -> Table {
     let mut table = Table::new(&["RULE", "VALUE", "SET BY", "LAYERS"]);
-    table.row(["agentId", &value::text(policy, "agentId")]);
-    table.row(["sessionKey", &value::text(policy, "sessionKey")]);
-    for name in RULES {
-        if let Some(rule) = policy.get(name) {
-            table.row([
-                name,
-                &value::text(rule, "value"),
-                &value::text(rule, "source"),
-                &layers(rule),
-            ]);
-        }
+    table.row(["agentId", policy.agent_id.as_str()]);
+    table.row(["sessionKey", policy.session_key.as_str()]);
+    rule(&mut table, "host", &policy.host);
+    if let Some(node) = &policy.node {
+        rule(&mut table, "node", node);
     }
-    table.row(["approvalsApply", &value::text(policy, "approvalsApply")]);
-    if let Some(document) = policy.get("document") {
-        table.row([
-            "document",
-            &value::text(document, "status"),
-            &value::text(document, "hash"),
-        ]);
-    }
+    rule(&mut table, "security", &policy.security);
+    rule(&mut table, "ask", &policy.ask);
+    rule(&mut table, "askFallback", &policy.ask_fallback);
+    rule(&mut table, "autoAllowSkills", &policy.auto_allow_skills);
+    rule(&mut table, "strictInlineEval", &policy.strict_inline_eval);
+    rule(&mut table, "strictDelegation", &policy.strict_delegation);
+    rule(&mut table, "onMiss", &policy.on_miss);
+    table.row(["approvalsApply", &policy.approvals_apply.to_string()]);
+    table.row(["document", &policy.document.status, &policy.document.hash]);
     table
 }
 
-/// All layers that spoke, strongest last: `default=deny global=allowlist`.
-fn layers(rule: &Value) -> String {
-    let spoken = rule.get("layers").and_then(Value::as_array).into_iter().flatten();
-    spoken
-        .map(|layer| format!("{}={}", value::text(layer, "layer"), value::text(layer, "value")))
-        .collect::<Vec<_>>()
-        .join(" ")
+/// A value with all layers that spoke, strongest last: `default=deny global=allowlist`.
+fn rule<T: Display, L: Display>(table: &mut Table, name: &str, rule: &ValueBody<T, L>) {
+    let said = |said: &LayerBody<L>| format!("{}={}", said.layer, said.value);
+    let layers: Vec<String> = rule.layers.iter().map(said).collect();
+    table.row([name, &rule.value.to_string(), &rule.source, &layers.join(" ")]);
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use countersign_wire::words::Security;
+
     use super::*;
 
     #[test]
     fn each_rule_shows_value_source_and_layers() {
-        let policy = json!({"agentId": "main", "sessionKey": "agent:main:main", "approvalsApply": true,
-            "security": {"value": "allowlist", "source": "tools.exec.security",
-                "layers": [{"layer": "default", "value": "deny"}, {"layer": "global", "value": "allowlist"}]},
-            "document": {"status": "ok", "hash": "ab"}});
+        let security: ValueBody<Security> =
+            read(json!({"value": "allowlist", "source": "tools.exec.security",
+            "layers": [{"layer": "default", "value": "deny"}, {"layer": "global", "value": "allowlist"}]}))
+            .unwrap();
+        let mut table = Table::without_header();
+        rule(&mut table, "security", &security);
         assert_eq!(
-            table(&policy).lines(),
-            [
-                "RULE            VALUE            SET BY               LAYERS",
-                "agentId         main",
-                "sessionKey      agent:main:main",
-                "security        allowlist        tools.exec.security  default=deny global=allowlist",
-                "approvalsApply  true",
-                "document        ok               ab",
-            ]
+            table.lines(),
+            ["security  allowlist  tools.exec.security  default=deny global=allowlist"]
         );
     }
 }

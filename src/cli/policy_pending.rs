@@ -5,8 +5,11 @@
 
 use serde_json::{Value, json};
 
+use countersign_domain::UnixMillis;
+use countersign_wire::policy::HeldBody;
+
 use super::{
-    client::{Client, Query},
+    client::{Client, Query, read},
     console::{Format, Tone},
     context::Context,
     exit::ExitStatus,
@@ -54,15 +57,18 @@ const ACTIONS: [&str; 8] = [
 /// An edit that is held, with the file that it is of.
 struct HeldEdit {
     file: &'static str,
-    hash: String,
-    edit: Value,
+    edit: HeldBody,
+    /// As it came.
+    answer: Value,
 }
 
 /// Shows what held edits would newly allow.
 pub(crate) async fn diff(context: &Context, client: &Client) -> Result<ExitStatus, Failure> {
     let edits = held(client).await?;
     if context.console.format() == Format::Json {
-        let members = edits.iter().map(|held| (held.file.to_owned(), held.edit.clone()));
+        let members = edits
+            .iter()
+            .map(|held| (held.file.to_owned(), held.answer.clone()));
         context.console.document(&members.collect())?;
         return Ok(ExitStatus::SUCCESS);
     }
@@ -72,10 +78,11 @@ pub(crate) async fn diff(context: &Context, client: &Client) -> Result<ExitStatu
     for held in &edits {
         show(context, held)?;
     }
-    if let Some(HeldEdit { hash, .. }) = edits.first() {
-        context
-            .console
-            .hint(&format!("to let it count: countersign policy accept {hash}"));
+    if let Some(held) = edits.first() {
+        context.console.hint(&format!(
+            "to let it count: countersign policy accept {}",
+            held.edit.hash
+        ));
     }
     Ok(ExitStatus::SUCCESS)
 }
@@ -92,7 +99,7 @@ pub(crate) async fn accept(
         for held in &edits {
             show(context, held)?;
         }
-        edits.into_iter().map(|held| held.hash).collect()
+        edits.into_iter().map(|held| held.edit.hash).collect()
     };
     let mut document = Value::Null;
     for hash in &hashes {
@@ -157,35 +164,37 @@ async fn held(client: &Client) -> Result<Vec<HeldEdit>, Failure> {
         ("exec-approvals.json", document),
         ("openclaw.json", policy.get("configHeld")),
     ];
-    let edits = found.into_iter().filter_map(|(file, edit)| {
-        Some(HeldEdit {
-            file,
-            hash: edit?.get("hash")?.as_str()?.to_owned(),
-            edit: edit?.clone(),
-        })
-    });
-    Ok(edits.collect())
+    let held = |(file, answer): (&'static str, Option<&Value>)| {
+        let answer = answer?.clone();
+        Some(read(answer.clone()).map(|edit| HeldEdit { file, edit, answer }))
+    };
+    found.into_iter().filter_map(held).collect()
 }
 
 fn show(context: &Context, held: &HeldEdit) -> Result<(), Failure> {
-    let HeldEdit { file, hash, edit } = held;
+    let HeldEdit {
+        file,
+        edit:
+            HeldBody {
+                hash,
+                since_ms,
+                allows,
+                proposed_by,
+            },
+        answer: _,
+    } = held;
     let console = &context.console;
-    let since = value::time(edit, "sinceMs");
-    let proposers = edit.get("proposedBy").and_then(Value::as_array);
-    let names: Vec<String> = proposers
-        .into_iter()
-        .flatten()
-        .map(|actor| value::text(actor, "name"))
-        .collect();
-    let title = if names.is_empty() {
+    let since = value::local(UnixMillis::new(*since_ms));
+    let title = if proposed_by.is_empty() {
         format!("{file} was edited from outside ({since}); it would newly allow:")
     } else {
+        let names: Vec<&str> = proposed_by.iter().map(|actor| actor.name.as_str()).collect();
         let names = names.join(", ");
         format!("{file} was changed by {names} ({since}) and waits for another person; it would newly allow:")
     };
     console.line(&console.paint(Tone::Caution, &title))?;
-    for line in edit.get("allows").and_then(Value::as_array).into_iter().flatten() {
-        console.line(&format!("  + {}", value::spelled(line)))?;
+    for line in allows {
+        console.line(&format!("  + {line}"))?;
     }
     console.line(&format!("  hash {}", value::visible(hash)))
 }

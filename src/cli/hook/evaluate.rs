@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use countersign_wire::{
     exec::{Answered, Started},
+    explain::ExplanationBody,
     run::RunBody,
 };
 
@@ -41,8 +42,8 @@ pub(super) async fn evaluate(
     timeout: Duration,
 ) -> Result<Decision, Failure> {
     let body = exec::body_of_line(replacement.exec_arguments())?;
-    let explained = client.post(&["v1", "exec", "explain"], &body).await?;
-    if value::string(&explained, "outcome") == "run" {
+    let explained: ExplanationBody = client.post(&["v1", "exec", "explain"], &body).await?;
+    if explained.outcome == "run" {
         return Ok(Decision::Replace(replacement));
     }
     let mut endings = Endings::listen();

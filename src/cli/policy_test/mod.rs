@@ -11,6 +11,7 @@ mod yaml;
 
 use std::{fs, io::Read as _, path::PathBuf};
 
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use self::{
@@ -19,6 +20,7 @@ use self::{
 };
 use countersign_domain::{AgentId, Command};
 use countersign_engine::candidate::{Candidate, Foreseen, RecordedCommand};
+use countersign_wire::{analysis::AnalysisBody, explain::ExplanationBody};
 
 use super::{
     console::{Format, Tone},
@@ -28,7 +30,6 @@ use super::{
     failure::Failure,
     policy_replay,
     table::Table,
-    value,
 };
 
 /// A file of cases is written by people or a small program; this is far above any.
@@ -178,17 +179,18 @@ fn by_files(files: &Candidate, case: &Case, agent: Option<&AgentId>) -> Result<C
 }
 
 /// A question that nobody could be asked now is a question all the same, no matter what its fallback is.
-fn of_explanation(explained: &Value) -> CaseResult {
-    let reason = value::string(explained, "reason");
-    let actual = match value::string(explained, "outcome") {
-        _ if explained.get("approvalsRequired").is_some() => Expect::Ask,
+fn of_explanation(explained: &ExplanationBody) -> CaseResult {
+    let actual = match explained.outcome.as_ref() {
+        _ if explained.approvals_required.is_some() => Expect::Ask,
         "run" => Expect::Allow,
         _ => Expect::Reject,
     };
-    let finding = explained
-        .pointer("/analysis/findings/0/detail")
-        .and_then(Value::as_str);
-    let why = [Some(reason).filter(|reason| !reason.is_empty()), finding];
+    let analysis = AnalysisBody::deserialize(&explained.analysis).ok();
+    let finding = analysis.as_ref().and_then(|analysis| analysis.findings.first());
+    let why = [
+        explained.reason.as_deref(),
+        finding.map(|finding| finding.detail.as_str()),
+    ];
     let why: Vec<&str> = why.into_iter().flatten().collect();
     CaseResult {
         actual,

@@ -17,8 +17,9 @@ use utoipa::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_engine::document::{Acceptance, Hashed, Refused};
+use countersign_wire::policy::DocumentBody;
 
-use super::policy::DocumentBody;
+use super::policy;
 
 use crate::{
     caller::{Admin, Caller},
@@ -209,7 +210,7 @@ async fn accept(
     JsonBody(AcceptBody { hash }): JsonBody<AcceptBody>,
 ) -> Result<JsonReply<DocumentBody>, Problem> {
     match state.policy_admin().accept_edit(&caller.actor, hash).await? {
-        Acceptance::InForce(view) => Ok(JsonReply((*view).into())),
+        Acceptance::InForce(view) => Ok(JsonReply(policy::document(*view))),
         Acceptance::OwnProposal => Err(Problem::new(
             Code::OwnRequest,
             "a token of your owner proposed a part of this change, and [approvals] widening says that it takes two \

@@ -15,7 +15,7 @@ use countersign_domain::{AgentId, Principal, RunId, SessionKey};
 use countersign_engine::{Engine, IdempotencyKey, OnDisconnect};
 
 use super::{
-    exec::{ExecAnswer, ExecBody, ExplanationBody, identity},
+    exec::{ExecAnswer, ExecBody, explanation_body, identity},
     patch::{PatchAnswer, PatchBody},
     process::{ProcessBody, process_answer},
 };
@@ -267,8 +267,8 @@ async fn dry_run(
     let text = match tool {
         Tool::Exec => {
             let request = parsed::<ExecBody>(args)?.into_request()?;
-            let explanation = ExplanationBody::from(engine.explain(caller, request).await?);
-            let text = match (explanation.outcome, explanation.reason) {
+            let explanation = explanation_body(engine.explain(caller, request).await?);
+            let text = match (explanation.outcome.as_ref(), explanation.reason.as_deref()) {
                 ("run", _) => "The command would run.".to_owned(),
                 ("ask", _) => "A person would have to allow it.".to_owned(),
                 (_denied, reason) => format!("It would be denied ({}).", reason.unwrap_or("denied")),

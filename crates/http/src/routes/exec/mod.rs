@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub(in crate::routes) use answer::{ExecAnswer, pending, running, warning};
-pub(in crate::routes) use explain::ExplanationBody;
+pub(in crate::routes) use explain::explanation_body;
 pub(in crate::routes) use request::{
     ExecBody, approval_wait, bounded_argv, command, host, identity, workdir,
 };

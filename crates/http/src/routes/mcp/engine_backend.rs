@@ -20,7 +20,7 @@ use crate::{
     mcp::{AskingTool, Backend, CallContext, ExecCall, Outcome, WaitPolicy},
     problem::Problem,
     routes::{
-        exec::{ExecAnswer, ExecBody, ExplanationBody},
+        exec::{ExecAnswer, ExecBody, explanation_body},
         patch::{PatchAnswer, PatchBody},
         process::{ProcessBody, process_answer},
     },
@@ -107,7 +107,7 @@ impl EngineBackend {
     async fn explanation(&self, caller: &Principal, arguments: JsonObject) -> Result<Value, Problem> {
         let request = parsed::<ExecBody>(&arguments)?.into_explainable()?;
         let explanation = self.engine.explain(caller, request).await?;
-        json(&ExplanationBody::from(explanation))
+        json(&explanation_body(explanation))
     }
 }
 

@@ -1,0 +1,118 @@
+//! What an exec call would come to (`docs/spec/http-api.md#post-v1execexplain-answer`).
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{
+    analysis::AnalysisBody,
+    approval::PatternBody,
+    policy::{NodeBody, ValueBody},
+    stop::StopBody,
+    words::{Ask, CommandInput, Host, HostChoice, Pinning, ScriptHold, Security},
+};
+
+/// The whole decision about a call.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Explanation)]
+pub struct ExplanationBody {
+    pub host: HostBody,
+    pub security: ValueBody<Security>,
+    pub ask: ValueBody<Ask>,
+    pub ask_fallback: ValueBody<Security>,
+    #[schema(value_type = AnalysisBody)]
+    pub analysis: serde_json::Value,
+    pub env: EnvBody,
+    /// `run`, `ask` or `deny`.
+    pub outcome: Cow<'static, str>,
+    /// Why it is asked about (`ask-always`, `allowlist-miss`, `needs-person`) or denied (a reason of a denied run; the
+    /// problem code of a bad request); absent when it would run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Cow<'static, str>>,
+    /// Whether nobody but a person may allow it.
+    pub needs_person: bool,
+    /// Whether an approver could be asked now; where not, the fallback has decided already.
+    pub approver_reachable: bool,
+    /// How many different people would have to allow it, whether or not they could be asked now; absent where policy
+    /// alone decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approvals_required: Option<u64>,
+    /// They would have to be in one of these groups; absent for any approver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<String>>)]
+    pub groups: Option<BTreeSet<String>>,
+    /// What `allow-always` could store.
+    pub would_persist: Vec<PatternBody>,
+    /// How firmly the run would be what was judged: `exact`, `path` or `text`; absent where it would not start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binding: Option<Pinning>,
+    /// Why it is that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binding_detail: Option<Cow<'static, str>>,
+    /// Whether the scripts of the command would be read as they were judged: `held`, or `not held` with the reason. Absent
+    /// without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scripts: Option<ScriptHold>,
+    /// What could be written to it once it ran: `pipe`, `terminal`, `guarded-terminal`, or `withheld` where the call wants
+    /// that and what covers the command does not include it. Absent for a command that reads end of file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub input: Option<CommandInput>,
+    /// The node that it would run on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    /// How much of the policy of that node is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeBody>,
+    /// The sandbox that it would run in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxBody>,
+    /// Whether it would run there instead of being asked about (`tools.exec.onMiss`).
+    pub diverted: bool,
+    /// Why it would be asked about although the settings let a miss run in the sandbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_diverted: Option<String>,
+    /// Who stopped everything, when and why; absent while nothing is stopped. During a stop nothing starts, no
+    /// matter what the rest says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<StopBody>,
+}
+
+/// The sandbox of a call.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ExplainedSandbox)]
+pub struct SandboxBody {
+    /// What makes it: `docker` or `builtin`.
+    pub backend: Cow<'static, str>,
+    /// Who shares it: `session`, `agent` or `shared`.
+    pub scope: Cow<'static, str>,
+    /// Its name.
+    pub name: String,
+    /// What it sees of the agent's workspace: `none`, `ro` or `rw`.
+    pub workspace_access: Cow<'static, str>,
+    /// Where the command would start, as it is called inside.
+    pub cwd: String,
+}
+
+/// Where it would run.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = ExplainedHost)]
+pub struct HostBody {
+    #[serde(flatten)]
+    pub value: ValueBody<Host, HostChoice>,
+    /// The other hosts that the call could name.
+    pub alternatives: Vec<Host>,
+}
+
+/// What becomes of the environment overrides.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = ExplainedEnv)]
+pub struct EnvBody {
+    /// Names that are never accepted, sorted, upper case.
+    pub blocked: Vec<String>,
+    /// Names that would reach the command.
+    pub passed: Vec<String>,
+}
