@@ -472,7 +472,7 @@ pub(super) fn progress(approval: &ApprovalBody) -> Option<String> {
 pub(super) fn groups(groups: Option<&BTreeSet<String>>) -> String {
     match groups {
         Some(groups) if groups.is_empty() => "nobody is of the groups of all its parts".to_owned(),
-        Some(groups) => groups.iter().map(String::as_str).collect::<Vec<_>>().join(" "),
+        Some(groups) => value::joined(groups),
         None => String::new(),
     }
 }

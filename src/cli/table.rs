@@ -47,8 +47,7 @@ impl Table {
 
     /// Adds a name and its values, one behind the other, unless there are none.
     pub(crate) fn each<Part: Display>(&mut self, name: &str, values: impl IntoIterator<Item = Part>) {
-        let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
-        self.fact(name, &values.join(" "));
+        self.fact(name, &value::joined(values));
     }
 
     /// Adds the rows of another.

@@ -5,15 +5,16 @@ use std::{collections::BTreeSet, time::Duration};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use countersign_domain::{AgentId, Owner, Scope, TokenId};
+use countersign_domain::{AgentId, Owner, Scope, TokenId, UnixMillis};
 use countersign_engine::{
     offers::{self, OfferError},
     tokens::{self, TokenRequest},
 };
 use countersign_sys::clock::SystemIds;
+use countersign_wire::token::{NewTokenBody, RotatedTokenBody, TokenBody};
 
 use super::{
-    client::Client,
+    client::{Client, read},
     console::Format,
     context::Context,
     discover::{self, Role},
@@ -121,7 +122,7 @@ pub(crate) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
         TokenCommand::Create(args) => create(context, &client, args).await?,
         TokenCommand::List => list(context, &client).await?,
         TokenCommand::Accept { id } => {
-            let token = client
+            let token: Value = client
                 .post(&["v1", "tokens", id.as_str(), "accept"], &json!({}))
                 .await?;
             match context.console.format() {
@@ -153,59 +154,59 @@ async fn create(context: &Context, client: &Client, args: CreateArgs) -> Result<
     if let Some(expires) = args.expires {
         body.insert("expiresAtMs".to_owned(), json!(context.clock.now() + expires));
     }
-    let token = client.post(&["v1", "tokens"], &Value::Object(body)).await?;
+    let token: Value = client.post(&["v1", "tokens"], &Value::Object(body)).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&token);
     }
-    context.console.note(&format!(
-        "token {} for {}: {}",
-        value::text(&token, "id"),
-        value::visible(value::string(&token, "name")),
-        value::text(&token, "scopes")
-    ));
-    if token.get("proposedBy").is_some() {
+    let NewTokenBody { token, secret } = read(token)?;
+    let (id, name) = (&token.id, value::visible(&token.name));
+    let scopes = value::joined(&token.scopes);
+    context.console.note(&format!("token {id} for {name}: {scopes}"));
+    if token.proposed_by.is_some() {
         context.console.note(&format!(
-            "it opens nothing until an admin of another owner accepts it: countersign token accept {}",
-            value::text(&token, "id")
+            "it opens nothing until an admin of another owner accepts it: countersign token accept {id}"
         ));
     }
     context.console.note("its secret is shown this once:");
     // Alone on standard output, so that it can go straight into a file.
-    context.console.line(value::string(&token, "secret"))
+    context.console.line(&secret)
 }
 
 async fn rotate(context: &Context, client: &Client, name: &str) -> Result<(), Failure> {
     let id = live_token(client, name).await?;
-    let token = client.post(&["v1", "tokens", &id, "rotate"], &json!({})).await?;
+    let token: Value = client.post(&["v1", "tokens", &id, "rotate"], &json!({})).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&token);
     }
+    let RotatedTokenBody {
+        token,
+        secret,
+        replaces: _,
+        file,
+    } = read(token)?;
     context.console.note(&format!(
         "token {} takes the place of {id}, which opens nothing more",
-        value::text(&token, "id")
+        token.id
     ));
-    if token.get("file").is_some() {
-        context
-            .console
-            .note(&format!("{} holds the new secret", value::text(&token, "file")));
+    if let Some(file) = file {
+        context.console.note(&format!("{file} holds the new secret"));
     }
     context.console.note("its secret is shown this once:");
-    context.console.line(value::string(&token, "secret"))
+    context.console.line(&secret)
 }
 
 /// The id of the live token with this id or name.
 async fn live_token(client: &Client, name: &str) -> Result<String, Failure> {
-    let tokens = client.list(&["v1", "tokens"], &Vec::new(), usize::MAX).await?;
-    let is_live = |token: &&Value| token.get("revokedAtMs").is_none() && token.get("proposedBy").is_none();
-    let ids = |member: &str| -> Vec<String> {
-        let named = tokens
-            .iter()
-            .filter(is_live)
-            .filter(|token| value::string(token, member) == name);
-        named.map(|token| value::string(token, "id").to_owned()).collect()
+    let mut tokens: Vec<TokenBody> = client.list(&["v1", "tokens"], &Vec::new(), usize::MAX).await?;
+    tokens.retain(|token| token.revoked_at_ms.is_none() && token.proposed_by.is_none());
+    let ids = |is_named: fn(&TokenBody, &str) -> bool| -> Vec<String> {
+        let named = tokens.iter().filter(|token| is_named(token, name));
+        named.map(|token| token.id.to_string()).collect()
     };
-    let found = [ids("id"), ids("name")].into_iter().find(|ids| !ids.is_empty());
-    match found.unwrap_or_default().as_slice() {
+    let by_id = ids(|token, id| token.id.as_str() == id);
+    let by_name = || ids(|token, name| token.name == name);
+    let found = Some(by_id).filter(|ids| !ids.is_empty()).unwrap_or_else(by_name);
+    match found.as_slice() {
         [id] => Ok(id.clone()),
         [] => Err(Failure::new(
             "not-found",
@@ -349,7 +350,7 @@ fn of_offer(error: &OfferError) -> Failure {
 }
 
 async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
-    let items = client.list(&["v1", "tokens"], &Vec::new(), usize::MAX).await?;
+    let items: Vec<Value> = client.list(&["v1", "tokens"], &Vec::new(), usize::MAX).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
@@ -364,17 +365,18 @@ async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
         "REVOKED",
         "WAITS",
     ]);
-    for token in &items {
+    for token in read::<Vec<TokenBody>>(items.into())? {
+        let time = |time: Option<UnixMillis>| time.map(value::local).unwrap_or_default();
         table.row([
-            value::text(token, "id"),
-            value::text(token, "name"),
-            value::text(token, "owner"),
-            value::text(token, "scopes"),
-            value::text(token, "agents"),
-            value::time(token, "lastUsedAtMs"),
-            value::time(token, "expiresAtMs"),
-            value::time(token, "revokedAtMs"),
-            value::text(&token["proposedBy"], "name"),
+            token.id.to_string(),
+            token.name,
+            token.owner.to_string(),
+            value::joined(&token.scopes),
+            value::joined(token.agents.iter().flatten()),
+            time(token.last_used_at_ms),
+            time(token.expires_at_ms),
+            time(token.revoked_at_ms),
+            token.proposed_by.map(|by| by.name).unwrap_or_default(),
         ]);
     }
     context.console.table(&table, "no tokens")

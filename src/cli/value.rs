@@ -1,6 +1,8 @@
 //! Reads members of answers for display. An absent or foreign member is shown as nothing, never an error: the
 //! command line must be able to show what a newer server says.
 
+use std::fmt::Display;
+
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::Value;
 
@@ -49,6 +51,12 @@ pub(crate) fn local(time: UnixMillis) -> String {
     zoned.map_or_else(String::new, |zoned| {
         zoned.strftime("%Y-%m-%d %H:%M:%S").to_string()
     })
+}
+
+/// Several values, one behind the other.
+pub(crate) fn joined<T: Display>(values: impl IntoIterator<Item = T>) -> String {
+    let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
+    values.join(" ")
 }
 
 /// Arguments as a shell needs them.

@@ -23,4 +23,5 @@ pub mod process;
 pub mod run;
 pub mod shown;
 pub mod stop;
+pub mod token;
 pub mod words;

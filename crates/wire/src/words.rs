@@ -26,12 +26,13 @@ pub type Pinning = Word<countersign_domain::Pinning>;
 pub type ProcessStatus = Word<countersign_domain::ProcessStatus>;
 pub type Reason = Word<countersign_domain::Reason>;
 pub type RunVerdict = Word<countersign_domain::RunVerdict>;
+pub type Scope = Word<countersign_domain::Scope>;
 pub type ScriptHold = Word<countersign_domain::ScriptHold>;
 pub type Security = Word<countersign_domain::Security>;
 pub type TerminalReason = Word<countersign_domain::TerminalReason>;
 
 /// A word of the vocabulary `T`, or one that only a newer server knows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Word<T> {
     Known(T),

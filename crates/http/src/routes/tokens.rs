@@ -7,14 +7,17 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use countersign_domain::{AgentId, Owner, Scope, Token, TokenId, UnixMillis};
+use countersign_domain::{AgentId, Owner, Scope, TokenId, UnixMillis};
 use countersign_engine::tokens::TokenRequest;
 use countersign_ledger::TokenAcceptance;
-use countersign_wire::{actor::ActorBody, page::Page};
+use countersign_wire::{
+    page::Page,
+    token::{NewTokenBody, RotatedTokenBody, TokenBody},
+};
 
 use crate::{
     caller::{Admin, Caller},
@@ -34,61 +37,6 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(revoke))
         .routes(routes!(rotate))
         .routes(routes!(accept))
-}
-
-/// A token, without its secret.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Token)]
-struct TokenBody {
-    id: TokenId,
-    name: String,
-    /// Whose it is: where it takes two people, tokens of one owner are one.
-    owner: Owner,
-    /// Who proposed it; it opens nothing until another owner accepts it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    proposed_by: Option<ActorBody>,
-    scopes: BTreeSet<Scope>,
-    /// The agents it is bound to; absent for all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agents: Option<BTreeSet<AgentId>>,
-    /// The approver groups it belongs to.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    #[schema(required = false)]
-    groups: BTreeSet<String>,
-    created_at_ms: UnixMillis,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at_ms: Option<UnixMillis>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_used_at_ms: Option<UnixMillis>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    revoked_at_ms: Option<UnixMillis>,
-}
-
-/// A new token with its secret, which is never shown again.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = NewToken)]
-struct NewTokenBody {
-    #[serde(flatten)]
-    token: TokenBody,
-    /// `cst_` and 43 base64url characters.
-    secret: String,
-}
-
-/// A token in the place of another one, with its secret, which is never shown again.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = RotatedToken)]
-struct RotatedTokenBody {
-    #[serde(flatten)]
-    token: TokenBody,
-    /// `cst_` and 43 base64url characters.
-    secret: String,
-    /// The token that opens nothing more.
-    replaces: TokenId,
-    /// The file of the server's state directory that held the old secret and holds the new one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<String>,
 }
 
 /// What a new token is to be. What narrows it is given or left out, never null.
@@ -274,37 +222,6 @@ impl TokenRequestBody {
         match request.check() {
             Ok(()) => Ok(request),
             Err(wrong) => Err(Problem::field(wrong.member(), wrong.to_string())),
-        }
-    }
-}
-
-impl From<Token> for TokenBody {
-    fn from(token: Token) -> Self {
-        let Token {
-            id,
-            name,
-            owner,
-            proposed_by,
-            scopes,
-            agents,
-            groups,
-            created_at,
-            expires_at,
-            last_used_at,
-            revoked_at,
-        } = token;
-        Self {
-            id,
-            name,
-            owner,
-            proposed_by: proposed_by.map(ActorBody::from),
-            scopes,
-            agents,
-            groups,
-            created_at_ms: created_at,
-            expires_at_ms: expires_at,
-            last_used_at_ms: last_used_at,
-            revoked_at_ms: revoked_at,
         }
     }
 }
