@@ -95,7 +95,7 @@ fn show(operation: Operation<'_>, page: &mut Html) {
 /// Which scopes open it: any one of them.
 fn scopes(body: &Value, page: &mut Html) {
     page.raw("<p class=\"scopes\">");
-    match body["security"].as_array() {
+    match body["security"].as_array().filter(|ways| !ways.is_empty()) {
         None => page.text("Open to everybody."),
         Some(ways) => {
             page.text("Needs ");

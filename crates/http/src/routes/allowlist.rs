@@ -242,7 +242,7 @@ async fn one(
     delete, path = "/v1/agents/{agentId}/allowlist/{entryId}", tag = "allowlist", operation_id = "remove_allowlist_entry",
     params(("agentId" = AgentScope, Path), ("entryId" = EntryId, Path)),
     responses(
-        (status = NO_CONTENT),
+        (status = NO_CONTENT, description = "The entry is gone."),
         (status = CONFLICT, description = "document-refused, document-lock-stale"),
         (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
     ),

@@ -128,7 +128,7 @@ async fn add(
     delete, path = "/v1/agents/{agentId}/denylist/{entryId}", tag = "allowlist", operation_id = "remove_deny_rule",
     params(("agentId" = AgentScope, Path), ("entryId" = EntryId, Path)),
     responses(
-        (status = NO_CONTENT),
+        (status = NO_CONTENT, description = "The rule is gone."),
         (status = CONFLICT, description = "document-refused, document-lock-stale"),
         (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
     ),

@@ -93,7 +93,7 @@ struct CheckBody {
 /// needs, or the server drains.
 #[utoipa::path(
     get, path = "/readyz", tag = "probes", operation_id = "get_readiness",
-    responses((status = OK, body = ReadinessBody), (status = SERVICE_UNAVAILABLE, body = ReadinessBody)),
+    responses((status = OK, body = ReadinessBody), (status = SERVICE_UNAVAILABLE, description = "It cannot.", body = ReadinessBody)),
 )]
 async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response {
     let Readiness {
@@ -187,7 +187,7 @@ async fn version(_query: QueryOf<()>) -> JsonReply<VersionBody> {
 }
 
 /// This contract, generated from the code.
-#[utoipa::path(get, path = "/openapi.json", tag = "probes", operation_id = "get_contract", responses((status = OK, body = Object)))]
+#[utoipa::path(get, path = "/openapi.json", tag = "probes", operation_id = "get_contract", responses((status = OK, description = "The document.", body = Object)))]
 async fn contract(_query: QueryOf<()>) -> Response {
     let json = HeaderValue::from_static("application/json");
     ([(header::CONTENT_TYPE, json)], openapi::document()).into_response()

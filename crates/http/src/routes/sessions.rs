@@ -246,7 +246,7 @@ async fn replace(
     delete, path = "/v1/sessions/{sessionKey}/overrides", tag = "sessions",
     operation_id = "clear_session_overrides",
     params(("sessionKey" = SessionKey, Path), OwnerQuery),
-    responses((status = NO_CONTENT)),
+    responses((status = NO_CONTENT, description = "The session overrides nothing.")),
     security(("token" = ["admin"])),
 )]
 async fn clear(

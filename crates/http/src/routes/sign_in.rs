@@ -168,7 +168,7 @@ async fn login(
 #[utoipa::path(
     post, path = "/auth/logout", tag = "sign-in", operation_id = "logout",
     responses(
-        (status = NO_CONTENT),
+        (status = NO_CONTENT, description = "Nobody is signed in."),
         (status = PAYLOAD_TOO_LARGE, description = "body-too-large"),
         (status = UNSUPPORTED_MEDIA_TYPE, description = "unsupported-media-type: nothing or `{}` is sent"),
         (status = FORBIDDEN, description = "forbidden: the cookie without X-CSRF-Token, or a foreign web page"),

@@ -182,7 +182,7 @@ async fn rotate(
 #[utoipa::path(
     delete, path = "/v1/tokens/{id}", tag = "tokens", operation_id = "revoke_token",
     params(("id" = TokenId, Path)),
-    responses((status = NO_CONTENT)),
+    responses((status = NO_CONTENT, description = "The token opens nothing.")),
     security(("token" = ["admin"])),
 )]
 async fn revoke(

@@ -105,7 +105,7 @@ struct MessageSchema {
     post, path = "/mcp", tag = "exec",
     request_body = MessageSchema,
     responses(
-        (status = OK, content(
+        (status = OK, description = "What the method answers, at once or as the last event of a stream.", content(
             (MessageSchema = "application/json"),
             (String = "text/event-stream"),
         )),

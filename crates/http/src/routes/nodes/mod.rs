@@ -137,7 +137,7 @@ async fn rename(
 #[utoipa::path(
     delete, path = "/v1/nodes/{nodeId}", tag = "nodes", operation_id = "remove_node",
     params(("nodeId" = NodeName, Path)),
-    responses((status = NO_CONTENT), (status = NOT_FOUND, description = "node-not-found")),
+    responses((status = NO_CONTENT, description = "The node is no longer paired."), (status = NOT_FOUND, description = "node-not-found")),
     security(("token" = ["admin"])),
 )]
 async fn remove(

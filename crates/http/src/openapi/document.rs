@@ -1,4 +1,4 @@
-//! The contract as an `OpenAPI` document, generated from the routes and checked in as `openapi/openapi.json`.
+//! The document itself: the operations and schemas of the routes, the refusals of all operations, the credentials.
 
 use std::sync::LazyLock;
 
@@ -15,6 +15,8 @@ use utoipa::{
 use countersign_domain::{OutputStream, ProcessStatus};
 use countersign_wire::words::RunStatusName;
 
+use super::answers;
+
 use crate::{
     extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName},
     problem::{Code, FieldError},
@@ -30,6 +32,7 @@ use crate::{
                        exactly once and keeps the record.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
+    servers((url = "/", description = "The server that answers with this document.")),
     tags(
         (name = "exec", description = "Running commands."),
         (name = "process", description = "What goes on in the background."),
@@ -145,6 +148,7 @@ fn render(routes: OpenApi) -> String {
     let mut document = serde_json::to_value(&api).unwrap_or_default();
     forget_null(&mut document);
     want_one_form(&mut document);
+    answers::complete(&mut document);
     serde_json::to_string_pretty(&document).unwrap_or_default()
 }
 
@@ -303,7 +307,7 @@ mod tests {
 
     #[test]
     fn the_checked_in_contract_is_current() {
-        let checked_in = include_str!("../../../openapi/openapi.json");
+        let checked_in = include_str!("../../../../openapi/openapi.json");
         assert!(
             checked_in == document(),
             "stale: write the output of `countersign openapi` to openapi/openapi.json"

@@ -1,0 +1,11 @@
+//! The contract as an `OpenAPI` document, generated from the routes and checked in as `openapi/openapi.json`.
+//!
+//! [`document()`] is the entry point. What the annotations of the routes cannot say is said here, once for all
+//! operations: the refusals, and what generators of clients need. Nothing here may say what the server does not do;
+//! tests hold its answers against the document.
+
+mod answers;
+mod document;
+
+pub(crate) use document::ProblemSchema;
+pub use document::document;
