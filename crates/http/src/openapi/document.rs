@@ -15,7 +15,7 @@ use utoipa::{
 use countersign_domain::{OutputStream, ProcessStatus};
 use countersign_wire::words::RunStatusName;
 
-use super::answers;
+use super::{answers, schemas};
 
 use crate::{
     extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName},
@@ -146,8 +146,7 @@ fn render(routes: OpenApi) -> String {
         }
     }
     let mut document = serde_json::to_value(&api).unwrap_or_default();
-    forget_null(&mut document);
-    want_one_form(&mut document);
+    schemas::complete(&mut document);
     answers::complete(&mut document);
     serde_json::to_string_pretty(&document).unwrap_or_default()
 }
@@ -229,72 +228,6 @@ fn add_refusals(path: &str, operation: &mut Operation) {
                 .description(response.description.clone())
                 .content(media_type, body);
             *response = described.build();
-        }
-    }
-}
-
-/// Members of answers without a value are left out, never null, so no schema says that they could be. Bodies of
-/// requests, which alone refuse unknown members, may say null for "not given", as many clients do.
-fn forget_null(value: &mut serde_json::Value) {
-    match value {
-        serde_json::Value::Object(members)
-            if members.get("additionalProperties") == Some(&serde_json::Value::Bool(false)) => {}
-        serde_json::Value::Object(members) => {
-            if let Some(serde_json::Value::Array(types)) = members.get_mut("type") {
-                types.retain(|name| name != "null");
-                if let [only] = types.as_slice() {
-                    let only = only.clone();
-                    members.insert("type".to_owned(), only);
-                }
-            }
-            if let Some(serde_json::Value::Array(choices)) = members.get_mut("oneOf") {
-                choices.retain(|choice| choice.get("type").is_none_or(|name| name != "null"));
-                if let [only] = choices.as_slice() {
-                    let only = only.clone();
-                    members.remove("oneOf");
-                    if let serde_json::Value::Object(only) = only {
-                        members.extend(only);
-                    }
-                }
-            }
-            members.values_mut().for_each(forget_null);
-        }
-        serde_json::Value::Array(items) => items.iter_mut().for_each(forget_null),
-        serde_json::Value::Null
-        | serde_json::Value::Bool(_)
-        | serde_json::Value::Number(_)
-        | serde_json::Value::String(_) => {}
-    }
-}
-
-/// Members of request bodies of which exactly one is given.
-const EITHER_OR: [[&str; 2]; 2] = [["command", "argv"], ["code", "token"]];
-
-/// Says of the request bodies that have two forms that exactly one is wanted.
-#[expect(
-    clippy::indexing_slicing,
-    reason = "a JSON value that lacks a member gives null, and these are objects"
-)]
-fn want_one_form(document: &mut serde_json::Value) {
-    let schemas = document.pointer_mut("/components/schemas");
-    let schemas = schemas.and_then(serde_json::Value::as_object_mut);
-    for schema in schemas.into_iter().flat_map(serde_json::Map::values_mut) {
-        let is_request = schema["additionalProperties"] == false;
-        for forms in EITHER_OR {
-            let has_both = forms.iter().all(|form| schema["properties"].get(form).is_some());
-            if !is_request || !has_both {
-                continue;
-            }
-            for form in forms {
-                let member = &mut schema["properties"][form];
-                if let Some(types) = member["type"].as_array_mut() {
-                    types.retain(|name| name != "null");
-                }
-            }
-            schema["oneOf"] = forms
-                .iter()
-                .map(|form| serde_json::json!({"required": [form]}))
-                .collect();
         }
     }
 }

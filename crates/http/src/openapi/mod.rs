@@ -6,6 +6,7 @@
 
 mod answers;
 mod document;
+mod schemas;
 
 pub(crate) use document::ProblemSchema;
 pub use document::document;
