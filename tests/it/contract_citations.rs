@@ -563,7 +563,8 @@ fn section<'a>(document: &'a str, heading: &str) -> &'a str {
         .map_or(rest, |end| &rest[..end])
 }
 
-/// The names of the members of an object of the contract, those of the objects that it is made of included.
+/// The names of the members of an object of the contract, those of the objects that it is made of and of its forms
+/// included.
 fn members(schemas: &Value, name: &str) -> BTreeSet<String> {
     let schema = &schemas[name];
     let mut found = BTreeSet::new();
@@ -575,7 +576,9 @@ fn members(schemas: &Value, name: &str) -> BTreeSet<String> {
                 .iter()
                 .flat_map(|properties| properties.keys().cloned()),
         );
-        if let Some(other) = part["$ref"].as_str().and_then(|other| other.rsplit('/').next()) {
+        let forms = part["oneOf"].as_array().into_iter().flatten();
+        for other in forms.chain([part]).filter_map(|other| other["$ref"].as_str()) {
+            let other = other.rsplit('/').next().expect("a name");
             found.extend(members(schemas, other));
         }
     }
@@ -651,6 +654,11 @@ fn objects_have_the_members_of_the_program() {
             "## Emergency stop",
             &["StopAnswer", "ActiveStop", "StopRequest", "ResumeAnswer"],
         ),
+        (
+            &api,
+            "## SSE",
+            &["EventMembers", "ExecFinishedEvent", "EventsGapEvent"],
+        ),
         (&api, "## POST /tools/invoke", &["ToolCall"]),
     ] {
         let text = section(document, heading);
@@ -667,6 +675,53 @@ fn objects_have_the_members_of_the_program() {
         }
     }
     assert_eq!(missing, Vec::<String>::new());
+}
+
+#[test]
+fn events_have_the_members_of_the_program() {
+    let contract: Value = serde_json::from_str(&read("openapi/openapi.json")).expect("a document");
+    let schemas = &contract["components"]["schemas"];
+    let mapping = &schemas["Event"]["discriminator"]["mapping"];
+    let common: BTreeSet<String> = members(schemas, "EventMembers");
+    let api = spec("http-api");
+    let rows = section(&api, "## SSE")
+        .lines()
+        .filter(|line| line.starts_with("| `"));
+    let mut seen = 0;
+    for row in rows {
+        let (types, rest) = row[2..].split_once(" | ").expect("two cells");
+        let mut written: BTreeSet<String> = rest
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .map(|member| member.split(['?', ':']).next().expect("a name").to_owned())
+            .collect();
+        let mut there = BTreeSet::from(["type".to_owned()]);
+        for kind in types.split('`').skip(1).step_by(2) {
+            let form = mapping[kind]
+                .as_str()
+                .unwrap_or_else(|| panic!("{kind} has no schema"));
+            there.extend(members(schemas, form.rsplit('/').next().expect("a name")));
+            seen += 1;
+        }
+        // Said once for all events; of an approval it is said again. The row of `exec.output` tells more than members.
+        let said_elsewhere = |name: &String| common.contains(name) || name == "type";
+        there.retain(|name| !said_elsewhere(name));
+        written.retain(|name| !said_elsewhere(name) && name != "output=true" && name != "id");
+        if rest.contains("the pairing object") {
+            written.extend(
+                members(schemas, "Pairing")
+                    .into_iter()
+                    .filter(|name| !said_elsewhere(name)),
+            );
+        }
+        assert_eq!(written, there, "{types}");
+    }
+    assert_eq!(
+        seen + 1,
+        mapping.as_object().expect("types").len(),
+        "all but events.gap"
+    );
 }
 
 #[test]

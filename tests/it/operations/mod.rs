@@ -4,7 +4,7 @@
 
 mod bound;
 mod edges;
-mod schema;
+pub(crate) mod schema;
 mod table;
 
 use std::{collections::BTreeSet, convert::identity};

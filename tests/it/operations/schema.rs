@@ -4,12 +4,15 @@ use regex::Regex;
 use serde_json::Value;
 
 /// Says where and why a value does not have the form of a schema; `contract` has the named ones.
-pub(super) fn check(contract: &Value, schema: &Value, value: &Value) -> Result<(), String> {
+pub(crate) fn check(contract: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     check_at(contract, schema, value, "")
 }
 
 fn check_at(contract: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{at}: {what}: {value}"));
+    if *schema == false {
+        return wrong("not to be given");
+    }
     if let Some(reference) = schema["$ref"].as_str() {
         let pointer = reference
             .strip_prefix('#')

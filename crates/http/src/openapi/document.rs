@@ -12,8 +12,8 @@ use utoipa::{
     },
 };
 
-use countersign_domain::{OutputStream, ProcessStatus};
-use countersign_wire::words::RunStatusName;
+use countersign_domain::{OutputStream, ProcessStatus, Scope};
+use countersign_wire::{approval::ApprovalBody, words::RunStatusName};
 
 use super::{answers, schemas};
 
@@ -65,7 +65,7 @@ use crate::{
 )]
 struct Contract;
 
-/// A refusal (RFC 9457). Some codes have members of their own besides.
+/// A refusal (RFC 9457). Members after `hint` belong to the codes that they name.
 #[derive(utoipa::ToSchema)]
 #[schema(as = Problem)]
 #[expect(dead_code, reason = "only describes what `Problem::to_json` writes")]
@@ -87,6 +87,45 @@ pub(crate) struct ProblemSchema {
     fields: Option<Vec<FieldError>>,
     /// The exact command or key that would change the answer.
     hint: Option<String>,
+    /// `exec-denied`, `stopped`, `document-refused`, `invalid-document`, `patch-failed`: why, as one word.
+    reason: Option<String>,
+    /// `blocked-env`: the variables that can never be set.
+    names: Option<Vec<String>>,
+    /// `preflight-failed`: the line of the script.
+    line: Option<u64>,
+    /// `forbidden`: a scope that would open it.
+    #[serde(rename = "requiredScope")]
+    required_scope: Option<Scope>,
+    /// `elevated-unavailable`: the keys of the gates that are closed.
+    gates: Option<Vec<String>>,
+    /// `node-ambiguous`: the nodes that the name could mean.
+    candidates: Option<Vec<NodeCandidate>>,
+    /// `approval-already-resolved`, `approval-expired`, `approval-cancelled`: the approval as it ended.
+    approval: Option<ApprovalBody>,
+    /// `document-refused`, `invalid-document`, `unknown-field`: where in the document.
+    pointer: Option<String>,
+    /// `base-hash-mismatch`, `base-hash-required`, `document-refused`: the hash of what is there.
+    #[serde(rename = "currentHash")]
+    current_hash: Option<String>,
+    /// `patch-failed`: the file.
+    path: Option<String>,
+    /// `patch-failed`: the hunk of the file, counted from 1.
+    hunk: Option<u64>,
+    /// `patch-failed`: files that could not be put back.
+    #[serde(rename = "notRestored")]
+    not_restored: Option<Vec<String>>,
+    /// `internal`: what names the fault in the log of the server.
+    #[serde(rename = "requestId")]
+    request_id: Option<String>,
+}
+
+/// A node that a name could mean.
+#[derive(utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "only describes what a problem has of it")]
+struct NodeCandidate {
+    node_id: String,
+    display_name: Option<String>,
 }
 
 /// A refusal of `POST /tools/invoke`.
@@ -130,6 +169,7 @@ fn render(routes: OpenApi) -> String {
         .schemas
         .insert("FieldError".to_owned(), FieldError::schema());
     for (name, schema) in [
+        ("NodeCandidate", NodeCandidate::schema()),
         ("ToolRefusal", <ToolRefusal as utoipa::PartialSchema>::schema()),
         ("ToolError", <ToolError as utoipa::PartialSchema>::schema()),
     ] {

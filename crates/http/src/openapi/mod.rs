@@ -6,7 +6,10 @@
 
 mod answers;
 mod document;
+mod events;
 mod schemas;
+mod unions;
 
 pub(crate) use document::ProblemSchema;
 pub use document::document;
+pub(crate) use events::Event;

@@ -24,13 +24,12 @@ fn show(schema: &Value, page: &mut Html) {
         page.element("p", |p| p.prose(description));
     }
     let parts = schema["allOf"].as_array().map_or(&[][..], Vec::as_slice);
-    let own = std::slice::from_ref(schema).iter().chain(parts);
     let mut has_members = false;
-    for part in own {
+    for part in parts.iter().chain([schema]) {
         if let Some(members) = part["properties"].as_object() {
             has_members = true;
             table(part, members, page);
-        } else if part["$ref"].is_string() {
+        } else if part["$ref"].is_string() || (part != schema && part["oneOf"].is_array()) {
             page.element("p", |p| {
                 p.text("All members of ");
                 kind(part, p);

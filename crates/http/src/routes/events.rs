@@ -21,6 +21,7 @@ use crate::{
     admission::RequestSource,
     caller::{AgentCaller, ReadOrOwn},
     extract::{Parameters, QueryForm, QueryOf},
+    openapi::Event,
     problem::{Code, Problem},
     reply::JsonReply,
     sse::{self, Held, StillOpen},
@@ -107,7 +108,7 @@ fn limit(limit: usize) -> Result<usize, Problem> {
     responses(
         (status = OK, description = "A stream, or a page.", content(
             (String = "text/event-stream"),
-            (Page<serde_json::Value> = "application/json"),
+            (Page<Event> = "application/json"),
         )),
         (status = NOT_ACCEPTABLE, description = "not-acceptable"),
         (status = SERVICE_UNAVAILABLE, description = "overloaded: too many streams"),
