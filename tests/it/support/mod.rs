@@ -44,6 +44,6 @@ pub(crate) use server::{ServerBuilder, TestServer};
 pub(crate) use skip::{NOBODY, is_root, needed, skip};
 pub(crate) use sse::{Event, EventStream};
 pub(crate) use terminal::Terminal;
-pub(crate) use tools::{installed, program, python_tool};
+pub(crate) use tools::{installed, node_runtime, program, python_tool};
 pub(crate) use wait::{eventually, soon, within};
 pub(crate) use world::World;

