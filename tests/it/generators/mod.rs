@@ -3,7 +3,12 @@
 
 use std::path::PathBuf;
 
-use crate::support::{Invocation, Scratch, installed, node_runtime, run_program, skip, write_file};
+use serde_json::{Value, json};
+
+use crate::{
+    operations::schema,
+    support::{Invocation, Scratch, installed, node_runtime, run_program, skip, write_file},
+};
 
 const CONTRACT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/openapi.json");
 /// A program that is right, with the lines that must not compile marked.
@@ -70,6 +75,73 @@ fn types_made_of_the_contract_tell_its_answers_apart() {
     let strictly = ["--noEmit", "--strict", "--target", "es2022", "--module", "esnext"];
     let arguments = [&strictly[..], &["--moduleResolution", "bundler", "program.ts"]].concat();
     packages.run("typescript/bin/tsc", &arguments, &scratch);
+}
+
+/// The operations that clients call most.
+const EXPLAINED: [&str; 11] = [
+    "add_allowlist_entry",
+    "decide_approval",
+    "exec",
+    "explain_exec",
+    "get_approval",
+    "get_effective_policy",
+    "get_events",
+    "get_run",
+    "get_run_output",
+    "list_approvals",
+    "list_runs",
+];
+
+#[test]
+fn examples_have_the_form_that_they_are_examples_of() {
+    let contract = std::fs::read_to_string(CONTRACT).expect("the contract");
+    let contract: Value = serde_json::from_str(&contract).expect("a document");
+    let paths = contract["paths"].as_object().expect("paths").values();
+    let operations = paths.flat_map(|item| item.as_object().expect("operations").values());
+    let mut explained = Vec::new();
+    for operation in operations {
+        let name = operation["operationId"].as_str().expect("a name");
+        let answers = operation["responses"].as_object().expect("answers").values();
+        let mut examples = 0;
+        for holder in answers.chain([&operation["requestBody"]]) {
+            for form in holder["content"]
+                .as_object()
+                .into_iter()
+                .flat_map(|forms| forms.values())
+            {
+                for (example, said) in form["examples"].as_object().into_iter().flatten() {
+                    let checked = schema::check(&contract, &form["schema"], &said["value"]);
+                    checked.unwrap_or_else(|why| panic!("{name} {example}: {why}"));
+                    assert!(said["summary"].is_string(), "{name} {example}");
+                    examples += 1;
+                }
+            }
+        }
+        if examples > 0 {
+            explained.push(name);
+        }
+    }
+    explained.sort_unstable();
+    assert_eq!(explained, EXPLAINED);
+}
+
+#[test]
+fn an_exec_request_has_exactly_one_of_command_and_argv() {
+    let contract = std::fs::read_to_string(CONTRACT).expect("the contract");
+    let contract: Value = serde_json::from_str(&contract).expect("a document");
+    let request = &contract["components"]["schemas"]["ExecRequest"];
+    for right in [json!({ "command": "id" }), json!({ "argv": ["id"], "pty": true })] {
+        assert_eq!(schema::check(&contract, request, &right), Ok(()));
+    }
+    for wrong in [
+        json!({}),
+        json!({ "pty": true }),
+        json!({ "command": "id", "argv": ["id"] }),
+        json!({ "command": null }),
+        json!({ "command": "id", "argv": null }),
+    ] {
+        assert!(schema::check(&contract, request, &wrong).is_err(), "{wrong}");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use utoipa::{
 use countersign_domain::{OutputStream, ProcessStatus, Scope};
 use countersign_wire::{approval::ApprovalBody, words::RunStatusName};
 
-use super::{answers, schemas};
+use super::{answers, examples, schemas};
 
 use crate::{
     extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName},
@@ -188,6 +188,7 @@ fn render(routes: OpenApi) -> String {
     let mut document = serde_json::to_value(&api).unwrap_or_default();
     schemas::complete(&mut document);
     answers::complete(&mut document);
+    examples::add(&mut document);
     serde_json::to_string_pretty(&document).unwrap_or_default()
 }
 

@@ -7,6 +7,7 @@
 mod answers;
 mod document;
 mod events;
+mod examples;
 mod schemas;
 mod unions;
 

@@ -5,6 +5,8 @@
     reason = "a JSON value that lacks a member gives null, and what is written to is an object"
 )]
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::{events, unions};
@@ -28,6 +30,7 @@ pub(super) fn complete(document: &mut Value) {
         unions::complete(schemas);
         events::add(schemas);
         schemas.insert(ANY.to_owned(), any());
+        open_the_parts(schemas);
         schemas.sort_keys();
     }
 }
@@ -142,6 +145,10 @@ fn close(schema: &mut Value) {
     let Some(own) = schema.as_object_mut() else {
         return;
     };
+    // A member that is not given has no value, not the value null.
+    if own.get("default").is_some_and(Value::is_null) {
+        own.remove("default");
+    }
     if own
         .keys()
         .all(|name| ["description", "default"].contains(&name.as_str()))
@@ -166,6 +173,37 @@ fn close(schema: &mut Value) {
             _ => {}
         }
     }
+}
+
+/// Of an object that is made of parts each part is silent about the members of the others. Linters take silence for
+/// "nothing besides".
+fn open_the_parts(schemas: &mut Map<String, Value>) {
+    let mut parts = BTreeSet::new();
+    for schema in schemas.values_mut().filter(|schema| schema["allOf"].is_array()) {
+        open(schema);
+        for part in schema["allOf"].as_array_mut().into_iter().flatten() {
+            let forms = part["oneOf"].as_array().cloned().unwrap_or_default();
+            let named = forms
+                .iter()
+                .chain([&*part])
+                .filter_map(|form| form["$ref"].as_str());
+            parts.extend(
+                named
+                    .filter_map(|name| name.rsplit('/').next())
+                    .map(str::to_owned),
+            );
+            if part["$ref"].is_null() {
+                open(part);
+            }
+        }
+    }
+    for name in parts {
+        open(&mut schemas[&name]);
+    }
+}
+
+fn open(schema: &mut Value) {
+    schema["unevaluatedProperties"] = true.into();
 }
 
 fn as_members(value: Value) -> Map<String, Value> {
