@@ -51,9 +51,9 @@ pub struct SessionBody {
     pub waiting_for_input: bool,
 }
 
-/// What the process tool answers; which form depends on the action.
+/// What the process tool answers; `kind` says which form it has.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
+#[serde(tag = "kind", rename_all = "lowercase")]
 pub enum ProcessAnswer {
     /// `list`
     List(ProcessList),
@@ -107,8 +107,6 @@ pub struct ProcessInput {
 
 /// The session as it stands, or stood when it was forgotten.
 #[derive(Debug, Serialize, ToSchema)]
-// Or every other answer with a session would be one of these, too.
-#[serde(deny_unknown_fields)]
 pub struct ProcessEnd {
     pub session: SessionBody,
 }

@@ -90,3 +90,22 @@ export async function refused(answer: Response): Promise<string> {
   const problem: components["schemas"]["Problem"] = await answer.json();
   return problem.code === "blocked-env" ? (problem.names ?? []).join(", ") : problem.detail;
 }
+
+export function answered(answer: components["schemas"]["ProcessAnswer"]): string {
+  switch (answer.kind) {
+    case "list":
+      return answer.items.map((session) => session.sessionId).join(" ");
+    case "poll":
+      return answer.stdout + answer.stderr;
+    case "log":
+      return answer.text;
+    case "input":
+      return answer.warnings.map((warning) => warning.code).join(" ");
+    case "session":
+      return answer.session.status;
+    default: {
+      const other: never = answer;
+      return other;
+    }
+  }
+}

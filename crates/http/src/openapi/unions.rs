@@ -39,6 +39,18 @@ pub(super) fn complete(schemas: &mut Map<String, Value>) {
         "status",
         &[("running", "ExecRunning"), ("approval-pending", "ExecPending")],
     );
+    tag(
+        schemas,
+        "ProcessAnswer",
+        "kind",
+        &[
+            ("list", "ProcessList"),
+            ("poll", "ProcessPoll"),
+            ("log", "ProcessLog"),
+            ("input", "ProcessInput"),
+            ("session", "ProcessEnd"),
+        ],
+    );
     split(
         schemas,
         "Explanation",
@@ -258,6 +270,22 @@ fn extend_forms(schemas: &mut Map<String, Value>, name: &str) {
     }
 }
 
+/// Gives named forms the word that the answer adds to them, and makes a schema their union.
+fn tag(schemas: &mut Map<String, Value>, name: &str, member: &str, forms: &[(&str, &str)]) {
+    for (word, form) in forms {
+        let Some(form) = schemas.get_mut(*form) else {
+            continue;
+        };
+        if let Some(members) = form.get_mut("properties").and_then(Value::as_object_mut) {
+            members.insert(member.to_owned(), json!({"type": "string", "enum": [word]}));
+        }
+        if let Some(required) = form.get_mut("required").and_then(Value::as_array_mut) {
+            required.push(member.into());
+        }
+    }
+    tell_apart(schemas, name, member, forms);
+}
+
 /// Makes a schema the union of these named forms, each with its word of `member`.
 pub(super) fn tell_apart(schemas: &mut Map<String, Value>, name: &str, member: &str, forms: &[(&str, &str)]) {
     let choices: Value = forms.iter().map(|(_word, form)| reference(form)).collect();
@@ -307,7 +335,14 @@ mod tests {
         }
         assert_eq!(
             unions,
-            ["Event", "ExecFinished", "ExecStarted", "Explanation", "Run"]
+            [
+                "Event",
+                "ExecFinished",
+                "ExecStarted",
+                "Explanation",
+                "ProcessAnswer",
+                "Run"
+            ]
         );
     }
 
