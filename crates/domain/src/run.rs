@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     Actor, AgentId, ApprovalId, Ask, Backend, Command, CommandInput, Host, Isolation, Pinning, Reason, RunId,
     RunStatus, ScriptHold, Security, SessionKey, UnixMillis, vocabulary,
@@ -65,7 +67,7 @@ vocabulary! {
 }
 
 /// How a started command ended, as its supervisor saw it. Also the content of the run file's `exit` line.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Exit {
     /// Exit code, when it ended by itself.
     pub code: Option<i32>,
@@ -86,7 +88,7 @@ pub struct Exit {
 }
 
 /// What the limits of a run (`[limits] run_*`) did to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LimitReport {
     /// The kernel killed a process of it for the memory that it used.
     pub out_of_memory: bool,

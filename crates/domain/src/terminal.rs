@@ -1,7 +1,10 @@
 //! The size of a pseudo-terminal.
 
+use serde::{Deserialize, Serialize};
+
 /// Rows and columns of a pseudo-terminal; neither is zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "(u16, u16)", into = "(u16, u16)")]
 pub struct TerminalSize {
     rows: u16,
     cols: u16,
@@ -28,5 +31,19 @@ impl TerminalSize {
     /// Characters in a line, from 1 to [`Self::MAX`].
     pub const fn cols(self) -> u16 {
         self.cols
+    }
+}
+
+impl TryFrom<(u16, u16)> for TerminalSize {
+    type Error = &'static str;
+
+    fn try_from((rows, cols): (u16, u16)) -> Result<Self, Self::Error> {
+        Self::new(rows, cols).ok_or("no terminal has this size")
+    }
+}
+
+impl From<TerminalSize> for (u16, u16) {
+    fn from(TerminalSize { rows, cols }: TerminalSize) -> Self {
+        (rows, cols)
     }
 }

@@ -19,7 +19,7 @@ use countersign_sys::{
     socket,
 };
 
-use super::command_line;
+use super::{command_line, wire::bytes};
 
 /// This program, even when its file was replaced meanwhile.
 const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -34,11 +34,8 @@ pub(super) const FILE_BROKER: &[u8] = b"eyes";
 /// The word that makes this program such a process.
 pub const FILE_BROKER_MODE: &str = "__eyes";
 
-/// First byte of an answer with a process, whose number and descriptor follow.
-const RUNS: u8 = b'r';
-
-/// First byte of an answer without one: an error number follows.
-const FAILED: u8 = b'f';
+/// An answer: what there is, or an error number.
+pub(super) type Answer<T> = Result<T, i32>;
 
 /// A process that was started for a server.
 #[derive(Debug)]
@@ -51,16 +48,13 @@ pub(super) struct LaunchedProcess {
 impl LaunchedProcess {
     /// What an answer says.
     pub(super) fn decode(answer: &[u8], descriptors: Vec<OwnedFd>) -> io::Result<Self> {
-        let invalid = || io::Error::from(io::ErrorKind::InvalidData);
-        let (kind, number) = answer.split_first().ok_or_else(invalid)?;
-        let number = i32::from_le_bytes(number.try_into().map_err(|_cut| invalid())?);
-        match (*kind, <[OwnedFd; 1]>::try_from(descriptors)) {
-            (RUNS, Ok([descriptor])) => Ok(Self {
-                pid: number,
-                descriptor,
-            }),
-            (FAILED, _) => Err(io::Error::from_raw_os_error(number)),
-            _ => Err(invalid()),
+        match (
+            bytes::read::<Answer<Pid>>(answer),
+            <[OwnedFd; 1]>::try_from(descriptors),
+        ) {
+            (Some(Ok(pid)), Ok([descriptor])) => Ok(Self { pid, descriptor }),
+            (Some(Err(number)), _) => Err(io::Error::from_raw_os_error(number)),
+            _ => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 }
@@ -68,11 +62,8 @@ impl LaunchedProcess {
 /// The answer that something failed.
 pub(super) fn failed(error: &io::Error) -> Vec<u8> {
     let number = error.raw_os_error();
-    frame(FAILED, number.unwrap_or(rustix::io::Errno::IO.raw_os_error()))
-}
-
-fn frame(kind: u8, number: i32) -> Vec<u8> {
-    [&[kind], number.to_le_bytes().as_slice()].concat()
+    let number = number.unwrap_or(rustix::io::Errno::IO.raw_os_error());
+    bytes::append(Vec::new(), &Answer::<()>::Err(number))
 }
 
 /// The processes that were started for one server, and what another one of each is made from.
@@ -114,7 +105,11 @@ impl ServerChildren {
     /// When the answer could not be sent.
     pub(super) fn answer(&mut self, question: &[u8], socket: BorrowedFd<'_>) -> io::Result<()> {
         let runs = |pid: Pid, descriptor: BorrowedFd<'_>| {
-            socket::send_frame(socket, &frame(RUNS, pid), &[descriptor])
+            socket::send_frame(
+                socket,
+                &bytes::append(Vec::new(), &Answer::Ok(pid)),
+                &[descriptor],
+            )
         };
         let fails = |error: io::Error| socket::send_frame(socket, &failed(&error), &[]);
         if question == RUNNER {

@@ -205,13 +205,7 @@ impl RunnerUnit {
             &request.encode(),
             &[],
             timeout + TIMEOUT,
-            |answer, descriptors| match text_of(answer) {
-                Some(text) => Ok(text),
-                None => Err(match LaunchedProcess::decode(answer, descriptors) {
-                    Ok(_process) => io::ErrorKind::InvalidData.into(),
-                    Err(error) => error,
-                }),
-            },
+            |answer, _descriptors| text_of(answer),
         );
         asked.map_err(|error| {
             if error.kind() == io::ErrorKind::TimedOut {

@@ -7,7 +7,11 @@
 //! server ── runner, file broker, or a question for the login shell ──▶ unit, which answers each
 //! ```
 
-use std::{ffi::OsString, os::unix::ffi::OsStringExt as _, time::Duration};
+use std::{ffi::OsString, io, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{launcher_protocol::Answer, wire::bytes};
 
 /// The version of this program. Another one may speak differently to the runners that it starts.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -18,29 +22,14 @@ pub(super) const MAX_BYTES: usize = 96 * 1024;
 /// Most of what a login shell writes that is handed on, from its end.
 pub(super) const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// First byte of the frame that tells the version.
-const WELCOME: u8 = b'w';
-
-/// First byte of the frame that tells that there is another server.
-const BUSY: u8 = b'b';
-
-/// First byte of the request to serve.
-const SERVE: u8 = b's';
-
-/// First byte of a question for the login shell.
-const LOGIN: u8 = b'l';
-
-/// First byte of what the login shell wrote.
-const TEXT: u8 = b't';
-
 /// The answer to [`Request::Serve`].
 pub(super) const DONE: &[u8] = b"d";
 
 /// Asks a unit of another version to end, so that its service manager starts the one that is installed now.
 pub(super) const OUTDATED: &[u8] = b"outdated";
 
-/// What a unit says to a client that came, before anything else.
-#[derive(Debug, PartialEq, Eq)]
+/// What a unit says to a client that came, before anything else. Units of other versions say it in the same bytes.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Welcome {
     /// It serves; this is its version.
     Version(String),
@@ -50,23 +39,16 @@ pub(super) enum Welcome {
 
 impl Welcome {
     pub(super) fn encode(&self) -> Vec<u8> {
-        match self {
-            Self::Version(version) => [&[WELCOME], version.as_bytes()].concat(),
-            Self::Busy => vec![BUSY],
-        }
+        bytes::append(Vec::new(), self)
     }
 
     pub(super) fn decode(frame: &[u8]) -> Option<Self> {
-        match frame.split_first()? {
-            (&WELCOME, version) => Some(Self::Version(std::str::from_utf8(version).ok()?.to_owned())),
-            (&BUSY, []) => Some(Self::Busy),
-            _ => None,
-        }
+        bytes::read(frame)
     }
 }
 
 /// What a server asks for that has a parameter.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Request {
     /// From now on runners are for the descriptors that come with it.
     Serve {
@@ -78,7 +60,7 @@ pub(super) enum Request {
 }
 
 /// A shell to run.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Login {
     pub(super) timeout: Duration,
     /// The first is its path.
@@ -88,79 +70,39 @@ pub(super) struct Login {
 
 impl Request {
     pub(super) fn encode(&self) -> Vec<u8> {
-        match self {
-            Self::Serve { max_running } => [&[SERVE], max_running.to_string().as_bytes()].concat(),
-            Self::Login(Login {
-                timeout,
-                words,
-                environment,
-            }) => {
-                let mut frame = vec![LOGIN];
-                frame.extend(timeout.as_millis().to_string().into_bytes());
-                frame.push(0);
-                frame.extend(words.len().to_string().into_bytes());
-                let variables = environment.iter().flat_map(|(name, value)| [name, value]);
-                for text in words.iter().chain(variables) {
-                    frame.push(0);
-                    frame.extend(text.as_encoded_bytes());
-                }
-                frame
-            }
-        }
+        bytes::append(Vec::new(), self)
     }
 
+    /// `None` for what has no parameter.
     pub(super) fn decode(frame: &[u8]) -> Option<Self> {
-        match frame.split_first()? {
-            (&SERVE, number) => Some(Self::Serve {
-                max_running: decimal(number)?,
-            }),
-            (&LOGIN, rest) => {
-                let mut texts = rest.split(|byte| *byte == 0);
-                let timeout: u64 = decimal(texts.next()?)?;
-                let count: usize = decimal(texts.next()?)?;
-                let mut texts = texts.map(|text| OsString::from_vec(text.to_vec()));
-                let words: Vec<_> = texts.by_ref().take(count).collect();
-                let variables: Vec<_> = texts.collect();
-                let (pairs, rest) = variables.as_chunks::<2>();
-                if words.is_empty() || words.len() < count || !rest.is_empty() {
-                    return None;
-                }
-                Some(Self::Login(Login {
-                    timeout: Duration::from_millis(timeout),
-                    words,
-                    environment: pairs
-                        .iter()
-                        .map(|[name, value]| (name.clone(), value.clone()))
-                        .collect(),
-                }))
-            }
-            _ => None,
-        }
+        bytes::read(frame)
     }
-}
-
-fn decimal<T: std::str::FromStr>(digits: &[u8]) -> Option<T> {
-    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// The answer with what a shell wrote, cut at its beginning.
 pub(super) fn text(text: &str) -> Vec<u8> {
-    let from = text.len().saturating_sub(MAX_TEXT_BYTES);
-    let kept = text.as_bytes().get(from..).unwrap_or_default();
-    [&[TEXT], kept].concat()
+    let from = text.ceil_char_boundary(text.len().saturating_sub(MAX_TEXT_BYTES));
+    let kept = text.get(from..).unwrap_or_default();
+    bytes::append(Vec::new(), &Answer::Ok(kept))
 }
 
-/// What a shell wrote; a character that was cut in two is replaced.
-pub(super) fn text_of(frame: &[u8]) -> Option<String> {
-    match frame.split_first()? {
-        (&TEXT, text) => Some(String::from_utf8_lossy(text).into_owned()),
-        _ => None,
+/// What a shell wrote.
+///
+/// # Errors
+/// The one of [`super::launcher_protocol::failed`], or that it is no answer.
+pub(super) fn text_of(frame: &[u8]) -> io::Result<String> {
+    match bytes::read::<Answer<String>>(frame) {
+        Some(Ok(text)) => Ok(text),
+        Some(Err(number)) => Err(io::Error::from_raw_os_error(number)),
+        None => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::launcher_protocol::{FILE_BROKER, RUNNER, failed};
 
     #[test]
     fn frames_are_read_back_whole_or_not_at_all() {
@@ -182,22 +124,12 @@ mod tests {
             login(&[]),
             login(&[("HOME", "/"), ("EMPTY", "")]),
         ] {
-            assert_eq!(Request::decode(&request.encode()), Some(request));
+            let frame = request.encode();
+            assert_eq!(Request::decode(&frame), Some(request));
+            assert_eq!(Request::decode(&frame[..frame.len() - 1]), None);
+            assert_eq!(Request::decode(&[&frame, &b"x"[..]].concat()), None);
         }
-        for foreign in [
-            &b""[..],
-            b"s",
-            b"s-1",
-            b"sx",
-            b"l",
-            b"l5",
-            b"l5\0",
-            b"l5\x000",
-            b"l5\x001",
-            b"l5\x002\0/bin/sh",
-            b"l5\x001\0/bin/sh\0HOME",
-            b"x1",
-        ] {
+        for foreign in [b"", RUNNER, FILE_BROKER, OUTDATED] {
             assert_eq!(Request::decode(foreign), None, "{foreign:?}");
         }
     }
@@ -206,8 +138,10 @@ mod tests {
     fn what_a_shell_wrote_is_bounded_and_its_end_is_kept() {
         let long = format!("{}end", "é".repeat(MAX_TEXT_BYTES));
         let frame = text(&long);
-        assert!(frame.len() <= MAX_TEXT_BYTES + 1);
-        assert!(text_of(&frame).is_some_and(|text| text.ends_with("éend")));
-        assert_eq!(text_of(b"f"), None);
+        assert!(frame.len() <= MAX_TEXT_BYTES + 4);
+        assert!(text_of(&frame).is_ok_and(|text| text.ends_with("éend")));
+        let missing = io::Error::from_raw_os_error(2);
+        assert_eq!(text_of(&failed(&missing)).unwrap_err().kind(), missing.kind());
+        assert_eq!(text_of(b"t").unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }

@@ -325,7 +325,7 @@ pub fn read_all(file: &File, max: usize) -> io::Result<Vec<u8>> {
 }
 
 /// What changes whenever a file does: comparing two of them is far cheaper than reading.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct FileStamp {
     /// Device of its file system.
     pub dev: u64,

@@ -22,7 +22,7 @@ use countersign_sys::{
 
 use super::{
     direct,
-    wire::{Answer, MAX_COPY_BYTES, MAX_REQUEST_BYTES, Request},
+    wire::{Answer, MAX_COPY_BYTES, MAX_REQUEST_BYTES, Request, path},
 };
 
 /// The word that makes this program the file broker. Not for people: it refuses to work without a socket at descriptor 3.
@@ -71,7 +71,7 @@ pub(super) fn serve(socket: BorrowedFd<'_>) -> io::Result<()> {
         let request = request.ok_or(io::ErrorKind::InvalidData)?;
         let (answer, descriptors) = match answer(&request) {
             Ok((answer, descriptors)) => (answer, descriptors),
-            Err(errno) => (Answer::Refused(errno), Vec::new()),
+            Err(errno) => (Answer::Refused(errno.raw_os_error()), Vec::new()),
         };
         let descriptors: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
         socket::send_frame(socket, &answer.encode(), &descriptors)?;
@@ -82,9 +82,9 @@ type Answered = Result<(Answer, Vec<OwnedFd>), Errno>;
 
 fn answer(request: &Request<'_>) -> Answered {
     match request {
-        Request::Open(path) => Ok((Answer::Found { index: 0 }, open_with_directory(path)?)),
+        Request::Open(raw) => Ok((Answer::Found { index: 0 }, open_with_directory(path(raw))?)),
         Request::Search { name, directories } => {
-            let files = (0..).zip(directories.iter().map(|directory| directory.join(name)));
+            let files = (0..).zip(directories.iter().map(|raw| path(raw).join(path(name))));
             for (index, file) in files {
                 if let Some(found) = executable(&file) {
                     return Ok((Answer::Found { index }, with_directory(found)));
@@ -92,12 +92,14 @@ fn answer(request: &Request<'_>) -> Answered {
             }
             Err(Errno::NOENT)
         }
-        Request::DependsOnProcess(path) => Ok((Answer::Truth(direct::depends_on_process(path)), Vec::new())),
-        Request::Read(path) => Ok((Answer::Found { index: 0 }, vec![read(path)?])),
-        Request::MakeDirectory(path) => {
-            direct::make_directory(path)
+        Request::DependsOnProcess(raw) => {
+            Ok((Answer::Truth(direct::depends_on_process(path(raw))), Vec::new()))
+        }
+        Request::Read(raw) => Ok((Answer::Found { index: 0 }, vec![read(path(raw))?])),
+        Request::MakeDirectory(raw) => {
+            direct::make_directory(path(raw))
                 .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-            Ok((Answer::Found { index: 0 }, open_with_directory(path)?))
+            Ok((Answer::Found { index: 0 }, open_with_directory(path(raw))?))
         }
     }
 }

@@ -31,7 +31,7 @@ use super::{
     direct,
     error::{Blind, FileAccessError},
     process::in_proc,
-    wire::{ANSWER_BYTES, Answer, Request},
+    wire::{Answer, MAX_ANSWER_BYTES, Request, raw},
 };
 
 /// How long an answer may take. After that the connection is dropped.
@@ -102,7 +102,7 @@ impl Remote {
         let mut line = self.line();
         let socket = line.as_ref().ok_or(Blind)?;
         match exchange(socket, &frame) {
-            Ok((Answer::Refused(errno), _descriptors)) => Err(errno.into()),
+            Ok((Answer::Refused(number), _descriptors)) => Err(Errno::from_raw_os_error(number).into()),
             Ok(answered) => Ok(answered),
             Err(error) => {
                 *line = None;
@@ -119,13 +119,14 @@ impl Remote {
 
     /// What a path leads to.
     pub(super) fn open_path(&self, path: &Path) -> Result<OpenedPath, FileAccessError> {
-        self.ask_for_path(&Request::Open(path))
+        self.ask_for_path(&Request::Open(raw(path)))
             .map(|(opened, _index)| opened)
     }
 
     /// Makes a directory with those above it, for the account alone.
     pub(super) fn make_directory(&self, path: &Path) -> Result<(), FileAccessError> {
-        self.ask_for_path(&Request::MakeDirectory(path)).map(|_made| ())
+        self.ask_for_path(&Request::MakeDirectory(raw(path)))
+            .map(|_made| ())
     }
 
     pub(super) fn ask_for_path(&self, request: &Request<'_>) -> Result<(OpenedPath, usize), FileAccessError> {
@@ -149,7 +150,7 @@ impl Remote {
 
     /// A regular file, to be read with a bound.
     pub(super) fn open_regular(&self, path: &Path) -> Result<File, FileAccessError> {
-        let (answer, descriptors) = self.ask(&Request::Read(path))?;
+        let (answer, descriptors) = self.ask(&Request::Read(raw(path)))?;
         let mut descriptors = descriptors.into_iter();
         let (Answer::Found { .. }, Some(file)) = (answer, descriptors.next()) else {
             return Err(Errno::IO.into());
@@ -162,7 +163,7 @@ impl Remote {
     }
 
     pub(super) fn depends_on_process(&self, path: &Path) -> Result<bool, FileAccessError> {
-        match self.ask(&Request::DependsOnProcess(path))? {
+        match self.ask(&Request::DependsOnProcess(raw(path)))? {
             (Answer::Truth(truth), _) => Ok(truth),
             (Answer::Found { .. } | Answer::Refused(_), _) => Err(Errno::IO.into()),
         }
@@ -209,7 +210,7 @@ fn exchange(socket: &OwnedFd, frame: &[u8]) -> io::Result<(Answer, Vec<OwnedFd>)
     if !is_answered(socket, AT_ONCE)? && !patiently(|| is_answered(socket, TIMEOUT))? {
         return Err(io::ErrorKind::TimedOut.into());
     }
-    let mut answer = [0; ANSWER_BYTES + 1];
+    let mut answer = [0; MAX_ANSWER_BYTES];
     match socket::receive_frame(socket.as_fd(), &mut answer)? {
         Received::Frame(length, descriptors) => {
             let answer = answer.get(..length).and_then(Answer::decode);

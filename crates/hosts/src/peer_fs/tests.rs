@@ -17,7 +17,7 @@ use countersign_sys::socket;
 
 use super::{
     Blind, FileAccessError, Files, Remote, View, process,
-    wire::{Answer, MAX_REQUEST_BYTES, Request},
+    wire::{Answer, MAX_REQUEST_BYTES, Request, raw},
 };
 
 fn remote(socket: OwnedFd) -> Arc<Remote> {
@@ -47,7 +47,7 @@ fn liar(answer: impl AsRef<[u8]>, descriptors: &[OwnedFd]) -> Arc<Remote> {
     remote
 }
 
-fn found(index: u32) -> [u8; 5] {
+fn found(index: u32) -> Vec<u8> {
     Answer::Found { index }.encode()
 }
 
@@ -200,7 +200,7 @@ fn a_run_path_of_any_length_is_searched_in_order() {
 
 #[test]
 fn what_does_not_read_ends_the_connection() {
-    for answer in [&b"x"[..], b"", b"\x02\x02\0\0\0", &[1; 40]] {
+    for answer in [&b"x"[..], b"", b"\x01\x02", &[1; 40]] {
         let remote = liar(answer, &[]);
         assert!(
             matches!(
@@ -295,14 +295,14 @@ fn a_directory_is_believed_only_to_hold_what_lies_in_it() {
         let both = vec![path_of(&tree.path("shared/tool")), path_of(&tree.path(directory))];
         let remote = liar(found(0), &both);
         let (opened, _index) = remote
-            .ask_for_path(&Request::Open(&tree.path("shared/tool")))
+            .ask_for_path(&Request::Open(raw(&tree.path("shared/tool"))))
             .unwrap();
         assert_eq!(opened.directory, None);
     }
     let both = vec![path_of(&tree.path("shared/tool")), path_of(&tree.path("shared"))];
     let remote = liar(found(0), &both);
     let (opened, _index) = remote
-        .ask_for_path(&Request::Open(&tree.path("shared/tool")))
+        .ask_for_path(&Request::Open(raw(&tree.path("shared/tool"))))
         .unwrap();
     assert_eq!(opened.directory, Some((shared, DirectoryTrust::Foreign)));
 }

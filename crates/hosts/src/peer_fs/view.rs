@@ -139,7 +139,7 @@ impl RemoteView {
     fn search(&self, directories: &[PathBuf], name: &str) -> Option<PathBuf> {
         for (first, group) in wire::groups(directories) {
             let request = Request::Search {
-                name: name.as_ref(),
+                name: wire::raw(name),
                 directories: group,
             };
             let Ok((opened, index)) = self.ask(|remote| remote.ask_for_path(&request)) else {

@@ -9,41 +9,39 @@ use std::{
 };
 
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use serde_bytes::Bytes;
+
+use countersign_runner::wire::bytes;
 
 pub(super) const MAX_REQUEST_BYTES: usize = 32 * 1024;
 
 /// Longest path, as the kernel has it, without its NUL.
 const MAX_PATH_BYTES: usize = 4095;
 
-/// Bytes of every answer.
-pub(super) const ANSWER_BYTES: usize = 5;
+/// Longest answer.
+pub(super) const MAX_ANSWER_BYTES: usize = 6;
 
 /// Most of a file that comes as a copy, because reading it may take for ever.
 pub(super) const MAX_COPY_BYTES: usize = 16 << 20;
 
 /// Something to open or to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Request<'a> {
     /// What a path leads to: a descriptor that cannot be read, and one of its directory if it is a regular file.
-    Open(&'a Path),
+    Open(#[serde(borrow)] &'a Bytes),
     /// The first directory with an executable regular file of that name; what comes is as for `Open`.
     Search {
-        name: &'a OsStr,
-        directories: Vec<&'a Path>,
+        name: &'a Bytes,
+        directories: Vec<&'a Bytes>,
     },
     /// Whether a path leads each process to a place of its own.
-    DependsOnProcess(&'a Path),
+    DependsOnProcess(&'a Bytes),
     /// A regular file, to be read.
-    Read(&'a Path),
+    Read(&'a Bytes),
     /// A directory that is made if need be, then as for `Open`.
-    MakeDirectory(&'a Path),
+    MakeDirectory(&'a Bytes),
 }
-
-const OPEN: u8 = 1;
-const SEARCH: u8 = 2;
-const DEPENDS_ON_PROCESS: u8 = 3;
-const READ: u8 = 4;
-const MAKE_DIRECTORY: u8 = 5;
 
 impl<'a> Request<'a> {
     /// The frame.
@@ -51,96 +49,87 @@ impl<'a> Request<'a> {
     /// # Errors
     /// What the kernel would say of such a path: not absolute or with a NUL, or too long.
     pub(super) fn encode(&self) -> Result<Vec<u8>, Errno> {
-        let (word, path) = match self {
-            Self::Open(path) => (OPEN, *path),
-            Self::DependsOnProcess(path) => (DEPENDS_ON_PROCESS, *path),
-            Self::Read(path) => (READ, *path),
-            Self::MakeDirectory(path) => (MAKE_DIRECTORY, *path),
-            Self::Search { name, directories } => {
-                let mut frame = vec![SEARCH];
-                frame.extend(checked_name(name)?);
-                for directory in directories {
-                    frame.push(0);
-                    frame.extend(checked_path(directory)?);
-                }
-                return if frame.len() <= MAX_REQUEST_BYTES {
-                    Ok(frame)
-                } else {
-                    Err(Errno::TOOBIG)
-                };
+        match self {
+            Self::Open(path)
+            | Self::DependsOnProcess(path)
+            | Self::Read(path)
+            | Self::MakeDirectory(path) => {
+                check_path(path)?;
             }
-        };
-        Ok([&[word], checked_path(path)?].concat())
+            Self::Search { name, directories } => {
+                check_name(name)?;
+                directories
+                    .iter()
+                    .try_for_each(|directory| check_path(directory))?;
+            }
+        }
+        let frame = bytes::append(Vec::new(), self);
+        if frame.len() <= MAX_REQUEST_BYTES {
+            Ok(frame)
+        } else {
+            Err(Errno::TOOBIG)
+        }
     }
 
     /// Reads a frame; `None` when it is none of ours.
     pub(super) fn decode(frame: &'a [u8]) -> Option<Self> {
-        let (word, rest) = frame.split_first()?;
-        if *word == SEARCH {
-            let mut texts = rest.split(|byte| *byte == 0);
-            let name = checked_name(OsStr::from_bytes(texts.next()?)).ok()?;
-            let directories = texts.map(|text| {
-                let path = Path::new(OsStr::from_bytes(text));
-                checked_path(path).ok().map(|_bytes| path)
-            });
-            return Some(Self::Search {
-                name: OsStr::from_bytes(name),
-                directories: directories.collect::<Option<_>>()?,
-            });
-        }
-        let path = Path::new(OsStr::from_bytes(rest));
-        checked_path(path).ok()?;
-        match *word {
-            OPEN => Some(Self::Open(path)),
-            DEPENDS_ON_PROCESS => Some(Self::DependsOnProcess(path)),
-            READ => Some(Self::Read(path)),
-            MAKE_DIRECTORY => Some(Self::MakeDirectory(path)),
-            _ => None,
-        }
+        bytes::read::<Self>(frame).filter(|request| request.encode().is_ok_and(|ours| ours == frame))
     }
 }
 
-fn checked_path(path: &Path) -> Result<&[u8], Errno> {
-    let bytes = path.as_os_str().as_bytes();
-    if !path.is_absolute() || bytes.contains(&0) {
+/// A path as it travels.
+pub(super) fn raw<T: AsRef<OsStr> + ?Sized>(path: &T) -> &Bytes {
+    Bytes::new(path.as_ref().as_bytes())
+}
+
+/// The path that travelled.
+pub(super) fn path(raw: &Bytes) -> &Path {
+    Path::new(OsStr::from_bytes(raw))
+}
+
+fn check_path(bytes: &[u8]) -> Result<(), Errno> {
+    if !bytes.starts_with(b"/") || bytes.contains(&0) {
         Err(Errno::INVAL)
     } else if bytes.len() > MAX_PATH_BYTES {
         Err(Errno::NAMETOOLONG)
     } else {
-        Ok(bytes)
+        Ok(())
     }
 }
 
-fn checked_name(name: &OsStr) -> Result<&[u8], Errno> {
-    let bytes = name.as_bytes();
+fn check_name(bytes: &[u8]) -> Result<(), Errno> {
     if bytes.is_empty() || bytes.contains(&0) || bytes.contains(&b'/') {
         Err(Errno::INVAL)
     } else if bytes.len() > MAX_PATH_BYTES {
         Err(Errno::NAMETOOLONG)
     } else {
-        Ok(bytes)
+        Ok(())
     }
 }
 
 /// Directories in as few groups as fit into a request each, with the number of the first one of each group.
-pub(super) fn groups(directories: &[PathBuf]) -> Vec<(usize, Vec<&Path>)> {
-    const ROOM: usize = MAX_REQUEST_BYTES - MAX_PATH_BYTES - 2;
-    let mut groups: Vec<(usize, Vec<&Path>)> = Vec::new();
+pub(super) fn groups(directories: &[PathBuf]) -> Vec<(usize, Vec<&Bytes>)> {
+    /// Of a path, a name or a list, before what is in it.
+    const LENGTH: usize = 3;
+    const ROOM: usize = MAX_REQUEST_BYTES - MAX_PATH_BYTES - 1 - 2 * LENGTH;
+    let mut groups: Vec<(usize, Vec<&Bytes>)> = Vec::new();
     let mut taken = ROOM;
     for (index, directory) in directories.iter().enumerate() {
+        let directory = raw(directory);
         // One that is too long for any path holds nothing.
-        let Ok(bytes) = checked_path(directory) else {
+        if check_path(directory).is_err() {
             continue;
-        };
+        }
+        let bytes = LENGTH + directory.len();
         match groups.last_mut() {
             // The number says where in its group a hit is, so a group has no gaps.
-            Some((first, group)) if taken + bytes.len() < ROOM && *first + group.len() == index => {
+            Some((first, group)) if taken + bytes <= ROOM && *first + group.len() == index => {
                 group.push(directory);
-                taken += bytes.len() + 1;
+                taken += bytes;
             }
             _ => {
                 groups.push((index, vec![directory]));
-                taken = bytes.len() + 1;
+                taken = bytes;
             }
         }
     }
@@ -148,48 +137,26 @@ pub(super) fn groups(directories: &[PathBuf]) -> Vec<(usize, Vec<&Path>)> {
 }
 
 /// What became of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// Descriptors come with it. For a search: in which of its directories.
     Found {
         index: u32,
     },
     Truth(bool),
-    Refused(Errno),
+    /// The number of an error.
+    Refused(i32),
 }
 
-const FOUND: u8 = 1;
-const TRUTH: u8 = 2;
-const REFUSED: u8 = 3;
-
 impl Answer {
-    pub(super) fn encode(self) -> [u8; ANSWER_BYTES] {
-        let (word, number) = match self {
-            Self::Found { index } => (FOUND, index),
-            Self::Truth(truth) => (TRUTH, u32::from(truth)),
-            Self::Refused(errno) => (REFUSED, errno.raw_os_error().unsigned_abs()),
-        };
-        let [a, b, c, d] = number.to_le_bytes();
-        [word, a, b, c, d]
+    pub(super) fn encode(self) -> Vec<u8> {
+        bytes::append(Vec::new(), &self)
     }
 
     pub(super) fn decode(frame: &[u8]) -> Option<Self> {
-        let [word, a, b, c, d] = *frame.first_chunk::<ANSWER_BYTES>()?;
-        if frame.len() != ANSWER_BYTES {
-            return None;
-        }
-        let number = u32::from_le_bytes([a, b, c, d]);
-        match (word, number) {
-            (FOUND, index) => Some(Self::Found { index }),
-            (TRUTH, 0) => Some(Self::Truth(false)),
-            (TRUTH, 1) => Some(Self::Truth(true)),
-            // Numbers of errors end there.
-            (REFUSED, 1..=4095) => {
-                let number = i32::try_from(number).ok()?;
-                Some(Self::Refused(Errno::from_raw_os_error(number)))
-            }
-            _ => None,
-        }
+        // Numbers of errors end there.
+        bytes::read(frame)
+            .filter(|answer| !matches!(answer, Self::Refused(number) if !(1..=4095).contains(number)))
     }
 }
 
@@ -201,12 +168,12 @@ mod tests {
 
     #[test]
     fn requests_are_read_back() {
-        let path = Path::new("/a b/\u{e4}");
+        let path = raw("/a b/\u{e4}");
         for request in [
             Request::Open(path),
             Request::Search {
-                name: OsStr::new("rg"),
-                directories: vec![path, Path::new("/")],
+                name: raw("rg"),
+                directories: vec![path, raw("/")],
             },
             Request::DependsOnProcess(path),
             Request::Read(path),
@@ -214,11 +181,18 @@ mod tests {
         ] {
             let frame = request.encode().unwrap();
             assert_eq!(Request::decode(&frame), Some(request));
+            assert_eq!(Request::decode(&frame[..frame.len() - 1]), None);
+            assert_eq!(Request::decode(&[&frame, &b"x"[..]].concat()), None);
         }
     }
 
     #[test]
     fn what_is_no_path_is_refused_on_both_sides() {
+        let check = |request: &Request<'_>, expected: Errno| {
+            assert_eq!(request.encode(), Err(expected), "{request:?}");
+            let frame = bytes::append(Vec::new(), request);
+            assert_eq!(Request::decode(&frame), None, "{request:?}");
+        };
         let long = format!("/{}", "x".repeat(MAX_PATH_BYTES));
         for (path, expected) in [
             ("relative", Errno::INVAL),
@@ -226,39 +200,39 @@ mod tests {
             ("/a\0b", Errno::INVAL),
             (&long, Errno::NAMETOOLONG),
         ] {
-            assert_eq!(Request::Open(Path::new(path)).encode(), Err(expected), "{path}");
-            let frame = [&[OPEN], path.as_bytes()].concat();
-            assert_eq!(Request::decode(&frame), None, "{path}");
+            check(&Request::Open(raw(path)), expected);
+            let directories = vec![raw("/"), raw(path)];
+            let name = raw("x");
+            check(&Request::Search { name, directories }, expected);
         }
         for name in ["", "a/b", "a\0b"] {
-            let request = Request::Search {
-                name: OsStr::new(name),
-                directories: vec![],
-            };
-            assert_eq!(request.encode(), Err(Errno::INVAL), "{name}");
+            let (name, directories) = (raw(name), vec![]);
+            check(&Request::Search { name, directories }, Errno::INVAL);
         }
-        assert_eq!(Request::decode(&[SEARCH, b'x', 0, b'y']), None);
     }
 
     #[test]
     fn answers_are_read_back_and_nothing_else_is() {
         for answer in [
-            Answer::Found { index: 70_000 },
+            Answer::Found { index: u32::MAX },
             Answer::Truth(true),
             Answer::Truth(false),
-            Answer::Refused(Errno::ACCESS),
+            Answer::Refused(4095),
         ] {
-            assert_eq!(Answer::decode(&answer.encode()), Some(answer));
+            let frame = answer.encode();
+            assert_eq!(Answer::decode(&frame), Some(answer));
+            assert!(frame.len() <= MAX_ANSWER_BYTES);
+            assert_eq!(Answer::decode(&frame[..frame.len() - 1]), None);
+            assert_eq!(Answer::decode(&[&frame, &b"\0"[..]].concat()), None);
         }
-        for frame in [
-            &[][..],
-            &[FOUND, 0, 0, 0],
-            &[FOUND, 0, 0, 0, 0, 0],
-            &[TRUTH, 2, 0, 0, 0],
-            &[REFUSED, 0, 0, 0, 0],
-            &[REFUSED, 0, 16, 0, 0],
-            &[9, 0, 0, 0, 0],
-        ] {
+        for number in [i32::MIN, -1, 0, 4096, i32::MAX] {
+            assert_eq!(
+                Answer::decode(&Answer::Refused(number).encode()),
+                None,
+                "{number}"
+            );
+        }
+        for frame in [&[][..], &[1, 2], &[3, 0]] {
             assert_eq!(Answer::decode(frame), None, "{frame:?}");
         }
     }
@@ -274,12 +248,12 @@ mod tests {
         let mut seen = Vec::new();
         for (first, group) in groups {
             let request = Request::Search {
-                name: OsStr::new("x"),
+                name: raw("x"),
                 directories: group.clone(),
             };
             assert!(request.encode().is_ok());
             for (offset, directory) in group.into_iter().enumerate() {
-                assert_eq!(directories[first + offset], directory);
+                assert_eq!(directories[first + offset], path(directory));
                 seen.push(first + offset);
             }
         }

@@ -16,7 +16,7 @@ const MAX_SHOWN_CHARS: usize = 40;
 const ESCAPE: u8 = 0x1b;
 
 /// What the arrows, Home, End and the keypad send: programs that draw on the whole screen switch it (DECCKM).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum CursorKeys {
     /// `ESC [ A`, and the keypad sends what is printed on it.
     #[default]

@@ -20,7 +20,7 @@ const CPU_PERIOD_US: u64 = 100_000;
 const LEAST_CPU_QUOTA_US: u64 = 1_000;
 
 /// What a run may use at most; 0 is no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct RunLimits {
     /// Memory of all its processes together, in bytes.
     pub memory_bytes: u64,

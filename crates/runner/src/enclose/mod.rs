@@ -185,13 +185,9 @@ fn begin(
     before_execution(&process).map_err(NotBegun::BeforeExecution)?;
     // One that was killed meanwhile is a command that was killed.
     rustix::io::write(start, &[1]).unwrap_or(0);
-    let mut message = [0; MESSAGE_BYTES];
-    Ok(match read(executed, &mut message) {
-        Ok(MESSAGE_BYTES) => {
-            let [_, number @ ..] = message;
-            Err(Errno::from_raw_os_error(i32::from_le_bytes(number)))
-        }
-        Ok(_) | Err(_) => Ok(process),
+    Ok(match said(executed) {
+        Some(Err((_, errno))) => Err(Errno::from_raw_os_error(errno)),
+        Some(Ok(_)) | None => Ok(process),
     })
 }
 
@@ -211,39 +207,39 @@ fn read(from: &OwnedFd, into: &mut [u8]) -> Result<usize, Errno> {
 
 /// What the helper says: the number of the command, or what went wrong.
 fn hear(reported: &OwnedFd) -> Result<Pid, Failure> {
-    let mut message = [0; MESSAGE_BYTES];
-    let vanished = Failure {
-        obstacle: Obstacle::Process,
-        errno: Errno::CHILD,
-    };
-    if read(reported, &mut message) != Ok(MESSAGE_BYTES) {
-        return Err(vanished);
-    }
-    let [code, number @ ..] = message;
-    let number = i32::from_le_bytes(number);
-    match (code, Obstacle::of_code(code)) {
-        (0, _) => Ok(number),
-        (_, Some(obstacle)) => Err(Failure {
+    match said(reported) {
+        Some(Ok(pid)) => Ok(pid),
+        Some(Err((obstacle, errno))) => Err(Failure {
             obstacle,
-            errno: Errno::from_raw_os_error(number),
+            errno: Errno::from_raw_os_error(errno),
         }),
-        (_, None) => Err(vanished),
+        None => Err(Failure {
+            obstacle: Obstacle::Process,
+            errno: Errno::CHILD,
+        }),
     }
 }
 
-const MESSAGE_BYTES: usize = 5;
+/// The number of a process, or what went wrong.
+type Said = Result<Pid, (Obstacle, i32)>;
+
+/// Longest [`Said`]; what is shorter is filled up with zeros, so that two of them are never mixed up.
+const MESSAGE_BYTES: usize = 7;
+
+fn said(reported: &OwnedFd) -> Option<Said> {
+    let mut message = [0; MESSAGE_BYTES];
+    (read(reported, &mut message) == Ok(MESSAGE_BYTES))
+        .then(|| postcard::from_bytes(&message).ok())
+        .flatten()
+}
 
 /// One write of a few bytes: whole or not at all. The reader waits for it; if it is gone, so is this process soon.
 fn say(report: &OwnedFd, said: Result<Pid, Failure>) {
-    let (code, number) = match said {
-        Ok(pid) => (0, pid),
-        Err(Failure { obstacle, errno }) => (obstacle.code(), errno.raw_os_error()),
-    };
-    let mut message = [code; MESSAGE_BYTES];
-    if let Some(rest) = message.get_mut(1..) {
-        rest.copy_from_slice(&number.to_le_bytes());
+    let said: Said = said.map_err(|Failure { obstacle, errno }| (obstacle, errno.raw_os_error()));
+    let mut message = [0; MESSAGE_BYTES];
+    if postcard::to_slice(&said, &mut message).is_ok() {
+        rustix::io::write(report, &message).unwrap_or(0);
     }
-    rustix::io::write(report, &message).unwrap_or(0);
 }
 
 impl Workshop {

@@ -3,9 +3,10 @@
 use std::{fmt, io};
 
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 /// The step that failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Obstacle {
     /// A process or a pipe.
     Process,
@@ -41,41 +42,6 @@ pub enum Obstacle {
     Directory,
     /// The filter of system calls.
     Filter,
-}
-
-/// In the order of their codes.
-const ALL: [Obstacle; 17] = [
-    Obstacle::Process,
-    Obstacle::Account,
-    Obstacle::Namespaces,
-    Obstacle::AccountMap,
-    Obstacle::Network,
-    Obstacle::Root,
-    Obstacle::System,
-    Obstacle::File,
-    Obstacle::Memory,
-    Obstacle::Workspace,
-    Obstacle::Bind,
-    Obstacle::Devices,
-    Obstacle::Processes,
-    Obstacle::Enter,
-    Obstacle::Limits,
-    Obstacle::Directory,
-    Obstacle::Filter,
-];
-
-/// Codes of other answers are below.
-const FIRST_CODE: u8 = 16;
-
-impl Obstacle {
-    pub(crate) fn code(self) -> u8 {
-        let at = ALL.iter().position(|other| *other == self).unwrap_or(ALL.len());
-        u8::try_from(at).unwrap_or(u8::MAX).saturating_add(FIRST_CODE)
-    }
-
-    pub(crate) fn of_code(code: u8) -> Option<Self> {
-        ALL.get(usize::from(code.checked_sub(FIRST_CODE)?)).copied()
-    }
 }
 
 impl fmt::Display for Obstacle {
@@ -129,19 +95,5 @@ impl<T> At<T> for io::Result<T> {
             obstacle,
             errno: Errno::from_io_error(&error).unwrap_or(Errno::IO),
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_step_has_a_code_of_its_own() {
-        for obstacle in ALL {
-            assert_eq!(Obstacle::of_code(obstacle.code()), Some(obstacle));
-        }
-        assert_eq!(Obstacle::of_code(0), None);
-        assert_eq!(Obstacle::of_code(u8::MAX), None);
     }
 }

@@ -3,15 +3,15 @@
 //! A start is one frame on the shared `SEQPACKET` pair ([`Order`]), with descriptors beside it and a [`Plan`] in it.
 //! After that, server and supervisor talk over the run's own stream ([`ToSupervisor`], [`FromSupervisor`], read with
 //! [`Inbox`]). Both ends are the same program, but after an update a supervisor may be older than the server that
-//! attaches to it. So you must never change or remove a kind of message: kinds are only ever added, and an unknown
-//! kind is skipped.
+//! attaches to it. So you must never change or remove a kind of message: kinds are only ever added at the end, and
+//! an unknown kind is skipped.
 
 mod order;
 mod plan;
 
 mod message;
 
-mod bytes;
+pub mod bytes;
 
 #[cfg(test)]
 mod tests;
@@ -21,5 +21,3 @@ pub use message::{FromSupervisor, Inbox, MessageTooLong, NotStarted, ToSuperviso
 pub(crate) use order::Sweep;
 pub use order::{MAX_FRAME_BYTES, Order};
 pub use plan::{Action, HeldScript, PatchOrder, Plan, Program, Step};
-
-pub(super) use bytes::{Reader, Writer};

@@ -2,20 +2,23 @@
 
 use std::ffi::CString;
 
+use serde::{Deserialize, Serialize};
+
 use countersign_domain::StepJoin;
 use countersign_sys::{fs::FileStamp, process::JudgedFile};
 
-use super::bytes::{Reader, Writer};
+use super::bytes;
 
 use crate::enclose::Enclosed;
 
 /// What is started, its environment and where it runs.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// Path of the working directory. It is opened again inside the namespaces and must be the directory that came as
     /// a descriptor.
     pub directory: CString,
     /// Each ending with NUL.
+    #[serde(with = "serde_bytes")]
     pub environment: Vec<u8>,
     /// Files that programs open by their paths, as they must be when the run begins.
     pub files: Vec<JudgedFile>,
@@ -29,7 +32,7 @@ pub struct Plan {
 }
 
 /// A script of which programs of the run read what was checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldScript {
     /// Absolute paths by which it is known.
     pub names: Vec<CString>,
@@ -44,7 +47,7 @@ pub struct HeldScript {
 }
 
 /// One step of a plan.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// `None` for the first.
     pub join: Option<StepJoin>,
@@ -53,13 +56,14 @@ pub struct Step {
 }
 
 /// What a step does.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// Starts a program.
     Program(Program),
     /// `cd`. The device and inode of where it must lead, if that is known.
     ChangeDirectory {
         /// Path of the new directory; relative to the one where the run stands.
+        #[serde(with = "serde_bytes")]
         operand: Vec<u8>,
         /// `None` takes what is there.
         pinned: Option<(u64, u64)>,
@@ -79,7 +83,7 @@ pub enum Action {
 }
 
 /// A patch, and how far it may reach.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PatchOrder {
     /// The whole patch.
     pub text: String,
@@ -94,7 +98,7 @@ pub struct PatchOrder {
 }
 
 /// A program that a step starts.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// Path of the program. In a sandbox a name without a slash is looked for in the `PATH` there.
     pub path: CString,
@@ -107,8 +111,10 @@ pub struct Program {
     /// Scripts among its arguments, which an earlier step may have changed.
     pub operands: Vec<JudgedFile>,
     /// Each ending with NUL.
+    #[serde(with = "serde_bytes")]
     pub arguments: Vec<u8>,
     /// Variables of this program alone, each ending with NUL.
+    #[serde(with = "serde_bytes")]
     pub assignments: Vec<u8>,
 }
 
@@ -122,249 +128,19 @@ impl Program {
 impl Plan {
     /// The bytes that travel in a start frame or in a memory file.
     pub fn encode(&self) -> Vec<u8> {
-        let Self {
-            directory,
-            environment,
-            files,
-            steps,
-            enclosed,
-            held,
-        } = self;
-        let mut writer = Writer(Vec::with_capacity(256 + environment.len()));
-        writer.long(directory.to_bytes());
-        writer.long(environment);
-        writer.count(files.len());
-        for file in files {
-            writer.file(file);
-        }
-        writer.count(steps.len());
-        for Step { join, action } in steps {
-            writer.0.push(match join {
-                None => 0,
-                Some(StepJoin::Pipe) => 1,
-                Some(StepJoin::And) => 2,
-                Some(StepJoin::Or) => 3,
-                Some(StepJoin::Sequence) => 4,
-            });
-            match action {
-                Action::Program(program) => {
-                    writer.0.push(1);
-                    writer.program(program);
-                }
-                Action::ChangeDirectory { operand, pinned } => {
-                    writer.0.push(2);
-                    writer.long(operand);
-                    writer.option(pinned.as_ref(), |writer, (dev, ino)| {
-                        writer.0.extend(dev.to_le_bytes());
-                        writer.0.extend(ino.to_le_bytes());
-                    });
-                }
-                Action::PrintDirectory { physical } => writer.0.extend([3, u8::from(*physical)]),
-                Action::Settle { succeeds } => writer.0.extend([4, u8::from(*succeeds)]),
-                Action::ApplyPatch(patch) => {
-                    writer.0.push(5);
-                    writer.patch(patch);
-                }
-            }
-        }
-        writer.option(enclosed.as_ref(), |writer, enclosed| enclosed.encode(writer));
-        writer.count(held.len());
-        for script in held {
-            writer.held(script);
-        }
-        writer.0
+        bytes::append(Vec::with_capacity(512 + self.environment.len()), self)
     }
 
     /// Reads those bytes; `None` where they are not one whole plan.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut reader = Reader(bytes);
-        let directory = reader.path()?;
-        let environment = reader.long_bytes()?.to_vec();
-        let files = reader.list(Reader::file)?;
-        let steps = reader.list(|reader| {
-            let join = match reader.byte()? {
-                0 => None,
-                1 => Some(StepJoin::Pipe),
-                2 => Some(StepJoin::And),
-                3 => Some(StepJoin::Or),
-                4 => Some(StepJoin::Sequence),
-                _ => return None,
-            };
-            let action = match reader.byte()? {
-                1 => Action::Program(reader.program()?),
-                2 => Action::ChangeDirectory {
-                    operand: reader.path()?.into_bytes(),
-                    pinned: reader.option(|reader| Some((reader.u64()?, reader.u64()?)))?,
-                },
-                3 => Action::PrintDirectory {
-                    physical: reader.byte()? == 1,
-                },
-                4 => Action::Settle {
-                    succeeds: reader.byte()? == 1,
-                },
-                5 => Action::ApplyPatch(reader.patch()?),
-                _ => return None,
-            };
-            Some(Step { join, action })
-        })?;
-        let enclosed = reader.option(Enclosed::decode)?;
-        let held = reader.list(Reader::held)?;
-        // Only the first step follows nothing.
-        let is_joined = steps
-            .iter()
-            .enumerate()
-            .all(|(at, step)| (at == 0) == step.join.is_none());
-        (reader.0.is_empty() && !steps.is_empty() && is_joined).then_some(Self {
-            directory,
-            environment,
-            files,
-            steps,
-            enclosed,
-            held,
-        })
-    }
-}
-
-impl Writer {
-    fn held(&mut self, script: &HeldScript) {
-        let HeldScript {
-            names,
-            offset,
-            length,
-            mode,
-            identity: (device, inode),
-        } = script;
-        self.count(names.len());
-        for name in names {
-            self.long(name.to_bytes());
-        }
-        self.number64(*offset);
-        self.number64(*length);
-        self.number32(*mode);
-        self.number64(*device);
-        self.number64(*inode);
+        bytes::read(bytes).filter(Self::is_sound)
     }
 
-    fn stamp(&mut self, stamp: &FileStamp) {
-        let FileStamp {
-            dev,
-            ino,
-            size,
-            mtime_ns,
-            ctime_ns,
-        } = stamp;
-        for number in [dev, ino, size] {
-            self.0.extend(number.to_le_bytes());
-        }
-        for number in [mtime_ns, ctime_ns] {
-            self.0.extend(number.to_le_bytes());
-        }
-    }
-
-    fn file(&mut self, JudgedFile { path, stamp, sha256 }: &JudgedFile) {
-        self.long(path.to_bytes());
-        self.stamp(stamp);
-        self.option(sha256.as_ref(), |writer, sha256| writer.0.extend(sha256));
-    }
-
-    fn patch(&mut self, patch: &PatchOrder) {
-        let PatchOrder {
-            text,
-            workspace_only,
-            called,
-            off_limits,
-            spared,
-        } = patch;
-        self.long(text.as_bytes());
-        self.0.push(u8::from(*workspace_only));
-        for paths in [called, off_limits, spared] {
-            self.count(paths.len());
-            for path in paths {
-                self.long(path);
-            }
-        }
-    }
-
-    fn program(&mut self, program: &Program) {
-        let Program {
-            path,
-            executable,
-            stamp,
-            file,
-            operands,
-            arguments,
-            assignments,
-        } = program;
-        self.long(path.to_bytes());
-        self.option(executable.as_ref(), |writer, index| writer.0.push(*index));
-        self.option(stamp.as_ref(), Self::stamp);
-        self.option(file.as_ref(), Self::file);
-        self.count(operands.len());
-        for operand in operands {
-            self.file(operand);
-        }
-        self.long(arguments);
-        self.long(assignments);
-    }
-}
-
-impl Reader<'_> {
-    fn held(&mut self) -> Option<HeldScript> {
-        Some(HeldScript {
-            names: self.list(Reader::path)?,
-            offset: self.u64()?,
-            length: self.u64()?,
-            mode: self.u32()?,
-            identity: (self.u64()?, self.u64()?),
-        })
-    }
-
-    fn patch(&mut self) -> Option<PatchOrder> {
-        let text = str::from_utf8(self.long_bytes()?).ok()?.to_owned();
-        // What is not said to be unbounded is bounded.
-        let workspace_only = self.byte()? != 0;
-        let [called, off_limits, spared] = [self.paths()?, self.paths()?, self.paths()?];
-        Some(PatchOrder {
-            text,
-            workspace_only,
-            called,
-            off_limits,
-            spared,
-        })
-    }
-
-    fn paths(&mut self) -> Option<Vec<Vec<u8>>> {
-        self.list(|reader| reader.long_bytes().map(<[u8]>::to_vec))
-    }
-
-    fn stamp(&mut self) -> Option<FileStamp> {
-        Some(FileStamp {
-            dev: self.u64()?,
-            ino: self.u64()?,
-            size: self.u64()?,
-            mtime_ns: self.i128()?,
-            ctime_ns: self.i128()?,
-        })
-    }
-
-    fn file(&mut self) -> Option<JudgedFile> {
-        Some(JudgedFile {
-            path: self.path()?,
-            stamp: self.stamp()?,
-            sha256: self.option(Self::array)?,
-        })
-    }
-
-    fn program(&mut self) -> Option<Program> {
-        let program = Program {
-            path: self.path()?,
-            executable: self.option(Self::byte)?,
-            stamp: self.option(Self::stamp)?,
-            file: self.option(Self::file)?,
-            operands: self.list(Self::file)?,
-            arguments: self.long_bytes()?.to_vec(),
-            assignments: self.long_bytes()?.to_vec(),
-        };
-        (!program.arguments.is_empty()).then_some(program)
+    /// Whether there is something to do, only the first step follows nothing, and every program has its name.
+    fn is_sound(&self) -> bool {
+        let is_named =
+            |step: &Step| !matches!(&step.action, Action::Program(program) if program.arguments.is_empty());
+        let mut steps = self.steps.iter().enumerate();
+        !self.steps.is_empty() && steps.all(|(at, step)| (at == 0) == step.join.is_none() && is_named(step))
     }
 }

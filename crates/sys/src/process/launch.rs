@@ -141,7 +141,7 @@ impl JudgedFiles<'_> {
 }
 
 /// A file that another program will open by its path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct JudgedFile {
     /// The path that the program will open.
     pub path: CString,
