@@ -3,11 +3,10 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
-    body::{Body, Bytes},
     http::{HeaderValue, header},
-    response::{IntoResponse, Response},
+    response::{IntoResponse as _, Response, Sse, sse::Event},
 };
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
@@ -31,14 +30,6 @@ pub(crate) type Held = Box<dyn Send + Sync>;
 
 /// Whether the caller may still listen.
 pub(crate) type StillOpen = Box<dyn Fn() -> bool + Send + Sync>;
-
-/// Frames of a stream.
-pub(crate) trait FrameStream: futures_util::Stream<Item = Bytes> + Send + 'static {}
-
-impl<S: futures_util::Stream<Item = Bytes> + Send + 'static> FrameStream for S {}
-
-/// What keeps a quiet stream open.
-pub(crate) const COMMENT: Bytes = Bytes::from_static(b": \n\n");
 
 struct Stream {
     subscription: Subscription,
@@ -70,12 +61,9 @@ pub(crate) fn response(
         _held: held,
     };
     let events = stream::unfold(state, async |mut state| {
-        let frame = state.next().await?;
+        let event = state.next().await?;
         // Asked last: a token may be revoked while its stream waits.
-        if !(state.still_open)() {
-            return None;
-        }
-        Some((frame, state))
+        (state.still_open)().then_some((event, state))
     });
     streaming(events)
 }
@@ -100,31 +88,33 @@ pub(crate) fn still_open(state: &AppState, origin: RequestSource) -> StillOpen {
     })
 }
 
-/// Answers with frames as they come.
-pub(crate) fn streaming(frames: impl FrameStream) -> Response {
+/// Answers with events as they come.
+pub(crate) fn streaming(events: impl futures_util::Stream<Item = Event> + Send + 'static) -> Response {
     // The first comment makes the headers leave at once and tells the client that the stream is on.
-    let opening = stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b": countersign\n\n")) });
-    let frames = futures_util::StreamExt::map(frames, Ok::<_, Infallible>);
-    let body = Body::from_stream(futures_util::StreamExt::chain(opening, frames));
-    let mut response = body.into_response();
+    let opening = stream::once(async { Event::default().comment("countersign") });
+    let events = Sse::new(opening.chain(events).map(Ok::<_, Infallible>));
+    let mut response = events.into_response();
     let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/event-stream"),
-    );
+    // Like every answer, it is not even stored.
+    headers.remove(header::CACHE_CONTROL);
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 
+/// What keeps a quiet stream open.
+pub(crate) fn comment() -> Event {
+    Event::default().comment("")
+}
+
 impl Stream {
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<Event> {
         while !self.ended {
             tokio::select! {
                 biased;
                 item = self.subscription.next() => match item {
                     Ok(Some(StreamItem::Event(event))) => {
                         self.ended = event.event_type == EventType::ServerShutdown;
-                        return Some(frame(&event));
+                        return Some(logged(&event));
                     }
                     Ok(Some(StreamItem::Gap { oldest })) => return Some(gap(oldest, self.clock.now())),
                     Ok(None) => return None,
@@ -137,25 +127,24 @@ impl Stream {
                     }
                 },
                 () = self.stop.cancelled() => return None,
-                _ = self.heartbeat.tick() => return Some(COMMENT),
+                _ = self.heartbeat.tick() => return Some(comment()),
             }
         }
         None
     }
 }
 
-fn frame(event: &Arc<Publication>) -> Bytes {
-    // `data` is one line of JSON, so it needs no splitting.
-    let kind = event.event_type.as_str();
-    let text = match event.seq {
-        Some(seq) => format!("id: {seq}\nevent: {kind}\ndata: {}\n\n", event.data),
-        None => format!("event: {kind}\ndata: {}\n\n", event.data),
+fn logged(event: &Publication) -> Event {
+    let written = Event::default();
+    let written = match event.seq {
+        Some(seq) => written.id(seq.to_string()),
+        None => written,
     };
-    text.into()
+    written.event(event.event_type.as_str()).data(&event.data)
 }
 
 /// It is in no log, so it has no number.
-fn gap(oldest: i64, now: UnixMillis) -> Bytes {
+fn gap(oldest: i64, now: UnixMillis) -> Event {
     let data = serde_json::json!({"ts": now.get(), "type": "events.gap", "oldestSeq": oldest});
-    format!("event: events.gap\ndata: {data}\n\n").into()
+    Event::default().event("events.gap").data(data.to_string())
 }

@@ -2,7 +2,12 @@
 
 use std::{collections::VecDeque, str::FromStr, time::Duration};
 
-use axum::{Extension, body::Bytes, extract::State, http::HeaderMap, response::Response};
+use axum::{
+    Extension,
+    extract::State,
+    http::HeaderMap,
+    response::{Response, sse::Event},
+};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures_util::stream;
 use serde_json::json;
@@ -76,12 +81,12 @@ pub(super) async fn output(
         still_open: sse::still_open(&state, origin),
         _place: place,
     };
-    let frames = stream::unfold(state, async |mut state| {
-        let frame = state.next().await?;
+    let events = stream::unfold(state, async |mut state| {
+        let event = state.next().await?;
         // Asked last: a token may be revoked while its stream waits.
-        (state.still_open)().then_some((frame, state))
+        (state.still_open)().then_some((event, state))
     });
-    Ok(sse::streaming(frames))
+    Ok(sse::streaming(events))
 }
 
 /// Which output is wanted, and how.
@@ -131,7 +136,7 @@ pub(super) struct UnknownEncoding;
 struct Stream {
     follower: SessionFollower,
     form: OutputForm,
-    ready: VecDeque<Bytes>,
+    ready: VecDeque<Event>,
     heartbeat: tokio::time::Interval,
     stop: CancellationToken,
     still_open: StillOpen,
@@ -140,10 +145,10 @@ struct Stream {
 }
 
 impl Stream {
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some(frame) = self.ready.pop_front() {
-                return Some(frame);
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
             }
             tokio::select! {
                 biased;
@@ -151,10 +156,10 @@ impl Stream {
                 followed = self.follower.next() => match followed {
                     Ok(Some(Followed::Output(pieces))) => {
                         let form = self.form;
-                        self.ready.extend(pieces.iter().map(|piece| output_frame(piece, form)));
+                        self.ready.extend(pieces.iter().map(|piece| output_event(piece, form)));
                     }
                     Ok(Some(Followed::Ended(session))) => {
-                        self.ready.extend(end_frame(&super::session_body(*session)));
+                        self.ready.extend(end_event(&super::session_body(*session)));
                     }
                     Ok(None) => return None,
                     Err(error) => {
@@ -165,13 +170,13 @@ impl Stream {
                         }
                     }
                 },
-                _ = self.heartbeat.tick() => return Some(sse::COMMENT),
+                _ = self.heartbeat.tick() => return Some(sse::comment()),
             }
         }
     }
 }
 
-fn output_frame(piece: &OutputText, form: OutputForm) -> Bytes {
+fn output_event(piece: &OutputText, form: OutputForm) -> Event {
     let OutputText {
         offset,
         end,
@@ -185,17 +190,18 @@ fn output_frame(piece: &OutputText, form: OutputForm) -> Bytes {
             json!({ "offset": offset, "stream": stream, "base64": BASE64_STANDARD.encode(bytes) })
         }
     };
-    format!("id: {end}\nevent: output\ndata: {data}\n\n").into()
+    Event::default()
+        .id(end.to_string())
+        .event("output")
+        .data(data.to_string())
 }
 
-fn end_frame(session: &SessionBody) -> Option<Bytes> {
-    match serde_json::to_string(session) {
-        Ok(data) => Some(format!("event: end\ndata: {data}\n\n").into()),
-        Err(error) => {
-            tracing::error!(%error, "a session could not be written as JSON");
-            None
-        }
-    }
+fn end_event(session: &SessionBody) -> Option<Event> {
+    Event::default()
+        .event("end")
+        .json_data(session)
+        .inspect_err(|error| tracing::error!(%error, "a session could not be written as JSON"))
+        .ok()
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
