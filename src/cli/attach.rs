@@ -31,9 +31,10 @@ use countersign_domain::MAX_INPUT_BYTES;
 use countersign_sys::readiness;
 
 use super::{
-    client::{Client, EventStream, Query, SERVER_RETURN},
+    client::{Client, Query, SERVER_RETURN},
     context::Context,
     failure::Failure,
+    sse::EventStream,
     value,
 };
 
@@ -101,9 +102,9 @@ impl AttachedSession<'_> {
             tokio::select! {
                 event = stream.next() => match event? {
                     None => stream = self.reopen(shown.as_deref()).await?,
-                    Some(event) if event.kind == "end" => return Ok(Served::Ended),
+                    Some(event) if event.event == "end" => return Ok(Served::Ended),
                     Some(event) => {
-                        shown.clone_from(&event.id);
+                        shown = Some(event.id);
                         self.show(&event.data)?;
                     }
                 },

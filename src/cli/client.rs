@@ -12,10 +12,7 @@ use serde_json::Value;
 use countersign_domain::Secret;
 use countersign_wire::page::Page;
 
-use super::{
-    failure::Failure,
-    sse::{StreamEvent, StreamParser},
-};
+use super::{failure::Failure, sse::EventStream};
 
 /// An answer that says "wait" is at most ten minutes away (`approvalWaitMs`, `yieldMs`); everything else is quick.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -350,11 +347,7 @@ impl Client {
         if let Some(after) = after {
             request = request.header("Last-Event-ID", after);
         }
-        Ok(EventStream {
-            response: self.checked(request).await?,
-            parser: StreamParser::default(),
-            ready: Vec::new().into_iter(),
-        })
+        Ok(EventStream::of(self.checked(request).await?.bytes_stream()))
     }
 
     fn request(
@@ -484,37 +477,5 @@ fn hint_at(error: &rustls::Error) -> &'static str {
         "it asks for a client certificate ([tls] client_ca); on its own machine, leave --url away and use its socket"
     } else {
         "see the log of the server, with [telemetry] log_filter = \"debug\""
-    }
-}
-
-/// Events as they come.
-#[derive(Debug)]
-pub(crate) struct EventStream {
-    response: reqwest::Response,
-    parser: StreamParser,
-    ready: std::vec::IntoIter<StreamEvent>,
-}
-
-impl EventStream {
-    /// The next event; `None` when the stream has ended or broken, which a follower treats alike.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: bytes are parsed as soon as they are taken.
-    pub(crate) async fn next(&mut self) -> Result<Option<StreamEvent>, Failure> {
-        loop {
-            if let Some(event) = self.ready.next() {
-                return Ok(Some(event));
-            }
-            match self.response.chunk().await {
-                Ok(Some(bytes)) => {
-                    let events = self
-                        .parser
-                        .push(&bytes)
-                        .map_err(|error| Failure::new("unexpected-answer", error.to_string()))?;
-                    self.ready = events.into_iter();
-                }
-                Ok(None) | Err(_) => return Ok(None),
-            }
-        }
     }
 }

@@ -6,10 +6,11 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{
-    client::{Client, EventStream, Query},
+    client::{Client, Query},
     context::Context,
     exit::ExitStatus,
     failure::Failure,
+    sse::EventStream,
 };
 
 /// How long a server that went away without a word is waited for.
@@ -39,7 +40,6 @@ pub(crate) async fn follow(
 }
 
 /// The events of a stream one after the other, even when the connection breaks.
-#[derive(Debug)]
 pub(crate) struct Follower<'a> {
     context: &'a Context,
     client: &'a Client,
@@ -85,12 +85,12 @@ impl<'a> Follower<'a> {
                 self.stream = self.reconnect().await?;
                 continue;
             };
-            if event.id.is_some() {
-                self.last_id.clone_from(&event.id);
+            if !event.id.is_empty() {
+                self.last_id = Some(event.id);
             }
             return Ok(Followed {
                 data: serde_json::from_str(&event.data).unwrap_or(Value::Null),
-                is_shutdown: event.kind == "server.shutdown",
+                is_shutdown: event.event == "server.shutdown",
             });
         }
     }

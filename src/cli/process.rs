@@ -13,13 +13,14 @@ use countersign_wire::{
 };
 
 use super::{
-    client::{Client, EventStream, Query, read},
+    client::{Client, Query, read},
     console::Format,
     context::Context,
     discover::Role,
     duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
+    sse::EventStream,
     table::Table,
     value,
 };
@@ -375,16 +376,16 @@ impl ProcessSessions<'_> {
                 stream = self.reopen(session, last_id.as_deref()).await?;
                 continue;
             };
-            if event.id.is_some() {
-                last_id.clone_from(&event.id);
+            if !event.id.is_empty() {
+                last_id = Some(event.id);
             }
             let data: Value = serde_json::from_str(&event.data).unwrap_or(Value::Null);
-            match (console.format(), event.kind.as_str()) {
+            match (console.format(), event.event.as_str()) {
                 (Format::Json, kind) => console.json_line(&json!({ "event": kind, "data": data }))?,
                 (Format::People, "output") => console.raw_out(value::string(&data, "text").as_bytes())?,
                 (Format::People, _) => {}
             }
-            if event.kind == "end" {
+            if event.event == "end" {
                 if console.format() == Format::People {
                     self.note_state(&read(data)?);
                 }

@@ -11,6 +11,7 @@ mod terminal;
 
 use std::{io, io::IsTerminal as _, path::PathBuf, time::Duration};
 
+use eventsource_stream::Event;
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{MissedTickBehavior, interval},
@@ -29,13 +30,14 @@ use countersign_wire::{
 
 use super::{
     approvals,
-    client::{Client, EventStream, Query},
+    client::{Client, Query},
     console::Tone,
     context::Context,
     discover::Role,
     duration::clock_face,
     exit::ExitStatus,
     failure::Failure,
+    sse::EventStream,
     table::Table,
     value,
 };
@@ -181,18 +183,18 @@ impl Approver<'_> {
         self.context.console.progress(&line);
     }
 
-    async fn take_event(&mut self, event: Option<super::sse::StreamEvent>) -> Result<(), Failure> {
+    async fn take_event(&mut self, event: Option<Event>) -> Result<(), Failure> {
         let Some(event) = event else {
             self.stream = None;
             return self.say("the connection broke");
         };
-        if event.id.is_some() {
-            self.last_event.clone_from(&event.id);
+        if !event.id.is_empty() {
+            self.last_event = Some(event.id);
         }
         let data: ApprovalEvent = serde_json::from_str(&event.data).unwrap_or_default();
         let path = ["v1", "approvals", &data.approval_id];
         let now = self.context.clock.now();
-        let deeds = match event.kind.as_str() {
+        let deeds = match event.event.as_str() {
             "exec.approval.requested" => {
                 match self.client.get(&path, &Vec::new()).await {
                     Ok(approval) => {
@@ -355,7 +357,7 @@ fn show_page(context: &Context, number: usize, of: usize, text: &str) -> Result<
     console.line(text)
 }
 
-async fn next_event(stream: &mut Option<EventStream>) -> Result<Option<super::sse::StreamEvent>, Failure> {
+async fn next_event(stream: &mut Option<EventStream>) -> Result<Option<Event>, Failure> {
     match stream {
         Some(stream) => stream.next().await,
         None => std::future::pending().await,
