@@ -28,7 +28,6 @@ mod page_headers;
 mod peer;
 pub mod problem;
 mod rate_headers;
-mod reference;
 mod reply;
 mod request_id;
 mod routes;

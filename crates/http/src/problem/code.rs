@@ -300,18 +300,19 @@ mod tests {
 
     #[test]
     fn the_document_of_errors_is_the_catalogue() {
-        let rows: Vec<String> = Code::ALL
-            .iter()
-            .map(|code| {
-                let again = if code.retryable() { "again" } else { "" };
-                let advice = code.advice().replace('|', "\\|");
-                format!("| {} | `{code}` | {again} | {advice} |", code.status().as_u16())
-            })
-            .collect();
         let document = include_str!("../../../../docs/errors.md");
-        let table = document
-            .split_once("| --- | --- | --- | --- |\n")
-            .map(|(_, rows)| rows);
-        assert_eq!(table.map(str::trim_end), Some(rows.join("\n").as_str()));
+        let (_, table) = document.split_once("| --- | --- | --- | --- | --- |\n").unwrap();
+        let rows: Vec<&str> = table.trim_end().lines().collect();
+        assert_eq!(rows.len(), Code::ALL.len());
+        for (row, code) in rows.into_iter().zip(Code::ALL) {
+            let again = if code.retryable() { "again" } else { "" };
+            let begin = format!(
+                "| {} | `{code}` | {} | {again} | ",
+                code.status().as_u16(),
+                code.title()
+            );
+            let advice = row.strip_prefix(&begin).and_then(|rest| rest.strip_suffix(" |"));
+            assert!(advice.is_some_and(|advice| advice.ends_with('.')), "{row}");
+        }
     }
 }

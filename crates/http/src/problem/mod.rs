@@ -5,7 +5,6 @@
 //! to the caller: [`Problem::internal`] takes no text, and the request id in the answer leads you to the cause in the
 //! log. Read on: [`Code`] is the catalogue, [`Problem`] the document, `mapping.rs` the mapping.
 
-mod advice;
 mod code;
 mod document;
 mod mapping;
