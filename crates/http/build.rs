@@ -1,7 +1,6 @@
 //! Makes the reference page at `/docs` from the contract and the catalogue of errors that are checked in.
 
 #![expect(
-    clippy::print_stdout,
     clippy::disallowed_methods,
     reason = "this is how a build script talks to cargo"
 )]

@@ -64,13 +64,13 @@ pub(super) fn add(schemas: &mut Map<String, Value>) {
 pub(super) fn stream(operation: &str) -> Option<Value> {
     let frames = match operation {
         "get_events" => frame(
-            json!({"type": "string", "description": "The type."}),
-            reference(UNION),
+            &json!({"type": "string", "description": "The type."}),
+            &reference(UNION),
         ),
         "stream_process_session" => json!({
             "oneOf": [
-                frame(json!({"type": "string", "enum": ["output"]}), reference("ProcessOutput")),
-                frame(json!({"type": "string", "enum": ["end"]}), reference("ProcessSession")),
+                frame(&json!({"type": "string", "enum": ["output"]}), &reference("ProcessOutput")),
+                frame(&json!({"type": "string", "enum": ["end"]}), &reference("ProcessSession")),
             ],
         }),
         _ => return None,
@@ -83,7 +83,7 @@ pub(super) fn stream(operation: &str) -> Option<Value> {
     }))
 }
 
-fn frame(event: Value, data: Value) -> Value {
+fn frame(event: &Value, data: &Value) -> Value {
     json!({
         "type": "object",
         "required": ["event", "data"],

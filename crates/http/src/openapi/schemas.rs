@@ -157,7 +157,9 @@ fn close(schema: &mut Value) {
         return;
     }
     let is_object = own.get("type").is_some_and(|kind| {
-        let names = kind.as_array().map_or(std::slice::from_ref(kind), Vec::as_slice);
+        let names = kind
+            .as_array()
+            .map_or_else(|| std::slice::from_ref(kind), Vec::as_slice);
         names.iter().any(|name| name == "object")
     });
     let is_open = own.get("additionalProperties").is_some_and(|more| more == true)

@@ -116,7 +116,7 @@ fn say_words(schemas: &mut Map<String, Value>) {
 /// Texts of a closed vocabulary: schema, member, words.
 fn known_words() -> [(&'static str, &'static str, Value); 26] {
     let inputs = CommandInput::ALL.iter().filter_map(|input| input.noteworthy());
-    let inputs: Value = inputs.map(|input| input.as_str()).collect();
+    let inputs: Value = inputs.map(CommandInput::as_str).collect();
     [
         ("AllowlistMatch", "kind", words!(MatchKind)),
         ("Analysis", "verdict", json!(["allow", "ask", "reject"])),
