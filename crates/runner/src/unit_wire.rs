@@ -28,8 +28,15 @@ pub(super) const DONE: &[u8] = b"d";
 /// Asks a unit of another version to end, so that its service manager starts the one that is installed now.
 pub(super) const OUTDATED: &[u8] = b"outdated";
 
-/// What a unit says to a client that came, before anything else. Units of other versions say it in the same bytes.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// First byte of the frame that tells the version.
+const WELCOME: u8 = b'w';
+
+/// First byte of the frame that tells that there is another server.
+const BUSY: u8 = b'b';
+
+/// What a unit says to a client that came, before anything else. A unit of another version says it, too, so these bytes
+/// are written here and stay as they are.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Welcome {
     /// It serves; this is its version.
     Version(String),
@@ -39,11 +46,18 @@ pub(super) enum Welcome {
 
 impl Welcome {
     pub(super) fn encode(&self) -> Vec<u8> {
-        bytes::append(Vec::new(), self)
+        match self {
+            Self::Version(version) => [&[WELCOME], version.as_bytes()].concat(),
+            Self::Busy => vec![BUSY],
+        }
     }
 
     pub(super) fn decode(frame: &[u8]) -> Option<Self> {
-        bytes::read(frame)
+        match frame.split_first()? {
+            (&WELCOME, version) => Some(Self::Version(std::str::from_utf8(version).ok()?.to_owned())),
+            (&BUSY, []) => Some(Self::Busy),
+            _ => None,
+        }
     }
 }
 

@@ -73,8 +73,10 @@ def filter_failure(context, failure, case, response):
     fields = problem.get("fields", [])
     # To a schema 1.0 is an integer; here it is not.
     # An explanation takes the text that a run refuses: it says why. What cannot be seen is known to Unicode, not to a
-    # pattern. Of `tool` and `name` one is needed, and a blank one is none.
+    # pattern. Of `tool` and `name` one is needed, and a blank one is none. That a parameter needs a header is in its
+    # description.
     known = ("floating point", "must not contain NUL", "cannot be started", "none of them unseen")
+    known += ("needs an Idempotency-Key",)
     if case.operation.label == "POST /tools/invoke":
         known += ("this member is needed",)
     is_known = [f["path"] in BY_MEMBER or any(k in f["message"] for k in known) for f in fields]

@@ -10,7 +10,7 @@ use utoipa::{
 
 use countersign_ledger::events::{AllowlistChange, AllowlistList, EventType, PairingOutcome, PolicyPart};
 
-use super::{schemas::reference, unions};
+use super::{reference, unions};
 
 /// Any event. Its schema is made of those of the types.
 #[derive(Debug)]

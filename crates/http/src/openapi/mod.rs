@@ -14,3 +14,8 @@ mod unions;
 pub(crate) use document::ProblemSchema;
 pub use document::document;
 pub(crate) use events::Event;
+
+/// A schema that is another one by name.
+fn reference(name: &str) -> serde_json::Value {
+    serde_json::json!({"$ref": format!("#/components/schemas/{name}")})
+}

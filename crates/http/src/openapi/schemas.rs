@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{events, unions};
+use super::{events, reference, unions};
 
 /// Any JSON, in words that generators have a type for.
 const ANY: &str = "JsonValue";
@@ -42,10 +42,6 @@ fn named(document: &mut Value) -> impl Iterator<Item = &mut Value> {
 
 fn members(object: Option<&mut Value>) -> impl Iterator<Item = (&String, &mut Value)> {
     object.and_then(Value::as_object_mut).into_iter().flatten()
-}
-
-pub(super) fn reference(name: &str) -> Value {
-    json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
 /// Members of answers without a value are left out, never null, so no schema says that they could be. Bodies of

@@ -9,7 +9,7 @@ use countersign_domain::{CommandInput, PairingKind, Reason};
 use countersign_ledger::audit::{AuditOutcome, ProblemKind};
 use countersign_policy::{allowlist::MatchKind, gate::AskWhy, layers::Layer};
 
-use super::schemas::reference;
+use super::reference;
 
 use crate::problem::Code;
 

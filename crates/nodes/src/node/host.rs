@@ -167,7 +167,7 @@ impl Host {
                 }
                 Entered::Full => host.deliver(&invocation, &busy(), None).await,
                 Entered::New(cancelled) => {
-                    let _going_on = GoingOn {
+                    let going_on = GoingOn {
                         host: &host,
                         invocation: &invocation,
                     };
@@ -185,6 +185,8 @@ impl Host {
                             (answer, None)
                         }
                     };
+                    // Before it is sent: a call that comes after the answer gets one of its own.
+                    drop(going_on);
                     host.deliver(&invocation, &answer, about).await;
                 }
             }
@@ -332,13 +334,14 @@ impl Host {
         };
         let host = Arc::clone(self);
         self.tasks.spawn(async move {
-            let _going_on = GoingOn {
+            let going_on = GoingOn {
                 host: &host,
                 invocation: &invocation,
             };
             if let Ok(run) = host.parts.engine.wait_for_end(&run_id).await {
                 let answer = host.of_run(&run, dialect).await;
                 let about = About::of_record(&invocation, &run);
+                drop(going_on);
                 host.deliver(&invocation, &answer, Some(about)).await;
             }
         });
