@@ -3,7 +3,8 @@
 //! What the policy lets run now without asking anybody ends as allowed by a rule and runs, as after a person's
 //! allow-once; what it forbids ends as denied. Everything else waits on: people answer what cannot be judged as a fresh
 //! call would be, or is no longer what was shown. One task does it, however many questions wait and however often the
-//! policy changes. Entry points: [`Again::wake`], which wakes it, and [`Engine::judge_again_in_time`], the task.
+//! policy changes. Entry points: [`crate::again::Again::wake`], which wakes it, and
+//! [`Engine::judge_again_in_time`], the task.
 
 use std::{
     collections::{BTreeMap, HashSet},
