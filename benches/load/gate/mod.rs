@@ -104,9 +104,9 @@ impl<'limits> Report<'limits> {
         GROUPS.into_iter().filter(has_row).collect()
     }
 
-    /// Takes the second figure of every row that was worse.
-    fn look_again(&mut self, second: Self) {
-        for again in second.rows {
+    /// Takes the later figure of every row that was worse.
+    fn look_again(&mut self, later: Self) {
+        for again in later.rows {
             let first = self.rows.iter_mut().find(|row| row.name == again.name);
             if let Some(row) = first.filter(|row| row.is_worse(self.limits)) {
                 *row = again;
@@ -156,6 +156,9 @@ const GROUPS: [&str; 9] = [
     "exec", "decision", "approval", "list", "output", "events", "calls", "memory", "start",
 ];
 
+/// How often a group is measured again. A virtual machine can be in a slow state for some minutes.
+const MOST_AGAIN: usize = 2;
+
 async fn measure(group: &str, report: &mut Report<'_>, options: &Options) {
     let begun = Instant::now();
     match group {
@@ -174,7 +177,7 @@ async fn measure(group: &str, report: &mut Report<'_>, options: &Options) {
 }
 
 /// Measures all rows, or those of the groups that were named, and compares them with the limits. A group with a row that is
-/// worse is measured once more: what the machine did meanwhile is gone by then, what the program does is not.
+/// worse is measured again: what the machine did meanwhile is gone by then, what the program does is not.
 pub(crate) async fn run(options: &Options) -> bool {
     let limits = Limits::parse(LIMITS).unwrap_or_else(|error| panic!("benches/limits.toml: {error}"));
     let mut report = Report::new(&limits);
@@ -182,11 +185,13 @@ pub(crate) async fn run(options: &Options) -> bool {
     for group in GROUPS.into_iter().filter(|group| options.in_gate(group)) {
         measure(group, &mut report, options).await;
     }
-    for group in report.worse_groups() {
-        println!("guard: {group} again, since a row of it was worse");
-        let mut second = Report::new(&limits);
-        measure(group, &mut second, options).await;
-        report.look_again(second);
+    for _ in 0..MOST_AGAIN {
+        for group in report.worse_groups() {
+            println!("guard: {group} again, since a row of it was worse");
+            let mut again = Report::new(&limits);
+            measure(group, &mut again, options).await;
+            report.look_again(again);
+        }
     }
     println!();
     let is_good = report.passes(options.is_whole_gate());

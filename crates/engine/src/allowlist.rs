@@ -7,15 +7,16 @@ use countersign_config::approvals::{
     document::{
         DenyRule, Document, Entry, EntryForm, Grant, Keyed, NewPattern, Number, PatternChange, Removed,
     },
-    store::{Pending, Snapshot, StoreError},
+    store::{DocumentStore, Pending, Snapshot, StoreError},
 };
 use countersign_domain::{Actor, EntryId, Precondition, UnixMillis};
 use countersign_ledger::events::{AllowlistChange, AllowlistList, Event, EventKind};
 use countersign_policy::pattern::{ArgumentPattern, ExecutablePattern, InertPattern, InvalidArgumentPattern};
+use countersign_sys::clock::{Clock, Ids};
 
 use crate::{
     document::{ChangeError, Telling, check_writable, readable, subject_of},
-    lint::{EntryWarning, GrantUses},
+    lint::{EntryWarning, GrantUses, PolicyLint},
     policy_admin::PolicyAdmin,
     reply::StorageTrouble,
 };
@@ -52,7 +53,7 @@ pub struct AllowlistEntry {
     pub limits: EntryLimits,
     /// Whether it can still match.
     pub state: EntryState,
-    /// What is odd about it; before [`PolicyAdmin::remark_on`] only why it never matches.
+    /// What is odd about it; before [`EntryLists::remark_on`] only why it never matches.
     pub warnings: Vec<EntryWarning>,
 }
 
@@ -116,7 +117,34 @@ pub enum AllowlistError {
     Storage(#[from] StorageTrouble),
 }
 
-impl PolicyAdmin {
+/// The allowlist and the denylist of each agent.
+#[derive(Debug)]
+pub struct EntryLists {
+    admin: Arc<PolicyAdmin>,
+    documents: Arc<DocumentStore>,
+    lint: Arc<PolicyLint>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+}
+
+impl EntryLists {
+    /// Joins them: what changes the document, the document, what looks at rules, time and ids.
+    pub(crate) fn new(
+        admin: Arc<PolicyAdmin>,
+        documents: Arc<DocumentStore>,
+        lint: Arc<PolicyLint>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Self {
+        Self {
+            admin,
+            documents,
+            lint,
+            clock,
+            ids,
+        }
+    }
+
     /// The agent's own entries, then its grants, as written; for `*` those of the wildcard.
     ///
     /// # Errors
@@ -124,7 +152,7 @@ impl PolicyAdmin {
     pub async fn allowlist(&self, agent: &str) -> Result<Vec<AllowlistEntry>, AllowlistError> {
         let snapshot = self.documents.snapshot();
         let document = readable(&snapshot)?;
-        let uses = self.grant_uses_of(agent).await?;
+        let uses = self.lint.grant_uses_of(agent).await?;
         Ok(entries(document, agent, self.clock.now(), &uses))
     }
 
@@ -133,7 +161,7 @@ impl PolicyAdmin {
     /// # Errors
     /// [`AllowlistError::Store`] while the document is refused.
     pub async fn allowlist_entry(
-        self: &Arc<Self>,
+        &self,
         agent: &str,
         id: &EntryId,
     ) -> Result<Option<AllowlistEntry>, AllowlistError> {
@@ -144,13 +172,13 @@ impl PolicyAdmin {
 
     /// One entry or grant of a document, with everything that is odd about it.
     async fn entry_with_remarks(
-        self: &Arc<Self>,
+        &self,
         snapshot: &Arc<Snapshot>,
         agent: &str,
         id: &EntryId,
     ) -> Result<Option<AllowlistEntry>, AllowlistError> {
         let document = readable(snapshot)?;
-        let uses = self.grant_uses_of(agent).await?;
+        let uses = self.lint.grant_uses_of(agent).await?;
         let found = entries(document, agent, self.clock.now(), &uses)
             .into_iter()
             .find(|entry| entry.id == *id);
@@ -165,7 +193,7 @@ impl PolicyAdmin {
     /// # Errors
     /// [`AllowlistError::Storage`] when the uses of grants cannot be read.
     pub async fn remark_on(
-        self: &Arc<Self>,
+        &self,
         agent: &str,
         entries: Vec<AllowlistEntry>,
     ) -> Result<Vec<AllowlistEntry>, AllowlistError> {
@@ -174,14 +202,14 @@ impl PolicyAdmin {
     }
 
     async fn with_remarks(
-        self: &Arc<Self>,
+        &self,
         snapshot: &Arc<Snapshot>,
         agent: &str,
         mut entries: Vec<AllowlistEntry>,
     ) -> Result<Vec<AllowlistEntry>, AllowlistError> {
         let rules = entries.iter().map(|entry| (entry.list, entry.id.clone()));
-        let remarks = self.remarks_on(snapshot, agent, rules.collect()).await?;
-        let waiting = self.waiting_change();
+        let remarks = self.lint.remarks_on(snapshot, agent, rules.collect()).await?;
+        let waiting = self.admin.waiting_change();
         let mut remarks = remarks.into_iter();
         for entry in &mut entries {
             let odd = remarks.next().unwrap_or_default();
@@ -201,7 +229,7 @@ impl PolicyAdmin {
     /// # Errors
     /// [`AllowlistError`]; nothing was changed then.
     pub async fn add_to_allowlist(
-        self: &Arc<Self>,
+        &self,
         by: &Actor,
         agent: &str,
         pattern: NewPattern,
@@ -228,7 +256,7 @@ impl PolicyAdmin {
     /// # Errors
     /// [`AllowlistError`]; nothing was changed then.
     pub async fn remove_from_allowlist(
-        self: &Arc<Self>,
+        &self,
         by: &Actor,
         agent: &str,
         id: &EntryId,
@@ -256,7 +284,7 @@ impl PolicyAdmin {
     /// # Errors
     /// [`AllowlistError`]; nothing was changed then.
     pub async fn change_allowlist_entry(
-        self: &Arc<Self>,
+        &self,
         by: &Actor,
         agent: &str,
         id: &EntryId,
@@ -302,7 +330,7 @@ impl PolicyAdmin {
     /// # Errors
     /// [`AllowlistError`]; nothing was changed then.
     pub async fn add_to_denylist(
-        self: &Arc<Self>,
+        &self,
         by: &Actor,
         agent: &str,
         rule: DenyRule,
@@ -328,7 +356,7 @@ impl PolicyAdmin {
             .find(|rule| rule.id == added.id);
         let rule = rule.ok_or_else(|| gone(&snapshot))?;
         let rules = vec![(AllowlistList::Denylist, rule.id.clone())];
-        let remarks = self.remarks_on(&snapshot, agent, rules).await?;
+        let remarks = self.lint.remarks_on(&snapshot, agent, rules).await?;
         let warnings = remarks.into_iter().flatten().map(EntryWarning::from).collect();
         Ok((WrittenRule { rule, warnings }, added.created))
     }
@@ -338,7 +366,7 @@ impl PolicyAdmin {
     /// # Errors
     /// [`AllowlistError`]; nothing was changed then.
     pub async fn remove_from_denylist(
-        self: &Arc<Self>,
+        &self,
         by: &Actor,
         agent: &str,
         id: &EntryId,
@@ -355,7 +383,7 @@ impl PolicyAdmin {
 
     /// Makes one change of a list. `edit` also says what it changed, if anything.
     async fn change_list<T: Send + 'static, E: Send + 'static>(
-        self: &Arc<Self>,
+        &self,
         by: &Actor,
         agent: &str,
         edit: impl FnMut(&mut Document) -> Result<(T, Option<ListItemChange>), E> + Send + 'static,
@@ -374,7 +402,10 @@ impl PolicyAdmin {
             let subject = subject.clone();
             Some(Telling::of(Event { subject, kind }))
         };
-        let changed = self.change_document(by, Precondition::Any, edit, tell).await?;
+        let changed = self
+            .admin
+            .change_document(by, Precondition::Any, edit, tell)
+            .await?;
         let ((value, _change), snapshot) = changed;
         Ok((value, snapshot))
     }

@@ -99,10 +99,10 @@ impl Engine {
     ) -> EffectivePolicy {
         let in_effect = self.policy.refresh();
         let now = self.policy.now();
-        let availability = self.evaluator.sandbox_availability(agent, now.settings()).await;
+        let availability = self.places.sandbox_availability(agent, now.settings()).await;
         let sandbox = SandboxState::of(&availability, agent, session, now.settings());
         let policy = &now.settings().policy;
-        let asked = self.evaluator.asked_by_session(agent, session, &now);
+        let asked = self.session.asked_by_session(agent, session, &now);
         let mut resolved = resolved_host(
             &policy.host(agent),
             asked.host(policy, agent),
@@ -134,7 +134,7 @@ impl Engine {
             isolation: match host.value {
                 Host::Sandbox => Isolation::Sandbox,
                 Host::Node => Isolation::Node,
-                Host::Gateway => self.evaluator.isolation_of(agent, now.settings()),
+                Host::Gateway => self.places.isolation_of(agent, now.settings()),
             },
             sandbox,
             host,

@@ -229,7 +229,7 @@ impl Engine {
             let mut evaluation = Box::pin(self.evaluator.evaluate(caller, request.clone(), &mode)).await?;
             let mut slot = None;
             if evaluation.runs() {
-                self.evaluator.make_ready(&evaluation.call).await?;
+                self.places.make_ready(&evaluation.call).await?;
                 // Waited for here and not in the task: a caller that leaves the queue leaves nothing behind.
                 let taken = self
                     .take_slot(&evaluation.call.agent, evaluation.policy.settings())
@@ -237,7 +237,7 @@ impl Engine {
                 if taken.was_waited_for() {
                     // Links and files are not what they were when it was judged, and grants may have expired.
                     evaluation = Box::pin(self.evaluator.evaluate(caller, request.clone(), &mode)).await?;
-                    self.evaluator.make_ready(&evaluation.call).await?;
+                    self.places.make_ready(&evaluation.call).await?;
                 }
                 slot = evaluation.runs().then_some(taken);
             }
@@ -396,7 +396,7 @@ impl Engine {
 
     /// The run that a draft becomes.
     pub(super) fn run_of(&self, draft: &Draft, id: RunId) -> NewRun {
-        let isolation = self.evaluator.isolation_of_call(&draft.call, &draft.settings);
+        let isolation = self.places.isolation_of_call(&draft.call, &draft.settings);
         draft.call.to_new_run(id, &draft.judged, isolation)
     }
 

@@ -327,7 +327,7 @@ impl Engine {
             ..CallWishes::default()
         });
         let asked = self
-            .evaluator
+            .session
             .asked_again(&shown.agent, &shown.session, (card.elevated, asker), &now);
         let call = Call {
             requested_by: asker.clone(),
@@ -420,7 +420,7 @@ impl Engine {
             ..
         } = call;
         let Some(named) = named else { return Ok(false) };
-        let availability = self.evaluator.evaluate_sandbox(agent, asked, now).await;
+        let availability = self.places.evaluate_sandbox(agent, asked, now).await;
         let destination = Destination {
             agent,
             session,
@@ -440,7 +440,7 @@ impl Engine {
         match &call.node {
             Some(node) => {
                 let chosen = self
-                    .evaluator
+                    .peers
                     .choose_node(agent, asked.node(), named.node.as_deref(), now)?;
                 Ok(chosen.node_id == node.info.node_id)
             }

@@ -78,6 +78,7 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use allowlist::EntryLists;
 pub use approvers::Presence;
 pub use caller_lease::{CallerLease, EndsWithCaller};
 pub use delivery::{Delivered, Invocation, InvocationState, Preview, PreviewRule, Unstarted};
@@ -103,7 +104,8 @@ use crate::{
     accepted_policy::{AcceptedPolicy, PolicyInEffect},
     again::Again,
     environment::HostEnvironment,
-    evaluator::{Evaluator, analyse::Analyst},
+    evaluator::{Evaluator, analyse::Analyst, place::Places},
+    lint::PolicyLint,
     node::NodePeers,
     policy_admin::PolicyStores,
     watch::PolicySource,
@@ -157,6 +159,7 @@ pub struct Engine {
     sandbox: SandboxHost,
     nodes: Arc<dyn NodeLink>,
     peers: Arc<NodePeers>,
+    places: Arc<Places>,
     environment: Arc<HostEnvironment>,
     boot_id: String,
     patterns: PatternCache,
@@ -175,6 +178,7 @@ pub struct Engine {
     policy: Arc<PolicySource>,
     evaluator: Arc<Evaluator>,
     policy_admin: Arc<PolicyAdmin>,
+    lists: EntryLists,
     /// Has the questions that wait judged again.
     again: Arc<Again>,
     /// Wakes the task that ends questions in time.
@@ -221,25 +225,21 @@ impl Engine {
             (Arc::clone(&slots), tasks.clone()),
         ));
         let environment = Arc::new(environment);
-        let analyst = Analyst::new(
+        let analyst = Arc::new(Analyst::new(
             Arc::clone(&clock),
             Arc::clone(&environment),
             gateway.files().clone(),
             (&state_dir, documents.path()),
             own_binary.as_deref(),
-        );
+        ));
         let peers = Arc::new(NodePeers::new(Arc::clone(&nodes), Arc::clone(&ids)));
-        let hosts = evaluator::Hosts {
-            gateway: gateway.clone(),
-            sandbox: sandbox.clone(),
-            nodes: Arc::clone(&peers),
-            shell,
-        };
+        let home = analyst.home().to_owned();
+        let places = Arc::new(Places::new(gateway.clone(), sandbox.clone(), home));
         let evaluator = Arc::new(Evaluator::new(
             Arc::clone(&policy),
             Arc::clone(&sessions),
-            analyst,
-            hosts,
+            (analyst, shell),
+            (Arc::clone(&places), Arc::clone(&peers)),
             ledger.clone(),
         ));
         let stores = PolicyStores {
@@ -247,13 +247,27 @@ impl Engine {
             settings: Arc::clone(&settings),
             documents: Arc::clone(&documents),
         };
+        let lint = Arc::new(PolicyLint::new(
+            Arc::clone(&settings),
+            Arc::clone(&documents),
+            ledger.clone(),
+            Arc::clone(&evaluator),
+            Arc::clone(&clock),
+        ));
         let policy_admin = Arc::new(PolicyAdmin::new(
             Arc::clone(&policy),
             stores,
             ledger.clone(),
-            (Arc::clone(&again), Arc::clone(&evaluator)),
-            (Arc::clone(&clock), Arc::clone(&ids)),
+            Arc::clone(&again),
+            Arc::clone(&lint),
         ));
+        let lists = EntryLists::new(
+            Arc::clone(&policy_admin),
+            Arc::clone(&documents),
+            Arc::clone(&lint),
+            Arc::clone(&clock),
+            Arc::clone(&ids),
+        );
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             clock,
@@ -266,6 +280,7 @@ impl Engine {
             sandbox,
             nodes,
             peers,
+            places,
             environment,
             boot_id,
             patterns: PatternCache::default(),
@@ -283,6 +298,7 @@ impl Engine {
             policy,
             evaluator,
             policy_admin,
+            lists,
             again,
             deadlines: Notify::new(),
             passages: stop::Passages::default(),
@@ -326,6 +342,11 @@ impl Engine {
     /// Every change of the policy.
     pub const fn policy_admin(&self) -> &Arc<PolicyAdmin> {
         &self.policy_admin
+    }
+
+    /// The lists of each agent.
+    pub const fn lists(&self) -> &EntryLists {
+        &self.lists
     }
 
     /// The turns of callers whose commands take long to look through.

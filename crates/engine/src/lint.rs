@@ -2,7 +2,7 @@
 //!
 //! The judgement is `policy::lint`'s; this hands it the document, the files of the machine and the uses that the
 //! ledger counted. Nothing here decides about a command. Entry points: [`document_remarks`] for a whole document,
-//! `Engine::remarks_on` for rules that were just written or are shown.
+//! `PolicyLint::remarks_on` for rules that were just written or are shown.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,21 +12,24 @@ use std::{
 use countersign_config::{
     approvals::{
         document::{Agent, Document, Number},
-        store::Snapshot,
+        store::{DocumentStore, Snapshot},
     },
-    settings::{ExecSettings, Settings},
+    settings::{ExecSettings, Settings, SettingsStore},
 };
 use countersign_domain::{AgentId, EntryId, UnixMillis};
-use countersign_ledger::events::AllowlistList;
+use countersign_ledger::{Ledger, events::AllowlistList};
 use countersign_policy::{
     allowlist::{DenyRule, Entry, Grant},
     command::PathLookup,
-    lint::{self, Item, Linter, Lists, Remark, RemarkCode, Surroundings},
+    lint::{self, Item, Linter, Lists, Remark, Surroundings},
     pattern::{PathCase, PatternCache},
-    pending_change::quoted,
 };
+use countersign_sys::clock::Clock;
 
-use crate::{evaluator::analyse, policy_admin::PolicyAdmin, reply::StorageTrouble};
+use crate::{
+    evaluator::{Evaluator, analyse},
+    reply::StorageTrouble,
+};
 
 /// The wildcard agent of the approvals document.
 const WILDCARD: &str = "*";
@@ -60,7 +63,7 @@ pub struct DocumentRemarks {
 /// Something that is odd about an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryWarning {
-    /// A word of [`RemarkCode`], or `more-warnings` or `held`.
+    /// A word of [`lint::RemarkCode`], or `more-warnings` or `held`.
     pub code: &'static str,
     /// The same in a sentence for people.
     pub message: String,
@@ -166,7 +169,34 @@ pub const fn path_case(settings: &Settings) -> PathCase {
     analyse::path_case(settings.server.policy.path_case)
 }
 
-impl PolicyAdmin {
+/// Looks for what is odd about rules, with the programs of this machine.
+#[derive(Debug)]
+pub(crate) struct PolicyLint {
+    settings: Arc<SettingsStore>,
+    documents: Arc<DocumentStore>,
+    ledger: Ledger,
+    /// Finds the programs that entries name.
+    evaluator: Arc<Evaluator>,
+    clock: Arc<dyn Clock>,
+}
+
+impl PolicyLint {
+    pub(crate) fn new(
+        settings: Arc<SettingsStore>,
+        documents: Arc<DocumentStore>,
+        ledger: Ledger,
+        evaluator: Arc<Evaluator>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            settings,
+            documents,
+            ledger,
+            evaluator,
+            clock,
+        }
+    }
+
     /// What is odd about rules of an owner, in the order in which they are named; nothing is when it cannot be said.
     pub(super) async fn remarks_on(
         self: &Arc<Self>,
@@ -175,11 +205,11 @@ impl PolicyAdmin {
         rules: Vec<(AllowlistList, EntryId)>,
     ) -> Result<Vec<Vec<Remark>>, StorageTrouble> {
         let uses = self.grant_uses_of(owner).await?;
-        let (admin, snapshot) = (Arc::clone(self), Arc::clone(snapshot));
+        let (lint, snapshot) = (Arc::clone(self), Arc::clone(snapshot));
         let owner = owner.to_owned();
         let looked = tokio::task::spawn_blocking(move || {
             let document = snapshot.document()?;
-            Some(admin.with_lint_context(&owner, &uses, |context| {
+            Some(lint.with_lint_context(&owner, &uses, |context| {
                 remarks_on(document, context, &owner, &rules)
             }))
         });
@@ -193,70 +223,13 @@ impl PolicyAdmin {
     /// When the uses of grants cannot be read.
     pub(crate) async fn remarks_on_document(self: &Arc<Self>) -> Result<DocumentRemarks, StorageTrouble> {
         let uses = self.ledger.all_grant_uses().await.map_err(StorageTrouble::from)?;
-        let admin = Arc::clone(self);
+        let lint = Arc::clone(self);
         let looked = tokio::task::spawn_blocking(move || {
-            let snapshot = admin.documents.snapshot();
+            let snapshot = lint.documents.snapshot();
             let document = snapshot.document()?;
-            Some(admin.with_lint_context(WILDCARD, &uses, |context| document_remarks(document, context)))
+            Some(lint.with_lint_context(WILDCARD, &uses, |context| document_remarks(document, context)))
         });
         Ok(looked.await.ok().flatten().unwrap_or_default())
-    }
-
-    /// What is odd about the rules of the document, one line for each kind. Nothing that keeps these lines from being
-    /// made fails the caller's request: they come with the answer to another question.
-    pub async fn rule_warnings(self: &Arc<Self>) -> Vec<EntryWarning> {
-        let remarks = match self.remarks_on_document().await {
-            Ok(remarks) => remarks,
-            Err(error) => {
-                tracing::warn!(error = %error, "the rules of the approvals document were not looked at");
-                return Vec::new();
-            }
-        };
-        let mut kinds: BTreeMap<RemarkCode, (usize, &RuleRemark)> = BTreeMap::new();
-        for remark in &remarks.remarks {
-            kinds.entry(remark.remark.code).or_insert((0, remark)).0 += 1;
-        }
-        let mut warnings: Vec<EntryWarning> = kinds
-            .into_iter()
-            .map(|(code, (count, first))| EntryWarning {
-                code: code.as_str(),
-                message: match count {
-                    1 => format!("{}: {}", quoted(&first.pattern), first.remark.message),
-                    _ => format!(
-                        "{} and {} more: {}",
-                        quoted(&first.pattern),
-                        count - 1,
-                        first.remark.message
-                    ),
-                },
-            })
-            .collect();
-        if remarks.left_off > 0 {
-            warnings.push(EntryWarning {
-                code: "more-warnings",
-                message: format!("{} more rules are odd", remarks.left_off),
-            });
-        }
-        warnings.extend(self.waiting_change());
-        warnings
-    }
-
-    /// That a change waits for a second person, who may be needed for what was just written.
-    pub(super) fn waiting_change(&self) -> Option<EntryWarning> {
-        let in_effect = self.policy.refresh();
-        let held = in_effect
-            .pending_document
-            .as_ref()
-            .or(in_effect.pending_config.as_ref());
-        let held = held.filter(|_| self.accepted_policy.takes_two())?;
-        Some(EntryWarning {
-            code: "held",
-            message: format!(
-                "a change allows more than before, and what it newly allows does not count until another admin accepts \
-                 it: countersign policy accept {}",
-                held.hash
-            ),
-        })
     }
 
     /// How often each grant of an owner was used.

@@ -1,6 +1,8 @@
 //! Which rule of this machine's policy refuses a command, for a gateway that delivered the command. What a caller here
 //! is told of a node's policy is in `far_policy.rs`.
 
+use std::path::Path;
+
 use countersign_config::settings::Tool;
 use countersign_domain::{Ask, Reason};
 use countersign_policy::layers::{Layer, Resolved};
@@ -18,7 +20,7 @@ impl PolicyAdmin {
                 self.rule_of(reason, &effective.security)
             }
             (_, Reason::DocumentRefused) => OwnRule {
-                file: Some(self.document_file()),
+                file: Some(file_name(self.documents.path())),
                 ..OwnRule::of_reason(reason)
             },
             (_, Reason::Denylist) => {
@@ -30,7 +32,7 @@ impl PolicyAdmin {
                         reason,
                         layer: Some(layer_of_owner(&hit.owner).as_str().to_owned()),
                         key: Some(format!("agents.{}.denylist", hit.owner)),
-                        file: Some(self.document_file()),
+                        file: Some(file_name(self.documents.path())),
                     },
                 )
             }
@@ -39,7 +41,7 @@ impl PolicyAdmin {
                 let policy = settings.policy.tool_policy(&judged.binding.agent);
                 OwnRule {
                     key: policy.denied_by(Tool::Exec).map(str::to_owned),
-                    file: Some(self.config_file()),
+                    file: Some(file_name(&self.settings.state_dir().config())),
                     ..OwnRule::of_reason(reason)
                 }
             }
@@ -53,8 +55,11 @@ impl PolicyAdmin {
         let said = value.layers.iter().rfind(|said| said.source == source);
         let layer = said.map_or(Layer::Default, |said| said.layer);
         let (key, file) = match (key_in_document(source), layer) {
-            (Some(key), _) => (Some(key), Some(self.document_file())),
-            (None, Layer::Global | Layer::Agent) => (Some(source.to_owned()), Some(self.config_file())),
+            (Some(key), _) => (Some(key), Some(file_name(self.documents.path()))),
+            (None, Layer::Global | Layer::Agent) => (
+                Some(source.to_owned()),
+                Some(file_name(&self.settings.state_dir().config())),
+            ),
             (
                 None,
                 Layer::Default
@@ -73,14 +78,10 @@ impl PolicyAdmin {
             file,
         }
     }
+}
 
-    fn document_file(&self) -> String {
-        self.documents.path().to_string_lossy().into_owned()
-    }
-
-    fn config_file(&self) -> String {
-        self.settings.state_dir().config().to_string_lossy().into_owned()
-    }
+fn file_name(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 fn layer_of_owner(owner: &str) -> Layer {

@@ -309,7 +309,7 @@ impl Engine {
         }
         let run = &unfinished.run;
         let call = match run.host {
-            Host::Sandbox => self.evaluator.call_of_inside_run(run, &now).await?,
+            Host::Sandbox => self.places.call_of_inside_run(run, &now).await?,
             Host::Gateway => Call::of_run(run, self.gateway.files())?,
             // Its fence is on the node: nobody here starts it again.
             Host::Node => return None,

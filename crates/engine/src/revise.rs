@@ -119,7 +119,7 @@ impl Engine {
             .evaluator
             .call_of_binding(binding, &now)
             .map_err(ExecError::from)?;
-        let asked = self.evaluator.asked_again(
+        let asked = self.session.asked_again(
             &binding.agent,
             &binding.session,
             (old.card.elevated, &old.requested_by),
@@ -165,7 +165,7 @@ impl Engine {
             run: call.to_new_run(
                 self.ids.run_id(self.clock.now()),
                 &judged,
-                self.evaluator.isolation_of_call(&call, now.settings()),
+                self.places.isolation_of_call(&call, now.settings()),
             ),
             approval: NewApproval {
                 id: self.ids.approval_id(),

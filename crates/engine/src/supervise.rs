@@ -214,10 +214,7 @@ impl Engine {
                     self.environment
                         .of_command_on_terminal(&path, permit.env(), hidden, guard)
                 };
-                (
-                    self.evaluator.isolation_of(&permit.binding().agent, &settings),
-                    env,
-                )
+                (self.places.isolation_of(&permit.binding().agent, &settings), env)
             }
         };
         RunTerms {

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use countersign_config::settings::{Server, Settings, WebUrl};
 use countersign_domain::{Actor, Principal, Scope, Secret, UnixMillis};
 use countersign_engine::{
-    Engine, PolicyAdmin,
+    Engine, EntryLists, PolicyAdmin,
     sign_in::{LoginLink, LoginLinkError},
     tokens::Tokens,
 };
@@ -86,6 +86,10 @@ impl AppState {
             bridge,
             tokens,
         }))
+    }
+
+    pub(crate) fn lists(&self) -> &EntryLists {
+        self.0.engine.lists()
     }
 
     pub(crate) fn policy_admin(&self) -> &Arc<PolicyAdmin> {

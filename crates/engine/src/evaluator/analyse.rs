@@ -12,12 +12,11 @@ use countersign_config::{
     approvals::document::{self, Listed},
     settings::{self, ExecSettings, Settings, StateDir},
 };
-use countersign_domain::{AgentId, Bound, EntryId, UnixMillis};
+use countersign_domain::{AgentId, EntryId, UnixMillis};
 use countersign_hosts::{
     node::UNKNOWN_DIRECTORY,
     path_lookup::SystemLookup,
     peer_fs::{self, Blind},
-    workdir::Workdir,
 };
 use countersign_ledger::GrantUse;
 use countersign_policy::{
@@ -31,7 +30,7 @@ use countersign_policy::{
 use countersign_sys::clock::Clock;
 
 use super::{
-    Evaluator, bind,
+    Evaluator,
     call::Call,
     entry_indexes::{EntryIndexes, MIN_INDEXED},
     policy_now::PolicyView,
@@ -312,16 +311,6 @@ impl Evaluator {
     pub(crate) fn path_lookup(&self, agent: &AgentId, settings: &Settings) -> SystemLookup {
         self.analyst.path_lookup(agent, settings)
     }
-}
-
-/// What is started when the plan decides: its steps, or where a shell has to look for one the canonical script.
-pub(crate) fn bound_of(analysis: &Analysis, workdir: &Workdir, files: &peer_fs::Files) -> Option<Bound> {
-    let planned = analysis
-        .plan
-        .as_ref()
-        .and_then(|plan| bind::from_plan(plan, workdir, files));
-    let rendered = || analysis.rendered.clone().map(|script| Bound::Rendered { script });
-    planned.or_else(rendered)
 }
 
 /// The grants that let a command through and count their uses.

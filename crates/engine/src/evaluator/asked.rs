@@ -16,8 +16,8 @@ use countersign_policy::{
     host::Elevation,
 };
 
-use super::{Evaluator, PlaceRule, policy_now::PolicyNow};
-use crate::reply::ExecError;
+use super::{PlaceRule, policy_now::PolicyNow};
+use crate::{reply::ExecError, session::SessionState};
 
 /// What lies between the configuration and the members of a call. Nothing for a session that overrides nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Asked {
     }
 }
 
-impl Evaluator {
+impl SessionState {
     /// What the session of an agent puts on top of its configuration now.
     pub(crate) fn asked_by_session(&self, agent: &AgentId, session: &SessionKey, now: &PolicyNow) -> Asked {
         let overrides = self.overrides_of(agent, session);
@@ -153,7 +153,7 @@ impl Evaluator {
     }
 
     fn overrides_of(&self, agent: &AgentId, session: &SessionKey) -> Overrides {
-        self.sessions.overrides(&SessionName {
+        self.overrides(&SessionName {
             agent: agent.clone(),
             key: session.clone(),
         })

@@ -3,26 +3,42 @@
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use countersign_config::approvals::binding::{self, BoundScripts, Candidate};
-use countersign_domain::{Bound, BoundAction, BoundInterpreter, BoundStep, FileIdentity, Security, StepJoin};
-use countersign_hosts::{path_lookup::SystemLookup, peer_fs::Files, workdir::Workdir};
+use countersign_domain::{
+    Binding, Bound, BoundAction, BoundInterpreter, BoundStep, Command, CommandInput, EnvOverrides,
+    FileIdentity, Security, StepJoin,
+};
+use countersign_hosts::{
+    path_lookup::SystemLookup,
+    peer_fs::{Blind, Files},
+    shebang_cache::ShebangCache,
+    shell::HostShell,
+    workdir::Workdir,
+};
 use countersign_policy::{
     allowlist::{Analysis, SegmentReport},
     combine::Effective,
     command::{
         PathLookup as _, Plan,
         hashbang::Head,
+        names::may_be_builtin,
         operands::{code_words, directory_words, readings},
         paths,
+        pinning::Pinned,
     },
-    gate::Verdict,
 };
 
-use super::{Evaluator, call::Call};
-use crate::delivery_terms::Answers;
-
+use super::{
+    analyse::{self, Analyst},
+    call::Call,
+    place::Places,
+    policy_now::PolicyView,
+    preflight, script_hold,
+    script_scope::Scope,
+};
 /// Files that one command names which are bound as its scripts.
 const MAX_OPERANDS: usize = 1024;
 /// Paths that are looked at for that: each word in each directory that the command may be in.
@@ -30,33 +46,195 @@ const MAX_LOOKS: usize = 16 * MAX_OPERANDS;
 /// Directories that a command may be in by then, as far as its `cd`s are followed.
 const MAX_DIRECTORIES: usize = 8;
 
-/// Which of the scripts of a command a run is bound to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
-    /// Every one that it may read: a person answers for them, or a rule lets this very command run.
-    Every,
-    /// Those whose content was looked at before. Nothing else that a script holds was shown to anybody or decided
-    /// anything, so a run that found another content would be no other run.
-    LookedAt,
+/// What becomes of the scripts of a command.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scripts {
+    pub(crate) scope: Scope,
+    pub(crate) are_looked_at: bool,
 }
 
-impl Scope {
-    /// The scope of a call with this verdict: under `full`, where nobody is asked, only what was looked at.
-    pub(crate) fn of(call: &Call, effective: &Effective, verdict: Verdict) -> Self {
-        // A plan names its script under every policy, and a person may have answered for it where the call comes from.
-        let is_answered_elsewhere = call.pins_scripts || call.answers == Answers::Promised;
-        Self::by(effective.security.value, verdict, is_answered_elsewhere)
+/// What a call is bound to.
+#[derive(Debug)]
+pub(crate) struct Fastened {
+    pub(crate) binding: Binding,
+    pub(crate) pinned: Pinned,
+    /// What the look at its scripts found, in words.
+    pub(crate) preflight: Option<String>,
+}
+
+impl Fastened {
+    /// The same of a command to which no more than this can be written.
+    pub(crate) fn with_input(mut self, input: CommandInput) -> Self {
+        self.binding.input = input;
+        self
     }
 
-    const fn by(security: Security, verdict: Verdict, is_answered_elsewhere: bool) -> Self {
-        match (security, verdict) {
-            (Security::Full, Verdict::Run) if !is_answered_elsewhere => Self::LookedAt,
-            (Security::Full | Security::Allowlist | Security::Deny, _) => Self::Every,
+    /// Of a binding that says itself how firm it is.
+    pub(crate) fn by_itself(binding: Binding) -> Self {
+        Self {
+            pinned: Pinned::of(&binding),
+            binding,
+            preflight: None,
         }
     }
 }
 
-impl Evaluator {
+/// Looks what exactly would start on this machine.
+#[derive(Debug)]
+pub(crate) struct Binder {
+    analyst: Arc<Analyst>,
+    places: Arc<Places>,
+    shell: HostShell,
+    shebangs: ShebangCache,
+}
+
+impl Binder {
+    pub(crate) fn new(analyst: Arc<Analyst>, places: Arc<Places>, shell: HostShell) -> Self {
+        Self {
+            analyst,
+            places,
+            shell,
+            shebangs: ShebangCache::default(),
+        }
+    }
+
+    /// What would be started, pinned (`docs/spec/command-analysis.md#x1`, `docs/spec/command-analysis.md#x2`,
+    /// `docs/spec/command-analysis.md#t1`), with its scripts, and what the look at them found if they are looked at.
+    pub(crate) fn bind(
+        &self,
+        call: &Call,
+        now: &PolicyView,
+        effective: &Effective,
+        (analysis, Scripts { scope, are_looked_at }): (Option<&Analysis>, Scripts),
+        env: &EnvOverrides,
+    ) -> Result<Fastened, Blind> {
+        let from_plan = effective.security.value == Security::Allowlist;
+        let planned = analysis
+            .filter(|_| from_plan)
+            .and_then(|analysis| bound_of(analysis, &call.workdir, self.places.files()));
+        let lookup = self.analyst.path_lookup(&call.agent, &now.settings);
+        let bound = planned.unwrap_or_else(|| match &call.command {
+            Command::Shell(text) => Bound::Text {
+                shell: self.shell.path().to_string_lossy().into_owned(),
+                text: text.clone(),
+            },
+            Command::Argv(argv) => {
+                let name = argv.first().map_or("", String::as_str);
+                let path = analyse::program_path(name, &call.workdir.path, &lookup);
+                Bound::Exec {
+                    identity: lookup.inspect(&path).map(|found| found.identity),
+                    path,
+                    argv: argv.clone(),
+                }
+            }
+            Command::Patch(text) => self.bound_patch(text, now.keeps_patches_in(&call.agent)),
+        });
+        let executables = match (&bound, analysis) {
+            (_, Some(analysis)) => analysis.executables.clone(),
+            (Bound::Exec { identity, .. }, None) => identity.iter().cloned().collect(),
+            (
+                Bound::Plan { .. }
+                | Bound::Text { .. }
+                | Bound::Rendered { .. }
+                | Bound::Inside { .. }
+                | Bound::OnNode { .. }
+                | Bound::Patch { .. }
+                | Bound::Elsewhere { .. },
+                None,
+            ) => Vec::new(),
+        };
+        let for_scripts = match analysis {
+            None if call.pins_scripts && !matches!(call.command, Command::Patch(_)) => {
+                Some(self.analyst.analyse(call, now, &[])?)
+            }
+            Some(_) | None => None,
+        };
+        let cwd = &call.workdir.path;
+        let BoundScripts {
+            mut scripts,
+            are_whole,
+        } = match scope {
+            Scope::Every => self.scripts_of(
+                analysis.or(for_scripts.as_ref()),
+                &bound,
+                &executables,
+                cwd,
+                &lookup,
+            ),
+            Scope::LookedAt => BoundScripts::default(),
+        };
+        if are_whole && let Some(analysis) = analysis {
+            script_hold::bind_granted(&mut scripts, analysis, (now, call.agent.as_str()), &lookup);
+        }
+        let preflight = are_looked_at
+            .then(|| preflight::preflight(analysis, &bound, cwd, (&mut scripts, scope), &lookup))
+            .flatten();
+        let held = script_hold::Subject {
+            bound: &bound,
+            scripts: &scripts,
+            are_whole,
+            executables: &executables,
+            analysis: analysis.or(for_scripts.as_ref()),
+            isolation: self.places.isolation_of(&call.agent, &now.settings),
+        }
+        .hold(&lookup);
+        let starts_unbound_script = scope == Scope::LookedAt && self.starts_script(&bound, &lookup);
+        lookup.check()?;
+        let binding = Binding {
+            executables,
+            script: binding::sum_of(&scripts),
+            scripts,
+            held,
+            ..call.bind(bound, env)
+        };
+        Ok(Fastened {
+            pinned: if starts_unbound_script {
+                Pinned::of_script()
+            } else {
+                Pinned::of(&binding)
+            },
+            binding,
+            preflight,
+        })
+    }
+
+    /// The first program of a command of this host, if its PATH has none of that name and the shell knows none by itself.
+    pub(crate) fn absent_program(
+        &self,
+        call: &Call,
+        now: &PolicyView,
+        analysis: &Analysis,
+    ) -> Result<Option<String>, Blind> {
+        let is_here = analysis.ok && call.node.is_none();
+        let Some(first) = analysis.segments.first().filter(|_| is_here) else {
+            return Ok(None);
+        };
+        let name = &first.executable;
+        let is_first_word = first.wrappers.is_empty() && first.argv.first() == Some(name);
+        let may_be_known = match &call.command {
+            Command::Argv(_) => false,
+            Command::Shell(_) => !self.shell.is_plain() || may_be_builtin(name),
+            Command::Patch(_) => true,
+        };
+        if !is_first_word || may_be_known || name.contains('/') || first.resolved_path.is_some() {
+            return Ok(None);
+        }
+        let lookup = self.analyst.path_lookup(&call.agent, &now.settings);
+        let is_absent = lookup.search(name).is_none();
+        lookup.check()?;
+        Ok(is_absent.then(|| name.clone()))
+    }
+
+    /// What a patch is bound to.
+    pub(crate) fn bound_patch(&self, text: &str, workspace_only: bool) -> Bound {
+        Bound::Patch {
+            text: text.to_owned(),
+            workspace_only,
+            off_limits: self.analyst.protected().roots.clone(),
+            spared: self.analyst.protected().exceptions.clone(),
+        }
+    }
+
     /// Whether what is started is a file that is no program of the machine, such as one that begins with `#!`.
     pub(crate) fn starts_script(&self, bound: &Bound, lookup: &SystemLookup) -> bool {
         let Bound::Exec {
@@ -137,8 +315,18 @@ impl Evaluator {
     }
 }
 
+/// What is started when the plan decides: its steps, or where a shell has to look for one the canonical script.
+fn bound_of(analysis: &Analysis, workdir: &Workdir, files: &Files) -> Option<Bound> {
+    let planned = analysis
+        .plan
+        .as_ref()
+        .and_then(|plan| from_plan(plan, workdir, files));
+    let rendered = || analysis.rendered.clone().map(|script| Bound::Rendered { script });
+    planned.or_else(rendered)
+}
+
 /// What of a plan a run is bound to: its steps, with the directories that lie before everything else.
-pub(crate) fn from_plan(plan: &Plan, workdir: &Workdir, files: &Files) -> Option<Bound> {
+fn from_plan(plan: &Plan, workdir: &Workdir, files: &Files) -> Option<Bound> {
     let mut bound = plan.to_bound()?;
     if let Bound::Plan { steps } = &mut bound {
         pin_directories(steps, &workdir.path, files);
@@ -257,39 +445,6 @@ impl<'a> Operands<'a> {
             }
             self.add(&segment.code_operands);
             self.collect(&segment.segments);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use countersign_domain::Reason;
-    use countersign_policy::gate::{AskSpec, AskWhy};
-
-    #[test]
-    fn scripts_are_left_alone_only_where_everything_runs_and_nobody_answers() {
-        let ask = Verdict::Ask(AskSpec {
-            why: AskWhy::AskAlways,
-            allow_always_offered: false,
-        });
-        let verdicts = [Verdict::Run, ask, Verdict::Deny(Reason::Denylist)];
-        for security in [Security::Deny, Security::Allowlist, Security::Full] {
-            for verdict in verdicts {
-                for is_answered_elsewhere in [false, true] {
-                    let runs_freely = security == Security::Full && verdict == Verdict::Run;
-                    let expected = if runs_freely && !is_answered_elsewhere {
-                        Scope::LookedAt
-                    } else {
-                        Scope::Every
-                    };
-                    assert_eq!(
-                        Scope::by(security, verdict, is_answered_elsewhere),
-                        expected,
-                        "{security:?} {verdict:?} {is_answered_elsewhere}"
-                    );
-                }
-            }
         }
     }
 }

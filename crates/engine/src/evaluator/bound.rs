@@ -41,7 +41,7 @@ impl Evaluator {
     pub(crate) fn call_of_binding(&self, binding: &Binding, now: &PolicyNow) -> Result<Call, WorkdirError> {
         let workdir = match binding.host {
             Host::Node => Workdir::inside(PathBuf::from(&binding.cwd)),
-            Host::Gateway | Host::Sandbox => Workdir::at(Path::new(&binding.cwd), self.gateway.files())?,
+            Host::Gateway | Host::Sandbox => Workdir::at(Path::new(&binding.cwd), self.places.files())?,
         };
         let mut call = Call::of_binding(binding, workdir);
         call.workdir_named = binding.cwd != OWN_DIRECTORY;
@@ -75,7 +75,9 @@ impl Evaluator {
     pub(crate) fn effective_for(&self, approval: &Approval, now: &PolicyNow) -> Effective {
         let card = &approval.card;
         let Binding { agent, session, .. } = &card.binding;
-        let asked = self.asked_again(agent, session, (card.elevated, &approval.requested_by), now);
+        let asked = self
+            .sessions
+            .asked_again(agent, session, (card.elevated, &approval.requested_by), now);
         now.effective(agent, asked.wishes(Wanted::default()))
     }
 
@@ -122,7 +124,7 @@ impl Evaluator {
             return seen.map(|node| node.rebind(approved)).ok_or(Blind);
         }
         let mut present = approved.clone();
-        let directory = match Workdir::at(Path::new(&approved.cwd), self.gateway.files()) {
+        let directory = match Workdir::at(Path::new(&approved.cwd), self.places.files()) {
             Err(WorkdirError::Blind(blind)) => return Err(blind),
             directory => directory.ok(),
         };
@@ -133,12 +135,12 @@ impl Evaluator {
         (present.cwd_dev, present.cwd_ino) = (directory.dev, directory.ino);
         if let Command::Patch(text) = &approved.command {
             let keeps_in = now.views().any(|view| view.keeps_patches_in(&approved.agent));
-            present.bound = self.bound_patch(text, keeps_in);
+            present.bound = self.binder.bound_patch(text, keeps_in);
             return Ok(present);
         }
         let analysis = self.analyse(&Call::of_binding(approved, directory), &now.counted, &[])?;
         let lookup = self.path_lookup(&approved.agent, &now.counted.settings);
-        let BoundScripts { scripts, are_whole } = self.scripts_of(
+        let BoundScripts { scripts, are_whole } = self.binder.scripts_of(
             Some(&analysis),
             &approved.bound,
             &analysis.executables,
@@ -152,7 +154,7 @@ impl Evaluator {
             are_whole,
             executables: &analysis.executables,
             analysis: Some(&analysis),
-            isolation: self.isolation_of(&approved.agent, &now.counted.settings),
+            isolation: self.places.isolation_of(&approved.agent, &now.counted.settings),
         }
         .hold(&lookup);
         lookup.check()?;

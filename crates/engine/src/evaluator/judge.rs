@@ -3,27 +3,25 @@
 //! `exec`, the launch of an approved run and the fallback of an unanswered one all come through here, so
 //! they cannot disagree.
 
-use countersign_config::approvals::binding::{self, BoundScripts};
-use countersign_domain::{
-    Ask, Binding, Bound, Command, CommandInput, EntryId, EnvOverrides, Reason, Security,
-};
+use countersign_domain::{Ask, Command, EntryId, Reason, Security};
 use countersign_hosts::peer_fs::Blind;
 use countersign_ledger::{Health, PolicyStamp};
 use countersign_policy::{
     allowlist::Analysis,
     combine::Effective,
-    command::{PathLookup as _, env_policy, names::may_be_builtin, pinning::Pinned},
+    command::env_policy,
     gate::{self, Coverage, GateInput, Verdict},
 };
 use countersign_sys::descriptors::{SPARE_DESCRIPTORS, has_spare_descriptors};
 
 use super::{
     Evaluator, Mode, analyse,
-    bind::Scope,
+    bind::{Fastened, Scripts},
     call::Call,
     judgement::{Judgement, input_by},
     policy_now::{PolicyNow, PolicyView},
-    preflight, script_hold,
+    preflight, sandboxed,
+    script_scope::Scope,
 };
 use crate::{
     node::Prepared,
@@ -123,7 +121,7 @@ impl Evaluator {
 
     fn judge_at_once(&self, call: &Call, now: &PolicyNow, spent: &[EntryId]) -> Result<Judgement, ExecError> {
         if let Some(place) = &call.sandbox {
-            return Ok(Self::judge_inside(call, place, now));
+            return Ok(sandboxed::judge_inside(call, place, now));
         }
         let counted = self.judge_under(call, &now.counted, now.stamp(), spent)?;
         match &now.edited {
@@ -139,7 +137,7 @@ impl Evaluator {
         stamp: PolicyStamp,
         spent: &[EntryId],
     ) -> Result<Judgement, ExecError> {
-        self.expect_in_workspace(call, now)?;
+        self.places.expect_in_workspace(call, now)?;
         let Weighed {
             effective,
             analysis,
@@ -173,11 +171,13 @@ impl Evaluator {
                 scope: Scope::of(call, &effective, verdict),
                 are_looked_at: is_open && preflight::applies(&effective),
             };
-            let fastened = self.bind(call, now, &effective, (analysis.as_ref(), scripts), &env)?;
+            let fastened = self
+                .binder
+                .bind(call, now, &effective, (analysis.as_ref(), scripts), &env)?;
             fastened.with_input(call_input)
         };
         let absent = match (verdict, &analysis) {
-            (Verdict::Ask(_), Some(analysis)) => self.absent_program(call, now, analysis)?,
+            (Verdict::Ask(_), Some(analysis)) => self.binder.absent_program(call, now, analysis)?,
             (Verdict::Ask(_) | Verdict::Run | Verdict::Deny(_), _) => None,
         };
         let (verdict, node_refusal) = match call.node.as_ref().map(|node| &node.plan) {
@@ -216,166 +216,6 @@ impl Evaluator {
             node_refusal,
             far,
         })
-    }
-
-    /// The first program of a command of this host, if its PATH has none of that name and the shell knows none by itself.
-    fn absent_program(
-        &self,
-        call: &Call,
-        now: &PolicyView,
-        analysis: &Analysis,
-    ) -> Result<Option<String>, Blind> {
-        let is_here = analysis.ok && call.node.is_none();
-        let Some(first) = analysis.segments.first().filter(|_| is_here) else {
-            return Ok(None);
-        };
-        let name = &first.executable;
-        let is_first_word = first.wrappers.is_empty() && first.argv.first() == Some(name);
-        let may_be_known = match &call.command {
-            Command::Argv(_) => false,
-            Command::Shell(_) => !self.shell.is_plain() || may_be_builtin(name),
-            Command::Patch(_) => true,
-        };
-        if !is_first_word || may_be_known || name.contains('/') || first.resolved_path.is_some() {
-            return Ok(None);
-        }
-        let lookup = self.path_lookup(&call.agent, &now.settings);
-        let is_absent = lookup.search(name).is_none();
-        lookup.check()?;
-        Ok(is_absent.then(|| name.clone()))
-    }
-
-    /// What would be started, pinned (`docs/spec/command-analysis.md#x1`, `docs/spec/command-analysis.md#x2`,
-    /// `docs/spec/command-analysis.md#t1`), with its scripts, and what the look at them found if they are looked at.
-    fn bind(
-        &self,
-        call: &Call,
-        now: &PolicyView,
-        effective: &Effective,
-        (analysis, Scripts { scope, are_looked_at }): (Option<&Analysis>, Scripts),
-        env: &EnvOverrides,
-    ) -> Result<Fastened, Blind> {
-        let from_plan = effective.security.value == Security::Allowlist;
-        let planned = analysis
-            .filter(|_| from_plan)
-            .and_then(|analysis| analyse::bound_of(analysis, &call.workdir, self.gateway.files()));
-        let lookup = self.path_lookup(&call.agent, &now.settings);
-        let bound = planned.unwrap_or_else(|| match &call.command {
-            Command::Shell(text) => Bound::Text {
-                shell: self.shell.path().to_string_lossy().into_owned(),
-                text: text.clone(),
-            },
-            Command::Argv(argv) => {
-                let name = argv.first().map_or("", String::as_str);
-                let path = analyse::program_path(name, &call.workdir.path, &lookup);
-                Bound::Exec {
-                    identity: lookup.inspect(&path).map(|found| found.identity),
-                    path,
-                    argv: argv.clone(),
-                }
-            }
-            Command::Patch(text) => self.bound_patch(text, now.keeps_patches_in(&call.agent)),
-        });
-        let executables = match (&bound, analysis) {
-            (_, Some(analysis)) => analysis.executables.clone(),
-            (Bound::Exec { identity, .. }, None) => identity.iter().cloned().collect(),
-            (
-                Bound::Plan { .. }
-                | Bound::Text { .. }
-                | Bound::Rendered { .. }
-                | Bound::Inside { .. }
-                | Bound::OnNode { .. }
-                | Bound::Patch { .. }
-                | Bound::Elsewhere { .. },
-                None,
-            ) => Vec::new(),
-        };
-        let for_scripts = match analysis {
-            None if call.pins_scripts && !matches!(call.command, Command::Patch(_)) => {
-                Some(self.analyse(call, now, &[])?)
-            }
-            Some(_) | None => None,
-        };
-        let cwd = &call.workdir.path;
-        let BoundScripts {
-            mut scripts,
-            are_whole,
-        } = match scope {
-            Scope::Every => self.scripts_of(
-                analysis.or(for_scripts.as_ref()),
-                &bound,
-                &executables,
-                cwd,
-                &lookup,
-            ),
-            Scope::LookedAt => BoundScripts::default(),
-        };
-        if are_whole && let Some(analysis) = analysis {
-            script_hold::bind_granted(&mut scripts, analysis, (now, call.agent.as_str()), &lookup);
-        }
-        let preflight = are_looked_at
-            .then(|| Self::preflight(analysis, &bound, cwd, (&mut scripts, scope), &lookup))
-            .flatten();
-        let held = script_hold::Subject {
-            bound: &bound,
-            scripts: &scripts,
-            are_whole,
-            executables: &executables,
-            analysis: analysis.or(for_scripts.as_ref()),
-            isolation: self.isolation_of(&call.agent, &now.settings),
-        }
-        .hold(&lookup);
-        let starts_unbound_script = scope == Scope::LookedAt && self.starts_script(&bound, &lookup);
-        lookup.check()?;
-        let binding = Binding {
-            executables,
-            script: binding::sum_of(&scripts),
-            scripts,
-            held,
-            ..call.bind(bound, env)
-        };
-        Ok(Fastened {
-            pinned: if starts_unbound_script {
-                Pinned::of_script()
-            } else {
-                Pinned::of(&binding)
-            },
-            binding,
-            preflight,
-        })
-    }
-}
-
-/// What becomes of the scripts of a command.
-#[derive(Debug, Clone, Copy)]
-struct Scripts {
-    scope: Scope,
-    are_looked_at: bool,
-}
-
-/// What a call is bound to.
-#[derive(Debug)]
-struct Fastened {
-    binding: Binding,
-    pinned: Pinned,
-    /// What the look at its scripts found, in words.
-    preflight: Option<String>,
-}
-
-impl Fastened {
-    /// The same of a command to which no more than this can be written.
-    fn with_input(mut self, input: CommandInput) -> Self {
-        self.binding.input = input;
-        self
-    }
-
-    /// Of a binding that says itself how firm it is.
-    fn by_itself(binding: Binding) -> Self {
-        Self {
-            pinned: Pinned::of(&binding),
-            binding,
-            preflight: None,
-        }
     }
 }
 

@@ -54,16 +54,15 @@ impl Judgement {
     pub(crate) fn without_analysis(
         effective: Effective,
         input: GateInput,
-        verdict: Verdict,
         binding: Binding,
         stamp: PolicyStamp,
         env: EnvOverrides,
     ) -> Self {
         Self {
+            verdict: gate::gate(&input),
             effective,
             analysis: None,
             input,
-            verdict,
             pinned: Pinned::of(&binding),
             binding,
             stamp,

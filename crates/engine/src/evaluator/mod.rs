@@ -23,14 +23,13 @@ mod preflight;
 pub(crate) mod sandbox_availability;
 pub(crate) mod sandboxed;
 pub(crate) mod script_hold;
+mod script_scope;
 mod shown;
 
 use std::sync::Arc;
 
 use countersign_domain::{EntryId, EnvOverrides, ExecRequest, Host, Principal};
-use countersign_hosts::{
-    gateway::GatewayHost, sandbox::SandboxHost, shebang_cache::ShebangCache, shell::HostShell,
-};
+use countersign_hosts::shell::HostShell;
 use countersign_ledger::Ledger;
 use countersign_policy::{allowlist::Analysis, command::env_policy, gate::Verdict, host::ResolvedHost};
 
@@ -40,9 +39,10 @@ pub(crate) use shown::Rejection;
 use self::{
     analyse::Analyst,
     asked::Asked,
+    bind::Binder,
     call::{Call, Requested},
     judgement::Judgement,
-    place::{Destination, Making, Place},
+    place::{Destination, Making, Place, Places},
     policy_now::PolicyNow,
     sandboxed::Diversion,
 };
@@ -166,50 +166,30 @@ pub(crate) struct Evaluation {
 pub(crate) struct Evaluator {
     policy: Arc<PolicySource>,
     sessions: Arc<SessionState>,
-    analyst: Analyst,
-    shell: HostShell,
-    shebangs: ShebangCache,
-    gateway: GatewayHost,
-    sandbox: SandboxHost,
+    analyst: Arc<Analyst>,
+    binder: Binder,
+    places: Arc<Places>,
     nodes: Arc<NodePeers>,
     turns: Arc<Turns>,
     ledger: Ledger,
 }
 
-/// The places that calls may run in.
-#[derive(Debug)]
-pub(crate) struct Hosts {
-    pub(crate) gateway: GatewayHost,
-    pub(crate) sandbox: SandboxHost,
-    pub(crate) nodes: Arc<NodePeers>,
-    /// The shell for text as it was written.
-    pub(crate) shell: HostShell,
-}
-
 impl Evaluator {
-    /// Joins an evaluator: whose policy, whose sessions, who looks through commands, where they may run, and the ledger,
-    /// which counts the uses of grants.
+    /// Joins an evaluator: whose policy, whose sessions, who looks through commands and what they start, where they may
+    /// run, and the ledger, which counts the uses of grants.
     pub(crate) fn new(
         policy: Arc<PolicySource>,
         sessions: Arc<SessionState>,
-        analyst: Analyst,
-        hosts: Hosts,
+        (analyst, shell): (Arc<Analyst>, HostShell),
+        (places, nodes): (Arc<Places>, Arc<NodePeers>),
         ledger: Ledger,
     ) -> Self {
-        let Hosts {
-            gateway,
-            sandbox,
-            nodes,
-            shell,
-        } = hosts;
         Self {
             policy,
             sessions,
+            binder: Binder::new(Arc::clone(&analyst), Arc::clone(&places), shell),
             analyst,
-            shell,
-            shebangs: ShebangCache::default(),
-            gateway,
-            sandbox,
+            places,
             nodes,
             turns: Arc::default(),
             ledger,
@@ -227,10 +207,15 @@ impl Evaluator {
         mode: &Mode<'_>,
     ) -> Result<Evaluation, ExecError> {
         let policy = self.policy.now();
-        let asked = self.asked_by_call(caller, &request, &policy, mode.place)?;
-        let place = self.place_of(caller, &request, &asked, (&policy, mode)).await?;
+        let asked = self
+            .sessions
+            .asked_by_call(caller, &request, &policy, mode.place)?;
+        let place = self
+            .places
+            .place_of(caller, &request, &asked, (&policy, mode))
+            .await?;
         let alternatives = mode.alternatives(&request, &asked, &place, &policy);
-        let (requested, rejection) = Self::accept(caller, request, asked, &place);
+        let (requested, rejection) = accept(caller, request, asked, &place);
         if let Some(rejection) = rejection.clone().filter(|_| mode.shown != Shown::ToCaller) {
             return Err(rejection.into());
         }
@@ -260,31 +245,6 @@ impl Evaluator {
         Ok(evaluation)
     }
 
-    /// A request with the overrides that are accepted where it goes, and why it is no call.
-    fn accept<'a>(
-        caller: &'a Principal,
-        request: ExecRequest,
-        asked: Asked,
-        place: &Place,
-    ) -> (Requested<'a>, Option<Rejection>) {
-        let checked = match place.backend() {
-            Some(_) => env_policy::check_inside_overrides(&request.env),
-            None => env_policy::check_overrides(&request.env),
-        };
-        let (env, blocked) = match checked {
-            Ok(env) => (env, Vec::new()),
-            Err(blocked) => (EnvOverrides::default(), blocked.names),
-        };
-        let rejection = Rejection::of(&request.command, blocked);
-        let requested = Requested {
-            caller,
-            request,
-            asked,
-            env,
-        };
-        (requested, rejection)
-    }
-
     /// Settles everything about a call that is not a question of permission.
     fn settle(
         &self,
@@ -295,10 +255,13 @@ impl Evaluator {
     ) -> Result<Call, ExecError> {
         let settings = policy.settings();
         let call = match (place.host.value, place.backend()) {
-            (_, Some(backend)) => self.settle_in_sandbox(requested, backend, (mode.making, settings))?,
+            (_, Some(backend)) => {
+                self.places
+                    .settle_in_sandbox(requested, backend, (mode.making, settings))?
+            }
             (Host::Node, None) => self.settle_on_node(requested, policy)?,
             (Host::Gateway | Host::Sandbox, None) => {
-                self.settle_on_gateway(requested, mode.making, settings)?
+                self.places.settle_on_gateway(requested, mode.making, settings)?
             }
         };
         Ok(match mode.place {
@@ -318,6 +281,31 @@ impl Evaluator {
     pub(crate) fn turns(&self) -> &Arc<Turns> {
         &self.turns
     }
+}
+
+/// A request with the overrides that are accepted where it goes, and why it is no call.
+fn accept<'a>(
+    caller: &'a Principal,
+    request: ExecRequest,
+    asked: Asked,
+    place: &Place,
+) -> (Requested<'a>, Option<Rejection>) {
+    let checked = match place.backend() {
+        Some(_) => env_policy::check_inside_overrides(&request.env),
+        None => env_policy::check_overrides(&request.env),
+    };
+    let (env, blocked) = match checked {
+        Ok(env) => (env, Vec::new()),
+        Err(blocked) => (EnvOverrides::default(), blocked.names),
+    };
+    let rejection = Rejection::of(&request.command, blocked);
+    let requested = Requested {
+        caller,
+        request,
+        asked,
+        env,
+    };
+    (requested, rejection)
 }
 
 impl Mode<'_> {

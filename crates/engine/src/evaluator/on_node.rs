@@ -25,7 +25,7 @@ use super::{
     policy_now::{PolicyNow, PolicyView},
 };
 use crate::{
-    node::{NodeDocument, NodeView, OWN_DIRECTORY, OnNode, Prepared, choose, unusable},
+    node::{NodeDocument, NodePeers, NodeView, OWN_DIRECTORY, OnNode, Prepared, choose, unusable},
     reply::ExecError,
 };
 
@@ -45,6 +45,43 @@ pub(crate) enum Purpose {
     Again,
 }
 
+impl NodePeers {
+    /// The node of a call. `session` is the session's own choice, which takes the place of the agent's. Every policy
+    /// that has to let the call through must lead to the same node. The node may be away: the code that calls the node
+    /// looks.
+    pub(crate) fn choose_node(
+        &self,
+        agent: &AgentId,
+        session: Option<&str>,
+        call: Option<&str>,
+        now: &PolicyNow,
+    ) -> Result<NodeInfo, ExecError> {
+        let nodes = self.nodes();
+        let of_session = session.map(|name| Spoken::new(Layer::Session, "session", name.to_owned()));
+        let mut chosen: Option<usize> = None;
+        for view in now.views() {
+            let bound = of_session
+                .clone()
+                .or_else(|| view.settings.policy.node(agent).last().cloned());
+            let place = choose(&nodes, agent, bound.as_ref(), call)?;
+            if chosen.is_some_and(|before| before != place) {
+                return Err(ExecError::ConfigConflict {
+                    detail: "an edit of openclaw.json that is held would run this on another node than what was accepted; \
+                             accept the edit with countersign policy accept, or take it back"
+                        .to_owned(),
+                });
+            }
+            chosen = Some(place);
+        }
+        let node = chosen.and_then(|place| nodes.into_iter().nth(place));
+        // There is always a view, and a place is one of the list.
+        node.ok_or_else(|| ExecError::NodeUnavailable {
+            failure: InvokeFailure::NotConnected,
+            detail: "no node could be chosen".to_owned(),
+        })
+    }
+}
+
 impl Evaluator {
     /// Puts a call on its node. What is known of the node is asked for later.
     pub(crate) fn settle_on_node(
@@ -60,7 +97,9 @@ impl Evaluator {
             });
         }
         let chosen = requested.asked.node();
-        let node = self.choose_node(&request.agent, chosen, request.node.as_deref(), now)?;
+        let node = self
+            .nodes
+            .choose_node(&request.agent, chosen, request.node.as_deref(), now)?;
         let cwd = match &request.workdir {
             None => OWN_DIRECTORY.to_owned(),
             Some(named) => cwd_of(named)?,
@@ -158,41 +197,6 @@ impl Evaluator {
         }
     }
 
-    /// The node of a call. `session` is the session's own choice, which takes the place of the agent's. Every policy
-    /// that has to let the call through must lead to the same node. The node may be away: the code that calls the node
-    /// looks.
-    pub(crate) fn choose_node(
-        &self,
-        agent: &AgentId,
-        session: Option<&str>,
-        call: Option<&str>,
-        now: &PolicyNow,
-    ) -> Result<NodeInfo, ExecError> {
-        let nodes = self.nodes.nodes();
-        let of_session = session.map(|name| Spoken::new(Layer::Session, "session", name.to_owned()));
-        let mut chosen: Option<usize> = None;
-        for view in now.views() {
-            let bound = of_session
-                .clone()
-                .or_else(|| view.settings.policy.node(agent).last().cloned());
-            let place = choose(&nodes, agent, bound.as_ref(), call)?;
-            if chosen.is_some_and(|before| before != place) {
-                return Err(ExecError::ConfigConflict {
-                    detail: "an edit of openclaw.json that is held would run this on another node than what was accepted; \
-                             accept the edit with countersign policy accept, or take it back"
-                        .to_owned(),
-                });
-            }
-            chosen = Some(place);
-        }
-        let node = chosen.and_then(|place| nodes.into_iter().nth(place));
-        // There is always a view, and a place is one of the list.
-        node.ok_or_else(|| ExecError::NodeUnavailable {
-            failure: InvokeFailure::NotConnected,
-            detail: "no node could be chosen".to_owned(),
-        })
-    }
-
     /// Why a call that names a node is refused before its node is asked for anything.
     pub(crate) async fn barred_from_node(
         &self,
@@ -201,9 +205,12 @@ impl Evaluator {
     ) -> Result<Option<Reason>, ExecError> {
         let mode = Mode::explain();
         let now = self.policy.now();
-        let asked = self.asked_by_call(caller, request, &now, mode.place)?;
-        self.place_of(caller, request, &asked, (&now, &mode)).await?;
-        self.choose_node(&request.agent, asked.node(), request.node.as_deref(), &now)?;
+        let asked = self.sessions.asked_by_call(caller, request, &now, mode.place)?;
+        self.places
+            .place_of(caller, request, &asked, (&now, &mode))
+            .await?;
+        self.nodes
+            .choose_node(&request.agent, asked.node(), request.node.as_deref(), &now)?;
         if now.is_tool_denied(&request.agent, &request.command) {
             return Ok(Some(Reason::ToolDenied));
         }
@@ -220,7 +227,7 @@ impl Evaluator {
         session: Option<&str>,
         now: PolicyNow,
     ) -> (PolicyNow, NodeView) {
-        let node = match self.choose_node(agent, session, None, &now) {
+        let node = match self.nodes.choose_node(agent, session, None, &now) {
             Ok(info) => self.nodes.look_at(info, asker, now.settings()).await,
             Err(why) => {
                 // No matter what a node says, the deny rules of this machine and the configured layers count.

@@ -1,22 +1,12 @@
 //! Patches as they are judged: where they stay, and what they are bound to.
 
-use countersign_domain::{AgentId, Bound, Command};
+use countersign_domain::{AgentId, Command};
 use countersign_hosts::workdir::Workdir;
 
-use super::{Evaluator, call::Call, policy_now::PolicyView};
+use super::{call::Call, place::Places, policy_now::PolicyView};
 use crate::reply::ExecError;
 
-impl Evaluator {
-    /// What a patch is bound to.
-    pub(crate) fn bound_patch(&self, text: &str, workspace_only: bool) -> Bound {
-        Bound::Patch {
-            text: text.to_owned(),
-            workspace_only,
-            off_limits: self.analyst.protected().roots.clone(),
-            spared: self.analyst.protected().exceptions.clone(),
-        }
-    }
-
+impl Places {
     /// A patch that stays in the workspace begins in it as well: a caller who names the directory must not choose
     /// another one.
     pub(crate) fn expect_in_workspace(&self, call: &Call, now: &PolicyView) -> Result<(), ExecError> {
@@ -24,7 +14,7 @@ impl Evaluator {
             return Ok(());
         }
         let workspace = self.workspace(&call.agent, &now.settings);
-        let workspace = Workdir::at(&workspace, self.gateway.files())?;
+        let workspace = Workdir::at(&workspace, self.files())?;
         if call.workdir.path.starts_with(&workspace.path) {
             return Ok(());
         }

@@ -7,7 +7,9 @@ use countersign_domain::{
     AgentId, Backend, Command, ExecRequest, Host, HostChoice, Isolation, Principal, SessionKey,
 };
 use countersign_hosts::{
+    gateway::GatewayHost,
     peer_fs::Files,
+    sandbox::SandboxHost,
     workdir::{self, Workdir, WorkdirError},
 };
 use countersign_policy::{
@@ -16,7 +18,7 @@ use countersign_policy::{
 };
 
 use super::{
-    Evaluator, Mode, PlaceRule,
+    Mode, PlaceRule,
     asked::Asked,
     call::{Call, Requested},
     policy_now::PolicyNow,
@@ -174,7 +176,29 @@ impl<'a> Destination<'a> {
     }
 }
 
-impl Evaluator {
+/// The places of this machine that calls may run in.
+#[derive(Debug)]
+pub(crate) struct Places {
+    pub(super) gateway: GatewayHost,
+    pub(super) sandbox: SandboxHost,
+    /// What `~` means.
+    pub(super) home: PathBuf,
+}
+
+impl Places {
+    pub(crate) fn new(gateway: GatewayHost, sandbox: SandboxHost, home: PathBuf) -> Self {
+        Self {
+            gateway,
+            sandbox,
+            home,
+        }
+    }
+
+    /// The files that commands see.
+    pub(crate) fn files(&self) -> &Files {
+        self.gateway.files()
+    }
+
     /// Where a call goes under the policy of this moment; every policy that has to let it through must lead to the same
     /// place.
     pub(crate) async fn place_of(
@@ -239,7 +263,7 @@ impl Evaluator {
         let files = self.gateway.files();
         let agent = &requested.request.agent;
         let workdir = match &requested.request.workdir {
-            Some(text) => Workdir::named(text, self.analyst.home(), files)?,
+            Some(text) => Workdir::named(text, &self.home, files)?,
             None => match making.workspace(&self.workspace(agent, settings), files) {
                 // An account without a home of its own, which has no other place either.
                 Err(WorkdirError::Missing(_)) if self.has_default_workspace_elsewhere(agent, settings) => {

@@ -20,7 +20,7 @@ use countersign_sys::{
     fs::path_of,
 };
 
-use super::{Evaluator, bind::Scope};
+use super::script_scope::Scope;
 
 /// Scripts of one command that are looked at.
 const MAX_SCRIPTS: usize = 64;
@@ -52,70 +52,68 @@ pub(crate) fn may_concern(command: &Command) -> bool {
     }
 }
 
-impl Evaluator {
-    /// Looks at the script of a command in a sandbox, where a shell takes the text as it is. A file of the workspace is the
-    /// same file out here; it is looked for from the working directory on, without leaving it by a link.
-    pub(crate) fn preflight_inside(command: &Command, cwd: &Path, enclosure: &Enclosure) -> Option<String> {
-        let (language, name) = match command {
-            Command::Shell(text) => preflight::script_of_text(text)?,
-            Command::Argv(words) => {
-                let (program, arguments) = words.split_first()?;
-                preflight::script_of(program, arguments.iter().map(String::as_str))?
-            }
-            Command::Patch(_) => return None,
-        };
-        let (workspace, below) = enclosure.shown_at(cwd)?;
-        let within = Path::new(name);
-        let within = if within.is_absolute() {
-            within.strip_prefix(cwd).ok()?
-        } else {
-            within
-        };
-        let root = Root::open(workspace, LookupScope::Beneath).ok()?;
-        let directory = root.below(&below).ok()?;
-        let content = read_small(directory.open_regular(within).ok()?)?;
-        Some(preflight::check(language, &content)?.describe(name))
-    }
+/// Looks at the script of a command in a sandbox, where a shell takes the text as it is. A file of the workspace is the
+/// same file out here; it is looked for from the working directory on, without leaving it by a link.
+pub(crate) fn preflight_inside(command: &Command, cwd: &Path, enclosure: &Enclosure) -> Option<String> {
+    let (language, name) = match command {
+        Command::Shell(text) => preflight::script_of_text(text)?,
+        Command::Argv(words) => {
+            let (program, arguments) = words.split_first()?;
+            preflight::script_of(program, arguments.iter().map(String::as_str))?
+        }
+        Command::Patch(_) => return None,
+    };
+    let (workspace, below) = enclosure.shown_at(cwd)?;
+    let within = Path::new(name);
+    let within = if within.is_absolute() {
+        within.strip_prefix(cwd).ok()?
+    } else {
+        within
+    };
+    let root = Root::open(workspace, LookupScope::Beneath).ok()?;
+    let directory = root.below(&below).ok()?;
+    let content = read_small(directory.open_regular(within).ok()?)?;
+    Some(preflight::check(language, &content)?.describe(name))
+}
 
-    /// Looks at the scripts of a command that lie in its working directory; the first piece of a shell in one, in
-    /// words. What was looked at goes into `scripts` as it was: a file that is exchanged afterwards is not what the
-    /// run is bound to, and is not run. Where the scope is no wider than this look, that is all of them.
-    pub(crate) fn preflight(
-        analysis: Option<&Analysis>,
-        bound: &Bound,
-        cwd: &Path,
-        (scripts, scope): (&mut Vec<BoundScript>, Scope),
-        lookup: &SystemLookup,
-    ) -> Option<String> {
-        let mut wanted = Vec::new();
-        if let Some(analysis) = analysis {
-            collect(&analysis.segments, &mut vec![cwd.to_owned()], &mut wanted);
-        }
-        if let Some((language, name)) = unparsed_script(analysis, bound) {
-            wanted.push(Wanted {
-                language,
-                path: cwd.join(name),
-                name: name.to_owned(),
-            });
-        }
-        wanted.iter().find_map(|script| {
-            let content = read_inside(&script.path, cwd, lookup)?;
-            let path = script.path.to_string_lossy();
-            let sha256 = hex(&Sha256::digest(&content));
-            match scripts.iter_mut().find(|known| known.path == path) {
-                Some(known) => known.sha256 = sha256,
-                None if scope == Scope::LookedAt => scripts.push(BoundScript {
-                    path: path.into_owned(),
-                    sha256,
-                    interpreter: None,
-                }),
-                // Not bound, it could be anything by the time it runs: then this look is worth nothing.
-                None => return None,
-            }
-            let leftover = preflight::check(script.language, &content)?;
-            Some(leftover.describe(&script.name))
-        })
+/// Looks at the scripts of a command that lie in its working directory; the first piece of a shell in one, in
+/// words. What was looked at goes into `scripts` as it was: a file that is exchanged afterwards is not what the
+/// run is bound to, and is not run. Where the scope is no wider than this look, that is all of them.
+pub(crate) fn preflight(
+    analysis: Option<&Analysis>,
+    bound: &Bound,
+    cwd: &Path,
+    (scripts, scope): (&mut Vec<BoundScript>, Scope),
+    lookup: &SystemLookup,
+) -> Option<String> {
+    let mut wanted = Vec::new();
+    if let Some(analysis) = analysis {
+        collect(&analysis.segments, &mut vec![cwd.to_owned()], &mut wanted);
     }
+    if let Some((language, name)) = unparsed_script(analysis, bound) {
+        wanted.push(Wanted {
+            language,
+            path: cwd.join(name),
+            name: name.to_owned(),
+        });
+    }
+    wanted.iter().find_map(|script| {
+        let content = read_inside(&script.path, cwd, lookup)?;
+        let path = script.path.to_string_lossy();
+        let sha256 = hex(&Sha256::digest(&content));
+        match scripts.iter_mut().find(|known| known.path == path) {
+            Some(known) => known.sha256 = sha256,
+            None if scope == Scope::LookedAt => scripts.push(BoundScript {
+                path: path.into_owned(),
+                sha256,
+                interpreter: None,
+            }),
+            // Not bound, it could be anything by the time it runs: then this look is worth nothing.
+            None => return None,
+        }
+        let leftover = preflight::check(script.language, &content)?;
+        Some(leftover.describe(&script.name))
+    })
 }
 
 /// The script of a text that goes to a shell as it is, since nobody could take it apart.

@@ -19,7 +19,7 @@ use countersign_hosts::{
 };
 use countersign_policy::{
     combine::Effective,
-    gate::{self, GateInput, Verdict},
+    gate::{GateInput, Verdict},
     host,
 };
 
@@ -28,8 +28,9 @@ use super::{
     asked::Asked,
     call::{Call, Requested},
     judgement::Judgement,
-    place::{Destination, Making},
+    place::{Destination, Making, Places},
     policy_now::PolicyNow,
+    preflight,
     sandbox_availability::{SandboxAvailability, mode_leaves_out},
 };
 use crate::{hint::hint, reply::ExecError, warnings};
@@ -44,7 +45,7 @@ pub(crate) enum Diversion {
     Into(Box<Call>),
 }
 
-impl Evaluator {
+impl Places {
     /// Looks whether there is a sandbox, if that can matter for what an agent calls.
     pub(crate) async fn evaluate_sandbox(
         &self,
@@ -124,7 +125,7 @@ impl Evaluator {
         };
         let cwd = match &request.workdir {
             None => Ok(place.enclosure.settings.workdir.clone()),
-            Some(named) => place.enclosure.cwd(named, self.analyst.home(), names),
+            Some(named) => place.enclosure.cwd(named, &self.home, names),
         };
         let cwd = cwd.map_err(|error: CwdError| ExecError::WorkdirUnavailable {
             detail: error.to_string(),
@@ -144,26 +145,12 @@ impl Evaluator {
         })
     }
 
-    /// Moves a call from the gateway host into the sandbox, if it is a miss that may run there.
-    pub(crate) async fn divert(&self, evaluation: &Evaluation, mode: &Mode<'_>) -> Diversion {
-        let Evaluation { call, policy, .. } = evaluation;
-        let may = |settings: &Settings| settings.policy.exec(&call.agent).on_miss.value == OnMiss::Sandbox;
-        let is_miss = evaluation.judged.as_ref().is_ok_and(Judgement::is_miss);
-        // The files of the sandbox are others.
-        let is_patch = matches!(call.command, Command::Patch(_));
-        // Who is elevated wants out of there.
-        let stays_out =
-            mode.place == PlaceRule::ThisMachine || call.host() != Host::Gateway || call.asked.is_elevated();
-        if !is_miss || is_patch || stays_out || !policy.views().all(|view| may(&view.settings)) {
-            return Diversion::Unwanted;
-        }
-        match self.diverted(call, policy.settings(), mode.making).await {
-            Ok(call) => Diversion::Into(Box::new(call)),
-            Err(why) => Diversion::Impossible(why),
-        }
-    }
-
-    async fn diverted(&self, call: &Call, settings: &Settings, making: Making) -> Result<Call, String> {
+    pub(super) async fn diverted(
+        &self,
+        call: &Call,
+        settings: &Settings,
+        making: Making,
+    ) -> Result<Call, String> {
         let Call { agent, session, .. } = call;
         let backend = match self.sandbox_availability(agent, settings).await {
             SandboxAvailability::Usable(backend) => backend,
@@ -222,41 +209,6 @@ impl Evaluator {
         }
     }
 
-    /// Judges a call in a sandbox: only tool policy speaks about it, and the look at a script.
-    pub(crate) fn judge_inside(call: &Call, place: &Placement, now: &PolicyNow) -> Judgement {
-        let input = GateInput::without_approvals(now.is_tool_denied(&call.agent, &call.command));
-        let exec = now.settings().policy.exec(&call.agent);
-        let of_call = call.env.iter().find(|(name, _value)| *name == PATH);
-        let directories = (!exec.path_prepend.is_empty())
-            .then(|| run_path::join(&exec.path_prepend).to_string_lossy().into_owned());
-        let prepended: Vec<String> = of_call
-            .map(|(_name, value)| value.to_owned())
-            .into_iter()
-            .chain(directories)
-            .filter(|part| !part.is_empty())
-            .collect();
-        let bound = Bound::Inside {
-            sandbox: place.digest.clone(),
-            path_prepend: (!prepended.is_empty()).then(|| prepended.join(":")),
-        };
-        let verdict = gate::gate(&input);
-        let judged = Judgement::without_analysis(
-            Effective::without_approvals(),
-            input,
-            verdict,
-            call.bind(bound, &call.env),
-            now.stamp(),
-            call.env.clone(),
-        );
-        let leftover = (verdict == Verdict::Run)
-            .then(|| Self::preflight_inside(&call.command, &call.workdir.path, &place.enclosure))
-            .flatten();
-        match leftover {
-            Some(leftover) => judged.refused_by_preflight(leftover),
-            None => judged,
-        }
-    }
-
     /// The call behind a run of an earlier server in a sandbox, if it would go into the same one now.
     pub(crate) async fn call_of_inside_run(&self, run: &Run, now: &PolicyNow) -> Option<Call> {
         // Where a diverted one was called is not recorded, so it cannot be judged again.
@@ -300,6 +252,60 @@ impl Evaluator {
             Host::Node => Isolation::Node,
             Host::Gateway => self.isolation_of(&call.agent, settings),
         }
+    }
+}
+
+impl Evaluator {
+    /// Moves a call from the gateway host into the sandbox, if it is a miss that may run there.
+    pub(crate) async fn divert(&self, evaluation: &Evaluation, mode: &Mode<'_>) -> Diversion {
+        let Evaluation { call, policy, .. } = evaluation;
+        let may = |settings: &Settings| settings.policy.exec(&call.agent).on_miss.value == OnMiss::Sandbox;
+        let is_miss = evaluation.judged.as_ref().is_ok_and(Judgement::is_miss);
+        // The files of the sandbox are others.
+        let is_patch = matches!(call.command, Command::Patch(_));
+        // Who is elevated wants out of there.
+        let stays_out =
+            mode.place == PlaceRule::ThisMachine || call.host() != Host::Gateway || call.asked.is_elevated();
+        if !is_miss || is_patch || stays_out || !policy.views().all(|view| may(&view.settings)) {
+            return Diversion::Unwanted;
+        }
+        match self.places.diverted(call, policy.settings(), mode.making).await {
+            Ok(call) => Diversion::Into(Box::new(call)),
+            Err(why) => Diversion::Impossible(why),
+        }
+    }
+}
+
+/// Judges a call in a sandbox: only tool policy speaks about it, and the look at a script.
+pub(crate) fn judge_inside(call: &Call, place: &Placement, now: &PolicyNow) -> Judgement {
+    let input = GateInput::without_approvals(now.is_tool_denied(&call.agent, &call.command));
+    let exec = now.settings().policy.exec(&call.agent);
+    let of_call = call.env.iter().find(|(name, _value)| *name == PATH);
+    let directories = (!exec.path_prepend.is_empty())
+        .then(|| run_path::join(&exec.path_prepend).to_string_lossy().into_owned());
+    let prepended: Vec<String> = of_call
+        .map(|(_name, value)| value.to_owned())
+        .into_iter()
+        .chain(directories)
+        .filter(|part| !part.is_empty())
+        .collect();
+    let bound = Bound::Inside {
+        sandbox: place.digest.clone(),
+        path_prepend: (!prepended.is_empty()).then(|| prepended.join(":")),
+    };
+    let judged = Judgement::without_analysis(
+        Effective::without_approvals(),
+        input,
+        call.bind(bound, &call.env),
+        now.stamp(),
+        call.env.clone(),
+    );
+    let leftover = (judged.verdict == Verdict::Run)
+        .then(|| preflight::preflight_inside(&call.command, &call.workdir.path, &place.enclosure))
+        .flatten();
+    match leftover {
+        Some(leftover) => judged.refused_by_preflight(leftover),
+        None => judged,
     }
 }
 

@@ -77,7 +77,7 @@ async fn list(
     State(state): State<AppState>,
     QueryOf(page): QueryOf<PageQuery>,
 ) -> Result<JsonReply<Page<AgentBody>>, Problem> {
-    let agents = state.policy_admin().known_agents(&caller).await?;
+    let agents = state.engine().known_agents(&caller).await?;
     Ok(JsonReply(page.cut(
         ListName::only("agents"),
         agents,

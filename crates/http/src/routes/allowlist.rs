@@ -163,14 +163,14 @@ async fn list(
     State(state): State<AppState>,
     QueryOf(page): QueryOf<PageQuery>,
 ) -> Result<JsonReply<Page<EntryBody>>, Problem> {
-    let entries = state.policy_admin().allowlist(&agent).await?;
+    let entries = state.lists().allowlist(&agent).await?;
     let Page { items, next_cursor } = page.cut(
         ListName("allowlist", &agent),
         entries,
         |entry| entry.id.as_str(),
         |entry| entry,
     )?;
-    let items = state.policy_admin().remark_on(&agent, items).await?;
+    let items = state.lists().remark_on(&agent, items).await?;
     Ok(JsonReply(Page {
         items: items.into_iter().map(EntryBody::from).collect(),
         next_cursor,
@@ -201,7 +201,7 @@ async fn add(
     let pattern = body.into_pattern()?;
     let (entry, created) = state
         .engine()
-        .policy_admin()
+        .lists()
         .add_to_allowlist(&caller.actor, &agent, pattern)
         .await?;
     if !created {
@@ -231,7 +231,7 @@ async fn one(
     State(state): State<AppState>,
     _query: QueryOf<()>,
 ) -> Result<JsonReply<EntryBody>, Problem> {
-    let found = state.policy_admin().allowlist_entry(&agent, &entry).await?;
+    let found = state.lists().allowlist_entry(&agent, &entry).await?;
     found
         .map(|entry| JsonReply(entry.into()))
         .ok_or_else(|| Problem::not_found("entry"))
@@ -259,7 +259,7 @@ async fn remove(
 ) -> Result<StatusCode, Problem> {
     if state
         .engine()
-        .policy_admin()
+        .lists()
         .remove_from_allowlist(&caller.actor, &agent, &entry)
         .await?
     {
@@ -380,7 +380,7 @@ async fn change(
 ) -> Result<JsonReply<EntryBody>, Problem> {
     let changed = state
         .engine()
-        .policy_admin()
+        .lists()
         .change_allowlist_entry(&caller.actor, &agent, &entry, body.into_change()?)
         .await?;
     changed

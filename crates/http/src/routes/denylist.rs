@@ -75,7 +75,7 @@ async fn list(
     State(state): State<AppState>,
     QueryOf(page): QueryOf<PageQuery>,
 ) -> Result<JsonReply<Page<RuleBody>>, Problem> {
-    let rules = state.policy_admin().denylist(&agent)?;
+    let rules = state.lists().denylist(&agent)?;
     Ok(JsonReply(page.cut(
         ListName("denylist", &agent),
         rules,
@@ -109,7 +109,7 @@ async fn add(
     let rule = body.into_rule()?;
     let (rule, created) = state
         .engine()
-        .policy_admin()
+        .lists()
         .add_to_denylist(&caller.actor, &agent, rule)
         .await?;
     if !created {
@@ -145,7 +145,7 @@ async fn remove(
 ) -> Result<StatusCode, Problem> {
     if state
         .engine()
-        .policy_admin()
+        .lists()
         .remove_from_denylist(&caller.actor, &agent, &entry)
         .await?
     {
