@@ -53,7 +53,7 @@ async fn an_edit_that_widens_waits_for_an_admin() {
     let effective = operator.read(EFFECTIVE).await;
     let held = &effective["document"]["held"];
     let hash = held.text("hash");
-    assert_has!(effective, { "document/hash": before }, "what counts is what was accepted");
+    assert_has!(effective, { "document/hash": before }, "the accepted document is in effect");
     assert!(held["sinceMs"].as_i64().is_some_and(|since| since > 0), "{held}");
     assert_eq!(held["allows"], json!(["agent \"main\": \"/**/id\" is allowed"]));
     let event = events.next().await;

@@ -644,7 +644,7 @@ mod tests {
             assert!(!story.wait().awaits_kill());
             assert_eq!(story.wait().time_up(), Some(secs(3) + time));
             let story = story.at(secs(3) + time);
-            // What counts as started first does so before the end.
+            // A run that is taken for started after a while is told of before its end.
             let story = if story.wait().started_by().is_some() {
                 story.hears(Event::Time)
             } else {

@@ -4,7 +4,7 @@
 
 use std::{fs, path::Path};
 
-/// A path, what holds on it, and the tests that try to get past, each with a positive control: a file, and a function in
+/// A path, its protection, and the tests that try to get past, each with a positive control: a file, and a function in
 /// it.
 struct Row {
     path: &'static str,
