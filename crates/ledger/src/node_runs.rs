@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use countersign_domain::{Run, RunId};
+use countersign_domain::{Run, RunId, RunStatus};
 
 use super::{
     error::{Fault, LedgerError},
@@ -81,6 +81,22 @@ impl Ledger {
         self.readers
             .inline(|connection| fetch_launch(connection, run))
             .await
+    }
+
+    /// A run that was launched on this node and whose outcome is unknown. The asker of a question may start a run there
+    /// itself, on a person's answer; this server never launched such a run. Reads on the calling thread, and never waits.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn lost_run_of(&self, node_id: &str, run: &RunId) -> Result<Option<Run>, LedgerError> {
+        self.readers.with(|connection| {
+            let is_of = |launch: NodeRun| launch.node_id == node_id;
+            if !fetch_launch(connection, run)?.is_some_and(is_of) {
+                return Ok(None);
+            }
+            let run = run_rows::fetch_run(connection, run)?;
+            Ok(run.filter(|run| run.status == RunStatus::Lost && run.node_id.as_deref() == Some(node_id)))
+        })
     }
 
     /// The runs on a node whose outcome is unknown and that the node keeps a fence for, newest first.

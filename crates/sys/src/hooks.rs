@@ -105,6 +105,9 @@ pub const LOOK_PAUSES: &[&str] = &["engine.looking"];
 /// The point of [`pause`] that only a question passes which the policy lets run: it was judged, and nothing is settled.
 pub const RULE_PAUSES: &[&str] = &["engine.judged-again"];
 
+/// The point of [`pause`] that only a run on a node passes: its task hears the node no more, and no end is recorded yet.
+pub const NODE_PAUSES: &[&str] = &["node.unheard"];
+
 /// The points of [`pause`] that only a patch passes, in its order.
 pub const PATCH_PAUSES: &[&str] = &["patch.checked", "patch.staged", "patch.placed"];
 

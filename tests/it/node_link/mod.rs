@@ -7,9 +7,11 @@ use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
+use countersign_sys::hooks;
+
 use crate::support::{
-    Api, Members, OurNode, ServerBuilder, TestServer, eventually, let_in, lines, until_connected, until_gone,
-    write_file,
+    Api, Members, OurNode, ServerBuilder, TestServer, eventually, let_in, lines, soon, until_connected,
+    until_gone, write_file,
 };
 use line::{Line, Quality};
 
@@ -78,6 +80,11 @@ fn long(log: &Path, sign: &Path) -> String {
         log = log.display(),
         sign = sign.display()
     )
+}
+
+async fn completed(agent: &Api, run: &str) {
+    let is_completed = |run: &Value| run["status"] == "completed" && run["exitCode"] == 0;
+    eventually("completed", || agent.run(run), is_completed).await;
 }
 
 async fn has(log: &Path, wanted: &[&str]) {
@@ -199,14 +206,36 @@ async fn a_line_that_stands_still_or_is_cut_loses_no_run_and_starts_none_twice()
             both.line.cut();
             write_file(&sign, "");
         }
-        let ended: Value = eventually(
-            "completed",
-            || agent.run(&run),
-            |run| run["status"] == "completed",
-        )
-        .await;
-        assert_eq!(ended["exitCode"], 0, "{ended}");
+        completed(&agent, &run).await;
         until_connected(&operator).await;
         assert_eq!(lines(&log), ["begun", "ended"], "it ran again");
     }
+}
+
+/// Between the end of a wait and its record nobody listens: what the node says then must not be lost.
+#[tokio::test]
+async fn an_answer_that_comes_while_the_loss_is_recorded_is_asked_for_again() {
+    let [point] = hooks::NODE_PAUSES else { panic!() };
+    let pauses = tempfile::tempdir().expect("a directory");
+    let server = TestServer::full().env(hooks::PAUSE_VARIABLE, pauses.path().to_str().expect("text"));
+    let both = Both::meet(server, "full", "off").await;
+    let (agent, operator) = (both.agent(), both.server.operator());
+    let (log, sign) = (both.node.file("log"), both.node.file("sign"));
+    let run = begin(&agent, &long(&log, &sign)).await;
+    has(&log, &["begun"]).await;
+
+    let reached = pauses.path().join(format!("{point}.reached"));
+    write_file(&pauses.path().join(point), "");
+    both.line.becomes(Quality::Still);
+    soon("given up", || reached.exists(), |is_there| *is_there).await;
+    write_file(&sign, "");
+    has(&log, &["begun", "ended"]).await;
+    both.line.becomes(Quality::Late(Duration::ZERO));
+    until_connected(&operator).await;
+    // What the node had to say by itself it has said before it takes this.
+    agent.ran(json!({ "argv": ["true"], "host": "node" })).await;
+    std::fs::remove_file(&reached).expect("it stands still");
+
+    completed(&agent, &run).await;
+    assert_eq!(lines(&log), ["begun", "ended"], "it ran again");
 }

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt as _;
 use serde_json::Value;
 
 use countersign_domain::{Host, Reason, Run, RunEnd, RunId, RunStatus};
@@ -60,13 +59,12 @@ impl NodeSink for Engine {
         if let Some(live) = self.live.get(&run_id).filter(|live| !live.has_ended()) {
             return is_of(&live, node_id) && deliver(&live, NodeMessage::Late(result));
         }
-        let Some(run) = self.lost_run(&run_id, node_id) else {
+        let lost = self.ledger.lost_run_of(node_id, &run_id).ok().flatten();
+        let (Some(run), Some(engine)) = (lost, self.this.upgrade()) else {
             return false;
         };
-        let Some(engine) = self.this.upgrade() else {
-            return false;
-        };
-        self.tasks.spawn(engine.finish_lost(run, result.outcome));
+        self.tasks
+            .spawn(async move { engine.finish_lost(run, result.outcome).await });
         true
     }
 
@@ -90,21 +88,8 @@ impl Engine {
             .collect()
     }
 
-    /// A run that was launched on this node and whose outcome is unknown. Mostly a reader is free and the answer there at
-    /// once; a node whose word comes while none is may say it again.
-    fn lost_run(&self, run_id: &RunId, node_id: &str) -> Option<Run> {
-        let run = self.ledger.run(run_id).now_or_never()?.ok()??;
-        if run.status != RunStatus::Lost || run.node_id.as_deref() != Some(node_id) {
-            return None;
-        }
-        // The asker of a question may start a run there itself, on a person's answer. This server never sent such a run
-        // to the node, so the node has nothing to say of it.
-        let launch = self.ledger.node_launch(run_id).now_or_never()?.ok()??;
-        (launch.node_id == node_id).then_some(run)
-    }
-
     /// Asks a node that came back what became of the runs that it was lost with.
-    async fn resolve_lost_runs(self: Arc<Self>, node: &NodeInfo) {
+    async fn resolve_lost_runs(&self, node: &NodeInfo) {
         let lost = match self.ledger.lost_on_node(node.node_id.clone()).await {
             Ok(lost) => lost,
             Err(error) => {
@@ -116,22 +101,39 @@ impl Engine {
             }
         };
         for run in lost {
-            match self
-                .peers
-                .ask_status(node, &run.id, &self.settings.current())
-                .await
-            {
-                Some(RunState::Ended(outcome)) => Arc::clone(&self).finish_lost(run, outcome).await,
-                Some(RunState::Void) => self.void_lost(&run).await,
-                // It answers when it ends.
-                Some(RunState::Running) => {}
-                // Away again, or no answer: it is asked when it comes back.
-                None => return,
+            if !self.resolve_lost(node, run).await {
+                return;
             }
         }
     }
+
+    /// Asks the node of a run that was just recorded as `lost`, if it is there. While the end was being recorded nobody
+    /// heard it come back, nor its late answer.
+    pub(super) async fn ask_about_lost(&self, node_id: &str, run_id: &RunId) {
+        let mut nodes = self.peers.nodes().into_iter();
+        let node = nodes.find(|node| node.node_id == node_id && node.connection.is_some() && is_fenced(node));
+        let lost = self.ledger.lost_run_of(node_id, run_id).ok().flatten();
+        if let (Some(node), Some(run)) = (node, lost) {
+            self.resolve_lost(&node, run).await;
+        }
+    }
+
+    /// Whether the node answered. One that did not is asked when it comes back.
+    async fn resolve_lost(&self, node: &NodeInfo, run: Run) -> bool {
+        let settings = self.settings.current();
+        let state = self.peers.ask_status(node, &run.id, &settings).await;
+        let is_answered = state.is_some();
+        match state {
+            Some(RunState::Ended(outcome)) => self.finish_lost(run, outcome).await,
+            Some(RunState::Void) => self.void_lost(&run).await,
+            // It answers when it ends.
+            Some(RunState::Running) | None => {}
+        }
+        is_answered
+    }
+
     /// What a node says of a run that is `lost`: it may end it, once.
-    async fn finish_lost(self: Arc<Self>, run: Run, outcome: Result<Value, NodeError>) {
+    async fn finish_lost(&self, run: Run, outcome: Result<Value, NodeError>) {
         let now = self.clock.now();
         let (end, kept) = match outcome.map(RunAnswer::of) {
             Ok(Ok(answer)) => {

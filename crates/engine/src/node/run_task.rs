@@ -256,11 +256,14 @@ impl Engine {
     ) {
         let end = Box::pin(self.await_node(live, &mut task, &mut mailbox, supervision.notice_after)).await;
         hooks::reach("node.answered");
-        // No message is read any more: a late answer finds the record.
+        // No message is read any more; once the end is recorded a late answer finds the record.
         mailbox.messages.close();
         let killed = *mailbox.kill.borrow();
         let (end, sent) = self.end_on_node(live, &task, end, killed).await;
         let denial = end.reason.filter(|reason| is_denial(*reason));
+        let is_lost = end.status == RunStatus::Lost;
+        #[cfg(feature = "test-hooks")]
+        drop(tokio::task::spawn_blocking(|| hooks::pause("node.unheard")).await);
         let remains = Remains::of(sent.map_or(RunOutput::Inline(Vec::new()), |sent| sent.kept));
         self.finish(live, end, remains).await;
         self.note_remembered(&live.run_id).await;
@@ -275,6 +278,9 @@ impl Engine {
         drop(supervision.slot);
         if live.is_session() {
             self.evict_sessions(&live.agent).await;
+        }
+        if is_lost {
+            self.ask_about_lost(&task.node_id, &live.run_id).await;
         }
     }
 

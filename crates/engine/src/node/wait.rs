@@ -58,8 +58,8 @@ enum Link {
     },
     /// The call failed for good. What the node told before that still counts.
     Failed(InvokeFailure),
-    /// The node may come back until then.
-    Away { until: Duration },
+    /// The node may come back until then; one that is asked has come back, and may take its time to answer.
+    Away { until: Duration, is_asked: bool },
     /// The node came back and said that the run goes on.
     Back,
 }
@@ -153,7 +153,10 @@ impl Wait {
         Self {
             terms,
             grace,
-            link: Link::Away { until: grace },
+            link: Link::Away {
+                until: grace,
+                is_asked: false,
+            },
             kill: Kill::Unwanted,
             said: None,
             started: false,
@@ -190,7 +193,10 @@ impl Wait {
         match event {
             Event::Answer(Ok(result)) => return self.end(NodeEnd::Answered(result.outcome)),
             Event::Answer(Err(InvokeFailure::Disconnected)) if self.terms.fenced => {
-                self.link = Link::Away { until };
+                self.link = Link::Away {
+                    until,
+                    is_asked: false,
+                };
             }
             Event::Answer(Err(failure)) => self.link = Link::Failed(failure),
             Event::Status(Some(RunState::Void)) => return self.end(NodeEnd::Void),
@@ -210,6 +216,9 @@ impl Wait {
                 return self.end(NodeEnd::Answered(result.outcome));
             }
             Event::Message(NodeMessage::Connected(node)) if self.is_away_or_back() && is_fenced(&node) => {
+                if let Link::Away { is_asked, .. } = &mut self.link {
+                    *is_asked = true;
+                }
                 effects.push(Effect::Ask(node));
             }
             Event::Message(NodeMessage::Disconnected) if self.is_away_or_back() => {
@@ -260,8 +269,11 @@ impl Wait {
             Kill::Unwanted | Kill::Wanted(_) => None,
         };
         let back_by = match self.link {
-            Link::Away { until } => Some((until, "the node did not come back")),
-            Link::Calling { .. } | Link::Failed(_) | Link::Back => None,
+            Link::Away {
+                until,
+                is_asked: false,
+            } => Some((until, "the node did not come back")),
+            Link::Away { is_asked: true, .. } | Link::Calling { .. } | Link::Failed(_) | Link::Back => None,
         };
         let limit = self.terms.timeout.filter(|_| self.is_away_or_back());
         let given_up_by = limit.map(|limit| {
@@ -306,9 +318,14 @@ impl Wait {
 
     /// The node is away, until then if it was there.
     fn leave(&mut self, until: Duration) {
-        if !matches!(self.link, Link::Away { .. }) {
-            self.link = Link::Away { until };
-        }
+        let until = match self.link {
+            Link::Away { until, .. } => until,
+            Link::Calling { .. } | Link::Failed(_) | Link::Back => until,
+        };
+        self.link = Link::Away {
+            until,
+            is_asked: false,
+        };
     }
 
     const fn is_away_or_back(&self) -> bool {
@@ -596,6 +613,18 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_is_asked_in_time_may_answer_late() {
+        let lost = || NodeEnd::Lost("the node did not come back");
+        let asked = || away().hears(connected(NodeGeneration::Ours)).at(GRACE + secs(1));
+        let story = asked().hears(Event::Time);
+        assert_eq!(story.wait().time_up(), Some(LIMIT + BEYOND_TIMEOUT + GRACE));
+        story.hears(ended()).ends(by_answer());
+        for gone in [DISCONNECTED, Event::Status(None)] {
+            asked().hears(gone).hears(Event::Time).ends(lost());
+        }
+    }
+
+    #[test]
     fn a_node_that_stays_away_is_waited_for_from_when_it_left() {
         let lost = || NodeEnd::Lost("the node did not come back");
         let story = away().at(secs(5)).hears(DISCONNECTED).hears(Event::Status(None));
@@ -732,7 +761,7 @@ mod tests {
                let (mut now, mut is_asked, mut is_started) = (Duration::ZERO, false, false);
                // Whether the node that is there can still be told.
                let (mut is_wanted, mut is_told) = (false, false);
-               let events = events.into_iter().map(Some).chain(std::iter::repeat_n(None, 8));
+               let events = events.into_iter().map(Some).chain(std::iter::repeat_n(None, 9));
                for event in events {
                    let event = if let Some((choice, millis)) = event {
                        now += Duration::from_millis(millis);
@@ -742,6 +771,8 @@ mod tests {
                        Event::HeardOut
                    } else if !wait.is_away_or_back() {
                        failed(InvokeFailure::TimedOut)
+                   } else if is_asked {
+                       Event::Status(None)
                    } else {
                        // Nothing more is heard.
                        now = now.max(wait.time_up().expect("without a call time ends it"));
