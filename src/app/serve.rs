@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Weak},
+    sync::Arc,
     time::Duration,
 };
 
@@ -239,8 +239,7 @@ impl Running {
         let nodes: Arc<dyn NodeLink> = Arc::<NodeHub>::clone(&hub);
         let engine_room = opened.into_engine_room(nodes, Unstarted::StartAgain).await?;
         let engine = &engine_room.engine;
-        let heard: Weak<Engine> = Arc::downgrade(engine);
-        hub.set_sink(heard);
+        hub.set_sink(engine.node_sink());
         let socket = socket::join(engine, server.ipc.role, &state_dir, &state_dir.document(server)).await;
         let bridge = Bridge::new(BridgeParts {
             hub,

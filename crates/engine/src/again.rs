@@ -16,7 +16,7 @@ pub(super) const MOST_NAMED: usize = 3;
 
 /// What wakes the task, and who made it necessary.
 #[derive(Debug, Default)]
-pub(super) struct Again {
+pub(crate) struct Again {
     changed: Notify,
     authors: Mutex<Authors>,
 }
@@ -43,6 +43,19 @@ impl Again {
     /// Has all questions that wait judged again, soon.
     pub(super) fn wake(&self) {
         self.changed.notify_one();
+    }
+
+    /// The policy of a node changed by way of this server.
+    pub(crate) fn node_policy_changed(&self, by: &Actor) {
+        self.note_author(by);
+        self.wake();
+    }
+
+    /// A node is there. What changed while it was away counts for its questions now.
+    pub(super) fn judge_on(&self, node: &str) {
+        if self.came_back(node) {
+            self.wake();
+        }
     }
 
     /// Waits until that is wanted.
@@ -84,7 +97,7 @@ impl Again {
     }
 
     /// A node is there; whether questions of it were left while it was not.
-    pub(super) fn came_back(&self, node: &str) -> bool {
+    fn came_back(&self, node: &str) -> bool {
         self.lock().away.remove(node)
     }
 

@@ -11,7 +11,7 @@ use countersign_hosts::peer_fs::Blind;
 use countersign_ledger::{
     AskOutcome, Asking, ChosenPattern, Decide, DecideOutcome, Expire, ExpireOutcome, Fallback, NewApproval,
     NewRun, NoRoute, NoRouteOutcome, NotAllowed, Undecided,
-    launch::{ApprovedLaunch, ApprovedOutcome, LaunchTerms, Permit},
+    launch::{ApprovedLaunch, ApprovedOutcome, LaunchTerms},
 };
 use countersign_policy::{
     approval_rules::Demand,
@@ -25,10 +25,9 @@ use crate::{
     evaluator::policy_now::PolicyNow,
     exec::{Admitted, Attempt, Draft, admitted},
     hint::hint,
-    live::Holder,
     reply::{Answer, DecideError, Decided, Denial, ExecError, StorageTrouble},
     slots::SlotLimits,
-    supervise::Supervision,
+    supervise::Launch,
 };
 
 /// How often a launch is tried again because the policy changed in between.
@@ -133,7 +132,7 @@ impl Engine {
         let verdict = gate::fallback(&judged.input, Unanswered::NoRoute);
         let (slot, fallback) = match verdict {
             FallbackVerdict::Run => {
-                let slot = self.take_slot(&call.agent, settings).await?;
+                let slot = self.runs.take_slot(&call.agent, settings).await?;
                 if slot.was_waited_for() {
                     let now =
                         Box::pin(self.evaluator.policy_for(&judged.binding, &call.requested_by)).await?;
@@ -164,8 +163,8 @@ impl Engine {
         };
         match (outcome, slot) {
             (NoRouteOutcome::Launched { permit, .. }, Some(slot)) => {
-                let supervision = Supervision::of(&permit, slot, self.holder_of(draft));
-                let live = self.start(permit, supervision).await;
+                let launch = Launch::first(permit, slot, self.holder_of(draft));
+                let live = self.runs.start(launch).await;
                 Ok(live.map_or(Attempt::Follow(run_id), Attempt::Started))
             }
             (NoRouteOutcome::Stale, _) => Ok(Attempt::Stale),
@@ -202,7 +201,7 @@ impl Engine {
         answer: Answer,
     ) -> Result<Decided, DecideError> {
         // The agent of an approval never changes, so what is seen here is what is decided.
-        if self.approval(caller, id).await?.is_none() {
+        if self.records.approval(caller, id).await?.is_none() {
             return Err(DecideError::NotFound);
         }
         let Answer {
@@ -223,8 +222,8 @@ impl Engine {
         // In a task of its own: an answer that is in the ledger is followed up even if the answerer left.
         let engine = Arc::clone(self);
         let task = self
-            .launches
-            .spawn(async move { engine.decide_and_follow_up(decide).await });
+            .lifecycle
+            .spawn_launch(async move { engine.decide_and_follow_up(decide).await });
         task.await
             .unwrap_or(Err(DecideError::Storage(StorageTrouble::Unavailable)))
     }
@@ -234,7 +233,7 @@ impl Engine {
         let decision = decide.decision;
         if decision != ApprovalDecision::Deny {
             // The transaction looks again; here it is known without any disk.
-            self.expect_going().map_err(DecideError::Stopped)?;
+            self.switch.expect_going().map_err(DecideError::Stopped)?;
         }
         let mut outcome = self.ledger.decide(decide.clone()).await?;
         if let DecideOutcome::Due(approval) = outcome {
@@ -249,8 +248,8 @@ impl Engine {
                     self.broker.touch(&approval.run_id);
                     if approval.state.status() == ApprovalStatus::Allowed && !approval.is_run_elsewhere() {
                         let (engine, id) = (Arc::clone(self), approval.id.clone());
-                        self.launches
-                            .spawn(async move { engine.launch_approved(&id).await });
+                        self.lifecycle
+                            .spawn_launch(async move { engine.launch_approved(&id).await });
                     }
                 }
                 Ok(Decided {
@@ -289,7 +288,7 @@ impl Engine {
                 return;
             }
             tokio::select! {
-                () = self.stopping.cancelled() => return,
+                () = self.lifecycle.stopping() => return,
                 () = tokio::time::sleep(LAUNCH_AGAIN) => {}
             }
         }
@@ -302,7 +301,9 @@ impl Engine {
         };
         let is_late = self.is_too_late(&approval);
         if is_late {
-            self.end_run(&approval.run_id, Reason::NotStarted, None).await;
+            self.recorder
+                .end_run(&approval.run_id, Reason::NotStarted, None)
+                .await;
         }
         is_late
     }
@@ -330,19 +331,22 @@ impl Engine {
             let now = match Box::pin(seen).await {
                 // A node that is away may be back in time; nothing of the run has left yet.
                 Err(ExecError::NodeUnavailable { detail, .. }) if self.is_too_late(&approval) => {
-                    self.end_run(&run_id, Reason::NotStarted, Some(detail)).await;
+                    self.recorder
+                        .end_run(&run_id, Reason::NotStarted, Some(detail))
+                        .await;
                     return Ok(());
                 }
                 now => now?,
             };
             now.expect_readable()?;
             if let Some(reason) = self.is_stricter_now(&approval, &now) {
-                self.end_run(
-                    &run_id,
-                    reason,
-                    Some("the policy became stricter after the answer".to_owned()),
-                )
-                .await;
+                self.recorder
+                    .end_run(
+                        &run_id,
+                        reason,
+                        Some("the policy became stricter after the answer".to_owned()),
+                    )
+                    .await;
                 return Ok(());
             }
             let limits = SlotLimits::from(&now.settings().server.limits);
@@ -354,15 +358,17 @@ impl Engine {
             let slot = tokio::time::timeout(start_by, slot);
             let slot = tokio::select! {
                 biased;
-                () = self.stopping.cancelled() => return Ok(()),
+                () = self.lifecycle.stopping() => return Ok(()),
                 slot = slot => slot,
             };
             let Ok(slot) = slot else {
                 let detail = "no place to run was free in time".to_owned();
-                self.end_run(&run_id, Reason::NotStarted, Some(detail)).await;
+                self.recorder
+                    .end_run(&run_id, Reason::NotStarted, Some(detail))
+                    .await;
                 return Ok(());
             };
-            if self.is_draining() {
+            if self.lifecycle.is_draining() {
                 return Ok(());
             }
             hooks::reach("engine.before-launch-approved");
@@ -379,11 +385,9 @@ impl Engine {
                     hooks::reach("engine.approved-launched");
                     let agent = &approval.card.binding.agent;
                     let notice_after = now.settings().policy.exec(agent).approval_running_notice;
-                    let supervision = Supervision {
-                        notice_after,
-                        ..Supervision::of(&permit, slot, self.holder_after_asking(is_awaited, is_keyed))
-                    };
-                    self.start_for_waiting_callers(permit, supervision).await;
+                    let holder = self.runs.holder_after_asking(is_awaited, is_keyed);
+                    let launch = Launch::first(permit, slot, holder).noticed_after(notice_after);
+                    self.runs.start_for_waiting_callers(launch).await;
                     return Ok(());
                 }
                 ApprovedOutcome::Stale => {}
@@ -411,15 +415,6 @@ impl Engine {
             | ApprovalState::Denied { .. }
             | ApprovalState::Expired { .. }
             | ApprovalState::Cancelled { .. } => true,
-        }
-    }
-
-    /// Who a run goes on for after a person was asked about it.
-    pub(super) fn holder_after_asking(&self, is_awaited: bool, is_keyed: bool) -> Holder {
-        match (is_awaited, is_keyed) {
-            (false, _) => Holder::Session(self.new_session_id()),
-            (true, true) => Holder::CallerWithKey,
-            (true, false) => Holder::Caller,
         }
     }
 
@@ -462,7 +457,7 @@ impl Engine {
         let mut stale = 0;
         while stale < ATTEMPTS {
             // What a server that stops leaves is found by the next one, which lets nothing start.
-            if self.is_draining() {
+            if self.lifecycle.is_draining() {
                 return;
             }
             let seen = Box::pin(self.evaluator.policy_for(&card.binding, &approval.requested_by)).await;
@@ -500,31 +495,33 @@ impl Engine {
                 // Nobody allowed it, and its node is away.
                 FallbackVerdict::Run if !is_seen => (None, Fallback::deny(Reason::ApprovalTimeout)),
                 FallbackVerdict::Deny(reason) => (None, Fallback::deny(reason)),
-                FallbackVerdict::Run => match self.take_slot(&card.binding.agent, now.settings()).await {
-                    Ok(slot) => match self.evaluator.rebind(&card.binding, &now) {
-                        Ok(binding) => {
-                            let input = match (&covering, security.min(input.ask_fallback)) {
-                                (_, Security::Full) => binding.input,
-                                (Some(cover), Security::Allowlist | Security::Deny) => {
-                                    cover.input.unwrap_or(binding.input)
-                                }
-                                (None, Security::Allowlist | Security::Deny) => CommandInput::Withheld,
-                            };
-                            let terms = LaunchTerms {
-                                binding,
-                                input,
-                                stamp: now.stamp(),
-                                grants: covering.map_or_else(Vec::new, |cover| cover.grants),
-                                start_by: now.settings().server.approvals.start_by,
-                                node: now.node.as_ref().and_then(|node| node.launch()),
-                            };
-                            (Some(slot), Fallback::Run(terms))
-                        }
-                        // Nobody allowed it, and what would run cannot be seen.
-                        Err(Blind) => (None, Fallback::deny(expiry.reason())),
-                    },
-                    Err(_full) => (None, Fallback::deny(Reason::RateLimited)),
-                },
+                FallbackVerdict::Run => {
+                    match self.runs.take_slot(&card.binding.agent, now.settings()).await {
+                        Ok(slot) => match self.evaluator.rebind(&card.binding, &now) {
+                            Ok(binding) => {
+                                let input = match (&covering, security.min(input.ask_fallback)) {
+                                    (_, Security::Full) => binding.input,
+                                    (Some(cover), Security::Allowlist | Security::Deny) => {
+                                        cover.input.unwrap_or(binding.input)
+                                    }
+                                    (None, Security::Allowlist | Security::Deny) => CommandInput::Withheld,
+                                };
+                                let terms = LaunchTerms {
+                                    binding,
+                                    input,
+                                    stamp: now.stamp(),
+                                    grants: covering.map_or_else(Vec::new, |cover| cover.grants),
+                                    start_by: now.settings().server.approvals.start_by,
+                                    node: now.node.as_ref().and_then(|node| node.launch()),
+                                };
+                                (Some(slot), Fallback::Run(terms))
+                            }
+                            // Nobody allowed it, and what would run cannot be seen.
+                            Err(Blind) => (None, Fallback::deny(expiry.reason())),
+                        },
+                        Err(_full) => (None, Fallback::deny(Reason::RateLimited)),
+                    }
+                }
             };
             match self
                 .ledger
@@ -541,9 +538,9 @@ impl Engine {
                         // kill.
                         let is_awaited = self.broker.is_awaited(&approval.run_id);
                         let is_keyed = self.is_keyed(&approval.run_id).await.unwrap_or(true);
-                        let supervision =
-                            Supervision::of(&permit, slot, self.holder_after_asking(is_awaited, is_keyed));
-                        self.start_for_waiting_callers(permit, supervision).await;
+                        let holder = self.runs.holder_after_asking(is_awaited, is_keyed);
+                        let launch = Launch::first(permit, slot, holder);
+                        self.runs.start_for_waiting_callers(launch).await;
                     }
                     return;
                 }
@@ -576,20 +573,6 @@ impl Engine {
             tracing::error!(approval.id = %approval.id, error = &error as &dyn std::error::Error, "a question cannot be expired yet");
         }
         self.broker.touch(&approval.run_id);
-    }
-
-    /// Starts a run for a caller who waits for it, and lets it go on alone when nobody does any more: a waiting
-    /// caller may have given up or left while it was being started.
-    pub(super) async fn start_for_waiting_callers(
-        self: &Arc<Self>,
-        permit: Permit,
-        supervision: Supervision,
-    ) {
-        if let Some(live) = self.start(permit, supervision).await
-            && !self.broker.is_awaited(&live.run_id)
-        {
-            self.let_go(&live).await;
-        }
     }
 }
 

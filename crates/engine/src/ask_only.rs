@@ -160,10 +160,10 @@ impl Engine {
     /// # Errors
     /// [`AskError`] when nobody is asked; then nothing was recorded.
     pub async fn ask_for_other(self: &Arc<Self>, request: AskRequest) -> Result<Approval, AskError> {
-        if self.is_draining() {
+        if self.lifecycle.is_draining() {
             return Err(AskError::ShuttingDown);
         }
-        self.expect_going().map_err(AskError::Stopped)?;
+        self.switch.expect_going().map_err(AskError::Stopped)?;
         let now = self.policy.now();
         let settings = now.settings();
         let ours = now.effective(&request.agent, Wanted::default());
@@ -346,12 +346,12 @@ impl Engine {
             let is_pending = approval
                 .as_ref()
                 .is_some_and(|approval| approval.state.status() == ApprovalStatus::Pending);
-            if !is_pending || self.stopping.is_cancelled() {
+            if !is_pending || self.lifecycle.is_stopping() {
                 return Ok(approval);
             }
             tokio::select! {
                 () = changes.changed() => {}
-                () = self.stopping.cancelled() => {}
+                () = self.lifecycle.stopping() => {}
             }
         }
     }

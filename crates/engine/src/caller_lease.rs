@@ -82,9 +82,9 @@ impl Engine {
     pub(super) fn lapse(self: &Arc<Self>, run_id: &RunId, held: EndsWithCaller) {
         let number = self.leases.leave(run_id);
         let (engine, run_id) = (Arc::clone(self), run_id.clone());
-        self.tasks.spawn(async move {
+        self.lifecycle.spawn(async move {
             tokio::select! {
-                () = engine.stopping.cancelled() => return,
+                () = engine.lifecycle.stopping() => return,
                 () = tokio::time::sleep(COME_BACK) => {}
             }
             if engine.leases.is_over(&run_id, number)

@@ -151,7 +151,7 @@ impl Engine {
         invocation: &Invocation,
         delivery: &Delivery,
     ) -> Result<Delivered, ExecError> {
-        if self.is_draining() {
+        if self.lifecycle.is_draining() {
             return Err(ExecError::ShuttingDown);
         }
         let key = Some((invocation.key(), OnDisconnect::Detach));
@@ -210,7 +210,7 @@ impl Engine {
     pub async fn wait_for_start(&self, run_id: &RunId) -> Result<Run, StorageTrouble> {
         let mut changes = self.broker.subscribe(run_id);
         loop {
-            if let Some(live) = self.live_run(run_id) {
+            if let Some(live) = self.live.unfinished(run_id) {
                 live.started().await;
                 let mut run = self.known(run_id).await?;
                 // The record of a start waits for the next commit, and may not be there yet.
@@ -234,7 +234,7 @@ impl Engine {
     pub async fn wait_for_end(&self, run_id: &RunId) -> Result<Run, StorageTrouble> {
         let mut changes = self.broker.subscribe(run_id);
         loop {
-            if let Some(live) = self.live_run(run_id) {
+            if let Some(live) = self.live.unfinished(run_id) {
                 return Ok(live.ended().await.run.clone());
             }
             let run = self.known(run_id).await?;

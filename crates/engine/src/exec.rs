@@ -6,12 +6,12 @@ use tokio::{sync::oneshot, time::Instant};
 
 use countersign_config::{approvals::broker::Subscription, settings::Settings};
 use countersign_domain::{
-    AgentId, Command, EntryId, ExecRequest, KillCause, Principal, Reason, Run, RunId, RunStatus,
+    Command, EntryId, ExecRequest, KillCause, Principal, Reason, Run, RunId, RunStatus,
 };
 use countersign_ledger::{Admission, DirectLaunch, KeyState, NewRun, StoredOutcome, launch::LaunchOutcome};
 use countersign_policy::gate::Verdict;
 use countersign_runner::output::{self, Captured};
-use countersign_sys::{hooks, process::monotonic};
+use countersign_sys::hooks;
 
 use crate::{
     Engine,
@@ -20,8 +20,8 @@ use crate::{
     evaluator::{Evaluation, Mode, call::Call, judgement::Judgement, sandboxed},
     live::{Holder, LiveRun},
     reply::{Denial, EndedRun, ExecError, ExecReply, PendingRun, RunningRun, StorageTrouble},
-    slots::{Slot, SlotLimits},
-    supervise::Supervision,
+    slots::Slot,
+    supervise::Launch,
     warnings,
 };
 
@@ -157,10 +157,10 @@ impl Engine {
     ) -> Result<ExecReply, ExecError> {
         let keyed = key.as_ref().map(|key| key.on_disconnect);
         let key = key.map(|key| ledger_key(caller, key)).transpose()?;
-        if self.is_draining() {
+        if self.lifecycle.is_draining() {
             return Err(ExecError::ShuttingDown);
         }
-        let known = match (self.stopped(), self.known_run(key.as_ref()).await) {
+        let known = match (self.switch.stopped(), self.known_run(key.as_ref()).await) {
             // What is known is told again. Nothing begins, no matter what it is and where it would run.
             (Some(standing), Ok(None) | Err(_)) => {
                 return Err(ExecError::Stopped(Arc::clone(&standing.stop)));
@@ -221,7 +221,7 @@ impl Engine {
         let mut spent: Vec<EntryId> = Vec::new();
         let mut stale = 0;
         while stale < ATTEMPTS {
-            self.expect_going().map_err(ExecError::Stopped)?;
+            self.switch.expect_going().map_err(ExecError::Stopped)?;
             let mode = delivery.map_or_else(
                 || Mode::execute(&spent),
                 |delivery| Mode::deliver(delivery, &spent),
@@ -232,6 +232,7 @@ impl Engine {
                 self.places.make_ready(&evaluation.call).await?;
                 // Waited for here and not in the task: a caller that leaves the queue leaves nothing behind.
                 let taken = self
+                    .runs
                     .take_slot(&evaluation.call.agent, evaluation.policy.settings())
                     .await?;
                 if taken.was_waited_for() {
@@ -297,7 +298,7 @@ impl Engine {
         slot: Option<Slot>,
     ) -> Result<Attempt, ExecError> {
         let engine = Arc::clone(self);
-        let mut attempt = Box::pin(self.launches.track_future(async move {
+        let mut attempt = Box::pin(self.lifecycle.track_launch(async move {
             let on_disconnect = draft.on_disconnect;
             let attempt = engine.attempt(draft, slot).await;
             let untaken = Untaken::of(&engine, &attempt, on_disconnect);
@@ -311,8 +312,8 @@ impl Engine {
             Poll::Pending => {
                 let (answer, answered) = oneshot::channel();
                 // An answer that nobody takes is dropped, now or later, and the run with it.
-                self.launches
-                    .spawn(async move { drop(answer.send(attempt.await)) });
+                self.lifecycle
+                    .spawn_launch(async move { drop(answer.send(attempt.await)) });
                 // The sender is dropped unused only by a panic, which is logged where it happens.
                 let Ok(done) = answered.await else {
                     return Err(ExecError::Storage(StorageTrouble::Unavailable));
@@ -327,7 +328,7 @@ impl Engine {
     /// Does what the verdict says.
     async fn attempt(self: &Arc<Self>, draft: Draft, slot: Option<Slot>) -> Result<Attempt, ExecError> {
         // A server that stops waits for this before it looks what runs.
-        if self.is_draining() {
+        if self.lifecycle.is_draining() {
             return Err(ExecError::ShuttingDown);
         }
         match (draft.judged.verdict, slot) {
@@ -418,11 +419,8 @@ impl Engine {
                 hooks::reach("engine.launched");
                 self.note_uses(&draft.call, &draft.judged);
                 let run_id = permit.run_id().clone();
-                let supervision = Supervision::of(&permit, slot, self.holder_of(&draft));
-                let sandbox = draft.call.sandbox.as_deref();
-                let live = self
-                    .start_attempt(permit, supervision, countersign_hosts::Attempt::First, sandbox)
-                    .await;
+                let launch = Launch::first(permit, slot, self.holder_of(&draft)).inside(draft.call.sandbox);
+                let live = self.runs.start(launch).await;
                 Ok(live.map_or(Attempt::Follow(run_id), Attempt::Started))
             }
             LaunchOutcome::Stale => Ok(Attempt::Stale),
@@ -433,29 +431,12 @@ impl Engine {
     /// Who a run goes on for that starts at once.
     pub(super) fn holder_of(&self, draft: &Draft) -> Holder {
         if draft.call.background {
-            return Holder::Session(self.new_session_id());
+            return Holder::Session(self.recorder.new_session_id());
         }
         match draft.on_disconnect {
             OnDisconnect::Kill => Holder::Caller,
             OnDisconnect::Detach | OnDisconnect::Lapse(_) => Holder::CallerWithKey,
         }
-    }
-
-    /// Takes a place to run in.
-    pub(super) async fn take_slot(&self, agent: &AgentId, settings: &Settings) -> Result<Slot, ExecError> {
-        let limits = SlotLimits::from(&settings.server.limits);
-        let asked_at = monotonic();
-        let slot = tokio::select! {
-            biased;
-            slot = self.slots.acquire(agent, limits) => slot,
-            stop = self.until_stopped() => return Err(ExecError::Stopped(stop)),
-            () = self.stopping.cancelled() => return Err(ExecError::ShuttingDown),
-        };
-        if slot.as_ref().is_ok_and(Slot::was_waited_for) || slot.is_err() {
-            let waited = monotonic().saturating_sub(asked_at);
-            self.stats.queue_seconds.observe(waited.as_secs_f64());
-        }
-        slot.map_err(ExecError::NoPlace)
     }
 
     /// Waits for a run wherever it stands, as long as its wait policy says.
@@ -525,29 +506,14 @@ impl Engine {
         self.move_to_background(live, wait_policy.run).await
     }
 
-    /// Lets a run go on that nobody waits for.
-    pub(super) async fn let_go(&self, live: &Arc<LiveRun>) {
-        let session_id = live.to_background(|| self.new_session_id());
-        match self.ledger.background(live.run_id.clone(), session_id).await {
-            Ok(true) => {}
-            Ok(false) => {
-                let ended = live.ended().await;
-                self.release_unused(live, &ended.run);
-            }
-            Err(error) => {
-                tracing::error!(run.id = %live.run_id, error = %error, "a run that goes on alone is not recorded as such");
-            }
-        }
-    }
-
     async fn move_to_background(&self, live: &Arc<LiveRun>, wait: RunWait) -> Result<ExecReply, ExecError> {
-        let session_id = live.to_background(|| self.new_session_id());
+        let session_id = live.to_background(|| self.recorder.new_session_id());
         // "Running" is said of what runs: a process, its id and its start.
         live.started().await;
         if !self.ledger.background(live.run_id.clone(), session_id).await? {
             // It ended in between.
             let ended = live.ended().await;
-            self.release_unused(live, &ended.run);
+            self.recorder.release_unused(live, &ended.run);
             return reply_after_end(&ended.run, &ended.output, wait);
         }
         let run = self.fetch_run(&live.run_id).await?;
@@ -579,7 +545,7 @@ impl Engine {
     }
 
     async fn ended_reply(&self, run: Run, wait: RunWait) -> Result<ExecReply, ExecError> {
-        let output = self.output_text(&run).await?;
+        let output = self.records.output_text(&run).await?;
         reply_after_end(&run, &output, wait)
     }
 
@@ -773,7 +739,9 @@ fn leave(engine: &Arc<Engine>, live: &Arc<LiveRun>, on_disconnect: OnDisconnect)
         return;
     }
     let (own, live) = (Arc::clone(engine), Arc::clone(live));
-    engine.tasks.spawn(async move { own.let_go(&live).await });
+    engine
+        .lifecycle
+        .spawn(async move { own.recorder.let_go(&live).await });
 }
 
 /// An answer about a run that goes on. Its caller has to come back, if they hold it, whether or not it reaches them.

@@ -139,7 +139,7 @@ impl Engine {
     /// What [`Engine::exec`] answers to a call that is refused for another reason than policy, its command or its
     /// environment.
     pub async fn explain(&self, caller: &Principal, request: ExecRequest) -> Result<Explanation, ExecError> {
-        if self.is_draining() {
+        if self.lifecycle.is_draining() {
             return Err(ExecError::ShuttingDown);
         }
         let evaluation = Box::pin(self.evaluator.evaluate(caller, request, &Mode::explain())).await?;
@@ -150,7 +150,7 @@ impl Engine {
         {
             explanation.quorum = Some(self.demand_of_call(judged, evaluation.policy.settings()).quorum);
         }
-        Ok(match self.expect_going() {
+        Ok(match self.switch.expect_going() {
             Ok(()) => explanation,
             Err(stop) => explanation.stopped(stop),
         })
@@ -166,7 +166,7 @@ impl Engine {
         caller: &Principal,
         request: &ExecRequest,
     ) -> Result<Option<Reason>, ExecError> {
-        if self.is_draining() {
+        if self.lifecycle.is_draining() {
             return Err(ExecError::ShuttingDown);
         }
         self.evaluator.barred_from_node(caller, request).await

@@ -35,7 +35,7 @@ use crate::{
     },
     reply::ExecError,
     slots::{Slot, SlotLimits},
-    supervise::Supervision,
+    supervise::Launch,
 };
 
 /// How often a question is judged again because the policy changed between the judgement and the launch; after that the
@@ -77,28 +77,15 @@ struct Forbidden {
 }
 
 impl Engine {
-    /// The policy of a node changed by way of this server.
-    pub fn node_policy_changed(&self, by: &Actor) {
-        self.again.note_author(by);
-        self.again.wake();
-    }
-
-    /// A node is there. What changed while it was away counts for its questions now.
-    pub(super) fn judge_again_on(&self, node: &str) {
-        if self.again.came_back(node) {
-            self.again.wake();
-        }
-    }
-
     /// Judges questions again whenever the policy changed, until the server stops.
     pub(super) async fn judge_again_in_time(self: Arc<Self>) {
         loop {
             tokio::select! {
-                () = self.stopping.cancelled() => return,
+                () = self.lifecycle.stopping() => return,
                 () = self.again.woken() => {}
             }
             tokio::select! {
-                () = self.stopping.cancelled() => return,
+                () = self.lifecycle.stopping() => return,
                 () = tokio::time::sleep(GATHERING) => {}
             }
             let authors = self.again.take_authors();
@@ -108,7 +95,7 @@ impl Engine {
                     "questions that wait cannot be judged again"
                 );
                 tokio::select! {
-                    () = self.stopping.cancelled() => return,
+                    () = self.lifecycle.stopping() => return,
                     () = tokio::time::sleep(LOOK_AGAIN) => {}
                 }
                 self.again.wake();
@@ -121,7 +108,7 @@ impl Engine {
         let mut covered: BTreeMap<AgentId, Vec<ApprovalId>> = BTreeMap::new();
         let mut away: HashSet<String> = HashSet::new();
         for (at, id) in self.ledger.pending_approvals().await?.into_iter().enumerate() {
-            if self.is_draining() || self.stopped().is_some() {
+            if self.lifecycle.is_draining() || self.switch.stopped().is_some() {
                 return Ok(());
             }
             if at % BETWEEN_BREATHERS == BETWEEN_BREATHERS - 1 {
@@ -181,8 +168,8 @@ impl Engine {
             let limits = SlotLimits::from(&self.settings.current().server.limits);
             let slot = tokio::select! {
                 biased;
-                () = self.stopping.cancelled() => return Ok(()),
-                _stop = self.until_stopped() => return Ok(()),
+                () = self.lifecycle.stopping() => return Ok(()),
+                _stop = self.switch.until_stopped() => return Ok(()),
                 slot = self.slots.wait(&agent, limits) => slot,
                 () = self.again.woken() => {
                     // Taken from the task, which is waiting for this.
@@ -194,7 +181,7 @@ impl Engine {
                 }
             };
             let start = Box::pin(self.start_one_covered(&id, slot, authors));
-            self.launches.track_future(start).await?;
+            self.lifecycle.track_launch(start).await?;
         }
         Ok(())
     }
@@ -209,7 +196,7 @@ impl Engine {
         let mut spent: Vec<EntryId> = Vec::new();
         let mut stale = 0;
         while stale < ATTEMPTS {
-            if self.is_draining() {
+            if self.lifecycle.is_draining() {
                 return Ok(());
             }
             let Some(approval) = self.pending_approval(id).await? else {
@@ -256,11 +243,9 @@ impl Engine {
                 Ok(SettleOutcome::Launched { permit, approval }) => {
                     hooks::reach("engine.launched-by-rule");
                     self.note_uses(&call, &judged);
-                    let supervision = Supervision {
-                        notice_after,
-                        ..Supervision::of(&permit, slot, self.holder_after_asking(is_awaited, is_keyed))
-                    };
-                    self.start_for_waiting_callers(permit, supervision).await;
+                    let holder = self.runs.holder_after_asking(is_awaited, is_keyed);
+                    let launch = Launch::first(permit, slot, holder).noticed_after(notice_after);
+                    self.runs.start_for_waiting_callers(launch).await;
                     self.broker.touch(&approval.run_id);
                     return Ok(());
                 }

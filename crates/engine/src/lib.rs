@@ -33,6 +33,7 @@ mod slots;
 pub mod socket;
 mod turns;
 
+mod capture;
 pub mod environment;
 mod inside;
 mod live;
@@ -46,19 +47,24 @@ mod warnings;
 pub mod node;
 pub mod session;
 
+mod lifecycle;
 mod recover;
+mod run_recorder;
+mod run_terms;
+mod runs;
 mod shutdown;
 pub mod stop;
+mod stop_switch;
 
 pub mod accepted_policy;
 pub mod candidate;
 pub mod effective;
 pub mod explain;
-mod query;
+mod health;
+mod records;
 mod stats;
 mod watch;
 
-pub mod agents;
 pub mod allowlist;
 pub mod config;
 pub mod document;
@@ -72,11 +78,11 @@ pub mod tokens;
 
 use std::{
     path::PathBuf,
-    sync::{Arc, OnceLock, Weak, atomic::AtomicBool},
+    sync::{Arc, OnceLock, Weak},
 };
 
 use tokio::sync::Notify;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 pub use allowlist::EntryLists;
 pub use approvers::Presence;
@@ -84,10 +90,12 @@ pub use caller_lease::{CallerLease, EndsWithCaller};
 pub use delivery::{Delivered, Invocation, InvocationState, Preview, PreviewRule, Unstarted};
 pub use delivery_terms::{Answers, Delivery, Planned};
 pub use exec::{IdempotencyKey, OnDisconnect};
+pub use health::{Check, Readiness};
 pub use policy_admin::PolicyAdmin;
-pub use query::{Check, OutputBytes, Readiness};
+pub use records::{KnownAgent, OutputBytes, Records};
 pub use slots::NoSlot;
 pub use stats::{EngineStats, Load};
+pub use stop_switch::StopSwitch;
 pub use turns::{NoTurn, Turn, Turns};
 pub use watch::PolicyFiles;
 
@@ -95,7 +103,13 @@ use countersign_config::{
     approvals::{broker::Broker, store::DocumentStore},
     settings::{SettingsStore, StateDir},
 };
-use countersign_hosts::{gateway::GatewayHost, node::NodeLink, sandbox::SandboxHost, shell::HostShell};
+use countersign_domain::Actor;
+use countersign_hosts::{
+    gateway::GatewayHost,
+    node::{NodeLink, NodeSink},
+    sandbox::SandboxHost,
+    shell::HostShell,
+};
 use countersign_ledger::{Ledger, events::SessionNotifier};
 use countersign_policy::pattern::PatternCache;
 use countersign_sys::clock::{Clock, Ids};
@@ -105,9 +119,19 @@ use crate::{
     again::Again,
     environment::HostEnvironment,
     evaluator::{Evaluator, analyse::Analyst, place::Places},
+    lifecycle::Lifecycle,
     lint::PolicyLint,
-    node::NodePeers,
+    live::LiveRuns,
+    node::{NodeNews, NodePeers, NodeRuns, RunsBase},
     policy_admin::PolicyStores,
+    process::{ProcessState, SessionRetention},
+    recover::{Recovery, Resuming},
+    run_recorder::RunRecorder,
+    run_terms::TermsOfRuns,
+    runs::{Gates, Runs},
+    stop::{Stoppable, Stops},
+    supervise::{LocalHosts, LocalRuns},
+    warnings::EndWarnings,
     watch::PolicySource,
 };
 
@@ -147,8 +171,6 @@ pub struct EngineParts {
 /// The engine. Shared by every entry point.
 #[derive(Debug)]
 pub struct Engine {
-    /// Itself, for what begins where nobody holds it: nodes speak on their own.
-    this: Weak<Self>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     settings: Arc<SettingsStore>,
@@ -157,19 +179,17 @@ pub struct Engine {
     ledger: Ledger,
     gateway: GatewayHost,
     sandbox: SandboxHost,
-    nodes: Arc<dyn NodeLink>,
     peers: Arc<NodePeers>,
     places: Arc<Places>,
-    environment: Arc<HostEnvironment>,
-    boot_id: String,
     patterns: PatternCache,
     broker: Arc<Broker>,
     /// Another UI that is asked, where there is one.
     prompter: OnceLock<Arc<dyn prompter::Prompter>>,
     socket: socket::SocketState,
-    live: live::LiveRuns,
+    live: Arc<LiveRuns>,
+    records: Arc<Records>,
     leases: caller_lease::CallerLeases,
-    process: process::ProcessState,
+    process: Arc<ProcessState>,
     slots: Arc<slots::Slots>,
     stats: EngineStats,
     presumed: approvers::Presumed,
@@ -182,15 +202,15 @@ pub struct Engine {
     /// Has the questions that wait judged again.
     again: Arc<Again>,
     /// Wakes the task that ends questions in time.
-    deadlines: Notify,
-    /// What passes while no stop is in effect.
-    passages: stop::Passages,
-    /// Nothing new is taken.
-    draining: AtomicBool,
-    stopping: CancellationToken,
-    tasks: TaskTracker,
-    /// Tasks that may start a run. A server that stops waits for them before it looks what runs.
-    launches: TaskTracker,
+    deadlines: Arc<Notify>,
+    switch: Arc<StopSwitch>,
+    stops: Arc<Stops>,
+    lifecycle: Arc<Lifecycle>,
+    recorder: Arc<RunRecorder>,
+    retention: Arc<SessionRetention>,
+    node_news: Arc<NodeNews>,
+    runs: Arc<Runs>,
+    recovery: Arc<Recovery>,
 }
 
 impl Engine {
@@ -216,13 +236,14 @@ impl Engine {
         let sessions = Arc::new(session::SessionState::new(most));
         let notifier: Arc<dyn SessionNotifier> = Arc::<session::SessionState>::clone(&sessions);
         ledger.feed().set_session_notifier(notifier);
-        let (again, slots, tasks) = (Arc::<Again>::default(), Arc::default(), TaskTracker::new());
+        let lifecycle = Arc::<Lifecycle>::default();
+        let (again, slots) = (Arc::<Again>::default(), Arc::default());
         let policy = Arc::new(PolicySource::new(
             Arc::clone(&accepted_policy),
             Arc::clone(&settings),
             ledger.clone(),
             Arc::clone(&again),
-            (Arc::clone(&slots), tasks.clone()),
+            (Arc::clone(&slots), lifecycle.tasks().clone()),
         ));
         let environment = Arc::new(environment);
         let analyst = Arc::new(Analyst::new(
@@ -268,8 +289,109 @@ impl Engine {
             Arc::clone(&clock),
             Arc::clone(&ids),
         );
-        Arc::new_cyclic(|this| Self {
-            this: Weak::clone(this),
+        let (broker, deadlines) = (Arc::<Broker>::default(), Arc::<Notify>::default());
+        let switch = Arc::new(StopSwitch::new(ledger.clone()));
+        let live = Arc::new(LiveRuns::new(
+            Arc::clone(&settings),
+            Arc::clone(&clock),
+            Arc::clone(&broker),
+            Arc::clone(&switch),
+        ));
+        let stops = Arc::new(Stops::new(
+            Arc::clone(&switch),
+            ledger.clone(),
+            Arc::clone(&clock),
+            Arc::clone(&accepted_policy),
+            Stoppable {
+                live: Arc::clone(&live),
+                broker: Arc::clone(&broker),
+                deadlines: Arc::clone(&deadlines),
+                lifecycle: Arc::clone(&lifecycle),
+            },
+        ));
+        let (process, stats) = (
+            Arc::new(ProcessState::new(Arc::clone(&ids))),
+            EngineStats::default(),
+        );
+        let recorder = Arc::new(RunRecorder::new(
+            ledger.clone(),
+            (Arc::clone(&clock), Arc::clone(&accepted_policy)),
+            Arc::clone(&broker),
+            sandbox.clone(),
+            (Arc::clone(&process), stats.clone()),
+        ));
+        let retention = Arc::new(SessionRetention::new(
+            ledger.clone(),
+            Arc::clone(&clock),
+            Arc::clone(&accepted_policy),
+            Arc::clone(&process),
+        ));
+        let base = RunsBase {
+            ledger: ledger.clone(),
+            live: Arc::clone(&live),
+            recorder: Arc::clone(&recorder),
+            retention: Arc::clone(&retention),
+            lifecycle: Arc::clone(&lifecycle),
+        };
+        let node_runs = Arc::new(NodeRuns::new(
+            &base,
+            Arc::clone(&peers),
+            Arc::clone(&again),
+            gateway.clone(),
+            (Arc::clone(&settings), Arc::clone(&clock)),
+        ));
+        let hosts = LocalHosts {
+            gateway: gateway.clone(),
+            sandbox: sandbox.clone(),
+            terms: TermsOfRuns::new(
+                Arc::clone(&accepted_policy),
+                environment,
+                Arc::clone(&places),
+                gateway.clone(),
+            ),
+            warnings: EndWarnings::new(
+                Arc::clone(&evaluator),
+                Arc::clone(&policy),
+                gateway.clone(),
+                ledger.clone(),
+            ),
+        };
+        let local = Arc::new(LocalRuns::new(
+            hosts,
+            base,
+            (Arc::clone(&settings), Arc::clone(&clock)),
+        ));
+        let runs = Arc::new(Runs::new(
+            (Arc::clone(&local), Arc::clone(&node_runs)),
+            Arc::clone(&recorder),
+            Arc::clone(&broker),
+            stats.clone(),
+            Gates {
+                slots: Arc::clone(&slots),
+                switch: Arc::clone(&switch),
+                lifecycle: Arc::clone(&lifecycle),
+            },
+        ));
+        let records = Arc::new(Records::new(
+            ledger.clone(),
+            gateway.clone(),
+            Arc::clone(&live),
+            Arc::clone(&settings),
+            Arc::clone(&policy),
+        ));
+        let resuming = Resuming {
+            local: Arc::clone(&local),
+            node_runs: Arc::clone(&node_runs),
+            runs: Arc::clone(&runs),
+        };
+        let recovery = Arc::new(Recovery::new(
+            ledger.clone(),
+            (Arc::clone(&records), Arc::clone(&recorder)),
+            resuming,
+            Arc::clone(&evaluator),
+            (Arc::clone(&clock), boot_id),
+        ));
+        Arc::new(Self {
             clock,
             ids,
             settings,
@@ -278,20 +400,18 @@ impl Engine {
             ledger,
             gateway,
             sandbox,
-            nodes,
             peers,
             places,
-            environment,
-            boot_id,
             patterns: PatternCache::default(),
-            broker: Arc::default(),
+            broker,
             prompter: OnceLock::new(),
             socket: socket::SocketState::default(),
-            live: live::LiveRuns::default(),
+            live,
+            records,
             leases: caller_lease::CallerLeases::default(),
-            process: process::ProcessState::default(),
+            process,
             slots,
-            stats: EngineStats::default(),
+            stats,
             presumed: approvers::Presumed::default(),
             use_notes: persist::UseNotes::default(),
             session: sessions,
@@ -300,12 +420,15 @@ impl Engine {
             policy_admin,
             lists,
             again,
-            deadlines: Notify::new(),
-            passages: stop::Passages::default(),
-            draining: AtomicBool::new(false),
-            stopping: CancellationToken::new(),
-            tasks,
-            launches: TaskTracker::new(),
+            deadlines,
+            switch,
+            stops,
+            lifecycle,
+            recorder,
+            retention,
+            node_news: Arc::new(NodeNews(node_runs)),
+            runs,
+            recovery,
         })
     }
 
@@ -335,8 +458,24 @@ impl Engine {
     }
 
     /// Ends when the server begins to stop.
-    pub const fn stopping(&self) -> &CancellationToken {
-        &self.stopping
+    pub fn stopping(&self) -> &CancellationToken {
+        self.lifecycle.token()
+    }
+
+    /// The emergency stop.
+    pub const fn stops(&self) -> &Arc<Stops> {
+        &self.stops
+    }
+
+    /// What hears of nodes; it lives as long as the engine.
+    pub fn node_sink(&self) -> Weak<dyn NodeSink> {
+        let sink: Arc<dyn NodeSink> = Arc::<NodeNews>::clone(&self.node_news);
+        Arc::downgrade(&sink)
+    }
+
+    /// The policy of a node changed by way of this server.
+    pub fn node_policy_changed(&self, by: &Actor) {
+        self.again.node_policy_changed(by);
     }
 
     /// Every change of the policy.
@@ -349,6 +488,11 @@ impl Engine {
         &self.lists
     }
 
+    /// What is on record of runs, approvals and agents.
+    pub fn records(&self) -> &Records {
+        &self.records
+    }
+
     /// The turns of callers whose commands take long to look through.
     pub fn turns(&self) -> &Arc<Turns> {
         self.evaluator.turns()
@@ -357,10 +501,5 @@ impl Engine {
     /// Reads both files of the policy and reports what changed. Cheap when nothing did.
     pub fn refresh_policy(&self) -> Arc<PolicyInEffect> {
         self.policy.refresh()
-    }
-
-    /// A short name for a process session.
-    fn new_session_id(&self) -> String {
-        self.process.new_name(self.ids.as_ref())
     }
 }

@@ -10,6 +10,7 @@ use std::{
 
 use tokio::sync::watch;
 
+use countersign_config::{approvals::broker::Broker, settings::SettingsStore};
 use countersign_domain::{AgentId, Host, KillCause, OutputStream, Run, RunId, TerminalSize, UnixMillis};
 use countersign_hosts::gateway::{InputClosed, RunControl};
 use countersign_protocol::terminal::CursorKeys;
@@ -17,8 +18,9 @@ use countersign_runner::{
     INLINE_BYTES, InlineFrames,
     output::{Capture, Captured},
 };
+use countersign_sys::clock::Clock;
 
-use crate::node::NodeControl;
+use crate::{capture, node::NodeControl, stop_switch::StopSwitch, supervise::Supervision};
 
 /// A run with a supervisor that this server talks to.
 #[derive(Debug)]
@@ -42,20 +44,6 @@ pub(super) struct LiveRun {
     active_at: AtomicI64,
     /// Whether what it leaves running is to be killed.
     leftovers_killed: AtomicBool,
-}
-
-/// What a run begins its life under this server with.
-#[derive(Debug)]
-pub(super) struct NewLiveRun {
-    pub(super) run_id: RunId,
-    pub(super) agent: AgentId,
-    pub(super) host: Host,
-    pub(super) control: Control,
-    pub(super) capture: Capture,
-    pub(super) holder: Holder,
-    pub(super) recent: Recent,
-    pub(super) terminal: Option<TerminalSize>,
-    pub(super) now: UnixMillis,
 }
 
 /// Who can be told something about a live run.
@@ -169,11 +157,6 @@ pub(super) enum Recent {
 }
 
 impl Recent {
-    /// Of a run that begins; at most `max_bytes` of its output are kept.
-    pub(super) fn new(max_bytes: u64) -> Self {
-        Self::Memory(InlineFrames::default(), max_bytes)
-    }
-
     fn push(&mut self, stream: OutputStream, bytes: &[u8]) {
         let Self::Memory(frames, limit) = self else { return };
         let room = usize::try_from(limit.saturating_sub(frames.payload())).unwrap_or(usize::MAX);
@@ -204,36 +187,30 @@ pub(super) struct Ended {
 }
 
 impl LiveRun {
-    /// A run under this server's supervision.
-    pub(super) fn new(new: NewLiveRun) -> Arc<Self> {
-        let NewLiveRun {
-            run_id,
-            agent,
-            host,
-            control,
-            capture,
-            holder,
-            recent,
-            terminal,
-            now,
-        } = new;
+    fn new(
+        supervision: &Supervision,
+        control: Control,
+        output: (Capture, Recent),
+        now: UnixMillis,
+    ) -> Arc<Self> {
+        let (capture, recent) = output;
         let (state, _) = watch::channel(LiveState::Starting);
         let (seen, _) = watch::channel(0);
         Arc::new(Self {
-            run_id,
-            agent,
-            host,
+            run_id: supervision.run_id.clone(),
+            agent: supervision.agent.clone(),
+            host: supervision.host,
             control,
             capture: Mutex::new(capture),
             recent: Mutex::new(recent),
             seen,
             state,
-            outlives_caller: AtomicBool::new(holder.outlives_caller()),
-            session_id: Mutex::new(match holder {
+            outlives_caller: AtomicBool::new(supervision.holder.outlives_caller()),
+            session_id: Mutex::new(match &supervision.holder {
                 Holder::Caller | Holder::CallerWithKey => None,
-                Holder::Session(id) => Some(id),
+                Holder::Session(id) => Some(id.clone()),
             }),
-            terminal: Mutex::new(terminal),
+            terminal: Mutex::new(supervision.terminal),
             active_at: AtomicI64::new(now.get()),
             leftovers_killed: AtomicBool::new(false),
         })
@@ -392,25 +369,68 @@ impl LiveRun {
     }
 }
 
-#[derive(Debug, Default)]
+/// All runs that this server holds a line to.
+#[derive(Debug)]
 pub(super) struct LiveRuns {
+    settings: Arc<SettingsStore>,
+    clock: Arc<dyn Clock>,
+    broker: Arc<Broker>,
+    switch: Arc<StopSwitch>,
     runs: Mutex<HashMap<RunId, Arc<LiveRun>>>,
     /// Changes when one is gone.
     gone: watch::Sender<u64>,
 }
 
 impl LiveRuns {
-    pub(super) fn insert(&self, live: &Arc<LiveRun>) {
-        self.lock().insert(live.run_id.clone(), Arc::clone(live));
+    /// No run yet. Those who wait for one hear of it through `broker`.
+    pub(super) fn new(
+        settings: Arc<SettingsStore>,
+        clock: Arc<dyn Clock>,
+        broker: Arc<Broker>,
+        switch: Arc<StopSwitch>,
+    ) -> Self {
+        Self {
+            settings,
+            clock,
+            broker,
+            switch,
+            runs: Mutex::default(),
+            gone: watch::Sender::default(),
+        }
     }
 
-    pub(super) fn remove(&self, run_id: &RunId) {
+    /// Takes a run up. Those who wait for it hear of it; a stop that kills ends it at once.
+    pub(super) fn enter(&self, supervision: &Supervision, control: Control) -> Arc<LiveRun> {
+        let settings = self.settings.current();
+        let capture = Capture::new(capture::limits(&self.settings));
+        // Everything that a run of an earlier server wrote is in its spool; what one on a node wrote comes with its end.
+        let is_spooled = supervision.permitted_at.is_none() && supervision.host != Host::Node;
+        let recent = if is_spooled {
+            Recent::Spool
+        } else {
+            Recent::Memory(InlineFrames::default(), settings.server.output.max_run_bytes)
+        };
+        let live = LiveRun::new(supervision, control, (capture, recent), self.clock.now());
+        self.lock().insert(live.run_id.clone(), Arc::clone(&live));
+        self.switch.kill_if_stopped(&live);
+        self.broker.touch(&live.run_id);
+        live
+    }
+
+    /// Forgets a run that this server has no line to any more.
+    pub(super) fn leave(&self, run_id: &RunId) {
         self.lock().remove(run_id);
         self.gone.send_modify(|count| *count = count.wrapping_add(1));
+        self.broker.touch(run_id);
     }
 
     pub(super) fn get(&self, run_id: &RunId) -> Option<Arc<LiveRun>> {
         self.lock().get(run_id).map(Arc::clone)
+    }
+
+    /// A run that this server holds a line to and that has not ended: the ledger knows all of one that has.
+    pub(super) fn unfinished(&self, run_id: &RunId) -> Option<Arc<LiveRun>> {
+        self.get(run_id).filter(|live| !live.has_ended())
     }
 
     pub(super) fn all(&self) -> Vec<Arc<LiveRun>> {

@@ -31,6 +31,7 @@ use crate::{
     document::{check_writable, subject_of},
     evaluator::{call::Call, judgement::Judgement},
     warnings,
+    watch::tell,
 };
 
 /// How often notes of use are written; they are for people, and no run waits for them.
@@ -193,7 +194,7 @@ impl Engine {
             agent: Some(approval.card.binding.agent.clone()),
             ..Subject::default()
         };
-        self.tell(Event { subject, kind }, by.clone()).await;
+        tell(&self.ledger, Event { subject, kind }, by.clone()).await;
     }
 
     async fn tell_used(&self, (owner, list, entry_id): Noted) {
@@ -204,7 +205,7 @@ impl Engine {
             by: None,
         };
         let subject = subject_of(&owner);
-        self.tell(Event { subject, kind }, Actor::system()).await;
+        tell(&self.ledger, Event { subject, kind }, Actor::system()).await;
     }
 
     /// Notes that a run used the entries that let it through.
@@ -244,7 +245,7 @@ impl Engine {
     pub(super) async fn write_notes(self: Arc<Self>) {
         loop {
             tokio::select! {
-                () = self.stopping.cancelled() => break,
+                () = self.lifecycle.stopping() => break,
                 () = tokio::time::sleep(NOTE_INTERVAL) => {}
             }
             self.write_notes_now().await;

@@ -56,7 +56,7 @@ impl Engine {
     /// Asks the other UI and takes its answer, unless another answer comes first.
     pub(super) fn ask_prompt(self: &Arc<Self>, prompt: Box<dyn Prompt>, approval: Approval) {
         let engine = Arc::clone(self);
-        self.tasks.spawn(async move {
+        self.lifecycle.spawn(async move {
             let answered = tokio::select! {
                 answered = prompt.ask(&approval) => answered,
                 // What the ledger says of it does not matter here. The end of its connection tells the UI.
@@ -105,8 +105,8 @@ impl Engine {
                 return;
             }
         };
-        self.launches
-            .track_future(self.expire(&pending, Expiry::NobodyThere))
+        self.lifecycle
+            .track_launch(self.expire(&pending, Expiry::NobodyThere))
             .await;
     }
 }

@@ -34,8 +34,8 @@ impl Engine {
         // In a task of its own, as a decision: what is in the ledger is followed up even if the caller left.
         let (engine, caller, id) = (Arc::clone(self), caller.clone(), id.clone());
         let task = self
-            .launches
-            .spawn(async move { engine.revise_and_follow_up(&caller, &id, command).await });
+            .lifecycle
+            .spawn_launch(async move { engine.revise_and_follow_up(&caller, &id, command).await });
         task.await.unwrap_or(Err(StorageTrouble::Unavailable.into()))
     }
 
@@ -50,10 +50,10 @@ impl Engine {
             self.expire(&old, Expiry::Live).await;
             old = self.pending(caller, id).await?;
         }
-        if self.is_draining() {
+        if self.lifecycle.is_draining() {
             return Err(ExecError::ShuttingDown.into());
         }
-        self.expect_going().map_err(ExecError::Stopped)?;
+        self.switch.expect_going().map_err(ExecError::Stopped)?;
         let env = self.ledger.waiting_env(id).await.map_err(StorageTrouble::from)?;
         let revise = Box::pin(self.changed(caller, &old, command, env)).await?;
         match self.ledger.revise(revise).await.map_err(ExecError::from)? {
@@ -75,7 +75,7 @@ impl Engine {
 
     /// The approval, if it waits. In the end the ledger says what became of it later.
     async fn pending(&self, caller: &Principal, id: &ApprovalId) -> Result<Approval, ReviseError> {
-        let found = self.approval(caller, id).await?;
+        let found = self.records.approval(caller, id).await?;
         let approval = found.ok_or(DecideError::NotFound)?;
         match approval.state.status() {
             ApprovalStatus::Pending => Ok(approval),

@@ -1,9 +1,6 @@
 //! Stopping: no new runs, foreground ones get their time, background ones go on without us.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use countersign_config::settings::BackgroundRuns;
 use countersign_domain::{Actor, ApprovalId, KillCause, Principal, Reason, Run, RunId, Scope};
@@ -12,7 +9,7 @@ use countersign_ledger::{
     events::{Event, EventKind},
 };
 
-use crate::{Engine, approve::Expiry, query, reply::CancelError};
+use crate::{Engine, approve::Expiry, records, reply::CancelError, watch::tell};
 
 /// The longest sleep towards a deadline: a clock that was set meanwhile is noticed that soon.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
@@ -27,32 +24,28 @@ impl Engine {
     /// Begins what goes on beside the requests. Call it once, after [`Engine::recover`].
     pub fn begin(self: &Arc<Self>) {
         let engine = Arc::clone(self);
-        self.tasks.spawn(async move { engine.expire_in_time().await });
+        self.lifecycle.spawn(async move { engine.expire_in_time().await });
         let engine = Arc::clone(self);
-        self.tasks.spawn(async move { engine.write_notes().await });
+        self.lifecycle.spawn(async move { engine.write_notes().await });
         let engine = Arc::clone(self);
-        self.tasks
+        self.lifecycle
             .spawn(async move { engine.judge_again_in_time().await });
         // The policy may have changed while there was no server, or just before the last one went.
         self.again.wake();
     }
 
-    /// Whether the server is stopping.
-    pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::SeqCst)
-    }
-
     /// Takes nothing new, tells all listeners, and then ends the streams.
     async fn stop_taking(&self) {
-        self.draining.store(true, Ordering::SeqCst);
+        self.lifecycle.take_nothing_new();
         let grace = self.settings.current().server.shutdown.grace;
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-        self.tell(
+        tell(
+            &self.ledger,
             Event::general(EventKind::ServerShutdown { grace_ms }),
             Actor::system(),
         )
         .await;
-        self.stopping.cancel();
+        self.lifecycle.begin_to_stop();
     }
 
     /// Takes nothing new, waits up to the configured grace for foreground runs, ends the rest, and leaves
@@ -63,7 +56,7 @@ impl Engine {
     pub async fn drain(&self) {
         let shutdown = self.settings.current().server.shutdown.clone();
         self.stop_taking().await;
-        if tokio::time::timeout(shutdown.grace, self.await_launches())
+        if tokio::time::timeout(shutdown.grace, self.lifecycle.await_launches())
             .await
             .is_err()
         {
@@ -84,11 +77,10 @@ impl Engine {
 
     /// Ends every run, background ones too, and waits until that is recorded.
     pub async fn kill_all(&self) {
-        self.draining.store(true, Ordering::SeqCst);
-        self.stopping.cancel();
+        self.lifecycle.begin_to_stop();
         self.kill_where(|_background| true);
         let ended = async {
-            self.await_launches().await;
+            self.lifecycle.await_launches().await;
             self.kill_where(|_background| true);
             self.wait_for_runs(BackgroundRuns::Kill).await;
         };
@@ -97,18 +89,12 @@ impl Engine {
         }
     }
 
-    /// Waits until nothing is being started any more; what begins to start from now on sees that the server stops.
-    async fn await_launches(&self) {
-        self.launches.close();
-        self.launches.wait().await;
-    }
-
     /// Waits for the engine's own tasks, but for those that only hold background runs.
     pub async fn finish_tasks(&self) {
-        self.tasks.close();
+        self.lifecycle.close();
         let runs = self.live.all().len();
         if runs == 0 {
-            self.tasks.wait().await;
+            self.lifecycle.finish().await;
         }
     }
 
@@ -138,7 +124,7 @@ impl Engine {
     /// [`CancelError`] when there is no such run for this caller, or it has ended.
     pub async fn cancel(self: &Arc<Self>, caller: &Principal, id: &RunId) -> Result<Run, CancelError> {
         let run = self.ledger.run(id).await?.ok_or(CancelError::NotFound)?;
-        let by_scope = caller.has(Scope::Admin) || query::is_own(caller, &run);
+        let by_scope = caller.has(Scope::Admin) || records::is_own(caller, &run);
         if !by_scope || !caller.may_act_for(&run.agent) {
             return Err(CancelError::NotFound);
         }
@@ -194,7 +180,7 @@ impl Engine {
                 }
             };
             tokio::select! {
-                () = self.stopping.cancelled() => return,
+                () = self.lifecycle.stopping() => return,
                 () = self.deadlines.notified() => {}
                 () = tokio::time::sleep(sleep) => {}
             }
@@ -223,7 +209,7 @@ impl Engine {
     async fn expire_one(self: &Arc<Self>, id: &ApprovalId) -> Result<(), LedgerError> {
         if let Some(approval) = self.ledger.approval(id).await? {
             let expiry = self.expire(&approval, Expiry::Live);
-            self.launches.track_future(expiry).await;
+            self.lifecycle.track_launch(expiry).await;
         }
         Ok(())
     }

@@ -1,12 +1,7 @@
-//! The emergency stop as the engine knows it: pressing it, letting everything go on, and what passes meanwhile.
-//!
-//! The ledger has the one value and looks at it wherever a permit or a question is made. What changes something without
-//! one, such as a write to a command that runs, goes through `Engine::while_going`. Ending and reading go on.
-//! Entry points: [`Engine::stop`], [`Engine::resume`].
+//! The emergency stop as the engine knows it: pressing it, and letting everything go on. What passes meanwhile:
+//! [`crate::stop_switch`]. Entry points: [`Stops::stop`], [`Stops::resume`].
 
 use std::{
-    future::Future,
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,12 +9,22 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::RwLock;
+use tokio::sync::Notify;
 
+use countersign_config::approvals::broker::Broker;
 use countersign_domain::{Actor, KillCause, Run, RunStatus, Stop};
-use countersign_ledger::{LedgerError, Page, Pressed, Resume, ResumeOutcome, RunFilter, StopStanding, Takes};
+use countersign_ledger::{
+    Ledger, LedgerError, Page, Pressed, Resume, ResumeOutcome, RunFilter, StopStanding, Takes,
+};
+use countersign_sys::clock::Clock;
 
-use crate::{Engine, live::LiveRun, reply::StorageTrouble};
+use crate::{
+    accepted_policy::AcceptedPolicy,
+    lifecycle::Lifecycle,
+    live::{LiveRun, LiveRuns},
+    reply::StorageTrouble,
+    stop_switch::StopSwitch,
+};
 
 /// How long killed runs may take to end before the answer says that they still run.
 const KILLED_TIMEOUT: Duration = Duration::from_secs(10);
@@ -50,80 +55,60 @@ pub struct Stopped {
     pub killed: Vec<Run>,
 }
 
-/// What passes while no stop is in effect.
-#[derive(Debug, Default)]
-pub(super) struct Passages {
-    /// Held shared by what passes; a stop takes it once.
-    under_way: RwLock<()>,
+/// The emergency stop: pressing it, and letting everything go on.
+#[derive(Debug)]
+pub struct Stops {
+    switch: Arc<StopSwitch>,
+    ledger: Ledger,
+    clock: Arc<dyn Clock>,
+    accepted_policy: Arc<AcceptedPolicy>,
+    live: Arc<LiveRuns>,
+    broker: Arc<Broker>,
+    /// Wakes the task that ends questions in time.
+    deadlines: Arc<Notify>,
+    lifecycle: Arc<Lifecycle>,
     /// Whether a stop is being written again and again.
     is_written_again: AtomicBool,
 }
 
-impl Engine {
-    /// The stop that is in force.
-    pub fn stopped(&self) -> Option<Arc<StopStanding>> {
-        self.ledger.stopped()
-    }
+/// What a stop reaches, besides the ledger.
+pub(crate) struct Stoppable {
+    pub(crate) live: Arc<LiveRuns>,
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) deadlines: Arc<Notify>,
+    pub(crate) lifecycle: Arc<Lifecycle>,
+}
 
-    /// Refuses while everything is stopped.
-    ///
-    /// # Errors
-    /// The stop.
-    pub fn expect_going(&self) -> Result<(), Arc<Stop>> {
-        match self.stopped() {
-            None => Ok(()),
-            Some(standing) => Err(Arc::clone(&standing.stop)),
+impl Stops {
+    pub(crate) fn new(
+        switch: Arc<StopSwitch>,
+        ledger: Ledger,
+        clock: Arc<dyn Clock>,
+        accepted_policy: Arc<AcceptedPolicy>,
+        reaches: Stoppable,
+    ) -> Self {
+        let Stoppable {
+            live,
+            broker,
+            deadlines,
+            lifecycle,
+        } = reaches;
+        Self {
+            switch,
+            ledger,
+            clock,
+            accepted_policy,
+            live,
+            broker,
+            deadlines,
+            lifecycle,
+            is_written_again: AtomicBool::new(false),
         }
     }
 
-    /// Waits until the emergency stop is in effect.
-    pub(super) async fn until_stopped(&self) -> Arc<Stop> {
-        let mut standings = self.ledger.watch_stop();
-        loop {
-            if let Some(standing) = &*standings.borrow_and_update() {
-                return Arc::clone(&standing.stop);
-            }
-            if standings.changed().await.is_err() {
-                // Its sender lives as long as the ledger.
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-
-    /// Does something that may only happen while nothing is stopped. A stop cuts it off, and answers when it is.
-    pub(super) async fn while_going<T>(&self, work: impl Future<Output = T>) -> Result<T, Arc<Stop>> {
-        let _passage = self.passages.under_way.read().await;
-        tokio::select! {
-            biased;
-            stop = self.until_stopped() => Err(stop),
-            done = work => Ok(done),
-        }
-    }
-
-    /// Begins something that may only begin while nothing is stopped, and waits for it however that goes on. What its
-    /// first poll does decides.
-    ///
-    /// # Errors
-    /// The stop; then it was not begun.
-    pub async fn begin_while_going<T>(&self, work: impl Future<Output = T>) -> Result<T, Arc<Stop>> {
-        let mut work = pin!(work);
-        let begun = self
-            .while_going(async { futures_util::poll!(work.as_mut()) })
-            .await?;
-        match begun {
-            std::task::Poll::Ready(done) => Ok(done),
-            std::task::Poll::Pending => Ok(work.await),
-        }
-    }
-
-    /// Kills a run that comes to this server after a stop that kills.
-    pub(super) fn kill_if_stopped(&self, live: &LiveRun) {
-        if self
-            .stopped()
-            .is_some_and(|standing| standing.killed_by.is_some())
-        {
-            live.kill(KillCause::Stopped);
-        }
+    /// What lets something pass while no stop is in effect.
+    pub const fn switch(&self) -> &Arc<StopSwitch> {
+        &self.switch
     }
 
     /// Stops everything. It is in force from the first moment on; the answer comes when nothing begins any more, nothing
@@ -137,7 +122,7 @@ impl Engine {
         let kills = what_runs == WhatRuns::IsKilled;
         let (first, pressed) = self.ledger.press_stop(stop, kills).await;
         // What was let through before has ended or is cut off.
-        drop(self.passages.under_way.write().await);
+        self.switch.cut_off().await;
         tracing::warn!(by = %by.id, kills, "everything is stopped");
         let killed = if kills { self.kill_everything() } else { Vec::new() };
         self.write_stop().await;
@@ -145,7 +130,7 @@ impl Engine {
         let running = self.still_running().await;
         let killed = self.ended_of(&killed, &running).await;
         Stopped {
-            standing: self.stopped().unwrap_or(first),
+            standing: self.switch.stopped().unwrap_or(first),
             pressed,
             running,
             killed,
@@ -157,7 +142,7 @@ impl Engine {
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written; then everything stays stopped.
     pub async fn resume(&self, by: &Actor, reason: String) -> Result<ResumeOutcome, StorageTrouble> {
-        if self.stopped().is_some_and(|standing| !standing.is_durable) {
+        if self.switch.stopped().is_some_and(|standing| !standing.is_durable) {
             // A caller who waits for a question that this ends is told, too.
             self.try_write_stop().await?;
         }
@@ -207,25 +192,25 @@ impl Engine {
 
     /// Writes it until the ledger has it, nothing is stopped any more, or the server stops. One task at a time.
     fn write_stop_again(self: &Arc<Self>) {
-        if self.passages.is_written_again.swap(true, Ordering::SeqCst) {
+        if self.is_written_again.swap(true, Ordering::SeqCst) {
             return;
         }
-        let engine = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let mut health = engine.ledger.watch_health();
-            while engine.stopped().is_some() && !engine.stopping.is_cancelled() {
+        let stops = Arc::clone(self);
+        self.lifecycle.spawn(async move {
+            let mut health = stops.ledger.watch_health();
+            while stops.switch.stopped().is_some() && !stops.lifecycle.is_stopping() {
                 tokio::select! {
                     () = tokio::time::sleep(WRITE_AGAIN) => {}
                     // A ledger that is closed is not written again.
                     changed = health.changed() => if changed.is_err() { break },
-                    () = engine.stopping.cancelled() => {}
+                    () = stops.lifecycle.stopping() => {}
                 }
-                if engine.try_write_stop().await.is_ok() {
+                if stops.try_write_stop().await.is_ok() {
                     tracing::info!("the stop is on record");
                     break;
                 }
             }
-            engine.passages.is_written_again.store(false, Ordering::SeqCst);
+            stops.is_written_again.store(false, Ordering::SeqCst);
         });
     }
 
@@ -259,8 +244,8 @@ impl Engine {
 }
 
 /// Waits until killed runs have ended on record, but not for ever: a disk may take nothing.
-async fn wait_for_ends(engine: &Engine, killed: &[Arc<LiveRun>]) {
-    let ended = futures_util::future::join_all(killed.iter().map(|live| engine.live.is_gone(&live.run_id)));
+async fn wait_for_ends(stops: &Stops, killed: &[Arc<LiveRun>]) {
+    let ended = futures_util::future::join_all(killed.iter().map(|live| stops.live.is_gone(&live.run_id)));
     if tokio::time::timeout(KILLED_TIMEOUT, ended).await.is_err() {
         tracing::warn!("runs that were killed have not all ended yet");
     }

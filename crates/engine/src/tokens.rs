@@ -502,7 +502,7 @@ impl Engine {
         let (engine, tokens) = (Arc::clone(self), Arc::clone(tokens));
         let (by, id) = (by.clone(), id.clone());
         // In a task of its own: what is in the ledger is followed up even if the caller left.
-        let task = self.tasks.spawn(async move {
+        let task = self.lifecycle.spawn(async move {
             let revoked = tokens.revoke(&by, &id).await?;
             Ok(revoked.map(|RevokedToken { token, denied }| {
                 for run in &denied {
@@ -527,7 +527,7 @@ impl Engine {
         let (engine, tokens) = (Arc::clone(self), Arc::clone(tokens));
         let (by, id) = (by.clone(), id.clone());
         // In a task of its own, as a revocation.
-        let task = self.tasks.spawn(async move {
+        let task = self.lifecycle.spawn(async move {
             let rotated = tokens.rotate(&by, &id).await?;
             for run in &rotated.denied {
                 engine.broker.touch(run);

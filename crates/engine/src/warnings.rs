@@ -1,15 +1,20 @@
 //! What the caller of a run should know besides its end: stable codes in the record, words in answers.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use countersign_domain::{Exit, Isolation, LimitReport, Run, RunId};
-use countersign_hosts::confined::OutOfReach;
+use countersign_hosts::{confined::OutOfReach, gateway::GatewayHost};
+use countersign_ledger::Ledger;
 use countersign_policy::{
     allowlist::SegmentReport,
     command::{PathLookup, paths},
 };
 
-use crate::{Engine, evaluator::call::Call, reply::Warning};
+use crate::{
+    evaluator::{Evaluator, call::Call},
+    reply::Warning,
+    watch::PolicySource,
+};
 
 /// A run whose leftovers were killed (`docs/spec/exec-tool.md#4-what-the-caller-gets`).
 const LEFTOVERS_KILLED: &str = "leftovers-killed";
@@ -94,9 +99,32 @@ pub(super) fn explain(detail: Option<String>, codes: &[String]) -> Option<String
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-impl Engine {
+/// What is to be said about runs that ended.
+#[derive(Debug)]
+pub(super) struct EndWarnings {
+    evaluator: Arc<Evaluator>,
+    policy: Arc<PolicySource>,
+    gateway: GatewayHost,
+    ledger: Ledger,
+}
+
+impl EndWarnings {
+    pub(super) const fn new(
+        evaluator: Arc<Evaluator>,
+        policy: Arc<PolicySource>,
+        gateway: GatewayHost,
+        ledger: Ledger,
+    ) -> Self {
+        Self {
+            evaluator,
+            policy,
+            gateway,
+            ledger,
+        }
+    }
+
     /// The codes of what is to be said about a run that ended like this.
-    pub(super) async fn warnings_after(&self, run_id: &RunId, exit: &Exit) -> Vec<String> {
+    pub(super) async fn after(&self, run_id: &RunId, exit: &Exit) -> Vec<String> {
         let mut codes = Vec::new();
         if exit.leftovers_killed {
             codes.push(LEFTOVERS_KILLED.to_owned());

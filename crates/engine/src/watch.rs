@@ -21,7 +21,6 @@ use countersign_ledger::{
 };
 
 use crate::{
-    Engine,
     accepted_policy::{AcceptedPolicy, Ours, PendingChange, PolicyFile, PolicyInEffect},
     again::Again,
     evaluator::policy_now::PolicyNow,
@@ -306,12 +305,10 @@ impl PolicySource {
     }
 }
 
-impl Engine {
-    /// Records an event that belongs to no other change.
-    pub(super) async fn tell(&self, event: Event, by: Actor) {
-        if let Err(error) = self.ledger.record(event, by).await {
-            tracing::error!(error = %error, "an event is not recorded");
-        }
+/// Records an event that belongs to no other change.
+pub(super) async fn tell(ledger: &Ledger, event: Event, by: Actor) {
+    if let Err(error) = ledger.record(event, by).await {
+        tracing::error!(error = %error, "an event is not recorded");
     }
 }
 

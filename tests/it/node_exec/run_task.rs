@@ -78,7 +78,7 @@ async fn long_output_is_kept_whole_and_shown_in_part() {
     let (run, output) = ended(call.await.unwrap());
     assert!(run.truncated && output.truncated);
     assert_eq!(run.output_bytes, 200_018);
-    let again = world.engine.output_text(&run).await.unwrap();
+    let again = world.engine.records().output_text(&run).await.unwrap();
     assert_eq!(again.stdout, output.stdout);
     let spool = world.state().join("countersign/output");
     assert_eq!(std::fs::read_dir(spool).unwrap().count(), 1);

@@ -24,7 +24,6 @@ use countersign_engine::{
 };
 use countersign_hosts::{
     gateway::GatewayHost,
-    node::NodeSink,
     sandbox::{SandboxHost, SandboxOptions},
     shell::HostShell,
 };
@@ -264,7 +263,7 @@ impl Served {
             own_binary: None,
             state_dir,
         });
-        fleet.listen(Arc::clone(&engine) as Arc<dyn NodeSink>);
+        fleet.listen(engine.node_sink().upgrade().expect("the engine lives"));
         engine.recover(Unstarted::StartAgain).await.unwrap();
         engine.begin();
         Self {

@@ -10,10 +10,14 @@ use countersign_domain::{Actor, Approval, ApprovalCard, Binding, Command, Comman
 use countersign_hosts::{
     node::InvokeFailure,
     peer_fs::Blind,
+    sandbox::Placement,
     workdir::{Workdir, WorkdirError},
 };
-use countersign_ledger::GrantUse;
-use countersign_policy::combine::{Effective, Wanted};
+use countersign_ledger::{GrantUse, UnfinishedRun};
+use countersign_policy::{
+    combine::{Effective, Wanted},
+    gate::Verdict,
+};
 
 use super::{
     Evaluator, Purpose, analyse,
@@ -69,6 +73,27 @@ impl Evaluator {
         let call = self.call_of_binding(binding, &now)?;
         let (now, _call, _judged) = self.evaluate_on_node(call, now, &[], Purpose::Again).await?;
         Ok(now)
+    }
+
+    /// What a run of an earlier server would be now: as it was approved, or as the policy judges it at this moment; with its sandbox, if it
+    /// runs in one.
+    pub(crate) async fn binding_after_restart(
+        &self,
+        unfinished: &UnfinishedRun,
+    ) -> Option<(Binding, Option<Arc<Placement>>)> {
+        let now = self.policy.now();
+        if let Some(approval) = &unfinished.approval {
+            return Some((self.rebind(&approval.card.binding, &now).ok()?, None));
+        }
+        let run = &unfinished.run;
+        let call = match run.host {
+            Host::Sandbox => self.places.call_of_inside_run(run, &now).await?,
+            Host::Gateway => Call::of_run(run, self.places.files())?,
+            // Its fence is on the node: nobody here starts it again.
+            Host::Node => return None,
+        };
+        let judged = self.judge(&call, &now, &[]).ok()?;
+        (judged.verdict == Verdict::Run).then_some((judged.binding, call.sandbox))
     }
 
     /// The effective policy at this moment for what was asked about.

@@ -14,40 +14,43 @@ use countersign_hosts::node::{
 };
 use countersign_ledger::{Finish, RunOutput};
 
-use super::{control::NodeMessage, on_node::is_fenced, output};
+use super::{control::NodeMessage, on_node::is_fenced, output, run_task::NodeRuns};
 
 use crate::{
-    Engine,
     live::{Control, LiveRun},
     outcome::{self, OutputSummary},
 };
 
-impl NodeSink for Engine {
+/// What nodes say, as the link hands it over.
+#[derive(Debug)]
+pub(crate) struct NodeNews(pub(crate) Arc<NodeRuns>);
+
+impl NodeSink for NodeNews {
     fn connected(&self, node: NodeInfo) {
-        self.peers.forget(&node.node_id);
-        self.judge_again_on(&node.node_id);
-        for live in self.live_on(&node.node_id) {
+        self.0.peers.forget(&node.node_id);
+        self.0.again.judge_on(&node.node_id);
+        for live in self.0.live_on(&node.node_id) {
             deliver(&live, NodeMessage::Connected(node.clone()));
         }
-        if let Some(engine) = self.this.upgrade().filter(|_| is_fenced(&node)) {
-            let work = Arc::clone(&engine);
-            engine
-                .tasks
-                .spawn(async move { work.resolve_lost_runs(&node).await });
+        if is_fenced(&node) {
+            let runs = Arc::clone(&self.0);
+            self.0
+                .lifecycle
+                .spawn(async move { runs.resolve_lost_runs(&node).await });
         }
     }
 
     fn disconnected(&self, node_id: &str, connection: ConnectionId) {
         // A node that is there over another connection already has not gone.
-        let nodes = self.peers.nodes();
+        let nodes = self.0.peers.nodes();
         let is_there = nodes
             .iter()
             .any(|node| node.node_id == node_id && node.connection.is_some_and(|other| other != connection));
         if is_there {
             return;
         }
-        self.peers.forget(node_id);
-        for live in self.live_on(node_id) {
+        self.0.peers.forget(node_id);
+        for live in self.0.live_on(node_id) {
             deliver(&live, NodeMessage::Disconnected);
         }
     }
@@ -56,15 +59,15 @@ impl NodeSink for Engine {
         let Ok(run_id) = RunId::parse(invoke_id) else {
             return false;
         };
-        if let Some(live) = self.live.get(&run_id).filter(|live| !live.has_ended()) {
+        if let Some(live) = self.0.live.get(&run_id).filter(|live| !live.has_ended()) {
             return is_of(&live, node_id) && deliver(&live, NodeMessage::Late(result));
         }
-        let lost = self.ledger.lost_run_of(node_id, &run_id).ok().flatten();
-        let (Some(run), Some(engine)) = (lost, self.this.upgrade()) else {
-            return false;
-        };
-        self.tasks
-            .spawn(async move { engine.finish_lost(run, result.outcome).await });
+        let lost = self.0.ledger.lost_run_of(node_id, &run_id).ok().flatten();
+        let Some(run) = lost else { return false };
+        let runs = Arc::clone(&self.0);
+        self.0
+            .lifecycle
+            .spawn(async move { runs.finish_lost(run, result.outcome).await });
         true
     }
 
@@ -73,14 +76,14 @@ impl NodeSink for Engine {
             return false;
         };
         let run_id = RunId::parse(&run_id).ok();
-        let live = run_id.and_then(|run_id| self.live.get(&run_id));
+        let live = run_id.and_then(|run_id| self.0.live.get(&run_id));
         // Of a run that is not its own a node has nothing to say, and of one that has ended nothing new.
         live.filter(|live| is_of(live, node_id) && !live.has_ended())
             .is_some_and(|live| deliver(&live, NodeMessage::Event(event)))
     }
 }
 
-impl Engine {
+impl NodeRuns {
     /// The runs of this server's supervision that a node has.
     fn live_on(&self, node_id: &str) -> Vec<Arc<LiveRun>> {
         let all = self.live.all().into_iter();
@@ -172,17 +175,20 @@ impl Engine {
     }
 
     async fn record_late_end(&self, run: &Run, end: RunEnd, output: RunOutput) {
-        let notice = self.exit_notice(&run.agent, Host::Node, run.node_id.as_deref(), &run.id, &end);
-        self.record_end(Finish {
-            run_id: run.id.clone(),
-            end,
-            output,
-            warnings: Vec::new(),
-            leftovers: None,
-            notice,
-        })
-        .await;
-        self.broker.touch(&run.id);
+        let notice = self
+            .recorder
+            .exit_notice(&run.agent, Host::Node, run.node_id.as_deref(), &run.id, &end);
+        self.recorder
+            .record_end(Finish {
+                run_id: run.id.clone(),
+                end,
+                output,
+                warnings: Vec::new(),
+                leftovers: None,
+                notice,
+            })
+            .await;
+        self.recorder.touch(&run.id);
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A node is believed about its own machine and about nothing else: what it says of a run counts if the run is its own.
 //! The fence of such a run is on the node, so a call that may have reached one must never be sent again. A node that can
-//! say what became of the run is asked; otherwise the run is `lost`. Entry point: `Engine::start_on_node`. Read on:
+//! say what became of the run is asked; otherwise the run is `lost`. Entry point: `NodeRuns::start`. Read on:
 //! `run_task.rs` follows one run, by the states of `wait.rs`; what is asked of a node before a decision is in
 //! `evaluator/on_node.rs`.
 
@@ -19,7 +19,9 @@ mod wait;
 
 pub(super) use choose::{choose, unusable};
 pub(super) use control::NodeControl;
+pub(super) use messages::NodeNews;
 pub(super) use on_node::{NodeDocument, OnNode, Prepared, TheirDocument};
+pub(super) use run_task::{NodeRuns, RunsBase};
 pub(super) use see::NodePeers;
 pub use view::NodeView;
 

@@ -8,8 +8,10 @@ use countersign_ledger::RunOutput;
 use countersign_runner::{INLINE_BYTES, InlineFrames, output::Capture};
 use countersign_sys::fs::{PRIVATE_FILE, replace_file};
 
+use super::run_task::NodeRuns;
+
 use crate::{
-    Engine,
+    capture,
     outcome::{self, OutputSummary},
 };
 
@@ -89,10 +91,10 @@ fn classify(
     }
 }
 
-impl Engine {
+impl NodeRuns {
     /// Keeps the output that came with an answer: here while it is small, else in a spool as that of every run.
     pub(super) async fn keep_sent_output(&self, run_id: &RunId, answer: &RunAnswer) -> SentOutput {
-        let limits = self.capture_limits();
+        let limits = capture::limits(&self.settings);
         let max_bytes = self.settings.current().server.output.max_run_bytes;
         let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
         let mut capture = Capture::new(limits);

@@ -3,7 +3,7 @@
 //! The launch is committed first. Then the call is sent over the connection that the launch names and over no other; it must
 //! never be sent again. The run ends by the node's answer, by what the node said before its link broke, or as `lost`. A
 //! node that keeps a fence is given [`LINK_GRACE`] to come back, and is asked; a later reply still ends a `lost` run
-//! (`Engine::late_result`). Read on: [`super::wait`] says what each event means, [`super::messages`] delivers what nodes
+//! (`NodeNews`'s `late_result`). Read on: [`super::wait`] says what each event means, [`super::messages`] delivers what nodes
 //! say, [`super::output`] keeps their output.
 
 use std::{pin::pin, sync::Arc, task::Poll, time::Duration};
@@ -14,25 +14,29 @@ use futures_util::{
 };
 use tokio::{sync::watch, time::Instant};
 
+use countersign_config::settings::SettingsStore;
 use countersign_domain::{
-    Actor, AgentId, ApprovalDecision, ApprovalId, ApprovalState, Bound, DecidedBy, Host, KillCause, Reason,
-    Run, RunEnd, RunId, RunStatus, RunVerdict, Security,
+    ApprovalDecision, ApprovalId, ApprovalState, Bound, DecidedBy, KillCause, Reason, Run, RunEnd, RunId,
+    RunStatus, RunVerdict, Security,
 };
-use countersign_hosts::node::{
-    ConnectionId, InvokeFailure, InvokeRequest, InvokeResult, NodeGeneration, NodeInfo, NodePlan,
-    answers::{self, RunAnswer, RunState},
-    calls::{self, Allowed, AllowedCall, Called, NodeGate},
+use countersign_hosts::{
+    gateway::GatewayHost,
+    node::{
+        ConnectionId, InvokeFailure, InvokeRequest, InvokeResult, NodeGeneration, NodeInfo, NodePlan,
+        answers::{self, RunAnswer, RunState},
+        calls::{self, Allowed, AllowedCall, Called, NodeGate},
+    },
 };
 use countersign_ledger::{
-    NodeLaunch, NodeRun, RunOutput, Started,
-    events::{Event, EventKind},
+    Ledger, NodeLaunch, NodeRun, RunOutput,
     launch::{Permit, PermitParts},
 };
 use countersign_protocol::bridge::{RunApproval, SYSTEM_RUN};
 use countersign_runner::output::Capture;
-use countersign_sys::{hooks, process::monotonic};
+use countersign_sys::{clock::Clock, hooks};
 
 use super::{
+    NodePeers,
     control::{Mailbox, NodeControl},
     is_denial,
     on_node::is_fenced,
@@ -42,10 +46,13 @@ use super::{
 };
 
 use crate::{
-    Engine,
-    live::{Control, LiveRun, LiveState, NewLiveRun, Recent},
+    again::Again,
+    lifecycle::Lifecycle,
+    live::{Control, LiveRun, LiveRuns},
     outcome::{self, OutputSummary},
-    supervise::{self, Listeners, Remains, Supervision},
+    process::SessionRetention,
+    run_recorder::{Listeners, Remains, RunRecorder},
+    supervise::{self, Launch, Supervision},
     system_event,
 };
 
@@ -60,28 +67,66 @@ struct NodeRunTask {
     lost: Reason,
     /// The call; `None` for a run of an earlier server, which may have sent it.
     request: Option<InvokeRequest>,
-    /// When it was allowed to start, for a run of this server.
-    permitted_at: Option<Duration>,
 }
 
-impl Engine {
-    /// Starts what a permit allows on its node. `None` when it could not be: its record says why.
-    pub(crate) async fn start_on_node(
-        self: &Arc<Self>,
-        permit: Permit,
-        supervision: Supervision,
-    ) -> Option<Arc<LiveRun>> {
-        let permitted_at = Some(monotonic());
-        let run_id = permit.run_id().clone();
-        let agent = permit.binding().agent.clone();
-        let timeout = supervise::millis(permit.binding().timeout_ms);
+/// The runs on nodes: each is called for once, and followed to its end.
+#[derive(Debug)]
+pub(crate) struct NodeRuns {
+    pub(super) ledger: Ledger,
+    pub(super) peers: Arc<NodePeers>,
+    pub(super) live: Arc<LiveRuns>,
+    pub(super) recorder: Arc<RunRecorder>,
+    retention: Arc<SessionRetention>,
+    pub(super) again: Arc<Again>,
+    pub(super) gateway: GatewayHost,
+    pub(super) settings: Arc<SettingsStore>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) lifecycle: Arc<Lifecycle>,
+}
+
+/// What runs of this server share, no matter where they run.
+pub(crate) struct RunsBase {
+    pub(crate) ledger: Ledger,
+    pub(crate) live: Arc<LiveRuns>,
+    pub(crate) recorder: Arc<RunRecorder>,
+    pub(crate) retention: Arc<SessionRetention>,
+    pub(crate) lifecycle: Arc<Lifecycle>,
+}
+
+impl NodeRuns {
+    pub(crate) fn new(
+        base: &RunsBase,
+        peers: Arc<NodePeers>,
+        again: Arc<Again>,
+        gateway: GatewayHost,
+        (settings, clock): (Arc<SettingsStore>, Arc<dyn Clock>),
+    ) -> Self {
+        Self {
+            ledger: base.ledger.clone(),
+            peers,
+            live: Arc::clone(&base.live),
+            recorder: Arc::clone(&base.recorder),
+            retention: Arc::clone(&base.retention),
+            again,
+            gateway,
+            settings,
+            clock,
+            lifecycle: Arc::clone(&base.lifecycle),
+        }
+    }
+
+    /// Starts a run on its node. `None` when it could not be started: its record says why.
+    pub(crate) async fn start(self: &Arc<Self>, launch: Launch) -> Option<Arc<LiveRun>> {
+        let (permit, supervision) = launch.into_call();
         let (node, request) = match self.run_request(permit).await {
             Ok(ready) => ready,
             Err(why) => {
+                let run_id = &supervision.run_id;
                 tracing::warn!(run.id = %run_id, error = why, "a run could not be sent to its node");
-                self.end_run(&run_id, Reason::NotStarted, Some(why.to_owned()))
+                self.recorder
+                    .end_run(run_id, Reason::NotStarted, Some(why.to_owned()))
                     .await;
-                self.release_holder(&supervision);
+                self.recorder.release_holder(&supervision);
                 return None;
             }
         };
@@ -90,63 +135,36 @@ impl Engine {
             terms: Terms {
                 generation: node.generation.unwrap_or(NodeGeneration::First),
                 fenced: is_fenced(&node),
-                timeout,
+                timeout: supervision.timeout,
             },
             node_id: node.node_id,
             lost: Reason::NodeDisconnected,
             request: Some(request),
-            permitted_at,
         };
-        Some(self.spawn_run_task(run_id, agent, task, supervision))
+        Some(self.spawn_run_task(task, supervision))
     }
 
     /// Takes a run of an earlier server under supervision again, whose node keeps a fence for it: it is asked once it is there.
-    pub(crate) fn resume_on_node(
-        self: &Arc<Self>,
-        run: &Run,
-        node: NodeRun,
-        supervision: Supervision,
-    ) -> Arc<LiveRun> {
+    pub(crate) fn resume(self: &Arc<Self>, node: NodeRun, supervision: Supervision) -> Arc<LiveRun> {
         let task = NodeRunTask {
             node_id: node.node_id,
             terms: Terms {
                 generation: NodeGeneration::Ours,
                 fenced: node.fenced,
-                timeout: run.timeout,
+                timeout: supervision.timeout,
             },
             lost: Reason::ServerRestart,
             request: None,
-            permitted_at: None,
         };
-        self.spawn_run_task(run.id.clone(), run.agent.clone(), task, supervision)
+        self.spawn_run_task(task, supervision)
     }
 
-    fn spawn_run_task(
-        self: &Arc<Self>,
-        run_id: RunId,
-        agent: AgentId,
-        task: NodeRunTask,
-        supervision: Supervision,
-    ) -> Arc<LiveRun> {
+    fn spawn_run_task(self: &Arc<Self>, task: NodeRunTask, supervision: Supervision) -> Arc<LiveRun> {
         let (control, mailbox) = NodeControl::new(task.node_id.clone());
-        let live = LiveRun::new(NewLiveRun {
-            run_id,
-            agent,
-            host: Host::Node,
-            control: Control::Node(control),
-            capture: Capture::new(self.capture_limits()),
-            holder: supervision.holder.clone(),
-            recent: Recent::new(self.settings.current().server.output.max_run_bytes),
-            terminal: None,
-            now: self.clock.now(),
-        });
-        self.live.insert(&live);
-        self.kill_if_stopped(&live);
-        self.broker.touch(&live.run_id);
-        let (engine, held) = (Arc::clone(self), Arc::clone(&live));
-        self.tasks.spawn(async move {
-            engine.run_node_task(&held, task, mailbox, supervision).await;
-        });
+        let live = self.live.enter(&supervision, Control::Node(control));
+        let (runs, held) = (Arc::clone(self), Arc::clone(&live));
+        self.lifecycle
+            .spawn(async move { runs.run_node_task(&held, task, mailbox, supervision).await });
         live
     }
 
@@ -254,30 +272,32 @@ impl Engine {
         mut mailbox: Mailbox,
         supervision: Supervision,
     ) {
-        let end = Box::pin(self.await_node(live, &mut task, &mut mailbox, supervision.notice_after)).await;
+        let end = Box::pin(self.await_node(live, &mut task, &mut mailbox, &supervision)).await;
         hooks::reach("node.answered");
         // No message is read any more; once the end is recorded a late answer finds the record.
         mailbox.messages.close();
         let killed = *mailbox.kill.borrow();
-        let (end, sent) = self.end_on_node(live, &task, end, killed).await;
+        let (end, sent) = self
+            .end_on_node(live, (&task, supervision.permitted_at), end, killed)
+            .await;
         let denial = end.reason.filter(|reason| is_denial(*reason));
         let is_lost = end.status == RunStatus::Lost;
         #[cfg(feature = "test-hooks")]
         drop(tokio::task::spawn_blocking(|| hooks::pause("node.unheard")).await);
         let remains = Remains::of(sent.map_or(RunOutput::Inline(Vec::new()), |sent| sent.kept));
-        self.finish(live, end, remains).await;
+        self.recorder.finish(live, end, remains).await;
         self.note_remembered(&live.run_id).await;
         if let Some(reason) = denial {
-            self.tell_of(live, |place, run_id| {
-                system_event::exec_denied(place, run_id, reason)
-            })
-            .await;
+            self.recorder
+                .tell_of(live, |place, run_id| {
+                    system_event::exec_denied(place, run_id, reason)
+                })
+                .await;
         }
-        self.live.remove(&live.run_id);
-        self.broker.touch(&live.run_id);
+        self.live.leave(&live.run_id);
         drop(supervision.slot);
         if live.is_session() {
-            self.evict_sessions(&live.agent).await;
+            self.retention.evict(&live.agent).await;
         }
         if is_lost {
             self.ask_about_lost(&task.node_id, &live.run_id).await;
@@ -297,7 +317,7 @@ impl Engine {
                 ..
             } = &approval.state
         {
-            self.node_policy_changed(by);
+            self.again.node_policy_changed(by);
         }
     }
 
@@ -307,7 +327,7 @@ impl Engine {
         live: &Arc<LiveRun>,
         task: &mut NodeRunTask,
         mailbox: &mut Mailbox,
-        notice_after: Option<Duration>,
+        supervision: &Supervision,
     ) -> WaitEnd {
         let began = Instant::now();
         let grace = self.settings.current().server.bridge.tick.min(LINK_GRACE);
@@ -316,7 +336,11 @@ impl Engine {
             None => (Wait::for_return(task.terms, grace), Fuse::terminated()),
         };
         let mut status = Fuse::terminated();
-        let mut notice = pin!(self.notice_running(live, notice_after).fuse());
+        let mut notice = pin!(
+            self.recorder
+                .notice_running(live, supervision.notice_after)
+                .fuse()
+        );
         loop {
             let event = if wait.hears_out() {
                 mailbox
@@ -344,8 +368,8 @@ impl Engine {
             };
             for effect in effects {
                 match effect {
-                    Effect::Started => self.mark_started(live, task.permitted_at).await,
-                    Effect::Cancel => self.nodes.cancel(&task.node_id, live.run_id.as_str()),
+                    Effect::Started => self.mark_started(live, supervision.permitted_at).await,
+                    Effect::Cancel => self.peers.cancel(&task.node_id, &live.run_id),
                     Effect::Ask(node) => status = self.status_of(node, live).fuse(),
                     Effect::Forget => status = Fuse::terminated(),
                 }
@@ -355,9 +379,9 @@ impl Engine {
 
     /// The call, on its way as soon as it is polled.
     fn send(&self, request: InvokeRequest) -> BoxFuture<'static, Result<InvokeResult, InvokeFailure>> {
-        let nodes = Arc::clone(&self.nodes);
+        let peers = Arc::clone(&self.peers);
         Box::pin(async move {
-            let mut call = nodes.invoke(request);
+            let mut call = peers.invoke(request);
             // The first poll is what writes the frame.
             let first = std::future::poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
             hooks::reach("node.sent");
@@ -376,55 +400,21 @@ impl Engine {
 
     /// Records that the run has started, and tells of it. Called once.
     async fn mark_started(&self, live: &Arc<LiveRun>, permitted_at: Option<Duration>) {
-        let now = self.clock.now();
-        if let Some(permitted_at) = permitted_at {
-            let took = monotonic().saturating_sub(permitted_at);
-            self.stats.start_seconds.observe(took.as_secs_f64());
-        }
-        self.ledger.started(Started {
-            run_id: live.run_id.clone(),
-            pid: None,
-            session_id: live.session_id(),
-            at: now,
-        });
-        // Then: who was told that it runs finds its start in the ledger.
-        live.set(LiveState::Running);
-        self.tell_of(live, system_event::exec_started).await;
-    }
-
-    /// Tells the session of a run something, where its agent wants to be told of ends at all.
-    async fn tell_of(
-        &self,
-        live: &Arc<LiveRun>,
-        text: impl FnOnce(system_event::RunHost<'_>, &RunId) -> String,
-    ) {
-        let settings = Arc::clone(&self.accepted_policy.in_effect().settings);
-        if !settings.policy.exec(&live.agent).notify_on_exit {
-            return;
-        }
-        let Some(subject) = self.subject_of(live).await else {
-            return;
-        };
-        let place = system_event::RunHost {
-            host: Host::Node,
-            node_id: live.control().node_id(),
-        };
-        let text = text(place, &live.run_id);
-        let kind = EventKind::SystemEvent { text };
-        self.tell(Event { subject, kind }, Actor::system()).await;
+        self.recorder.started(live, None, permitted_at);
+        self.recorder.tell_of(live, system_event::exec_started).await;
     }
 
     /// The end of the run, and its output where the node sent any.
     async fn end_on_node(
         &self,
         live: &Arc<LiveRun>,
-        task: &NodeRunTask,
+        (task, permitted_at): (&NodeRunTask, Option<Duration>),
         WaitEnd { how, started }: WaitEnd,
         killed: Option<KillCause>,
     ) -> (RunEnd, Option<SentOutput>) {
         let now = self.clock.now();
         if !started && matches!(how, NodeEnd::Answered(Ok(_)) | NodeEnd::Told(_)) {
-            self.mark_started(live, task.permitted_at).await;
+            self.mark_started(live, permitted_at).await;
         }
         let without_output = |reason: Reason, detail: Option<String>| {
             let end = outcome::end_without_exit(reason, detail, OutputSummary::default(), now);
@@ -470,7 +460,8 @@ impl Engine {
         for (stream, text) in output::streams(&answer) {
             if !text.is_empty() {
                 let offset = live.push(stream, text.as_bytes(), now);
-                self.publish_output(live, &mut listeners, offset, stream, text.as_bytes())
+                self.recorder
+                    .publish_output(live, &mut listeners, offset, stream, text.as_bytes())
                     .await;
             }
         }

@@ -7,13 +7,15 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use countersign_config::{approvals::store::Snapshot, settings::Settings};
 use countersign_domain::{Actor, Reason, RunId, TokenId};
 use countersign_hosts::node::{
-    ConnectionId, InvokeFailure, InvokeRequest, NodeError, NodeInfo, NodeLink, NodePlan, answers,
+    ConnectionId, InvokeFailure, InvokeRequest, InvokeResult, NodeError, NodeInfo, NodeLink, NodePlan,
+    answers,
     calls::{self, Called},
 };
 use countersign_protocol::bridge::{APPROVALS_GET, RUN_STATUS, SYSTEM_RUN_PREPARE, SYSTEM_WHICH};
@@ -161,6 +163,19 @@ impl NodePeers {
     /// The nodes that are paired, connected or not.
     pub(crate) fn nodes(&self) -> Vec<NodeInfo> {
         self.link.nodes()
+    }
+
+    /// Calls a node once and waits for its answer, as the link does.
+    pub(super) fn invoke(
+        &self,
+        request: InvokeRequest,
+    ) -> BoxFuture<'_, Result<InvokeResult, InvokeFailure>> {
+        self.link.invoke(request)
+    }
+
+    /// Tells a node that a run is wanted no longer. Does not wait.
+    pub(super) fn cancel(&self, node_id: &str, run_id: &RunId) {
+        self.link.cancel(node_id, run_id.as_str());
     }
 
     /// Forgets what a node said.

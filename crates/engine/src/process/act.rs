@@ -8,9 +8,7 @@ use countersign_domain::{
 };
 use countersign_ledger::{Listing, Page, ProcessSession, SessionFilter};
 
-use super::{
-    ProcessAction, ProcessCall, ProcessError, ProcessReply, paging, retention::KeptSessions, session::Session,
-};
+use super::{ProcessAction, ProcessCall, ProcessError, ProcessReply, paging, session::Session};
 
 use crate::{Engine, reply::StorageTrouble};
 
@@ -65,7 +63,7 @@ impl Engine {
             ProcessAction::List => self.list_sessions(&agent).await,
             ProcessAction::Poll { timeout, .. } => self.poll(caller, session, timeout).await,
             ProcessAction::Log { offset, limit, .. } => {
-                let output = self.output_text(&session.run).await?;
+                let output = self.records.output_text(&session.run).await?;
                 Ok(ProcessReply::Logged {
                     page: paging::page(&output.aggregated, offset, limit),
                     session: Box::new(self.session_view(session)),
@@ -78,7 +76,7 @@ impl Engine {
                 Err(ProcessError::StillRuns(Box::new(self.session_view(session))))
             }
             ProcessAction::Clear { .. } => {
-                self.forget_sessions(vec![session.id.clone()]).await?;
+                self.retention.forget(vec![session.id.clone()]).await?;
                 Ok(answer(self.session_view(session)))
             }
             ProcessAction::Remove { .. } => self.remove_session(session).await.map(answer),
@@ -102,7 +100,7 @@ impl Engine {
             None => self.agents_with_sessions().await?,
         };
         for agent in &agents {
-            self.evict_sessions(agent).await;
+            self.retention.evict(agent).await;
         }
         let filter = SessionFilter {
             agent,
@@ -188,11 +186,12 @@ impl Engine {
         let found = found.filter(|record| scope.has(&record.run.agent));
         let record = found.ok_or(ProcessError::NotFound)?;
         let is_too_old = record.ended_at().is_some_and(|ended_at| {
-            self.kept_sessions(&record.run.agent)
+            self.retention
+                .kept(&record.run.agent)
                 .is_too_old(ended_at, self.clock.now())
         });
         if is_too_old {
-            self.forget_sessions(vec![record.id]).await?;
+            self.retention.forget(vec![record.id]).await?;
             return Err(ProcessError::NotFound);
         }
         Ok(record)
@@ -213,39 +212,6 @@ impl Engine {
         ProcessError::Ended(Box::new(self.session_view(session)))
     }
 
-    /// Forgets the sessions of an agent that are too old, or more than are kept.
-    pub(crate) async fn evict_sessions(&self, agent: &AgentId) {
-        let ended = match self.ledger.ended_sessions(agent).await {
-            Ok(ended) => ended,
-            Err(error) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "old process sessions stay for now"
-                );
-                return;
-            }
-        };
-        let forgotten = self.kept_sessions(agent).forgotten(&ended, self.clock.now());
-        if !forgotten.is_empty()
-            && let Err(error) = self.forget_sessions(forgotten).await
-        {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "old process sessions stay for now"
-            );
-        }
-    }
-
-    fn kept_sessions(&self, agent: &AgentId) -> KeptSessions {
-        let settings = Arc::clone(&self.accepted_policy.in_effect().settings);
-        KeptSessions {
-            age: settings.policy.exec(agent).cleanup,
-            count: KeptSessions::COUNT,
-            chars: KeptSessions::CHARS,
-            chars_each: u64::try_from(settings.server.output.max_chars).unwrap_or(u64::MAX),
-        }
-    }
-
     async fn agents_with_sessions(&self) -> Result<Vec<AgentId>, ProcessError> {
         let ids = self.ledger.session_ids().await.map_err(StorageTrouble::from)?;
         let mut agents: Vec<AgentId> = ids.into_iter().map(|(_, agent)| agent).collect();
@@ -255,7 +221,7 @@ impl Engine {
     }
 
     async fn list_sessions(&self, agent: &AgentId) -> Result<ProcessReply, ProcessError> {
-        self.evict_sessions(agent).await;
+        self.retention.evict(agent).await;
         let mut sessions = Vec::new();
         let mut page = Page::first(PAGE);
         loop {
@@ -311,16 +277,8 @@ impl Engine {
         } else {
             self.session_view(session)
         };
-        self.forget_sessions(vec![id]).await?;
+        self.retention.forget(vec![id]).await?;
         Ok(session)
-    }
-
-    async fn forget_sessions(&self, ids: Vec<String>) -> Result<(), StorageTrouble> {
-        self.ledger.forget_sessions(ids.clone()).await?;
-        for id in ids {
-            self.process.release(&id);
-        }
-        Ok(())
     }
 }
 

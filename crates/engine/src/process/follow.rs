@@ -84,7 +84,7 @@ impl SessionFollower {
         let run_id = self.session.run.id.clone();
         loop {
             // Before the look, so that nothing falls between it and the wait.
-            let live = self.engine.live_run(&run_id);
+            let live = self.engine.live.unfinished(&run_id);
             let seen = live.as_ref().map(|live| live.watch_seen());
             let mut pieces = self.reader.read(&self.engine, &run_id, STEP).await?;
             let is_nothing = pieces.is_empty();

@@ -64,7 +64,7 @@ impl Engine {
         session: ProcessSession,
         input: Input,
     ) -> Result<ProcessReply, ProcessError> {
-        let Some(live) = self.live_run(&session.run.id) else {
+        let Some(live) = self.live.unfinished(&session.run.id) else {
             return Err(self.ended(session));
         };
         if session.run.input == CommandInput::Withheld {
@@ -89,7 +89,7 @@ impl Engine {
                 message: format!("more than {MAX_INPUT_BYTES} bytes; write them in several calls"),
             });
         }
-        self.expect_going().map_err(ProcessError::Stopped)?;
+        self.switch.expect_going().map_err(ProcessError::Stopped)?;
         let written = Written {
             by: &caller.actor,
             session: &session,
@@ -112,7 +112,7 @@ impl Engine {
             }
             taken
         };
-        match self.while_going(handed).await {
+        match self.switch.while_going(handed).await {
             Ok(Ok(Ok(()))) => {}
             Err(stop) => {
                 self.record_refused_input(&written).await;
@@ -141,7 +141,7 @@ impl Engine {
         session: ProcessSession,
         size: TerminalSize,
     ) -> Result<ProcessReply, ProcessError> {
-        let Some(live) = self.live_run(&session.run.id) else {
+        let Some(live) = self.live.unfinished(&session.run.id) else {
             return Err(self.ended(session));
         };
         if session.kind != ProcessKind::Run || !session.run.pty {
@@ -150,7 +150,8 @@ impl Engine {
                 message: "the session has no terminal; start it with pty".to_owned(),
             });
         }
-        self.while_going(async { live.resize(size) })
+        self.switch
+            .while_going(async { live.resize(size) })
             .await
             .map_err(ProcessError::Stopped)?;
         Ok(ProcessReply::Taken {

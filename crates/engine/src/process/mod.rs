@@ -26,6 +26,7 @@ pub use follow::{Followed, OutputForm, SessionFollower};
 pub use input::Input;
 pub use paging::LogPage;
 pub use reader::OutputText;
+pub(super) use retention::SessionRetention;
 pub use session::Session;
 
 use countersign_domain::{AgentId, Stop, TerminalSize};
@@ -164,8 +165,9 @@ pub enum ProcessError {
 }
 
 /// What the engine remembers of sessions besides the ledger.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ProcessState {
+    ids: Arc<dyn Ids>,
     names: Mutex<HashSet<String>>,
     polls: Mutex<HashMap<Poller, Arc<poll::Polled>>>,
 }
@@ -178,12 +180,20 @@ struct Poller {
 }
 
 impl ProcessState {
+    pub(super) fn new(ids: Arc<dyn Ids>) -> Self {
+        Self {
+            ids,
+            names: Mutex::default(),
+            polls: Mutex::default(),
+        }
+    }
+
     /// A name for a session that no other has.
-    pub(super) fn new_name(&self, ids: &dyn Ids) -> String {
+    pub(super) fn new_name(&self) -> String {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let mut attempt = 0;
         loop {
-            let name = names::name(ids.random(), attempt);
+            let name = names::name(self.ids.random(), attempt);
             if names.insert(name.clone()) {
                 return name;
             }

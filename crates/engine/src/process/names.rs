@@ -35,11 +35,11 @@ pub(super) fn name(random: Uuid, attempt: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::{collections::BTreeSet, sync::Arc};
 
-    use super::*;
     use countersign_sys::clock::SystemIds;
 
+    use super::*;
     use crate::process::ProcessState;
 
     #[test]
@@ -55,8 +55,8 @@ mod tests {
 
     #[test]
     fn names_are_ids_and_no_two_sessions_share_one() {
-        let state = ProcessState::default();
-        let names: BTreeSet<String> = (0..5000).map(|_| state.new_name(&SystemIds)).collect();
+        let state = ProcessState::new(Arc::new(SystemIds));
+        let names: BTreeSet<String> = (0..5000).map(|_| state.new_name()).collect();
         assert_eq!(names.len(), 5000);
         for name in &names {
             assert_eq!(name.split('-').count(), 3, "{name}");
@@ -68,7 +68,7 @@ mod tests {
     fn a_taken_name_is_given_again_only_when_its_session_is_gone() {
         let random = Uuid::from_u128(7 << 64);
         let first = name(random, 0);
-        let state = ProcessState::default();
+        let state = ProcessState::new(Arc::new(SystemIds));
         state.take(first.clone());
         assert!(state.names.lock().unwrap().contains(&first));
         state.release(&first);

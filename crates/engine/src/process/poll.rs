@@ -12,7 +12,7 @@ use countersign_ledger::ProcessSession;
 
 use super::{MAX_POLL, ProcessError, ProcessReply, reader::OutputReader};
 
-use crate::Engine;
+use crate::{Engine, capture};
 
 /// How far a party has been told the output of a session. Two polls at once must not tell the same twice.
 #[derive(Debug, Default)]
@@ -53,10 +53,10 @@ impl Engine {
         deadline: Instant,
     ) -> Result<[String; 2], ProcessError> {
         let run_id = &session.run.id;
-        let most = self.capture_limits().max_chars.max(1);
+        let most = capture::limits(&self.settings).max_chars.max(1);
         loop {
             // Before the look, so that nothing falls between it and the wait.
-            let live = self.live_run(run_id);
+            let live = self.live.unfinished(run_id);
             let seen = live.as_ref().map(|live| live.watch_seen());
             let pieces = reader.read(self, run_id, most).await?;
             let is_nothing = pieces.is_empty();

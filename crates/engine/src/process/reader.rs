@@ -130,7 +130,7 @@ impl OutputReader {
 
     async fn source(&self, engine: &Engine, run_id: &RunId) -> Result<Option<OutputSource>, StorageTrouble> {
         let spool = || OutputSource::Spool(engine.gateway.spool(run_id));
-        if let Some(live) = engine.live_run(run_id) {
+        if let Some(live) = engine.live.unfinished(run_id) {
             if live.seen() <= self.offset {
                 return Ok(None);
             }

@@ -1,9 +1,14 @@
-//! How long sessions that have ended are kept (`docs/spec/exec-tool.md#8-the-process-tool`). Pure.
+//! How long sessions that have ended are kept (`docs/spec/exec-tool.md#8-the-process-tool`); what is forgotten is a pure function.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use countersign_domain::UnixMillis;
-use countersign_ledger::EndedSession;
+use countersign_domain::{AgentId, UnixMillis};
+use countersign_ledger::{EndedSession, Ledger};
+use countersign_sys::clock::Clock;
+
+use super::ProcessState;
+
+use crate::{accepted_policy::AcceptedPolicy, reply::StorageTrouble};
 
 /// What bounds the sessions of one agent that have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +48,72 @@ impl KeptSessions {
             }
         }
         forgotten
+    }
+}
+
+/// Forgets the process sessions that are kept no longer.
+#[derive(Debug)]
+pub(crate) struct SessionRetention {
+    ledger: Ledger,
+    clock: Arc<dyn Clock>,
+    accepted_policy: Arc<AcceptedPolicy>,
+    sessions: Arc<ProcessState>,
+}
+
+impl SessionRetention {
+    pub(crate) const fn new(
+        ledger: Ledger,
+        clock: Arc<dyn Clock>,
+        accepted_policy: Arc<AcceptedPolicy>,
+        sessions: Arc<ProcessState>,
+    ) -> Self {
+        Self {
+            ledger,
+            clock,
+            accepted_policy,
+            sessions,
+        }
+    }
+
+    /// Forgets the sessions of an agent that are too old, or more than are kept.
+    pub(crate) async fn evict(&self, agent: &AgentId) {
+        let ended = match self.ledger.ended_sessions(agent).await {
+            Ok(ended) => ended,
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "old process sessions stay for now"
+                );
+                return;
+            }
+        };
+        let forgotten = self.kept(agent).forgotten(&ended, self.clock.now());
+        if !forgotten.is_empty()
+            && let Err(error) = self.forget(forgotten).await
+        {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "old process sessions stay for now"
+            );
+        }
+    }
+
+    pub(super) fn kept(&self, agent: &AgentId) -> KeptSessions {
+        let settings = Arc::clone(&self.accepted_policy.in_effect().settings);
+        KeptSessions {
+            age: settings.policy.exec(agent).cleanup,
+            count: KeptSessions::COUNT,
+            chars: KeptSessions::CHARS,
+            chars_each: u64::try_from(settings.server.output.max_chars).unwrap_or(u64::MAX),
+        }
+    }
+
+    pub(super) async fn forget(&self, ids: Vec<String>) -> Result<(), StorageTrouble> {
+        self.ledger.forget_sessions(ids.clone()).await?;
+        for id in ids {
+            self.sessions.release(&id);
+        }
+        Ok(())
     }
 }
 

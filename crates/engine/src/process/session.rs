@@ -83,7 +83,7 @@ impl Engine {
             run,
         } = record;
         let now = self.clock.now();
-        let live = self.live_run(&run.id);
+        let live = self.live.unfinished(&run.id);
         let (tail, output_bytes, truncated) = match &live {
             Some(live) => {
                 let (tail, truncated) =

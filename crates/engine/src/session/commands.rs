@@ -191,7 +191,7 @@ impl Engine {
         if let Ok(id) = ApprovalId::parse(named)
             && id.is_uuid()
         {
-            let found = self.approval(caller, &id).await?;
+            let found = self.records.approval(caller, &id).await?;
             return Ok(found.map_or(Found::None, |approval| Found::One(Box::new(approval))));
         }
         for status in [Some(ApprovalStatus::Pending), None] {
@@ -201,7 +201,7 @@ impl Engine {
                 ..ApprovalFilter::default()
             };
             let page = Page::first(MOST_OF_ONE_SLUG);
-            let mut found = self.approvals(caller, filter, page).await?.items;
+            let mut found = self.records.approvals(caller, filter, page).await?.items;
             match (found.pop(), found.is_empty()) {
                 (Some(one), true) => return Ok(Found::One(Box::new(one))),
                 (Some(_), false) => return Ok(Found::Several),

@@ -94,8 +94,8 @@ impl Engine {
     ) -> Result<Overrides, SessionError> {
         let (engine, name) = (Arc::clone(self), name.clone());
         let task = self
-            .launches
-            .spawn(async move { engine.record_and_change(name, by, change).await });
+            .lifecycle
+            .spawn_launch(async move { engine.record_and_change(name, by, change).await });
         task.await
             .unwrap_or(Err(StorageTrouble::Unavailable))
             .map_err(SessionError::from)

@@ -7,7 +7,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::approvals::document::PolicyFields;
 use countersign_domain::{AgentId, Ask, Security, UnixMillis};
-use countersign_engine::agents::KnownAgent;
+use countersign_engine::KnownAgent;
 use countersign_wire::page::Page;
 
 use super::document::tagged;
@@ -77,7 +77,7 @@ async fn list(
     State(state): State<AppState>,
     QueryOf(page): QueryOf<PageQuery>,
 ) -> Result<JsonReply<Page<AgentBody>>, Problem> {
-    let agents = state.engine().known_agents(&caller).await?;
+    let agents = state.engine().records().known_agents(&caller).await?;
     Ok(JsonReply(page.cut(
         ListName::only("agents"),
         agents,

@@ -69,7 +69,7 @@ async fn standing(
     State(state): State<AppState>,
     _query: QueryOf<()>,
 ) -> JsonReply<StandingBody> {
-    let standing = state.engine().stopped();
+    let standing = state.engine().stops().switch().stopped();
     JsonReply(StandingBody {
         stopped: standing.is_some(),
         stop: standing.map(|standing| in_force(&standing)),
@@ -97,7 +97,11 @@ async fn stop(
     } else {
         WhatRuns::GoesOn
     };
-    let stopped = state.engine().stop(&caller.actor, reason, what_runs).await;
+    let stopped = state
+        .engine()
+        .stops()
+        .stop(&caller.actor, reason, what_runs)
+        .await;
     Ok(JsonReply(stop_answer(stopped, &caller)))
 }
 
@@ -119,11 +123,12 @@ async fn resume(
     JsonBody(ResumeRequestBody { reason }): JsonBody<ResumeRequestBody>,
 ) -> Result<Response, Problem> {
     let reason = checked(reason)?;
-    let (status, stopped, resumed, proposed_by) = match state.engine().resume(&caller.actor, reason).await? {
-        ResumeOutcome::Resumed { proposed_by, stop: _ } => (StatusCode::OK, false, true, proposed_by),
-        ResumeOutcome::Waits { proposed_by } => (StatusCode::ACCEPTED, true, false, Some(proposed_by)),
-        ResumeOutcome::NotStopped => (StatusCode::OK, false, false, None),
-    };
+    let (status, stopped, resumed, proposed_by) =
+        match state.engine().stops().resume(&caller.actor, reason).await? {
+            ResumeOutcome::Resumed { proposed_by, stop: _ } => (StatusCode::OK, false, true, proposed_by),
+            ResumeOutcome::Waits { proposed_by } => (StatusCode::ACCEPTED, true, false, Some(proposed_by)),
+            ResumeOutcome::NotStopped => (StatusCode::OK, false, false, None),
+        };
     let body = ResumeAnswerBody {
         stopped,
         resumed,

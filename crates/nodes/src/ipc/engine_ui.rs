@@ -174,8 +174,13 @@ impl EngineUi {
     }
 
     async fn approval_of(&self, run_id: &RunId) -> Option<AskedOf> {
-        let run = self.engine.run(&self.peer, run_id).await.ok()??;
-        let approval = self.engine.approval(&self.peer, &run.approval_id?).await.ok()??;
+        let run = self.engine.records().run(&self.peer, run_id).await.ok()??;
+        let approval = self
+            .engine
+            .records()
+            .approval(&self.peer, &run.approval_id?)
+            .await
+            .ok()??;
         Some(AskedOf {
             id: approval.id,
             allowed: approval.card.allowed_decisions,

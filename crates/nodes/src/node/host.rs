@@ -607,7 +607,7 @@ impl Host {
     }
 
     async fn of_run(&self, run: &Run, dialect: Dialect) -> Answer {
-        let Ok(bytes) = self.parts.engine.output_bytes(&run.id).await else {
+        let Ok(bytes) = self.parts.engine.records().output_bytes(&run.id).await else {
             return no_record();
         };
         let streams = tokio::task::spawn_blocking(move || output::capped(bytes)).await;

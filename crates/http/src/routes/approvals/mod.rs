@@ -116,6 +116,7 @@ async fn list(
     };
     let approvals = state
         .engine()
+        .records()
         .approvals(&caller, filter, page.page(LIST)?)
         .await?;
     Ok(JsonReply(LIST.page(approvals, ApprovalBody::from)))
@@ -134,7 +135,7 @@ async fn one(
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
 ) -> Result<JsonReply<ApprovalBody>, Problem> {
-    let approval = state.engine().approval(&caller, &id).await?;
+    let approval = state.engine().records().approval(&caller, &id).await?;
     let approval =
         approval.ok_or_else(|| Problem::new(Code::ApprovalNotFound, "there is no such approval"))?;
     Ok(JsonReply(approval.into()))

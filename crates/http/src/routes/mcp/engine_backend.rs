@@ -142,7 +142,7 @@ impl Backend for EngineBackend {
 
     async fn status(&self, caller: &Arc<Principal>, run_id: &str) -> Option<String> {
         let run_id = RunId::parse(run_id.to_owned()).ok()?;
-        let run = self.engine.run(caller, &run_id).await.ok()??;
+        let run = self.engine.records().run(caller, &run_id).await.ok()??;
         Some(run.status.api_name().to_owned())
     }
 

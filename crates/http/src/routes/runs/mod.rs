@@ -120,7 +120,11 @@ async fn list(
         owner: None,
         authority: Authority::EVERYTHING,
     };
-    let runs = state.engine().runs(&caller, filter, page.page(LIST)?).await?;
+    let runs = state
+        .engine()
+        .records()
+        .runs(&caller, filter, page.page(LIST)?)
+        .await?;
     Ok(JsonReply(LIST.page(runs, listed)))
 }
 
@@ -139,10 +143,11 @@ async fn one(
 ) -> Result<JsonReply<RunDetail>, Problem> {
     let run = state
         .engine()
+        .records()
         .run(&caller, &id)
         .await?
         .ok_or_else(|| Problem::not_found("run"))?;
-    let output = state.engine().output_text(&run).await?;
+    let output = state.engine().records().output_text(&run).await?;
     Ok(JsonReply(with_output(run, output)))
 }
 

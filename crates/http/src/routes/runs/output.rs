@@ -70,9 +70,9 @@ pub(super) async fn bytes(
     QueryOf(query): QueryOf<OutputQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let is_visible = state.engine().run(&caller, &id).await?.is_some();
+    let is_visible = state.engine().records().run(&caller, &id).await?.is_some();
     let stored = if is_visible {
-        state.engine().output_bytes(&id).await?
+        state.engine().records().output_bytes(&id).await?
     } else {
         None
     };

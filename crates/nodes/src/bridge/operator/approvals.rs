@@ -145,7 +145,12 @@ pub(super) async fn resolve(session: &Arc<OperatorSession>, params: ResolveParam
 
 /// Refuses a yes to what nobody was shown whole here (`docs/spec/command-analysis.md#v3`).
 async fn expect_read(session: &OperatorSession, id: &ApprovalId) -> Result<(), WireError> {
-    let approval = session.bridge.engine().approval(session.principal(), id).await;
+    let approval = session
+        .bridge
+        .engine()
+        .records()
+        .approval(session.principal(), id)
+        .await;
     let approval = approval.map_err(refusal::storage)?;
     let is_open = |approval: &Approval| shape::is_open(approval, session.now());
     // Of what is not open the answer says why.
@@ -180,6 +185,7 @@ pub(super) async fn list(session: &Arc<OperatorSession>) -> Answer {
     let listing = session
         .bridge
         .engine()
+        .records()
         .approvals(session.principal(), filter, Page::first(MOST_LISTED))
         .await
         .map_err(refusal::storage)?;
@@ -268,6 +274,7 @@ async fn find(session: &OperatorSession, id: &str) -> Result<Approval, WireError
     let approval = session
         .bridge
         .engine()
+        .records()
         .approval(session.principal(), &id)
         .await
         .map_err(refusal::storage)?;

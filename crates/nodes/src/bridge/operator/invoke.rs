@@ -107,8 +107,8 @@ pub(super) async fn invoke(session: &Arc<OperatorSession>, call: InvokeParams) -
     } = call;
     session.must(invoke_opens(&command))?;
     // A stop applies to every command: this server does not see what a node does with it.
-    let engine = session.bridge.engine();
-    engine
+    let switch = session.bridge.engine().stops().switch();
+    switch
         .expect_going()
         .map_err(|stop| stopped(session.protocol, &stop))?;
     let asked_timeout = timeout_ms.and_then(positive);
@@ -121,7 +121,7 @@ pub(super) async fn invoke(session: &Arc<OperatorSession>, call: InvokeParams) -
             session.must_reach_what_is_of_no_agent()?;
             let params = params.unwrap_or(Value::Null);
             let call = send(session, &node_id, &command, params, timeout);
-            let sent = engine.begin_while_going(call).await;
+            let sent = switch.begin_while_going(call).await;
             sent.map_err(|stop| stopped(session.protocol, &stop))??
         }
     };

@@ -133,7 +133,13 @@ fn read<T: DeserializeOwned>(event: &Publication) -> Option<T> {
     reason = "every other case, a later one too, is treated alike"
 )]
 async fn tell_of_approval(session: &OperatorSession, event_type: EventType, id: ApprovalId) -> bool {
-    let approval = match session.bridge.engine().approval(session.principal(), &id).await {
+    let approval = match session
+        .bridge
+        .engine()
+        .records()
+        .approval(session.principal(), &id)
+        .await
+    {
         Ok(Some(approval)) => approval,
         Ok(None) => return true,
         Err(error) => {

@@ -13,7 +13,11 @@ use countersign_runner::output::spool;
 /// # Errors
 /// When what was kept of them cannot be read.
 pub(super) async fn of_run(engine: &Engine, run: &Run) -> io::Result<CappedStreams> {
-    let bytes = engine.output_bytes(&run.id).await.map_err(io::Error::other)?;
+    let bytes = engine
+        .records()
+        .output_bytes(&run.id)
+        .await
+        .map_err(io::Error::other)?;
     let sent = run.output_bytes;
     let read = tokio::task::spawn_blocking(move || streams(bytes, sent)).await;
     read.map_err(io::Error::other)?

@@ -1,71 +1,25 @@
 //! Looking things up, each for those who may see it.
 
+mod agents;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use countersign_config::{
-    approvals::{broker::ApproverGuard, store::DocumentStatus},
-    settings::Settings,
-};
-use countersign_domain::{
-    AgentId, Approval, ApprovalId, EnvOverrides, HostChoice, Principal, Run, RunId, Scope,
-};
-use countersign_ledger::{ApprovalFilter, Health, LedgerError, Listing, Page, RunFilter, StoredOutput};
+use countersign_config::settings::SettingsStore;
+use countersign_domain::{Approval, ApprovalId, EnvOverrides, Principal, Run, RunId, Scope};
+use countersign_hosts::gateway::GatewayHost;
+use countersign_ledger::{ApprovalFilter, Ledger, LedgerError, Listing, Page, RunFilter, StoredOutput};
 use countersign_runner::output::{Capture, Captured, spool};
-use countersign_sys::descriptors::{SPARE_DESCRIPTORS, has_spare_descriptors};
+
+pub use agents::KnownAgent;
 
 use crate::{
-    Engine,
-    live::LiveRun,
-    reply::{ExecError, StorageTrouble},
-    supervise,
+    capture,
+    live::LiveRuns,
+    reply::{CancelError, DecideError, ExecError, StorageTrouble},
+    watch::PolicySource,
 };
-
-/// Whether the server can do its work (`docs/spec/http-api.md#probes`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Readiness {
-    /// The ledger can be written.
-    pub database: Check,
-    /// The machine gives what a command needs.
-    pub machine: Check,
-    /// The audit record was whole at the start, as far as its end shows.
-    pub record: Check,
-    /// The approvals document can be used.
-    pub document: Check,
-    /// The settings files are as they are in force.
-    pub config: Check,
-    /// Commands can be started.
-    pub runner: Check,
-    /// Where commands go to the sandbox unless something else is said, and one was looked for: whether there is one.
-    pub sandbox: Option<Check>,
-    /// The approvals socket is hosted where it should be.
-    pub ipc: Check,
-    /// The server is stopping.
-    pub draining: bool,
-    /// A changed setting waits for a restart. Which one is for those who may read.
-    pub restart_needed: bool,
-    /// Everything is stopped. Who did that, when and why is for those who may read.
-    pub stopped: bool,
-}
-
-/// One condition of [`Readiness`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Check {
-    /// True exactly when `detail` is `None`.
-    pub ok: bool,
-    /// What is wrong and what would help, for people; `None` when all is well.
-    pub detail: Option<String>,
-}
-
-impl Check {
-    fn of(problem: Option<String>) -> Self {
-        Self {
-            ok: problem.is_none(),
-            detail: problem,
-        }
-    }
-}
 
 /// Where the exact bytes of a run's output are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +30,35 @@ pub enum OutputBytes {
     Spool(std::path::PathBuf),
 }
 
-impl Engine {
+/// What is on record of runs, approvals and agents.
+#[derive(Debug)]
+pub struct Records {
+    ledger: Ledger,
+    /// Has the spools.
+    gateway: GatewayHost,
+    live: Arc<LiveRuns>,
+    settings: Arc<SettingsStore>,
+    policy: Arc<PolicySource>,
+}
+
+impl Records {
+    /// Joins them: the record, the spools, what still runs, how much of its output is shown, and where agents are named.
+    pub(crate) const fn new(
+        ledger: Ledger,
+        gateway: GatewayHost,
+        live: Arc<LiveRuns>,
+        settings: Arc<SettingsStore>,
+        policy: Arc<PolicySource>,
+    ) -> Self {
+        Self {
+            ledger,
+            gateway,
+            live,
+            settings,
+            policy,
+        }
+    }
+
     /// A run, if the caller may see it: callers with only `exec` see their own.
     ///
     /// # Errors
@@ -122,10 +104,10 @@ impl Engine {
     /// # Errors
     /// [`StorageTrouble`] when it cannot be read.
     pub async fn output_text(&self, run: &Run) -> Result<Captured, StorageTrouble> {
-        if let Some(live) = self.live_run(&run.id) {
+        if let Some(live) = self.live.unfinished(&run.id) {
             return Ok(live.with_capture(|capture| capture.captured()));
         }
-        let limits = self.capture_limits();
+        let limits = capture::limits(&self.settings);
         let capture = match self.ledger.output(&run.id).await? {
             None => Capture::new(limits),
             Some(StoredOutput::Inline(frames)) => {
@@ -141,7 +123,7 @@ impl Engine {
             }
             Some(StoredOutput::Spooled) => {
                 let path = self.gateway.spool(&run.id);
-                let read = tokio::task::spawn_blocking(move || supervise::read_spool(&path, limits)).await;
+                let read = tokio::task::spawn_blocking(move || capture::read_spool(&path, limits)).await;
                 match read {
                     Ok(Ok(capture)) => capture,
                     Ok(Err(_)) | Err(_) => return Err(StorageTrouble::Unavailable),
@@ -196,86 +178,9 @@ impl Engine {
         Ok(approval.map(|approval| for_eyes_of(caller, approval)))
     }
 
-    /// Counts an approver for as long as the guard lives.
-    pub fn approver_connected(&self) -> ApproverGuard {
-        self.broker.approver_connected()
-    }
-
-    /// Whether the server can do its work.
-    pub fn readiness(&self) -> Readiness {
-        let in_effect = self.policy.refresh();
-        Readiness {
-            database: Check::of(match self.ledger.health() {
-                Health::Ready => None,
-                Health::StorageFull => {
-                    Some("no space is left for the ledger, or no more files fit on its disk".to_owned())
-                }
-                Health::Gone => Some(
-                    "the state directory or the ledger in it was deleted, moved or replaced; restart the server"
-                        .to_owned(),
-                ),
-                Health::Unavailable => Some("the ledger cannot be written".to_owned()),
-            }),
-            machine: Check::of((!has_spare_descriptors(SPARE_DESCRIPTORS)).then(|| {
-                "the server may open no more files: too many connections or commands for its limit of open files"
-                    .to_owned()
-            })),
-            record: Check::of(self.ledger.broken_record().map(|kind| {
-                format!("the audit record was tampered with ({kind}); countersign audit verify says more")
-            })),
-            document: Check::of(match &in_effect.document.status {
-                DocumentStatus::Missing | DocumentStatus::Ok => in_effect.pending_document.as_ref().map(|held| {
-                    format!(
-                        "a change allows more than was accepted and is held; {} accepts it with: countersign policy \
-                         accept {}",
-                        held.who_accepts(),
-                        held.hash
-                    )
-                }),
-                DocumentStatus::Refused(refusal) => Some(refusal.to_string()),
-            }),
-            // Anybody may ask, and the message names files of this machine.
-            config: Check::of(
-                self.policy.config_error(&in_effect)
-                    .map(|_message| "a settings file was rejected or is held; the last good settings hold".to_owned()),
-            ),
-            runner: Check::of(
-                (!self.gateway.runner().is_there())
-                    .then(|| "the runner is gone; runs wait for another one, or fail".to_owned()),
-            ),
-            sandbox: self.sandbox_check(&in_effect.settings),
-            // Anybody may ask, and what stands against it names files of this machine.
-            ipc: Check::of(
-                self.misses_socket()
-                    .then(|| "the approvals socket cannot be hosted; countersign doctor says why".to_owned()),
-            ),
-            draining: self.is_draining(),
-            restart_needed: !in_effect.settings.waiting.is_empty(),
-            stopped: self.stopped().is_some(),
-        }
-    }
-
-    /// Nothing is looked for here: who asks whether the server is ready asks often.
-    fn sandbox_check(&self, settings: &Settings) -> Option<Check> {
-        let main = AgentId::main();
-        let goes_there =
-            settings.policy.host(&main).last().map(|said| said.value) == Some(HostChoice::Sandbox);
-        let image = &settings.policy.sandbox(&main).docker.image;
-        let answer = self.sandbox.last_answer(image).filter(|_| goes_there)?;
-        // Anybody may ask, and what is missing names files of this machine.
-        Some(Check::of(answer.err().map(|_missing| {
-            "no sandbox is usable; countersign doctor says why".to_owned()
-        })))
-    }
-
-    /// A run that this server holds a line to and that has not ended: the ledger knows all of one that has.
-    pub(super) fn live_run(&self, id: &RunId) -> Option<Arc<LiveRun>> {
-        self.live.get(id).filter(|live| !live.has_ended())
-    }
-
     fn with_live_tail(&self, mut run: Run) -> Run {
-        if let Some(live) = self.live_run(&run.id) {
-            let limit = self.capture_limits().tail_chars;
+        if let Some(live) = self.live.unfinished(&run.id) {
+            let limit = capture::limits(&self.settings).tail_chars;
             run.tail = live.with_capture(|capture| capture.tail(limit));
             run.output_bytes = live.seen();
         }
@@ -335,7 +240,7 @@ impl From<LedgerError> for ExecError {
     }
 }
 
-impl From<LedgerError> for super::reply::DecideError {
+impl From<LedgerError> for DecideError {
     fn from(error: LedgerError) -> Self {
         match error.into_stop() {
             Ok(stop) => Self::Stopped(stop),
@@ -344,7 +249,7 @@ impl From<LedgerError> for super::reply::DecideError {
     }
 }
 
-impl From<LedgerError> for super::reply::CancelError {
+impl From<LedgerError> for CancelError {
     fn from(error: LedgerError) -> Self {
         Self::Storage(error.into())
     }

@@ -6,7 +6,7 @@ use countersign_config::approvals::document::Document;
 use countersign_domain::{AgentId, Principal, UnixMillis};
 use countersign_ledger::LedgerError;
 
-use crate::Engine;
+use super::Records;
 
 /// An agent, and where it is known from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct KnownAgent {
     pub pending: u64,
 }
 
-impl Engine {
+impl Records {
     /// Agents known from the configuration, the document and the history that the caller has authority over, by name. A
     /// refused document names none.
     ///

@@ -1,0 +1,420 @@
+//! The record of what runs: how a run is said to have started, what it wrote, and how it ended, for the ledger and for
+//! those who watch.
+//!
+//! A start or an end is recorded as often as it takes: the run file has the end too, so nothing is lost if the server dies
+//! meanwhile. Nothing here starts, signals or judges anything.
+
+use std::{sync::Arc, time::Duration};
+
+use countersign_config::approvals::broker::Broker;
+use countersign_domain::{
+    Actor, AgentId, Backend, Exit, Host, OutputStream, Reason, Run, RunEnd, RunId, RunStatus,
+};
+use countersign_hosts::sandbox::SandboxHost;
+use countersign_ledger::{
+    EndOutcome, Finish, Finished, Ledger, LedgerError, RunOutput, Started,
+    events::{Event, EventKind, OutputChunk, Subject, system_text},
+};
+use countersign_runner::output::{self, Utf8Decoder};
+use countersign_sys::{
+    clock::Clock,
+    hooks,
+    process::{Pid, monotonic},
+};
+
+use crate::{
+    EngineStats,
+    accepted_policy::AcceptedPolicy,
+    live::Holder,
+    live::{Ended, LiveRun, LiveState},
+    outcome::{self, OutputSummary},
+    process::ProcessState,
+    supervise::Supervision,
+    system_event,
+    watch::tell,
+};
+
+/// What those who watch output as it comes need, kept between two pieces of it.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners {
+    subject: Option<Subject>,
+    stdout: Utf8Decoder,
+    stderr: Utf8Decoder,
+}
+
+/// Pause between attempts to record an end while the ledger cannot be written.
+const RECORD_AGAIN: Duration = Duration::from_secs(1);
+
+/// What is left of a run besides its end.
+pub(crate) struct Remains {
+    pub(crate) output: RunOutput,
+    pub(crate) warnings: Vec<String>,
+    /// The process session that holds what it left running.
+    pub(crate) leftovers: Option<String>,
+}
+
+impl Remains {
+    pub(crate) const fn of(output: RunOutput) -> Self {
+        Self {
+            output,
+            warnings: Vec::new(),
+            leftovers: None,
+        }
+    }
+}
+
+/// Records starts and ends, and tells those who watch.
+#[derive(Debug)]
+pub(crate) struct RunRecorder {
+    ledger: Ledger,
+    clock: Arc<dyn Clock>,
+    accepted_policy: Arc<AcceptedPolicy>,
+    broker: Arc<Broker>,
+    sandbox: SandboxHost,
+    sessions: Arc<ProcessState>,
+    stats: EngineStats,
+}
+
+impl RunRecorder {
+    pub(crate) fn new(
+        ledger: Ledger,
+        (clock, accepted_policy): (Arc<dyn Clock>, Arc<AcceptedPolicy>),
+        broker: Arc<Broker>,
+        sandbox: SandboxHost,
+        (sessions, stats): (Arc<ProcessState>, EngineStats),
+    ) -> Self {
+        Self {
+            ledger,
+            clock,
+            accepted_policy,
+            broker,
+            sandbox,
+            sessions,
+            stats,
+        }
+    }
+
+    /// Wakes those who wait for a change of a run.
+    pub(crate) fn touch(&self, run_id: &RunId) {
+        self.broker.touch(run_id);
+    }
+
+    /// A process session has this name already.
+    pub(crate) fn keep_session_id(&self, session_id: String) {
+        self.sessions.take(session_id);
+    }
+
+    /// A short name for a process session.
+    pub(crate) fn new_session_id(&self) -> String {
+        self.sessions.new_name()
+    }
+
+    /// Records that a run has started: with its first process, where this machine has it, and when it was permitted, where
+    /// this server did that.
+    pub(crate) fn started(&self, live: &LiveRun, pid: Option<Pid>, permitted_at: Option<Duration>) {
+        if let Some(permitted_at) = permitted_at {
+            let took = monotonic().saturating_sub(permitted_at);
+            self.stats.start_seconds.observe(took.as_secs_f64());
+        }
+        self.ledger.started(Started {
+            run_id: live.run_id.clone(),
+            pid,
+            session_id: live.session_id(),
+            at: self.clock.now(),
+        });
+        // Then: who was told that it runs finds its start in the ledger.
+        live.set(LiveState::Running);
+    }
+
+    /// Tells once that a run which a person allowed still runs.
+    pub(crate) async fn notice_running(&self, live: &Arc<LiveRun>, after: Option<Duration>) {
+        let Some(after) = after else {
+            return std::future::pending().await;
+        };
+        // The time counts from its start, not from the order to start it.
+        live.started().await;
+        tokio::time::sleep(after).await;
+        if let Some(subject) = self.subject_of(live).await {
+            let place = system_event::RunHost {
+                host: live.host,
+                node_id: subject.node_id.as_deref(),
+            };
+            let text = system_text::exec_running(place, &live.run_id, after);
+            let elapsed_ms = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
+            let kind = EventKind::ExecRunning {
+                elapsed_ms,
+                session_id: live.session_id(),
+            };
+            let told = Event {
+                subject: subject.clone(),
+                kind: EventKind::SystemEvent { text },
+            };
+            tell(&self.ledger, Event { subject, kind }, Actor::system()).await;
+            tell(&self.ledger, told, Actor::system()).await;
+        }
+        // Once; the caller does not poll it again.
+    }
+
+    /// Hands output on to those who watch it as it comes. Nobody there: nothing to do.
+    pub(crate) async fn publish_output(
+        &self,
+        live: &Arc<LiveRun>,
+        listeners: &mut Listeners,
+        offset: u64,
+        stream: OutputStream,
+        bytes: &[u8],
+    ) {
+        if self.ledger.feed().subscribers() == 0 {
+            return;
+        }
+        if listeners.subject.is_none() {
+            listeners.subject = self.subject_of(live).await;
+        }
+        let decoder = match stream {
+            OutputStream::Stdout => &mut listeners.stdout,
+            OutputStream::Stderr => &mut listeners.stderr,
+        };
+        let mut text = String::new();
+        decoder.push(bytes, |piece| text.push_str(&output::sanitize(piece)));
+        if let Some(subject) = listeners.subject.clone().filter(|_subject| !text.is_empty()) {
+            self.ledger.publish_output(&OutputChunk {
+                subject,
+                ts: self.clock.now(),
+                offset,
+                stream,
+                text,
+            });
+        }
+    }
+
+    pub(crate) async fn subject_of(&self, live: &Arc<LiveRun>) -> Option<Subject> {
+        let run = self.ledger.run(&live.run_id).await.ok().flatten()?;
+        Some(Subject {
+            run_id: Some(run.id),
+            approval_id: run.approval_id,
+            agent: Some(run.agent),
+            session: Some(run.session),
+            host: Some(run.host),
+            node_id: run.node_id,
+            owner: run.requested_by.token(),
+        })
+    }
+
+    /// What the end of a run by a signal means when its first process was the client of a container engine, which no
+    /// command inside can end in that way.
+    pub(crate) async fn end_of_client(
+        &self,
+        run_id: &RunId,
+        exit: &Exit,
+        summary: &OutputSummary,
+    ) -> Option<RunEnd> {
+        if exit.signal.is_none() || exit.killed.is_some() {
+            return None;
+        }
+        let run = self.ledger.run(run_id).await.ok().flatten()?;
+        let is_client = run.sandbox == Some(Backend::Docker);
+        is_client
+            .then(|| outcome::end_of_client(exit, summary, self.clock.now()))
+            .flatten()
+    }
+
+    /// Records the end, as often as it takes, and tells all who wait.
+    pub(crate) async fn finish(&self, live: &Arc<LiveRun>, end: RunEnd, remains: Remains) {
+        let run_id = &live.run_id;
+        let Remains {
+            output,
+            warnings,
+            leftovers,
+        } = remains;
+        let has_leftovers = leftovers.is_some();
+        let notice = self.exit_notice(&live.agent, live.host, live.control().node_id(), run_id, &end);
+        let mut recorded = self
+            .record_end(Finish {
+                run_id: run_id.clone(),
+                end,
+                output,
+                warnings,
+                leftovers,
+                notice,
+            })
+            .await;
+        hooks::reach("engine.finished");
+        let run = loop {
+            if let Some(run) = recorded.take() {
+                break *run;
+            }
+            // Another end was recorded before.
+            match self.ledger.run(run_id).await {
+                Ok(Some(run)) => break run,
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::error!(run.id = %run_id, error = %error, "a run cannot be read");
+                    tokio::time::sleep(RECORD_AGAIN).await;
+                }
+            }
+        };
+        self.sweep_after(&run).await;
+        let output = live.with_capture(|capture| capture.captured());
+        // It may have ended before it became the session that it was about to be.
+        self.release_unused(live, &run);
+        if has_leftovers {
+            // They belong to nobody who waits.
+            live.outlive_caller();
+        }
+        live.set(LiveState::Ended(Arc::new(Ended { run, output })));
+    }
+
+    /// Ends what a run may have left inside of its sandbox. One that was killed, or whose supervisor is gone, may not have
+    /// got round to it.
+    pub(crate) async fn sweep_after(&self, run: &Run) {
+        let ended_by_itself = run.exit_code.is_some() && !run.timed_out;
+        if run.host == Host::Sandbox && !ended_by_itself {
+            self.sandbox.sweep(&run.id).await;
+        }
+    }
+
+    /// Gives up the name of a session that its run never became.
+    pub(crate) fn release_unused(&self, live: &LiveRun, ended: &Run) {
+        if let Some(unused) = live
+            .session_id()
+            .filter(|id| ended.session_id.as_ref() != Some(id))
+        {
+            self.sessions.release(&unused);
+        }
+    }
+
+    /// Gives up the session of a run that was not started.
+    pub(crate) fn release_holder(&self, supervision: &Supervision) {
+        if let Holder::Session(session_id) = &supervision.holder {
+            self.sessions.release(session_id);
+        }
+    }
+
+    /// Records that nothing of what a run left goes on, as often as it takes.
+    pub(crate) async fn record_leftovers_end(&self, run_id: &RunId, killed: bool) {
+        loop {
+            match self.ledger.end_leftovers(run_id.clone(), killed).await {
+                Ok(()) | Err(LedgerError::Closed) => return,
+                Err(error) => {
+                    tracing::error!(run.id = %run_id, error = %error, "the end of what a run left running cannot be recorded yet");
+                    tokio::time::sleep(RECORD_AGAIN).await;
+                }
+            }
+        }
+    }
+
+    /// What a session is told when its run has ended like this, if its agent is to be told.
+    pub(crate) fn exit_notice(
+        &self,
+        agent: &AgentId,
+        host: Host,
+        node_id: Option<&str>,
+        run_id: &RunId,
+        end: &RunEnd,
+    ) -> Option<String> {
+        let settings = Arc::clone(&self.accepted_policy.in_effect().settings);
+        let exec = settings.policy.exec(agent);
+        let is_wanted = exec.notify_on_exit
+            && (exec.notify_on_exit_empty_success || !system_event::is_silent_success(end));
+        let place = system_event::RunHost { host, node_id };
+        is_wanted.then(|| system_event::exec_finished(place, run_id, end))
+    }
+
+    /// Puts an end into the ledger. While that cannot be written it tries again: the run file has the end
+    /// too, so nothing is lost if the server dies meanwhile. Returns the run as it ended, unless this end was
+    /// not the one that counts.
+    pub(crate) async fn record_end(&self, finish: Finish) -> Option<Box<Run>> {
+        // A denial is no end of a run that started, and is told otherwise.
+        if let (RunStatus::Denied, Some(reason)) = (finish.end.status, finish.end.reason) {
+            self.record_denial(&finish.run_id, reason, finish.end.detail)
+                .await;
+            return self.ledger.run(&finish.run_id).await.ok().flatten().map(Box::new);
+        }
+        loop {
+            match self.ledger.finish(finish.clone()).await {
+                Ok(Finished { outcome, run }) => {
+                    if let EndOutcome::Refused(status) = outcome {
+                        tracing::warn!(run.id = %finish.run_id, run.status = %status, "an end came too late");
+                    }
+                    return run;
+                }
+                Err(LedgerError::Closed) => return None,
+                Err(error) => {
+                    tracing::error!(run.id = %finish.run_id, error = %error, "an end cannot be recorded yet");
+                    tokio::time::sleep(RECORD_AGAIN).await;
+                }
+            }
+        }
+    }
+
+    /// Ends a run that is not live.
+    pub(crate) async fn end_run(&self, run_id: &RunId, reason: Reason, detail: Option<String>) {
+        if reason.run_status() == RunStatus::Denied {
+            self.record_denial(run_id, reason, detail).await;
+        } else {
+            let end = outcome::end_without_exit(reason, detail, OutputSummary::default(), self.clock.now());
+            let run = self.ledger.run(run_id).await.ok().flatten();
+            let notice = run
+                .and_then(|run| self.exit_notice(&run.agent, run.host, run.node_id.as_deref(), run_id, &end));
+            self.record_end(Finish {
+                run_id: run_id.clone(),
+                end,
+                output: RunOutput::Inline(Vec::new()),
+                warnings: Vec::new(),
+                leftovers: None,
+                notice,
+            })
+            .await;
+        }
+        self.broker.touch(run_id);
+    }
+
+    pub(crate) async fn record_denial(&self, run_id: &RunId, reason: Reason, detail: Option<String>) {
+        loop {
+            match self.ledger.deny(run_id.clone(), reason, detail.clone()).await {
+                Ok(_) | Err(LedgerError::Closed) => return,
+                Err(error) => {
+                    tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "a denial cannot be recorded yet");
+                    tokio::time::sleep(RECORD_AGAIN).await;
+                }
+            }
+        }
+    }
+
+    /// Tells the session of a run something, where its agent wants to be told of ends at all.
+    pub(crate) async fn tell_of(
+        &self,
+        live: &Arc<LiveRun>,
+        text: impl FnOnce(system_event::RunHost<'_>, &RunId) -> String,
+    ) {
+        let settings = Arc::clone(&self.accepted_policy.in_effect().settings);
+        if !settings.policy.exec(&live.agent).notify_on_exit {
+            return;
+        }
+        let Some(subject) = self.subject_of(live).await else {
+            return;
+        };
+        let place = system_event::RunHost {
+            host: Host::Node,
+            node_id: live.control().node_id(),
+        };
+        let text = text(place, &live.run_id);
+        let kind = EventKind::SystemEvent { text };
+        tell(&self.ledger, Event { subject, kind }, Actor::system()).await;
+    }
+
+    /// Lets a run go on that nobody waits for.
+    pub(crate) async fn let_go(&self, live: &Arc<LiveRun>) {
+        let session_id = live.to_background(|| self.sessions.new_name());
+        match self.ledger.background(live.run_id.clone(), session_id).await {
+            Ok(true) => {}
+            Ok(false) => {
+                let ended = live.ended().await;
+                self.release_unused(live, &ended.run);
+            }
+            Err(error) => {
+                tracing::error!(run.id = %live.run_id, error = %error, "a run that goes on alone is not recorded as such");
+            }
+        }
+    }
+}

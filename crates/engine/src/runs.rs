@@ -1,0 +1,118 @@
+//! The runs of this server: the place that each takes, and its start, here or on a node.
+
+use std::sync::Arc;
+
+use countersign_config::{approvals::broker::Broker, settings::Settings};
+use countersign_domain::{AgentId, Host, Run};
+use countersign_sys::process::monotonic;
+
+use crate::{
+    EngineStats,
+    lifecycle::Lifecycle,
+    live::{Holder, LiveRun},
+    node::NodeRuns,
+    reply::ExecError,
+    run_recorder::RunRecorder,
+    slots::{Slot, SlotLimits, Slots},
+    stop_switch::StopSwitch,
+    supervise::{Launch, LocalRuns, Supervision},
+};
+
+/// Starts what was permitted.
+#[derive(Debug)]
+pub(crate) struct Runs {
+    local: Arc<LocalRuns>,
+    nodes: Arc<NodeRuns>,
+    recorder: Arc<RunRecorder>,
+    slots: Arc<Slots>,
+    stats: EngineStats,
+    broker: Arc<Broker>,
+    switch: Arc<StopSwitch>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+/// What decides whether something begins at all.
+pub(crate) struct Gates {
+    pub(crate) slots: Arc<Slots>,
+    pub(crate) switch: Arc<StopSwitch>,
+    pub(crate) lifecycle: Arc<Lifecycle>,
+}
+
+impl Runs {
+    pub(crate) fn new(
+        (local, nodes): (Arc<LocalRuns>, Arc<NodeRuns>),
+        recorder: Arc<RunRecorder>,
+        broker: Arc<Broker>,
+        stats: EngineStats,
+        gates: Gates,
+    ) -> Self {
+        let Gates {
+            slots,
+            switch,
+            lifecycle,
+        } = gates;
+        Self {
+            local,
+            nodes,
+            recorder,
+            slots,
+            stats,
+            broker,
+            switch,
+            lifecycle,
+        }
+    }
+
+    /// What a run of an earlier server goes on with: a place, no matter how many are taken, and its session again, if it
+    /// was one.
+    pub(crate) fn resumed(&self, run: &Run) -> Supervision {
+        if let Some(session_id) = &run.session_id {
+            self.recorder.keep_session_id(session_id.clone());
+        }
+        Supervision::resumed(run, self.slots.take(&run.agent))
+    }
+
+    /// Starts a run; call it from a task of its own. `None` when it could not be started: its record says why.
+    pub(crate) async fn start(&self, launch: Launch) -> Option<Arc<LiveRun>> {
+        match launch.host() {
+            Host::Node => self.nodes.start(launch).await,
+            Host::Gateway | Host::Sandbox => self.local.start(launch).await,
+        }
+    }
+
+    /// Takes a place to run in.
+    pub(crate) async fn take_slot(&self, agent: &AgentId, settings: &Settings) -> Result<Slot, ExecError> {
+        let limits = SlotLimits::from(&settings.server.limits);
+        let asked_at = monotonic();
+        let slot = tokio::select! {
+            biased;
+            slot = self.slots.acquire(agent, limits) => slot,
+            stop = self.switch.until_stopped() => return Err(ExecError::Stopped(stop)),
+            () = self.lifecycle.stopping() => return Err(ExecError::ShuttingDown),
+        };
+        if slot.as_ref().is_ok_and(Slot::was_waited_for) || slot.is_err() {
+            let waited = monotonic().saturating_sub(asked_at);
+            self.stats.queue_seconds.observe(waited.as_secs_f64());
+        }
+        slot.map_err(ExecError::NoPlace)
+    }
+
+    /// Who a run goes on for after a person was asked about it.
+    pub(crate) fn holder_after_asking(&self, is_awaited: bool, is_keyed: bool) -> Holder {
+        match (is_awaited, is_keyed) {
+            (false, _) => Holder::Session(self.recorder.new_session_id()),
+            (true, true) => Holder::CallerWithKey,
+            (true, false) => Holder::Caller,
+        }
+    }
+
+    /// Starts a run for a caller who waits for it, and lets it go on alone when nobody does any more: a waiting
+    /// caller may have given up or left while it was being started.
+    pub(crate) async fn start_for_waiting_callers(self: &Arc<Self>, launch: Launch) {
+        if let Some(live) = self.start(launch).await
+            && !self.broker.is_awaited(&live.run_id)
+        {
+            self.recorder.let_go(&live).await;
+        }
+    }
+}
