@@ -135,7 +135,9 @@ impl SocketJoiner {
                 self.reported = None;
                 if matches!(joined, Joined::Client) {
                     let (document, home) = (self.document.clone(), self.home.clone());
-                    engine.set_prompter(Arc::new(OtherUi::new(engine, document, home)));
+                    engine
+                        .prompts()
+                        .set_prompter(Arc::new(OtherUi::new(engine, document, home)));
                 }
                 joined
             }

@@ -168,6 +168,7 @@ async fn every_mode_that_resolves_the_place_looks_for_a_diversion() {
         .expect("an explanation");
     let replied = world
         .engine
+        .calls()
         .exec(&asker(), call(), None)
         .await
         .expect("a question");
@@ -209,8 +210,12 @@ async fn verdicts(exec: Value, document: Option<Value>, call: Call) -> Verdicts 
     let Call(request) = call;
     let engine = &world.engine;
     let explained = engine.explain(&asker(), request.clone()).await;
-    let planned = engine.preview_delivered(&asker(), request.clone()).await;
+    let planned = engine
+        .deliveries()
+        .preview_delivered(&asker(), request.clone())
+        .await;
     let delivered = engine
+        .deliveries()
         .exec_delivered(&asker(), request.clone(), &invocation, &delivery)
         .await;
     let workspace = world.state().join("workspace");
@@ -253,7 +258,7 @@ async fn verdicts(exec: Value, document: Option<Value>, call: Call) -> Verdicts 
             Ok(Delivered::Asked(_)) => "ask",
             Err(error) => error_in_one_word(&error),
         },
-        exec: match engine.exec(&asker(), request, None).await {
+        exec: match engine.calls().exec(&asker(), request, None).await {
             Ok(ExecReply::Pending(_)) => "ask",
             Ok(ExecReply::Running(_) | ExecReply::Ended(_)) => "run",
             Err(error) => error_in_one_word(&error),

@@ -2,19 +2,27 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use countersign_config::settings::Settings;
-use countersign_domain::{AgentId, Command, Host, Principal, TokenId};
+use countersign_config::{
+    approvals::broker::{ApproverGuard, Broker},
+    settings::Settings,
+};
+use countersign_domain::{Actor, AgentId, Command, Host, Principal, TokenId};
+use countersign_ledger::Ledger;
 use countersign_policy::{
     approval_rules::{self, Demand, Matcher, Programs, Question},
     command::PathLookup,
+    pattern::PatternCache,
 };
+use countersign_sys::clock::Clock;
 
 use crate::{
-    Engine,
-    evaluator::{analyse, judgement::Judgement},
+    base::Base,
+    evaluator::{Evaluator, analyse, judgement::Judgement},
+    reply::StorageTrouble,
 };
 
 /// Whether a person answers where a stream of events is read.
@@ -30,7 +38,7 @@ pub enum Presence {
 
 /// What was noted of each token that could answer, so that the ledger is told of changes only.
 #[derive(Debug, Default)]
-pub(super) struct Presumed(Mutex<HashMap<TokenId, bool>>);
+struct Presumed(Mutex<HashMap<TokenId, bool>>);
 
 impl Presumed {
     /// Whether this is news.
@@ -48,7 +56,58 @@ impl Presumed {
     }
 }
 
-impl Engine {
+/// Who answers questions, and what a question takes of them.
+#[derive(Debug)]
+pub struct Approvers {
+    ledger: Ledger,
+    evaluator: Arc<Evaluator>,
+    clock: Arc<dyn Clock>,
+    broker: Arc<Broker>,
+    patterns: PatternCache,
+    presumed: Presumed,
+}
+
+impl Approvers {
+    pub(crate) fn new(base: &Base) -> Self {
+        Self {
+            ledger: base.ledger.clone(),
+            evaluator: Arc::clone(&base.evaluator),
+            clock: Arc::clone(&base.clock),
+            broker: Arc::clone(&base.broker),
+            patterns: PatternCache::default(),
+            presumed: Presumed::default(),
+        }
+    }
+
+    /// Counts an approver for as long as the guard lives.
+    pub fn connected(&self) -> ApproverGuard {
+        self.broker.approver_connected()
+    }
+
+    /// Whether a person can be asked.
+    pub(crate) fn are_reachable(&self, settings: &Settings) -> bool {
+        settings.server.approvals.always_reachable || self.broker.has_approver()
+    }
+
+    /// Whether a person can be asked who is not one of so many approvers that are the asker itself.
+    pub(crate) fn are_reachable_besides(&self, settings: &Settings, besides: usize) -> bool {
+        settings.server.approvals.always_reachable || self.broker.approvers() > besides
+    }
+
+    /// How long a question of this asker waits: no longer than the token that asks.
+    pub(crate) async fn waits_for(
+        &self,
+        asker: &Actor,
+        wanted: Duration,
+    ) -> Result<Duration, StorageTrouble> {
+        let token = match asker.token() {
+            Some(id) => self.ledger.token(&id).await?,
+            None => None,
+        };
+        let end = token.and_then(|token| token.expires_at);
+        Ok(end.map_or(wanted, |end| wanted.min(end.since(self.clock.now()))))
+    }
+
     /// Notes whether a reader who could answer said whether a person does. Nothing depends on it but what `doctor` says.
     pub async fn note_presence(&self, reader: &Principal, presence: Presence) {
         let Some(token) = reader.actor.token() else { return };
@@ -67,7 +126,7 @@ impl Engine {
     }
 
     /// What a question about a call takes.
-    pub(super) fn demand_of_call(&self, judged: &Judgement, settings: &Settings) -> Demand {
+    pub(crate) fn demand_of_call(&self, judged: &Judgement, settings: &Settings) -> Demand {
         let binding = &judged.binding;
         self.demand(&binding.agent, binding.host, settings, |lookup| {
             match &binding.command {
@@ -79,7 +138,7 @@ impl Engine {
     }
 
     /// What a question takes about a command that its asker starts: this server does not see what that runs.
-    pub(super) fn demand_of_other(&self, agent: &AgentId, host: Host, settings: &Settings) -> Demand {
+    pub(crate) fn demand_of_other(&self, agent: &AgentId, host: Host, settings: &Settings) -> Demand {
         self.demand(agent, host, settings, |_lookup| Programs::Unknown)
     }
 

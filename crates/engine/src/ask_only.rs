@@ -4,24 +4,31 @@
 //! Such a question is an ordinary approval with a run of its own record: it is listed, told of, answered and withdrawn
 //! like any other. What sets it apart is what it is bound to, [`Bound::Elsewhere`]: nothing that this server could
 //! start. An allowing answer ends the run in the same transaction as `lost` with [`Reason::RunElsewhere`], so that
-//! neither a launch nor a recovery ever finds it, and stays there to be used up once ([`Engine::use_answer`]). Silence
+//! neither a launch nor a recovery ever finds it, and stays there to be used up once ([`crate::Approvals::use_answer`]). Silence
 //! never allows: the asker applies the fallback of its own command.
 
 use std::{sync::Arc, time::Duration};
 
 use countersign_config::approvals::binding;
 use countersign_domain::{
-    Actor, AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, Binding,
-    Bound, Command, CommandInput, EnvOverrides, Host, Isolation, Pinning, Reason, Security, SessionKey, Stop,
-    Why,
+    Actor, AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, Ask, Binding, Bound, Command,
+    CommandInput, EnvOverrides, Host, Isolation, Pinning, Reason, Security, SessionKey, Stop, Why,
 };
 use countersign_ledger::{
-    Admission, AnswerTo, ApprovalFilter, AskOutcome, Asking, CancelOutcome, Fallback, LedgerError,
-    NewApproval, NewRun, NoRoute, NoRouteOutcome, Page, UseAnswer,
+    Admission, ApprovalFilter, AskOutcome, Asking, Fallback, Ledger, LedgerError, NewApproval, NewRun,
+    NoRoute, NoRouteOutcome, Page,
 };
 use countersign_policy::{approval_rules::Demand, combine::Wanted, command::question};
 
-use crate::{Engine, reply::StorageTrouble};
+use crate::{
+    approvers::Approvers,
+    base::{Base, NewIds},
+    expiry::Expiries,
+    lifecycle::Lifecycle,
+    reply::StorageTrouble,
+    stop_switch::StopSwitch,
+    watch::PolicySource,
+};
 
 /// A question about a command that the asker starts, or does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,7 +140,7 @@ impl AskRequest {
         }
     }
 
-    /// The digest by which [`Engine::use_answer`] finds the answer to this question.
+    /// The digest by which [`crate::Approvals::use_answer`] finds the answer to this question.
     pub fn digest(&self) -> String {
         self.binding().digest()
     }
@@ -153,13 +160,37 @@ impl AskRequest {
     }
 }
 
-impl Engine {
+/// Asks people about commands that their askers start.
+#[derive(Debug)]
+pub struct AskOnly {
+    ledger: Ledger,
+    new_ids: NewIds,
+    policy: Arc<PolicySource>,
+    approvers: Arc<Approvers>,
+    expiries: Arc<Expiries>,
+    switch: Arc<StopSwitch>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl AskOnly {
+    pub(crate) fn new(base: &Base, approvers: Arc<Approvers>, expiries: Arc<Expiries>) -> Self {
+        Self {
+            ledger: base.ledger.clone(),
+            new_ids: base.new_ids.clone(),
+            policy: Arc::clone(&base.policy),
+            approvers,
+            expiries,
+            switch: Arc::clone(&base.switch),
+            lifecycle: Arc::clone(&base.lifecycle),
+        }
+    }
+
     /// Asks a person about a command that the asker starts, and returns the approval: pending, or expired as `no-route`
-    /// where [`Route::Needs`] finds nobody. A pending one stays so until it is answered, withdrawn ([`Engine::withdraw_question`]) or its deadline has come; [`Engine::answer_to`] waits for that.
+    /// where [`Route::Needs`] finds nobody. A pending one stays so until it is answered, withdrawn ([`crate::Approvals::withdraw_question`]) or its deadline has come; [`crate::Approvals::answer_to`] waits for that.
     ///
     /// # Errors
     /// [`AskError`] when nobody is asked; then nothing was recorded.
-    pub async fn ask_for_other(self: &Arc<Self>, request: AskRequest) -> Result<Approval, AskError> {
+    pub async fn ask(&self, request: AskRequest) -> Result<Approval, AskError> {
         if self.lifecycle.is_draining() {
             return Err(AskError::ShuttingDown);
         }
@@ -169,7 +200,9 @@ impl Engine {
         let ours = now.effective(&request.agent, Wanted::default());
         let security = request.security.unwrap_or(ours.security.value);
         let ask = request.ask.unwrap_or(ours.ask.value);
-        let Demand { quorum, decide_by } = self.demand_of_other(&request.agent, request.host, settings);
+        let Demand { quorum, decide_by } =
+            self.approvers
+                .demand_of_other(&request.agent, request.host, settings);
         let longest = decide_by.unwrap_or(settings.server.approvals.timeout);
         if let Some(id) = &request.id {
             self.expect_free(id).await?;
@@ -223,7 +256,7 @@ impl Engine {
             route,
         } = request;
         let run = NewRun {
-            id: self.ids.run_id(self.clock.now()),
+            id: self.new_ids.run(),
             host,
             node_id,
             agent,
@@ -250,9 +283,10 @@ impl Engine {
             timeout: None,
         };
         let approval = NewApproval {
-            id: id.unwrap_or_else(|| self.ids.approval_id()),
+            id: id.unwrap_or_else(|| self.new_ids.approval()),
             card,
             timeout: self
+                .approvers
                 .waits_for(
                     &run.requested_by,
                     timeout.map_or(longest, |timeout| timeout.min(longest)),
@@ -262,9 +296,7 @@ impl Engine {
         };
         let is_routed = match route {
             Route::Waits => true,
-            Route::Needs { besides } => {
-                settings.server.approvals.always_reachable || self.broker.approvers() > besides
-            }
+            Route::Needs { besides } => self.approvers.are_reachable_besides(settings, besides),
         };
         if !is_routed {
             let unrouted = NoRoute {
@@ -293,7 +325,7 @@ impl Engine {
         };
         match self.ledger.admit_asking(asking).await? {
             Admission::New(AskOutcome::Asked(approval)) => {
-                self.deadlines.notify_one();
+                self.expiries.note_deadline();
                 Ok(*approval)
             }
             Admission::New(AskOutcome::TooManyPending) => Err(AskError::TooManyPending),
@@ -326,67 +358,6 @@ impl Engine {
             Some(other) if other.id == *id => Err(AskError::IdTaken),
             Some(_other) => Err(AskError::SlugTaken),
         }
-    }
-
-    /// Waits until an approval is no longer pending and returns it, or as it stands when the server begins to stop.
-    /// `None` when there is no such approval.
-    ///
-    /// # Errors
-    /// [`StorageTrouble`] when the ledger cannot be read.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost when it is dropped; call it again.
-    pub async fn answer_to(&self, id: &ApprovalId) -> Result<Option<Approval>, StorageTrouble> {
-        let Some(approval) = self.ledger.approval(id).await? else {
-            return Ok(None);
-        };
-        let mut changes = self.broker.subscribe(&approval.run_id);
-        loop {
-            let approval = self.ledger.approval(id).await?;
-            let is_pending = approval
-                .as_ref()
-                .is_some_and(|approval| approval.state.status() == ApprovalStatus::Pending);
-            if !is_pending || self.lifecycle.is_stopping() {
-                return Ok(approval);
-            }
-            tokio::select! {
-                () = changes.changed() => {}
-                () = self.lifecycle.stopping() => {}
-            }
-        }
-    }
-
-    /// Withdraws a pending question whose asker no longer wants the answer. `false` when it was not pending.
-    ///
-    /// # Errors
-    /// [`StorageTrouble`] when the ledger cannot be written.
-    pub async fn withdraw_question(&self, id: &ApprovalId, by: Actor) -> Result<bool, StorageTrouble> {
-        let Some(approval) = self.ledger.approval(id).await? else {
-            return Ok(false);
-        };
-        let outcome = self
-            .ledger
-            .cancel(approval.run_id.clone(), Reason::Cancelled, by)
-            .await?;
-        self.broker.touch(&approval.run_id);
-        Ok(matches!(outcome, CancelOutcome::Cancelled(Some(_))))
-    }
-
-    /// Uses up an allowing answer to a question of [`Engine::ask_for_other`], once, if it is not older than
-    /// `[approvals] start_by_ms`, or than its rule says. `None` when there is none to use.
-    ///
-    /// # Errors
-    /// [`StorageTrouble`] when the ledger cannot be written.
-    pub async fn use_answer(&self, to: AnswerTo) -> Result<Option<Approval>, StorageTrouble> {
-        let settings = self.settings.current();
-        let approvals = &settings.server.approvals;
-        let of_rules = approvals.rules.iter().filter_map(|rule| rule.start_by).max();
-        let answer = UseAnswer {
-            to,
-            start_by: approvals.start_by,
-            longest: of_rules.unwrap_or(approvals.start_by),
-        };
-        Ok(self.ledger.use_answer(answer).await?)
     }
 }
 

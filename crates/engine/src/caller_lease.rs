@@ -11,10 +11,11 @@ use std::{
     time::Duration,
 };
 
+use countersign_config::approvals::broker::Broker;
 use countersign_domain::{Reason, Run, RunId, RunStatus};
-use countersign_ledger::CancelOutcome;
+use countersign_ledger::{CancelOutcome, Ledger};
 
-use crate::{Engine, reply::CancelError};
+use crate::{base::Base, cancel::Cancels, lifecycle::Lifecycle, reply::CancelError};
 
 /// How long the caller of a lease may be away: longer than the pause before the command line tries a broken connection again.
 const COME_BACK: Duration = Duration::from_secs(3);
@@ -39,7 +40,7 @@ pub struct CallerLease {
 
 /// The leased runs whose caller is away, each with the number of the time that counts.
 #[derive(Debug, Default)]
-pub(super) struct CallerLeases(Mutex<Away>);
+struct CallerLeases(Mutex<Away>);
 
 #[derive(Debug, Default)]
 struct Away {
@@ -58,7 +59,7 @@ impl CallerLeases {
     }
 
     /// The caller of the run is back.
-    pub(super) fn come_back(&self, run_id: &RunId) {
+    fn come_back(&self, run_id: &RunId) {
         self.lock().since.remove(run_id);
     }
 
@@ -77,36 +78,57 @@ impl CallerLeases {
     }
 }
 
-impl Engine {
+/// Ends what its caller does not come back for.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    away: CallerLeases,
+    ledger: Ledger,
+    broker: Arc<Broker>,
+    cancels: Arc<Cancels>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl Leases {
+    pub(crate) fn new(base: &Base, cancels: Arc<Cancels>) -> Self {
+        Self {
+            away: CallerLeases::default(),
+            ledger: base.ledger.clone(),
+            broker: Arc::clone(&base.broker),
+            cancels,
+            lifecycle: Arc::clone(&base.lifecycle),
+        }
+    }
+
+    /// The caller of the run is back.
+    pub(crate) fn come_back(&self, run_id: &RunId) {
+        self.away.come_back(run_id);
+    }
+
     /// Begins the time within which the caller of a leased run has to come back.
-    pub(super) fn lapse(self: &Arc<Self>, run_id: &RunId, held: EndsWithCaller) {
-        let number = self.leases.leave(run_id);
-        let (engine, run_id) = (Arc::clone(self), run_id.clone());
+    pub(crate) fn lapse(self: &Arc<Self>, run_id: &RunId, held: EndsWithCaller) {
+        let number = self.away.leave(run_id);
+        let (leases, run_id) = (Arc::clone(self), run_id.clone());
         self.lifecycle.spawn(async move {
             tokio::select! {
-                () = engine.lifecycle.stopping() => return,
+                () = leases.lifecycle.stopping() => return,
                 () = tokio::time::sleep(COME_BACK) => {}
             }
-            if engine.leases.is_over(&run_id, number)
-                && !engine.broker.is_awaited(&run_id)
-                && let Err(error) = engine.end_abandoned(&run_id, held).await
+            if leases.away.is_over(&run_id, number)
+                && !leases.broker.is_awaited(&run_id)
+                && let Err(error) = leases.end_abandoned(&run_id, held).await
             {
                 tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "a run whose caller is gone was not ended");
             }
         });
     }
 
-    async fn end_abandoned(
-        self: &Arc<Self>,
-        run_id: &RunId,
-        held: EndsWithCaller,
-    ) -> Result<(), CancelError> {
+    async fn end_abandoned(&self, run_id: &RunId, held: EndsWithCaller) -> Result<(), CancelError> {
         let run = self.ledger.run(run_id).await?.ok_or(CancelError::NotFound)?;
         if run.status.is_final() {
             return Ok(());
         }
         match held {
-            EndsWithCaller::Run => match self.cancel_for(run_id, &run.requested_by).await {
+            EndsWithCaller::Run => match self.cancels.cancel_for(run_id, &run.requested_by).await {
                 Ok(_) | Err(CancelError::Ended(_)) => Ok(()),
                 Err(error @ (CancelError::NotFound | CancelError::Storage(_))) => Err(error),
             },

@@ -5,24 +5,29 @@
 //! delivers it again gets what became of the first. Who answers a question about it is known beforehand. And after a
 //! crash the server starts nothing for them that had not started: the gateway that delivered them asks, and is told
 //! that it never will start.
-//! Entry point: [`Engine::exec_delivered`].
+//! Entry point: [`Deliveries::exec_delivered`].
 
 use std::sync::Arc;
 
-use countersign_config::approvals::document::EntryForm;
+use countersign_config::approvals::{broker::Broker, document::EntryForm};
 use countersign_domain::{
     Approval, Ask, Command, ExecRequest, Principal, Reason, Run, RunId, RunStatus, Security, TokenId,
 };
-use countersign_ledger::{Admission, KeyState, StoredOutcome};
+use countersign_ledger::{Admission, KeyState, Ledger, StoredOutcome};
 use countersign_policy::{command::PathLookup as _, gate::Verdict};
 use countersign_protocol::bridge::OwnRule;
 
 use crate::{
-    Engine,
+    base::Base,
     delivery_terms::Delivery,
-    evaluator::{Mode, analyse},
-    exec::{OnDisconnect, Way},
+    evaluator::{Evaluator, Mode, analyse},
+    exec::{Calls, OnDisconnect, Way},
+    follow::Following,
+    lifecycle::Lifecycle,
+    live::LiveRuns,
+    policy_admin::PolicyAdmin,
     reply::{ExecError, StorageTrouble},
+    watch::PolicySource,
 };
 
 /// Whose keys the ids of invocations are. No token has this id.
@@ -73,7 +78,7 @@ impl Invocation {
 pub enum Delivered {
     /// There is a run.
     Begun(RunId),
-    /// A person is to answer; [`Engine::decide`] takes the answer.
+    /// A person is to answer; [`crate::Approvals::decide`] takes the answer.
     Asked(Box<Approval>),
 }
 
@@ -134,18 +139,51 @@ pub struct PreviewRule {
     pub source: Option<String>,
 }
 
-impl Engine {
+/// Takes calls that another gateway delivers.
+#[derive(Debug)]
+pub struct Deliveries {
+    calls: Arc<Calls>,
+    following: Arc<Following>,
+    ledger: Ledger,
+    live: Arc<LiveRuns>,
+    broker: Arc<Broker>,
+    evaluator: Arc<Evaluator>,
+    policy: Arc<PolicySource>,
+    policy_admin: Arc<PolicyAdmin>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl Deliveries {
+    pub(crate) fn new(
+        base: &Base,
+        calls: Arc<Calls>,
+        following: Arc<Following>,
+        policy_admin: Arc<PolicyAdmin>,
+    ) -> Self {
+        Self {
+            calls,
+            following,
+            ledger: base.ledger.clone(),
+            live: Arc::clone(&base.live),
+            broker: Arc::clone(&base.broker),
+            evaluator: Arc::clone(&base.evaluator),
+            policy: Arc::clone(&base.policy),
+            policy_admin,
+            lifecycle: Arc::clone(&base.lifecycle),
+        }
+    }
+
     /// Runs what was delivered, asks for it, or refuses it. `request.host` is not looked at, nor are the members that
     /// say how long a caller waits.
     ///
     /// # Errors
     /// [`ExecError`] says why nothing was run; a [denial](ExecError::Denied) is kept under the invocation, others are
-    /// the caller's to keep with [`Engine::refuse_invocation`].
+    /// the caller's to keep with [`Deliveries::refuse_invocation`].
     ///
     /// # Cancel safety
     /// A run that started goes on.
     pub async fn exec_delivered(
-        self: &Arc<Self>,
+        &self,
         caller: &Principal,
         request: ExecRequest,
         invocation: &Invocation,
@@ -155,11 +193,16 @@ impl Engine {
             return Err(ExecError::ShuttingDown);
         }
         let key = Some((invocation.key(), OnDisconnect::Detach));
-        let run_id = match self.begin_call(caller, request, key, Some(delivery)).await?.way {
+        let run_id = match self
+            .calls
+            .begin_call(caller, request, key, Some(delivery))
+            .await?
+            .way
+        {
             Way::Started(live) => return Ok(Delivered::Begun(live.run_id.clone())),
             Way::Follow(run_id) => run_id,
         };
-        let run = self.fetch_run(&run_id).await?;
+        let run = self.following.fetch_run(&run_id).await?;
         match (run.status, &run.approval_id) {
             (RunStatus::Asking, Some(id)) => {
                 let approval = self.ledger.approval(id).await?;
@@ -252,7 +295,7 @@ impl Engine {
     /// What a call would be here. Nothing is started or stored, and nobody is asked.
     ///
     /// # Errors
-    /// What [`Engine::exec_delivered`] answers to a call that is refused for another reason than policy.
+    /// What [`Deliveries::exec_delivered`] answers to a call that is refused for another reason than policy.
     pub async fn preview_delivered(
         &self,
         caller: &Principal,

@@ -143,12 +143,16 @@ impl Engine {
             return Err(ExecError::ShuttingDown);
         }
         let evaluation = Box::pin(self.evaluator.evaluate(caller, request, &Mode::explain())).await?;
-        let approver_reachable = self.is_approver_reachable(evaluation.policy.settings());
+        let approver_reachable = self.approvers.are_reachable(evaluation.policy.settings());
         let mut explanation = Explanation::of(&evaluation, approver_reachable);
         if let Ok(judged) = &evaluation.judged
             && matches!(judged.verdict, Verdict::Ask(_))
         {
-            explanation.quorum = Some(self.demand_of_call(judged, evaluation.policy.settings()).quorum);
+            explanation.quorum = Some(
+                self.approvers
+                    .demand_of_call(judged, evaluation.policy.settings())
+                    .quorum,
+            );
         }
         Ok(match self.switch.expect_going() {
             Ok(()) => explanation,

@@ -6,7 +6,7 @@
 //! function that decides is [`countersign_policy::gate::gate`]. It must never know a wire: edges hand in values and get
 //! values back.
 //!
-//! Begin with [`Engine::exec`]; `evaluator` is the decision, `supervise.rs` what follows a start.
+//! Begin with [`Calls::exec`]; `evaluator` is the decision, `supervise.rs` what follows a start.
 
 #![forbid(unsafe_code)]
 
@@ -20,14 +20,21 @@ mod far_policy;
 mod own_rule;
 
 mod again;
-mod approve;
+mod approvals;
+mod approved;
 mod approvers;
 pub mod ask_only;
+mod base;
 mod caller_lease;
+mod cancel;
 mod exec;
+mod expiry;
+mod follow;
 mod judge_again;
-mod persist;
 pub mod prompter;
+mod questions;
+mod reevaluation;
+mod remembered;
 mod revise;
 mod slots;
 pub mod socket;
@@ -78,21 +85,26 @@ pub mod tokens;
 
 use std::{
     path::PathBuf,
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, Weak},
 };
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 pub use allowlist::EntryLists;
-pub use approvers::Presence;
+pub use approvals::Approvals;
+pub use approvers::{Approvers, Presence};
+pub use ask_only::AskOnly;
 pub use caller_lease::{CallerLease, EndsWithCaller};
-pub use delivery::{Delivered, Invocation, InvocationState, Preview, PreviewRule, Unstarted};
+pub use cancel::Cancels;
+pub use delivery::{Delivered, Deliveries, Invocation, InvocationState, Preview, PreviewRule, Unstarted};
 pub use delivery_terms::{Answers, Delivery, Planned};
-pub use exec::{IdempotencyKey, OnDisconnect};
+pub use exec::{Calls, IdempotencyKey, OnDisconnect};
 pub use health::{Check, Readiness};
 pub use policy_admin::PolicyAdmin;
+pub use prompter::Prompts;
 pub use records::{KnownAgent, OutputBytes, Records};
+pub use revise::Revisions;
 pub use slots::NoSlot;
 pub use stats::{EngineStats, Load};
 pub use stop_switch::StopSwitch;
@@ -111,24 +123,33 @@ use countersign_hosts::{
     shell::HostShell,
 };
 use countersign_ledger::{Ledger, events::SessionNotifier};
-use countersign_policy::pattern::PatternCache;
 use countersign_sys::clock::{Clock, Ids};
 
 use crate::{
     accepted_policy::{AcceptedPolicy, PolicyInEffect},
     again::Again,
+    approved::ApprovedStarts,
+    base::{Base, NewIds},
+    caller_lease::Leases,
     environment::HostEnvironment,
     evaluator::{Evaluator, analyse::Analyst, place::Places},
+    exec::Outcomes,
+    expiry::Expiries,
+    follow::Following,
+    judge_again::JudgeAgain,
     lifecycle::Lifecycle,
     lint::PolicyLint,
     live::LiveRuns,
-    node::{NodeNews, NodePeers, NodeRuns, RunsBase},
+    node::{NodeNews, NodePeers, NodeRuns},
     policy_admin::PolicyStores,
     process::{ProcessState, SessionRetention},
+    questions::{Asked, Questions},
     recover::{Recovery, Resuming},
+    reevaluation::Reevaluation,
+    remembered::Remembered,
     run_recorder::RunRecorder,
     run_terms::TermsOfRuns,
-    runs::{Gates, Runs},
+    runs::Runs,
     stop::{Stoppable, Stops},
     supervise::{LocalHosts, LocalRuns},
     warnings::EndWarnings,
@@ -179,21 +200,14 @@ pub struct Engine {
     ledger: Ledger,
     gateway: GatewayHost,
     sandbox: SandboxHost,
-    peers: Arc<NodePeers>,
     places: Arc<Places>,
-    patterns: PatternCache,
     broker: Arc<Broker>,
-    /// Another UI that is asked, where there is one.
-    prompter: OnceLock<Arc<dyn prompter::Prompter>>,
     socket: socket::SocketState,
     live: Arc<LiveRuns>,
     records: Arc<Records>,
-    leases: caller_lease::CallerLeases,
     process: Arc<ProcessState>,
     slots: Arc<slots::Slots>,
     stats: EngineStats,
-    presumed: approvers::Presumed,
-    use_notes: persist::UseNotes,
     session: Arc<session::SessionState>,
     policy: Arc<PolicySource>,
     evaluator: Arc<Evaluator>,
@@ -201,16 +215,25 @@ pub struct Engine {
     lists: EntryLists,
     /// Has the questions that wait judged again.
     again: Arc<Again>,
-    /// Wakes the task that ends questions in time.
-    deadlines: Arc<Notify>,
     switch: Arc<StopSwitch>,
     stops: Arc<Stops>,
     lifecycle: Arc<Lifecycle>,
     recorder: Arc<RunRecorder>,
     retention: Arc<SessionRetention>,
     node_news: Arc<NodeNews>,
-    runs: Arc<Runs>,
     recovery: Arc<Recovery>,
+    approvers: Arc<Approvers>,
+    approvals: Arc<Approvals>,
+    approved: Arc<ApprovedStarts>,
+    ask_only: AskOnly,
+    calls: Arc<Calls>,
+    cancels: Arc<Cancels>,
+    deliveries: Deliveries,
+    expiries: Arc<Expiries>,
+    judge_again: Arc<JudgeAgain>,
+    prompts: Arc<Prompts>,
+    remembered: Arc<Remembered>,
+    revisions: Arc<Revisions>,
 }
 
 impl Engine {
@@ -326,19 +349,34 @@ impl Engine {
             Arc::clone(&accepted_policy),
             Arc::clone(&process),
         ));
-        let base = RunsBase {
+        let records = Arc::new(Records::new(
+            ledger.clone(),
+            gateway.clone(),
+            Arc::clone(&live),
+            Arc::clone(&settings),
+            Arc::clone(&policy),
+        ));
+        let base = Base {
+            clock: Arc::clone(&clock),
+            new_ids: NewIds::new(Arc::clone(&ids), Arc::clone(&clock)),
+            settings: Arc::clone(&settings),
+            accepted_policy: Arc::clone(&accepted_policy),
+            policy: Arc::clone(&policy),
+            evaluator: Arc::clone(&evaluator),
             ledger: ledger.clone(),
-            live: Arc::clone(&live),
+            records: Arc::clone(&records),
             recorder: Arc::clone(&recorder),
-            retention: Arc::clone(&retention),
+            gateway: gateway.clone(),
+            live: Arc::clone(&live),
+            broker: Arc::clone(&broker),
+            switch: Arc::clone(&switch),
             lifecycle: Arc::clone(&lifecycle),
         };
         let node_runs = Arc::new(NodeRuns::new(
             &base,
             Arc::clone(&peers),
             Arc::clone(&again),
-            gateway.clone(),
-            (Arc::clone(&settings), Arc::clone(&clock)),
+            Arc::clone(&retention),
         ));
         let hosts = LocalHosts {
             gateway: gateway.clone(),
@@ -356,41 +394,80 @@ impl Engine {
                 ledger.clone(),
             ),
         };
-        let local = Arc::new(LocalRuns::new(
-            hosts,
-            base,
-            (Arc::clone(&settings), Arc::clone(&clock)),
-        ));
+        let local = Arc::new(LocalRuns::new(&base, hosts, Arc::clone(&retention)));
         let runs = Arc::new(Runs::new(
-            (Arc::clone(&local), Arc::clone(&node_runs)),
-            Arc::clone(&recorder),
-            Arc::clone(&broker),
+            &base,
+            Arc::clone(&local),
+            Arc::clone(&node_runs),
+            Arc::clone(&slots),
             stats.clone(),
-            Gates {
-                slots: Arc::clone(&slots),
-                switch: Arc::clone(&switch),
-                lifecycle: Arc::clone(&lifecycle),
-            },
-        ));
-        let records = Arc::new(Records::new(
-            ledger.clone(),
-            gateway.clone(),
-            Arc::clone(&live),
-            Arc::clone(&settings),
-            Arc::clone(&policy),
         ));
         let resuming = Resuming {
             local: Arc::clone(&local),
             node_runs: Arc::clone(&node_runs),
             runs: Arc::clone(&runs),
         };
-        let recovery = Arc::new(Recovery::new(
-            ledger.clone(),
-            (Arc::clone(&records), Arc::clone(&recorder)),
-            resuming,
-            Arc::clone(&evaluator),
-            (Arc::clone(&clock), boot_id),
+        let recovery = Arc::new(Recovery::new(&base, resuming, boot_id));
+        let approvers = Arc::new(Approvers::new(&base));
+        let remembered = Arc::new(Remembered::new(&base, Arc::clone(&documents)));
+        let expiries = Arc::new(Expiries::new(&base, Arc::clone(&runs), Arc::clone(&deadlines)));
+        let approved = Arc::new(ApprovedStarts::new(
+            &base,
+            Arc::clone(&remembered),
+            Arc::clone(&runs),
         ));
+        let approvals = Arc::new(Approvals::new(
+            &base,
+            stats.clone(),
+            Arc::clone(&approved),
+            Arc::clone(&expiries),
+        ));
+        let prompts = Arc::new(Prompts::new(
+            &base,
+            Arc::clone(&approvers),
+            Arc::clone(&approvals),
+            Arc::clone(&expiries),
+        ));
+        let reevaluation = Arc::new(Reevaluation {
+            evaluator: Arc::clone(&evaluator),
+            places: Arc::clone(&places),
+            nodes: Arc::clone(&peers),
+            sessions: Arc::clone(&sessions),
+            approvers: Arc::clone(&approvers),
+        });
+        let judge_again = Arc::new(JudgeAgain::new(
+            &base,
+            Arc::clone(&again),
+            Arc::clone(&reevaluation),
+            Arc::clone(&remembered),
+            Arc::clone(&runs),
+        ));
+        let revisions = Arc::new(Revisions::new(
+            &base,
+            reevaluation,
+            Arc::clone(&approvers),
+            Arc::clone(&expiries),
+        ));
+        let ask_only = AskOnly::new(&base, Arc::clone(&approvers), Arc::clone(&expiries));
+        let cancels = Arc::new(Cancels::new(&base));
+        let leases = Arc::new(Leases::new(&base, Arc::clone(&cancels)));
+        let following = Arc::new(Following::new(&base, Arc::clone(&leases)));
+        let asked = Asked {
+            approvers: Arc::clone(&approvers),
+            prompts: Arc::clone(&prompts),
+            expiries: Arc::clone(&expiries),
+            again: Arc::clone(&again),
+        };
+        let questions = Questions::new(&base, Arc::clone(&policy_admin), Arc::clone(&runs), asked);
+        let outcomes = Outcomes {
+            questions: Arc::new(questions),
+            runs,
+            following: Arc::clone(&following),
+            leases,
+            remembered: Arc::clone(&remembered),
+        };
+        let calls = Arc::new(Calls::new(&base, outcomes));
+        let deliveries = Deliveries::new(&base, Arc::clone(&calls), following, Arc::clone(&policy_admin));
         Arc::new(Self {
             clock,
             ids,
@@ -400,35 +477,39 @@ impl Engine {
             ledger,
             gateway,
             sandbox,
-            peers,
             places,
-            patterns: PatternCache::default(),
             broker,
-            prompter: OnceLock::new(),
             socket: socket::SocketState::default(),
             live,
             records,
-            leases: caller_lease::CallerLeases::default(),
             process,
             slots,
             stats,
-            presumed: approvers::Presumed::default(),
-            use_notes: persist::UseNotes::default(),
             session: sessions,
             policy,
             evaluator,
             policy_admin,
             lists,
             again,
-            deadlines,
             switch,
             stops,
             lifecycle,
             recorder,
             retention,
             node_news: Arc::new(NodeNews(node_runs)),
-            runs,
             recovery,
+            approvers,
+            approvals,
+            approved,
+            ask_only,
+            calls,
+            cancels,
+            deliveries,
+            expiries,
+            judge_again,
+            prompts,
+            remembered,
+            revisions,
         })
     }
 
@@ -460,6 +541,46 @@ impl Engine {
     /// Ends when the server begins to stop.
     pub fn stopping(&self) -> &CancellationToken {
         self.lifecycle.token()
+    }
+
+    /// The calls of agents and people.
+    pub const fn calls(&self) -> &Arc<Calls> {
+        &self.calls
+    }
+
+    /// The calls that another gateway delivers.
+    pub const fn deliveries(&self) -> &Deliveries {
+        &self.deliveries
+    }
+
+    /// What cancels runs.
+    pub const fn cancels(&self) -> &Arc<Cancels> {
+        &self.cancels
+    }
+
+    /// The questions to people, and their answers.
+    pub const fn approvals(&self) -> &Arc<Approvals> {
+        &self.approvals
+    }
+
+    /// Who answers them.
+    pub const fn approvers(&self) -> &Arc<Approvers> {
+        &self.approvers
+    }
+
+    /// The other UI that is asked, where there is one.
+    pub const fn prompts(&self) -> &Arc<Prompts> {
+        &self.prompts
+    }
+
+    /// What puts a changed command in the place of a question.
+    pub const fn revisions(&self) -> &Arc<Revisions> {
+        &self.revisions
+    }
+
+    /// The questions about commands that their askers start.
+    pub const fn ask_only(&self) -> &AskOnly {
+        &self.ask_only
     }
 
     /// The emergency stop.

@@ -85,7 +85,7 @@ impl Engine {
             session,
             approval_wait,
         };
-        match self.exec(caller, request, key).await? {
+        match self.calls.exec(caller, request, key).await? {
             ExecReply::Pending(pending) => Ok(PatchReply::Pending(pending)),
             ExecReply::Running(running) => Ok(PatchReply::Running(Box::new(running))),
             ExecReply::Ended(ended) => match failure_of(&ended.run, &ended.output) {

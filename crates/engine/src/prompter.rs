@@ -3,13 +3,29 @@
 //!
 //! The engine owns the seam and knows nothing of sockets; the code that joins the server hands in a [`Prompter`].
 
-use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc};
+use std::{
+    fmt::Debug,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+};
+
+use countersign_config::settings::SettingsStore;
 
 use countersign_domain::{
     Actor, ActorKind, Approval, ApprovalDecision, ApprovalStatus, Authority, Principal, Scope,
 };
 
-use crate::{Engine, approve::Expiry, reply::Answer};
+use countersign_ledger::Ledger;
+
+use crate::{
+    approvals::Approvals,
+    approvers::Approvers,
+    base::Base,
+    expiry::{Expiries, Expiry},
+    lifecycle::Lifecycle,
+    reply::Answer,
+};
 
 /// A future that the caller waits for.
 pub type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -40,7 +56,36 @@ fn answerer() -> Principal {
     }
 }
 
-impl Engine {
+/// Asks the other UI, where there is one.
+#[derive(Debug)]
+pub struct Prompts {
+    prompter: OnceLock<Arc<dyn Prompter>>,
+    ledger: Ledger,
+    settings: Arc<SettingsStore>,
+    approvers: Arc<Approvers>,
+    approvals: Arc<Approvals>,
+    expiries: Arc<Expiries>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl Prompts {
+    pub(crate) fn new(
+        base: &Base,
+        approvers: Arc<Approvers>,
+        approvals: Arc<Approvals>,
+        expiries: Arc<Expiries>,
+    ) -> Self {
+        Self {
+            prompter: OnceLock::new(),
+            ledger: base.ledger.clone(),
+            settings: Arc::clone(&base.settings),
+            approvers,
+            approvals,
+            expiries,
+            lifecycle: Arc::clone(&base.lifecycle),
+        }
+    }
+
     /// Asks another UI besides everybody else. Once, before anything is asked.
     pub fn set_prompter(&self, prompter: Arc<dyn Prompter>) {
         if self.prompter.set(prompter).is_err() {
@@ -49,27 +94,27 @@ impl Engine {
     }
 
     /// Another UI that is there for a question, if there is one.
-    pub(super) async fn reach_prompt(&self) -> Option<Box<dyn Prompt>> {
+    pub(crate) async fn reach(&self) -> Option<Box<dyn Prompt>> {
         self.prompter.get()?.reach().await
     }
 
     /// Asks the other UI and takes its answer, unless another answer comes first.
-    pub(super) fn ask_prompt(self: &Arc<Self>, prompt: Box<dyn Prompt>, approval: Approval) {
-        let engine = Arc::clone(self);
+    pub(crate) fn ask(self: &Arc<Self>, prompt: Box<dyn Prompt>, approval: Approval) {
+        let prompts = Arc::clone(self);
         self.lifecycle.spawn(async move {
             let answered = tokio::select! {
                 answered = prompt.ask(&approval) => answered,
                 // What the ledger says of it does not matter here. The end of its connection tells the UI.
-                _elsewhere = engine.answer_to(&approval.id) => return,
+                _elsewhere = prompts.approvals.answer_to(&approval.id) => return,
             };
             match answered {
-                Some(decision) => engine.take_answer(&approval, decision).await,
-                None => engine.miss_answer(&approval).await,
+                Some(decision) => prompts.take_answer(&approval, decision).await,
+                None => prompts.miss_answer(&approval).await,
             }
         });
     }
 
-    async fn take_answer(self: &Arc<Self>, approval: &Approval, said: ApprovalDecision) {
+    async fn take_answer(&self, approval: &Approval, said: ApprovalDecision) {
         let allowed = &approval.card.allowed_decisions;
         let decision = match said {
             // A UI that does not know which answers are open said yes to this run at least.
@@ -81,7 +126,7 @@ impl Engine {
             reason: None,
             patterns: None,
         };
-        if let Err(error) = self.decide(&answerer(), &approval.id, answer).await {
+        if let Err(error) = self.approvals.decide(&answerer(), &approval.id, answer).await {
             tracing::info!(approval.id = %approval.id, error = %error, "an answer over the approvals socket did not count");
         }
     }
@@ -89,8 +134,8 @@ impl Engine {
     /// The UI went away without an answer. Any other approver who is there may still give one; if none is, nobody could
     /// be reached. Where one approver has answered and others are missing, one was reached: the others have until the
     /// deadline of the approval.
-    async fn miss_answer(self: &Arc<Self>, approval: &Approval) {
-        if self.is_approver_reachable(&self.settings.current()) {
+    async fn miss_answer(&self, approval: &Approval) {
+        if self.approvers.are_reachable(&self.settings.current()) {
             return;
         }
         let pending = match self.ledger.approval(&approval.id).await {
@@ -106,7 +151,7 @@ impl Engine {
             }
         };
         self.lifecycle
-            .track_launch(self.expire(&pending, Expiry::NobodyThere))
+            .track_launch(self.expiries.expire(&pending, Expiry::NobodyThere))
             .await;
     }
 }

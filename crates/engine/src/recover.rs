@@ -16,9 +16,10 @@ use countersign_sys::{clock::Clock, hooks};
 
 use crate::{
     Engine,
-    approve::Expiry,
+    base::Base,
     delivery::Unstarted,
     evaluator::Evaluator,
+    expiry::Expiry,
     live::{Ended, LiveState},
     node::NodeRuns,
     records::Records,
@@ -47,7 +48,7 @@ impl Engine {
             tracing::error!("a preset that was not finished could not be looked at");
         }
         for approval in self.ledger.approvals_to_persist().await? {
-            self.persist_after_restart(&approval).await;
+            self.remembered.persist_after_restart(&approval).await;
         }
         for (session_id, _agent) in self.ledger.session_ids().await? {
             self.process.take(session_id);
@@ -76,12 +77,14 @@ impl Engine {
                 approval,
             ) {
                 // A question whose time ran out meanwhile never lets anything start.
-                (Way::Expire, Some(approval)) => self.expire(approval, Expiry::FoundAfterRestart).await,
+                (Way::Expire, Some(approval)) => {
+                    self.expiries.expire(approval, Expiry::FoundAfterRestart).await
+                }
                 // Decided but without permission yet: goes on at step 4.
                 (Way::Launch, Some(approval)) => {
-                    let (engine, id) = (Arc::clone(self), approval.id.clone());
+                    let (approved, id) = (Arc::clone(&self.approved), approval.id.clone());
                     self.lifecycle
-                        .spawn_launch(async move { engine.launch_approved(&id).await });
+                        .spawn_launch(async move { approved.launch(&id).await });
                 }
                 (Way::Wait | Way::Expire | Way::Launch, _) => {}
                 (Way::End(reason), _) => self.recorder.end_run(&run.id, reason, None).await,
@@ -138,27 +141,21 @@ pub(super) struct Resuming {
 
 impl Recovery {
     /// For a machine that booted with this identity.
-    pub(super) fn new(
-        ledger: Ledger,
-        (records, recorder): (Arc<Records>, Arc<RunRecorder>),
-        resuming: Resuming,
-        evaluator: Arc<Evaluator>,
-        (clock, boot_id): (Arc<dyn Clock>, String),
-    ) -> Self {
+    pub(super) fn new(base: &Base, resuming: Resuming, boot_id: String) -> Self {
         let Resuming {
             local,
             node_runs,
             runs,
         } = resuming;
         Self {
-            ledger,
-            records,
-            recorder,
+            ledger: base.ledger.clone(),
+            records: Arc::clone(&base.records),
+            recorder: Arc::clone(&base.recorder),
             local,
             node_runs,
             runs,
-            evaluator,
-            clock,
+            evaluator: Arc::clone(&base.evaluator),
+            clock: Arc::clone(&base.clock),
             boot_id,
         }
     }

@@ -5,22 +5,62 @@
 
 use std::sync::Arc;
 
+use countersign_config::approvals::broker::Broker;
 use countersign_domain::{Approval, ApprovalId, ApprovalStatus, Command, EnvOverrides, Principal};
-use countersign_ledger::{NewApproval, Revise, ReviseOutcome};
+use countersign_ledger::{Ledger, NewApproval, Revise, ReviseOutcome};
 use countersign_policy::{
     approval_rules::Demand,
-    combine::Wanted,
     gate::{AskSpec, AskWhy, Verdict},
 };
 
 use crate::{
-    Engine,
-    approve::Expiry,
-    evaluator::{Purpose, call::Call, place},
+    approvers::Approvers,
+    base::{Base, NewIds},
+    evaluator::Evaluator,
+    expiry::{Expiries, Expiry},
+    lifecycle::Lifecycle,
+    records::Records,
+    reevaluation::Reevaluation,
     reply::{DecideError, ExecError, ReviseError, StorageTrouble},
+    stop_switch::StopSwitch,
 };
 
-impl Engine {
+/// Puts changed commands in the place of questions.
+#[derive(Debug)]
+pub struct Revisions {
+    ledger: Ledger,
+    records: Arc<Records>,
+    new_ids: NewIds,
+    evaluator: Arc<Evaluator>,
+    reevaluation: Arc<Reevaluation>,
+    approvers: Arc<Approvers>,
+    expiries: Arc<Expiries>,
+    broker: Arc<Broker>,
+    switch: Arc<StopSwitch>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl Revisions {
+    pub(crate) fn new(
+        base: &Base,
+        reevaluation: Arc<Reevaluation>,
+        approvers: Arc<Approvers>,
+        expiries: Arc<Expiries>,
+    ) -> Self {
+        Self {
+            ledger: base.ledger.clone(),
+            records: Arc::clone(&base.records),
+            new_ids: base.new_ids.clone(),
+            evaluator: Arc::clone(&base.evaluator),
+            reevaluation,
+            approvers,
+            expiries,
+            broker: Arc::clone(&base.broker),
+            switch: Arc::clone(&base.switch),
+            lifecycle: Arc::clone(&base.lifecycle),
+        }
+    }
+
     /// Puts a changed command in the place of a pending one and returns the new approval.
     ///
     /// # Errors
@@ -32,22 +72,22 @@ impl Engine {
         command: Command,
     ) -> Result<Approval, ReviseError> {
         // In a task of its own, as a decision: what is in the ledger is followed up even if the caller left.
-        let (engine, caller, id) = (Arc::clone(self), caller.clone(), id.clone());
+        let (revisions, caller, id) = (Arc::clone(self), caller.clone(), id.clone());
         let task = self
             .lifecycle
-            .spawn_launch(async move { engine.revise_and_follow_up(&caller, &id, command).await });
+            .spawn_launch(async move { revisions.revise_and_follow_up(&caller, &id, command).await });
         task.await.unwrap_or(Err(StorageTrouble::Unavailable.into()))
     }
 
     async fn revise_and_follow_up(
-        self: &Arc<Self>,
+        &self,
         caller: &Principal,
         id: &ApprovalId,
         command: Command,
     ) -> Result<Approval, ReviseError> {
         let mut old = self.pending(caller, id).await?;
-        if old.is_due(self.clock.now()) {
-            self.expire(&old, Expiry::Live).await;
+        if old.is_due(self.new_ids.now()) {
+            self.expiries.expire(&old, Expiry::Live).await;
             old = self.pending(caller, id).await?;
         }
         if self.lifecycle.is_draining() {
@@ -59,7 +99,7 @@ impl Engine {
         match self.ledger.revise(revise).await.map_err(ExecError::from)? {
             ReviseOutcome::Revised { approval, old } => {
                 self.broker.touch(&old.run_id);
-                self.deadlines.notify_one();
+                self.expiries.note_deadline();
                 Ok(*approval)
             }
             ReviseOutcome::Resolved(old) => Err(DecideError::AlreadyResolved(old).into()),
@@ -87,8 +127,7 @@ impl Engine {
         }
     }
 
-    /// Judges the changed command as a call of the old one's asker. `env` is absent when the old approval holds its
-    /// overrides no more, since it ended.
+    /// The question about the changed command.
     async fn changed(
         &self,
         caller: &Principal,
@@ -96,52 +135,7 @@ impl Engine {
         command: Command,
         env: Option<EnvOverrides>,
     ) -> Result<Revise, ReviseError> {
-        place::refuse_chat_commands(&command)?;
-        let binding = &old.card.binding;
-        if matches!(binding.command, Command::Patch(_)) {
-            return Err(ExecError::InvalidRequest {
-                path: "command",
-                message: "a patch cannot be changed; deny it and say what should be different".to_owned(),
-            }
-            .into());
-        }
-        if old.is_run_elsewhere() {
-            return Err(ExecError::InvalidRequest {
-                path: "command",
-                message:
-                    "the asker runs this command, as it stands; deny it and say what should be different"
-                        .to_owned(),
-            }
-            .into());
-        }
-        let now = Box::pin(self.evaluator.policy_for(binding, &old.requested_by)).await?;
-        let place = self
-            .evaluator
-            .call_of_binding(binding, &now)
-            .map_err(ExecError::from)?;
-        let asked = self.session.asked_again(
-            &binding.agent,
-            &binding.session,
-            (old.card.elevated, &old.requested_by),
-            &now,
-        );
-        let call = Call {
-            requested_by: old.requested_by.clone(),
-            command,
-            env: env.unwrap_or_default(),
-            asked,
-            // All that the first call tightened stays tight.
-            wanted: Wanted {
-                security: Some(old.card.security),
-                ask: Some(old.card.ask),
-            },
-            // Its node makes another plan of another command.
-            node: place.node.as_ref().map(|node| node.for_another_command().into()),
-            // It is asked about no matter what the policy says.
-            pins_scripts: true,
-            ..place
-        };
-        let evaluated = self.evaluator.evaluate_on_node(call, now, &[], Purpose::Call);
+        let evaluated = self.reevaluation.revised(old, command, env);
         let (now, call, judged) = Box::pin(evaluated).await?;
         let spec = match judged.verdict {
             Verdict::Deny(reason) => {
@@ -158,19 +152,20 @@ impl Engine {
         // The asker never wanted this command: silence must not start it.
         card.needs_person = true;
         card.elevated = old.card.elevated;
-        let Demand { quorum, decide_by } = self.demand_of_call(&judged, now.settings());
+        let Demand { quorum, decide_by } = self.approvers.demand_of_call(&judged, now.settings());
         card.quorum = quorum;
         Ok(Revise {
             revises: old.id.clone(),
             run: call.to_new_run(
-                self.ids.run_id(self.clock.now()),
+                self.new_ids.run(),
                 &judged,
-                self.places.isolation_of_call(&call, now.settings()),
+                self.evaluator.isolation_of(&call, now.settings()),
             ),
             approval: NewApproval {
-                id: self.ids.approval_id(),
+                id: self.new_ids.approval(),
                 card,
                 timeout: self
+                    .approvers
                     .waits_for(
                         &old.requested_by,
                         decide_by.unwrap_or(now.settings().server.approvals.timeout),

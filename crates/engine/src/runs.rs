@@ -8,6 +8,8 @@ use countersign_sys::process::monotonic;
 
 use crate::{
     EngineStats,
+    base::Base,
+    exec::{Draft, OnDisconnect},
     lifecycle::Lifecycle,
     live::{Holder, LiveRun},
     node::NodeRuns,
@@ -31,35 +33,40 @@ pub(crate) struct Runs {
     lifecycle: Arc<Lifecycle>,
 }
 
-/// What decides whether something begins at all.
-pub(crate) struct Gates {
-    pub(crate) slots: Arc<Slots>,
-    pub(crate) switch: Arc<StopSwitch>,
-    pub(crate) lifecycle: Arc<Lifecycle>,
-}
-
 impl Runs {
     pub(crate) fn new(
-        (local, nodes): (Arc<LocalRuns>, Arc<NodeRuns>),
-        recorder: Arc<RunRecorder>,
-        broker: Arc<Broker>,
+        base: &Base,
+        local: Arc<LocalRuns>,
+        nodes: Arc<NodeRuns>,
+        slots: Arc<Slots>,
         stats: EngineStats,
-        gates: Gates,
     ) -> Self {
-        let Gates {
-            slots,
-            switch,
-            lifecycle,
-        } = gates;
         Self {
             local,
             nodes,
-            recorder,
+            recorder: Arc::clone(&base.recorder),
             slots,
             stats,
-            broker,
-            switch,
-            lifecycle,
+            broker: Arc::clone(&base.broker),
+            switch: Arc::clone(&base.switch),
+            lifecycle: Arc::clone(&base.lifecycle),
+        }
+    }
+
+    /// Waits for a place for what was allowed, which has a start-by of its own.
+    pub(crate) async fn wait_for_slot(&self, agent: &AgentId, settings: &Settings) -> Slot {
+        let limits = SlotLimits::from(&settings.server.limits);
+        self.slots.wait(agent, limits).await
+    }
+
+    /// Who a run goes on for that starts at once.
+    pub(crate) fn holder_of(&self, draft: &Draft) -> Holder {
+        if draft.call.background {
+            return Holder::Session(self.recorder.new_session_id());
+        }
+        match draft.on_disconnect {
+            OnDisconnect::Kill => Holder::Caller,
+            OnDisconnect::Detach | OnDisconnect::Lapse(_) => Holder::CallerWithKey,
         }
     }
 
@@ -108,7 +115,7 @@ impl Runs {
 
     /// Starts a run for a caller who waits for it, and lets it go on alone when nobody does any more: a waiting
     /// caller may have given up or left while it was being started.
-    pub(crate) async fn start_for_waiting_callers(self: &Arc<Self>, launch: Launch) {
+    pub(crate) async fn start_for_waiting_callers(&self, launch: Launch) {
         if let Some(live) = self.start(launch).await
             && !self.broker.is_awaited(&live.run_id)
         {

@@ -3,33 +3,25 @@
 use std::{sync::Arc, time::Duration};
 
 use countersign_config::settings::BackgroundRuns;
-use countersign_domain::{Actor, ApprovalId, KillCause, Principal, Reason, Run, RunId, Scope};
-use countersign_ledger::{
-    CancelOutcome, LedgerError,
-    events::{Event, EventKind},
-};
+use countersign_domain::{Actor, KillCause};
+use countersign_ledger::events::{Event, EventKind};
 
-use crate::{Engine, approve::Expiry, records, reply::CancelError, watch::tell};
+use crate::{Engine, watch::tell};
 
-/// The longest sleep towards a deadline: a clock that was set meanwhile is noticed that soon.
-const LONGEST_SLEEP: Duration = Duration::from_secs(30);
-/// How many questions are ended side by side when their deadlines have come.
-const DUE_AT_ONCE: u32 = 64;
-/// Pause before the next ones, so that a ledger that cannot be written is not asked without end.
-const BETWEEN_PAGES: Duration = Duration::from_millis(50);
 /// How long killed runs may take to be recorded before the server stops anyway.
 const KILLED_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Engine {
     /// Begins what goes on beside the requests. Call it once, after [`Engine::recover`].
-    pub fn begin(self: &Arc<Self>) {
-        let engine = Arc::clone(self);
-        self.lifecycle.spawn(async move { engine.expire_in_time().await });
-        let engine = Arc::clone(self);
-        self.lifecycle.spawn(async move { engine.write_notes().await });
-        let engine = Arc::clone(self);
+    pub fn begin(&self) {
+        let (expiries, remembered) = (Arc::clone(&self.expiries), Arc::clone(&self.remembered));
+        let judge_again = Arc::clone(&self.judge_again);
         self.lifecycle
-            .spawn(async move { engine.judge_again_in_time().await });
+            .spawn(async move { expiries.expire_in_time().await });
+        self.lifecycle
+            .spawn(async move { remembered.write_notes().await });
+        self.lifecycle
+            .spawn(async move { judge_again.judge_again_in_time().await });
         // The policy may have changed while there was no server, or just before the last one went.
         self.again.wake();
     }
@@ -115,102 +107,5 @@ impl Engine {
                 live.ended().await;
             }
         }
-    }
-
-    /// Cancels a run: withdraws its question, or kills it (`docs/spec/http-api.md#resources`, `POST
-    /// /v1/runs/{runId}/cancel`).
-    ///
-    /// # Errors
-    /// [`CancelError`] when there is no such run for this caller, or it has ended.
-    pub async fn cancel(self: &Arc<Self>, caller: &Principal, id: &RunId) -> Result<Run, CancelError> {
-        let run = self.ledger.run(id).await?.ok_or(CancelError::NotFound)?;
-        let by_scope = caller.has(Scope::Admin) || records::is_own(caller, &run);
-        if !by_scope || !caller.may_act_for(&run.agent) {
-            return Err(CancelError::NotFound);
-        }
-        if run.status.is_final() {
-            return Err(CancelError::Ended(Box::new(run)));
-        }
-        self.cancel_for(id, &caller.actor).await
-    }
-
-    /// Cancels a run in the name of an actor who may.
-    pub(super) async fn cancel_for(self: &Arc<Self>, id: &RunId, by: &Actor) -> Result<Run, CancelError> {
-        let mut changes = self.broker.subscribe(id);
-        loop {
-            match self
-                .ledger
-                .cancel(id.clone(), Reason::Cancelled, by.clone())
-                .await?
-            {
-                CancelOutcome::Cancelled(_approval) => {
-                    self.broker.touch(id);
-                    break;
-                }
-                CancelOutcome::NotFound => return Err(CancelError::NotFound),
-                CancelOutcome::Ended(_status) => {
-                    let run = self.ledger.run(id).await?.ok_or(CancelError::NotFound)?;
-                    return Err(CancelError::Ended(Box::new(run)));
-                }
-                CancelOutcome::Started(_status) => {
-                    if let Some(live) = self.live.get(id) {
-                        live.kill(KillCause::Cancelled);
-                        live.ended().await;
-                        break;
-                    }
-                    // Between its permission and its supervisor; that change wakes us.
-                    changes.changed().await;
-                }
-            }
-        }
-        self.ledger.run(id).await?.ok_or(CancelError::NotFound)
-    }
-
-    /// Ends questions when their deadline comes, until the server stops.
-    async fn expire_in_time(self: Arc<Self>) {
-        loop {
-            let sleep = match self.expire_due().await {
-                Ok(sleep) => sleep,
-                Err(error) => {
-                    tracing::error!(
-                        error = &error as &dyn std::error::Error,
-                        "deadlines cannot be read"
-                    );
-                    Duration::from_secs(1)
-                }
-            };
-            tokio::select! {
-                () = self.lifecycle.stopping() => return,
-                () = self.deadlines.notified() => {}
-                () = tokio::time::sleep(sleep) => {}
-            }
-        }
-    }
-
-    /// Ends what is due and returns how long nothing else will be.
-    async fn expire_due(self: &Arc<Self>) -> Result<Duration, LedgerError> {
-        let deadlines = self.ledger.pending_deadlines(DUE_AT_ONCE).await?;
-        let now = self.clock.now();
-        let due = deadlines.iter().filter(|deadline| now >= deadline.expires_at);
-        // Side by side: one whose fallback waits for a place to run in must not hold up the others.
-        let expiries = due.map(|deadline| self.expire_one(&deadline.approval));
-        for expired in futures_util::future::join_all(expiries).await {
-            expired?;
-        }
-        let next = deadlines.iter().find(|deadline| now < deadline.expires_at);
-        Ok(match next {
-            Some(next) => next.expires_at.since(self.clock.now()).min(LONGEST_SLEEP),
-            // There may be more of them.
-            None if deadlines.len() == DUE_AT_ONCE as usize => BETWEEN_PAGES,
-            None => LONGEST_SLEEP,
-        })
-    }
-
-    async fn expire_one(self: &Arc<Self>, id: &ApprovalId) -> Result<(), LedgerError> {
-        if let Some(approval) = self.ledger.approval(id).await? {
-            let expiry = self.expire(&approval, Expiry::Live);
-            self.lifecycle.track_launch(expiry).await;
-        }
-        Ok(())
     }
 }

@@ -16,14 +16,9 @@ use countersign_config::approvals::{
     document::Document,
     store::{Base, DocumentStatus, StoreError, UpdateError},
 };
-use countersign_domain::{ActorKind, ExecRequest, Principal, RunId, Secret};
+use countersign_domain::{ActorKind, Secret};
 
-use crate::{
-    Engine,
-    accepted_policy::Ours,
-    evaluator::call::Call,
-    reply::{ExecError, ExecReply},
-};
+use crate::{Engine, accepted_policy::Ours, evaluator::call::Call};
 
 /// What the approvals document in force says of the socket.
 #[derive(Debug, Clone, Default)]
@@ -126,23 +121,6 @@ impl Engine {
             Err(UpdateError::Store(error)) => Err(error),
             Err(UpdateError::Edit(never)) => match never {},
         }
-    }
-
-    /// Runs a command for a peer of the socket, as [`Engine::exec`] does. `asked` hears of the run when a person is asked
-    /// about it.
-    ///
-    /// # Errors
-    /// [`ExecError`] says why nothing was run.
-    ///
-    /// # Cancel safety
-    /// Dropping the future kills what it started. A pending approval stays pending: cancel the run.
-    pub async fn exec_for_peer(
-        self: &Arc<Self>,
-        caller: &Principal,
-        request: ExecRequest,
-        asked: impl FnMut(&RunId) + Send,
-    ) -> Result<ExecReply, ExecError> {
-        self.exec_telling(caller, request, None, asked).await
     }
 }
 

@@ -44,6 +44,21 @@ impl Default for EngineStats {
     }
 }
 
+impl EngineStats {
+    /// Measures how long a person took.
+    pub(crate) fn note_answer(&self, approval: &Approval) {
+        let answered_at = match &approval.state {
+            ApprovalState::Allowed { at, .. } | ApprovalState::Denied { at, .. } => *at,
+            ApprovalState::Pending | ApprovalState::Expired { .. } | ApprovalState::Cancelled { .. } => {
+                return;
+            }
+        };
+        let millis = answered_at.get().saturating_sub(approval.created_at.get());
+        let took = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+        self.answer_seconds.observe(took.as_secs_f64());
+    }
+}
+
 /// What is going on at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
@@ -75,19 +90,6 @@ impl Engine {
     /// The host of gateway runs.
     pub const fn gateway(&self) -> &GatewayHost {
         &self.gateway
-    }
-
-    /// Measures how long a person took.
-    pub(super) fn note_answer(&self, approval: &Approval) {
-        let answered_at = match &approval.state {
-            ApprovalState::Allowed { at, .. } | ApprovalState::Denied { at, .. } => *at,
-            ApprovalState::Pending | ApprovalState::Expired { .. } | ApprovalState::Cancelled { .. } => {
-                return;
-            }
-        };
-        let millis = answered_at.get().saturating_sub(approval.created_at.get());
-        let took = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
-        self.stats.answer_seconds.observe(took.as_secs_f64());
     }
 
     /// What is going on now.

@@ -16,10 +16,10 @@ use countersign_runner::{NotStarted, Obstacle, run_file::Voided};
 use countersign_sys::{clock::Clock, hooks, process::monotonic};
 
 use crate::{
+    base::Base,
     capture, inside,
     lifecycle::Lifecycle,
     live::{Control, Holder, LiveRun, LiveRuns},
-    node::RunsBase,
     outcome::{self, OutputSummary},
     process::SessionRetention,
     run_recorder::{Listeners, Remains, RunRecorder},
@@ -164,18 +164,7 @@ pub(super) struct LocalHosts {
 }
 
 impl LocalRuns {
-    pub(super) fn new(
-        hosts: LocalHosts,
-        base: RunsBase,
-        (settings, clock): (Arc<SettingsStore>, Arc<dyn Clock>),
-    ) -> Self {
-        let RunsBase {
-            ledger: _,
-            live,
-            recorder,
-            retention,
-            lifecycle,
-        } = base;
+    pub(super) fn new(base: &Base, hosts: LocalHosts, retention: Arc<SessionRetention>) -> Self {
         let LocalHosts {
             gateway,
             sandbox,
@@ -187,12 +176,12 @@ impl LocalRuns {
             sandbox,
             terms,
             warnings,
-            live,
-            recorder,
+            live: Arc::clone(&base.live),
+            recorder: Arc::clone(&base.recorder),
             retention,
-            settings,
-            clock,
-            lifecycle,
+            settings: Arc::clone(&base.settings),
+            clock: Arc::clone(&base.clock),
+            lifecycle: Arc::clone(&base.lifecycle),
         }
     }
 

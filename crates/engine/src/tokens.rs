@@ -11,7 +11,6 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use countersign_config::settings::Widening;
@@ -535,20 +534,6 @@ impl Engine {
             Ok(rotated)
         });
         task.await.unwrap_or(Err(StorageTrouble::Unavailable.into()))
-    }
-
-    /// How long a question of this asker waits: no longer than the token that asks.
-    pub(super) async fn waits_for(
-        &self,
-        asker: &Actor,
-        wanted: Duration,
-    ) -> Result<Duration, StorageTrouble> {
-        let token = match asker.token() {
-            Some(id) => self.ledger.token(&id).await?,
-            None => None,
-        };
-        let end = token.and_then(|token| token.expires_at);
-        Ok(end.map_or(wanted, |end| wanted.min(end.since(self.clock.now()))))
     }
 }
 

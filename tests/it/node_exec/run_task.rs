@@ -276,7 +276,7 @@ async fn a_cancelled_run_ends_when_the_node_says_so_and_where_it_cannot_at_once(
         let run_id = RunId::parse(run.id.as_str()).unwrap();
         let engine = std::sync::Arc::clone(&world.engine);
         let id = run_id.clone();
-        let cancel = tokio::spawn(async move { engine.cancel(&asker(), &id).await });
+        let cancel = tokio::spawn(async move { engine.cancels().cancel(&asker(), &id).await });
         assert_eq!(world.fleet.next_cancel().await, run.id);
         let confirms = generation != NodeGeneration::First;
         if confirms {

@@ -168,13 +168,13 @@ impl World {
 
     pub(crate) fn spawn(&self, call: Call) -> tokio::task::JoinHandle<Result<ExecReply, ExecError>> {
         let engine = Arc::clone(&self.engine);
-        tokio::spawn(async move { engine.exec(&asker(), call.0, None).await })
+        tokio::spawn(async move { engine.calls().exec(&asker(), call.0, None).await })
     }
 
     /// Somebody can be asked from now on.
     pub(crate) fn open_page(&mut self) {
         let served = self.served.as_mut().expect("a server");
-        served.approver = Some(served.engine.approver_connected());
+        served.approver = Some(served.engine.approvers().connected());
     }
 }
 
@@ -280,7 +280,7 @@ impl Served {
     }
 
     pub(crate) async fn exec(&self, call: Call) -> Result<ExecReply, ExecError> {
-        self.engine.exec(&asker(), call.0, None).await
+        self.engine.calls().exec(&asker(), call.0, None).await
     }
 
     pub(crate) async fn run(&self, id: &str) -> Run {
@@ -301,6 +301,7 @@ impl Served {
         };
         let decided = self
             .engine
+            .approvals()
             .decide(&approver(), &approval.id, answer)
             .await
             .unwrap();

@@ -26,9 +26,10 @@ pub(crate) mod script_hold;
 mod script_scope;
 mod shown;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use countersign_domain::{EntryId, EnvOverrides, ExecRequest, Host, Principal};
+use countersign_config::settings::Settings;
+use countersign_domain::{AgentId, EntryId, EnvOverrides, ExecRequest, Host, Isolation, Principal};
 use countersign_hosts::shell::HostShell;
 use countersign_ledger::Ledger;
 use countersign_policy::{allowlist::Analysis, command::env_policy, gate::Verdict, host::ResolvedHost};
@@ -275,6 +276,24 @@ impl Evaluator {
                 ..call
             },
         })
+    }
+
+    /// Makes ready what a call that runs needs at its place.
+    ///
+    /// # Errors
+    /// [`ExecError`] when it cannot run there.
+    pub(crate) async fn make_ready(&self, call: &Call) -> Result<(), ExecError> {
+        self.places.make_ready(call).await
+    }
+
+    /// What is between a call's command and its surroundings.
+    pub(crate) fn isolation_of(&self, call: &Call, settings: &Settings) -> Isolation {
+        self.places.isolation_of_call(call, settings)
+    }
+
+    /// After how long a call of this agent goes to the background that does not say it.
+    pub(crate) fn background_after(&self, agent: &AgentId) -> Duration {
+        self.policy.now().settings().policy.exec(agent).background_after
     }
 
     /// The turns of callers whose commands take long to look through.

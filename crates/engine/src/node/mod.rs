@@ -21,7 +21,7 @@ pub(super) use choose::{choose, unusable};
 pub(super) use control::NodeControl;
 pub(super) use messages::NodeNews;
 pub(super) use on_node::{NodeDocument, OnNode, Prepared, TheirDocument};
-pub(super) use run_task::{NodeRuns, RunsBase};
+pub(super) use run_task::NodeRuns;
 pub(super) use see::NodePeers;
 pub use view::NodeView;
 

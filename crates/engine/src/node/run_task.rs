@@ -47,6 +47,7 @@ use super::{
 
 use crate::{
     again::Again,
+    base::Base,
     lifecycle::Lifecycle,
     live::{Control, LiveRun, LiveRuns},
     outcome::{self, OutputSummary},
@@ -84,33 +85,23 @@ pub(crate) struct NodeRuns {
     pub(super) lifecycle: Arc<Lifecycle>,
 }
 
-/// What runs of this server share, no matter where they run.
-pub(crate) struct RunsBase {
-    pub(crate) ledger: Ledger,
-    pub(crate) live: Arc<LiveRuns>,
-    pub(crate) recorder: Arc<RunRecorder>,
-    pub(crate) retention: Arc<SessionRetention>,
-    pub(crate) lifecycle: Arc<Lifecycle>,
-}
-
 impl NodeRuns {
     pub(crate) fn new(
-        base: &RunsBase,
+        base: &Base,
         peers: Arc<NodePeers>,
         again: Arc<Again>,
-        gateway: GatewayHost,
-        (settings, clock): (Arc<SettingsStore>, Arc<dyn Clock>),
+        retention: Arc<SessionRetention>,
     ) -> Self {
         Self {
             ledger: base.ledger.clone(),
             peers,
             live: Arc::clone(&base.live),
             recorder: Arc::clone(&base.recorder),
-            retention: Arc::clone(&base.retention),
+            retention,
             again,
-            gateway,
-            settings,
-            clock,
+            gateway: base.gateway.clone(),
+            settings: Arc::clone(&base.settings),
+            clock: Arc::clone(&base.clock),
             lifecycle: Arc::clone(&base.lifecycle),
         }
     }

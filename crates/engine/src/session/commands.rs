@@ -158,7 +158,7 @@ impl Engine {
             reason: Some(format!("/approve by {}:{}", sender.provider(), sender.id())),
             patterns: None,
         };
-        let decided = match self.decide(caller, &approval.id, answer).await {
+        let decided = match self.approvals.decide(caller, &approval.id, answer).await {
             Ok(Decided {
                 applied: true,
                 approval,

@@ -203,10 +203,10 @@ async fn stream(
 ) -> Result<Response, Problem> {
     let mut held: Vec<Held> = vec![Box::new(state.take_stream_place(caller)?)];
     if presence != Presence::Absent {
-        held.push(Box::new(state.engine().approver_connected()));
+        held.push(Box::new(state.engine().approvers().connected()));
     }
     if caller.has(Scope::Approve) {
-        state.engine().note_presence(caller, presence).await;
+        state.engine().approvers().note_presence(caller, presence).await;
     }
     let subscription = state.engine().ledger().subscribe(filter, start);
     let clock = Arc::clone(state.engine().clock());

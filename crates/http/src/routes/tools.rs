@@ -239,7 +239,7 @@ impl ToolCall {
         match tool {
             Tool::Exec => {
                 let request = parsed::<ExecBody>(args)?.into_request()?;
-                let reply = engine.exec(caller, request, key).await?;
+                let reply = engine.calls().exec(caller, request, key).await?;
                 Ok(exec_result(&ExecAnswer::new(reply, RunId::to_string).to_json()?))
             }
             Tool::ApplyPatch => {

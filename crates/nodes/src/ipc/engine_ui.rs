@@ -65,7 +65,7 @@ impl EngineUi {
         let session = place.session.clone();
         let request = place.exec_request(order)?;
         let (told, mut asked) = mpsc::unbounded_channel::<RunId>();
-        let mut running = Box::pin(self.engine.exec_for_peer(&self.peer, request, |run_id| {
+        let mut running = Box::pin(self.engine.calls().exec_for_peer(&self.peer, request, |run_id| {
             // Nobody listens any more only when the peer left.
             drop(told.send(run_id.clone()));
         }));
@@ -99,7 +99,7 @@ impl EngineUi {
 
     /// A run that nobody waits for any more ends, wherever it stands.
     async fn withdraw(&self, run_id: &RunId) {
-        if let Err(error) = self.engine.cancel(&self.peer, run_id).await {
+        if let Err(error) = self.engine.cancels().cancel(&self.peer, run_id).await {
             // Mostly it has ended.
             tracing::debug!(run.id = %run_id, %error, "a run of the approvals socket was not cancelled");
         }
@@ -116,7 +116,12 @@ impl EngineUi {
             AttachedDecision::AllowOnce => ApprovalDecision::AllowOnce,
             AttachedDecision::AllowAlways => ApprovalDecision::AllowAlways,
         };
-        let used = match self.engine.use_answer(AnswerTo::Digest(before.digest())).await {
+        let used = match self
+            .engine
+            .approvals()
+            .use_answer(AnswerTo::Digest(before.digest()))
+            .await
+        {
             Ok(used) => used,
             Err(error) => {
                 tracing::error!(%error, "an attached decision could not be looked up");
@@ -167,7 +172,12 @@ impl EngineUi {
                 scopes: [Scope::Approve].into(),
                 authority: Authority::EVERYTHING,
             };
-            if let Err(error) = self.engine.decide(&by, &approval.id, answer.clone()).await {
+            if let Err(error) = self
+                .engine
+                .approvals()
+                .decide(&by, &approval.id, answer.clone())
+                .await
+            {
                 tracing::info!(approval.id = %approval.id, %error, "an attached decision did not count");
             }
         }
@@ -199,7 +209,7 @@ impl EngineUi {
             .max_prompts_per_session;
         let _open = self.prompts.open(place.session.as_str(), most)?;
         let request = place.question(&self.peer.actor, question)?;
-        let approval = match self.engine.ask_for_other(request).await {
+        let approval = match self.engine.ask_only().ask(request).await {
             Ok(approval) => approval,
             Err(error) => {
                 tracing::warn!(%error, "a question of the approvals socket could not be asked");
@@ -207,7 +217,7 @@ impl EngineUi {
             }
         };
         let answered = tokio::select! {
-            answered = self.engine.answer_to(&approval.id) => answered.ok().flatten(),
+            answered = self.engine.approvals().answer_to(&approval.id) => answered.ok().flatten(),
             () = gone.cancelled() => None,
         };
         match answered.map(|answered| answered.state) {
@@ -221,6 +231,7 @@ impl EngineUi {
             Some(ApprovalState::Pending) | None => {
                 let withdrawn = self
                     .engine
+                    .approvals()
                     .withdraw_question(&approval.id, self.peer.actor.clone())
                     .await;
                 if let Err(error) = withdrawn {

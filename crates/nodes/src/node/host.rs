@@ -227,7 +227,7 @@ impl Host {
     }
 
     async fn end(&self, run_id: &RunId) {
-        match self.parts.engine.cancel(&self.gateway, run_id).await {
+        match self.parts.engine.cancels().cancel(&self.gateway, run_id).await {
             Ok(_) | Err(reply::CancelError::Ended(_)) => {}
             Err(error) => tracing::warn!(run.id = %run_id, %error, "a run could not be cancelled"),
         }
@@ -265,6 +265,7 @@ impl Host {
         match call.command.as_str() {
             SYSTEM_RUN_PREPARE => match RunCall::parse(params) {
                 Ok(call) => match engine
+                    .deliveries()
                     .preview_delivered(&self.gateway, call.to_request(None))
                     .await
                 {
@@ -292,7 +293,12 @@ impl Host {
             .map(|name| name.trim().to_owned())
             .take(MAX_BINS)
             .collect();
-        match self.parts.engine.which_delivered(&AgentId::main(), &names) {
+        match self
+            .parts
+            .engine
+            .deliveries()
+            .which_delivered(&AgentId::main(), &names)
+        {
             Ok(found) => {
                 let found: serde_json::Map<String, Value> = found
                     .into_iter()
@@ -338,7 +344,7 @@ impl Host {
                 host: &host,
                 invocation: &invocation,
             };
-            if let Ok(run) = host.parts.engine.wait_for_end(&run_id).await {
+            if let Ok(run) = host.parts.engine.deliveries().wait_for_end(&run_id).await {
                 let answer = host.of_run(&run, dialect).await;
                 let about = About::of_record(&invocation, &run);
                 drop(going_on);
@@ -356,7 +362,7 @@ impl Host {
         cancelled: &CancellationToken,
     ) -> (Answer, Option<About>) {
         let dialect = link.dialect;
-        match self.parts.engine.invocation(invocation).await {
+        match self.parts.engine.deliveries().invocation(invocation).await {
             Ok(InvocationState::Unknown) => {}
             Ok(known) => return (self.recorded(known, dialect).await, None),
             Err(_) => return (no_record(), None),
@@ -418,6 +424,7 @@ impl Host {
         let preview = self
             .parts
             .engine
+            .deliveries()
             .preview_delivered(&self.gateway, call.to_request(None))
             .await
             .map_err(|error| fail(&error))?;
@@ -464,6 +471,7 @@ impl Host {
         let delivered = self
             .parts
             .engine
+            .deliveries()
             .exec_delivered(&self.gateway, call.to_request(fallback), invocation, &delivery)
             .await;
         match delivered {
@@ -551,7 +559,13 @@ impl Host {
             reason: None,
             patterns: None,
         };
-        match self.parts.engine.decide(by, &approval.id, answer).await {
+        match self
+            .parts
+            .engine
+            .approvals()
+            .decide(by, &approval.id, answer)
+            .await
+        {
             // Nobody else can answer here, and nobody waits that long.
             Ok(decided) if decided.approval.state.status() == ApprovalStatus::Pending => {
                 tracing::warn!(
@@ -577,7 +591,7 @@ impl Host {
     /// Tells of the start of a run, and waits for its end.
     async fn follow(&self, run_id: &RunId, about: &About, link: &Arc<Link>) -> Answer {
         let engine = &self.parts.engine;
-        let Ok(run) = engine.wait_for_start(run_id).await else {
+        let Ok(run) = engine.deliveries().wait_for_start(run_id).await else {
             return no_record();
         };
         let has_started = run.status == RunStatus::Running || run.started_at.is_some();
@@ -587,7 +601,7 @@ impl Host {
                 tracing::debug!(%error, "the start of a run was not told");
             }
         };
-        let (run, ()) = tokio::join!(engine.wait_for_end(run_id), telling);
+        let (run, ()) = tokio::join!(engine.deliveries().wait_for_end(run_id), telling);
         match run {
             Ok(run) => self.of_run(&run, link.dialect).await,
             Err(_) => no_record(),
@@ -598,10 +612,12 @@ impl Host {
     async fn recorded(&self, state: InvocationState, dialect: Dialect) -> Answer {
         match state {
             InvocationState::Refused(words) => Answer::of_text(&words),
-            InvocationState::Run(run_id) => match self.parts.engine.wait_for_end(&run_id).await {
-                Ok(run) => self.of_run(&run, dialect).await,
-                Err(_) => no_record(),
-            },
+            InvocationState::Run(run_id) => {
+                match self.parts.engine.deliveries().wait_for_end(&run_id).await {
+                    Ok(run) => self.of_run(&run, dialect).await,
+                    Err(_) => no_record(),
+                }
+            }
             InvocationState::Unknown => no_record(),
         }
     }
@@ -633,6 +649,7 @@ impl Host {
     ) -> Result<InvocationState, reply::StorageTrouble> {
         self.parts
             .engine
+            .deliveries()
             .refuse_invocation(invocation, answer.to_text())
             .await
     }

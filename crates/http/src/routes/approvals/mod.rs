@@ -164,7 +164,7 @@ async fn decide(
     JsonBody(body): JsonBody<DecisionBody>,
 ) -> Result<JsonReply<DecidedBody>, Problem> {
     let answer = to_answer(body)?;
-    let Decided { applied, approval } = state.engine().decide(&caller, &id, answer).await?;
+    let Decided { applied, approval } = state.engine().approvals().decide(&caller, &id, answer).await?;
     Ok(JsonReply(DecidedBody {
         applied,
         approval: approval.into(),

@@ -56,7 +56,7 @@ pub(super) async fn revise(
     JsonBody(RevisionBody { command, argv }): JsonBody<RevisionBody>,
 ) -> Result<Located<ApprovalBody>, Problem> {
     let command = exec::command(command, argv)?;
-    let approval = state.engine().revise(&caller, &id, command).await?;
+    let approval = state.engine().revisions().revise(&caller, &id, command).await?;
     Ok(Located {
         status: StatusCode::CREATED,
         location: state.link(&format!("/v1/approvals/{}", approval.id)),

@@ -117,8 +117,8 @@ async fn exec(
     // Awaited here and nowhere else: a client that leaves drops this future, and with it its run.
     let engine = state.engine();
     let reply = match (lease, key) {
-        (None, key) => engine.exec(&caller, request, key).await?,
-        (Some(lease), Some(key)) => engine.exec_held(&caller, request, key, lease).await?,
+        (None, key) => engine.calls().exec(&caller, request, key).await?,
+        (Some(lease), Some(key)) => engine.calls().exec_held(&caller, request, key, lease).await?,
         (Some(_), None) => return Err(Problem::field("held", "needs an Idempotency-Key")),
     };
     Ok(ExecAnswer::new(reply, |run_id| {

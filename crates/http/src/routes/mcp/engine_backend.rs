@@ -76,7 +76,7 @@ impl EngineBackend {
             AskingTool::Exec => {
                 let mut request = parsed::<ExecBody>(&call.arguments)?.into_request()?;
                 request.approval_wait = wait(request.approval_wait);
-                let reply = self.engine.exec(caller, request, Some(key)).await?;
+                let reply = self.engine.calls().exec(caller, request, Some(key)).await?;
                 ExecAnswer::new(reply, RunId::to_string).to_json()?
             }
             AskingTool::ApplyPatch => {
@@ -150,7 +150,7 @@ impl Backend for EngineBackend {
         let Ok(run_id) = RunId::parse(run_id.to_owned()) else {
             return;
         };
-        match self.engine.cancel(caller, &run_id).await {
+        match self.engine.cancels().cancel(caller, &run_id).await {
             Ok(_) | Err(CancelError::Ended(_)) => {}
             Err(error @ (CancelError::NotFound | CancelError::Storage(_))) => {
                 tracing::warn!(run.id = %run_id, %error, "a run whose call was taken back was not stopped");

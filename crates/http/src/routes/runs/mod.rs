@@ -165,6 +165,6 @@ async fn cancel(
     QueryOf(()): QueryOf<()>,
     EmptyBody: EmptyBody,
 ) -> Result<JsonReply<RunBody>, Problem> {
-    let run = state.engine().cancel(&caller, &id).await?;
+    let run = state.engine().cancels().cancel(&caller, &id).await?;
     Ok(JsonReply(run.into()))
 }

@@ -135,6 +135,7 @@ pub(super) async fn resolve(session: &Arc<OperatorSession>, params: ResolveParam
     match session
         .bridge
         .engine()
+        .approvals()
         .decide(session.principal(), &id, answer)
         .await
     {
@@ -232,7 +233,7 @@ async fn ask(session: &OperatorSession, request: AskRequest) -> Result<Asked, Wi
     let (engine, stopping) = (Arc::clone(bridge.engine()), bridge.stopping.clone());
     let (tell, told) = oneshot::channel();
     bridge.spawn(async move {
-        let asked = engine.ask_for_other(request).await;
+        let asked = engine.ask_only().ask(request).await;
         let waits = |approval: &&Approval| approval.state.status() == ApprovalStatus::Pending;
         let waiting = asked.as_ref().ok().filter(waits);
         let waiting = waiting.map(|approval| approval.id.clone());
@@ -240,7 +241,7 @@ async fn ask(session: &OperatorSession, request: AskRequest) -> Result<Asked, Wi
         drop(tell.send(asked));
         if let Some(id) = waiting {
             tokio::select! {
-                _ended = engine.answer_to(&id) => {}
+                _ended = engine.approvals().answer_to(&id) => {}
                 () = stopping.cancelled() => {}
             }
         }
@@ -258,6 +259,7 @@ async fn until_ended(session: &OperatorSession, id: &ApprovalId) -> Result<Appro
     let ended = session
         .bridge
         .engine()
+        .approvals()
         .answer_to(id)
         .await
         .map_err(refusal::storage)?;

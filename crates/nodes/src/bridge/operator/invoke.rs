@@ -328,7 +328,7 @@ async fn run(
         .transpose()?;
     let request = request(session, node_id, read("system.run", params)?, asked_timeout)?;
     let engine = session.bridge.engine();
-    match engine.exec(session.principal(), request, key).await {
+    match engine.calls().exec(session.principal(), request, key).await {
         Ok(ExecReply::Ended(ended)) => of_ended(session, &ended).await,
         // Nothing may begin, or go on, that its caller has been told did not happen.
         Ok(ExecReply::Pending(pending)) => {
@@ -369,7 +369,13 @@ async fn dispatched(session: &OperatorSession, run: &RunId) -> Dispatched {
 }
 
 async fn withdraw(session: &OperatorSession, run: &Run) {
-    if let Err(error) = session.bridge.engine().cancel(session.principal(), &run.id).await {
+    if let Err(error) = session
+        .bridge
+        .engine()
+        .cancels()
+        .cancel(session.principal(), &run.id)
+        .await
+    {
         tracing::debug!(run.id = %run.id, %error, "a run that nobody waits for was not cancelled");
     }
 }

@@ -92,7 +92,7 @@ impl OperatorSession {
             permit,
         } = grant;
         Arc::new(Self {
-            approver: answers.then(|| bridge.engine().approver_connected()),
+            approver: answers.then(|| bridge.engine().approvers().connected()),
             bridge: Arc::clone(bridge),
             protocol,
             key,

@@ -10,28 +10,29 @@ use sha2::{Digest as _, Sha256};
 
 use countersign_config::approvals::{
     document::{Document, Entry, Use},
-    store::{Base, DocumentStatus, StoreError, UpdateError},
+    store::{Base as Expected, DocumentStatus, DocumentStore, StoreError, UpdateError},
 };
 use countersign_domain::{
     Actor, Approval, ApprovalId, ApprovalState, Command, EntryId, Host, Pattern, Persist, UnixMillis,
 };
 use countersign_ledger::{
-    LedgerError,
+    Ledger, LedgerError,
     events::{AllowlistChange, AllowlistList, Event, EventKind, Subject},
 };
 use countersign_policy::{
     allowlist::CreditKind,
     pattern::{command_digest, command_marker},
 };
-use countersign_sys::hooks;
+use countersign_sys::{clock::Clock, hooks};
 
 use crate::{
-    Engine,
-    accepted_policy::{Ours, PolicyFile},
+    accepted_policy::{AcceptedPolicy, Ours, PolicyFile},
+    base::Base,
     document::{check_writable, subject_of},
     evaluator::{call::Call, judgement::Judgement},
+    lifecycle::Lifecycle,
     warnings,
-    watch::tell,
+    watch::{PolicySource, tell},
 };
 
 /// How often notes of use are written; they are for people, and no run waits for them.
@@ -45,7 +46,7 @@ const LOCK_TRIES: usize = 3;
 
 /// Notes of used entries that wait to be written, by owner and pattern.
 #[derive(Debug, Default)]
-pub(super) struct UseNotes(Mutex<Notes>);
+struct UseNotes(Mutex<Notes>);
 
 #[derive(Debug, Default)]
 struct Notes {
@@ -71,9 +72,33 @@ struct Note {
 /// An entry or grant whose use was noted: whose, in which list, and which.
 type Noted = (String, AllowlistList, EntryId);
 
-impl Engine {
+/// Writes into the approvals document what answers leave there, and which entries are used.
+#[derive(Debug)]
+pub(crate) struct Remembered {
+    ledger: Ledger,
+    clock: Arc<dyn Clock>,
+    documents: Arc<DocumentStore>,
+    policy: Arc<PolicySource>,
+    accepted_policy: Arc<AcceptedPolicy>,
+    use_notes: UseNotes,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl Remembered {
+    pub(crate) fn new(base: &Base, documents: Arc<DocumentStore>) -> Self {
+        Self {
+            ledger: base.ledger.clone(),
+            clock: Arc::clone(&base.clock),
+            documents,
+            policy: Arc::clone(&base.policy),
+            accepted_policy: Arc::clone(&base.accepted_policy),
+            use_notes: UseNotes::default(),
+            lifecycle: Arc::clone(&base.lifecycle),
+        }
+    }
+
     /// Writes the entries of an `allow-always`, once.
-    pub(super) async fn persist_patterns(self: &Arc<Self>, approval: &Approval) {
+    pub(crate) async fn persist_patterns(self: &Arc<Self>, approval: &Approval) {
         let ApprovalState::Allowed {
             persist: Persist::Todo,
             by,
@@ -109,7 +134,7 @@ impl Engine {
             })
             .collect();
         let agent = approval.card.binding.agent.clone();
-        let engine = Arc::clone(self);
+        let own = Arc::clone(self);
         let added = tokio::task::spawn_blocking(move || {
             check_writable(agent.as_str())?;
             let mut edit = |document: &mut Document| {
@@ -119,19 +144,17 @@ impl Engine {
                 Ok::<_, std::convert::Infallible>(added.collect::<Vec<_>>())
             };
             let added = while_locked(|| {
-                engine
-                    .documents
-                    .update_noted(Base::Any, &mut edit, |_added, pending| {
-                        engine.policy.announce_document(pending, Ours::Part, &whom);
+                own.documents
+                    .update_noted(Expected::Any, &mut edit, |_added, pending| {
+                        own.policy.announce_document(pending, Ours::Part, &whom);
                         Ok(())
                     })
             });
-            engine.policy.finish_change(PolicyFile::Document);
+            own.policy.finish_change(PolicyFile::Document);
             if added.is_ok() {
-                engine
-                    .accepted_policy
+                own.accepted_policy
                     .amend_document(Ours::Part, |document| edit(document).map(drop));
-                engine.policy.refresh();
+                own.policy.refresh();
             }
             added
         })
@@ -157,7 +180,7 @@ impl Engine {
 
     /// Comes back to entries that an earlier server had still to write: only if nobody changed the document
     /// since the person looked at it.
-    pub(super) async fn persist_after_restart(self: &Arc<Self>, approval: &Approval) {
+    pub(crate) async fn persist_after_restart(self: &Arc<Self>, approval: &Approval) {
         let document = self.documents.snapshot();
         let is_there = |pattern: &Pattern| {
             let id = entry_id(&approval.id, pattern);
@@ -209,7 +232,7 @@ impl Engine {
     }
 
     /// Notes that a run used the entries that let it through.
-    pub(super) fn note_uses(&self, call: &Call, judged: &Judgement) {
+    pub(crate) fn note_uses(&self, call: &Call, judged: &Judgement) {
         // The entries of a node are in its own document, and it notes its own uses.
         let Some(analysis) = judged.analysis.as_ref().filter(|_| call.node.is_none()) else {
             return;
@@ -242,7 +265,7 @@ impl Engine {
     }
 
     /// Writes notes of use now and then, until the server stops.
-    pub(super) async fn write_notes(self: Arc<Self>) {
+    pub(crate) async fn write_notes(self: Arc<Self>) {
         loop {
             tokio::select! {
                 () = self.lifecycle.stopping() => break,
@@ -268,10 +291,10 @@ impl Engine {
             }
         }
         let notes = notes.entries;
-        let engine = Arc::clone(self);
+        let own = Arc::clone(self);
         let written = tokio::task::spawn_blocking(move || {
             // What is held is shown, accepted or taken back as it was written.
-            if engine.policy.refresh().pending_document.is_some() {
+            if own.policy.refresh().pending_document.is_some() {
                 return Ok(Vec::new());
             }
             let note = |document: &mut Document| {
@@ -306,11 +329,13 @@ impl Engine {
                 }
                 Ok::<_, std::convert::Infallible>(noted)
             };
-            let written = engine.documents.update_noted(Base::Any, note, |_noted, pending| {
-                engine.policy.announce_note(pending);
-                Ok(())
-            });
-            engine.policy.finish_note();
+            let written = own
+                .documents
+                .update_noted(Expected::Any, note, |_noted, pending| {
+                    own.policy.announce_note(pending);
+                    Ok(())
+                });
+            own.policy.finish_note();
             written.map(|(noted, _snapshot)| noted)
         })
         .await;

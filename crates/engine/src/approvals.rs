@@ -1,0 +1,220 @@
+//! Taking a person's answer, and what follows from it. What was allowed is started by [`crate::approved`].
+
+use std::sync::Arc;
+
+use countersign_config::{approvals::broker::Broker, settings::SettingsStore};
+use countersign_domain::{Actor, Approval, ApprovalDecision, ApprovalId, ApprovalStatus, Principal, Reason};
+use countersign_ledger::{
+    AnswerTo, CancelOutcome, ChosenPattern, Decide, DecideOutcome, Ledger, NotAllowed, UseAnswer,
+};
+use countersign_sys::hooks;
+
+use crate::{
+    EngineStats,
+    approved::ApprovedStarts,
+    base::Base,
+    expiry::{Expiries, Expiry},
+    lifecycle::Lifecycle,
+    records::Records,
+    reply::{Answer, DecideError, Decided, StorageTrouble},
+    stop_switch::StopSwitch,
+};
+
+/// Takes answers, and says what became of a question.
+#[derive(Debug)]
+pub struct Approvals {
+    ledger: Ledger,
+    records: Arc<Records>,
+    settings: Arc<SettingsStore>,
+    broker: Arc<Broker>,
+    stats: EngineStats,
+    approved: Arc<ApprovedStarts>,
+    expiries: Arc<Expiries>,
+    switch: Arc<StopSwitch>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl Approvals {
+    pub(crate) fn new(
+        base: &Base,
+        stats: EngineStats,
+        approved: Arc<ApprovedStarts>,
+        expiries: Arc<Expiries>,
+    ) -> Self {
+        Self {
+            ledger: base.ledger.clone(),
+            records: Arc::clone(&base.records),
+            settings: Arc::clone(&base.settings),
+            broker: Arc::clone(&base.broker),
+            stats,
+            approved,
+            expiries,
+            switch: Arc::clone(&base.switch),
+            lifecycle: Arc::clone(&base.lifecycle),
+        }
+    }
+
+    /// Takes a person's answer (`docs/spec/http-api.md#approval-object`: the table of answers).
+    ///
+    /// # Errors
+    /// [`DecideError`] when this answer is not the one that counts.
+    pub async fn decide(
+        self: &Arc<Self>,
+        caller: &Principal,
+        id: &ApprovalId,
+        answer: Answer,
+    ) -> Result<Decided, DecideError> {
+        // The agent of an approval never changes, so what is seen here is what is decided.
+        if self.records.approval(caller, id).await?.is_none() {
+            return Err(DecideError::NotFound);
+        }
+        let Answer {
+            decision,
+            reason,
+            patterns,
+        } = answer;
+        let decide = Decide {
+            approval: id.clone(),
+            decision,
+            by: caller.actor.clone(),
+            reason,
+            patterns: patterns.map(|patterns| {
+                let chosen = |(pattern, arg_pattern)| ChosenPattern { pattern, arg_pattern };
+                patterns.into_iter().map(chosen).collect()
+            }),
+        };
+        // In a task of its own: an answer that is in the ledger is followed up even if the answerer left.
+        let approvals = Arc::clone(self);
+        let task = self
+            .lifecycle
+            .spawn_launch(async move { approvals.decide_and_follow_up(decide).await });
+        task.await
+            .unwrap_or(Err(DecideError::Storage(StorageTrouble::Unavailable)))
+    }
+
+    async fn decide_and_follow_up(self: &Arc<Self>, decide: Decide) -> Result<Decided, DecideError> {
+        hooks::reach("engine.before-decide");
+        let decision = decide.decision;
+        if decision != ApprovalDecision::Deny {
+            // The transaction looks again; here it is known without any disk.
+            self.switch.expect_going().map_err(DecideError::Stopped)?;
+        }
+        let mut outcome = self.ledger.decide(decide.clone()).await?;
+        if let DecideOutcome::Due(approval) = outcome {
+            self.expiries.expire(&approval, Expiry::Live).await;
+            outcome = self.ledger.decide(decide).await?;
+        }
+        match outcome {
+            DecideOutcome::Decided { applied, approval } => {
+                hooks::reach("engine.decided");
+                if applied {
+                    self.stats.note_answer(&approval);
+                    self.broker.touch(&approval.run_id);
+                    if approval.state.status() == ApprovalStatus::Allowed && !approval.is_run_elsewhere() {
+                        let (approved, id) = (Arc::clone(&self.approved), approval.id.clone());
+                        self.lifecycle
+                            .spawn_launch(async move { approved.launch(&id).await });
+                    }
+                }
+                Ok(Decided {
+                    applied,
+                    approval: *approval,
+                })
+            }
+            DecideOutcome::Conflict(approval) => Err(DecideError::AlreadyResolved(approval)),
+            DecideOutcome::Expired(approval) | DecideOutcome::Due(approval) => {
+                Err(DecideError::Expired(approval))
+            }
+            DecideOutcome::Cancelled(approval) => {
+                // It may have ended a moment ago, with the token that asked.
+                self.broker.touch(&approval.run_id);
+                Err(DecideError::Cancelled(approval))
+            }
+            DecideOutcome::NotAllowedDecision(why) => Err(DecideError::NotAllowed {
+                detail: not_allowed(why, decision).to_owned(),
+            }),
+            DecideOutcome::OwnRequest => Err(DecideError::OwnRequest),
+            DecideOutcome::NotEntitled(approval) => Err(DecideError::NotEntitled {
+                detail: approval.card.quorum.who_may_allow(),
+            }),
+            DecideOutcome::NotFound => Err(DecideError::NotFound),
+        }
+    }
+
+    /// Waits until an approval is no longer pending and returns it, or as it stands when the server begins to stop.
+    /// `None` when there is no such approval.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when it is dropped; call it again.
+    pub async fn answer_to(&self, id: &ApprovalId) -> Result<Option<Approval>, StorageTrouble> {
+        let Some(approval) = self.ledger.approval(id).await? else {
+            return Ok(None);
+        };
+        let mut changes = self.broker.subscribe(&approval.run_id);
+        loop {
+            let approval = self.ledger.approval(id).await?;
+            let is_pending = approval
+                .as_ref()
+                .is_some_and(|approval| approval.state.status() == ApprovalStatus::Pending);
+            if !is_pending || self.lifecycle.is_stopping() {
+                return Ok(approval);
+            }
+            tokio::select! {
+                () = changes.changed() => {}
+                () = self.lifecycle.stopping() => {}
+            }
+        }
+    }
+
+    /// Withdraws a pending question whose asker no longer wants the answer. `false` when it was not pending.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be written.
+    pub async fn withdraw_question(&self, id: &ApprovalId, by: Actor) -> Result<bool, StorageTrouble> {
+        let Some(approval) = self.ledger.approval(id).await? else {
+            return Ok(false);
+        };
+        let outcome = self
+            .ledger
+            .cancel(approval.run_id.clone(), Reason::Cancelled, by)
+            .await?;
+        self.broker.touch(&approval.run_id);
+        Ok(matches!(outcome, CancelOutcome::Cancelled(Some(_))))
+    }
+
+    /// Uses up an allowing answer to a question of a question of [`crate::ask_only::AskOnly::ask`], once, if it is not older than
+    /// `[approvals] start_by_ms`, or than its rule says. `None` when there is none to use.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be written.
+    pub async fn use_answer(&self, to: AnswerTo) -> Result<Option<Approval>, StorageTrouble> {
+        let settings = self.settings.current();
+        let approvals = &settings.server.approvals;
+        let of_rules = approvals.rules.iter().filter_map(|rule| rule.start_by).max();
+        let answer = UseAnswer {
+            to,
+            start_by: approvals.start_by,
+            longest: of_rules.unwrap_or(approvals.start_by),
+        };
+        Ok(self.ledger.use_answer(answer).await?)
+    }
+}
+
+/// Why an answer is not open, in words.
+const fn not_allowed(why: NotAllowed, decision: ApprovalDecision) -> &'static str {
+    match (why, decision) {
+        (NotAllowed::Decision, ApprovalDecision::AllowAlways) => {
+            "allow-always is not open here: nothing of this command can be remembered safely, or every command is \
+             asked about; allow-once lets it run this time"
+        }
+        (NotAllowed::Decision, ApprovalDecision::AllowOnce | ApprovalDecision::Deny) => {
+            "this decision is not among allowedDecisions"
+        }
+        (NotAllowed::Patterns, _) => {
+            "patterns: one or more of proposedPatterns, each with its argPattern, and only with allow-always"
+        }
+    }
+}

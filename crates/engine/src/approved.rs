@@ -1,0 +1,227 @@
+//! The start of what a person allowed.
+
+use std::{sync::Arc, time::Duration};
+
+use countersign_config::{approvals::broker::Broker, settings::SettingsStore};
+use countersign_domain::{Approval, ApprovalId, ApprovalState, Reason, Security};
+use countersign_hosts::peer_fs::{Blind, Files};
+use countersign_ledger::{
+    Ledger,
+    launch::{ApprovedLaunch, ApprovedOutcome},
+};
+use countersign_sys::{clock::Clock, descriptors::SPARE_DESCRIPTORS, hooks};
+
+use crate::{
+    base::Base,
+    evaluator::{Evaluator, policy_now::PolicyNow},
+    lifecycle::Lifecycle,
+    remembered::Remembered,
+    reply::{ExecError, StorageTrouble},
+    run_recorder::RunRecorder,
+    runs::Runs,
+    supervise::Launch,
+};
+
+/// How often a launch is tried again because the policy changed in between.
+const ATTEMPTS: usize = 8;
+/// Pause before an approved launch is tried again that failed for a reason which may pass.
+const LAUNCH_AGAIN: Duration = Duration::from_secs(1);
+
+/// Starts runs that a person allowed.
+#[derive(Debug)]
+pub(crate) struct ApprovedStarts {
+    ledger: Ledger,
+    evaluator: Arc<Evaluator>,
+    settings: Arc<SettingsStore>,
+    clock: Arc<dyn Clock>,
+    files: Files,
+    broker: Arc<Broker>,
+    recorder: Arc<RunRecorder>,
+    remembered: Arc<Remembered>,
+    runs: Arc<Runs>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl ApprovedStarts {
+    pub(crate) fn new(base: &Base, remembered: Arc<Remembered>, runs: Arc<Runs>) -> Self {
+        Self {
+            ledger: base.ledger.clone(),
+            evaluator: Arc::clone(&base.evaluator),
+            settings: Arc::clone(&base.settings),
+            clock: Arc::clone(&base.clock),
+            files: base.gateway.files().clone(),
+            broker: Arc::clone(&base.broker),
+            recorder: Arc::clone(&base.recorder),
+            remembered,
+            runs,
+            lifecycle: Arc::clone(&base.lifecycle),
+        }
+    }
+
+    /// Starts a run that a person allowed: remembers what is to be remembered, looks at everything that the
+    /// answer was bound to once more, consumes the approval and starts.
+    pub(crate) async fn launch(&self, id: &ApprovalId) {
+        // Until the ledger says that its start-by passed. A server that stops leaves it allowed and unconsumed:
+        // the next one comes back to it.
+        while let Err(error) = self.try_launch_approved(id).await {
+            tracing::error!(approval.id = %id, error = &error as &dyn std::error::Error, "an approved run was not started yet");
+            if matches!(error, ExecError::Storage(StorageTrouble::Full)) && self.end_late(id).await {
+                return;
+            }
+            tokio::select! {
+                () = self.lifecycle.stopping() => return,
+                () = tokio::time::sleep(LAUNCH_AGAIN) => {}
+            }
+        }
+    }
+
+    /// Ends a run that was not started in time for want of room: its end may have room where its start has none.
+    async fn end_late(&self, id: &ApprovalId) -> bool {
+        let Ok(Some(approval)) = self.ledger.approval(id).await else {
+            return false;
+        };
+        let is_late = self.is_too_late(&approval);
+        if is_late {
+            self.recorder
+                .end_run(&approval.run_id, Reason::NotStarted, None)
+                .await;
+        }
+        is_late
+    }
+
+    async fn try_launch_approved(&self, id: &ApprovalId) -> Result<(), ExecError> {
+        let Some(approval) = self.ledger.approval(id).await? else {
+            return Ok(());
+        };
+        self.remembered.persist_patterns(&approval).await;
+        let run_id = approval.run_id.clone();
+        let is_awaited = self.broker.is_awaited(&run_id);
+        let is_keyed = self.ledger.is_keyed(&run_id).await?;
+        if !is_awaited || is_keyed {
+            self.ledger.outlives_caller(run_id.clone()).await?;
+        }
+        if self.files.is_blind() {
+            return Err(Blind.into());
+        }
+        // Policy files that went with the state directory would look like a policy that became stricter.
+        self.evaluator.expect_means(SPARE_DESCRIPTORS)?;
+        for _ in 0..ATTEMPTS {
+            let seen = self
+                .evaluator
+                .policy_for(&approval.card.binding, &approval.requested_by);
+            let now = match Box::pin(seen).await {
+                // A node that is away may be back in time; nothing of the run has left yet.
+                Err(ExecError::NodeUnavailable { detail, .. }) if self.is_too_late(&approval) => {
+                    self.recorder
+                        .end_run(&run_id, Reason::NotStarted, Some(detail))
+                        .await;
+                    return Ok(());
+                }
+                now => now?,
+            };
+            now.expect_readable()?;
+            if let Some(reason) = self.is_stricter_now(&approval, &now) {
+                self.recorder
+                    .end_run(
+                        &run_id,
+                        reason,
+                        Some("the policy became stricter after the answer".to_owned()),
+                    )
+                    .await;
+                return Ok(());
+            }
+            let slot = self
+                .runs
+                .wait_for_slot(&approval.card.binding.agent, now.settings());
+            let start_by = approval
+                .card
+                .quorum
+                .start_by(now.settings().server.approvals.start_by);
+            let slot = tokio::time::timeout(start_by, slot);
+            let slot = tokio::select! {
+                biased;
+                () = self.lifecycle.stopping() => return Ok(()),
+                slot = slot => slot,
+            };
+            let Ok(slot) = slot else {
+                let detail = "no place to run was free in time".to_owned();
+                self.recorder
+                    .end_run(&run_id, Reason::NotStarted, Some(detail))
+                    .await;
+                return Ok(());
+            };
+            if self.lifecycle.is_draining() {
+                return Ok(());
+            }
+            hooks::reach("engine.before-launch-approved");
+            hooks::pause("engine.before-approved");
+            let launch = ApprovedLaunch {
+                approval: id.clone(),
+                binding: self.evaluator.rebind(&approval.card.binding, &now)?,
+                stamp: now.stamp(),
+                start_by,
+                node: now.node.as_ref().and_then(|node| node.launch()),
+            };
+            match self.ledger.launch(launch).await? {
+                ApprovedOutcome::Launched(permit) => {
+                    hooks::reach("engine.approved-launched");
+                    let agent = &approval.card.binding.agent;
+                    let notice_after = now.settings().policy.exec(agent).approval_running_notice;
+                    let holder = self.runs.holder_after_asking(is_awaited, is_keyed);
+                    let launch = Launch::first(permit, slot, holder).noticed_after(notice_after);
+                    self.runs.start_for_waiting_callers(launch).await;
+                    return Ok(());
+                }
+                ApprovedOutcome::Stale => {}
+                ApprovedOutcome::BindingMismatch
+                | ApprovedOutcome::StartByPassed
+                | ApprovedOutcome::AlreadyConsumed
+                | ApprovedOutcome::NotAllowed(_)
+                | ApprovedOutcome::RunEnded(_)
+                | ApprovedOutcome::NotFound => {
+                    self.broker.touch(&run_id);
+                    return Ok(());
+                }
+            }
+        }
+        Err(ExecError::Overloaded)
+    }
+
+    /// Whether what a person allowed must not start any more.
+    fn is_too_late(&self, approval: &Approval) -> bool {
+        let start_by = self.settings.current().server.approvals.start_by;
+        let start_by = approval.card.quorum.start_by(start_by);
+        match &approval.state {
+            ApprovalState::Allowed { at, .. } => self.clock.now() > *at + start_by,
+            ApprovalState::Pending
+            | ApprovalState::Denied { .. }
+            | ApprovalState::Expired { .. }
+            | ApprovalState::Cancelled { .. } => true,
+        }
+    }
+
+    /// Whether the policy of this moment forbids what a person allowed under an earlier one.
+    fn is_stricter_now(&self, approval: &Approval, now: &PolicyNow) -> Option<Reason> {
+        let binding = &approval.card.binding;
+        let effective = self.evaluator.effective_for(approval, now);
+        if now.is_tool_denied(&binding.agent, &binding.command) {
+            return Some(Reason::ToolDenied);
+        }
+        if effective.security.value < approval.card.security
+            && effective.security.value == Security::Allowlist
+            && self.evaluator.still_covering(&approval.card, now, &[]).is_none()
+        {
+            return Some(Reason::AllowlistMiss);
+        }
+        if effective.security.value == Security::Deny {
+            return Some(if effective.document_refused {
+                Reason::DocumentRefused
+            } else {
+                Reason::SecurityDeny
+            });
+        }
+        self.evaluator
+            .is_denylisted(binding, now)
+            .then_some(Reason::Denylist)
+    }
+}

@@ -1,0 +1,347 @@
+//! Following a run for a caller who waits for it: until it ends, goes to the background, or the caller leaves.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use countersign_config::approvals::broker::{Broker, Subscription};
+use countersign_domain::{KillCause, Reason, Run, RunId, RunStatus};
+use countersign_ledger::Ledger;
+use countersign_runner::output::{self, Captured};
+
+use crate::{
+    base::Base,
+    caller_lease::Leases,
+    evaluator::call::Call,
+    exec::OnDisconnect,
+    lifecycle::Lifecycle,
+    live::{LiveRun, LiveRuns},
+    records::Records,
+    reply::{Denial, EndedRun, ExecError, ExecReply, PendingRun, RunningRun, StorageTrouble},
+    run_recorder::RunRecorder,
+    warnings,
+};
+
+/// How much of the output so far an answer about a running command carries
+/// (`docs/spec/exec-tool.md#4-what-the-caller-gets`).
+const RUNNING_TAIL_CHARS: usize = 2_000;
+
+/// How long a caller who follows a run waits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitPolicy {
+    /// For a person's answer.
+    pub(crate) approval: Duration,
+    pub(crate) run: RunWait,
+    /// Whether the run ends when its follower leaves.
+    pub(crate) on_disconnect: OnDisconnect,
+}
+
+/// How long a caller who follows a run waits for its end, once it started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RunWait {
+    /// As long as it takes.
+    ToTheEnd,
+    /// So long; then it goes to the background.
+    For(Duration),
+    /// Not at all: it begins in the background, and the answer says so however soon it ends. A caller whose answer
+    /// depended on who is faster would have to expect both.
+    Background,
+}
+
+impl RunWait {
+    pub(crate) fn of(call: &Call) -> Self {
+        if call.background {
+            return Self::Background;
+        }
+        call.yield_after.map_or(Self::ToTheEnd, Self::For)
+    }
+
+    const fn limit(self) -> Option<Duration> {
+        match self {
+            Self::ToTheEnd => None,
+            Self::For(wait) => Some(wait),
+            Self::Background => Some(Duration::ZERO),
+        }
+    }
+}
+
+/// Follows runs for callers.
+#[derive(Debug)]
+pub(crate) struct Following {
+    ledger: Ledger,
+    live: Arc<LiveRuns>,
+    broker: Arc<Broker>,
+    records: Arc<Records>,
+    recorder: Arc<RunRecorder>,
+    leases: Arc<Leases>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl Following {
+    pub(crate) fn new(base: &Base, leases: Arc<Leases>) -> Self {
+        Self {
+            ledger: base.ledger.clone(),
+            live: Arc::clone(&base.live),
+            broker: Arc::clone(&base.broker),
+            records: Arc::clone(&base.records),
+            recorder: Arc::clone(&base.recorder),
+            leases,
+            lifecycle: Arc::clone(&base.lifecycle),
+        }
+    }
+
+    /// Lets everybody know that a run is waited for, as long as this lives.
+    pub(crate) fn await_run(&self, run_id: &RunId) -> Subscription {
+        self.broker.subscribe(run_id)
+    }
+
+    /// Waits for a run wherever it stands, as long as its wait policy says.
+    pub(crate) async fn follow(
+        &self,
+        run_id: &RunId,
+        wait_policy: WaitPolicy,
+    ) -> Result<ExecReply, ExecError> {
+        let mut follower = Follower {
+            following: self,
+            run_id,
+            on_disconnect: wait_policy.on_disconnect,
+            changes: Some(self.broker.subscribe(run_id)),
+        };
+        let answer_by = Instant::now() + wait_policy.approval;
+        let start_by = wait_policy.run.limit().map(|wait| answer_by + wait);
+        loop {
+            if let Some(live) = self.live.get(run_id) {
+                return self.follow_live(&live, wait_policy).await;
+            }
+            let run = self.fetch_run(run_id).await?;
+            let give_up = match run.status {
+                RunStatus::Asking => Some(answer_by),
+                RunStatus::Requested | RunStatus::Launching | RunStatus::Running => start_by,
+                RunStatus::Completed
+                | RunStatus::Failed
+                | RunStatus::Denied
+                | RunStatus::Cancelled
+                | RunStatus::Lost => return self.ended_reply(run, wait_policy.run).await,
+            };
+            if !follower.sees_change_before(give_up).await {
+                follower.on_disconnect = match follower.on_disconnect {
+                    OnDisconnect::Kill | OnDisconnect::Detach => OnDisconnect::Detach,
+                    lapses @ OnDisconnect::Lapse(_) => lapses,
+                };
+                return self.waiting_reply(run).await;
+            }
+        }
+    }
+
+    /// Waits for a run that this server holds a line to.
+    pub(crate) async fn follow_live(
+        &self,
+        live: &Arc<LiveRun>,
+        wait_policy: WaitPolicy,
+    ) -> Result<ExecReply, ExecError> {
+        let waiting = RunWaiter {
+            following: self,
+            live: Some(live),
+            on_disconnect: wait_policy.on_disconnect,
+        };
+        let ended = match wait_policy.run {
+            RunWait::ToTheEnd => Some(live.ended().await),
+            RunWait::For(wait) => tokio::time::timeout(wait, live.ended()).await.ok(),
+            RunWait::Background => None,
+        };
+        waiting.end();
+        if let Some(ended) = ended {
+            return reply_to_end(&ended.run, &ended.output);
+        }
+        // The answer may never reach its caller.
+        let _lapsing = Lapsing {
+            following: self,
+            live,
+            on_disconnect: wait_policy.on_disconnect,
+        };
+        self.move_to_background(live, wait_policy.run).await
+    }
+
+    async fn move_to_background(&self, live: &Arc<LiveRun>, wait: RunWait) -> Result<ExecReply, ExecError> {
+        let session_id = live.to_background(|| self.recorder.new_session_id());
+        // "Running" is said of what runs: a process, its id and its start.
+        live.started().await;
+        if !self.ledger.background(live.run_id.clone(), session_id).await? {
+            // It ended in between.
+            let ended = live.ended().await;
+            self.recorder.release_unused(live, &ended.run);
+            return reply_after_end(&ended.run, &ended.output, wait);
+        }
+        let run = self.fetch_run(&live.run_id).await?;
+        let tail = live.with_capture(|capture| capture.tail(RUNNING_TAIL_CHARS));
+        Ok(ExecReply::Running(RunningRun {
+            run,
+            tail,
+            warnings: Vec::new(),
+        }))
+    }
+
+    async fn waiting_reply(&self, run: Run) -> Result<ExecReply, ExecError> {
+        let pending = match (run.status, &run.approval_id) {
+            (RunStatus::Asking, Some(id)) => self.ledger.approval(id).await?,
+            _ => None,
+        };
+        Ok(match pending {
+            Some(approval) => ExecReply::Pending(Box::new(PendingRun {
+                run,
+                approval,
+                warnings: Vec::new(),
+            })),
+            None => ExecReply::Running(RunningRun {
+                run,
+                tail: String::new(),
+                warnings: Vec::new(),
+            }),
+        })
+    }
+
+    async fn ended_reply(&self, run: Run, wait: RunWait) -> Result<ExecReply, ExecError> {
+        let output = self.records.output_text(&run).await?;
+        reply_after_end(&run, &output, wait)
+    }
+
+    pub(crate) async fn fetch_run(&self, run_id: &RunId) -> Result<Run, ExecError> {
+        // Nothing removes a run within the time that anybody follows it.
+        self.ledger
+            .run(run_id)
+            .await?
+            .ok_or(ExecError::Storage(StorageTrouble::Unavailable))
+    }
+}
+
+/// The answer about a run that ended before it was given. One that began in the background is the session that it was
+/// asked to be; one that never began is no session.
+fn reply_after_end(run: &Run, output: &Captured, wait: RunWait) -> Result<ExecReply, ExecError> {
+    match wait {
+        RunWait::Background if run.session_id.is_some() => Ok(ExecReply::Running(RunningRun {
+            run: run.clone(),
+            tail: output::tail(&output.tail, RUNNING_TAIL_CHARS),
+            warnings: Vec::new(),
+        })),
+        RunWait::Background | RunWait::For(_) | RunWait::ToTheEnd => reply_to_end(run, output),
+    }
+}
+
+/// The answer about a run that has ended: what it did, or why it never ran.
+fn reply_to_end(run: &Run, output: &Captured) -> Result<ExecReply, ExecError> {
+    match (run.status, run.reason) {
+        (RunStatus::Denied, reason) => Err(ExecError::Denied(Box::new(Denial {
+            run_id: run.id.clone(),
+            reason: reason.unwrap_or(Reason::SecurityDeny),
+            detail: run.detail.clone(),
+            hint: None,
+            rule: None,
+        }))),
+        _ => Ok(ExecReply::Ended(EndedRun {
+            run: run.clone(),
+            output: output.clone(),
+            warnings: warnings::of(run),
+        })),
+    }
+}
+
+/// A caller who waits for a run wherever it stands. When they leave, a run that was started for them meanwhile
+/// ends with them, or goes on alone: nobody else knows of it.
+struct Follower<'a> {
+    following: &'a Following,
+    run_id: &'a RunId,
+    on_disconnect: OnDisconnect,
+    /// There until it is dropped.
+    changes: Option<Subscription>,
+}
+
+impl Follower<'_> {
+    /// Waits for a change; false when none came in time.
+    async fn sees_change_before(&mut self, give_up: Option<Instant>) -> bool {
+        match (&mut self.changes, give_up) {
+            (Some(changes), Some(give_up)) => {
+                tokio::time::timeout_at(give_up, changes.changed()).await.is_ok()
+            }
+            (Some(changes), None) => {
+                changes.changed().await;
+                true
+            }
+            (None, _) => false,
+        }
+    }
+}
+
+impl Drop for Follower<'_> {
+    fn drop(&mut self) {
+        // First, so that a start that goes on just now either shows up below or sees that nobody waits.
+        drop(self.changes.take());
+        match self.following.live.get(self.run_id) {
+            Some(live) => leave(self.following, &live, self.on_disconnect),
+            None => lapse(self.following, self.run_id, self.on_disconnect),
+        }
+    }
+}
+
+/// A caller who waits for a run under this server's supervision.
+struct RunWaiter<'a> {
+    following: &'a Following,
+    /// There until the wait is over.
+    live: Option<&'a Arc<LiveRun>>,
+    on_disconnect: OnDisconnect,
+}
+
+impl RunWaiter<'_> {
+    /// They have got what they waited for, or no longer want to wait.
+    fn end(mut self) {
+        self.live = None;
+    }
+}
+
+impl Drop for RunWaiter<'_> {
+    fn drop(&mut self) {
+        if let Some(live) = self.live {
+            leave(self.following, live, self.on_disconnect);
+        }
+    }
+}
+
+/// What becomes of a run whose caller leaves: it ends with them, or goes on as a process session.
+fn leave(following: &Following, live: &Arc<LiveRun>, on_disconnect: OnDisconnect) {
+    if live.has_ended() {
+        return;
+    }
+    lapse(following, &live.run_id, on_disconnect);
+    if live.is_session() {
+        return;
+    }
+    if on_disconnect == OnDisconnect::Kill && !live.outlives_caller() {
+        live.kill(KillCause::Cancelled);
+        return;
+    }
+    let (recorder, live) = (Arc::clone(&following.recorder), Arc::clone(live));
+    following
+        .lifecycle
+        .spawn(async move { recorder.let_go(&live).await });
+}
+
+/// An answer about a run that goes on. Its caller has to come back, if they hold it, whether or not it reaches them.
+struct Lapsing<'a> {
+    following: &'a Following,
+    live: &'a LiveRun,
+    on_disconnect: OnDisconnect,
+}
+
+impl Drop for Lapsing<'_> {
+    fn drop(&mut self) {
+        if !self.live.has_ended() {
+            lapse(self.following, &self.live.run_id, self.on_disconnect);
+        }
+    }
+}
+
+/// Begins the time within which a caller who holds a run has to come back for it.
+fn lapse(following: &Following, run_id: &RunId, on_disconnect: OnDisconnect) {
+    if let Some(held) = on_disconnect.held() {
+        following.leases.lapse(run_id, held);
+    }
+}

@@ -1,0 +1,257 @@
+//! What is not simply run: asking a person, what counts where nobody can be reached, and a denial with its record.
+
+use std::sync::Arc;
+
+use countersign_domain::{ApprovalCard, Reason, RunId};
+use countersign_ledger::{
+    AskOutcome, Asking, Fallback, Ledger, NewApproval, NewRun, NoRoute, NoRouteOutcome,
+};
+use countersign_policy::{
+    approval_rules::Demand,
+    gate::{self, AskSpec, FallbackVerdict, Unanswered},
+};
+use countersign_sys::hooks;
+
+use crate::{
+    again::Again,
+    approvers::Approvers,
+    base::{Base, NewIds},
+    delivery_terms::Answers,
+    evaluator::Evaluator,
+    exec::{Admitted, Attempt, Draft, admitted},
+    expiry::Expiries,
+    hint::hint,
+    policy_admin::PolicyAdmin,
+    prompter::Prompts,
+    reply::{Denial, ExecError, StorageTrouble},
+    runs::Runs,
+    supervise::Launch,
+    watch::PolicySource,
+};
+
+/// Why a run is denied about which a person would be asked.
+const NOBODY_THERE: &str = "a person would have to be asked, and nobody can be reached";
+const HOW_TO_BE_THERE: [&str; 1] = ["approver"];
+
+/// Asks people about calls, and records denials.
+#[derive(Debug)]
+pub(crate) struct Questions {
+    ledger: Ledger,
+    new_ids: NewIds,
+    evaluator: Arc<Evaluator>,
+    policy: Arc<PolicySource>,
+    policy_admin: Arc<PolicyAdmin>,
+    approvers: Arc<Approvers>,
+    prompts: Arc<Prompts>,
+    expiries: Arc<Expiries>,
+    again: Arc<Again>,
+    runs: Arc<Runs>,
+}
+
+/// Who and what a question concerns.
+pub(crate) struct Asked {
+    pub(crate) approvers: Arc<Approvers>,
+    pub(crate) prompts: Arc<Prompts>,
+    pub(crate) expiries: Arc<Expiries>,
+    pub(crate) again: Arc<Again>,
+}
+
+impl Questions {
+    pub(crate) fn new(base: &Base, policy_admin: Arc<PolicyAdmin>, runs: Arc<Runs>, asked: Asked) -> Self {
+        let Asked {
+            approvers,
+            prompts,
+            expiries,
+            again,
+        } = asked;
+        Self {
+            ledger: base.ledger.clone(),
+            new_ids: base.new_ids.clone(),
+            evaluator: Arc::clone(&base.evaluator),
+            policy: Arc::clone(&base.policy),
+            policy_admin,
+            approvers,
+            prompts,
+            expiries,
+            again,
+            runs,
+        }
+    }
+
+    /// Asks a person; when nobody can be reached the fallback counts at once
+    /// (`docs/spec/exec-tool.md#3-whether-it-runs`).
+    pub(crate) async fn ask(&self, draft: Draft, spec: AskSpec) -> Result<Attempt, ExecError> {
+        let run_id = self.new_ids.run();
+        let run = self.run_of(&draft, run_id.clone());
+        let Draft {
+            call,
+            judged,
+            settings,
+            ..
+        } = &draft;
+        let Demand { quorum, decide_by } = self.approvers.demand_of_call(judged, settings);
+        let mut approval = NewApproval {
+            id: self.new_ids.approval(),
+            card: ApprovalCard {
+                elevated: call.asked.is_elevated(),
+                quorum,
+                wishes: call.named.clone(),
+                ..judged.to_card(spec)
+            },
+            timeout: self
+                .approvers
+                .waits_for(
+                    &call.requested_by,
+                    decide_by.unwrap_or(settings.server.approvals.timeout),
+                )
+                .await?,
+            revises: None,
+        };
+        let mut prompt = None;
+        let is_reachable = match call.answers {
+            // Silence must not start it: the asker counts on a person.
+            Answers::Approvers if call.is_of_peer() => {
+                approval.card.needs_person = true;
+                true
+            }
+            Answers::Approvers => {
+                prompt = self.prompts.reach().await;
+                prompt.is_some() || self.approvers.are_reachable(settings)
+            }
+            Answers::Promised => true,
+            Answers::Fallback => false,
+            Answers::Refused => return self.deny(draft, Reason::ApprovalRequired).await,
+        };
+        if !is_reachable {
+            return self.ask_nobody(&draft, run, approval).await;
+        }
+        let max_pending = u64::try_from(settings.server.approvals.max_pending).unwrap_or(u64::MAX);
+        hooks::reach("engine.before-ask");
+        match admitted(
+            self.ledger
+                .admit_asking(Asking {
+                    run,
+                    approval,
+                    key: draft.key.clone(),
+                    max_pending,
+                })
+                .await?,
+        )? {
+            Admitted::New(AskOutcome::Asked(approval)) => {
+                hooks::reach("engine.asked");
+                self.expiries.note_deadline();
+                if self.policy.now().stamp() != judged.stamp {
+                    // It changed before there was a question to be judged again.
+                    self.again.wake();
+                }
+                if let Some(prompt) = prompt {
+                    self.prompts.ask(prompt, *approval);
+                }
+                Ok(Attempt::Follow(run_id))
+            }
+            Admitted::New(AskOutcome::TooManyPending) => Err(ExecError::Overloaded),
+            // Ours are drawn at random and never meet another one.
+            Admitted::New(AskOutcome::IdTaken) => Err(ExecError::Storage(StorageTrouble::Unavailable)),
+            Admitted::Known(run_id) => Ok(Attempt::Follow(run_id)),
+        }
+    }
+
+    async fn ask_nobody(
+        &self,
+        draft: &Draft,
+        run: NewRun,
+        approval: NewApproval,
+    ) -> Result<Attempt, ExecError> {
+        let Draft {
+            call,
+            judged,
+            settings,
+            ..
+        } = draft;
+        let run_id = run.id.clone();
+        let verdict = gate::fallback(&judged.input, Unanswered::NoRoute);
+        let (slot, fallback) = match verdict {
+            FallbackVerdict::Run => {
+                let slot = self.runs.take_slot(&call.agent, settings).await?;
+                if slot.was_waited_for() {
+                    let now =
+                        Box::pin(self.evaluator.policy_for(&judged.binding, &call.requested_by)).await?;
+                    if self.evaluator.rebind(&judged.binding, &now)? != judged.binding {
+                        return Ok(Attempt::Stale);
+                    }
+                }
+                (Some(slot), Fallback::Run(judged.terms(settings)))
+            }
+            FallbackVerdict::Deny(reason) => {
+                let detail = Some(NOBODY_THERE.to_owned());
+                (None, Fallback::Deny { reason, detail })
+            }
+        };
+        let outcome = match admitted(
+            self.ledger
+                .admit_no_route(NoRoute {
+                    run,
+                    approval,
+                    key: draft.key.clone(),
+                    fallback,
+                    hint: Some(hint(&HOW_TO_BE_THERE)),
+                })
+                .await?,
+        )? {
+            Admitted::New(outcome) => outcome,
+            Admitted::Known(run_id) => return Ok(Attempt::Follow(run_id)),
+        };
+        match (outcome, slot) {
+            (NoRouteOutcome::Launched { permit, .. }, Some(slot)) => {
+                let launch = Launch::first(permit, slot, self.runs.holder_of(draft));
+                let live = self.runs.start(launch).await;
+                Ok(live.map_or(Attempt::Follow(run_id), Attempt::Started))
+            }
+            (NoRouteOutcome::Stale, _) => Ok(Attempt::Stale),
+            (NoRouteOutcome::UsedUp(entry), _) => Ok(Attempt::UsedUp(entry)),
+            (NoRouteOutcome::IdTaken, _) => Err(ExecError::Storage(StorageTrouble::Unavailable)),
+            (NoRouteOutcome::Denied(_) | NoRouteOutcome::Launched { .. }, _) => {
+                let reason = match verdict {
+                    FallbackVerdict::Deny(reason) => reason,
+                    FallbackVerdict::Run => Reason::NoApprover,
+                };
+                Err(ExecError::Denied(Box::new(Denial {
+                    run_id,
+                    reason,
+                    detail: Some(NOBODY_THERE.to_owned()),
+                    hint: Some(hint(&HOW_TO_BE_THERE)),
+                    rule: None,
+                })))
+            }
+        }
+    }
+
+    pub(crate) async fn deny(&self, draft: Draft, reason: Reason) -> Result<Attempt, ExecError> {
+        let run_id = self.new_ids.run();
+        let (detail, hint) = draft.judged.explain_denial(&draft.call.agent, reason);
+        let denial = countersign_ledger::Denial {
+            run: self.run_of(&draft, run_id.clone()),
+            // An answer with 400 is not kept: the script may be another one next time.
+            key: draft.key.filter(|_| reason != Reason::Preflight),
+            reason,
+            detail: detail.clone(),
+            hint: hint.clone(),
+        };
+        match admitted(self.ledger.admit_denied(denial).await?)? {
+            Admitted::New(()) => Err(ExecError::Denied(Box::new(Denial {
+                run_id,
+                reason,
+                detail,
+                hint,
+                rule: Some(Box::new(self.policy_admin.own_rule(&draft.judged, reason))),
+            }))),
+            Admitted::Known(run_id) => Ok(Attempt::Follow(run_id)),
+        }
+    }
+
+    /// The run that a draft becomes.
+    pub(crate) fn run_of(&self, draft: &Draft, id: RunId) -> NewRun {
+        let isolation = self.evaluator.isolation_of(&draft.call, &draft.settings);
+        draft.call.to_new_run(id, &draft.judged, isolation)
+    }
+}
