@@ -138,6 +138,7 @@ async fn what_is_in_the_background_or_not_waited_for_outlives_a_caller_that_is_k
     let left = exec(&server, &["--background"], &background.text).start_interactive();
     assert_eq!(code(left).await, Some(75));
     let process = background.process().await;
+    let run = only_run(&agent).await;
     // Longer gone than one whose run ends with it.
     let marker = Marker::new(&server, "marker");
     let child = exec(&server, &[], &marker.text).start_interactive();
@@ -146,9 +147,7 @@ async fn what_is_in_the_background_or_not_waited_for_outlives_a_caller_that_is_k
     code(child).await;
     marker.ends().await;
     assert!(is_alive(process));
-    let running = agent.read("/v1/runs?status=running").await;
-    let run = running["items"][0].text("runId");
-    agent.cancel(run).await;
+    agent.cancel(run.text("runId")).await;
 }
 
 #[tokio::test]
