@@ -23,6 +23,9 @@ export class Refused extends Error {
 /** No answer came. */
 export class Unreachable extends Error {}
 
+/** Whether asking again would only be refused again. */
+export const isFinal = (error) => error instanceof Refused && error.status < 500 && error.status !== 429;
+
 export const secret = () => localStorage.getItem(SECRET) ?? "";
 export const keepSecret = (value) => localStorage.setItem(SECRET, value);
 export const forgetSecret = () => localStorage.removeItem(SECRET);

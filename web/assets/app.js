@@ -2,11 +2,12 @@
 // events, and says in every state how things are.
 
 import { announce } from "./announce.js";
-import { everything, forgetSecret, json, onSecretChange, Refused, secret, send } from "./api.js";
+import { everything, forgetSecret, isFinal, json, onSecretChange, Refused, secret, send } from "./api.js";
 import { Approvals } from "./approvals.js";
 import { createBoard } from "./board.js";
 import { byId, fill, h } from "./dom.js";
 import { listen } from "./keys.js";
+import { createLooker } from "./looker.js";
 import { createNodes } from "./nodes.js";
 import { createPolicy } from "./policy.js";
 import { createOutput, createRuns } from "./runs.js";
@@ -36,6 +37,10 @@ let isOut = false;
 let isUp = false;
 let mayAccept = false;
 const overridesSeen = new Map();
+// Looks that had no answer and are made again.
+const unanswered = new Set();
+const policySoon = looker(showPolicy, GATHER_MS);
+const runSoon = looker(showRun, 0);
 
 start().catch(failed);
 
@@ -57,7 +62,7 @@ async function start() {
     byId("waiting-title").textContent = "One request";
     byId("all").hidden = false;
   }
-  stop = createStop({ mayRead: may("read"), mayStop: may("approve") || may("admin"), mayResume: may("admin"), failed });
+  stop = createStop({ mayRead: may("read"), mayStop: may("approve") || may("admin"), mayResume: may("admin"), failed, looker });
   await stop.refresh().catch(() => {});
   if (may("read")) {
     mayAccept = may("admin");
@@ -65,8 +70,8 @@ async function start() {
     await showHead().catch(() => {});
     if (!only) {
       runs = createRuns(failed);
-      nodes = createNodes({ mayDecide: may("admin"), failed });
-      policyEditor = createPolicy({ mayChange: may("admin"), failed });
+      nodes = createNodes({ mayDecide: may("admin"), looker });
+      policyEditor = createPolicy({ mayChange: may("admin"), failed, looker });
     }
     line = follow(TYPES, may("approve"), { open: opened, event: happened, down, refused: failed });
   } else {
@@ -108,10 +113,13 @@ function say(state, text) {
 
 function opened(resumed) {
   isUp = true;
+  unanswered.clear();
   reached();
   board.setOnline(true);
   mustLoad ||= !resumed;
   lookSoon(0);
+  // It was read before the events came, or changed while they did not.
+  policySoon();
   refreshRuns();
   nodes?.refreshSoon();
   policyEditor?.refreshSoon();
@@ -119,7 +127,22 @@ function opened(resumed) {
 }
 
 function reached() {
-  if (isUp && !isOut) say("live", "Live");
+  if (isUp && !isOut && !unanswered.size) say("live", "Live");
+}
+
+/** A function that has `see` look again soon, until an answer comes; the page says meanwhile that it has none. */
+function looker(see, pause) {
+  return createLooker(see, pause, {
+    isOver: () => isOut,
+    seen: () => {
+      if (unanswered.delete(see)) reached();
+    },
+    failed: (error) => {
+      if (!isFinal(error)) unanswered.add(see);
+      failed(error);
+      return isFinal(error);
+    },
+  });
 }
 
 function down() {
@@ -215,7 +238,7 @@ function held(id, what, edit) {
     accept.disabled = true;
     try {
       await json("POST", "/v1/policy/document/accept", { body: { hash: edit.hash } });
-      await showPolicy();
+      policySoon();
     } catch (error) {
       accept.disabled = false;
       failed(error);
@@ -246,7 +269,10 @@ async function loadOne() {
   try {
     const approval = await json("GET", `/v1/approvals/${only}`);
     if (model.entries.has(only)) model.take(approval);
-    else await showRun(model.show(approval));
+    else {
+      model.show(approval);
+      runSoon();
+    }
     board.refresh();
   } catch (error) {
     if (!(error instanceof Refused) || error.status !== 404) throw error;
@@ -255,10 +281,12 @@ async function loadOne() {
 }
 
 /** Below a request of its own: its run, and the output once there can be some. */
-async function showRun(entry) {
-  const run = await json("GET", `/v1/runs/${entry.approval.runId}`);
-  entry.run = run;
-  drawRun(run);
+async function showRun() {
+  const entry = model.entries.get(only);
+  entry.run = await json("GET", `/v1/runs/${entry.approval.runId}`);
+  if (isOut) return;
+  drawRun(entry.run);
+  board.refresh();
 }
 
 /** What the session of a request overrides; asked once for the requests of a session that come together. */
@@ -353,7 +381,7 @@ function happened(event) {
     case "server.shutdown":
       return say("offline", "The server stops. Trying again …");
     default:
-      if (/^(policy|config|document)\./.test(event.type)) showPolicy().catch(failed);
+      if (/^(policy|config|document)\./.test(event.type)) policySoon();
       if (event.type.startsWith("node.")) nodes?.refreshSoon();
       policyEditor?.refreshSoon();
   }
@@ -364,7 +392,7 @@ const pick = (object, names) => Object.fromEntries(names.filter((name) => object
 function ran(event, run) {
   const entry = model.ran(event.runId, run);
   if (entry) refreshSoon();
-  if (entry && only) json("GET", `/v1/runs/${event.runId}`).then(drawRun).catch(failed);
+  if (entry && only) runSoon();
   refreshRuns();
 }
 
@@ -374,8 +402,10 @@ function lookSoon(pause) {
     let again = GATHER_MS;
     try {
       await lookAtDue();
+      unanswered.delete(lookAtDue);
       reached();
     } catch (error) {
+      if (!isFinal(error)) unanswered.add(lookAtDue);
       failed(error);
       again = isFinal(error) ? undefined : LOOK_AGAIN_MS;
     }
@@ -383,8 +413,6 @@ function lookSoon(pause) {
     if (again && !isOut && (mustLoad || unsure.size || changed.size || asked.size)) lookSoon(again);
   }, pause);
 }
-
-const isFinal = (error) => error instanceof Refused && error.status < 500 && error.status !== 429;
 
 /** New requests come one by one or in crowds: a few are fetched each, a crowd as a list. */
 async function lookAtDue() {
@@ -439,18 +467,14 @@ function refreshSoon() {
   }, 16);
 }
 
-let runsTimer;
 let runsAt = 0;
 
 /** The list of runs follows the events, but never more often than a person can read. */
-function refreshRuns() {
-  if (!runs || document.hidden || isOut) return;
-  runsTimer ??= setTimeout(() => {
-    runsTimer = undefined;
-    runsAt = performance.now();
-    runs.refresh().catch(failed);
-  }, Math.max(100, runsAt + RUNS_PAUSE_MS - performance.now()));
-}
+const refreshRuns = looker(async () => {
+  if (!runs || document.hidden) return;
+  runsAt = performance.now();
+  await runs.refresh();
+}, () => Math.max(100, runsAt + RUNS_PAUSE_MS - performance.now()));
 
 // --- What the person answers.
 

@@ -12,14 +12,14 @@ const MOST_SHOWN = 500;
 const NAME_LENGTH = 60;
 const PAUSE_MS = 300;
 
-/** Makes the lists. `mayDecide`: whether pairings are shown and decided; `failed(error)` hears of what could not be loaded. */
-export function createNodes({ mayDecide, failed }) {
+/** Makes the lists. `mayDecide`: whether pairings are shown and decided; `looker` makes what looks again. */
+export function createNodes({ mayDecide, looker }) {
   const waiting = byId("pairings-list");
   const list = byId("nodes-list");
   const cards = new Map();
   const guard = watch(waiting);
-  let timer;
   let isGone = false;
+  const refreshSoon = looker(refresh, PAUSE_MS);
 
   async function refresh() {
     const [nodes, pairings] = await Promise.all([
@@ -29,14 +29,6 @@ export function createNodes({ mayDecide, failed }) {
     if (isGone) return;
     drawNodes(nodes.items);
     drawPairings(pairings.items);
-  }
-
-  /** Many events in one moment are drawn once. */
-  function refreshSoon() {
-    timer ??= setTimeout(() => {
-      timer = undefined;
-      if (!isGone) refresh().catch(failed);
-    }, PAUSE_MS);
   }
 
   function drawNodes(nodes) {
@@ -79,11 +71,10 @@ export function createNodes({ mayDecide, failed }) {
       if (error instanceof Refused) card.refused(error.status === 404 ? "This request was decided elsewhere, or has ended." : error.message);
       else card.refused("Your answer did not arrive. Please answer again.");
     }
-    await refresh().catch(failed);
+    refreshSoon();
   }
 
   return {
-    refresh,
     refreshSoon,
     empty() {
       isGone = true;

@@ -21,15 +21,14 @@ const HOSTS = [["sandbox", "sandbox"], ["gateway", "gateway: this machine"], ["n
 const SECURITY_FIELD = { key: "security", title: "Security: what may run" };
 const ASK_FIELD = { key: "ask", title: "Ask: when a person is asked" };
 
-/** Makes the section. `mayChange`: whether this person may change anything; `failed(error)` hears of what could not be loaded. */
-export function createPolicy({ mayChange, failed }) {
+/** Makes the section. `mayChange`: whether this person may change anything; `failed(error)` hears of what could not be loaded, and `looker` makes what looks again. */
+export function createPolicy({ mayChange, failed, looker }) {
   const details = byId("policy-details");
   const agents = h("select", { id: "policy-agent", onchange: () => refresh().catch(failed) }, h("option", { value: ALL }, "All agents (*)"));
   const inForce = h("dl", { class: "facts" });
   const remark = h("p", { class: "hint", hidden: true });
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
   let asked = 0;
-  let timer;
   let isGone = false;
 
   const common = { mayChange, saved: () => refresh().catch(failed), failed };
@@ -128,17 +127,10 @@ export function createPolicy({ mayChange, failed }) {
       h("dd", {}, mono(said.value), said.source === "default" ? " built in" : [" from ", mono(said.source)]))));
   }
 
-  /** Many events in one moment are drawn once. */
-  function refreshSoon() {
-    if (!details.open) return;
-    timer ??= setTimeout(() => {
-      timer = undefined;
-      if (!isGone) refresh().catch(failed);
-    }, PAUSE_MS);
-  }
-
   return {
-    refreshSoon,
+    refreshSoon: looker(async () => {
+      if (details.open) await refresh();
+    }, PAUSE_MS),
     empty() {
       isGone = true;
       byId("policy").hidden = true;

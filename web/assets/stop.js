@@ -10,9 +10,9 @@ const PAUSE_MS = 200;
 
 /**
  * Makes the button and the banner. `mayRead`: whether who, when and why are shown; `mayStop` and `mayResume` are what the
- * sign-in allows; `failed(error)` hears of what could not be loaded.
+ * sign-in allows; `failed(error)` hears of what could not be loaded, and `looker` makes what looks again.
  */
-export function createStop({ mayRead, mayStop, mayResume, failed }) {
+export function createStop({ mayRead, mayStop, mayResume, failed, looker }) {
   const dialog = byId("stop");
   const form = byId("stop-form");
   const reason = byId("stop-reason");
@@ -23,8 +23,8 @@ export function createStop({ mayRead, mayStop, mayResume, failed }) {
   let deed = "stop";
   let isSending = false;
   let drawn;
-  let timer;
   let isGone = false;
+  const refreshSoon = looker(refresh, PAUSE_MS);
 
   byId("stop-open").addEventListener("click", () => open("stop", false));
   byId("stop-kill-open").addEventListener("click", () => open("stop", true));
@@ -49,14 +49,6 @@ export function createStop({ mayRead, mayStop, mayResume, failed }) {
     const { stopped } = await json("GET", "/readyz");
     // What this page was answered when it stopped everything is still true.
     return { stopped, stop: stopped ? standing.stop : undefined };
-  }
-
-  /** Many events in one moment are drawn once. */
-  function refreshSoon() {
-    timer ??= setTimeout(() => {
-      timer = undefined;
-      if (!isGone) refresh().catch(failed);
-    }, PAUSE_MS);
   }
 
   function draw() {
@@ -122,7 +114,8 @@ export function createStop({ mayRead, mayStop, mayResume, failed }) {
     }
     isSending = false;
     ready();
-    await refresh();
+    draw();
+    refreshSoon();
   }
 
   async function stopNow() {

@@ -10,6 +10,7 @@ const words = await load("words.js");
 const { Approvals, inOrder } = await load("approvals.js");
 const { reader } = await load("sse.js");
 const widening = await load("widening.js");
+const { createLooker } = await load("looker.js");
 
 test("everything unseen is spelled out and nothing else", () => {
   const cases = [
@@ -201,4 +202,70 @@ test("a change is asked about exactly when it allows more", () => {
   assert.match(node("a", undefined), /any of them\.$/);
   assert.match(widening.entryAllows("agent build", { pattern: "*" }), /every program, with any arguments/);
   assert.match(widening.entryAllows("all agents", { pattern: "/bin/ls", argPattern: "^-l$" }), /\/bin\/ls covers, with arguments like \^-l\$/);
+});
+
+/** A looker whose looks end when the test says so. */
+function looking(isFinal = () => false) {
+  const looks = [];
+  const story = [];
+  let isOver = false;
+  const hint = createLooker(
+    () => new Promise((answer, refuse) => looks.push({ answer, refuse })),
+    5,
+    {
+      seen: () => story.push("seen"),
+      isOver: () => isOver,
+      failed: (error) => {
+        story.push(error);
+        return isFinal(error);
+      },
+    },
+  );
+  return { looks, story, hint, end: () => (isOver = true) };
+}
+
+/** The time of timers, moved on by the tests; what they set off runs to where it waits. */
+async function pass(context, ms) {
+  context.mock.timers.tick(ms);
+  for (let turn = 0; turn < 5; turn += 1) await Promise.resolve();
+}
+
+test("many hints make one look, and one look goes on at a time", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const { looks, story, hint } = looking();
+  for (let hints = 0; hints < 3; hints += 1) hint();
+  await pass(context, 5);
+  assert.equal(looks.length, 1);
+  // What changed after it was asked may not be in its answer.
+  hint();
+  await pass(context, 60_000);
+  assert.equal(looks.length, 1);
+  looks[0].answer();
+  await pass(context, 0);
+  await pass(context, 5);
+  assert.equal(looks.length, 2);
+  looks[1].answer();
+  await pass(context, 0);
+  await pass(context, 60_000);
+  assert.deepEqual([looks.length, story], [2, ["seen", "seen"]]);
+});
+
+test("a look without an answer is made again, one that was refused is not, and none when it is over", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const { looks, story, hint, end } = looking((error) => error === "refused");
+  hint();
+  await pass(context, 5);
+  looks[0].refuse("no network");
+  await pass(context, 0);
+  await pass(context, 1499);
+  assert.equal(looks.length, 1);
+  await pass(context, 1);
+  looks[1].refuse("refused");
+  await pass(context, 0);
+  await pass(context, 60_000);
+  assert.deepEqual([looks.length, story], [2, ["no network", "refused"]]);
+  hint();
+  end();
+  await pass(context, 60_000);
+  assert.equal(looks.length, 2);
 });

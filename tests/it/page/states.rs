@@ -2,7 +2,7 @@ use serde_json::json;
 use tokio::net::TcpSocket;
 
 use super::{answer, ask, ask_body, complains_of_nothing, ended, id, signed_in, steady};
-use crate::support::{Screen, TestServer};
+use crate::support::{Screen, TestServer, eventually};
 
 /// An address that the server can come back to, and what keeps other programs away from it meanwhile: a socket that is
 /// bound there too, and never listens.
@@ -125,6 +125,58 @@ async fn a_request_that_was_heard_of_and_could_not_be_fetched_is_fetched_later()
     browser.run("window.back()", json!([])).await;
     answer(&browser, &second, "deny").await;
     ended(&browser, &second, "Denied by you").await;
+    browser.says("#link-text", "Live").await;
+}
+
+#[tokio::test]
+async fn what_changes_before_the_events_come_is_shown_once_they_do() {
+    let server = TestServer::asking().start().await;
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
+    // The stream of events opens when the test says so, after the page has read what the policy is.
+    let script = "const real = window.fetch;
+        const held = new Promise((done) => { window.open_stream = done; });
+        window.fetch = (path, options) => (/events/.test(path) ? held.then(() => real(path, options)) : real(path, options));";
+    let parameters = json!({ "source": script });
+    browser
+        .devtools("Page.addScriptToEvaluateOnNewDocument", parameters)
+        .await;
+    browser.reload().await;
+    browser.says("#trust", "same-user").await;
+    browser.says("#head", "Audit record sealed at").await;
+    server.edit_document("{ broken");
+    let refused =
+        || async { server.operator().read("/v1/policy/effective").await["document"]["status"].clone() };
+    eventually("refused", refused, |status| status == "refused").await;
+    browser.run("window.open_stream()", json!([])).await;
+    browser.says("#notices", "everything is denied").await;
+}
+
+#[tokio::test]
+async fn a_stop_and_a_policy_that_could_not_be_fetched_are_fetched_later() {
+    let server = TestServer::asking().start().await;
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
+    browser.says("#link-text", "Live").await;
+    // The stream of events stays up, and what it tells of does not come through.
+    let script = "const real = window.fetch;
+        window.failed = { stop: 0, policy: 0 };
+        window.back = () => { window.fetch = real; };
+        window.fetch = (path, options) => {
+            const what = Object.keys(window.failed).find((name) => path.startsWith(`/v1/${name}`));
+            if (!what) return real(path, options);
+            window.failed[what] += 1;
+            return Promise.reject(new TypeError('no network'));
+        };";
+    browser.run(script, json!([])).await;
+    server.edit_document("{ broken");
+    let stop = json!({ "reason": "keys leaked" });
+    server.operator().posted("/v1/stop", stop).await;
+    browser
+        .until("window.failed.stop > 1 && window.failed.policy > 1")
+        .await;
+    browser.says("#link-text", "Offline").await;
+    browser.run("window.back()", json!([])).await;
+    browser.says("#stopped", "keys leaked").await;
+    browser.says("#notices", "everything is denied").await;
     browser.says("#link-text", "Live").await;
 }
 
