@@ -3,7 +3,7 @@
 use tokio::sync::{mpsc, watch};
 
 use countersign_domain::KillCause;
-use countersign_hosts::node::{InvokeResult, NodeInfo, answers::RunEvent};
+use countersign_hosts::node::{ConnectionId, InvokeResult, NodeInfo, answers::RunEvent};
 
 /// Messages that wait for one run task; more are dropped.
 const MAX_MESSAGES: usize = 16;
@@ -33,8 +33,8 @@ pub(super) enum NodeMessage {
     Late(InvokeResult),
     /// The node is there again.
     Connected(NodeInfo),
-    /// The node is away.
-    Disconnected,
+    /// This connection of the node ended.
+    Disconnected(ConnectionId),
 }
 
 impl NodeControl {

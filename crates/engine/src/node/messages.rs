@@ -51,7 +51,7 @@ impl NodeSink for NodeNews {
         }
         self.0.peers.forget(node_id);
         for live in self.0.live_on(node_id) {
-            deliver(&live, NodeMessage::Disconnected);
+            deliver(&live, NodeMessage::Disconnected(connection));
         }
     }
 

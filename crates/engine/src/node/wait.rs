@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use countersign_domain::{KillCause, Reason};
 use countersign_hosts::node::{
-    InvokeFailure, InvokeResult, NodeError, NodeGeneration, NodeInfo,
+    ConnectionId, InvokeFailure, InvokeResult, NodeError, NodeGeneration, NodeInfo,
     answers::{RunAnswer, RunEvent, RunState},
 };
 
@@ -41,6 +41,8 @@ pub(super) struct Wait {
     /// How long the node may be away.
     grace: Duration,
     link: Link,
+    /// The last connection over which the node came back.
+    back_over: Option<ConnectionId>,
     kill: Kill,
     /// The end that the node told of before its answer. The first counts.
     said: Option<NodeEnd>,
@@ -157,6 +159,7 @@ impl Wait {
                 until: grace,
                 is_asked: false,
             },
+            back_over: None,
             kill: Kill::Unwanted,
             said: None,
             started: false,
@@ -216,16 +219,22 @@ impl Wait {
                 return self.end(NodeEnd::Answered(result.outcome));
             }
             Event::Message(NodeMessage::Connected(node)) if self.is_away_or_back() && is_fenced(&node) => {
+                self.back_over = self.back_over.max(node.connection);
                 if let Link::Away { is_asked, .. } = &mut self.link {
                     *is_asked = true;
                 }
                 effects.push(Effect::Ask(node));
             }
-            Event::Message(NodeMessage::Disconnected) if self.is_away_or_back() => {
+            // That of an earlier one may come late: the node was looked for before it was back.
+            Event::Message(NodeMessage::Disconnected(ended))
+                if self.is_away_or_back() && self.back_over.is_none_or(|over| over <= ended) =>
+            {
                 self.leave(until);
                 effects.push(Effect::Forget);
             }
-            Event::Message(NodeMessage::Late(_) | NodeMessage::Connected(_) | NodeMessage::Disconnected) => {}
+            Event::Message(
+                NodeMessage::Late(_) | NodeMessage::Connected(_) | NodeMessage::Disconnected(_),
+            ) => {}
             Event::HeardOut => match &self.link {
                 Link::Failed(failure) if failure.was_not_sent() => {
                     let how = NodeEnd::NotSent(failure.clone());
@@ -356,7 +365,6 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use countersign_hosts::node::ConnectionId;
     use countersign_protocol::bridge;
 
     use super::*;
@@ -435,7 +443,7 @@ mod tests {
     }
 
     const RUNNING: Event = Event::Status(Some(RunState::Running));
-    const DISCONNECTED: Event = Event::Message(NodeMessage::Disconnected);
+    const DISCONNECTED: Event = Event::Message(NodeMessage::Disconnected(ConnectionId(1)));
     const STOPPED: Event = Event::Kill(KillCause::Stopped);
 
     /// A wait, what it had done, and how it ended if it did.
@@ -610,6 +618,31 @@ mod tests {
         asked().hears(late()).ends(by_answer());
         asked().hears(RUNNING).goes_on(&[ask.clone(), Effect::Started]);
         asked().hears(DISCONNECTED).goes_on(&[ask, Effect::Forget]);
+    }
+
+    #[test]
+    fn the_late_end_of_an_earlier_connection_changes_nothing() {
+        let over = |connection| {
+            Event::Message(NodeMessage::Connected(NodeInfo {
+                connection: Some(ConnectionId(connection)),
+                ..node(NodeGeneration::Ours)
+            }))
+        };
+        // What it was asked is still asked, and it is told to end the run once it says that it goes on.
+        away()
+            .hears(over(2))
+            .hears(DISCONNECTED)
+            .hears(STOPPED)
+            .hears(RUNNING)
+            .hears(DISCONNECTED)
+            .goes_on(&[
+                Effect::Ask(NodeInfo {
+                    connection: Some(ConnectionId(2)),
+                    ..node(NodeGeneration::Ours)
+                }),
+                Effect::Started,
+                Effect::Cancel,
+            ]);
     }
 
     #[test]
