@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use tokio::sync::RwLock;
+use tokio::sync::{RwLock, oneshot};
 
 use countersign_config::settings::SettingsStore;
 use countersign_domain::PairedNode;
@@ -285,7 +285,7 @@ struct Call<'h> {
     node_id: String,
     connection: ConnectionId,
     id: String,
-    answer: Option<tokio::sync::oneshot::Receiver<Outcome>>,
+    answer: Option<oneshot::Receiver<Outcome>>,
 }
 
 impl Call<'_> {
@@ -293,18 +293,34 @@ impl Call<'_> {
         let Some(answer) = self.answer.take() else {
             return Err(InvokeFailure::Disconnected);
         };
-        let answered = async { answer.await.unwrap_or(Err(InvokeFailure::Disconnected)) };
-        match timeout {
-            None => answered.await,
-            Some(timeout) => match tokio::time::timeout(timeout, answered).await {
-                Ok(outcome) => outcome,
-                Err(_elapsed) => {
-                    self.hub.cancel(&self.node_id, &self.id);
-                    Err(InvokeFailure::TimedOut)
-                }
-            },
+        let Some(timeout) = timeout else {
+            return answer.await.unwrap_or(Err(InvokeFailure::Disconnected));
+        };
+        let give_up = || {
+            let mut registry = self.hub.registry();
+            registry.give_up(&self.node_id, self.connection, &self.id)
+        };
+        let outcome = outcome_within(timeout, answer, give_up).await;
+        if outcome == Err(InvokeFailure::TimedOut) {
+            self.hub.cancel(&self.node_id, &self.id);
         }
+        outcome
     }
+}
+
+/// The answer, if it comes in time. `give_up` says whether none has come when the time is over: one that came at the last
+/// moment counts, since its node was told so and does not say it again.
+async fn outcome_within(
+    timeout: Duration,
+    mut answer: oneshot::Receiver<Outcome>,
+    give_up: impl FnOnce() -> bool,
+) -> Outcome {
+    let answered = match tokio::time::timeout(timeout, &mut answer).await {
+        Ok(answered) => answered.ok(),
+        Err(_elapsed) if give_up() => return Err(InvokeFailure::TimedOut),
+        Err(_elapsed) => answer.try_recv().ok(),
+    };
+    answered.unwrap_or(Err(InvokeFailure::Disconnected))
 }
 
 impl Drop for Call<'_> {
@@ -360,4 +376,28 @@ fn info(node: &Node, rules: &CommandRules) -> NodeInfo {
 
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_at_the_last_moment_counts() {
+        let within = Duration::from_secs(1);
+        let result = || InvokeResult {
+            outcome: Ok(serde_json::json!(1)),
+        };
+        let (teller, answer) = oneshot::channel();
+        // The time is over, and the answer comes before anybody gave up.
+        let give_up = || {
+            teller.send(Ok(result())).expect("somebody waits");
+            false
+        };
+        assert_eq!(outcome_within(within, answer, give_up).await, Ok(result()));
+
+        let (_teller, answer) = oneshot::channel();
+        let late = outcome_within(within, answer, || true).await;
+        assert_eq!(late, Err(InvokeFailure::TimedOut));
+    }
 }
