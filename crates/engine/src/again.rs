@@ -29,6 +29,8 @@ struct Authors {
     changed: Vec<Actor>,
     /// Nodes whose questions could not be judged, because they were away or did not answer.
     away: HashSet<String>,
+    /// How often a node has come.
+    arrivals: u64,
 }
 
 impl Authors {
@@ -91,14 +93,27 @@ impl Again {
         self.lock().add(by.clone());
     }
 
-    /// The questions of a node are left to people until it comes back.
-    pub(super) fn note_away(&self, node: &str) {
-        self.lock().away.insert(node.to_owned());
+    /// How often a node has come. Read it before a node is asked, for [`Self::note_away`].
+    pub(super) fn arrivals(&self) -> u64 {
+        self.lock().arrivals
+    }
+
+    /// The questions of a node are left to people until it comes back. It may be back already: then, if a node has come
+    /// since `arrivals`, they are judged again soon.
+    pub(super) fn note_away(&self, node: &str, arrivals: u64) {
+        let mut authors = self.lock();
+        authors.away.insert(node.to_owned());
+        if authors.arrivals != arrivals {
+            drop(authors);
+            self.wake();
+        }
     }
 
     /// A node is there; whether questions of it were left while it was not.
     fn came_back(&self, node: &str) -> bool {
-        self.lock().away.remove(node)
+        let mut authors = self.lock();
+        authors.arrivals = authors.arrivals.wrapping_add(1);
+        authors.away.remove(node)
     }
 
     /// These, and who changed the policy since they were taken.
@@ -116,5 +131,29 @@ impl Again {
 
     fn lock(&self) -> MutexGuard<'_, Authors> {
         self.authors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_node_that_comes_back_while_it_is_asked_is_not_missed() {
+        let again = Again::default();
+        let is_woken = || again.woken().now_or_never().is_some();
+        let arrivals = again.arrivals();
+        again.note_away("n", arrivals);
+        assert!(!is_woken(), "it has not come");
+        assert!(again.came_back("n"));
+
+        let arrivals = again.arrivals();
+        assert!(!again.came_back("n"), "nothing was left yet");
+        again.note_away("n", arrivals);
+        assert!(is_woken());
+        again.note_away("n", again.arrivals());
+        assert!(!is_woken(), "it is waited for");
     }
 }

@@ -123,6 +123,7 @@ impl JudgeAgain {
             if node.as_ref().is_some_and(|node| away.contains(node)) {
                 continue;
             }
+            let arrivals = self.again.arrivals();
             match Box::pin(self.reevaluation.again(&approval, &[])).await {
                 Ok(Found::Waits) => {}
                 Ok(Found::Runs(_)) => covered
@@ -132,7 +133,7 @@ impl JudgeAgain {
                 Ok(Found::Denied(forbidden)) => self.deny_by_rule(&approval, forbidden, authors).await?,
                 Err(error) => {
                     if let Some(node) = node {
-                        self.again.note_away(node);
+                        self.again.note_away(node, arrivals);
                         away.insert(node.clone());
                     }
                     tracing::debug!(approval.id = %id, error = &error as &dyn std::error::Error, "a question is left to people");
@@ -203,6 +204,7 @@ impl JudgeAgain {
             let Some(approval) = self.pending_approval(id).await? else {
                 return Ok(());
             };
+            let arrivals = self.again.arrivals();
             let covered = match self.reevaluation.again(&approval, &spent).await {
                 Ok(Found::Runs(covered)) => covered,
                 Ok(Found::Denied(forbidden)) => {
@@ -211,7 +213,7 @@ impl JudgeAgain {
                 Ok(Found::Waits) => return Ok(()),
                 Err(error) => {
                     if let Some(node) = &approval.card.binding.node_id {
-                        self.again.note_away(node);
+                        self.again.note_away(node, arrivals);
                     }
                     tracing::debug!(approval.id = %id, error = &error as &dyn std::error::Error, "a question is left to people");
                     return Ok(());
