@@ -107,6 +107,7 @@ fn pause_points_are_listed_and_passed() {
     let listed: BTreeSet<String> = countersign_sys::hooks::PAUSE_POINTS
         .iter()
         .chain(countersign_sys::hooks::PATCH_PAUSES)
+        .chain(countersign_sys::hooks::ASK_PAUSES)
         .chain(countersign_sys::hooks::LOOK_PAUSES)
         .chain(countersign_sys::hooks::NODE_PAUSES)
         .chain(countersign_sys::hooks::RULE_PAUSES)

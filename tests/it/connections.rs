@@ -19,7 +19,7 @@ fn by_socket(server: &TestServer) -> Api {
 }
 
 /// Connections over TCP that have a place now.
-async fn places_taken(api: &Api) -> u64 {
+pub(crate) async fn places_taken(api: &Api) -> u64 {
     let answer = api.send(api.request(Method::GET, "/metrics")).await;
     let text = answer.text();
     let line = text

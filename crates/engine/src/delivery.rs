@@ -200,7 +200,7 @@ impl Deliveries {
             .way
         {
             Way::Started(live) => return Ok(Delivered::Begun(live.run_id.clone())),
-            Way::Follow(run_id) => run_id,
+            Way::Follow(run_id, _) => run_id,
         };
         let run = self.following.fetch_run(&run_id).await?;
         match (run.status, &run.approval_id) {

@@ -4,8 +4,8 @@ use std::{sync::Arc, task::Poll, time::Duration};
 
 use tokio::sync::oneshot;
 
-use countersign_config::settings::Settings;
-use countersign_domain::{Command, EntryId, ExecRequest, KillCause, Principal, RunId};
+use countersign_config::{approvals::broker::Subscription, settings::Settings};
+use countersign_domain::{Actor, Command, EntryId, ExecRequest, Principal, RunId};
 use countersign_ledger::{Admission, DirectLaunch, KeyState, Ledger, StoredOutcome, launch::LaunchOutcome};
 use countersign_policy::gate::Verdict;
 use countersign_sys::hooks;
@@ -159,7 +159,8 @@ impl Calls {
     /// [`ExecError`] says why nothing was run.
     ///
     /// # Cancel safety
-    /// Dropping the future kills what it started. A pending approval stays pending: cancel the run.
+    /// Dropping the future kills what it started. A pending approval that `asked` heard of stays pending: cancel the run.
+    /// One that was just being asked is withdrawn.
     pub async fn exec_for_peer(
         self: &Arc<Self>,
         caller: &Principal,
@@ -215,9 +216,7 @@ impl Calls {
         } = self.begin_call(caller, request, key.zip(keyed), None).await?;
         let reply = match way {
             Way::Started(live) => self.following.follow_live(&live, wait_policy).await,
-            Way::Follow(run_id) => {
-                // From before anybody is told: who answers at once must find that the run is waited for.
-                let _awaited = self.following.await_run(&run_id);
+            Way::Follow(run_id, _awaited) => {
                 followed(&run_id);
                 self.as_kept(self.following.follow(&run_id, wait_policy).await, kept.as_ref())
                     .await
@@ -290,7 +289,8 @@ impl Calls {
             };
             let way = match self.attempt_detached(draft, slot).await? {
                 Attempt::Started(live) => Way::Started(live),
-                Attempt::Follow(run_id) => Way::Follow(run_id),
+                Attempt::Asked(run_id, awaited) => Way::Follow(run_id, Some(awaited)),
+                Attempt::Follow(run_id) => Way::Follow(run_id, None),
                 Attempt::Stale => {
                     stale += 1;
                     continue;
@@ -321,8 +321,9 @@ impl Calls {
         let calls = Arc::clone(self);
         let mut attempt = Box::pin(self.lifecycle.track_launch(async move {
             let on_disconnect = draft.on_disconnect;
+            let peer = draft.call.is_of_peer().then(|| draft.call.requested_by.clone());
             let attempt = calls.attempt(draft, slot).await;
-            let untaken = Untaken::of(&calls.leases, &attempt, on_disconnect);
+            let untaken = Untaken::of(&calls.following, &attempt, on_disconnect, peer);
             (attempt, untaken)
         }));
         // Mostly nothing has to be waited for, and then a task would only cost the waking of another thread. The
@@ -445,14 +446,16 @@ pub(super) struct Draft {
 #[derive(Debug)]
 pub(super) enum Way {
     Started(Arc<LiveRun>),
-    /// Its record says how it stands.
-    Follow(RunId),
+    /// Its record says how it stands. Where a person is asked about it, it is waited for from before that.
+    Follow(RunId, Option<Subscription>),
 }
 
 /// What one attempt at a call came to.
 #[derive(Debug)]
 pub(super) enum Attempt {
     Started(Arc<LiveRun>),
+    /// A person is asked, and the run is waited for from before that.
+    Asked(RunId, Subscription),
     /// Its record says how it stands.
     Follow(RunId),
     /// The policy changed; judge again.
@@ -498,40 +501,50 @@ fn ledger_key(
     })
 }
 
-/// What was begun for a caller who may have left before it could be told; it ends, or begins to lapse, with this.
-struct Untaken(Option<Orphan>);
-
-enum Orphan {
-    /// A run that is killed.
-    Killed(Arc<LiveRun>),
-    /// A run that its caller has to come back for.
-    Lapsing(Arc<Leases>, RunId, EndsWithCaller),
+/// What was begun for a caller who may have left before it could be told. With this becomes of it what becomes of a run
+/// whose caller leaves.
+struct Untaken {
+    following: Arc<Following>,
+    /// There until it is taken.
+    run_id: Option<RunId>,
+    on_disconnect: OnDisconnect,
+    /// Who asked, if that is a peer of the approvals socket: they were to hear of the question and withdraw it.
+    peer: Option<Actor>,
 }
 
 impl Untaken {
-    fn of(leases: &Arc<Leases>, attempt: &Result<Attempt, ExecError>, on_disconnect: OnDisconnect) -> Self {
-        let lapsing = |run_id: &RunId, held| Some(Orphan::Lapsing(Arc::clone(leases), run_id.clone(), held));
-        Self(match (attempt, on_disconnect) {
-            (Ok(Attempt::Started(live)), OnDisconnect::Kill) => Some(Orphan::Killed(Arc::clone(live))),
-            (Ok(Attempt::Started(live)), OnDisconnect::Lapse(held)) => lapsing(&live.run_id, held),
-            (Ok(Attempt::Follow(run_id)), OnDisconnect::Lapse(held)) => lapsing(run_id, held),
-            (Ok(Attempt::Started(_)), OnDisconnect::Detach)
-            | (Ok(Attempt::Follow(_)), OnDisconnect::Detach | OnDisconnect::Kill)
-            | (Ok(Attempt::Stale | Attempt::UsedUp(_)) | Err(_), _) => None,
-        })
+    fn of(
+        following: &Arc<Following>,
+        attempt: &Result<Attempt, ExecError>,
+        on_disconnect: OnDisconnect,
+        peer: Option<Actor>,
+    ) -> Self {
+        Self {
+            following: Arc::clone(following),
+            run_id: match (attempt, on_disconnect) {
+                (Ok(Attempt::Started(live)), _) => Some(live.run_id.clone()),
+                (Ok(Attempt::Asked(run_id, _)), _)
+                | (Ok(Attempt::Follow(run_id)), OnDisconnect::Lapse(_)) => Some(run_id.clone()),
+                // What it follows was begun for another call.
+                (Ok(Attempt::Follow(_)), OnDisconnect::Kill | OnDisconnect::Detach)
+                | (Ok(Attempt::Stale | Attempt::UsedUp(_)) | Err(_), _) => None,
+            },
+            on_disconnect,
+            peer,
+        }
     }
 
     fn disarm(mut self) {
-        self.0 = None;
+        self.run_id = None;
     }
 }
 
 impl Drop for Untaken {
     fn drop(&mut self) {
-        match self.0.take() {
-            None => {}
-            Some(Orphan::Killed(live)) => live.kill(KillCause::Cancelled),
-            Some(Orphan::Lapsing(leases, run_id, held)) => leases.lapse(&run_id, held),
+        let Some(run_id) = self.run_id.take() else { return };
+        match self.peer.take() {
+            Some(peer) => self.following.withdraw(run_id, peer),
+            None => self.following.left(&run_id, self.on_disconnect),
         }
     }
 }

@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use countersign_config::approvals::broker::{Broker, Subscription};
-use countersign_domain::{KillCause, Reason, Run, RunId, RunStatus};
+use countersign_domain::{Actor, KillCause, Reason, Run, RunId, RunStatus};
 use countersign_ledger::Ledger;
 use countersign_runner::output::{self, Captured};
 
 use crate::{
     base::Base,
     caller_lease::Leases,
+    cancel::Cancels,
     evaluator::call::Call,
     exec::OnDisconnect,
     lifecycle::Lifecycle,
@@ -74,11 +75,12 @@ pub(crate) struct Following {
     records: Arc<Records>,
     recorder: Arc<RunRecorder>,
     leases: Arc<Leases>,
+    cancels: Arc<Cancels>,
     lifecycle: Arc<Lifecycle>,
 }
 
 impl Following {
-    pub(crate) fn new(base: &Base, leases: Arc<Leases>) -> Self {
+    pub(crate) fn new(base: &Base, leases: Arc<Leases>, cancels: Arc<Cancels>) -> Self {
         Self {
             ledger: base.ledger.clone(),
             live: Arc::clone(&base.live),
@@ -86,13 +88,28 @@ impl Following {
             records: Arc::clone(&base.records),
             recorder: Arc::clone(&base.recorder),
             leases,
+            cancels,
             lifecycle: Arc::clone(&base.lifecycle),
         }
     }
 
-    /// Lets everybody know that a run is waited for, as long as this lives.
-    pub(crate) fn await_run(&self, run_id: &RunId) -> Subscription {
-        self.broker.subscribe(run_id)
+    /// What becomes of a run, wherever it stands, whose caller leaves.
+    pub(crate) fn left(&self, run_id: &RunId, on_disconnect: OnDisconnect) {
+        match self.live.get(run_id) {
+            Some(live) => leave(self, &live, on_disconnect),
+            None => lapse(self, run_id, on_disconnect),
+        }
+    }
+
+    /// Withdraws what a peer began that has left.
+    pub(crate) fn withdraw(&self, run_id: RunId, peer: Actor) {
+        let cancels = Arc::clone(&self.cancels);
+        self.lifecycle.spawn(async move {
+            if let Err(error) = cancels.cancel_for(&run_id, &peer).await {
+                // Mostly it has ended.
+                tracing::debug!(run.id = %run_id, %error, "what a peer left was not cancelled");
+            }
+        });
     }
 
     /// Waits for a run wherever it stands, as long as its wait policy says.
@@ -275,10 +292,7 @@ impl Drop for Follower<'_> {
     fn drop(&mut self) {
         // First, so that a start that goes on just now either shows up below or sees that nobody waits.
         drop(self.changes.take());
-        match self.following.live.get(self.run_id) {
-            Some(live) => leave(self.following, &live, self.on_disconnect),
-            None => lapse(self.following, self.run_id, self.on_disconnect),
-        }
+        self.following.left(self.run_id, self.on_disconnect);
     }
 }
 

@@ -451,7 +451,7 @@ impl Engine {
         let ask_only = AskOnly::new(&base, Arc::clone(&approvers), Arc::clone(&expiries));
         let cancels = Arc::new(Cancels::new(&base));
         let leases = Arc::new(Leases::new(&base, Arc::clone(&cancels)));
-        let following = Arc::new(Following::new(&base, Arc::clone(&leases)));
+        let following = Arc::new(Following::new(&base, Arc::clone(&leases), Arc::clone(&cancels)));
         let asked = Asked {
             approvers: Arc::clone(&approvers),
             prompts: Arc::clone(&prompts),

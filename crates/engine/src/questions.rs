@@ -127,6 +127,8 @@ impl Questions {
         }
         let max_pending = u64::try_from(settings.server.approvals.max_pending).unwrap_or(u64::MAX);
         hooks::reach("engine.before-ask");
+        // From before anybody is told: who answers at once must find that the run is waited for.
+        let awaited = self.runs.await_run(&run_id);
         match admitted(
             self.ledger
                 .admit_asking(Asking {
@@ -139,6 +141,8 @@ impl Questions {
         )? {
             Admitted::New(AskOutcome::Asked(approval)) => {
                 hooks::reach("engine.asked");
+                #[cfg(feature = "test-hooks")]
+                drop(tokio::task::spawn_blocking(|| hooks::pause("engine.asked")).await);
                 self.expiries.note_deadline();
                 if self.policy.now().stamp() != judged.stamp {
                     // It changed before there was a question to be judged again.
@@ -147,7 +151,7 @@ impl Questions {
                 if let Some(prompt) = prompt {
                     self.prompts.ask(prompt, *approval);
                 }
-                Ok(Attempt::Follow(run_id))
+                Ok(Attempt::Asked(run_id, awaited))
             }
             Admitted::New(AskOutcome::TooManyPending) => Err(ExecError::Overloaded),
             // Ours are drawn at random and never meet another one.

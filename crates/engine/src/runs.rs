@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use countersign_config::{approvals::broker::Broker, settings::Settings};
-use countersign_domain::{AgentId, Host, Run};
+use countersign_config::{
+    approvals::broker::{Broker, Subscription},
+    settings::Settings,
+};
+use countersign_domain::{AgentId, Host, Run, RunId};
 use countersign_sys::process::monotonic;
 
 use crate::{
@@ -51,6 +54,11 @@ impl Runs {
             switch: Arc::clone(&base.switch),
             lifecycle: Arc::clone(&base.lifecycle),
         }
+    }
+
+    /// Lets everybody know that a run is waited for, as long as this lives.
+    pub(crate) fn await_run(&self, run_id: &RunId) -> Subscription {
+        self.broker.subscribe(run_id)
     }
 
     /// Waits for a place for what was allowed, which has a start-by of its own.

@@ -102,6 +102,9 @@ pub const ENTRY_PAUSES: &[&str] = &["sup.entering"];
 /// The point of [`pause`] that only a large command passes, where it is looked through.
 pub const LOOK_PAUSES: &[&str] = &["engine.looking"];
 
+/// The point of [`pause`] that only a question passes: it is recorded, and its asker was not told of it.
+pub const ASK_PAUSES: &[&str] = &["engine.asked"];
+
 /// The point of [`pause`] that only a question passes which the policy lets run: it was judged, and nothing is settled.
 pub const RULE_PAUSES: &[&str] = &["engine.judged-again"];
 

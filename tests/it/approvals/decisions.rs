@@ -1,7 +1,12 @@
 use serde_json::{Value, json};
 
+use countersign_sys::hooks;
+
 use super::{append_line, asked, id};
-use crate::support::{Members, TestServer, eventually, lines, only, without};
+use crate::{
+    connections::places_taken,
+    support::{Members, TestServer, eventually, lines, only, soon, without, write_file},
+};
 
 #[tokio::test]
 async fn a_miss_is_asked_and_nothing_has_started() {
@@ -293,18 +298,52 @@ async fn a_wait_that_ends_first_leaves_the_question_open() {
         |all| all.len() == 2,
     )
     .await;
+    let operator = server.operator();
+    let with_caller = places_taken(&operator).await;
     waiting.abort();
     drop(waiting.await);
+    // Until the server hears of it the caller counts as waiting, and what is allowed ends when they turn out to be gone.
+    let left = || places_taken(&operator);
+    eventually("gone", left, |places| *places < with_caller).await;
     for approval in all {
-        server
-            .operator()
-            .decided(&id(&approval, "id"), "allow-once")
-            .await;
+        operator.decided(&id(&approval, "id"), "allow-once").await;
         let run = server.agent().finished(&id(&approval, "runId")).await;
         assert_has!(run, { "status": "completed", "background": true });
     }
     assert_eq!(lines(&file), ["ran", "ran"]);
     assert!(pending["approvalId"].is_string());
+}
+
+/// An approver may be faster than the task that tells the caller's connection of the question. The caller, who counts as
+/// waiting, may leave before that, too.
+#[tokio::test]
+async fn who_answers_at_once_finds_that_the_caller_waits() {
+    let [point] = hooks::ASK_PAUSES else { panic!() };
+    let pauses = tempfile::tempdir().expect("a directory");
+    let server = TestServer::asking().env(hooks::PAUSE_VARIABLE, pauses.path().to_str().expect("text"));
+    let server = server.start().await;
+    let reached = pauses.path().join(format!("{point}.reached"));
+    for leaves_first in [false, true] {
+        write_file(&pauses.path().join(point), "");
+        let body = json!({ "command": "sleep 600", "approvalWaitMs": 600_000, "yieldMs": 120_000 });
+        let waiting = tokio::spawn({
+            let agent = server.agent();
+            async move { agent.exec(body).await }
+        });
+        soon("asked", || reached.exists(), |is_there| *is_there).await;
+        let approval = server.operator().waiting().await[0].clone();
+        server.operator().decided(approval.text("id"), "allow-once").await;
+        let read = || async { server.agent().run(approval.text("runId")).await };
+        let run = eventually("running", read, |run| run["status"] == "running").await;
+        assert_eq!(run["background"], false, "its caller waits");
+        if leaves_first {
+            waiting.abort();
+        }
+        std::fs::remove_file(&reached).expect("it stands still");
+        waiting.abort();
+        let run = server.agent().finished(approval.text("runId")).await;
+        assert_has!(run, { "status": "cancelled", "reason": "cancelled" });
+    }
 }
 
 #[tokio::test]
