@@ -3,8 +3,13 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
 
-use crate::support::{Members, Terminal, TestServer, assert_says, lines, within};
+use crate::support::{Members, Terminal, TestServer, assert_says, lines, soon, within};
 
 /// The approver at a pseudo-terminal.
 fn approver(server: &TestServer) -> Terminal {
@@ -171,4 +176,69 @@ async fn without_a_terminal_another_command_is_named() {
     let done = server.cli(&["approver"]).await;
     assert_eq!(done.code, Some(64), "{done:?}");
     done.complains("hint: countersign approvals watch");
+}
+
+/// A way to a server that ends at every look at a single question, while the number of such ends is wanted.
+async fn way_without_looks(server: &TestServer, ends: watch::Sender<Option<u32>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let way = format!("http://{}", listener.local_addr().expect("an address"));
+    let server = server.address();
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let ends = ends.clone();
+            tokio::spawn(async move {
+                let mut far = TcpStream::connect(server).await.expect("the server");
+                let ((mut near_in, mut near_out), (mut far_in, mut far_out)) = (near.split(), far.split());
+                let asking = async {
+                    let mut buffer = vec![0; 16 * 1024];
+                    while let Ok(read @ 1..) = near_in.read(&mut buffer).await {
+                        let piece = buffer.get(..read).unwrap_or_default();
+                        let is_look = piece.starts_with(b"GET /v1/approvals/");
+                        let is_ended =
+                            |ends: &mut Option<u32>| ends.as_mut().map(|ends| *ends += 1).is_some();
+                        if is_look && ends.send_if_modified(is_ended)
+                            || far_out.write_all(piece).await.is_err()
+                        {
+                            return;
+                        }
+                    }
+                };
+                tokio::select! {
+                    () = asking => {}
+                    _ = tokio::io::copy(&mut far_in, &mut near_out) => {}
+                }
+            });
+        }
+    });
+    way
+}
+
+#[tokio::test]
+async fn what_could_not_be_looked_at_is_seen_with_the_next_connection() {
+    let server = TestServer::asking_with("[[approvals.rules]]\napprovals_required = 2\n")
+        .start()
+        .await;
+    let ann = server.token_of("ann", &["approve"]).await;
+    let (ends, ended) = watch::channel(None);
+    let way = way_without_looks(&server, ends.clone()).await;
+    let token = server.operator_token();
+    let invocation = server
+        .invocation(&["approver", "--url", &way, "--token", &token])
+        .env("TERM", "xterm")
+        .env("SHELL", "/bin/sh");
+    let mut terminal = Terminal::start(invocation);
+    let pending = asked(&server, json!({ "command": "echo x" })).await;
+    terminal.sees("pending, 0 of 2").await;
+    ends.send_replace(Some(0));
+    ann.decided(id(&pending, "approvalId"), "allow-once").await;
+    soon(
+        "cut off",
+        || *ended.borrow(),
+        |ends| ends.is_some_and(|ends| ends > 0),
+    )
+    .await;
+    ends.send_replace(None);
+    terminal.sees("connected again").await;
+    terminal.press_until("r", "pending, 1 of 2").await;
+    quits(terminal).await;
 }

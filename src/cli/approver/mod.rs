@@ -192,36 +192,48 @@ impl Approver<'_> {
             self.last_event = Some(event.id);
         }
         let data: ApprovalEvent = serde_json::from_str(&event.data).unwrap_or_default();
-        let path = ["v1", "approvals", &data.approval_id];
+        match self.take_news(&event.event, &data).await {
+            Ok(deeds) => self.carry_out(deeds).await,
+            // The event does not come again: what it tells of is in the list that is read with the next connection.
+            Err(failure) if failure.is_no_connection() => {
+                self.stream = None;
+                Ok(())
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn take_news(&mut self, event: &str, data: &ApprovalEvent) -> Result<Vec<Deed>, Failure> {
         let now = self.context.clock.now();
-        let deeds = match event.event.as_str() {
+        Ok(match event {
             "exec.approval.requested" => {
-                match self.client.get(&path, &Vec::new()).await {
-                    Ok(approval) => {
-                        waiting(approval).map_or_else(Vec::new, |asked| self.state.asked(asked, now))
-                    }
-                    Err(failure) if failure.is_no_connection() => {
-                        self.stream = None;
-                        Vec::new()
-                    }
-                    // It ended and was removed meanwhile.
-                    Err(failure) if failure.code == "approval-not-found" => Vec::new(),
-                    Err(failure) => return Err(failure),
-                }
+                let asked = self.look_at(&data.approval_id).await?;
+                asked.map_or_else(Vec::new, |asked| self.state.asked(asked, now))
             }
             "exec.approval.voted" => {
-                // Should it not be there, its end is told of next.
-                let approval = self.client.get(&path, &Vec::new()).await.ok();
-                self.state.voted(&data, approval.and_then(waiting))
+                let asked = match self.look_at(&data.approval_id).await {
+                    // Should it not be there, its end is told of next.
+                    Err(failure) if !failure.is_no_connection() => None,
+                    asked => asked?,
+                };
+                self.state.voted(data, asked)
             }
-            "exec.approval.resolved" => self.state.resolved(&data, now),
+            "exec.approval.resolved" => self.state.resolved(data, now),
             "events.gap" => {
                 let pending = pending(&self.client).await?;
                 self.state.reload(pending, now)
             }
             _ => Vec::new(),
-        };
-        self.carry_out(deeds).await
+        })
+    }
+
+    /// A question that an event told of, if it still waits: it may have ended and been removed meanwhile.
+    async fn look_at(&self, id: &str) -> Result<Option<Asked>, Failure> {
+        match self.client.get(&["v1", "approvals", id], &Vec::new()).await {
+            Ok(approval) => Ok(waiting(approval)),
+            Err(failure) if failure.code == "approval-not-found" => Ok(None),
+            Err(failure) => Err(failure),
+        }
     }
 
     async fn reconnect(&mut self) -> Result<(), Failure> {

@@ -163,7 +163,11 @@ impl ApproverState {
         let is_pending = |known: &Asked| pending.iter().any(|item| item.id == known.id);
         self.waiting.retain(|known| is_pending(known));
         for asked in pending {
-            self.push(asked);
+            match self.waiting.iter_mut().find(|known| known.id == asked.id) {
+                // People may have voted.
+                Some(known) => *known = asked,
+                None => self.waiting.push_back(asked),
+            }
         }
         self.came_up(before.as_deref(), now)
     }
@@ -790,6 +794,12 @@ mod tests {
         let mut state = state(vec![asked(FIRST), asked(SECOND)]);
         assert_eq!(state.reload(vec![asked(SECOND)], at(10)), [Deed::Card]);
         assert_eq!(state.reload(vec![asked(SECOND)], at(20)), []);
+        let voted = Asked {
+            status: "pending, 1 of 2".to_owned(),
+            ..asked(SECOND)
+        };
+        assert_eq!(state.reload(vec![voted.clone()], at(25)), []);
+        assert_eq!(state.front(), Some(&voted));
         assert_eq!(state.reload(Vec::new(), at(30)), []);
         assert_eq!(state.status(at(30)), "nothing waits for a person · q quits");
     }
