@@ -10,7 +10,9 @@ use countersign_config::{
     approvals::store::DocumentStore,
     settings::{Server, SettingsStore, StateDir},
 };
-use countersign_engine::{Engine, EngineParts, PolicyFiles, Unstarted, accepted_policy::AcceptedPolicy};
+use countersign_engine::{
+    Engine, EngineParts, PolicyFiles, Unstarted, accepted_policy::AcceptedPolicy, tokens::Tokens,
+};
 use countersign_hosts::{
     gateway::GatewayHost,
     node::NodeLink,
@@ -36,6 +38,7 @@ pub struct Opened {
     ids: Arc<dyn Ids>,
     documents: Arc<DocumentStore>,
     accepted_policy: Arc<AcceptedPolicy>,
+    pub(super) tokens: Arc<Tokens>,
     pub(super) ledger: Ledger,
     ledger_thread: LedgerThread,
 }
@@ -70,12 +73,14 @@ impl Opened {
         let policy = Arc::new(PolicyFiles::new(Arc::clone(&accepted_policy)));
         let config = ledger_config(state_dir, &current.server, prepared.boot_id.clone());
         let (ledger, ledger_thread) = Ledger::open(config, Arc::clone(&clock), Arc::clone(&ids), policy)?;
+        let tokens = Arc::new(Tokens::new(ledger.clone(), Arc::clone(&clock), Arc::clone(&ids)));
         Ok(Self {
             prepared,
             clock,
             ids,
             documents,
             accepted_policy,
+            tokens,
             ledger,
             ledger_thread,
         })
@@ -96,6 +101,7 @@ impl Opened {
             ids,
             documents,
             accepted_policy,
+            tokens,
             ledger,
             ledger_thread,
         } = self;
@@ -150,6 +156,7 @@ impl Opened {
             documents,
             accepted_policy,
             ledger: ledger.clone(),
+            tokens,
             gateway: gateway.clone(),
             sandbox: sandbox.clone(),
             nodes,

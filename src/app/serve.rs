@@ -222,7 +222,7 @@ impl Running {
         let listeners =
             countersign_http::bind(&listen_options(&state_dir, server, tls.clone()), listener).await?;
         let metrics_listener = bind_metrics(server).await?;
-        let tokens = Arc::new(Tokens::new(ledger.clone(), Arc::clone(&clock), Arc::clone(&ids)));
+        let tokens = Arc::clone(&opened.tokens);
         tokens
             .ensure_files(&state_dir.operator_token(), &state_dir.gateway_token())
             .await?;

@@ -77,7 +77,7 @@ pub(super) async fn serve(engine: Arc<Engine>, membership: SocketMembership, sto
                     EngineUi::new(Arc::clone(&engine)),
                     (Arc::clone(engine.clock()), Arc::clone(engine.ids())),
                     &hosted,
-                    Arc::clone(engine.socket_counts()),
+                    Arc::clone(engine.socket().counts()),
                 );
                 let serving = host.serve(listener, moved.clone());
                 let watching = async {
@@ -100,7 +100,7 @@ pub(super) async fn serve(engine: Arc<Engine>, membership: SocketMembership, sto
                     }
                     Err(error) => {
                         tracing::error!(%error, "the approvals socket cannot be served");
-                        engine.set_socket_missing(true);
+                        engine.socket().set_missing(true);
                     }
                 }
             }
@@ -126,12 +126,12 @@ impl SocketJoiner {
         let was_joined = std::mem::replace(&mut self.was_joined, true);
         match joining.await {
             Ok(Ok(Joined::Client)) if was_joined => {
-                engine.set_socket_missing(true);
+                engine.socket().set_missing(true);
                 self.tell(&TakenOver);
                 Joined::Off
             }
             Ok(Ok(joined)) => {
-                engine.set_socket_missing(false);
+                engine.socket().set_missing(false);
                 self.reported = None;
                 if matches!(joined, Joined::Client) {
                     let (document, home) = (self.document.clone(), self.home.clone());
@@ -142,12 +142,12 @@ impl SocketJoiner {
                 joined
             }
             Ok(Err(error)) => {
-                engine.set_socket_missing(true);
+                engine.socket().set_missing(true);
                 self.tell(&error);
                 Joined::Off
             }
             Err(_panicked) => {
-                engine.set_socket_missing(true);
+                engine.socket().set_missing(true);
                 Joined::Off
             }
         }
@@ -170,7 +170,7 @@ impl SocketJoiner {
     async fn until_elsewhere(&self, engine: &Arc<Engine>, hosted: &Hosted) {
         loop {
             tokio::time::sleep(LOOK).await;
-            let Some(named) = engine.named_socket() else {
+            let Some(named) = engine.socket().named() else {
                 continue;
             };
             let path = ipc::socket_path(named.path.as_deref(), &self.document, self.home.as_deref());
@@ -179,7 +179,7 @@ impl SocketJoiner {
             }
             if named.token.is_none() {
                 let engine = Arc::clone(engine);
-                let made = tokio::task::spawn_blocking(move || engine.ensure_socket_token());
+                let made = tokio::task::spawn_blocking(move || engine.socket().ensure_token());
                 if !matches!(made.await, Ok(Ok(_token))) {
                     return;
                 }

@@ -163,6 +163,7 @@ async fn every_mode_that_resolves_the_place_looks_for_a_diversion() {
     let call = || Call::argv(&["/bin/false"]).0;
     let explained = world
         .engine
+        .explainer()
         .explain(&asker(), call())
         .await
         .expect("an explanation");
@@ -209,7 +210,7 @@ async fn verdicts(exec: Value, document: Option<Value>, call: Call) -> Verdicts 
     let invocation = Invocation::parse("one").expect("an id");
     let Call(request) = call;
     let engine = &world.engine;
-    let explained = engine.explain(&asker(), request.clone()).await;
+    let explained = engine.explainer().explain(&asker(), request.clone()).await;
     let planned = engine
         .deliveries()
         .preview_delivered(&asker(), request.clone())

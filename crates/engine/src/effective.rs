@@ -1,5 +1,7 @@
 //! The policy in force for an agent, every value with the layer that set it (`docs/spec/http-api.md#effective-policy`).
 
+use std::sync::Arc;
+
 use countersign_config::{
     approvals::{document::Warning, store::DocumentStatus},
     settings::{SandboxScope, Settings, WorkspaceAccess},
@@ -14,10 +16,15 @@ use countersign_policy::{
 };
 
 use crate::{
-    Engine,
     accepted_policy::{PendingChange, PolicyInEffect},
-    evaluator::sandbox_availability::{SandboxAvailability, mode_leaves_out},
+    evaluator::{
+        Evaluator,
+        place::Places,
+        sandbox_availability::{SandboxAvailability, mode_leaves_out},
+    },
     node::NodeView,
+    session::SessionState,
+    watch::PolicySource,
 };
 
 /// Every value that counts for an agent.
@@ -87,10 +94,34 @@ impl DocumentView {
     }
 }
 
-impl Engine {
+/// Says what policy is in force for an agent.
+#[derive(Debug)]
+pub struct EffectivePolicies {
+    policy: Arc<PolicySource>,
+    sessions: Arc<SessionState>,
+    places: Arc<Places>,
+    evaluator: Arc<Evaluator>,
+}
+
+impl EffectivePolicies {
+    /// Joins it: the policy, what sessions put on top of it, where commands run, and what asks a node.
+    pub(crate) const fn new(
+        policy: Arc<PolicySource>,
+        sessions: Arc<SessionState>,
+        places: Arc<Places>,
+        evaluator: Arc<Evaluator>,
+    ) -> Self {
+        Self {
+            policy,
+            sessions,
+            places,
+            evaluator,
+        }
+    }
+
     /// The policy in force for an agent. `host` is the place that is asked about; without it, what resolution
     /// gives. A node is asked in the name of `asker`.
-    pub async fn effective_policy(
+    pub async fn of(
         &self,
         asker: &Actor,
         agent: &AgentId,
@@ -102,7 +133,7 @@ impl Engine {
         let availability = self.places.sandbox_availability(agent, now.settings()).await;
         let sandbox = SandboxState::of(&availability, agent, session, now.settings());
         let policy = &now.settings().policy;
-        let asked = self.session.asked_by_session(agent, session, &now);
+        let asked = self.sessions.asked_by_session(agent, session, &now);
         let mut resolved = resolved_host(
             &policy.host(agent),
             asked.host(policy, agent),

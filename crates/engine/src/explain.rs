@@ -1,8 +1,9 @@
 //! What an exec call would come to at this moment, without anything happening
 //! (`docs/spec/http-api.md#post-v1execexplain-answer` answer").
 //!
-//! Goes the way of [`Engine::exec`] up to the gate and turns round there: nothing is started, stored, counted or
-//! created. A call that would be a bad request because of its command or its environment is explained too.
+//! Goes the way of [`Calls::exec`](crate::Calls::exec) up to the gate and turns round there: nothing is started,
+//! stored, counted or created. A call that would be a bad request because of its command or its environment is
+//! explained too.
 
 use std::sync::Arc;
 
@@ -21,10 +22,13 @@ use countersign_policy::{
 };
 
 use crate::{
-    Engine,
-    evaluator::{Evaluation, Mode, Rejection, call::Call, judgement::Judgement},
+    approvers::Approvers,
+    base::Base,
+    evaluator::{Evaluation, Evaluator, Mode, Rejection, call::Call, judgement::Judgement},
+    lifecycle::Lifecycle,
     node::NodeView,
     reply::ExecError,
+    stop_switch::StopSwitch,
 };
 
 /// The whole decision about a call.
@@ -132,12 +136,30 @@ impl Explanation {
     }
 }
 
-impl Engine {
+/// Says what a call would come to.
+#[derive(Debug)]
+pub struct Explainer {
+    evaluator: Arc<Evaluator>,
+    approvers: Arc<Approvers>,
+    switch: Arc<StopSwitch>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl Explainer {
+    pub(crate) fn new(base: &Base, approvers: Arc<Approvers>) -> Self {
+        Self {
+            evaluator: Arc::clone(&base.evaluator),
+            approvers,
+            switch: Arc::clone(&base.switch),
+            lifecycle: Arc::clone(&base.lifecycle),
+        }
+    }
+
     /// Explains a call. The command of `request` need not be one that could be started.
     ///
     /// # Errors
-    /// What [`Engine::exec`] answers to a call that is refused for another reason than policy, its command or its
-    /// environment.
+    /// What [`Calls::exec`](crate::Calls::exec) answers to a call that is refused for another reason than policy, its
+    /// command or its environment.
     pub async fn explain(&self, caller: &Principal, request: ExecRequest) -> Result<Explanation, ExecError> {
         if self.lifecycle.is_draining() {
             return Err(ExecError::ShuttingDown);
@@ -164,7 +186,7 @@ impl Engine {
     /// asked nothing.
     ///
     /// # Errors
-    /// What [`Engine::exec`] answers to such a call with any command.
+    /// What [`Calls::exec`](crate::Calls::exec) answers to such a call with any command.
     pub async fn barred_from_node(
         &self,
         caller: &Principal,

@@ -1,14 +1,14 @@
 //! Whether the server can do its work, and what is wrong where it cannot.
 
-use countersign_config::{
-    approvals::{broker::ApproverGuard, store::DocumentStatus},
-    settings::Settings,
-};
+use std::sync::Arc;
+
+use countersign_config::{approvals::store::DocumentStatus, settings::Settings};
 use countersign_domain::{AgentId, HostChoice};
-use countersign_ledger::Health;
+use countersign_hosts::{gateway::GatewayHost, sandbox::SandboxHost};
+use countersign_ledger::{Health as LedgerHealth, Ledger};
 use countersign_sys::descriptors::{SPARE_DESCRIPTORS, has_spare_descriptors};
 
-use crate::Engine;
+use crate::{lifecycle::Lifecycle, socket::ApprovalsSocket, watch::PolicySource};
 
 /// Whether the server can do its work (`docs/spec/http-api.md#probes`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,10 +55,35 @@ impl Check {
     }
 }
 
-impl Engine {
-    /// Counts an approver for as long as the guard lives.
-    pub fn approver_connected(&self) -> ApproverGuard {
-        self.broker.approver_connected()
+/// Says whether the server can do its work.
+#[derive(Debug)]
+pub struct Health {
+    policy: Arc<PolicySource>,
+    ledger: Ledger,
+    gateway: GatewayHost,
+    sandbox: SandboxHost,
+    socket: Arc<ApprovalsSocket>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl Health {
+    /// Joins it: everything that is looked at.
+    pub(crate) const fn new(
+        policy: Arc<PolicySource>,
+        ledger: Ledger,
+        gateway: GatewayHost,
+        sandbox: SandboxHost,
+        socket: Arc<ApprovalsSocket>,
+        lifecycle: Arc<Lifecycle>,
+    ) -> Self {
+        Self {
+            policy,
+            ledger,
+            gateway,
+            sandbox,
+            socket,
+            lifecycle,
+        }
     }
 
     /// Whether the server can do its work.
@@ -66,15 +91,15 @@ impl Engine {
         let in_effect = self.policy.refresh();
         Readiness {
             database: Check::of(match self.ledger.health() {
-                Health::Ready => None,
-                Health::StorageFull => {
+                LedgerHealth::Ready => None,
+                LedgerHealth::StorageFull => {
                     Some("no space is left for the ledger, or no more files fit on its disk".to_owned())
                 }
-                Health::Gone => Some(
+                LedgerHealth::Gone => Some(
                     "the state directory or the ledger in it was deleted, moved or replaced; restart the server"
                         .to_owned(),
                 ),
-                Health::Unavailable => Some("the ledger cannot be written".to_owned()),
+                LedgerHealth::Unavailable => Some("the ledger cannot be written".to_owned()),
             }),
             machine: Check::of((!has_spare_descriptors(SPARE_DESCRIPTORS)).then(|| {
                 "the server may open no more files: too many connections or commands for its limit of open files"
@@ -106,12 +131,12 @@ impl Engine {
             sandbox: self.sandbox_check(&in_effect.settings),
             // Anybody may ask, and what stands against it names files of this machine.
             ipc: Check::of(
-                self.misses_socket()
+                self.socket.is_missing()
                     .then(|| "the approvals socket cannot be hosted; countersign doctor says why".to_owned()),
             ),
             draining: self.lifecycle.is_draining(),
             restart_needed: !in_effect.settings.waiting.is_empty(),
-            stopped: self.switch.stopped().is_some(),
+            stopped: self.ledger.stopped().is_some(),
         }
     }
 

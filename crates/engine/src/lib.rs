@@ -100,13 +100,13 @@ pub use cancel::Cancels;
 pub use delivery::{Delivered, Deliveries, Invocation, InvocationState, Preview, PreviewRule, Unstarted};
 pub use delivery_terms::{Answers, Delivery, Planned};
 pub use exec::{Calls, IdempotencyKey, OnDisconnect};
-pub use health::{Check, Readiness};
+pub use health::{Check, Health, Readiness};
 pub use policy_admin::PolicyAdmin;
 pub use prompter::Prompts;
 pub use records::{KnownAgent, OutputBytes, Records};
 pub use revise::Revisions;
 pub use slots::NoSlot;
-pub use stats::{EngineStats, Load};
+pub use stats::{EngineMetrics, EngineStats, Load};
 pub use stop_switch::StopSwitch;
 pub use turns::{NoTurn, Turn, Turns};
 pub use watch::PolicyFiles;
@@ -131,18 +131,21 @@ use crate::{
     approved::ApprovedStarts,
     base::{Base, NewIds},
     caller_lease::Leases,
+    effective::EffectivePolicies,
     environment::HostEnvironment,
     evaluator::{Evaluator, analyse::Analyst, place::Places},
     exec::Outcomes,
     expiry::Expiries,
+    explain::Explainer,
     follow::Following,
     judge_again::JudgeAgain,
     lifecycle::Lifecycle,
     lint::PolicyLint,
     live::LiveRuns,
     node::{NodeNews, NodePeers, NodeRuns},
+    patch::Patches,
     policy_admin::PolicyStores,
-    process::{ProcessState, SessionRetention},
+    process::{ProcessState, Processes, SessionRetention, SessionSources},
     questions::{Asked, Questions},
     recover::{Recovery, Resuming},
     reevaluation::Reevaluation,
@@ -150,8 +153,11 @@ use crate::{
     run_recorder::RunRecorder,
     run_terms::TermsOfRuns,
     runs::Runs,
+    session::{SessionState, Sessions},
+    socket::ApprovalsSocket,
     stop::{Stoppable, Stops},
     supervise::{LocalHosts, LocalRuns},
+    tokens::{TokenAdmin, Tokens},
     warnings::EndWarnings,
     watch::PolicySource,
 };
@@ -173,6 +179,8 @@ pub struct EngineParts {
     pub accepted_policy: Arc<AcceptedPolicy>,
     /// The one place where runs, approvals and permits are decided and kept.
     pub ledger: Ledger,
+    /// The API tokens; questions end with the token that asks them.
+    pub tokens: Arc<Tokens>,
     /// Starts runs on this machine.
     pub gateway: GatewayHost,
     /// Starts runs in sandboxes, with the supervisors of `gateway`.
@@ -198,28 +206,25 @@ pub struct Engine {
     documents: Arc<DocumentStore>,
     accepted_policy: Arc<AcceptedPolicy>,
     ledger: Ledger,
-    gateway: GatewayHost,
-    sandbox: SandboxHost,
-    places: Arc<Places>,
-    broker: Arc<Broker>,
-    socket: socket::SocketState,
+    socket: Arc<ApprovalsSocket>,
+    health: Health,
+    metrics: EngineMetrics,
     live: Arc<LiveRuns>,
     records: Arc<Records>,
-    process: Arc<ProcessState>,
-    slots: Arc<slots::Slots>,
-    stats: EngineStats,
-    session: Arc<session::SessionState>,
+    processes: Arc<Processes>,
+    sessions: Arc<Sessions>,
+    token_admin: TokenAdmin,
     policy: Arc<PolicySource>,
     evaluator: Arc<Evaluator>,
+    effective_policies: Arc<EffectivePolicies>,
+    explainer: Explainer,
     policy_admin: Arc<PolicyAdmin>,
     lists: EntryLists,
     /// Has the questions that wait judged again.
     again: Arc<Again>,
-    switch: Arc<StopSwitch>,
     stops: Arc<Stops>,
     lifecycle: Arc<Lifecycle>,
     recorder: Arc<RunRecorder>,
-    retention: Arc<SessionRetention>,
     node_news: Arc<NodeNews>,
     recovery: Arc<Recovery>,
     approvers: Arc<Approvers>,
@@ -227,6 +232,7 @@ pub struct Engine {
     approved: Arc<ApprovedStarts>,
     ask_only: AskOnly,
     calls: Arc<Calls>,
+    patches: Patches,
     cancels: Arc<Cancels>,
     deliveries: Deliveries,
     expiries: Arc<Expiries>,
@@ -247,6 +253,7 @@ impl Engine {
             documents,
             accepted_policy,
             ledger,
+            tokens,
             gateway,
             sandbox,
             nodes,
@@ -256,8 +263,8 @@ impl Engine {
             own_binary,
         } = parts;
         let most = settings.current().server.limits.max_sessions;
-        let sessions = Arc::new(session::SessionState::new(most));
-        let notifier: Arc<dyn SessionNotifier> = Arc::<session::SessionState>::clone(&sessions);
+        let session_state = Arc::new(SessionState::new(most));
+        let notifier: Arc<dyn SessionNotifier> = Arc::<SessionState>::clone(&session_state);
         ledger.feed().set_session_notifier(notifier);
         let lifecycle = Arc::<Lifecycle>::default();
         let (again, slots) = (Arc::<Again>::default(), Arc::default());
@@ -281,10 +288,16 @@ impl Engine {
         let places = Arc::new(Places::new(gateway.clone(), sandbox.clone(), home));
         let evaluator = Arc::new(Evaluator::new(
             Arc::clone(&policy),
-            Arc::clone(&sessions),
+            Arc::clone(&session_state),
             (analyst, shell),
             (Arc::clone(&places), Arc::clone(&peers)),
             ledger.clone(),
+        ));
+        let effective_policies = Arc::new(EffectivePolicies::new(
+            Arc::clone(&policy),
+            Arc::clone(&session_state),
+            Arc::clone(&places),
+            Arc::clone(&evaluator),
         ));
         let stores = PolicyStores {
             accepted_policy: Arc::clone(&accepted_policy),
@@ -312,6 +325,19 @@ impl Engine {
             Arc::clone(&clock),
             Arc::clone(&ids),
         );
+        let socket = Arc::new(ApprovalsSocket::new(
+            Arc::clone(&policy),
+            Arc::clone(&accepted_policy),
+            Arc::clone(&documents),
+        ));
+        let health = Health::new(
+            Arc::clone(&policy),
+            ledger.clone(),
+            gateway.clone(),
+            sandbox.clone(),
+            Arc::clone(&socket),
+            Arc::clone(&lifecycle),
+        );
         let (broker, deadlines) = (Arc::<Broker>::default(), Arc::<Notify>::default());
         let switch = Arc::new(StopSwitch::new(ledger.clone()));
         let live = Arc::new(LiveRuns::new(
@@ -335,6 +361,13 @@ impl Engine {
         let (process, stats) = (
             Arc::new(ProcessState::new(Arc::clone(&ids))),
             EngineStats::default(),
+        );
+        let metrics = EngineMetrics::new(
+            stats.clone(),
+            Arc::clone(&slots),
+            Arc::clone(&broker),
+            ledger.clone(),
+            gateway.clone(),
         );
         let recorder = Arc::new(RunRecorder::new(
             ledger.clone(),
@@ -402,6 +435,29 @@ impl Engine {
             Arc::clone(&slots),
             stats.clone(),
         ));
+        let sessions = Arc::new(Sessions::new(
+            Arc::clone(&session_state),
+            Arc::clone(&policy),
+            Arc::clone(&effective_policies),
+            Arc::clone(&records),
+            ledger.clone(),
+            Arc::clone(&clock),
+            Arc::clone(&lifecycle),
+        ));
+        let token_admin = TokenAdmin::new(tokens, Arc::clone(&broker), Arc::clone(&lifecycle));
+        let sources = SessionSources {
+            ledger: ledger.clone(),
+            records: Arc::clone(&records),
+            live: Arc::clone(&live),
+            state: process,
+        };
+        let processes = Arc::new(Processes::new(
+            sources,
+            retention,
+            Arc::clone(&policy),
+            Arc::clone(&clock),
+            Arc::clone(&switch),
+        ));
         let resuming = Resuming {
             local: Arc::clone(&local),
             node_runs: Arc::clone(&node_runs),
@@ -409,6 +465,7 @@ impl Engine {
         };
         let recovery = Arc::new(Recovery::new(&base, resuming, boot_id));
         let approvers = Arc::new(Approvers::new(&base));
+        let explainer = Explainer::new(&base, Arc::clone(&approvers));
         let remembered = Arc::new(Remembered::new(&base, Arc::clone(&documents)));
         let expiries = Arc::new(Expiries::new(&base, Arc::clone(&runs), Arc::clone(&deadlines)));
         let approved = Arc::new(ApprovedStarts::new(
@@ -432,7 +489,7 @@ impl Engine {
             evaluator: Arc::clone(&evaluator),
             places: Arc::clone(&places),
             nodes: Arc::clone(&peers),
-            sessions: Arc::clone(&sessions),
+            sessions: Arc::clone(&session_state),
             approvers: Arc::clone(&approvers),
         });
         let judge_again = Arc::new(JudgeAgain::new(
@@ -467,6 +524,7 @@ impl Engine {
             remembered: Arc::clone(&remembered),
         };
         let calls = Arc::new(Calls::new(&base, outcomes));
+        let patches = Patches::new(Arc::clone(&policy), Arc::clone(&calls));
         let deliveries = Deliveries::new(&base, Arc::clone(&calls), following, Arc::clone(&policy_admin));
         Arc::new(Self {
             clock,
@@ -475,27 +533,24 @@ impl Engine {
             documents,
             accepted_policy,
             ledger,
-            gateway,
-            sandbox,
-            places,
-            broker,
-            socket: socket::SocketState::default(),
+            socket,
+            health,
+            metrics,
             live,
             records,
-            process,
-            slots,
-            stats,
-            session: sessions,
+            processes,
+            sessions,
+            token_admin,
             policy,
             evaluator,
+            effective_policies,
+            explainer,
             policy_admin,
             lists,
             again,
-            switch,
             stops,
             lifecycle,
             recorder,
-            retention,
             node_news: Arc::new(NodeNews(node_runs)),
             recovery,
             approvers,
@@ -503,6 +558,7 @@ impl Engine {
             approved,
             ask_only,
             calls,
+            patches,
             cancels,
             deliveries,
             expiries,
@@ -546,6 +602,11 @@ impl Engine {
     /// The calls of agents and people.
     pub const fn calls(&self) -> &Arc<Calls> {
         &self.calls
+    }
+
+    /// The patches of agents.
+    pub const fn patches(&self) -> &Patches {
+        &self.patches
     }
 
     /// The calls that another gateway delivers.
@@ -599,6 +660,31 @@ impl Engine {
         self.again.node_policy_changed(by);
     }
 
+    /// What ends tokens and their questions.
+    pub const fn token_admin(&self) -> &TokenAdmin {
+        &self.token_admin
+    }
+
+    /// What sessions override, are told, and say in chat.
+    pub const fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
+    }
+
+    /// The process tool.
+    pub const fn processes(&self) -> &Arc<Processes> {
+        &self.processes
+    }
+
+    /// What a call would come to.
+    pub const fn explainer(&self) -> &Explainer {
+        &self.explainer
+    }
+
+    /// The policy in force for each agent.
+    pub const fn effective_policies(&self) -> &Arc<EffectivePolicies> {
+        &self.effective_policies
+    }
+
     /// Every change of the policy.
     pub const fn policy_admin(&self) -> &Arc<PolicyAdmin> {
         &self.policy_admin
@@ -607,6 +693,21 @@ impl Engine {
     /// The lists of each agent.
     pub const fn lists(&self) -> &EntryLists {
         &self.lists
+    }
+
+    /// Whether the server can do its work.
+    pub const fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// What this server measures.
+    pub const fn metrics(&self) -> &EngineMetrics {
+        &self.metrics
+    }
+
+    /// The approvals socket: what is said of it, and what happened there.
+    pub fn socket(&self) -> &ApprovalsSocket {
+        &self.socket
     }
 
     /// What is on record of runs, approvals and agents.

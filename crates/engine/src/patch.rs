@@ -10,10 +10,10 @@ use countersign_protocol::patch::{Failure, Patch};
 use countersign_runner::output::Captured;
 
 use crate::{
-    Engine,
-    exec::IdempotencyKey,
+    exec::{Calls, IdempotencyKey},
     hint::hint,
     reply::{AppliedPatch, ExecError, ExecReply, PatchFailure, PatchReply},
+    watch::PolicySource,
 };
 
 /// How long the sender of a patch waits for its end, once it may be applied.
@@ -38,13 +38,25 @@ pub struct PatchRequest {
     pub approval_wait: Duration,
 }
 
-impl Engine {
+/// Applies patches.
+#[derive(Debug)]
+pub struct Patches {
+    policy: Arc<PolicySource>,
+    calls: Arc<Calls>,
+}
+
+impl Patches {
+    /// Joins it: the policy that has to let patches through, and what runs them.
+    pub(crate) const fn new(policy: Arc<PolicySource>, calls: Arc<Calls>) -> Self {
+        Self { policy, calls }
+    }
+
     /// Applies a patch, asks for it, or refuses it.
     ///
     /// # Errors
     /// [`ExecError`] says why nothing was changed; in [`ExecError::PatchFailed`] a cut-off patch says what is known.
-    pub async fn apply_patch(
-        self: &Arc<Self>,
+    pub async fn apply(
+        &self,
         caller: &Principal,
         request: PatchRequest,
         key: Option<IdempotencyKey>,

@@ -50,9 +50,7 @@ impl Engine {
         for approval in self.ledger.approvals_to_persist().await? {
             self.remembered.persist_after_restart(&approval).await;
         }
-        for (session_id, _agent) in self.ledger.session_ids().await? {
-            self.process.take(session_id);
-        }
+        self.processes.take_names().await?;
         let leftovers = self.ledger.running_leftovers().await?;
         let mut foreground = Vec::new();
         for unfinished in self.ledger.unfinished_runs().await? {

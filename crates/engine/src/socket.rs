@@ -14,11 +14,15 @@ use prometheus_client::metrics::counter::Counter;
 
 use countersign_config::approvals::{
     document::Document,
-    store::{Base, DocumentStatus, StoreError, UpdateError},
+    store::{Base, DocumentStatus, DocumentStore, StoreError, UpdateError},
 };
 use countersign_domain::{ActorKind, Secret};
 
-use crate::{Engine, accepted_policy::Ours, evaluator::call::Call};
+use crate::{
+    accepted_policy::{AcceptedPolicy, Ours},
+    evaluator::call::Call,
+    watch::PolicySource,
+};
 
 /// What the approvals document in force says of the socket.
 #[derive(Debug, Clone, Default)]
@@ -48,33 +52,51 @@ pub struct SocketCounts {
     pub open: AtomicUsize,
 }
 
-/// What this server has to do with the socket.
-#[derive(Debug, Default)]
-pub(super) struct SocketState {
+/// What this server has to do with the approvals socket.
+#[derive(Debug)]
+pub struct ApprovalsSocket {
+    policy: Arc<PolicySource>,
+    accepted_policy: Arc<AcceptedPolicy>,
+    documents: Arc<DocumentStore>,
     counts: Arc<SocketCounts>,
     /// It should be hosted, and is not.
     is_missing: AtomicBool,
 }
 
-impl Engine {
+impl ApprovalsSocket {
+    /// Joins it: what names the socket, and what a new token for it is written to.
+    pub(super) fn new(
+        policy: Arc<PolicySource>,
+        accepted_policy: Arc<AcceptedPolicy>,
+        documents: Arc<DocumentStore>,
+    ) -> Self {
+        Self {
+            policy,
+            accepted_policy,
+            documents,
+            counts: Arc::default(),
+            is_missing: AtomicBool::new(false),
+        }
+    }
+
     /// What happened at the socket. The socket's host counts it, and the metrics show it.
-    pub const fn socket_counts(&self) -> &Arc<SocketCounts> {
-        &self.socket.counts
+    pub const fn counts(&self) -> &Arc<SocketCounts> {
+        &self.counts
     }
 
     /// Notes whether the socket should be hosted here and cannot be.
-    pub fn set_socket_missing(&self, is_missing: bool) {
-        self.socket.is_missing.store(is_missing, Ordering::Relaxed);
+    pub fn set_missing(&self, is_missing: bool) {
+        self.is_missing.store(is_missing, Ordering::Relaxed);
     }
 
     /// Whether the socket should be hosted here and is not.
-    pub(super) fn misses_socket(&self) -> bool {
-        self.socket.is_missing.load(Ordering::Relaxed)
+    pub(super) fn is_missing(&self) -> bool {
+        self.is_missing.load(Ordering::Relaxed)
     }
 
     /// What the document in force says of the socket; `None` while the document is refused. Nothing of an edit that is
     /// held counts: an attacker who could name another socket could answer at it.
-    pub fn named_socket(&self) -> Option<NamedSocket> {
+    pub fn named(&self) -> Option<NamedSocket> {
         let in_effect = self.policy.refresh();
         match &in_effect.document.status {
             DocumentStatus::Refused(_) => None,
@@ -95,8 +117,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`StoreError`] when a new one cannot be stored.
-    pub fn ensure_socket_token(&self) -> Result<Secret, StoreError> {
-        if let Some(token) = self.named_socket().and_then(|socket| socket.token) {
+    pub fn ensure_token(&self) -> Result<Secret, StoreError> {
+        if let Some(token) = self.named().and_then(|socket| socket.token) {
             return Ok(token);
         }
         let fresh = self.documents.new_token();

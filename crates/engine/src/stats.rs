@@ -1,14 +1,15 @@
 //! What the engine measures of its own work, for metrics.
 
-use std::time::Duration;
+use std::{io, sync::Arc, time::Duration};
 
 use prometheus_client::metrics::histogram::Histogram;
 
+use countersign_config::approvals::broker::Broker;
 use countersign_domain::{Approval, ApprovalState};
 use countersign_hosts::gateway::GatewayHost;
-use countersign_ledger::LedgerStats;
+use countersign_ledger::{Ledger, LedgerStats};
 
-use super::Engine;
+use crate::slots::Slots;
 
 /// Upper bounds of a start, in seconds: from a warm supervisor to a machine that is out of breath.
 const START_SECONDS: [f64; 12] = [
@@ -76,20 +77,50 @@ pub struct Load {
     pub runner_restarts: u64,
 }
 
-impl Engine {
+/// What this server measures, for those who watch it.
+#[derive(Debug)]
+pub struct EngineMetrics {
+    stats: EngineStats,
+    slots: Arc<Slots>,
+    broker: Arc<Broker>,
+    ledger: Ledger,
+    gateway: GatewayHost,
+}
+
+impl EngineMetrics {
+    /// Joins them: the engine's histograms, the places to run, who answers, the ledger, and the host of gateway runs.
+    pub(super) const fn new(
+        stats: EngineStats,
+        slots: Arc<Slots>,
+        broker: Arc<Broker>,
+        ledger: Ledger,
+        gateway: GatewayHost,
+    ) -> Self {
+        Self {
+            stats,
+            slots,
+            broker,
+            ledger,
+            gateway,
+        }
+    }
+
     /// The engine's histograms, to register them with the metrics.
-    pub const fn stats(&self) -> &EngineStats {
+    pub const fn histograms(&self) -> &EngineStats {
         &self.stats
     }
 
     /// What the ledger counts.
-    pub const fn ledger_stats(&self) -> &LedgerStats {
+    pub const fn ledger(&self) -> &LedgerStats {
         self.ledger.stats()
     }
 
-    /// The host of gateway runs.
-    pub const fn gateway(&self) -> &GatewayHost {
-        &self.gateway
+    /// Bytes of all spools on this machine. Blocks.
+    ///
+    /// # Errors
+    /// When their directory cannot be read.
+    pub fn spool_bytes(&self) -> io::Result<u64> {
+        Ok(self.gateway.spools()?.iter().map(|spool| spool.bytes).sum())
     }
 
     /// What is going on now.

@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use countersign_config::settings::Widening;
+use countersign_config::{approvals::broker::Broker, settings::Widening};
 use countersign_domain::{Actor, AgentId, Authority, Owner, RunId, Scope, Token, TokenId, UnixMillis, hex};
 use countersign_ledger::{
     Ledger, LedgerError, Listing, NewToken, Page, RevokedToken, Successor, TokenAcceptance, TokenRotation,
@@ -21,7 +21,7 @@ use countersign_ledger::{
 };
 use countersign_sys::clock::{Clock, Ids};
 
-use crate::{Engine, reply::StorageTrouble};
+use crate::{lifecycle::Lifecycle, reply::StorageTrouble};
 
 /// A token file holds one line of 47 characters; anything much longer is none.
 const MAX_FILE_BYTES: usize = 1024;
@@ -292,7 +292,7 @@ impl Tokens {
     }
 
     /// Revokes a token; `None` when there is none. It opens nothing more once this returns, and what it asked is
-    /// withdrawn; [`Engine::revoke_token`] also tells the callers who wait for that.
+    /// withdrawn; [`TokenAdmin::revoke`] also tells the callers who wait for that.
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written; then the token still opens.
@@ -304,7 +304,7 @@ impl Tokens {
 
     /// Puts a token with a new secret and a new id in the place of a live one of the caller's owner. What the old one asked is
     /// withdrawn, and browsers that it signed in are signed out. Where a file of the state directory holds the old secret,
-    /// it gets the new one. [`Engine::rotate_token`] also tells the callers who wait.
+    /// it gets the new one. [`TokenAdmin::rotate`] also tells the callers who wait.
     ///
     /// # Errors
     /// [`RotateTokenError`]; the old one opens what it did then.
@@ -487,25 +487,38 @@ impl Tokens {
     }
 }
 
-impl Engine {
+/// Ends tokens, and with a token the questions that it asked.
+#[derive(Debug)]
+pub struct TokenAdmin {
+    tokens: Arc<Tokens>,
+    /// Wakes the callers who wait for an answer.
+    broker: Arc<Broker>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl TokenAdmin {
+    /// Joins one: the tokens, who waits for answers, and the tasks of the server.
+    pub(super) const fn new(tokens: Arc<Tokens>, broker: Arc<Broker>, lifecycle: Arc<Lifecycle>) -> Self {
+        Self {
+            tokens,
+            broker,
+            lifecycle,
+        }
+    }
+
     /// Revokes a token; `None` when there is none. Its questions end, and the callers who wait for an answer get theirs.
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written; then the token still opens.
-    pub async fn revoke_token(
-        self: &Arc<Self>,
-        tokens: &Arc<Tokens>,
-        by: &Actor,
-        id: &TokenId,
-    ) -> Result<Option<Token>, StorageTrouble> {
-        let (engine, tokens) = (Arc::clone(self), Arc::clone(tokens));
+    pub async fn revoke(&self, by: &Actor, id: &TokenId) -> Result<Option<Token>, StorageTrouble> {
+        let (tokens, broker) = (Arc::clone(&self.tokens), Arc::clone(&self.broker));
         let (by, id) = (by.clone(), id.clone());
         // In a task of its own: what is in the ledger is followed up even if the caller left.
         let task = self.lifecycle.spawn(async move {
             let revoked = tokens.revoke(&by, &id).await?;
             Ok(revoked.map(|RevokedToken { token, denied }| {
                 for run in &denied {
-                    engine.broker.touch(run);
+                    broker.touch(run);
                 }
                 token
             }))
@@ -517,19 +530,14 @@ impl Engine {
     ///
     /// # Errors
     /// [`RotateTokenError`]; the old secret opens what it did then.
-    pub async fn rotate_token(
-        self: &Arc<Self>,
-        tokens: &Arc<Tokens>,
-        by: &Actor,
-        id: &TokenId,
-    ) -> Result<RotatedToken, RotateTokenError> {
-        let (engine, tokens) = (Arc::clone(self), Arc::clone(tokens));
+    pub async fn rotate(&self, by: &Actor, id: &TokenId) -> Result<RotatedToken, RotateTokenError> {
+        let (tokens, broker) = (Arc::clone(&self.tokens), Arc::clone(&self.broker));
         let (by, id) = (by.clone(), id.clone());
         // In a task of its own, as a revocation.
         let task = self.lifecycle.spawn(async move {
             let rotated = tokens.rotate(&by, &id).await?;
             for run in &rotated.denied {
-                engine.broker.touch(run);
+                broker.touch(run);
             }
             Ok(rotated)
         });

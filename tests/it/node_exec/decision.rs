@@ -129,6 +129,7 @@ async fn where_the_document_is_not_to_be_had_our_own_layers_decide_and_explain_s
     assert_eq!(reason, Reason::AllowlistMiss);
     let explained = world
         .engine
+        .explainer()
         .explain(&asker(), Call::argv(&["echo"]).0)
         .await
         .unwrap();
@@ -139,6 +140,7 @@ async fn where_the_document_is_not_to_be_had_our_own_layers_decide_and_explain_s
     world.fleet.disconnect(&id);
     let explained = world
         .engine
+        .explainer()
         .explain(&asker(), Call::argv(&["echo"]).on("mill").0)
         .await
         .unwrap();
@@ -182,6 +184,7 @@ async fn explain_and_effective_policy_say_what_exec_does() {
         .join(Member::new("mill", NodeGeneration::Ours).document(allows("/bin/echo")));
     let explained = world
         .engine
+        .explainer()
         .explain(&asker(), Call::argv(&["echo", "hi"]).0)
         .await
         .unwrap();
@@ -192,6 +195,7 @@ async fn explain_and_effective_policy_say_what_exec_does() {
     );
     let missed = world
         .engine
+        .explainer()
         .explain(&asker(), Call::argv(&["id"]).0)
         .await
         .unwrap();
@@ -204,7 +208,8 @@ async fn explain_and_effective_policy_say_what_exec_does() {
     let request = Call::argv(&["x"]).0;
     let policy = world
         .engine
-        .effective_policy(&asker().actor, &request.agent, None, &request.session)
+        .effective_policies()
+        .of(&asker().actor, &request.agent, None, &request.session)
         .await;
     assert!(policy.on_node.expect("a node").usable);
     assert_eq!(policy.security.value, Security::Allowlist);

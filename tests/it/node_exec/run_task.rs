@@ -327,7 +327,12 @@ async fn a_run_in_the_background_is_a_session_that_takes_no_input() {
     let ask = |action: ProcessAction| {
         let agent = running.run.agent.clone();
         let engine = std::sync::Arc::clone(&world.engine);
-        async move { engine.process(&asker(), ProcessCall { agent, action }).await }
+        async move {
+            engine
+                .processes()
+                .call(&asker(), ProcessCall { agent, action })
+                .await
+        }
     };
     let input = Input::Text {
         data: "x\n".to_owned(),

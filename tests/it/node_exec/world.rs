@@ -21,6 +21,7 @@ use countersign_engine::{
     accepted_policy::AcceptedPolicy,
     environment::HostEnvironment,
     reply::{Answer, ExecError, ExecReply},
+    tokens::Tokens,
 };
 use countersign_hosts::{
     gateway::GatewayHost,
@@ -248,6 +249,7 @@ impl Served {
             environment.as_ref(),
         );
         let engine = Engine::new(EngineParts {
+            tokens: Arc::new(Tokens::new(ledger.clone(), Arc::clone(&clock), Arc::clone(&ids))),
             clock,
             ids,
             sandbox: SandboxHost::new(options, gateway.clone()),

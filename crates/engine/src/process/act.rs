@@ -8,9 +8,9 @@ use countersign_domain::{
 };
 use countersign_ledger::{Listing, Page, ProcessSession, SessionFilter};
 
-use super::{ProcessAction, ProcessCall, ProcessError, ProcessReply, paging, session::Session};
+use super::{ProcessAction, ProcessCall, ProcessError, ProcessReply, Processes, paging, session::Session};
 
-use crate::{Engine, reply::StorageTrouble};
+use crate::reply::StorageTrouble;
 
 /// How long a killed session may take to end before the answer says that it still runs: `SIGTERM`, its grace, `SIGKILL`.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ impl SessionScope<'_> {
     }
 }
 
-impl Engine {
+impl Processes {
     /// Does what is asked of the process tool.
     ///
     /// # Errors
@@ -42,13 +42,13 @@ impl Engine {
     ///
     /// # Cancel safety
     /// Cancelled, it has done what it says or nothing; a session may still be about to end.
-    pub async fn process(
+    pub async fn call(
         self: &Arc<Self>,
         caller: &Principal,
         call: ProcessCall,
     ) -> Result<ProcessReply, ProcessError> {
         let ProcessCall { agent, action } = call;
-        self.check_process_tool(caller, &agent)?;
+        self.check_tool(caller, &agent)?;
         let session = match action.session() {
             Some(id) => {
                 let scope = SessionScope {
@@ -87,7 +87,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`ProcessError`] when the caller may not see them, or they cannot be read.
-    pub async fn process_sessions(
+    pub async fn sessions(
         &self,
         caller: &Principal,
         agent: Option<AgentId>,
@@ -126,7 +126,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`ProcessError`] when they may not.
-    pub async fn process_session(
+    pub async fn session(
         &self,
         caller: &Principal,
         agent: Option<AgentId>,
@@ -147,7 +147,7 @@ impl Engine {
             agent
         } else {
             let agent = agent.unwrap_or_else(AgentId::main);
-            self.check_process_tool(caller, &agent)?;
+            self.check_tool(caller, &agent)?;
             Some(agent)
         };
         Ok(SessionScope {
@@ -157,7 +157,7 @@ impl Engine {
     }
 
     /// Whether a caller may use the process tool for an agent under every policy that counts at this moment.
-    fn check_process_tool(&self, caller: &Principal, agent: &AgentId) -> Result<(), ProcessError> {
+    fn check_tool(&self, caller: &Principal, agent: &AgentId) -> Result<(), ProcessError> {
         if !caller.may_act_for(agent) {
             return Err(ProcessError::AgentNotAllowed);
         }

@@ -6,12 +6,12 @@ use countersign_domain::{AgentId, Principal, ProcessKind};
 use countersign_ledger::ProcessSession;
 
 use super::{
-    ProcessError,
+    ProcessError, Processes,
     reader::{OutputReader, OutputText},
     session::Session,
 };
 
-use crate::{Engine, reply::StorageTrouble};
+use crate::reply::StorageTrouble;
 
 /// Bytes read at once.
 const STEP: usize = 64 * 1024;
@@ -38,19 +38,19 @@ pub enum OutputForm {
 /// A caller who follows a session.
 #[derive(Debug)]
 pub struct SessionFollower {
-    engine: Arc<Engine>,
+    processes: Arc<Processes>,
     session: ProcessSession,
     reader: OutputReader,
     form: OutputForm,
     is_over: bool,
 }
 
-impl Engine {
+impl Processes {
     /// Follows a session after so many bytes of its output.
     ///
     /// # Errors
     /// [`ProcessError`] when there is no such session for this caller.
-    pub async fn follow_session(
+    pub async fn follow(
         self: &Arc<Self>,
         caller: &Principal,
         agent: Option<AgentId>,
@@ -61,7 +61,7 @@ impl Engine {
         let scope = self.session_scope(caller, agent)?;
         Ok(SessionFollower {
             session: self.find_session(&scope, id).await?,
-            engine: Arc::clone(self),
+            processes: Arc::clone(self),
             reader: OutputReader::at(after),
             form,
             is_over: false,
@@ -84,9 +84,9 @@ impl SessionFollower {
         let run_id = self.session.run.id.clone();
         loop {
             // Before the look, so that nothing falls between it and the wait.
-            let live = self.engine.live.unfinished(&run_id);
+            let live = self.processes.live.unfinished(&run_id);
             let seen = live.as_ref().map(|live| live.watch_seen());
-            let mut pieces = self.reader.read(&self.engine, &run_id, STEP).await?;
+            let mut pieces = self.reader.read(&self.processes.records, &run_id, STEP).await?;
             let is_nothing = pieces.is_empty();
             // A piece of a character is told with its end.
             pieces.retain(|piece| self.form == OutputForm::Bytes || !piece.text.is_empty());
@@ -102,12 +102,12 @@ impl SessionFollower {
                 _ if !is_nothing => {}
                 _ => {
                     if self.session.kind == ProcessKind::Leftovers {
-                        self.engine.live.is_gone(&run_id).await;
+                        self.processes.live.is_gone(&run_id).await;
                     }
-                    let now = self.engine.ledger.process_session(&self.session.id).await?;
+                    let now = self.processes.ledger.process_session(&self.session.id).await?;
                     let session = now.unwrap_or_else(|| self.session.clone());
                     self.is_over = true;
-                    let session = self.engine.session_view(session);
+                    let session = self.processes.session_view(session);
                     return Ok(Some(Followed::Ended(Box::new(session))));
                 }
             }

@@ -6,12 +6,9 @@ use countersign_domain::{CommandInput, Host, MAX_INPUT_BYTES, Principal, Process
 use countersign_ledger::ProcessSession;
 use countersign_protocol::terminal::{CursorKeys, keys};
 
-use super::{ProcessError, ProcessReply, recording::Written};
+use super::{ProcessError, ProcessReply, Processes, recording::Written};
 
-use crate::{
-    Engine,
-    reply::{StorageTrouble, Warning},
-};
+use crate::reply::{StorageTrouble, Warning};
 
 /// How long a command may take to make room for input.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -53,7 +50,7 @@ struct Typed {
     warnings: Vec<Warning>,
 }
 
-impl Engine {
+impl Processes {
     /// Hands input to a session: all of it, or nothing when the command does not make room for it in time.
     ///
     /// # Cancel safety

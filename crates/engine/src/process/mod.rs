@@ -2,8 +2,8 @@
 //! (`docs/spec/exec-tool.md#8-the-process-tool`).
 //!
 //! The ledger knows which sessions there are, so they survive the server; what goes on is with `super::live`.
-//! Invariant: nobody sees or touches a session of another agent. Entry points: `Engine::process`,
-//! `Engine::process_sessions`, `Engine::follow_session`.
+//! Invariant: nobody sees or touches a session of another agent. Entry points: [`Processes::call`],
+//! [`Processes::sessions`], [`Processes::follow`].
 
 mod act;
 mod follow;
@@ -15,12 +15,9 @@ mod reader;
 mod recording;
 mod retention;
 mod session;
+mod state;
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 pub use follow::{Followed, OutputForm, SessionFollower};
 pub use input::Input;
@@ -28,11 +25,19 @@ pub use paging::LogPage;
 pub use reader::OutputText;
 pub(super) use retention::SessionRetention;
 pub use session::Session;
+pub(super) use state::ProcessState;
 
 use countersign_domain::{AgentId, Stop, TerminalSize};
-use countersign_sys::clock::Ids;
+use countersign_ledger::{Ledger, LedgerError};
+use countersign_sys::clock::Clock;
 
-use crate::reply::{StorageTrouble, Warning};
+use crate::{
+    live::LiveRuns,
+    records::Records,
+    reply::{StorageTrouble, Warning},
+    stop_switch::StopSwitch,
+    watch::PolicySource,
+};
 
 /// The longest that a poll waits (`docs/spec/exec-tool.md#8-the-process-tool`).
 pub const MAX_POLL: Duration = Duration::from_secs(30);
@@ -164,70 +169,61 @@ pub enum ProcessError {
     Storage(#[from] StorageTrouble),
 }
 
-/// What the engine remembers of sessions besides the ledger.
+/// The process tool.
 #[derive(Debug)]
-pub(super) struct ProcessState {
-    ids: Arc<dyn Ids>,
-    names: Mutex<HashSet<String>>,
-    polls: Mutex<HashMap<Poller, Arc<poll::Polled>>>,
+pub struct Processes {
+    ledger: Ledger,
+    records: Arc<Records>,
+    live: Arc<LiveRuns>,
+    state: Arc<ProcessState>,
+    retention: Arc<SessionRetention>,
+    policy: Arc<PolicySource>,
+    clock: Arc<dyn Clock>,
+    switch: Arc<StopSwitch>,
 }
 
-/// Whose polls of which session.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Poller {
-    session: String,
-    party: String,
+/// Where sessions are found, and what they wrote.
+#[derive(Debug)]
+pub(super) struct SessionSources {
+    pub(super) ledger: Ledger,
+    pub(super) records: Arc<Records>,
+    pub(super) live: Arc<LiveRuns>,
+    pub(super) state: Arc<ProcessState>,
 }
 
-impl ProcessState {
-    pub(super) fn new(ids: Arc<dyn Ids>) -> Self {
+impl Processes {
+    /// Joins it: where sessions are found, what forgets them, the policy that may deny the tool, and what a stop cuts off.
+    pub(super) fn new(
+        sources: SessionSources,
+        retention: Arc<SessionRetention>,
+        policy: Arc<PolicySource>,
+        clock: Arc<dyn Clock>,
+        switch: Arc<StopSwitch>,
+    ) -> Self {
+        let SessionSources {
+            ledger,
+            records,
+            live,
+            state,
+        } = sources;
         Self {
-            ids,
-            names: Mutex::default(),
-            polls: Mutex::default(),
+            ledger,
+            records,
+            live,
+            state,
+            retention,
+            policy,
+            clock,
+            switch,
         }
     }
 
-    /// A name for a session that no other has.
-    pub(super) fn new_name(&self) -> String {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut attempt = 0;
-        loop {
-            let name = names::name(self.ids.random(), attempt);
-            if names.insert(name.clone()) {
-                return name;
-            }
-            attempt += 1;
+    /// Takes the names of the sessions that there are, so that no other gets one of them.
+    pub(super) async fn take_names(&self) -> Result<(), LedgerError> {
+        for (session_id, _agent) in self.ledger.session_ids().await? {
+            self.state.take(session_id);
         }
-    }
-
-    /// A name that a session has already.
-    pub(super) fn take(&self, name: String) {
-        self.names
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name);
-    }
-
-    /// The session of this name is gone.
-    pub(super) fn release(&self, name: &str) {
-        self.names
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(name);
-        self.polls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|poller, _| poller.session != name);
-    }
-
-    fn polled(&self, session: &str, party: String) -> Arc<poll::Polled> {
-        let poller = Poller {
-            session: session.to_owned(),
-            party,
-        };
-        let mut polls = self.polls.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(polls.entry(poller).or_default())
+        Ok(())
     }
 }
 

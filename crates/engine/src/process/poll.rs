@@ -2,23 +2,14 @@
 
 use std::time::Duration;
 
-use tokio::{
-    sync::Mutex,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 
 use countersign_domain::{OutputStream, Principal, ProcessKind, ProcessStatus};
 use countersign_ledger::ProcessSession;
 
-use super::{MAX_POLL, ProcessError, ProcessReply, reader::OutputReader};
+use super::{MAX_POLL, ProcessError, ProcessReply, Processes, reader::OutputReader};
 
-use crate::{Engine, capture};
-
-/// How far a party has been told the output of a session. Two polls at once must not tell the same twice.
-#[derive(Debug, Default)]
-pub(super) struct Polled(Mutex<OutputReader>);
-
-impl Engine {
+impl Processes {
     /// The output of a session since this party's last poll. When there is none, waits for some or for the end.
     ///
     /// # Cancel safety
@@ -33,9 +24,9 @@ impl Engine {
         // A token and the browsers that stand for it are one party.
         let actor = &caller.actor;
         let party = actor.token().map_or_else(|| actor.id.clone(), String::from);
-        let polled = self.process.polled(&session.id, party);
+        let polled = self.state.polled(&session.id, party);
         let [mut stdout, mut stderr] = [String::new(), String::new()];
-        if let Ok(mut reader) = timeout_at(deadline, polled.0.lock()).await {
+        if let Ok(mut reader) = timeout_at(deadline, polled.lock()).await {
             [stdout, stderr] = self.news(&session, &mut reader, deadline).await?;
         }
         let session = self.session_again(session).await?;
@@ -53,12 +44,12 @@ impl Engine {
         deadline: Instant,
     ) -> Result<[String; 2], ProcessError> {
         let run_id = &session.run.id;
-        let most = capture::limits(&self.settings).max_chars.max(1);
+        let most = self.records.kept_chars().max(1);
         loop {
             // Before the look, so that nothing falls between it and the wait.
             let live = self.live.unfinished(run_id);
             let seen = live.as_ref().map(|live| live.watch_seen());
-            let pieces = reader.read(self, run_id, most).await?;
+            let pieces = reader.read(&self.records, run_id, most).await?;
             let is_nothing = pieces.is_empty();
             let [mut stdout, mut stderr] = [String::new(), String::new()];
             for piece in pieces {

@@ -3,14 +3,15 @@
 use std::{
     fs::File,
     io::{self, Cursor, Read, Seek},
-    path::PathBuf,
 };
 
 use countersign_domain::{OutputStream, RunId};
-use countersign_ledger::StoredOutput;
 use countersign_runner::output::{SpoolFollower, Utf8Decoder, sanitize};
 
-use crate::{Engine, reply::StorageTrouble};
+use crate::{
+    records::{OutputBytes, Records},
+    reply::StorageTrouble,
+};
 
 /// A piece of one stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,12 +45,6 @@ impl Default for OutputReader {
     }
 }
 
-/// Where the bytes are.
-enum OutputSource {
-    Frames(Vec<u8>),
-    Spool(PathBuf),
-}
-
 /// What was found in a source.
 #[derive(Default)]
 struct Found {
@@ -76,20 +71,20 @@ impl OutputReader {
     /// Cancelled, it has read nothing.
     pub(super) async fn read(
         &mut self,
-        engine: &Engine,
+        records: &Records,
         run_id: &RunId,
         most: usize,
     ) -> Result<Vec<OutputText>, StorageTrouble> {
-        let Some(source) = self.source(engine, run_id).await? else {
+        let Some(source) = records.output_after(run_id, self.offset).await? else {
             return Ok(Vec::new());
         };
         let offset = self.offset;
         let found = match source {
-            OutputSource::Frames(frames) => {
+            OutputBytes::Frames(frames) => {
                 let mut follower = SpoolFollower::new(Cursor::new(frames));
                 find(&mut follower, offset, most)
             }
-            OutputSource::Spool(path) => {
+            OutputBytes::Spool(path) => {
                 let open = self.spool.take();
                 let read = tokio::task::spawn_blocking(move || {
                     let Some(mut follower) = open.map_or_else(|| open_spool(&path), |open| Ok(Some(open)))?
@@ -125,21 +120,6 @@ impl OutputReader {
             let mut text = String::new();
             decoder.finish(|piece| text.push_str(piece));
             text
-        })
-    }
-
-    async fn source(&self, engine: &Engine, run_id: &RunId) -> Result<Option<OutputSource>, StorageTrouble> {
-        let spool = || OutputSource::Spool(engine.gateway.spool(run_id));
-        if let Some(live) = engine.live.unfinished(run_id) {
-            if live.seen() <= self.offset {
-                return Ok(None);
-            }
-            return Ok(Some(live.frames().map_or_else(spool, OutputSource::Frames)));
-        }
-        Ok(match engine.ledger.output(run_id).await? {
-            None => None,
-            Some(StoredOutput::Inline(frames)) => Some(OutputSource::Frames(frames)),
-            Some(StoredOutput::Spooled) => Some(spool()),
         })
     }
 

@@ -10,9 +10,9 @@ use countersign_ledger::{
 };
 use countersign_policy::command::redaction;
 
-use super::ProcessError;
+use super::{ProcessError, Processes};
 
-use crate::{Engine, live::Control, reply::StorageTrouble};
+use crate::{live::Control, reply::StorageTrouble};
 
 /// Most bytes of the text that are recorded.
 const MAX_TEXT_BYTES: usize = 4 * 1024;
@@ -25,7 +25,7 @@ pub(super) struct Written<'a> {
     pub(super) ends: bool,
 }
 
-impl Engine {
+impl Processes {
     /// Records what is about to be written. Its text is recorded only while a terminal shows it: what is typed at a
     /// question for a password is not, and of a pipe nobody can say.
     ///

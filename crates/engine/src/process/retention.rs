@@ -6,7 +6,7 @@ use countersign_domain::{AgentId, UnixMillis};
 use countersign_ledger::{EndedSession, Ledger};
 use countersign_sys::clock::Clock;
 
-use super::ProcessState;
+use super::state::ProcessState;
 
 use crate::{accepted_policy::AcceptedPolicy, reply::StorageTrouble};
 

@@ -9,7 +9,7 @@ use countersign_ledger::ProcessSession;
 use countersign_policy::command::{self, syntax::Segment};
 use countersign_runner::output;
 
-use crate::Engine;
+use super::Processes;
 
 /// How much of the output a session shows.
 const TAIL_CHARS: usize = 2_000;
@@ -71,7 +71,7 @@ pub struct Session {
     pub waiting_for_input: bool,
 }
 
-impl Engine {
+impl Processes {
     /// A session as it stands now.
     pub(super) fn session_view(&self, record: ProcessSession) -> Session {
         let (status, ended_at) = (record.status(), record.ended_at());

@@ -144,6 +144,29 @@ impl Records {
         }))
     }
 
+    /// Where the bytes of a run's output are, of one that goes on those so far; `None` when none follows so many.
+    pub(crate) async fn output_after(
+        &self,
+        id: &RunId,
+        offset: u64,
+    ) -> Result<Option<OutputBytes>, StorageTrouble> {
+        let Some(live) = self.live.unfinished(id) else {
+            return self.output_bytes(id).await;
+        };
+        if live.seen() <= offset {
+            return Ok(None);
+        }
+        Ok(Some(match live.frames() {
+            Some(frames) => OutputBytes::Frames(frames.into()),
+            None => OutputBytes::Spool(self.gateway.spool(id)),
+        }))
+    }
+
+    /// How many characters of an output are kept.
+    pub(crate) fn kept_chars(&self) -> usize {
+        capture::limits(&self.settings).max_chars
+    }
+
     /// Approvals of the agents that the caller has authority over, newest first; with the values of overrides for those who
     /// may answer.
     ///

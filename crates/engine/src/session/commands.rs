@@ -13,10 +13,9 @@ use countersign_domain::{Approval, ApprovalDecision, ApprovalId, ApprovalStatus,
 use countersign_ledger::{ApprovalFilter, Page};
 use countersign_policy::layers::Resolved;
 
-use super::{SessionError, expect_own, overrides};
+use super::{SessionError, Sessions, expect_own, overrides};
 
 use crate::{
-    Engine,
     effective::EffectivePolicy,
     evaluator::policy_now::PolicyNow,
     reply::{Answer, DecideError, Decided, StorageTrouble},
@@ -33,18 +32,22 @@ pub struct Commanded {
     pub cleaned_text: String,
 }
 
-impl Engine {
-    /// Obeys the directives of a text.
+impl Sessions {
+    /// Obeys the directives of a text. `decide` takes the answer to a question for the caller.
     ///
     /// # Errors
     /// [`SessionError`] for a caller who may not bring it; then nothing of it was done.
-    pub async fn command_session(
+    pub async fn command<D>(
         self: &Arc<Self>,
         caller: &Principal,
         name: &SessionName,
         sender: Sender,
         text: String,
-    ) -> Result<Commanded, SessionError> {
+        decide: impl Fn(ApprovalId, Answer) -> D + Send + Sync,
+    ) -> Result<Commanded, SessionError>
+    where
+        D: Future<Output = Result<Decided, DecideError>> + Send,
+    {
         expect_own(caller, name)?;
         let Parsed { directives, cleaned } = directive::parse(&text);
         if directives.is_empty() {
@@ -75,7 +78,7 @@ impl Engine {
         };
         let mut replies = Vec::new();
         for directive in directives {
-            replies.push(self.obey(&speaker, directive, &now).await?);
+            replies.push(self.obey(&speaker, directive, &now, &decide).await?);
         }
         Ok(Commanded {
             handled: true,
@@ -84,17 +87,22 @@ impl Engine {
         })
     }
 
-    async fn obey(
+    async fn obey<D>(
         self: &Arc<Self>,
         speaker: &Speaker<'_>,
         directive: Directive,
         now: &PolicyNow,
-    ) -> Result<String, SessionError> {
+        decide: &(impl Fn(ApprovalId, Answer) -> D + Send + Sync),
+    ) -> Result<String, SessionError>
+    where
+        D: Future<Output = Result<Decided, DecideError>> + Send,
+    {
         let Speaker { caller, sender, name } = *speaker;
         match directive {
             Directive::ShowExec => {
                 let policy = self
-                    .effective_policy(&caller.actor, &name.agent, None, &name.key)
+                    .effective_policies
+                    .of(&caller.actor, &name.agent, None, &name.key)
                     .await;
                 Ok(text::exec_shown(&shown(policy)))
             }
@@ -120,7 +128,7 @@ impl Engine {
             }
             Directive::BadElevated(typed) => Ok(text::elevated_bad(&typed)),
             Directive::Approve { approval, decision } => {
-                let answered = self.answer_by_text(caller, sender, &approval, decision).await?;
+                let answered = self.answer_by_text(speaker, &approval, decision, decide).await?;
                 Ok(text::approved(&approval, &answered))
             }
             Directive::BadApprove => Ok(text::APPROVE_USAGE.to_owned()),
@@ -129,7 +137,7 @@ impl Engine {
 
     fn show_elevated(&self, name: &SessionName, now: &PolicyNow) -> String {
         let policy = &now.settings().policy;
-        let chosen = self.session.overrides(name).elevated;
+        let chosen = self.state.overrides(name).elevated;
         let holds = chosen.filter(|elevated| {
             overrides::closed_gates(now, name, elevated.level, &elevated.sender).is_empty()
         });
@@ -140,13 +148,17 @@ impl Engine {
     }
 
     /// Answers a question for a person whom the caller vouches for. The caller itself may answer.
-    async fn answer_by_text(
-        self: &Arc<Self>,
-        caller: &Principal,
-        sender: &Sender,
+    async fn answer_by_text<D>(
+        &self,
+        speaker: &Speaker<'_>,
         named: &str,
         decision: ApprovalDecision,
-    ) -> Result<Answered, SessionError> {
+        decide: &(impl Fn(ApprovalId, Answer) -> D + Send + Sync),
+    ) -> Result<Answered, SessionError>
+    where
+        D: Future<Output = Result<Decided, DecideError>> + Send,
+    {
+        let Speaker { caller, sender, .. } = *speaker;
         let found = self.approval_named(caller, named).await?;
         let approval = match found {
             Found::One(approval) => approval,
@@ -158,7 +170,7 @@ impl Engine {
             reason: Some(format!("/approve by {}:{}", sender.provider(), sender.id())),
             patterns: None,
         };
-        let decided = match self.approvals.decide(caller, &approval.id, answer).await {
+        let decided = match decide(approval.id, answer).await {
             Ok(Decided {
                 applied: true,
                 approval,

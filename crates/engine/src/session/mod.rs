@@ -3,21 +3,27 @@
 //!
 //! It is in memory only: a restart forgets overrides, and everything is as configured again. Invariants: what a session
 //! overrides counts beside the configuration and never beside the approvals document; nobody without the scope
-//! `approve` answers a question here. Entry points: [`Engine::command_session`], [`Engine::session_overrides`].
+//! `approve` answers a question here. Entry points: [`Sessions::command`], [`Sessions::overrides`].
 
 mod commands;
 mod overrides;
+mod state;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 pub use commands::Commanded;
 pub use overrides::NewOverrides;
+pub(crate) use state::SessionState;
 
-use countersign_config::session::{Overrides, SessionName, Sessions, SystemEvent, gates::Gate};
-use countersign_domain::{Principal, UnixMillis};
-use countersign_ledger::events::{SessionNotifier, Subject};
+use countersign_config::session::{SessionName, SystemEvent, gates::Gate};
+use countersign_domain::Principal;
+use countersign_ledger::Ledger;
+use countersign_sys::clock::Clock;
 
-use crate::{Engine, reply::StorageTrouble};
+use crate::{
+    effective::EffectivePolicies, lifecycle::Lifecycle, records::Records, reply::StorageTrouble,
+    watch::PolicySource,
+};
 
 /// Why nothing was done for a session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,74 +45,68 @@ pub enum SessionError {
     Storage(#[from] StorageTrouble),
 }
 
-/// The sessions of this server.
+/// What sessions override, are told, and say in chat.
 #[derive(Debug)]
-pub(super) struct SessionState {
-    sessions: Mutex<Sessions>,
+pub struct Sessions {
+    state: Arc<SessionState>,
+    policy: Arc<PolicySource>,
+    effective_policies: Arc<EffectivePolicies>,
+    records: Arc<Records>,
+    ledger: Ledger,
+    clock: Arc<dyn Clock>,
+    lifecycle: Arc<Lifecycle>,
     /// One change at a time: each is recorded before it counts.
     changes: tokio::sync::Mutex<()>,
 }
 
-impl SessionState {
-    pub(super) fn new(limit: usize) -> Self {
+impl Sessions {
+    /// Joins them: what is remembered, the policy that lets senders command, what `/exec` and `/approve` look at, and
+    /// where changes are recorded.
+    pub(super) fn new(
+        state: Arc<SessionState>,
+        policy: Arc<PolicySource>,
+        effective_policies: Arc<EffectivePolicies>,
+        records: Arc<Records>,
+        ledger: Ledger,
+        clock: Arc<dyn Clock>,
+        lifecycle: Arc<Lifecycle>,
+    ) -> Self {
         Self {
-            sessions: Mutex::new(Sessions::new(limit)),
+            state,
+            policy,
+            effective_policies,
+            records,
+            ledger,
+            clock,
+            lifecycle,
             changes: tokio::sync::Mutex::new(()),
         }
     }
 
-    pub(super) fn overrides(&self, name: &SessionName) -> Overrides {
-        self.lock().overrides(name)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Sessions> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl SessionNotifier for SessionState {
-    fn notify(&self, subject: &Subject, at: UnixMillis, text: &str) {
-        let (Some(agent), Some(key)) = (&subject.agent, &subject.session) else {
-            return;
-        };
-        let name = SessionName {
-            agent: agent.clone(),
-            key: key.clone(),
-        };
-        let event = SystemEvent {
-            at,
-            text: text.to_owned(),
-            run_id: subject.run_id.clone(),
-        };
-        self.lock().tell(&name, event);
-    }
-}
-
-impl Engine {
     /// What a session was told and has not been shown, oldest first.
     ///
     /// # Errors
     /// [`SessionError::AgentNotAllowed`] for a caller that is bound to other agents.
-    pub fn peek_system_events(
+    pub fn peek_events(
         &self,
         caller: &Principal,
         name: &SessionName,
     ) -> Result<Vec<SystemEvent>, SessionError> {
         expect_own(caller, name)?;
-        Ok(self.session.lock().peek(name))
+        Ok(self.state.lock().peek(name))
     }
 
     /// The same, and forgets it: each is handed out once.
     ///
     /// # Errors
     /// [`SessionError::AgentNotAllowed`] for a caller that is bound to other agents.
-    pub fn drain_system_events(
+    pub fn drain_events(
         &self,
         caller: &Principal,
         name: &SessionName,
     ) -> Result<Vec<SystemEvent>, SessionError> {
         expect_own(caller, name)?;
-        Ok(self.session.lock().drain(name))
+        Ok(self.state.lock().drain(name))
     }
 }
 

@@ -15,10 +15,12 @@ use countersign_config::{
 use countersign_domain::Principal;
 use countersign_ledger::events::{Event, EventKind, Subject};
 
-use super::{SessionError, expect_own};
-use crate::evaluator::asked;
+use super::{SessionError, Sessions, expect_own};
 
-use crate::{Engine, evaluator::policy_now::PolicyNow, reply::StorageTrouble};
+use crate::{
+    evaluator::{asked, policy_now::PolicyNow},
+    reply::StorageTrouble,
+};
 
 /// Overrides in the place of those that a session has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,25 +31,21 @@ pub struct NewOverrides {
     pub elevated: Option<ElevatedLevel>,
 }
 
-impl Engine {
+impl Sessions {
     /// What a session overrides, as it was set.
     ///
     /// # Errors
     /// [`SessionError::AgentNotAllowed`] for a caller that is bound to other agents.
-    pub fn session_overrides(
-        &self,
-        caller: &Principal,
-        name: &SessionName,
-    ) -> Result<Overrides, SessionError> {
+    pub fn overrides(&self, caller: &Principal, name: &SessionName) -> Result<Overrides, SessionError> {
         expect_own(caller, name)?;
-        Ok(self.session.overrides(name))
+        Ok(self.state.overrides(name))
     }
 
     /// Replaces what a session overrides. Elevation takes what it takes in chat: the caller is its sender.
     ///
     /// # Errors
     /// [`SessionError`] says why nothing was changed.
-    pub async fn put_session_overrides(
+    pub async fn put_overrides(
         self: &Arc<Self>,
         caller: &Principal,
         name: &SessionName,
@@ -75,12 +73,12 @@ impl Engine {
     ///
     /// # Errors
     /// [`SessionError`] says why nothing was changed.
-    pub async fn clear_session_overrides(
+    pub async fn clear_overrides(
         self: &Arc<Self>,
         caller: &Principal,
         name: &SessionName,
     ) -> Result<(), SessionError> {
-        self.put_session_overrides(caller, name, NewOverrides::default())
+        self.put_overrides(caller, name, NewOverrides::default())
             .await
             .map(|_none| ())
     }
@@ -92,10 +90,10 @@ impl Engine {
         by: SetBy,
         change: impl FnOnce(Overrides) -> Overrides + Send + 'static,
     ) -> Result<Overrides, SessionError> {
-        let (engine, name) = (Arc::clone(self), name.clone());
+        let (sessions, name) = (Arc::clone(self), name.clone());
         let task = self
             .lifecycle
-            .spawn_launch(async move { engine.record_and_change(name, by, change).await });
+            .spawn_launch(async move { sessions.record_and_change(name, by, change).await });
         task.await
             .unwrap_or(Err(StorageTrouble::Unavailable))
             .map_err(SessionError::from)
@@ -107,8 +105,8 @@ impl Engine {
         by: SetBy,
         change: impl FnOnce(Overrides) -> Overrides,
     ) -> Result<Overrides, StorageTrouble> {
-        let _alone = self.session.changes.lock().await;
-        let before = self.session.overrides(&name);
+        let _alone = self.changes.lock().await;
+        let before = self.state.overrides(&name);
         let mut after = change(before.clone());
         if after.exec == before.exec && after.elevated == before.elevated {
             return Ok(before);
@@ -127,7 +125,7 @@ impl Engine {
             },
         };
         self.ledger.record(event, actor).await?;
-        self.session.lock().set_overrides(&name, after.clone());
+        self.state.lock().set_overrides(&name, after.clone());
         Ok(after)
     }
 }

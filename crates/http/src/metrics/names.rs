@@ -115,7 +115,7 @@ fn register_http(registry: &mut Registry, requests: &Requests, connections: &Con
 }
 
 fn register_ledger(registry: &mut Registry, engine: &Engine) {
-    let stats = engine.ledger_stats();
+    let stats = engine.metrics().ledger();
     registry.register(
         "exec_requests",
         "Runs that were admitted, by what the policy said",
@@ -181,7 +181,7 @@ fn register_bridge(registry: &mut Registry, bridge: &Bridge) {
 }
 
 fn register_socket(registry: &mut Registry, engine: &Engine) {
-    let counts = engine.socket_counts();
+    let counts = engine.socket().counts();
     for (name, help, counter) in [
         (
             "ipc_connections",
@@ -215,7 +215,7 @@ fn register_socket(registry: &mut Registry, engine: &Engine) {
 }
 
 fn register_engine(registry: &mut Registry, engine: &Engine) {
-    let stats = engine.stats();
+    let stats = engine.metrics().histograms();
     registry.register_with_unit(
         "run_start",
         "From the permit of a run to its first process",

@@ -170,7 +170,7 @@ impl Now {
             ledger_queue,
             catch_ups,
             runner_restarts,
-        } = engine.load();
+        } = engine.metrics().load();
         for (gauge, number) in [
             (&self.running, running),
             (&self.queued, queued),
@@ -198,7 +198,7 @@ impl Now {
             // `/readyz`, the event and doctor say so.
             restart_needed: _,
             stopped,
-        } = engine.readiness();
+        } = engine.health().readiness();
         for (gauge, is_so) in [
             (&self.database_ok, database.ok),
             (&self.record_ok, record.ok),
@@ -245,10 +245,10 @@ impl Now {
             }
             *looked_at = Some(Instant::now());
         }
-        let gateway = engine.gateway().clone();
-        match tokio::task::spawn_blocking(move || gateway.spools()).await {
-            Ok(Ok(spools)) => {
-                self.spool_bytes.set(spools.iter().map(|spool| spool.bytes).sum());
+        let engine = Arc::clone(engine);
+        match tokio::task::spawn_blocking(move || engine.metrics().spool_bytes()).await {
+            Ok(Ok(bytes)) => {
+                self.spool_bytes.set(bytes);
             }
             Ok(Err(error)) => tracing::warn!(%error, "the spools cannot be added up"),
             Err(error) => tracing::error!(%error, "adding up the spools panicked"),

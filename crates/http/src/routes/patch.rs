@@ -198,7 +198,7 @@ async fn apply_patch(
         body_sha256: Sha256::digest(&bytes).into(),
         on_disconnect: OnDisconnect::Detach,
     });
-    let reply = state.engine().apply_patch(&caller, request, key).await?;
+    let reply = state.engine().patches().apply(&caller, request, key).await?;
     Ok(PatchAnswer::new(reply, |run_id| {
         state.link(&format!("/v1/runs/{run_id}"))
     }))

@@ -81,7 +81,8 @@ async fn effective(
     caller::expect_authority(&caller, &agent_id)?;
     let effective = state
         .engine()
-        .effective_policy(&caller.actor, &agent_id, host, &session_key)
+        .effective_policies()
+        .of(&caller.actor, &agent_id, host, &session_key)
         .await;
     Ok(JsonReply(effective_body(effective)))
 }

@@ -108,7 +108,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
         draining,
         restart_needed,
         stopped,
-    } = state.engine().readiness();
+    } = state.engine().health().readiness();
     let ready = database.ok && machine.ok && !draining;
     let settings = state.engine().settings().current();
     let enabled = settings.server.bridge.enabled;

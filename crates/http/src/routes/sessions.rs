@@ -212,7 +212,7 @@ async fn overrides(
     QueryOf(query): QueryOf<OwnerQuery>,
 ) -> Result<JsonReply<OverridesBody>, Problem> {
     let name = named(key, query)?;
-    let overrides = state.engine().session_overrides(&caller, &name)?;
+    let overrides = state.engine().sessions().overrides(&caller, &name)?;
     Ok(JsonReply(OverridesBody::of(name, overrides)))
 }
 
@@ -237,7 +237,11 @@ async fn replace(
 ) -> Result<JsonReply<OverridesBody>, Problem> {
     let name = named(key, query)?;
     let new = body.into_overrides()?;
-    let overrides = state.engine().put_session_overrides(&caller, &name, new).await?;
+    let overrides = state
+        .engine()
+        .sessions()
+        .put_overrides(&caller, &name, new)
+        .await?;
     Ok(JsonReply(OverridesBody::of(name, overrides)))
 }
 
@@ -256,7 +260,7 @@ async fn clear(
     QueryOf(query): QueryOf<OwnerQuery>,
 ) -> Result<StatusCode, Problem> {
     let name = named(key, query)?;
-    state.engine().clear_session_overrides(&caller, &name).await?;
+    state.engine().sessions().clear_overrides(&caller, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -290,14 +294,13 @@ async fn command(
         return Err(Problem::field("text", "expected at most 65536 bytes"));
     }
     let sender = sender.into_sender()?;
+    let (engine, by) = (state.engine(), &*caller);
+    let decide = |approval, answer| async move { engine.approvals().decide(by, &approval, answer).await };
     let Commanded {
         handled,
         reply,
         cleaned_text,
-    } = state
-        .engine()
-        .command_session(&caller, &name, sender, text)
-        .await?;
+    } = engine.sessions().command(by, &name, sender, text, decide).await?;
     Ok(JsonReply(CommandAnswer {
         handled,
         reply,
@@ -318,7 +321,10 @@ async fn peek(
     State(state): State<AppState>,
     QueryOf(query): QueryOf<OwnerQuery>,
 ) -> Result<JsonReply<EventsBody>, Problem> {
-    let events = state.engine().peek_system_events(&caller, &named(key, query)?)?;
+    let events = state
+        .engine()
+        .sessions()
+        .peek_events(&caller, &named(key, query)?)?;
     Ok(JsonReply(events.into()))
 }
 
@@ -337,7 +343,10 @@ async fn drain(
     QueryOf(query): QueryOf<OwnerQuery>,
     _body: EmptyBody,
 ) -> Result<JsonReply<EventsBody>, Problem> {
-    let events = state.engine().drain_system_events(&caller, &named(key, query)?)?;
+    let events = state
+        .engine()
+        .sessions()
+        .drain_events(&caller, &named(key, query)?)?;
     Ok(JsonReply(events.into()))
 }
 

@@ -165,10 +165,7 @@ async fn rotate(
     _query: QueryOf<()>,
     _: EmptyBody,
 ) -> Result<Response, Problem> {
-    let rotated = state
-        .engine()
-        .rotate_token(state.tokens(), &caller.actor, &id)
-        .await?;
+    let rotated = state.engine().token_admin().rotate(&caller.actor, &id).await?;
     let body = RotatedTokenBody {
         secret: rotated.secret.expose().to_owned(),
         file: rotated.file.map(|path| path.display().to_string()),
@@ -191,11 +188,7 @@ async fn revoke(
     State(state): State<AppState>,
     _query: QueryOf<()>,
 ) -> Result<StatusCode, Problem> {
-    match state
-        .engine()
-        .revoke_token(state.tokens(), &caller.actor, &id)
-        .await?
-    {
+    match state.engine().token_admin().revoke(&caller.actor, &id).await? {
         Some(_revoked) => Ok(StatusCode::NO_CONTENT),
         None => Err(Problem::not_found("token")),
     }

@@ -244,12 +244,12 @@ impl ToolCall {
             }
             Tool::ApplyPatch => {
                 let request = parsed::<PatchBody>(args)?.into_request()?;
-                let reply = engine.apply_patch(caller, request, key).await?;
+                let reply = engine.patches().apply(caller, request, key).await?;
                 Ok(patch_result(PatchAnswer::new(reply, RunId::to_string).to_json()?))
             }
             Tool::Process => {
                 let call = parsed::<ProcessBody>(args)?.into_call()?;
-                let reply = engine.process(caller, call).await?;
+                let reply = engine.processes().call(caller, call).await?;
                 Ok(process_result(to_json(&process_answer(reply))?))
             }
         }
@@ -267,7 +267,7 @@ async fn dry_run(
     let text = match tool {
         Tool::Exec => {
             let request = parsed::<ExecBody>(args)?.into_request()?;
-            let explanation = explanation_body(engine.explain(caller, request).await?);
+            let explanation = explanation_body(engine.explainer().explain(caller, request).await?);
             let text = match (explanation.outcome.as_ref(), explanation.reason.as_deref()) {
                 ("run", _) => "The command would run.".to_owned(),
                 ("ask", _) => "A person would have to allow it.".to_owned(),

@@ -245,7 +245,7 @@ impl EngineUi {
 
 impl Ui for EngineUi {
     fn token(&self) -> Option<Secret> {
-        self.engine.named_socket()?.token
+        self.engine.socket().named()?.token
     }
 
     fn limits(&self) -> HostLimits {

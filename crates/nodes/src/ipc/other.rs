@@ -42,7 +42,7 @@ impl OtherUi {
     /// Where it is now; `None` without a token, or while the document is refused.
     fn options(&self) -> Option<ClientOptions> {
         let engine = self.engine.upgrade()?;
-        let named = engine.named_socket()?;
+        let named = engine.socket().named()?;
         Some(ClientOptions {
             path: socket_file::socket_path(named.path.as_deref(), &self.document, self.home.as_deref()),
             token: named.token?,

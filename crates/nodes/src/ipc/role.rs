@@ -46,7 +46,7 @@ pub fn join(
     let named = match role {
         IpcRole::Off => return Ok(Joined::Off),
         IpcRole::Client => return Ok(Joined::Client),
-        IpcRole::Auto | IpcRole::Host => engine.named_socket(),
+        IpcRole::Auto | IpcRole::Host => engine.socket().named(),
     };
     // Of a document that is refused nothing is believed, and nothing is written into it.
     let Some(named) = named else {
@@ -60,7 +60,7 @@ pub fn join(
         Err(SocketFileError::Hosted) if role == IpcRole::Auto => return Ok(Joined::Client),
         bound => bound?,
     };
-    engine.ensure_socket_token().map_err(JoinError::Token)?;
+    engine.socket().ensure_token().map_err(JoinError::Token)?;
     Ok(Joined::Host(hosted, listener))
 }
 

@@ -46,7 +46,7 @@ pub(super) async fn explain(
     JsonBody(body): JsonBody<ExecBody>,
 ) -> Result<JsonReply<ExplanationBody>, Problem> {
     let request = body.into_explainable()?;
-    let explanation = state.engine().explain(&caller, request).await?;
+    let explanation = state.engine().explainer().explain(&caller, request).await?;
     Ok(JsonReply(explanation_body(explanation)))
 }
 

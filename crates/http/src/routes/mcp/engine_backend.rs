@@ -82,7 +82,7 @@ impl EngineBackend {
             AskingTool::ApplyPatch => {
                 let mut request = parsed::<PatchBody>(&call.arguments)?.into_request()?;
                 request.approval_wait = wait(request.approval_wait);
-                let reply = self.engine.apply_patch(caller, request, Some(key)).await?;
+                let reply = self.engine.patches().apply(caller, request, Some(key)).await?;
                 PatchAnswer::new(reply, RunId::to_string).to_json()?
             }
         };
@@ -100,13 +100,13 @@ impl EngineBackend {
 
     async fn processed(&self, caller: &Principal, arguments: JsonObject) -> Result<Value, Problem> {
         let call = parsed::<ProcessBody>(&arguments)?.into_call()?;
-        let reply = self.engine.process(caller, call).await?;
+        let reply = self.engine.processes().call(caller, call).await?;
         json(&process_answer(reply))
     }
 
     async fn explanation(&self, caller: &Principal, arguments: JsonObject) -> Result<Value, Problem> {
         let request = parsed::<ExecBody>(&arguments)?.into_explainable()?;
-        let explanation = self.engine.explain(caller, request).await?;
+        let explanation = self.engine.explainer().explain(caller, request).await?;
         json(&explanation_body(explanation))
     }
 }

@@ -64,7 +64,11 @@ async fn act(
     QueryOf(()): QueryOf<()>,
     JsonBody(body): JsonBody<ProcessBody>,
 ) -> Result<JsonReply<ProcessAnswer>, Problem> {
-    let reply = state.engine().process(&caller, body.into_call()?).await?;
+    let reply = state
+        .engine()
+        .processes()
+        .call(&caller, body.into_call()?)
+        .await?;
     Ok(JsonReply(process_answer(reply)))
 }
 
@@ -113,7 +117,8 @@ async fn list(
     let page = page.page(LIST)?;
     let sessions = state
         .engine()
-        .process_sessions(&caller, agent_id, status, page)
+        .processes()
+        .sessions(&caller, agent_id, status, page)
         .await?;
     Ok(JsonReply(LIST.page(sessions, session_body)))
 }
@@ -152,7 +157,8 @@ async fn one(
 ) -> Result<JsonReply<SessionBody>, Problem> {
     let session = state
         .engine()
-        .process_session(&caller, query.agent_id, id.as_str())
+        .processes()
+        .session(&caller, query.agent_id, id.as_str())
         .await?;
     Ok(JsonReply(session_body(session)))
 }

@@ -69,7 +69,8 @@ pub(super) async fn output(
     let form = encoding.map_or(OutputForm::Text, |Encoding::Base64| OutputForm::Bytes);
     let follower = state
         .engine()
-        .follow_session(&caller, agent_id, id.as_str(), after, form)
+        .processes()
+        .follow(&caller, agent_id, id.as_str(), after, form)
         .await?;
     let place: Held = Box::new(state.take_stream_place(&caller)?);
     let state = Stream {

@@ -225,7 +225,11 @@ async fn must_reach(session: &OperatorSession, node_id: &str) -> Result<(), Wire
             ..AskedRun::default()
         };
         let request = request(session, node_id, any, None)?;
-        let refused = match engine.barred_from_node(session.principal(), &request).await {
+        let refused = match engine
+            .explainer()
+            .barred_from_node(session.principal(), &request)
+            .await
+        {
             Ok(None) => return Ok(()),
             Ok(Some(reason)) => refused(session.protocol, reason, Dispatched::No),
             Err(error) => of_error(session.protocol, &error),
@@ -285,7 +289,7 @@ fn prepared(given: &Value, request: &ExecRequest) -> Value {
 async fn must_not_be_refused(session: &OperatorSession, request: ExecRequest) -> Result<(), WireError> {
     let engine = session.bridge.engine();
     let protocol = session.protocol;
-    let explained = Box::pin(engine.explain(session.principal(), request)).await;
+    let explained = Box::pin(engine.explainer().explain(session.principal(), request)).await;
     let explanation = explained.map_err(|error| of_error(protocol, &error))?;
     match explanation.outcome {
         Outcome::Run | Outcome::Ask(_) => Ok(()),

@@ -80,7 +80,7 @@ async fn find(session: &OperatorSession, node_id: &str) -> Result<NodeRecord, Wi
 
 /// How this server is. Open to everybody who got in, so it names nobody.
 pub(super) async fn health(session: &Arc<OperatorSession>) -> Value {
-    let readiness = session.bridge.engine().readiness();
+    let readiness = session.bridge.engine().health().readiness();
     let none: [Value; 0] = [];
     json!({
         "ok": readiness.database.ok && !readiness.draining,
