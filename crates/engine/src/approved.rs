@@ -14,12 +14,12 @@ use countersign_sys::{clock::Clock, descriptors::SPARE_DESCRIPTORS, hooks};
 use crate::{
     base::Base,
     evaluator::{Evaluator, policy_now::PolicyNow},
+    launch::Launch,
     lifecycle::Lifecycle,
     remembered::Remembered,
     reply::{ExecError, StorageTrouble},
     run_recorder::RunRecorder,
     runs::Runs,
-    supervise::Launch,
 };
 
 /// How often a launch is tried again because the policy changed in between.

@@ -21,7 +21,10 @@ use countersign_sys::clock::Clock;
 
 use crate::{
     base::Base,
-    evaluator::{Evaluator, analyse, judgement::Judgement},
+    evaluator::{
+        analyse::{self, Analyst},
+        judgement::Judgement,
+    },
     reply::StorageTrouble,
 };
 
@@ -60,7 +63,7 @@ impl Presumed {
 #[derive(Debug)]
 pub struct Approvers {
     ledger: Ledger,
-    evaluator: Arc<Evaluator>,
+    analyst: Arc<Analyst>,
     clock: Arc<dyn Clock>,
     broker: Arc<Broker>,
     patterns: PatternCache,
@@ -71,7 +74,7 @@ impl Approvers {
     pub(crate) fn new(base: &Base) -> Self {
         Self {
             ledger: base.ledger.clone(),
-            evaluator: Arc::clone(&base.evaluator),
+            analyst: Arc::clone(&base.analyst),
             clock: Arc::clone(&base.clock),
             broker: Arc::clone(&base.broker),
             patterns: PatternCache::default(),
@@ -153,7 +156,7 @@ impl Approvers {
         if rules.is_empty() {
             return Demand::default();
         }
-        let lookup = self.evaluator.path_lookup(agent, settings);
+        let lookup = self.analyst.path_lookup(agent, settings);
         // The files and the home directory of this machine say nothing about another one.
         let seen: Option<&dyn PathLookup> = match host {
             Host::Gateway | Host::Sandbox => Some(&lookup),

@@ -9,8 +9,14 @@ use countersign_ledger::Ledger;
 use countersign_sys::clock::{Clock, Ids};
 
 use crate::{
-    accepted_policy::AcceptedPolicy, evaluator::Evaluator, lifecycle::Lifecycle, live::LiveRuns,
-    records::Records, run_recorder::RunRecorder, stop_switch::StopSwitch, watch::PolicySource,
+    accepted_policy::AcceptedPolicy,
+    evaluator::{Evaluator, analyse::Analyst},
+    lifecycle::Lifecycle,
+    live::LiveRuns,
+    records::Records,
+    run_recorder::RunRecorder,
+    stop_switch::StopSwitch,
+    watch::PolicySource,
 };
 
 /// What the services are made from: each takes what it uses, and nothing keeps the whole.
@@ -21,6 +27,7 @@ pub(crate) struct Base {
     pub(crate) accepted_policy: Arc<AcceptedPolicy>,
     pub(crate) policy: Arc<PolicySource>,
     pub(crate) evaluator: Arc<Evaluator>,
+    pub(crate) analyst: Arc<Analyst>,
     pub(crate) ledger: Ledger,
     pub(crate) records: Arc<Records>,
     pub(crate) recorder: Arc<RunRecorder>,

@@ -27,7 +27,12 @@ use countersign_sys::clock::Clock;
 
 use crate::{
     environment::HostEnvironment,
-    evaluator::{analyse::Analyst, call::Call, judge::Weighed, policy_now::PolicyView},
+    evaluator::{
+        analyse::{Analyst, OwnFiles},
+        call::Call,
+        judge::Weighed,
+        policy_now::PolicyView,
+    },
 };
 
 /// What a candidate is joined from.
@@ -120,8 +125,11 @@ impl Candidate {
                 clock,
                 Arc::new(environment),
                 peer_fs::Files::Direct,
-                (&state_dir, &document_path),
-                own_binary.as_deref(),
+                OwnFiles {
+                    state_dir: &state_dir,
+                    document: &document_path,
+                    binary: own_binary.as_deref(),
+                },
             ),
             view: PolicyView {
                 settings,
@@ -174,12 +182,13 @@ impl Candidate {
                 unanswered: None,
             });
         }
-        Ok(opinion((&input, verdict), &effective, analysis.as_ref()))
+        Ok(opinion(&input, verdict, &effective, analysis.as_ref()))
     }
 }
 
 fn opinion(
-    (input, verdict): (&GateInput, Verdict),
+    input: &GateInput,
+    verdict: Verdict,
     effective: &Effective,
     analysis: Option<&Analysis>,
 ) -> Opinion {

@@ -20,8 +20,12 @@ use countersign_protocol::bridge::OwnRule;
 use crate::{
     base::Base,
     delivery_terms::Delivery,
-    evaluator::{Evaluator, Mode, analyse},
-    exec::{Calls, OnDisconnect, Way},
+    draft::OnDisconnect,
+    evaluator::{
+        Evaluator, Mode,
+        analyse::{self, Analyst},
+    },
+    exec::{Calls, Way},
     follow::Following,
     lifecycle::Lifecycle,
     live::LiveRuns,
@@ -148,6 +152,7 @@ pub struct Deliveries {
     live: Arc<LiveRuns>,
     broker: Arc<Broker>,
     evaluator: Arc<Evaluator>,
+    analyst: Arc<Analyst>,
     policy: Arc<PolicySource>,
     policy_admin: Arc<PolicyAdmin>,
     lifecycle: Arc<Lifecycle>,
@@ -167,6 +172,7 @@ impl Deliveries {
             live: Arc::clone(&base.live),
             broker: Arc::clone(&base.broker),
             evaluator: Arc::clone(&base.evaluator),
+            analyst: Arc::clone(&base.analyst),
             policy: Arc::clone(&base.policy),
             policy_admin,
             lifecycle: Arc::clone(&base.lifecycle),
@@ -304,7 +310,7 @@ impl Deliveries {
         let evaluation = Box::pin(self.evaluator.evaluate(caller, request, &Mode::plan())).await?;
         let (now, call, analysis) = (evaluation.policy, evaluation.call, evaluation.analysis);
         let judged = evaluation.judged?;
-        let lookup = self.evaluator.path_lookup(&call.agent, now.settings());
+        let lookup = self.analyst.path_lookup(&call.agent, now.settings());
         let program = match &call.command {
             Command::Argv(argv) => {
                 let name = argv.first().map_or("", String::as_str);
@@ -372,7 +378,7 @@ impl Deliveries {
         names: &[String],
     ) -> Result<Vec<(String, String)>, ExecError> {
         let now = self.policy.now();
-        let lookup = self.evaluator.path_lookup(agent, now.settings());
+        let lookup = self.analyst.path_lookup(agent, now.settings());
         let found = names
             .iter()
             .filter_map(|name| Some((name.clone(), lookup.search(name)?)))

@@ -1,12 +1,12 @@
 //! The flow of one exec call, from request to answer.
 
-use std::{sync::Arc, task::Poll, time::Duration};
+use std::{sync::Arc, task::Poll};
 
 use tokio::sync::oneshot;
 
-use countersign_config::{approvals::broker::Subscription, settings::Settings};
+use countersign_config::approvals::broker::Subscription;
 use countersign_domain::{Actor, Command, EntryId, ExecRequest, Principal, RunId};
-use countersign_ledger::{Admission, DirectLaunch, KeyState, Ledger, StoredOutcome, launch::LaunchOutcome};
+use countersign_ledger::{DirectLaunch, KeyState, Ledger, StoredOutcome, launch::LaunchOutcome};
 use countersign_policy::gate::Verdict;
 use countersign_sys::hooks;
 
@@ -14,8 +14,10 @@ use crate::{
     base::{Base, NewIds},
     caller_lease::{CallerLease, EndsWithCaller, Leases},
     delivery_terms::{self, Delivery},
-    evaluator::{Evaluation, Evaluator, Mode, call::Call, judgement::Judgement, sandboxed},
+    draft::{Admitted, Attempt, Draft, IdempotencyKey, OnDisconnect, admitted, kept_run},
+    evaluator::{Evaluation, Evaluator, Mode, sandboxed},
     follow::{Following, RunWait, WaitPolicy},
+    launch::Launch,
     lifecycle::Lifecycle,
     live::LiveRun,
     questions::Questions,
@@ -24,43 +26,10 @@ use crate::{
     runs::Runs,
     slots::Slot,
     stop_switch::StopSwitch,
-    supervise::Launch,
 };
 
 /// How often a call is judged again because the policy changed between the judgement and the launch.
 const ATTEMPTS: usize = 8;
-/// A key under which the same call is answered once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IdempotencyKey {
-    /// 1 to 255 printable ASCII characters.
-    pub key: String,
-    /// SHA-256 of the body as it came.
-    pub body_sha256: [u8; 32],
-    /// What becomes of a foreground run whose caller leaves.
-    pub on_disconnect: OnDisconnect,
-}
-
-/// What becomes of a run in the foreground when its caller goes away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnDisconnect {
-    /// It is killed: the caller's absence is its wish.
-    Kill,
-    /// It goes on: the caller can come back for it.
-    Detach,
-    /// The caller has to come back for it, soon and again and again, or it ends.
-    Lapse(EndsWithCaller),
-}
-
-impl OnDisconnect {
-    /// What ends when nobody comes back.
-    pub(super) const fn held(self) -> Option<EndsWithCaller> {
-        match self {
-            Self::Lapse(held) => Some(held),
-            Self::Kill | Self::Detach => None,
-        }
-    }
-}
-
 /// Takes calls: each is evaluated, and then runs, is asked about, or is refused.
 #[derive(Debug)]
 pub struct Calls {
@@ -192,18 +161,9 @@ impl Calls {
         };
         if let Some(run_id) = known {
             self.leases.come_back(&run_id);
-            let default = self.evaluator.background_after(&request.agent);
-            let wait = if request.background {
-                Duration::ZERO
-            } else {
-                request.yield_after.unwrap_or(default)
-            };
-            let wait_policy = WaitPolicy {
-                approval: request.approval_wait,
-                // What is asked for again is answered with its end once it has one.
-                run: RunWait::For(wait),
-                on_disconnect: keyed.unwrap_or(OnDisconnect::Detach),
-            };
+            let wait_policy = self
+                .following
+                .wait_of_repeat(&request, keyed.unwrap_or(OnDisconnect::Detach));
             return self
                 .as_kept(self.following.follow(&run_id, wait_policy).await, key.as_ref())
                 .await;
@@ -431,59 +391,12 @@ pub(super) struct Begun {
     not_diverted: Option<String>,
 }
 
-/// A call that was evaluated, on its way to a run, a question or a denial.
-#[derive(Debug)]
-pub(super) struct Draft {
-    pub(super) call: Call,
-    pub(super) judged: Judgement,
-    pub(super) settings: Arc<Settings>,
-    pub(super) key: Option<countersign_ledger::IdempotencyKey>,
-    /// What becomes of its run when its caller leaves.
-    pub(super) on_disconnect: OnDisconnect,
-}
-
 /// Where the run of a call is to be found.
 #[derive(Debug)]
 pub(super) enum Way {
     Started(Arc<LiveRun>),
     /// Its record says how it stands. Where a person is asked about it, it is waited for from before that.
     Follow(RunId, Option<Subscription>),
-}
-
-/// What one attempt at a call came to.
-#[derive(Debug)]
-pub(super) enum Attempt {
-    Started(Arc<LiveRun>),
-    /// A person is asked, and the run is waited for from before that.
-    Asked(RunId, Subscription),
-    /// Its record says how it stands.
-    Follow(RunId),
-    /// The policy changed; judge again.
-    Stale,
-    /// A grant has no use left; judge again without it.
-    UsedUp(EntryId),
-}
-
-/// A new admission, or the run that the key stands for.
-pub(super) enum Admitted<T> {
-    New(T),
-    Known(RunId),
-}
-
-pub(super) fn admitted<T>(admission: Admission<T>) -> Result<Admitted<T>, ExecError> {
-    match admission {
-        Admission::New(value) => Ok(Admitted::New(value)),
-        Admission::Known(kept) => kept_run(kept).map(Admitted::Known),
-        Admission::Mismatch => Err(ExecError::IdempotencyMismatch),
-    }
-}
-
-fn kept_run(kept: StoredOutcome) -> Result<RunId, ExecError> {
-    match kept {
-        StoredOutcome::Run { run, hint: _ } => Ok(run),
-        // Exec calls keep runs only.
-        StoredOutcome::Answer { .. } => Err(ExecError::IdempotencyMismatch),
-    }
 }
 
 fn ledger_key(

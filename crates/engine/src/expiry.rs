@@ -14,8 +14,7 @@ use countersign_policy::gate::{self, AfterTimeout, Coverage, FallbackVerdict, Ga
 use countersign_sys::clock::Clock;
 
 use crate::{
-    base::Base, evaluator::Evaluator, lifecycle::Lifecycle, runs::Runs, supervise::Launch,
-    watch::PolicySource,
+    base::Base, evaluator::Evaluator, launch::Launch, lifecycle::Lifecycle, runs::Runs, watch::PolicySource,
 };
 
 /// How often an end is tried again because the policy changed in between.

@@ -5,16 +5,17 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use countersign_config::approvals::broker::{Broker, Subscription};
-use countersign_domain::{Actor, KillCause, Reason, Run, RunId, RunStatus};
+use countersign_domain::{Actor, ExecRequest, KillCause, Reason, Run, RunId, RunStatus};
 use countersign_ledger::Ledger;
 use countersign_runner::output::{self, Captured};
 
 use crate::{
+    accepted_policy::AcceptedPolicy,
     base::Base,
     caller_lease::Leases,
     cancel::Cancels,
+    draft::OnDisconnect,
     evaluator::call::Call,
-    exec::OnDisconnect,
     lifecycle::Lifecycle,
     live::{LiveRun, LiveRuns},
     records::Records,
@@ -70,6 +71,7 @@ impl RunWait {
 #[derive(Debug)]
 pub(crate) struct Following {
     ledger: Ledger,
+    accepted_policy: Arc<AcceptedPolicy>,
     live: Arc<LiveRuns>,
     broker: Arc<Broker>,
     records: Arc<Records>,
@@ -83,6 +85,7 @@ impl Following {
     pub(crate) fn new(base: &Base, leases: Arc<Leases>, cancels: Arc<Cancels>) -> Self {
         Self {
             ledger: base.ledger.clone(),
+            accepted_policy: Arc::clone(&base.accepted_policy),
             live: Arc::clone(&base.live),
             broker: Arc::clone(&base.broker),
             records: Arc::clone(&base.records),
@@ -90,6 +93,22 @@ impl Following {
             leases,
             cancels,
             lifecycle: Arc::clone(&base.lifecycle),
+        }
+    }
+
+    /// How long a caller waits who asks for a run again. It is answered with its end once it has one.
+    pub(crate) fn wait_of_repeat(&self, request: &ExecRequest, on_disconnect: OnDisconnect) -> WaitPolicy {
+        let in_effect = self.accepted_policy.in_effect();
+        let default = in_effect.settings.policy.exec(&request.agent).background_after;
+        let wait = if request.background {
+            Duration::ZERO
+        } else {
+            request.yield_after.unwrap_or(default)
+        };
+        WaitPolicy {
+            approval: request.approval_wait,
+            run: RunWait::For(wait),
+            on_disconnect,
         }
     }
 

@@ -20,13 +20,13 @@ use countersign_sys::{clock::Clock, hooks};
 use crate::{
     again::{Again, MOST_NAMED},
     base::Base,
+    launch::Launch,
     lifecycle::Lifecycle,
     reevaluation::{Covered, Forbidden, Found, Reevaluation},
     remembered::Remembered,
     runs::Runs,
     slots::Slot,
     stop_switch::StopSwitch,
-    supervise::Launch,
     watch::PolicySource,
 };
 

@@ -54,6 +54,8 @@ mod warnings;
 pub mod node;
 pub mod session;
 
+mod draft;
+mod launch;
 mod lifecycle;
 mod recover;
 mod run_recorder;
@@ -99,7 +101,8 @@ pub use caller_lease::{CallerLease, EndsWithCaller};
 pub use cancel::Cancels;
 pub use delivery::{Delivered, Deliveries, Invocation, InvocationState, Preview, PreviewRule, Unstarted};
 pub use delivery_terms::{Answers, Delivery, Planned};
-pub use exec::{Calls, IdempotencyKey, OnDisconnect};
+pub use draft::{IdempotencyKey, OnDisconnect};
+pub use exec::Calls;
 pub use health::{Check, Health, Readiness};
 pub use policy_admin::PolicyAdmin;
 pub use prompter::Prompts;
@@ -133,7 +136,12 @@ use crate::{
     caller_lease::Leases,
     effective::EffectivePolicies,
     environment::HostEnvironment,
-    evaluator::{Evaluator, analyse::Analyst, place::Places},
+    evaluator::{
+        Evaluator,
+        analyse::{Analyst, OwnFiles},
+        bind::Binder,
+        place::Places,
+    },
     exec::Outcomes,
     expiry::Expiries,
     explain::Explainer,
@@ -145,7 +153,7 @@ use crate::{
     node::{NodeNews, NodePeers, NodeRuns},
     patch::Patches,
     policy_admin::PolicyStores,
-    process::{ProcessState, Processes, SessionRetention, SessionSources},
+    process::{ProcessState, Processes, SessionRetention},
     questions::{Asked, Questions},
     recover::{Recovery, Resuming},
     reevaluation::Reevaluation,
@@ -159,7 +167,7 @@ use crate::{
     supervise::{LocalHosts, LocalRuns},
     tokens::{TokenAdmin, Tokens},
     warnings::EndWarnings,
-    watch::PolicySource,
+    watch::{PolicySource, Woken},
 };
 
 /// Everything the engine is joined from.
@@ -215,7 +223,7 @@ pub struct Engine {
     sessions: Arc<Sessions>,
     token_admin: TokenAdmin,
     policy: Arc<PolicySource>,
-    evaluator: Arc<Evaluator>,
+    turns: Arc<Turns>,
     effective_policies: Arc<EffectivePolicies>,
     explainer: Explainer,
     policy_admin: Arc<PolicyAdmin>,
@@ -272,27 +280,37 @@ impl Engine {
             Arc::clone(&accepted_policy),
             Arc::clone(&settings),
             ledger.clone(),
-            Arc::clone(&again),
-            (Arc::clone(&slots), lifecycle.tasks().clone()),
+            Woken {
+                again: Arc::clone(&again),
+                slots: Arc::clone(&slots),
+                tasks: lifecycle.tasks().clone(),
+            },
         ));
         let environment = Arc::new(environment);
         let analyst = Arc::new(Analyst::new(
             Arc::clone(&clock),
             Arc::clone(&environment),
             gateway.files().clone(),
-            (&state_dir, documents.path()),
-            own_binary.as_deref(),
+            OwnFiles {
+                state_dir: &state_dir,
+                document: documents.path(),
+                binary: own_binary.as_deref(),
+            },
         ));
         let peers = Arc::new(NodePeers::new(Arc::clone(&nodes), Arc::clone(&ids)));
         let home = analyst.home().to_owned();
         let places = Arc::new(Places::new(gateway.clone(), sandbox.clone(), home));
-        let evaluator = Arc::new(Evaluator::new(
-            Arc::clone(&policy),
-            Arc::clone(&session_state),
-            (analyst, shell),
-            (Arc::clone(&places), Arc::clone(&peers)),
-            ledger.clone(),
-        ));
+        let turns = Arc::<Turns>::default();
+        let evaluator = Arc::new(Evaluator {
+            policy: Arc::clone(&policy),
+            sessions: Arc::clone(&session_state),
+            binder: Binder::new(Arc::clone(&analyst), Arc::clone(&places), shell),
+            analyst: Arc::clone(&analyst),
+            places: Arc::clone(&places),
+            nodes: Arc::clone(&peers),
+            turns: Arc::clone(&turns),
+            ledger: ledger.clone(),
+        });
         let effective_policies = Arc::new(EffectivePolicies::new(
             Arc::clone(&policy),
             Arc::clone(&session_state),
@@ -308,7 +326,7 @@ impl Engine {
             Arc::clone(&settings),
             Arc::clone(&documents),
             ledger.clone(),
-            Arc::clone(&evaluator),
+            Arc::clone(&analyst),
             Arc::clone(&clock),
         ));
         let policy_admin = Arc::new(PolicyAdmin::new(
@@ -369,13 +387,15 @@ impl Engine {
             ledger.clone(),
             gateway.clone(),
         );
-        let recorder = Arc::new(RunRecorder::new(
-            ledger.clone(),
-            (Arc::clone(&clock), Arc::clone(&accepted_policy)),
-            Arc::clone(&broker),
-            sandbox.clone(),
-            (Arc::clone(&process), stats.clone()),
-        ));
+        let recorder = Arc::new(RunRecorder {
+            ledger: ledger.clone(),
+            clock: Arc::clone(&clock),
+            accepted_policy: Arc::clone(&accepted_policy),
+            broker: Arc::clone(&broker),
+            sandbox: sandbox.clone(),
+            sessions: Arc::clone(&process),
+            stats: stats.clone(),
+        });
         let retention = Arc::new(SessionRetention::new(
             ledger.clone(),
             Arc::clone(&clock),
@@ -396,6 +416,7 @@ impl Engine {
             accepted_policy: Arc::clone(&accepted_policy),
             policy: Arc::clone(&policy),
             evaluator: Arc::clone(&evaluator),
+            analyst: Arc::clone(&analyst),
             ledger: ledger.clone(),
             records: Arc::clone(&records),
             recorder: Arc::clone(&recorder),
@@ -420,12 +441,7 @@ impl Engine {
                 Arc::clone(&places),
                 gateway.clone(),
             ),
-            warnings: EndWarnings::new(
-                Arc::clone(&evaluator),
-                Arc::clone(&policy),
-                gateway.clone(),
-                ledger.clone(),
-            ),
+            warnings: EndWarnings::new(&base),
         };
         let local = Arc::new(LocalRuns::new(&base, hosts, Arc::clone(&retention)));
         let runs = Arc::new(Runs::new(
@@ -435,29 +451,8 @@ impl Engine {
             Arc::clone(&slots),
             stats.clone(),
         ));
-        let sessions = Arc::new(Sessions::new(
-            Arc::clone(&session_state),
-            Arc::clone(&policy),
-            Arc::clone(&effective_policies),
-            Arc::clone(&records),
-            ledger.clone(),
-            Arc::clone(&clock),
-            Arc::clone(&lifecycle),
-        ));
-        let token_admin = TokenAdmin::new(tokens, Arc::clone(&broker), Arc::clone(&lifecycle));
-        let sources = SessionSources {
-            ledger: ledger.clone(),
-            records: Arc::clone(&records),
-            live: Arc::clone(&live),
-            state: process,
-        };
-        let processes = Arc::new(Processes::new(
-            sources,
-            retention,
-            Arc::clone(&policy),
-            Arc::clone(&clock),
-            Arc::clone(&switch),
-        ));
+        let token_admin = TokenAdmin::new(&base, tokens);
+        let processes = Arc::new(Processes::new(&base, process, retention));
         let resuming = Resuming {
             local: Arc::clone(&local),
             node_runs: Arc::clone(&node_runs),
@@ -479,6 +474,12 @@ impl Engine {
             Arc::clone(&approved),
             Arc::clone(&expiries),
         ));
+        let sessions = Arc::new(Sessions::new(
+            &base,
+            Arc::clone(&session_state),
+            Arc::clone(&effective_policies),
+            Arc::clone(&approvals),
+        ));
         let prompts = Arc::new(Prompts::new(
             &base,
             Arc::clone(&approvers),
@@ -489,7 +490,7 @@ impl Engine {
             evaluator: Arc::clone(&evaluator),
             places: Arc::clone(&places),
             nodes: Arc::clone(&peers),
-            sessions: Arc::clone(&session_state),
+            sessions: session_state,
             approvers: Arc::clone(&approvers),
         });
         let judge_again = Arc::new(JudgeAgain::new(
@@ -542,7 +543,7 @@ impl Engine {
             sessions,
             token_admin,
             policy,
-            evaluator,
+            turns,
             effective_policies,
             explainer,
             policy_admin,
@@ -717,7 +718,7 @@ impl Engine {
 
     /// The turns of callers whose commands take long to look through.
     pub fn turns(&self) -> &Arc<Turns> {
-        self.evaluator.turns()
+        &self.turns
     }
 
     /// Reads both files of the policy and reports what changed. Cheap when nothing did.

@@ -27,7 +27,7 @@ use countersign_policy::{
 use countersign_sys::clock::Clock;
 
 use crate::{
-    evaluator::{Evaluator, analyse},
+    evaluator::analyse::{self, Analyst},
     reply::StorageTrouble,
 };
 
@@ -176,7 +176,7 @@ pub(crate) struct PolicyLint {
     documents: Arc<DocumentStore>,
     ledger: Ledger,
     /// Finds the programs that entries name.
-    evaluator: Arc<Evaluator>,
+    analyst: Arc<Analyst>,
     clock: Arc<dyn Clock>,
 }
 
@@ -185,14 +185,14 @@ impl PolicyLint {
         settings: Arc<SettingsStore>,
         documents: Arc<DocumentStore>,
         ledger: Ledger,
-        evaluator: Arc<Evaluator>,
+        analyst: Arc<Analyst>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
             settings,
             documents,
             ledger,
-            evaluator,
+            analyst,
             clock,
         }
     }
@@ -247,7 +247,7 @@ impl PolicyLint {
     ) -> T {
         let settings = self.settings.current();
         let agent = AgentId::parse(owner).unwrap_or_else(|_wildcard| AgentId::main());
-        let lookup = self.evaluator.path_lookup(&agent, &settings);
+        let lookup = self.analyst.path_lookup(&agent, &settings);
         lint(LintContext {
             lookup: &lookup,
             path_case: path_case(&settings),

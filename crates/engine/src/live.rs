@@ -20,7 +20,12 @@ use countersign_runner::{
 };
 use countersign_sys::clock::Clock;
 
-use crate::{capture, node::NodeControl, stop_switch::StopSwitch, supervise::Supervision};
+use crate::{
+    capture,
+    launch::{Holder, Supervision},
+    node::NodeControl,
+    stop_switch::StopSwitch,
+};
 
 /// A run with a supervisor that this server talks to.
 #[derive(Debug)]
@@ -126,27 +131,6 @@ impl Control {
     }
 }
 
-/// Who a run goes on for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Holder {
-    /// Its caller, without whom it ends.
-    Caller,
-    /// Its caller, who may leave and come back for it.
-    CallerWithKey,
-    /// Nobody: it is a process session of this id.
-    Session(String),
-}
-
-impl Holder {
-    /// Whether the run goes on when its caller, or this server, is gone.
-    pub(super) const fn outlives_caller(&self) -> bool {
-        match self {
-            Self::Caller => false,
-            Self::CallerWithKey | Self::Session(_) => true,
-        }
-    }
-}
-
 /// Where the exact bytes of a live run's output are: here while they are few, for its supervisor makes a spool only when
 /// they grow.
 #[derive(Debug)]
@@ -190,10 +174,10 @@ impl LiveRun {
     fn new(
         supervision: &Supervision,
         control: Control,
-        output: (Capture, Recent),
+        capture: Capture,
+        recent: Recent,
         now: UnixMillis,
     ) -> Arc<Self> {
-        let (capture, recent) = output;
         let (state, _) = watch::channel(LiveState::Starting);
         let (seen, _) = watch::channel(0);
         Arc::new(Self {
@@ -410,9 +394,11 @@ impl LiveRuns {
         } else {
             Recent::Memory(InlineFrames::default(), settings.server.output.max_run_bytes)
         };
-        let live = LiveRun::new(supervision, control, (capture, recent), self.clock.now());
+        let live = LiveRun::new(supervision, control, capture, recent, self.clock.now());
         self.lock().insert(live.run_id.clone(), Arc::clone(&live));
-        self.switch.kill_if_stopped(&live);
+        if self.switch.kills() {
+            live.kill(KillCause::Stopped);
+        }
         self.broker.touch(&live.run_id);
         live
     }

@@ -10,7 +10,8 @@ use countersign_protocol::patch::{Failure, Patch};
 use countersign_runner::output::Captured;
 
 use crate::{
-    exec::{Calls, IdempotencyKey},
+    draft::IdempotencyKey,
+    exec::Calls,
     hint::hint,
     reply::{AppliedPatch, ExecError, ExecReply, PatchFailure, PatchReply},
     watch::PolicySource,

@@ -17,15 +17,15 @@ use crate::{
     approvers::Approvers,
     base::{Base, NewIds},
     delivery_terms::Answers,
+    draft::{Admitted, Attempt, Draft, admitted},
     evaluator::Evaluator,
-    exec::{Admitted, Attempt, Draft, admitted},
     expiry::Expiries,
     hint::hint,
+    launch::Launch,
     policy_admin::PolicyAdmin,
     prompter::Prompts,
     reply::{Denial, ExecError, StorageTrouble},
     runs::Runs,
-    supervise::Launch,
     watch::PolicySource,
 };
 

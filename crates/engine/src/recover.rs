@@ -20,12 +20,13 @@ use crate::{
     delivery::Unstarted,
     evaluator::Evaluator,
     expiry::Expiry,
+    launch::Launch,
     live::{Ended, LiveState},
     node::NodeRuns,
     records::Records,
     run_recorder::RunRecorder,
     runs::Runs,
-    supervise::{Launch, LocalRuns},
+    supervise::LocalRuns,
 };
 
 impl Engine {

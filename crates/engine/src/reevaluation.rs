@@ -86,7 +86,7 @@ impl Reevaluation {
         });
         let asked = self
             .sessions
-            .asked_again(&shown.agent, &shown.session, (card.elevated, asker), &now);
+            .asked_again(&shown.agent, &shown.session, card.elevated, asker, &now);
         let call = Call {
             requested_by: asker.clone(),
             env: approval.waiting_env.clone(),
@@ -112,7 +112,7 @@ impl Reevaluation {
                 }))
             }
             Verdict::Deny(_) | Verdict::Ask(_) => Ok(Found::Waits),
-            Verdict::Run => self.covered(approval, (now, call, judged)).await,
+            Verdict::Run => self.covered(approval, now, call, judged).await,
         }
     }
 
@@ -120,7 +120,9 @@ impl Reevaluation {
     async fn covered(
         &self,
         approval: &Approval,
-        (now, call, judged): (PolicyNow, Call, Judgement),
+        now: PolicyNow,
+        call: Call,
+        judged: Judgement,
     ) -> Result<Found, ExecError> {
         let card = &approval.card;
         let settings = now.settings();
@@ -275,7 +277,8 @@ impl Reevaluation {
         let asked = self.sessions.asked_again(
             &binding.agent,
             &binding.session,
-            (old.card.elevated, &old.requested_by),
+            old.card.elevated,
+            &old.requested_by,
             &now,
         );
         let call = Call {

@@ -25,11 +25,10 @@ use countersign_sys::{
 use crate::{
     EngineStats,
     accepted_policy::AcceptedPolicy,
-    live::Holder,
+    launch::{Holder, Supervision},
     live::{Ended, LiveRun, LiveState},
     outcome::{self, OutputSummary},
     process::ProcessState,
-    supervise::Supervision,
     system_event,
     watch::tell,
 };
@@ -66,34 +65,16 @@ impl Remains {
 /// Records starts and ends, and tells those who watch.
 #[derive(Debug)]
 pub(crate) struct RunRecorder {
-    ledger: Ledger,
-    clock: Arc<dyn Clock>,
-    accepted_policy: Arc<AcceptedPolicy>,
-    broker: Arc<Broker>,
-    sandbox: SandboxHost,
-    sessions: Arc<ProcessState>,
-    stats: EngineStats,
+    pub(crate) ledger: Ledger,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) accepted_policy: Arc<AcceptedPolicy>,
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) sandbox: SandboxHost,
+    pub(crate) sessions: Arc<ProcessState>,
+    pub(crate) stats: EngineStats,
 }
 
 impl RunRecorder {
-    pub(crate) fn new(
-        ledger: Ledger,
-        (clock, accepted_policy): (Arc<dyn Clock>, Arc<AcceptedPolicy>),
-        broker: Arc<Broker>,
-        sandbox: SandboxHost,
-        (sessions, stats): (Arc<ProcessState>, EngineStats),
-    ) -> Self {
-        Self {
-            ledger,
-            clock,
-            accepted_policy,
-            broker,
-            sandbox,
-            sessions,
-            stats,
-        }
-    }
-
     /// Wakes those who wait for a change of a run.
     pub(crate) fn touch(&self, run_id: &RunId) {
         self.broker.touch(run_id);

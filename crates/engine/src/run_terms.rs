@@ -12,7 +12,7 @@ use crate::{
     accepted_policy::AcceptedPolicy,
     environment::{Guard, HostEnvironment},
     evaluator::place::Places,
-    supervise::Supervision,
+    launch::Supervision,
 };
 
 /// From `SIGTERM` to `SIGKILL` when a run is killed.

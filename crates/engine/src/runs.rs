@@ -12,15 +12,16 @@ use countersign_sys::process::monotonic;
 use crate::{
     EngineStats,
     base::Base,
-    exec::{Draft, OnDisconnect},
+    draft::{Draft, OnDisconnect},
+    launch::{Holder, Launch, Supervision},
     lifecycle::Lifecycle,
-    live::{Holder, LiveRun},
+    live::LiveRun,
     node::NodeRuns,
     reply::ExecError,
     run_recorder::RunRecorder,
     slots::{Slot, SlotLimits, Slots},
     stop_switch::StopSwitch,
-    supervise::{Launch, LocalRuns, Supervision},
+    supervise::LocalRuns,
 };
 
 /// Starts what was permitted.

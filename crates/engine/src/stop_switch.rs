@@ -7,10 +7,8 @@ use std::{future::Future, pin::pin, sync::Arc};
 
 use tokio::sync::RwLock;
 
-use countersign_domain::{KillCause, Stop};
+use countersign_domain::Stop;
 use countersign_ledger::{Ledger, StopStanding};
-
-use crate::live::LiveRun;
 
 /// What lets something pass while no stop is in effect.
 #[derive(Debug)]
@@ -89,13 +87,9 @@ impl StopSwitch {
         drop(self.under_way.write().await);
     }
 
-    /// Kills a run that comes to this server after a stop that kills.
-    pub(crate) fn kill_if_stopped(&self, live: &LiveRun) {
-        if self
-            .stopped()
+    /// Whether a stop is in effect that kills what runs.
+    pub(crate) fn kills(&self) -> bool {
+        self.stopped()
             .is_some_and(|standing| standing.killed_by.is_some())
-        {
-            live.kill(KillCause::Stopped);
-        }
     }
 }

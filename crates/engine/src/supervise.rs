@@ -3,142 +3,30 @@
 use std::{sync::Arc, time::Duration};
 
 use countersign_config::settings::SettingsStore;
-use countersign_domain::{AgentId, Exit, Host, KillCause, Reason, Run, RunEnd, RunId, TerminalSize};
+use countersign_domain::{Exit, KillCause, Reason, Run, RunEnd, RunId};
 use countersign_hosts::{
-    Attempt, Host as _,
+    Host as _,
     gateway::{
         self, GatewayHost, RecoverError, Recovered, RunEvents, StartError, Supervised, SupervisorEvent,
     },
-    sandbox::{Placement, SandboxHost},
+    sandbox::SandboxHost,
 };
-use countersign_ledger::{RunOutput, launch::Permit};
+use countersign_ledger::RunOutput;
 use countersign_runner::{NotStarted, Obstacle, run_file::Voided};
-use countersign_sys::{clock::Clock, hooks, process::monotonic};
+use countersign_sys::{clock::Clock, hooks};
 
 use crate::{
     base::Base,
     capture, inside,
+    launch::{Launch, Supervision},
     lifecycle::Lifecycle,
-    live::{Control, Holder, LiveRun, LiveRuns},
+    live::{Control, LiveRun, LiveRuns},
     outcome::{self, OutputSummary},
     process::SessionRetention,
     run_recorder::{Listeners, Remains, RunRecorder},
     run_terms::TermsOfRuns,
-    slots::Slot,
     warnings::{self, EndWarnings},
 };
-
-/// What a run under this server's supervision has besides its supervisor.
-#[derive(Debug)]
-pub(crate) struct Supervision {
-    pub(crate) run_id: RunId,
-    pub(crate) agent: AgentId,
-    pub(crate) host: Host,
-    /// Its time limit.
-    pub(crate) timeout: Option<Duration>,
-    /// The place it takes.
-    pub(crate) slot: Slot,
-    /// Who it goes on for.
-    pub(crate) holder: Holder,
-    /// Whether its standard input stays open.
-    pub(crate) stdin_open: bool,
-    /// The pseudo-terminal that it has instead of pipes.
-    pub(crate) terminal: Option<TerminalSize>,
-    /// After how long its being alive is reported, once (`tools.exec.approvalRunningNoticeMs`); only for runs
-    /// that a person allowed.
-    pub(crate) notice_after: Option<Duration>,
-    /// When it was permitted, by the monotonic clock; known of one that this server starts.
-    pub(crate) permitted_at: Option<Duration>,
-}
-
-impl Supervision {
-    /// What a run of an earlier server has.
-    pub(crate) fn resumed(run: &Run, slot: Slot) -> Self {
-        Self {
-            run_id: run.id.clone(),
-            agent: run.agent.clone(),
-            host: run.host,
-            timeout: run.timeout,
-            slot,
-            holder: run
-                .session_id
-                .clone()
-                .map_or(Holder::CallerWithKey, Holder::Session),
-            stdin_open: run.input.is_open(),
-            terminal: run.pty.then_some(TerminalSize::DEFAULT),
-            notice_after: None,
-            permitted_at: None,
-        }
-    }
-}
-
-/// What a permit lets begin, with everything that its start takes. Only a start consumes it.
-#[derive(Debug)]
-pub(crate) struct Launch {
-    permit: Permit,
-    supervision: Supervision,
-    attempt: Attempt,
-    /// The sandbox, which must be the one that the permit is bound to.
-    placement: Option<Arc<Placement>>,
-}
-
-impl Launch {
-    /// A first start, in the place that was taken for it.
-    pub(crate) fn first(permit: Permit, slot: Slot, holder: Holder) -> Self {
-        let binding = permit.binding();
-        let supervision = Supervision {
-            run_id: permit.run_id().clone(),
-            agent: binding.agent.clone(),
-            host: binding.host,
-            timeout: millis(binding.timeout_ms),
-            slot,
-            holder,
-            stdin_open: binding.input.is_open(),
-            terminal: binding.pty.then_some(TerminalSize::DEFAULT),
-            notice_after: None,
-            permitted_at: Some(monotonic()),
-        };
-        Self {
-            permit,
-            supervision,
-            attempt: Attempt::First,
-            placement: None,
-        }
-    }
-
-    /// A start that an earlier server may have begun.
-    pub(crate) fn again(permit: Permit, supervision: Supervision) -> Self {
-        Self {
-            permit,
-            supervision: Supervision {
-                permitted_at: Some(monotonic()),
-                ..supervision
-            },
-            attempt: Attempt::Again,
-            placement: None,
-        }
-    }
-
-    /// Into this sandbox, if into any.
-    pub(crate) fn inside(self, placement: Option<Arc<Placement>>) -> Self {
-        Self { placement, ..self }
-    }
-
-    /// With a notice that it still runs after so long.
-    pub(crate) fn noticed_after(mut self, notice_after: Option<Duration>) -> Self {
-        self.supervision.notice_after = notice_after;
-        self
-    }
-
-    pub(crate) const fn host(&self) -> Host {
-        self.supervision.host
-    }
-
-    /// What a node is called with; it takes neither a sandbox nor a second attempt.
-    pub(crate) fn into_call(self) -> (Permit, Supervision) {
-        (self.permit, self.supervision)
-    }
-}
 
 /// The runs on this machine, in a sandbox or not: their supervisors are started and heard to the end.
 #[derive(Debug)]
@@ -350,7 +238,7 @@ impl LocalRuns {
                 tail: capture.tail(capture::limits(&self.settings).tail_chars),
             }
         });
-        let (end, warnings) = self.end_of(&live.run_id, &exit, (summary, timeout)).await;
+        let (end, warnings) = self.end_of(&live.run_id, &exit, summary, timeout).await;
         let output = match output {
             gateway::KeptOutput::Inline(frames) => RunOutput::Inline(frames),
             gateway::KeptOutput::Spooled => RunOutput::Spooled,
@@ -435,7 +323,7 @@ impl LocalRuns {
                 tail: String::new(),
             },
         };
-        self.end_of(&run.id, exit, (summary, run.timeout)).await
+        self.end_of(&run.id, exit, summary, run.timeout).await
     }
 
     /// The end that an exit means, and what is to be said about it.
@@ -443,7 +331,8 @@ impl LocalRuns {
         &self,
         run_id: &RunId,
         exit: &Exit,
-        (summary, timeout): (OutputSummary, Option<Duration>),
+        summary: OutputSummary,
+        timeout: Option<Duration>,
     ) -> (RunEnd, Vec<String>) {
         let of_client = self.recorder.end_of_client(run_id, exit, &summary).await;
         let mut end = of_client.unwrap_or_else(|| outcome::end_of(exit, timeout, summary, self.clock.now()));
@@ -496,8 +385,4 @@ enum Elsewhere {
     /// It ended like this.
     Ended(gateway::EndedRun),
     Unknown,
-}
-
-pub(super) fn millis(millis: u64) -> Option<Duration> {
-    (millis != 0).then(|| Duration::from_millis(millis))
 }

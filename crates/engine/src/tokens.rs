@@ -21,7 +21,7 @@ use countersign_ledger::{
 };
 use countersign_sys::clock::{Clock, Ids};
 
-use crate::{lifecycle::Lifecycle, reply::StorageTrouble};
+use crate::{base::Base, lifecycle::Lifecycle, reply::StorageTrouble};
 
 /// A token file holds one line of 47 characters; anything much longer is none.
 const MAX_FILE_BYTES: usize = 1024;
@@ -497,12 +497,11 @@ pub struct TokenAdmin {
 }
 
 impl TokenAdmin {
-    /// Joins one: the tokens, who waits for answers, and the tasks of the server.
-    pub(super) const fn new(tokens: Arc<Tokens>, broker: Arc<Broker>, lifecycle: Arc<Lifecycle>) -> Self {
+    pub(crate) fn new(base: &Base, tokens: Arc<Tokens>) -> Self {
         Self {
             tokens,
-            broker,
-            lifecycle,
+            broker: Arc::clone(&base.broker),
+            lifecycle: Arc::clone(&base.lifecycle),
         }
     }
 

@@ -11,7 +11,8 @@ use countersign_policy::{
 };
 
 use crate::{
-    evaluator::{Evaluator, call::Call},
+    base::Base,
+    evaluator::{Evaluator, analyse::Analyst, call::Call},
     reply::Warning,
     watch::PolicySource,
 };
@@ -103,23 +104,20 @@ pub(super) fn explain(detail: Option<String>, codes: &[String]) -> Option<String
 #[derive(Debug)]
 pub(super) struct EndWarnings {
     evaluator: Arc<Evaluator>,
+    analyst: Arc<Analyst>,
     policy: Arc<PolicySource>,
     gateway: GatewayHost,
     ledger: Ledger,
 }
 
 impl EndWarnings {
-    pub(super) const fn new(
-        evaluator: Arc<Evaluator>,
-        policy: Arc<PolicySource>,
-        gateway: GatewayHost,
-        ledger: Ledger,
-    ) -> Self {
+    pub(super) fn new(base: &Base) -> Self {
         Self {
-            evaluator,
-            policy,
-            gateway,
-            ledger,
+            evaluator: Arc::clone(&base.evaluator),
+            analyst: Arc::clone(&base.analyst),
+            policy: Arc::clone(&base.policy),
+            gateway: base.gateway.clone(),
+            ledger: base.ledger.clone(),
         }
     }
 
@@ -158,7 +156,7 @@ impl EndWarnings {
             return Vec::new();
         };
         let now = self.policy.now();
-        let lookup = self.evaluator.path_lookup(&run.agent, now.settings());
+        let lookup = self.analyst.path_lookup(&run.agent, now.settings());
         let mut missed = BTreeSet::new();
         if let Some(view) = now.views().next()
             && let Ok(analysis) = self.evaluator.analyse(&call, view, &[])

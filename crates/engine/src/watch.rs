@@ -181,14 +181,21 @@ pub(super) struct PolicySource {
     is_recovered: AtomicBool,
 }
 
+/// What a change of the policy wakes.
+pub(super) struct Woken {
+    pub(super) again: Arc<Again>,
+    pub(super) slots: Arc<Slots>,
+    pub(super) tasks: TaskTracker,
+}
+
 impl PolicySource {
     pub(super) fn new(
         accepted: Arc<AcceptedPolicy>,
         settings: Arc<SettingsStore>,
         ledger: Ledger,
-        again: Arc<Again>,
-        (slots, tasks): (Arc<Slots>, TaskTracker),
+        woken: Woken,
     ) -> Self {
+        let Woken { again, slots, tasks } = woken;
         Self {
             accepted,
             settings,

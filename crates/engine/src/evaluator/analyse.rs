@@ -106,22 +106,35 @@ pub(crate) struct Files<'a> {
     pub(crate) indexes: &'a EntryIndexes,
 }
 
+/// What is this program's own, and no command may be allowed to touch.
+pub(crate) struct OwnFiles<'a> {
+    pub(crate) state_dir: &'a StateDir,
+    /// The approvals document.
+    pub(crate) document: &'a Path,
+    /// This program.
+    pub(crate) binary: Option<&'a Path>,
+}
+
 impl Analyst {
-    /// One of this machine. `own_binary` is a program that no command may be allowed to be.
+    /// One of this machine.
     pub(crate) fn new(
         clock: Arc<dyn Clock>,
         environment: Arc<HostEnvironment>,
         files: peer_fs::Files,
-        (state_dir, document): (&StateDir, &Path),
-        own_binary: Option<&Path>,
+        own: OwnFiles<'_>,
     ) -> Self {
+        let OwnFiles {
+            state_dir,
+            document,
+            binary,
+        } = own;
         let workspaces = [state_dir.workspace(), state_dir.countersign().join("sandboxes")];
         Self {
             clock,
             home: state_dir.home().unwrap_or_else(|| Path::new("/")).to_path_buf(),
             environment,
             files,
-            protected: protected(state_dir.root(), document, &workspaces, own_binary),
+            protected: protected(state_dir.root(), document, &workspaces, binary),
             patterns: PatternCache::default(),
             trusted_dirs: TrustedDirs::default(),
             indexes: EntryIndexes::default(),
@@ -305,11 +318,6 @@ impl Evaluator {
             Some(node) => self.analyse_on_node(node, call, now, spent),
             None => self.analyst.analyse(call, now, spent),
         }
-    }
-
-    /// The run PATH of an agent on this machine, as look-up sees it.
-    pub(crate) fn path_lookup(&self, agent: &AgentId, settings: &Settings) -> SystemLookup {
-        self.analyst.path_lookup(agent, settings)
     }
 }
 

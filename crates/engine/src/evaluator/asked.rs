@@ -121,7 +121,8 @@ impl SessionState {
         &self,
         agent: &AgentId,
         session: &SessionKey,
-        (is_elevated, requested_by): (bool, &Actor),
+        is_elevated: bool,
+        requested_by: &Actor,
         now: &PolicyNow,
     ) -> Asked {
         let asked = self.asked_by_session(agent, session, now);

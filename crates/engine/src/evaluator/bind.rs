@@ -164,7 +164,7 @@ impl Binder {
             Scope::LookedAt => BoundScripts::default(),
         };
         if are_whole && let Some(analysis) = analysis {
-            script_hold::bind_granted(&mut scripts, analysis, (now, call.agent.as_str()), &lookup);
+            script_hold::bind_granted(&mut scripts, analysis, now, call.agent.as_str(), &lookup);
         }
         let preflight = are_looked_at
             .then(|| preflight::preflight(analysis, &bound, cwd, (&mut scripts, scope), &lookup))

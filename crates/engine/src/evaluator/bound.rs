@@ -102,7 +102,7 @@ impl Evaluator {
         let Binding { agent, session, .. } = &card.binding;
         let asked = self
             .sessions
-            .asked_again(agent, session, (card.elevated, &approval.requested_by), now);
+            .asked_again(agent, session, card.elevated, &approval.requested_by, now);
         now.effective(agent, asked.wishes(Wanted::default()))
     }
 
@@ -164,7 +164,7 @@ impl Evaluator {
             return Ok(present);
         }
         let analysis = self.analyse(&Call::of_binding(approved, directory), &now.counted, &[])?;
-        let lookup = self.path_lookup(&approved.agent, &now.counted.settings);
+        let lookup = self.analyst.path_lookup(&approved.agent, &now.counted.settings);
         let BoundScripts { scripts, are_whole } = self.binder.scripts_of(
             Some(&analysis),
             &approved.bound,

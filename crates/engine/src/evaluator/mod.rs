@@ -9,7 +9,7 @@
 
 pub(crate) mod analyse;
 pub(crate) mod asked;
-mod bind;
+pub(crate) mod bind;
 mod bound;
 pub(crate) mod call;
 pub(crate) mod entry_indexes;
@@ -26,11 +26,10 @@ pub(crate) mod script_hold;
 mod script_scope;
 mod shown;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use countersign_config::settings::Settings;
-use countersign_domain::{AgentId, EntryId, EnvOverrides, ExecRequest, Host, Isolation, Principal};
-use countersign_hosts::shell::HostShell;
+use countersign_domain::{EntryId, EnvOverrides, ExecRequest, Host, Isolation, Principal};
 use countersign_ledger::Ledger;
 use countersign_policy::{allowlist::Analysis, command::env_policy, gate::Verdict, host::ResolvedHost};
 
@@ -165,38 +164,17 @@ pub(crate) struct Evaluation {
 /// Asks the policy about calls, and changes nothing.
 #[derive(Debug)]
 pub(crate) struct Evaluator {
-    policy: Arc<PolicySource>,
-    sessions: Arc<SessionState>,
-    analyst: Arc<Analyst>,
-    binder: Binder,
-    places: Arc<Places>,
-    nodes: Arc<NodePeers>,
-    turns: Arc<Turns>,
-    ledger: Ledger,
+    pub(crate) policy: Arc<PolicySource>,
+    pub(crate) sessions: Arc<SessionState>,
+    pub(crate) analyst: Arc<Analyst>,
+    pub(crate) binder: Binder,
+    pub(crate) places: Arc<Places>,
+    pub(crate) nodes: Arc<NodePeers>,
+    pub(crate) turns: Arc<Turns>,
+    pub(crate) ledger: Ledger,
 }
 
 impl Evaluator {
-    /// Joins an evaluator: whose policy, whose sessions, who looks through commands and what they start, where they may
-    /// run, and the ledger, which counts the uses of grants.
-    pub(crate) fn new(
-        policy: Arc<PolicySource>,
-        sessions: Arc<SessionState>,
-        (analyst, shell): (Arc<Analyst>, HostShell),
-        (places, nodes): (Arc<Places>, Arc<NodePeers>),
-        ledger: Ledger,
-    ) -> Self {
-        Self {
-            policy,
-            sessions,
-            binder: Binder::new(Arc::clone(&analyst), Arc::clone(&places), shell),
-            analyst,
-            places,
-            nodes,
-            turns: Arc::default(),
-            ledger,
-        }
-    }
-
     /// From a request to what the policy of this moment says of it.
     ///
     /// # Errors
@@ -213,7 +191,7 @@ impl Evaluator {
             .asked_by_call(caller, &request, &policy, mode.place)?;
         let place = self
             .places
-            .place_of(caller, &request, &asked, (&policy, mode))
+            .place_of(caller, &request, &asked, &policy, mode)
             .await?;
         let alternatives = mode.alternatives(&request, &asked, &place, &policy);
         let (requested, rejection) = accept(caller, request, asked, &place);
@@ -223,16 +201,11 @@ impl Evaluator {
         let call = self.settle(requested, &place, &policy, mode)?;
         let mut evaluation = if let Some(rejection) = rejection {
             let analysis = self.shown_rejected(caller, &call, &policy, &rejection).await?;
-            Evaluation::new(policy, place.host, call, (Err(rejection), Some(analysis)))
+            Evaluation::new(policy, place.host, call, Err(rejection), Some(analysis))
         } else {
             let (policy, call, judged) = self.judge_where_it_runs(call, policy, mode).await?;
-            let analysis = self.shown(caller, &call, &policy, (&judged, mode)).await?;
-            Evaluation::new(
-                policy,
-                place.host,
-                call,
-                (Ok(mode.held_to_plan(judged)), analysis),
-            )
+            let analysis = self.shown(caller, &call, &policy, &judged, mode).await?;
+            Evaluation::new(policy, place.host, call, Ok(mode.held_to_plan(judged)), analysis)
         };
         evaluation.alternatives = alternatives;
         match self.divert(&evaluation, mode).await {
@@ -256,10 +229,9 @@ impl Evaluator {
     ) -> Result<Call, ExecError> {
         let settings = policy.settings();
         let call = match (place.host.value, place.backend()) {
-            (_, Some(backend)) => {
-                self.places
-                    .settle_in_sandbox(requested, backend, (mode.making, settings))?
-            }
+            (_, Some(backend)) => self
+                .places
+                .settle_in_sandbox(requested, backend, mode.making, settings)?,
             (Host::Node, None) => self.settle_on_node(requested, policy)?,
             (Host::Gateway | Host::Sandbox, None) => {
                 self.places.settle_on_gateway(requested, mode.making, settings)?
@@ -289,16 +261,6 @@ impl Evaluator {
     /// What is between a call's command and its surroundings.
     pub(crate) fn isolation_of(&self, call: &Call, settings: &Settings) -> Isolation {
         self.places.isolation_of_call(call, settings)
-    }
-
-    /// After how long a call of this agent goes to the background that does not say it.
-    pub(crate) fn background_after(&self, agent: &AgentId) -> Duration {
-        self.policy.now().settings().policy.exec(agent).background_after
-    }
-
-    /// The turns of callers whose commands take long to look through.
-    pub(crate) fn turns(&self) -> &Arc<Turns> {
-        &self.turns
     }
 }
 
@@ -358,7 +320,8 @@ impl Evaluation {
         policy: PolicyNow,
         host: ResolvedHost,
         call: Call,
-        (judged, analysis): (Result<Judgement, Rejection>, Option<Analysis>),
+        judged: Result<Judgement, Rejection>,
+        analysis: Option<Analysis>,
     ) -> Self {
         Self {
             policy,

@@ -206,9 +206,7 @@ impl Evaluator {
         let mode = Mode::explain();
         let now = self.policy.now();
         let asked = self.sessions.asked_by_call(caller, request, &now, mode.place)?;
-        self.places
-            .place_of(caller, request, &asked, (&now, &mode))
-            .await?;
+        self.places.place_of(caller, request, &asked, &now, &mode).await?;
         self.nodes
             .choose_node(&request.agent, asked.node(), request.node.as_deref(), &now)?;
         if now.is_tool_denied(&request.agent, &request.command) {

@@ -206,7 +206,8 @@ impl Places {
         caller: &Principal,
         request: &ExecRequest,
         asked: &Asked,
-        (now, mode): (&PolicyNow, &Mode<'_>),
+        now: &PolicyNow,
+        mode: &Mode<'_>,
     ) -> Result<Place, ExecError> {
         if !caller.may_act_for(&request.agent) {
             return Err(ExecError::AgentNotAllowed);

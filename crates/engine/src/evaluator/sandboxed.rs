@@ -111,7 +111,8 @@ impl Places {
         &self,
         requested: Requested<'_>,
         backend: Backend,
-        (making, settings): (Making, &Settings),
+        making: Making,
+        settings: &Settings,
     ) -> Result<Call, ExecError> {
         let request = &requested.request;
         let agent = &request.agent;

@@ -139,7 +139,8 @@ impl Subject<'_> {
 pub(crate) fn bind_granted(
     scripts: &mut [BoundScript],
     analysis: &Analysis,
-    (now, agent): (&PolicyView, &str),
+    now: &PolicyView,
+    agent: &str,
     lookup: &SystemLookup,
 ) {
     let grants = now.document.grants(agent);

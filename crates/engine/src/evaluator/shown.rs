@@ -56,7 +56,8 @@ impl Evaluator {
         caller: &Principal,
         call: &Call,
         now: &PolicyNow,
-        (judged, mode): (&Judgement, &Mode<'_>),
+        judged: &Judgement,
+        mode: &Mode<'_>,
     ) -> Result<Option<Analysis>, ExecError> {
         Ok(match mode.shown {
             Shown::Nothing => None,
@@ -101,7 +102,7 @@ impl Evaluator {
             if caller.has(Scope::Read) || security != Security::Deny {
                 return self.analyse(call, &now.counted, &[]);
             }
-            let lookup = RunPathOnly(self.path_lookup(&call.agent, now.settings()));
+            let lookup = RunPathOnly(self.analyst.path_lookup(&call.agent, now.settings()));
             let files = Files {
                 lookup: &lookup,
                 patterns: &PatternCache::default(),

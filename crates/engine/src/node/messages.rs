@@ -14,7 +14,7 @@ use countersign_hosts::node::{
 };
 use countersign_ledger::{Finish, RunOutput};
 
-use super::{control::NodeMessage, on_node::is_fenced, output, run_task::NodeRuns};
+use super::{NodeRuns, control::NodeMessage, on_node::is_fenced, output};
 
 use crate::{
     live::{Control, LiveRun},

@@ -8,7 +8,7 @@ use countersign_ledger::RunOutput;
 use countersign_runner::{INLINE_BYTES, InlineFrames, output::Capture};
 use countersign_sys::fs::{PRIVATE_FILE, replace_file};
 
-use super::run_task::NodeRuns;
+use super::NodeRuns;
 
 use crate::{
     capture,

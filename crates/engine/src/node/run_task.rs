@@ -14,29 +14,25 @@ use futures_util::{
 };
 use tokio::{sync::watch, time::Instant};
 
-use countersign_config::settings::SettingsStore;
 use countersign_domain::{
     ApprovalDecision, ApprovalId, ApprovalState, Bound, DecidedBy, KillCause, Reason, Run, RunEnd, RunId,
     RunStatus, RunVerdict, Security,
 };
-use countersign_hosts::{
-    gateway::GatewayHost,
-    node::{
-        ConnectionId, InvokeFailure, InvokeRequest, InvokeResult, NodeGeneration, NodeInfo, NodePlan,
-        answers::{self, RunAnswer, RunState},
-        calls::{self, Allowed, AllowedCall, Called, NodeGate},
-    },
+use countersign_hosts::node::{
+    ConnectionId, InvokeFailure, InvokeRequest, InvokeResult, NodeGeneration, NodeInfo, NodePlan,
+    answers::{self, RunAnswer, RunState},
+    calls::{self, Allowed, AllowedCall, Called, NodeGate},
 };
 use countersign_ledger::{
-    Ledger, NodeLaunch, NodeRun, RunOutput,
+    NodeLaunch, NodeRun, RunOutput,
     launch::{Permit, PermitParts},
 };
 use countersign_protocol::bridge::{RunApproval, SYSTEM_RUN};
 use countersign_runner::output::Capture;
-use countersign_sys::{clock::Clock, hooks};
+use countersign_sys::hooks;
 
 use super::{
-    NodePeers,
+    NodeRuns,
     control::{Mailbox, NodeControl},
     is_denial,
     on_node::is_fenced,
@@ -46,14 +42,10 @@ use super::{
 };
 
 use crate::{
-    again::Again,
-    base::Base,
-    lifecycle::Lifecycle,
-    live::{Control, LiveRun, LiveRuns},
+    launch::{self, Launch, Supervision},
+    live::{Control, LiveRun},
     outcome::{self, OutputSummary},
-    process::SessionRetention,
-    run_recorder::{Listeners, Remains, RunRecorder},
-    supervise::{self, Launch, Supervision},
+    run_recorder::{Listeners, Remains},
     system_event,
 };
 
@@ -70,42 +62,7 @@ struct NodeRunTask {
     request: Option<InvokeRequest>,
 }
 
-/// The runs on nodes: each is called for once, and followed to its end.
-#[derive(Debug)]
-pub(crate) struct NodeRuns {
-    pub(super) ledger: Ledger,
-    pub(super) peers: Arc<NodePeers>,
-    pub(super) live: Arc<LiveRuns>,
-    pub(super) recorder: Arc<RunRecorder>,
-    retention: Arc<SessionRetention>,
-    pub(super) again: Arc<Again>,
-    pub(super) gateway: GatewayHost,
-    pub(super) settings: Arc<SettingsStore>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) lifecycle: Arc<Lifecycle>,
-}
-
 impl NodeRuns {
-    pub(crate) fn new(
-        base: &Base,
-        peers: Arc<NodePeers>,
-        again: Arc<Again>,
-        retention: Arc<SessionRetention>,
-    ) -> Self {
-        Self {
-            ledger: base.ledger.clone(),
-            peers,
-            live: Arc::clone(&base.live),
-            recorder: Arc::clone(&base.recorder),
-            retention,
-            again,
-            gateway: base.gateway.clone(),
-            settings: Arc::clone(&base.settings),
-            clock: Arc::clone(&base.clock),
-            lifecycle: Arc::clone(&base.lifecycle),
-        }
-    }
-
     /// Starts a run on its node. `None` when it could not be started: its record says why.
     pub(crate) async fn start(self: &Arc<Self>, launch: Launch) -> Option<Arc<LiveRun>> {
         let (permit, supervision) = launch.into_call();
@@ -211,7 +168,7 @@ impl NodeRuns {
             },
             not_after,
         };
-        let timeout = supervise::millis(binding.timeout_ms);
+        let timeout = launch::millis(binding.timeout_ms);
         let request = InvokeRequest {
             node_id: launch.node_id,
             connection: Some(ConnectionId(launch.connection)),
@@ -269,7 +226,7 @@ impl NodeRuns {
         mailbox.messages.close();
         let killed = *mailbox.kill.borrow();
         let (end, sent) = self
-            .end_on_node(live, (&task, supervision.permitted_at), end, killed)
+            .end_on_node(live, &task, supervision.permitted_at, end, killed)
             .await;
         let denial = end.reason.filter(|reason| is_denial(*reason));
         let is_lost = end.status == RunStatus::Lost;
@@ -399,7 +356,8 @@ impl NodeRuns {
     async fn end_on_node(
         &self,
         live: &Arc<LiveRun>,
-        (task, permitted_at): (&NodeRunTask, Option<Duration>),
+        task: &NodeRunTask,
+        permitted_at: Option<Duration>,
         WaitEnd { how, started }: WaitEnd,
         killed: Option<KillCause>,
     ) -> (RunEnd, Option<SentOutput>) {

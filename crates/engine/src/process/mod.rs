@@ -32,6 +32,7 @@ use countersign_ledger::{Ledger, LedgerError};
 use countersign_sys::clock::Clock;
 
 use crate::{
+    base::Base,
     live::LiveRuns,
     records::Records,
     reply::{StorageTrouble, Warning},
@@ -182,39 +183,17 @@ pub struct Processes {
     switch: Arc<StopSwitch>,
 }
 
-/// Where sessions are found, and what they wrote.
-#[derive(Debug)]
-pub(super) struct SessionSources {
-    pub(super) ledger: Ledger,
-    pub(super) records: Arc<Records>,
-    pub(super) live: Arc<LiveRuns>,
-    pub(super) state: Arc<ProcessState>,
-}
-
 impl Processes {
-    /// Joins it: where sessions are found, what forgets them, the policy that may deny the tool, and what a stop cuts off.
-    pub(super) fn new(
-        sources: SessionSources,
-        retention: Arc<SessionRetention>,
-        policy: Arc<PolicySource>,
-        clock: Arc<dyn Clock>,
-        switch: Arc<StopSwitch>,
-    ) -> Self {
-        let SessionSources {
-            ledger,
-            records,
-            live,
-            state,
-        } = sources;
+    pub(super) fn new(base: &Base, state: Arc<ProcessState>, retention: Arc<SessionRetention>) -> Self {
         Self {
-            ledger,
-            records,
-            live,
+            ledger: base.ledger.clone(),
+            records: Arc::clone(&base.records),
+            live: Arc::clone(&base.live),
             state,
             retention,
-            policy,
-            clock,
-            switch,
+            policy: Arc::clone(&base.policy),
+            clock: Arc::clone(&base.clock),
+            switch: Arc::clone(&base.switch),
         }
     }
 

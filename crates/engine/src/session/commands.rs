@@ -33,21 +33,17 @@ pub struct Commanded {
 }
 
 impl Sessions {
-    /// Obeys the directives of a text. `decide` takes the answer to a question for the caller.
+    /// Obeys the directives of a text.
     ///
     /// # Errors
     /// [`SessionError`] for a caller who may not bring it; then nothing of it was done.
-    pub async fn command<D>(
+    pub async fn command(
         self: &Arc<Self>,
         caller: &Principal,
         name: &SessionName,
         sender: Sender,
         text: String,
-        decide: impl Fn(ApprovalId, Answer) -> D + Send + Sync,
-    ) -> Result<Commanded, SessionError>
-    where
-        D: Future<Output = Result<Decided, DecideError>> + Send,
-    {
+    ) -> Result<Commanded, SessionError> {
         expect_own(caller, name)?;
         let Parsed { directives, cleaned } = directive::parse(&text);
         if directives.is_empty() {
@@ -78,7 +74,7 @@ impl Sessions {
         };
         let mut replies = Vec::new();
         for directive in directives {
-            replies.push(self.obey(&speaker, directive, &now, &decide).await?);
+            replies.push(self.obey(&speaker, directive, &now).await?);
         }
         Ok(Commanded {
             handled: true,
@@ -87,16 +83,12 @@ impl Sessions {
         })
     }
 
-    async fn obey<D>(
+    async fn obey(
         self: &Arc<Self>,
         speaker: &Speaker<'_>,
         directive: Directive,
         now: &PolicyNow,
-        decide: &(impl Fn(ApprovalId, Answer) -> D + Send + Sync),
-    ) -> Result<String, SessionError>
-    where
-        D: Future<Output = Result<Decided, DecideError>> + Send,
-    {
+    ) -> Result<String, SessionError> {
         let Speaker { caller, sender, name } = *speaker;
         match directive {
             Directive::ShowExec => {
@@ -128,7 +120,7 @@ impl Sessions {
             }
             Directive::BadElevated(typed) => Ok(text::elevated_bad(&typed)),
             Directive::Approve { approval, decision } => {
-                let answered = self.answer_by_text(speaker, &approval, decision, decide).await?;
+                let answered = self.answer_by_text(speaker, &approval, decision).await?;
                 Ok(text::approved(&approval, &answered))
             }
             Directive::BadApprove => Ok(text::APPROVE_USAGE.to_owned()),
@@ -148,16 +140,12 @@ impl Sessions {
     }
 
     /// Answers a question for a person whom the caller vouches for. The caller itself may answer.
-    async fn answer_by_text<D>(
+    async fn answer_by_text(
         &self,
         speaker: &Speaker<'_>,
         named: &str,
         decision: ApprovalDecision,
-        decide: &(impl Fn(ApprovalId, Answer) -> D + Send + Sync),
-    ) -> Result<Answered, SessionError>
-    where
-        D: Future<Output = Result<Decided, DecideError>> + Send,
-    {
+    ) -> Result<Answered, SessionError> {
         let Speaker { caller, sender, .. } = *speaker;
         let found = self.approval_named(caller, named).await?;
         let approval = match found {
@@ -170,7 +158,7 @@ impl Sessions {
             reason: Some(format!("/approve by {}:{}", sender.provider(), sender.id())),
             patterns: None,
         };
-        let decided = match decide(approval.id, answer).await {
+        let decided = match self.approvals.decide(caller, &approval.id, answer).await {
             Ok(Decided {
                 applied: true,
                 approval,

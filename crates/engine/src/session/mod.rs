@@ -21,8 +21,8 @@ use countersign_ledger::Ledger;
 use countersign_sys::clock::Clock;
 
 use crate::{
-    effective::EffectivePolicies, lifecycle::Lifecycle, records::Records, reply::StorageTrouble,
-    watch::PolicySource,
+    approvals::Approvals, base::Base, effective::EffectivePolicies, lifecycle::Lifecycle, records::Records,
+    reply::StorageTrouble, watch::PolicySource,
 };
 
 /// Why nothing was done for a session.
@@ -52,6 +52,7 @@ pub struct Sessions {
     policy: Arc<PolicySource>,
     effective_policies: Arc<EffectivePolicies>,
     records: Arc<Records>,
+    approvals: Arc<Approvals>,
     ledger: Ledger,
     clock: Arc<dyn Clock>,
     lifecycle: Arc<Lifecycle>,
@@ -60,25 +61,22 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Joins them: what is remembered, the policy that lets senders command, what `/exec` and `/approve` look at, and
-    /// where changes are recorded.
+    /// Joins them: what is remembered, what `/exec` shows, and what takes the answers of `/approve`.
     pub(super) fn new(
+        base: &Base,
         state: Arc<SessionState>,
-        policy: Arc<PolicySource>,
         effective_policies: Arc<EffectivePolicies>,
-        records: Arc<Records>,
-        ledger: Ledger,
-        clock: Arc<dyn Clock>,
-        lifecycle: Arc<Lifecycle>,
+        approvals: Arc<Approvals>,
     ) -> Self {
         Self {
             state,
-            policy,
+            policy: Arc::clone(&base.policy),
             effective_policies,
-            records,
-            ledger,
-            clock,
-            lifecycle,
+            records: Arc::clone(&base.records),
+            approvals,
+            ledger: base.ledger.clone(),
+            clock: Arc::clone(&base.clock),
+            lifecycle: Arc::clone(&base.lifecycle),
             changes: tokio::sync::Mutex::new(()),
         }
     }

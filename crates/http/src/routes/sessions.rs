@@ -294,13 +294,15 @@ async fn command(
         return Err(Problem::field("text", "expected at most 65536 bytes"));
     }
     let sender = sender.into_sender()?;
-    let (engine, by) = (state.engine(), &*caller);
-    let decide = |approval, answer| async move { engine.approvals().decide(by, &approval, answer).await };
     let Commanded {
         handled,
         reply,
         cleaned_text,
-    } = engine.sessions().command(by, &name, sender, text, decide).await?;
+    } = state
+        .engine()
+        .sessions()
+        .command(&caller, &name, sender, text)
+        .await?;
     Ok(JsonReply(CommandAnswer {
         handled,
         reply,
