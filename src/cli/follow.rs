@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::sleep,
+};
 
 use super::{
     client::{Client, Query},
@@ -26,10 +29,12 @@ pub(crate) async fn follow(
     mut show: impl FnMut(&Value) -> Result<(), Failure>,
 ) -> Result<ExitStatus, Failure> {
     let mut follower = Follower::new(context, client, query, stream);
+    // Of all the time: one that comes together with an event is seen after it.
+    let mut interrupted = signal(SignalKind::interrupt())?;
     loop {
         let event = tokio::select! {
             event = follower.next() => event?,
-            _interrupted = tokio::signal::ctrl_c() => return Ok(ExitStatus::SUCCESS),
+            _interrupted = interrupted.recv() => return Ok(ExitStatus::SUCCESS),
         };
         show(&event.data)?;
         if event.is_shutdown {

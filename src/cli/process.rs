@@ -4,7 +4,10 @@ use std::{io::Read as _, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::time::sleep;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::sleep,
+};
 
 use countersign_domain::{AgentId, MAX_INPUT_BYTES, ProcessStatus};
 use countersign_wire::{
@@ -366,14 +369,19 @@ impl ProcessSessions<'_> {
         let console = self.context.console;
         let mut last_id: Option<String> = None;
         let mut stream = self.open(session, None).await?;
+        // Of all the time: one that comes together with an event is seen after it.
+        let mut interrupted = signal(SignalKind::interrupt())?;
         loop {
             let event = tokio::select! {
                 event = stream.next() => event?,
-                _interrupted = tokio::signal::ctrl_c() => return Ok(()),
+                _interrupted = interrupted.recv() => return Ok(()),
             };
             let Some(event) = event else {
                 console.note("the connection broke; connecting again …");
-                stream = self.reopen(session, last_id.as_deref()).await?;
+                stream = tokio::select! {
+                    stream = self.reopen(session, last_id.as_deref()) => stream?,
+                    _interrupted = interrupted.recv() => return Ok(()),
+                };
                 continue;
             };
             if !event.id.is_empty() {

@@ -1,8 +1,12 @@
 //! The event stream: nothing lost, nothing twice, across reconnects and restarts.
 
+use std::{io, thread};
+
 use serde_json::{Value, json};
 
-use crate::support::{Api, Event, Members, TestServer, eventually, only};
+use countersign_sys::process::signal_process;
+
+use crate::support::{Api, Event, Members, TestServer, eventually, only, pid_of, soon};
 
 async fn page(api: &Api, query: &str) -> Value {
     api.read(&format!("/v1/events{query}")).await
@@ -363,4 +367,31 @@ async fn places_in_the_stream_are_numbers_of_events() {
         next["items"][0]["seq"].as_i64(),
         page["items"][0]["seq"].as_i64().map(|seq| seq + 1)
     );
+}
+
+/// Several times, since without care it depends on chance which of the two is seen first.
+#[tokio::test]
+async fn an_interrupt_that_comes_with_events_ends_who_follows() {
+    let server = TestServer::full()
+        .exec(&json!({ "host": "gateway", "security": "deny", "ask": "off" }))
+        .start()
+        .await;
+    let agent = server.agent();
+    for _ in 0..400 {
+        let refused = agent.exec(json!({ "argv": ["true"] })).await;
+        refused.problem(403, "exec-denied");
+    }
+    for _ in 0..6 {
+        let follow = ["events", "--follow", "--after", "0", "--json"];
+        let mut child = server.invocation(&follow).start_interactive();
+        let mut stdout = child.stdout.take().expect("stdout is piped");
+        // It stands still in the middle of the events, with more of them on their way.
+        let waiting = || rustix::io::ioctl_fionread(&stdout).expect("a pipe");
+        soon("full", waiting, |bytes| *bytes > 60_000).await;
+        signal_process(pid_of(&child), rustix::process::Signal::INT);
+        let reading = thread::spawn(move || drop(io::copy(&mut stdout, &mut io::sink())));
+        let ended = || child.try_wait().expect("its state").map(|status| status.code());
+        assert_eq!(soon("ended", ended, Option::is_some).await, Some(Some(0)));
+        reading.join().expect("the end of the output");
+    }
 }
