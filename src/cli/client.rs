@@ -402,8 +402,8 @@ impl Client {
             return Ok(response);
         }
         let body = response.bytes().await.unwrap_or_default();
-        let problem = serde_json::from_slice(&body).unwrap_or(Value::Null);
-        Err(Failure::of_problem(status.as_u16(), &problem))
+        let problem = serde_json::from_slice(&body).unwrap_or_default();
+        Err(Failure::of_problem(status.as_u16(), problem))
     }
 
     async fn sent(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, Failure> {

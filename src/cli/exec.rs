@@ -17,6 +17,7 @@ use countersign_domain::{AgentId, Ask, HostChoice, RunId, Security, SessionKey, 
 use countersign_sys::clock::{Ids as _, SystemIds};
 use countersign_wire::{
     exec::{Answered, Pending, Started, WarningBody},
+    problem::ProblemBody,
     run::{RunBody, RunDetail},
 };
 
@@ -579,7 +580,7 @@ async fn finish(
         return Ok(exit);
     }
     if end.status == "denied" {
-        return Err(denied(&end));
+        return Err(denied(end));
     }
     output(context, client, &end).await?;
     show_end(context, &end);
@@ -598,11 +599,18 @@ fn show_end(context: &Context, end: &RunEnd) {
 }
 
 /// A denial that came after the wait looks like one that came at once.
-fn denied(end: &RunEnd) -> Failure {
-    let detail = end.detail.as_deref().unwrap_or("the command did not run");
-    let problem =
-        json!({ "code": "exec-denied", "reason": end.reason, "detail": detail, "runId": end.run_id });
-    Failure::of_problem(403, &problem).hint(format!("countersign runs show {}", end.run_id))
+fn denied(end: RunEnd) -> Failure {
+    let problem = ProblemBody {
+        code: "exec-denied".into(),
+        detail: end.detail.unwrap_or_else(|| "the command did not run".to_owned()),
+        reason: end.reason.map(|reason| reason.to_string().into()),
+        ..ProblemBody::default()
+    };
+    Failure {
+        hint: Some(format!("countersign runs show {}", end.run_id)),
+        run_id: Some(end.run_id),
+        ..Failure::of_problem(403, problem)
+    }
 }
 
 /// What the exit code alone would not tell.

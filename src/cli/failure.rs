@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use countersign_wire::{
+    problem::{FieldError, ProblemBody},
+    words::Scope,
+};
 
 use super::{exit::ExitStatus, value};
 
@@ -66,56 +69,62 @@ impl Failure {
         self
     }
 
-    /// The failure that a problem document tells of (`docs/spec/http-api.md#errors`).
-    pub(crate) fn of_problem(status: u16, problem: &Value) -> Self {
-        let text = |member: &str| problem.get(member).and_then(Value::as_str);
-        let code = text("code").unwrap_or("unexpected-answer");
-        let mut message = text("detail").or_else(|| text("title")).map_or_else(
-            || format!("the server answered with status {status}"),
-            str::to_owned,
-        );
-        if let Some(reason) = text("reason").filter(|reason| !message.contains(reason)) {
+    /// The failure that a problem document tells of (`docs/spec/http-api.md#errors`); an empty one is no such document.
+    pub(crate) fn of_problem(status: u16, problem: ProblemBody) -> Self {
+        let ProblemBody {
+            title,
+            detail,
+            code,
+            run_id,
+            fields,
+            reason,
+            hint,
+            required_scope,
+            ..
+        } = problem;
+        let code = if code.is_empty() {
+            "unexpected-answer"
+        } else {
+            &code
+        };
+        let mut message = match (detail.is_empty(), title.is_empty()) {
+            (false, _) => detail,
+            (true, false) => title.into_owned(),
+            (true, true) => format!("the server answered with status {status}"),
+        };
+        if let Some(reason) = reason.filter(|reason| !message.contains(&**reason)) {
             message = format!("{reason}: {message}");
         }
-        for field in problem
-            .get("fields")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
+        for FieldError {
+            path,
+            message: detail,
+        } in fields
         {
-            let part = |member: &str| field.get(member).and_then(Value::as_str).unwrap_or_default();
-            let (path, detail) = (part("path"), part("message"));
-            if !message.contains(detail) {
-                message.push_str("; ");
-                message.push_str(path);
-                message.push_str(": ");
-                message.push_str(detail);
+            if !message.contains(&detail) {
+                message = format!("{message}; {path}: {detail}");
             }
         }
-        let mut failure =
-            Self::new(code, value::visible(&message)).exit(ExitStatus::of_problem(status, code));
-        failure.hint = text("hint")
-            .map(value::visible)
-            .or_else(|| default_hint(problem, code));
-        failure.run_id = problem.get("runId").and_then(Value::as_str).map(str::to_owned);
-        failure
+        Self {
+            hint: hint
+                .map(|hint| value::visible(&hint))
+                .or_else(|| default_hint(code, required_scope)),
+            run_id: run_id.map(String::from),
+            ..Self::new(code, value::visible(&message)).exit(ExitStatus::of_problem(status, code))
+        }
     }
 }
 
 /// The hint for problems that carry none of their own.
-fn default_hint(problem: &Value, code: &str) -> Option<String> {
+fn default_hint(code: &str, required_scope: Option<Scope>) -> Option<String> {
     match code {
         "unauthorized" => Some(
             "give a live token with --token or COUNTERSIGN_TOKEN, or use --state-dir of the server; where operator.token of \
              the state directory opens nothing more: countersign token recover"
                 .to_owned(),
         ),
-        "forbidden" => {
-            let scope = problem.get("requiredScope").and_then(Value::as_str)?;
-            Some(format!(
-                "use a token with the scope `{scope}`: countersign token create NAME --scope {scope}"
-            ))
-        }
+        "forbidden" => required_scope.map(|scope| {
+            format!("use a token with the scope `{scope}`: countersign token create NAME --scope {scope}")
+        }),
         "approval-not-found" => Some("countersign approvals list --status all".to_owned()),
         _ => None,
     }
@@ -145,15 +154,18 @@ impl From<std::io::Error> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn a_denial_shows_reason_detail_and_hint() {
-        let problem = json!({"code": "exec-denied", "reason": "allowlist-miss", "detail": "not covered",
-            "hint": "countersign allowlist add /usr/bin/git"});
-        let failure = Failure::of_problem(403, &problem);
+        let problem = ProblemBody {
+            code: "exec-denied".into(),
+            reason: Some("allowlist-miss".into()),
+            detail: "not covered".to_owned(),
+            hint: Some("countersign allowlist add /usr/bin/git".to_owned()),
+            ..ProblemBody::default()
+        };
+        let failure = Failure::of_problem(403, problem);
         assert_eq!(
             failure.to_string(),
             "error[exec-denied]: allowlist-miss: not covered\nhint: countersign allowlist add /usr/bin/git"
@@ -172,17 +184,24 @@ mod tests {
 
     #[test]
     fn wrong_fields_are_named() {
-        let problem = json!({"code": "invalid-request", "detail": "the body is not valid",
-            "fields": [{"path": "secuirty", "message": "unknown field"}]});
+        let problem = ProblemBody {
+            code: "invalid-request".into(),
+            detail: "the body is not valid".to_owned(),
+            fields: vec![FieldError {
+                path: "secuirty".to_owned(),
+                message: "unknown field".to_owned(),
+            }],
+            ..ProblemBody::default()
+        };
         assert_eq!(
-            Failure::of_problem(400, &problem).to_string(),
+            Failure::of_problem(400, problem).to_string(),
             "error[invalid-request]: the body is not valid; secuirty: unknown field"
         );
     }
 
     #[test]
     fn an_answer_that_is_no_problem_document_still_fails_in_words() {
-        let failure = Failure::of_problem(502, &Value::Null);
+        let failure = Failure::of_problem(502, ProblemBody::default());
         assert_eq!(
             failure.to_string(),
             "error[unexpected-answer]: the server answered with status 502"
@@ -191,10 +210,13 @@ mod tests {
 
     #[test]
     fn a_missing_scope_names_the_command_that_makes_a_token() {
-        let failure = Failure::of_problem(
-            403,
-            &json!({"code": "forbidden", "detail": "no", "requiredScope": "read"}),
-        );
+        let problem = ProblemBody {
+            code: "forbidden".into(),
+            detail: "no".to_owned(),
+            required_scope: Some(countersign_domain::Scope::Read.into()),
+            ..ProblemBody::default()
+        };
+        let failure = Failure::of_problem(403, problem);
         assert_eq!(
             failure.hint.as_deref(),
             Some("use a token with the scope `read`: countersign token create NAME --scope read")

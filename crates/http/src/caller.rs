@@ -269,9 +269,6 @@ pub(crate) fn unauthorized(detail: &str) -> Problem {
 fn forbidden<S: Opens>() -> Problem {
     let names: Vec<&str> = S::ANY_OF.iter().map(|scope| scope.as_str()).collect();
     let needed = names.join(" or ");
-    let problem = Problem::new(Code::Forbidden, format!("a token with scope {needed} is needed"));
-    match names.first() {
-        Some(first) => problem.with("requiredScope", *first),
-        None => problem,
-    }
+    Problem::new(Code::Forbidden, format!("a token with scope {needed} is needed"))
+        .with(|body| body.required_scope = S::ANY_OF.first().map(|scope| (*scope).into()))
 }

@@ -19,6 +19,7 @@ pub mod explain;
 pub mod page;
 pub mod patch;
 pub mod policy;
+pub mod problem;
 pub mod process;
 pub mod run;
 pub mod shown;

@@ -26,7 +26,7 @@ impl IfMatch {
                 Code::BaseHashRequired,
                 "send the ETag of what you saw as If-Match",
             )
-            .with("currentHash", current())
+            .with(|body| body.current_hash = Some(current()))
         })
     }
 

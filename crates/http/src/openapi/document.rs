@@ -12,14 +12,17 @@ use utoipa::{
     },
 };
 
-use countersign_domain::{OutputStream, ProcessStatus, Scope};
-use countersign_wire::{approval::ApprovalBody, words::RunStatusName};
+use countersign_domain::{OutputStream, ProcessStatus};
+use countersign_wire::{
+    problem::{FieldError, NodeCandidate, ProblemBody},
+    words::RunStatusName,
+};
 
 use super::{answers, examples, schemas};
 
 use crate::{
     extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName},
-    problem::{Code, FieldError},
+    problem::Code,
     routes,
     schema::ApprovalFilterName,
 };
@@ -65,69 +68,6 @@ use crate::{
 )]
 struct Contract;
 
-/// A refusal (RFC 9457). Members after `hint` belong to the codes that they name.
-#[derive(utoipa::ToSchema)]
-#[schema(as = Problem)]
-#[expect(dead_code, reason = "only describes what `Problem::to_json` writes")]
-pub(crate) struct ProblemSchema {
-    /// `/docs#` and the code.
-    r#type: String,
-    title: String,
-    status: u16,
-    detail: String,
-    /// Path of the request.
-    instance: String,
-    code: String,
-    /// Whether the same request may succeed later.
-    retryable: bool,
-    /// The run that records the refusal.
-    #[serde(rename = "runId")]
-    run_id: Option<String>,
-    /// What is wrong with the request, member by member.
-    fields: Option<Vec<FieldError>>,
-    /// The exact command or key that would change the answer.
-    hint: Option<String>,
-    /// `exec-denied`, `stopped`, `document-refused`, `invalid-document`, `patch-failed`: why, as one word.
-    reason: Option<String>,
-    /// `blocked-env`: the variables that can never be set.
-    names: Option<Vec<String>>,
-    /// `preflight-failed`: the line of the script.
-    line: Option<u64>,
-    /// `forbidden`: a scope that would open it.
-    #[serde(rename = "requiredScope")]
-    required_scope: Option<Scope>,
-    /// `elevated-unavailable`: the keys of the gates that are closed.
-    gates: Option<Vec<String>>,
-    /// `node-ambiguous`: the nodes that the name could mean.
-    candidates: Option<Vec<NodeCandidate>>,
-    /// `approval-already-resolved`, `approval-expired`, `approval-cancelled`: the approval as it ended.
-    approval: Option<ApprovalBody>,
-    /// `document-refused`, `invalid-document`, `unknown-field`: where in the document.
-    pointer: Option<String>,
-    /// `base-hash-mismatch`, `base-hash-required`, `document-refused`: the hash of what is there.
-    #[serde(rename = "currentHash")]
-    current_hash: Option<String>,
-    /// `patch-failed`: the file.
-    path: Option<String>,
-    /// `patch-failed`: the hunk of the file, counted from 1.
-    hunk: Option<u64>,
-    /// `patch-failed`: files that could not be put back.
-    #[serde(rename = "notRestored")]
-    not_restored: Option<Vec<String>>,
-    /// `internal`: what names the fault in the log of the server.
-    #[serde(rename = "requestId")]
-    request_id: Option<String>,
-}
-
-/// A node that a name could mean.
-#[derive(utoipa::ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "only describes what a problem has of it")]
-struct NodeCandidate {
-    node_id: String,
-    display_name: Option<String>,
-}
-
 /// A refusal of `POST /tools/invoke`.
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "only describes what `Problem::render_for_tool` writes")]
@@ -163,7 +103,7 @@ fn render(routes: OpenApi) -> String {
     let mut api = Contract::openapi();
     api.merge(routes);
     let components = api.components.get_or_insert_default();
-    let problem = <ProblemSchema as utoipa::PartialSchema>::schema();
+    let problem = <ProblemBody as utoipa::PartialSchema>::schema();
     components.schemas.insert("Problem".to_owned(), problem);
     components
         .schemas

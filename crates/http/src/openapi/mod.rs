@@ -11,7 +11,6 @@ mod examples;
 mod schemas;
 mod unions;
 
-pub(crate) use document::ProblemSchema;
 pub use document::document;
 pub(crate) use events::Event;
 

@@ -7,12 +7,12 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde_json::{Map, Value};
-use utoipa::ToSchema;
+use serde_json::{Map, Value, json};
 
 use countersign_domain::{Reason, RunId};
 use countersign_engine::hint::hint;
 use countersign_ledger::auth::{Limited, RateStatus};
+use countersign_wire::problem::{FieldError, ProblemBody};
 
 use super::Code;
 
@@ -20,15 +20,6 @@ use crate::rate_headers;
 
 /// Longest text in a problem that may repeat what the caller sent.
 const MAX_ECHO_CHARS: usize = 300;
-
-/// One member of the request that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, ToSchema)]
-pub(crate) struct FieldError {
-    /// Path of the member in the body, or the name of a parameter or header.
-    pub path: String,
-    /// What is wrong with it.
-    pub message: String,
-}
 
 /// A refusal on its way out. The HTTP service adds `instance` and writes it, so that every refusal,
 /// wherever it was made, leaves in the same form.
@@ -39,10 +30,8 @@ pub struct Problem(Box<Inner>);
 #[derive(Debug, Clone, PartialEq)]
 struct Inner {
     code: Code,
-    detail: String,
-    run_id: Option<RunId>,
-    fields: Vec<FieldError>,
-    members: Map<String, Value>,
+    /// What the code and the request say is added on the way out.
+    body: ProblemBody,
     headers: HeaderMap,
 }
 
@@ -51,10 +40,10 @@ impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             code,
-            detail: shorten(detail.into()),
-            run_id: None,
-            fields: Vec::new(),
-            members: Map::new(),
+            body: ProblemBody {
+                detail: shorten(detail.into()),
+                ..ProblemBody::default()
+            },
             headers: HeaderMap::new(),
         }))
     }
@@ -108,31 +97,28 @@ impl Problem {
 
     /// Names the run that records the refusal.
     pub fn with_run(mut self, run_id: RunId) -> Self {
-        self.0.run_id = Some(run_id);
+        self.0.body.run_id = Some(run_id);
         self
     }
 
     /// Names one wrong member of the request.
     pub(crate) fn with_field(mut self, path: impl Into<String>, message: impl Into<String>) -> Self {
-        self.0.fields.push(FieldError {
+        self.0.body.fields.push(FieldError {
             path: path.into(),
             message: message.into(),
         });
         self
     }
 
-    /// Adds a member of its own to the document.
-    pub fn with(mut self, member: &'static str, value: impl Into<Value>) -> Self {
-        self.0.members.insert(member.to_owned(), value.into());
+    /// Adds members of its own to the document.
+    pub fn with(mut self, add: impl FnOnce(&mut ProblemBody)) -> Self {
+        add(&mut self.0.body);
         self
     }
 
     /// Adds the exact command or key that would change the answer.
     pub(crate) fn with_hint(self, hint: Option<String>) -> Self {
-        match hint {
-            Some(hint) => self.with("hint", hint),
-            None => self,
-        }
+        self.with(|body| body.hint = hint)
     }
 
     /// Adds a header to the answer.
@@ -150,33 +136,17 @@ impl Problem {
 
     /// The document, for the request at `path`.
     pub fn to_json(&self, path: &str, request_id: &str) -> Value {
-        let inner = &*self.0;
-        let mut document = Map::new();
-        let mut put = |name: &str, value: Value| document.insert(name.to_owned(), value);
-        put("type", format!("/docs#{}", inner.code).into());
-        put("title", inner.code.title().into());
-        put("status", inner.code.status().as_u16().into());
-        put("detail", inner.detail.clone().into());
-        put("instance", shorten(path.to_owned()).into());
-        put("code", inner.code.as_str().into());
-        put("retryable", inner.code.retryable().into());
-        if let Some(run_id) = &inner.run_id {
-            put("runId", run_id.as_str().into());
-        }
-        if !inner.fields.is_empty() {
-            let fields = inner
-                .fields
-                .iter()
-                .map(|field| serde_json::json!({"path": field.path, "message": field.message}));
-            put("fields", Value::Array(fields.collect()));
-        }
-        if inner.code == Code::Internal {
-            put("requestId", request_id.into());
-        }
-        for (name, value) in &inner.members {
-            put(name, value.clone());
-        }
-        Value::Object(document)
+        let Inner { code, body, .. } = &*self.0;
+        json!(ProblemBody {
+            r#type: format!("/docs#{code}"),
+            title: code.title().into(),
+            status: code.status().as_u16(),
+            instance: shorten(path.to_owned()),
+            code: code.as_str().into(),
+            retryable: code.retryable(),
+            request_id: (*code == Code::Internal).then(|| request_id.to_owned()),
+            ..body.clone()
+        })
     }
 
     /// Takes a refusal out of a response that a handler or extractor made of it.
@@ -203,12 +173,12 @@ impl Problem {
     pub(crate) fn render_for_tool(self, request_id: &str) -> Response {
         let mut error = Map::new();
         let inner = &*self.0;
-        let reason = inner.members.get("reason").and_then(Value::as_str);
+        let reason = inner.body.reason.as_deref();
         let is_denied_tool = inner.code == Code::ToolDenied || reason == Some(Reason::ToolDenied.as_str());
         let status = match inner.code.status() {
             _ if is_denied_tool => StatusCode::NOT_FOUND,
             // The tool is there, what its arguments name is not.
-            StatusCode::NOT_FOUND if !inner.members.contains_key("tool") => StatusCode::BAD_REQUEST,
+            StatusCode::NOT_FOUND if inner.body.tool.is_none() => StatusCode::BAD_REQUEST,
             StatusCode::CONFLICT | StatusCode::GONE | StatusCode::UNPROCESSABLE_ENTITY => {
                 StatusCode::BAD_REQUEST
             }
@@ -221,12 +191,12 @@ impl Problem {
             _ => "tool_error",
         };
         let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
-        let hint = inner.members.get("hint").and_then(Value::as_str);
+        let hint = inner.body.hint.as_ref();
         let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
         error.insert("type".to_owned(), kind.into());
         error.insert(
             "message".to_owned(),
-            format!("{}{reason}: {}{hint}", inner.code.title(), inner.detail).into(),
+            format!("{}{reason}: {}{hint}", inner.code.title(), inner.body.detail).into(),
         );
         if let Value::Object(document) = self.to_json("", request_id) {
             let ours = ["type", "title", "status", "detail", "instance"];
@@ -236,7 +206,7 @@ impl Problem {
                     .filter(|(name, _)| !ours.contains(&name.as_str())),
             );
         }
-        let body = serde_json::json!({ "ok": false, "error": error }).to_string();
+        let body = json!({ "ok": false, "error": error }).to_string();
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;
         *response.headers_mut() = self.0.headers;
@@ -281,7 +251,7 @@ mod tests {
     fn a_document_has_the_members_of_the_contract() {
         let problem = Problem::new(Code::ExecDenied, "nobody could be reached")
             .with_run(RunId::parse("r-1").unwrap())
-            .with("reason", "no-approver")
+            .with(|body| body.reason = Some("no-approver".into()))
             .with_hint(Some("countersign approver".to_owned()));
         insta::assert_snapshot!(problem.to_json("/v1/exec", "q-1"), @r#"{"type":"/docs#exec-denied","title":"The command was denied","status":403,"detail":"nobody could be reached","instance":"/v1/exec","code":"exec-denied","retryable":false,"runId":"r-1","reason":"no-approver","hint":"countersign approver"}"#);
         insta::assert_snapshot!(Problem::internal().to_json("/x", "q-1"), @r#"{"type":"/docs#internal","title":"Something went wrong in the server","status":500,"detail":"the request id names this fault in the server's log","instance":"/x","code":"internal","retryable":false,"requestId":"q-1"}"#);

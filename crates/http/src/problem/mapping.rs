@@ -9,7 +9,7 @@ use countersign_config::{
     session::gates::Gate,
     settings::{ConfigFileError, EditError},
 };
-use countersign_domain::{Approval, Reason, Stop};
+use countersign_domain::{Approval, Reason, Scope, Stop};
 use countersign_engine::{
     NoSlot, NoTurn,
     allowlist::AllowlistError,
@@ -27,7 +27,7 @@ use countersign_engine::{
 };
 use countersign_ledger::{LedgerError, audit::VerifyError, auth::ScopeConflict};
 use countersign_policy::command::preflight;
-use countersign_wire::approval::ApprovalBody;
+use countersign_wire::problem::NodeCandidate;
 
 use crate::problem::{Code, Problem};
 
@@ -43,7 +43,7 @@ impl From<ExecError> for Problem {
                 Code::BlockedEnv,
                 format!("these variables can never be set: {}", names.join(", ")),
             )
-            .with("names", names),
+            .with(|body| body.names = Some(names)),
             ExecError::WorkdirUnavailable { detail } => Self::new(Code::WorkdirUnavailable, detail),
             ExecError::ConfigConflict { detail } => Self::new(Code::ConfigConflict, detail),
             ExecError::HostNotAllowed { detail, hint } => {
@@ -59,7 +59,9 @@ impl From<ExecError> for Problem {
                 Self::new(Code::NodeNotFound, detail).with_hint(Some(hint(&["nodes", "list"])))
             }
             ExecError::NodeAmbiguous { detail, candidates } => {
-                Self::new(Code::NodeAmbiguous, detail).with("candidates", node_candidates(candidates))
+                let candidate = |(node_id, display_name)| NodeCandidate { node_id, display_name };
+                let candidates = candidates.into_iter().map(candidate).collect();
+                Self::new(Code::NodeAmbiguous, detail).with(|body| body.candidates = Some(candidates))
             }
             ExecError::ElevatedUnavailable { gates } => elevated_unavailable(gates),
             ExecError::ToolDenied { detail, hint } => {
@@ -109,17 +111,8 @@ impl From<ExecError> for Problem {
 /// Tells the refused caller who stopped the server, when and why.
 fn stopped(stop: &Stop) -> Problem {
     Problem::new(Code::Stopped, stop.words())
-        .with("reason", Reason::Stopped.as_str())
+        .with(|body| body.reason = Some(Reason::Stopped.as_str().into()))
         .with_hint(Some(hint(&["resume", "--reason", "TEXT"])))
-}
-
-/// Nodes by id and name.
-fn node_candidates(candidates: Vec<(String, Option<String>)>) -> Vec<serde_json::Value> {
-    let candidate = |(id, name): (String, Option<String>)| match name {
-        Some(name) => serde_json::json!({ "nodeId": id, "displayName": name }),
-        None => serde_json::json!({ "nodeId": id }),
-    };
-    candidates.into_iter().map(candidate).collect()
 }
 
 /// Every gate that is closed, by the key that opens it.
@@ -133,7 +126,7 @@ fn elevated_unavailable(gates: Vec<Gate>) -> Problem {
         Code::ElevatedUnavailable,
         format!("closed gates: {}", words.join("; ")),
     )
-    .with("gates", keys)
+    .with(|body| body.gates = Some(keys))
 }
 
 impl From<SessionError> for Problem {
@@ -147,7 +140,7 @@ impl From<SessionError> for Problem {
                 Code::Forbidden,
                 "/approve needs a token with scope approve besides",
             )
-            .with("requiredScope", "approve"),
+            .with(|body| body.required_scope = Some(Scope::Approve.into())),
             SessionError::ElevatedUnavailable { gates } => elevated_unavailable(gates),
             SessionError::Storage(trouble) => trouble.into(),
         }
@@ -189,20 +182,14 @@ fn patch_failed(failure: PatchFailure) -> Problem {
         reason,
         not_restored,
     } = failure;
-    let mut problem = Problem::new(Code::PatchFailed, detail).with_run(run_id);
-    if let Some(path) = path {
-        problem = problem.with("path", path);
-    }
-    if let Some(hunk) = hunk {
-        problem = problem.with("hunk", hunk);
-    }
-    if let Some(reason) = reason {
-        problem = problem.with("reason", reason.as_str());
-    }
-    if !not_restored.is_empty() {
-        problem = problem.with("notRestored", not_restored);
-    }
-    problem
+    Problem::new(Code::PatchFailed, detail)
+        .with_run(run_id)
+        .with(|body| {
+            body.path = path;
+            body.hunk = hunk;
+            body.reason = reason.map(|reason| reason.as_str().into());
+            body.not_restored = Some(not_restored).filter(|files| !files.is_empty());
+        })
 }
 
 fn denied(denial: Denial) -> Problem {
@@ -220,14 +207,11 @@ fn denied(denial: Denial) -> Problem {
     };
     let detail = detail.unwrap_or_else(|| format!("denied: {reason}"));
     let line = preflight::line_of(&detail).filter(|_| reason == Reason::Preflight);
-    let problem = Problem::new(code, detail)
-        .with_run(run_id)
-        .with("reason", reason.as_str())
-        .with_hint(hint);
-    match line {
-        Some(line) => problem.with("line", line),
-        None => problem,
-    }
+    Problem::new(code, detail).with_run(run_id).with(|body| {
+        body.reason = Some(reason.as_str().into());
+        body.hint = hint;
+        body.line = line;
+    })
 }
 
 impl From<DecideError> for Problem {
@@ -268,7 +252,7 @@ impl From<ReviseError> for Problem {
                 Code::ExecDenied,
                 detail.unwrap_or_else(|| format!("the changed command is denied: {reason}")),
             )
-            .with("reason", reason.as_str())
+            .with(|body| body.reason = Some(reason.as_str().into()))
             .with_hint(hint),
             ReviseError::Storage(trouble) => trouble.into(),
         }
@@ -277,15 +261,9 @@ impl From<ReviseError> for Problem {
 
 fn about(code: Code, detail: &str, approval: Approval) -> Problem {
     let run_id = approval.run_id.clone();
-    match serde_json::to_value(ApprovalBody::from(approval)) {
-        Ok(approval) => Problem::new(code, detail)
-            .with_run(run_id)
-            .with("approval", approval),
-        Err(error) => {
-            tracing::error!(%error, "an approval could not be written as JSON");
-            Problem::internal()
-        }
-    }
+    Problem::new(code, detail)
+        .with_run(run_id)
+        .with(|body| body.approval = Some(Box::new(approval.into())))
 }
 
 impl From<ProcessError> for Problem {
@@ -442,7 +420,7 @@ impl From<DocumentError> for Problem {
                     Code::UnknownField,
                     "no such members in an approvals document; nothing was changed",
                 )
-                .with("pointer", first);
+                .with(|body| body.pointer = Some(first));
                 pointers
                     .into_iter()
                     .take(MAX_FIELDS)
@@ -463,15 +441,17 @@ impl From<ConfigError> for Problem {
                 Code::BaseHashMismatch,
                 "the configuration changed in between; read it again",
             )
-            .with("currentHash", current),
+            .with(|body| body.current_hash = Some(current)),
             ConfigError::Edit(error) => edit_problem(error),
             ConfigError::Unreadable { current } => Self::new(
                 Code::DocumentRefused,
                 "openclaw.json cannot be read, so nothing of it could be kept",
             )
-            .with("reason", "json")
-            .with("pointer", "")
-            .with("currentHash", current)
+            .with(|body| {
+                body.reason = Some("json".into());
+                body.pointer = Some(String::new());
+                body.current_hash = Some(current);
+            })
             .with_hint(Some(hint(&["doctor"]))),
             ConfigError::File(error) => config_file_problem(error),
             ConfigError::Storage(trouble) => trouble.into(),
@@ -565,8 +545,10 @@ fn invalid_document(refusal: Refusal) -> Problem {
         Code::InvalidDocument,
         format!("the document would be refused: {}", refusal.reason),
     )
-    .with("reason", refusal.reason.as_str())
-    .with("pointer", refusal.pointer)
+    .with(|body| {
+        body.reason = Some(refusal.reason.as_str().into());
+        body.pointer = Some(refusal.pointer);
+    })
 }
 
 impl From<StoreError> for Problem {
@@ -577,10 +559,10 @@ impl From<StoreError> for Problem {
                 Code::BaseHashMismatch,
                 "the document changed in between; read it again",
             )
-            .with("currentHash", current),
+            .with(|body| body.current_hash = Some(current)),
             StoreError::BaseHashRequired { current } => {
                 Self::new(Code::BaseHashRequired, "send the document's ETag as If-Match")
-                    .with("currentHash", current)
+                    .with(|body| body.current_hash = Some(current))
             }
             StoreError::OldNameOfMain => Self::field(
                 "agentId",
@@ -613,8 +595,10 @@ fn refused(refusal: &Refusal, hash: String) -> Problem {
         Code::DocumentRefused,
         "the approvals document cannot be used: everything is denied, and it stays as it is until it is repaired",
     )
-    .with("reason", refusal.reason.as_str())
-    .with("pointer", refusal.pointer.as_str())
-    .with("currentHash", hash)
+    .with(|body| {
+        body.reason = Some(refusal.reason.as_str().into());
+        body.pointer = Some(refusal.pointer.clone());
+        body.current_hash = Some(hash);
+    })
     .with_hint(Some(hint(&["doctor"])))
 }

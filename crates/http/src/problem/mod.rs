@@ -10,5 +10,4 @@ mod document;
 mod mapping;
 
 pub use code::Code;
-pub(crate) use document::FieldError;
 pub use document::Problem;

@@ -220,7 +220,7 @@ async fn accept(
             Code::BaseHashMismatch,
             "no edit with this hash is waiting",
         )
-        .with("currentHash", current)),
+        .with(|body| body.current_hash = Some(current))),
     }
 }
 

@@ -159,7 +159,7 @@ impl ToolBody {
             "apply_patch" => Tool::ApplyPatch,
             other => {
                 let shown: String = other.chars().take(MAX_TOOL_CHARS).collect();
-                return Err(Problem::not_found("tool").with("tool", shown));
+                return Err(Problem::not_found("tool").with(|body| body.tool = Some(shown)));
             }
         };
         let mut args = args.unwrap_or_default();

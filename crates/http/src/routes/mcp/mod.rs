@@ -32,11 +32,12 @@ pub(crate) use mount::Mount;
 use mount::{EngineBackend, Served};
 use session::Session;
 
+use countersign_wire::problem::ProblemBody;
+
 use crate::{
     caller::{AgentCaller, Exec},
     extract::{QueryOf, RawJson},
     mcp::Server,
-    openapi::ProblemSchema,
     problem::{Code, Problem},
     state::AppState,
     tool_schema,
@@ -111,12 +112,12 @@ struct MessageSchema {
         )),
         (status = ACCEPTED, description = "A notification or an answer was taken."),
         (status = BAD_REQUEST, description = "invalid-request, or a JSON-RPC error", content(
-            (ProblemSchema = "application/problem+json"),
+            (ProblemBody = "application/problem+json"),
             (MessageSchema = "application/json"),
         )),
         (status = FORBIDDEN, description = "forbidden, also for a foreign Origin"),
         (status = NOT_FOUND, description = "not-found: no such session; or a JSON-RPC error: no such method", content(
-            (ProblemSchema = "application/problem+json"),
+            (ProblemBody = "application/problem+json"),
             (MessageSchema = "application/json"),
         )),
         (status = NOT_ACCEPTABLE, description = "Both application/json and text/event-stream must be accepted."),

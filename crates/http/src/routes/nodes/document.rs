@@ -110,7 +110,7 @@ async fn replace(
 
 /// A document that is wrong as a whole.
 fn invalid(detail: String) -> Problem {
-    Problem::new(Code::InvalidDocument, detail).with("pointer", "")
+    Problem::new(Code::InvalidDocument, detail).with(|body| body.pointer = Some(String::new()))
 }
 
 async fn fetch(state: &AppState, caller: &Principal, node: &str) -> Result<Fetched, Problem> {
@@ -211,7 +211,7 @@ fn changed(current: String) -> Problem {
         Code::BaseHashMismatch,
         "the node's document changed since it was read",
     )
-    .with("currentHash", current)
+    .with(|body| body.current_hash = Some(current))
 }
 
 /// The beginning of what a node says, without what could hide in it.
