@@ -9,13 +9,14 @@ use countersign_config::settings::{
     KeyPath, SettingsProblem, SettingsStore, Source, StartOptions, StateDir, config_edit, config_part,
     config_text, config_values, is_server_setting,
 };
+use countersign_wire::setting::SettingBody;
 
 use super::{
     console::Format,
     context::Context,
     exit::ExitStatus,
     failure::Failure,
-    in_force::{self, SettingsSource, Shown},
+    in_force::{self, SettingsSource},
     table::Table,
     value,
 };
@@ -121,7 +122,11 @@ fn get(context: &Context, state_dir: &StateDir, path: Option<&str>) -> Result<()
 
 /// What the files say, as far as the path asks for it: a `countersign.toml` that does not read hides no key of
 /// `openclaw.json`.
-fn of_files(context: &Context, state_dir: &StateDir, path: Option<&KeyPath>) -> Result<Vec<Shown>, Failure> {
+fn of_files(
+    context: &Context,
+    state_dir: &StateDir,
+    path: Option<&KeyPath>,
+) -> Result<Vec<SettingBody>, Failure> {
     let values = if path.is_none_or(is_of_server) {
         let environment = Arc::clone(&context.environment);
         SettingsStore::load(state_dir.clone(), &StartOptions::default(), environment)
@@ -134,15 +139,15 @@ fn of_files(context: &Context, state_dir: &StateDir, path: Option<&KeyPath>) -> 
     .map_err(|problems| not_valid(&problems))?;
     let shown = |value: EffectiveValue| {
         let source = value.source.short();
-        Shown::of_files(value, source)
+        in_force::of_files(value, source)
     };
     Ok(values.into_iter().map(shown).collect())
 }
 
 /// What is at a path.
 enum Part {
-    Key(Box<Shown>),
-    Group(Vec<Shown>),
+    Key(Box<SettingBody>),
+    Group(Vec<SettingBody>),
 }
 
 /// Whether a path leads into `countersign.toml`.
@@ -150,7 +155,7 @@ fn is_of_server(path: &KeyPath) -> bool {
     is_server_setting(&path.to_string())
 }
 
-fn part(all: &[Shown], path: &KeyPath) -> Result<Part, Failure> {
+fn part(all: &[SettingBody], path: &KeyPath) -> Result<Part, Failure> {
     if !is_of_server(path) {
         return part_of_policy(all, path);
     }
@@ -158,7 +163,7 @@ fn part(all: &[Shown], path: &KeyPath) -> Result<Part, Failure> {
     if let Some(found) = all.iter().find(|shown| shown.path == path) {
         return Ok(Part::Key(Box::new(found.clone())));
     }
-    let is_below = |shown: &&Shown| {
+    let is_below = |shown: &&SettingBody| {
         shown
             .path
             .strip_prefix(&path)
@@ -169,8 +174,8 @@ fn part(all: &[Shown], path: &KeyPath) -> Result<Part, Failure> {
 
 /// Keys of `openclaw.json` have parts, and agents inherit those of everybody: the value in force and the one that waits
 /// are looked up alike.
-fn part_of_policy(all: &[Shown], path: &KeyPath) -> Result<Part, Failure> {
-    let look = |value: fn(&Shown) -> Value| {
+fn part_of_policy(all: &[SettingBody], path: &KeyPath) -> Result<Part, Failure> {
+    let look = |value: fn(&SettingBody) -> Value| {
         let of_policy = all.iter().filter(|shown| !is_server_setting(&shown.path));
         let values: Vec<EffectiveValue> = of_policy
             .map(|shown| EffectiveValue {
@@ -183,16 +188,14 @@ fn part_of_policy(all: &[Shown], path: &KeyPath) -> Result<Part, Failure> {
             .collect();
         config_part(&values, path).map_err(|error| Failure::from(Unchanged::Edit(error)))
     };
-    let later = |shown: &Shown| {
-        let waiting = shown.waiting.as_ref().map(|(value, _waits_for)| value.clone());
-        waiting.unwrap_or_else(|| shown.value.clone())
-    };
+    let later = |shown: &SettingBody| shown.waiting.as_ref().unwrap_or(&shown.value).clone();
     let shown = |now: EffectiveValue, later: Option<EffectiveValue>| {
         let later = later.map(|later| later.value).filter(|later| *later != now.value);
         let source = now.source.short();
-        Shown {
-            waiting: later.map(|later| (later, "acceptance".to_owned())),
-            ..Shown::of_files(now, source)
+        SettingBody {
+            waits_for: later.is_some().then_some("acceptance".into()),
+            waiting: later,
+            ..in_force::of_files(now, source)
         }
     };
     let now = look(|shown| shown.value.clone())?;
@@ -218,7 +221,7 @@ fn source_of(text: &str) -> Source {
     }
 }
 
-fn one(context: &Context, found: &Shown, from: &SettingsSource) -> Result<(), Failure> {
+fn one(context: &Context, found: &SettingBody, from: &SettingsSource) -> Result<(), Failure> {
     if context.console.format() == Format::Json {
         let mut document = to_json(found);
         if let Some(members) = document.as_object_mut() {
@@ -228,7 +231,7 @@ fn one(context: &Context, found: &Shown, from: &SettingsSource) -> Result<(), Fa
     }
     from.note(context.console);
     if found.waiting.is_some() {
-        context.console.note(&found.remark());
+        context.console.note(&in_force::remark(found));
     }
     if found.value.is_null() {
         context.console.note("not set");
@@ -238,7 +241,7 @@ fn one(context: &Context, found: &Shown, from: &SettingsSource) -> Result<(), Fa
     context.console.line(&value::visible(&line))
 }
 
-fn list(context: &Context, found: &[Shown], from: &SettingsSource) -> Result<(), Failure> {
+fn list(context: &Context, found: &[SettingBody], from: &SettingsSource) -> Result<(), Failure> {
     if context.console.format() == Format::Json {
         let items: Vec<Value> = found.iter().map(to_json).collect();
         return context
@@ -252,7 +255,7 @@ fn list(context: &Context, found: &[Shown], from: &SettingsSource) -> Result<(),
             item.path.as_str(),
             &shown(&item.value),
             &item.source,
-            &item.remark(),
+            &in_force::remark(item),
         ]);
     }
     context.console.table(&table, "")
@@ -267,10 +270,12 @@ fn shown(value: &Value) -> String {
     }
 }
 
-fn to_json(item: &Shown) -> Value {
-    item.with_waiting(
-        json!({"path": item.path, "value": item.value, "source": item.source, "default": item.default}),
-    )
+fn to_json(item: &SettingBody) -> Value {
+    let mut document = json!(item);
+    if let Some(members) = document.as_object_mut() {
+        members.shift_remove("effective");
+    }
+    document
 }
 
 /// Why nothing was changed.

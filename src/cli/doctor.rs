@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use countersign_config::{
     approvals::store::{DocumentStore, StaleLock},
@@ -24,6 +24,7 @@ use countersign_hosts::{
 };
 use countersign_nodes::ipc;
 use countersign_sys::clock::SystemIds;
+use countersign_wire::setting::SettingBody;
 
 use super::{
     console::{Console, Format, Tone},
@@ -31,7 +32,7 @@ use super::{
     discover,
     exit::ExitStatus,
     failure::Failure,
-    in_force::{self, SettingsSource, Shown},
+    in_force::{self, SettingsSource},
     table::Table,
     value,
 };
@@ -163,7 +164,7 @@ pub(crate) fn security(context: &Context, command: &SecurityCommand) -> Result<E
 struct Examined {
     /// The worst come first.
     findings: Vec<Finding>,
-    settings: Vec<Shown>,
+    settings: Vec<SettingBody>,
     /// Who said what the settings are.
     from: SettingsSource,
     /// The ids of what was fixed.
@@ -223,7 +224,7 @@ fn examine(
     context: &Context,
     state_dir: &StateDir,
     config: Option<&Path>,
-) -> (Vec<Finding>, Vec<Shown>, SettingsSource) {
+) -> (Vec<Finding>, Vec<SettingBody>, SettingsSource) {
     let asked = match config {
         Some(path) => Err(SettingsSource::Files {
             why: format!("--config names {}", path.display()),
@@ -254,9 +255,9 @@ fn examine(
     (doctor::findings(&snapshot), shown, from)
 }
 
-fn of_files(settings: Option<&Settings>) -> Vec<Shown> {
+fn of_files(settings: Option<&Settings>) -> Vec<SettingBody> {
     let values = settings.map_or(&[][..], |settings| &settings.values);
-    let shown = |value: &EffectiveValue| Shown::of_files(value.clone(), value.source.to_string());
+    let shown = |value: &EffectiveValue| in_force::of_files(value.clone(), value.source.to_string());
     values.iter().map(shown).collect()
 }
 
@@ -269,7 +270,7 @@ fn try_sandbox(options: &SandboxOptions, image: &str) -> Result<Backend, Unusabl
 }
 
 /// Whether something answers where the last server said it would.
-fn server_state(state_dir: &StateDir, in_force: Option<&[Shown]>) -> ServerState {
+fn server_state(state_dir: &StateDir, in_force: Option<&[SettingBody]>) -> ServerState {
     let path = state_dir.server_json();
     let Ok(file) = ServerFile::read(&path) else {
         return ServerState::NotRunning;
@@ -289,15 +290,15 @@ fn server_state(state_dir: &StateDir, in_force: Option<&[Shown]>) -> ServerState
     }
 }
 
-fn in_force_there(settings: &[Shown]) -> InForce {
-    let waits = |shown: &Shown| {
-        let (_value, waits_for) = shown.waiting.as_ref()?;
-        (waits_for == "restart").then(|| WaitingSetting {
+fn in_force_there(settings: &[SettingBody]) -> InForce {
+    let waits = |shown: &SettingBody| {
+        let waits_for = shown.waits_for.as_deref();
+        (waits_for == Some("restart")).then(|| WaitingSetting {
             key: shown.path.clone(),
             explanation: format!(
                 "countersign.toml was changed and the server goes on with {}; {}",
                 in_force::spelled(&shown.value),
-                shown.remark()
+                in_force::remark(shown)
             ),
         })
     };
@@ -415,32 +416,26 @@ impl Examined {
     }
 }
 
-fn settings_document(settings: &[Shown]) -> Value {
-    let document = |shown: &Shown| {
-        let Shown {
-            path,
-            value,
-            source,
-            default,
-            effective,
-            waiting: _added_below,
-        } = shown;
-        shown.with_waiting(
-            json!({"key": path, "value": value, "source": source, "default": default,
-            "effective": effective}),
-        )
+fn settings_document(settings: &[SettingBody]) -> Value {
+    let document = |shown: &SettingBody| {
+        let mut document = Map::from_iter([("key".to_owned(), json!(shown.path))]);
+        if let Value::Object(mut members) = json!(shown) {
+            members.shift_remove("path");
+            document.extend(members);
+        }
+        Value::Object(document)
     };
     settings.iter().map(document).collect()
 }
 
-fn show_settings(console: Console, settings: &[Shown], from: &SettingsSource) -> Result<(), Failure> {
+fn show_settings(console: Console, settings: &[SettingBody], from: &SettingsSource) -> Result<(), Failure> {
     let mut table = Table::new(&["SETTING", "VALUE", "SET BY", ""]);
     for shown in settings {
         table.row([
             shown.path.as_str(),
             &value::spelled(&shown.value),
             &shown.source,
-            &shown.remark(),
+            &in_force::remark(shown),
         ]);
     }
     console.line(&format!("settings {}", from.line()))?;

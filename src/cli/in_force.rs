@@ -3,9 +3,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use countersign_config::settings::EffectiveValue;
+use countersign_wire::setting::{SettingBody, SettingsBody};
 
 use super::{
     console::{Console, Format},
@@ -18,20 +19,6 @@ use super::{
 
 /// A server that does not answer so long does not say what is in force.
 const TIMEOUT: Duration = Duration::from_secs(5);
-
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Shown {
-    pub(super) path: String,
-    /// What is in force.
-    pub(super) value: Value,
-    pub(super) source: String,
-    /// What would be in force otherwise.
-    pub(super) default: Value,
-    /// Whether it does something in this version.
-    pub(super) effective: bool,
-    /// What the file says and is not in force, and what that waits for.
-    pub(super) waiting: Option<(Value, String)>,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SettingsSource {
@@ -85,7 +72,7 @@ impl SettingsSource {
 ///
 /// # Errors
 /// When flags or environment name a server: the files here are not about that one.
-pub(super) fn of_the_server(context: &Context) -> Result<Result<Vec<Shown>, SettingsSource>, Failure> {
+pub(super) fn of_the_server(context: &Context) -> Result<Result<Vec<SettingBody>, SettingsSource>, Failure> {
     match asked(|| context.client(Role::Operator)) {
         Ok(shown) => Ok(Ok(shown)),
         Err(failure) if context.names_a_server() => Err(failure),
@@ -94,24 +81,25 @@ pub(super) fn of_the_server(context: &Context) -> Result<Result<Vec<Shown>, Sett
 }
 
 /// The same of the server of the state directory, whichever is named.
-pub(super) fn of_the_own_server(context: &Context) -> Result<Vec<Shown>, SettingsSource> {
+pub(super) fn of_the_own_server(context: &Context) -> Result<Vec<SettingBody>, SettingsSource> {
     asked(|| discover::own_client(context, Role::Operator))
         .map_err(|failure| SettingsSource::files(context, failure))
 }
 
-fn asked(client: impl FnOnce() -> Result<super::client::Client, Failure>) -> Result<Vec<Shown>, Failure> {
+fn asked(
+    client: impl FnOnce() -> Result<super::client::Client, Failure>,
+) -> Result<Vec<SettingBody>, Failure> {
     let client = client()?;
-    let body: Value = with_runtime(async {
+    let settings: SettingsBody = with_runtime(async {
         let answer = tokio::time::timeout(TIMEOUT, client.get(&["v1", "settings"], &Vec::new())).await;
         answer.unwrap_or_else(|_elapsed| Err(Failure::unavailable("the server does not answer")))
     })?;
-    let items = body.get("items").and_then(Value::as_array);
-    Ok(items.into_iter().flatten().map(Shown::of_answer).collect())
+    Ok(settings.items)
 }
 
 /// What a running server has of these, by key.
-pub(super) fn values(shown: &[Shown]) -> BTreeMap<String, Value> {
-    let value = |shown: &Shown| (shown.path.clone(), shown.value.clone());
+pub(super) fn values(shown: &[SettingBody]) -> BTreeMap<String, Value> {
+    let value = |shown: &SettingBody| (shown.path.clone(), shown.value.clone());
     shown.iter().map(value).collect()
 }
 
@@ -124,68 +112,38 @@ pub(super) fn spelled(value: &Value) -> String {
     }
 }
 
-impl Shown {
-    fn of_answer(item: &Value) -> Self {
-        let member = |name: &str| item.get(name).cloned().unwrap_or_default();
-        let waits_for = value::string(item, "waitsFor").to_owned();
-        Self {
-            path: value::string(item, "path").to_owned(),
-            value: member("value"),
-            source: value::string(item, "source").to_owned(),
-            default: member("default"),
-            effective: item.get("effective") != Some(&Value::Bool(false)),
-            waiting: item.get("waiting").map(|waiting| (waiting.clone(), waits_for)),
-        }
+/// A value of the files.
+pub(super) fn of_files(value: EffectiveValue, source: String) -> SettingBody {
+    SettingBody {
+        path: value.key,
+        value: value.value,
+        source,
+        default: value.default,
+        effective: value.effective_now,
+        waiting: None,
+        waits_for: None,
     }
+}
 
-    /// A value of the files.
-    pub(super) fn of_files(value: EffectiveValue, source: String) -> Self {
-        let EffectiveValue {
-            key,
-            value,
-            source: _,
-            default,
-            effective_now,
-        } = value;
-        Self {
-            path: key,
-            value,
-            source,
-            default,
-            effective: effective_now,
-            waiting: None,
+/// What waits, in words.
+pub(super) fn remark(setting: &SettingBody) -> String {
+    match &setting.waiting {
+        Some(waiting) => {
+            // A secret: the value is not said, and `true` stands for it.
+            let is_hidden = *waiting == Value::Bool(true) && !setting.value.is_boolean();
+            let what = if is_hidden {
+                "a change".to_owned()
+            } else {
+                spelled(waiting)
+            };
+            let when = if setting.waits_for.as_deref() == Some("acceptance") {
+                "once an admin accepts it"
+            } else {
+                "after a restart"
+            };
+            format!("{when}: {}", value::visible(&what))
         }
-    }
-
-    /// What waits, in words.
-    pub(super) fn remark(&self) -> String {
-        match &self.waiting {
-            Some((waiting, waits_for)) => {
-                // A secret: the value is not said, and `true` stands for it.
-                let is_hidden = *waiting == Value::Bool(true) && !self.value.is_boolean();
-                let what = if is_hidden {
-                    "a change".to_owned()
-                } else {
-                    spelled(waiting)
-                };
-                let when = if waits_for == "acceptance" {
-                    "once an admin accepts it"
-                } else {
-                    "after a restart"
-                };
-                format!("{when}: {}", value::visible(&what))
-            }
-            None if self.effective => String::new(),
-            None => "not yet effective".to_owned(),
-        }
-    }
-
-    /// Adds what waits to a document about the setting.
-    pub(super) fn with_waiting(&self, mut document: Value) -> Value {
-        if let (Some((waiting, waits_for)), Some(members)) = (&self.waiting, document.as_object_mut()) {
-            members.insert("waiting".to_owned(), waiting.clone());
-            members.insert("waitsFor".to_owned(), json!(waits_for));
-        }
-        document
+        None if setting.effective => String::new(),
+        None => "not yet effective".to_owned(),
     }
 }

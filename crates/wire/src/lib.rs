@@ -22,6 +22,7 @@ pub mod policy;
 pub mod problem;
 pub mod process;
 pub mod run;
+pub mod setting;
 pub mod shown;
 pub mod stop;
 pub mod token;
