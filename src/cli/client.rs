@@ -1,11 +1,11 @@
 //! Talks to the server over HTTP, on its Unix socket or a URL.
 
-use std::{path::PathBuf, time::Duration};
+use std::{ops::Deref, path::PathBuf, time::Duration};
 
 use reqwest::{Method, Url, header};
 use serde::{
-    Serialize,
-    de::{DeserializeOwned, IgnoredAny},
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{DeserializeOwned, Error as _, IgnoredAny},
 };
 use serde_json::Value;
 
@@ -425,6 +425,35 @@ impl Client {
             Failure::connection_lost(format!("the connection to the server at {place} broke: {cause}"))
         };
         failure.hint("is it running? `countersign serve`")
+    }
+}
+
+/// An answer as this program reads it, and as it came: `--json` shows all of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer<T> {
+    pub(crate) body: T,
+    pub(crate) raw: Value,
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Answer<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Value::deserialize(deserializer)?;
+        let body = T::deserialize(&raw).map_err(D::Error::custom)?;
+        Ok(Self { body, raw })
+    }
+}
+
+impl<T> Serialize for Answer<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.raw.serialize(serializer)
+    }
+}
+
+impl<T> Deref for Answer<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.body
     }
 }
 

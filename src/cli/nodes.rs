@@ -1,10 +1,21 @@
 //! `countersign nodes`: the machines that run commands for this server, and those that want to.
 
-use serde_json::{Value, json};
+use std::ops::Deref;
+
+use serde_json::json;
+
+use countersign_domain::PairingKind;
+use countersign_wire::node::{DecisionBody, NodeBody, PairingBody, PairingDecision};
 
 use super::{
-    client::Client, console::Format, context::Context, discover::Role, exit::ExitStatus, failure::Failure,
-    table::Table, value,
+    client::{Answer, Client},
+    console::Format,
+    context::Context,
+    discover::Role,
+    exit::ExitStatus,
+    failure::Failure,
+    table::Table,
+    value,
 };
 
 /// A beginning of a node id that is shorter than this names nobody.
@@ -76,13 +87,6 @@ pub(crate) enum NodesCommand {
     },
 }
 
-/// What becomes of a request.
-#[derive(Debug, Clone, Copy)]
-enum Decision {
-    Approve,
-    Reject,
-}
-
 pub(crate) async fn run(context: &Context, command: NodesCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {
@@ -90,10 +94,10 @@ pub(crate) async fn run(context: &Context, command: NodesCommand) -> Result<Exit
         NodesCommand::Show { node } => show(context, &find_node(&client, &node).await?)?,
         NodesCommand::Pairings => pairings(context, &client).await?,
         NodesCommand::Approve { request } => {
-            decide(context, &client, &request, Decision::Approve).await?;
+            decide(context, &client, &request, PairingDecision::Approve).await?;
         }
         NodesCommand::Reject { request } => {
-            decide(context, &client, &request, Decision::Reject).await?;
+            decide(context, &client, &request, PairingDecision::Reject).await?;
         }
         NodesCommand::Rename { node, name } => rename(context, &client, &node, &name).await?,
         NodesCommand::Remove { node } => remove(context, &client, &node).await?,
@@ -117,13 +121,13 @@ async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
     ]);
     for node in &items {
         table.row([
-            short(value::string(node, "nodeId")).to_owned(),
-            value::text(node, "displayName"),
-            state(node).to_owned(),
-            value::text(node, "platform"),
-            value::text(node, "version"),
-            value::text(node, "remoteIp"),
-            value::time(node, "lastSeenAtMs"),
+            short(&node.node_id),
+            text(node.display_name.as_ref()),
+            state(node),
+            text(node.platform.as_ref()),
+            text(node.version.as_ref()),
+            &value::shown(node.remote_ip),
+            &value::moment(node.last_seen_at_ms),
         ]);
     }
     context.console.table(&table, "no nodes are paired")?;
@@ -135,30 +139,22 @@ async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
-fn show(context: &Context, node: &Value) -> Result<(), Failure> {
+fn show(context: &Context, node: &Answer<NodeBody>) -> Result<(), Failure> {
     if context.console.format() == Format::Json {
-        return context.console.document(node);
+        return context.console.document(&node.raw);
     }
     let mut table = Table::without_header();
-    table.fact("id", value::string(node, "nodeId"));
-    table.fact("name", value::string(node, "displayName"));
+    table.fact("id", &node.node_id);
+    table.fact("name", text(node.display_name.as_ref()));
     table.fact("state", state(node));
-    for (member, name) in [
-        ("platform", "platform"),
-        ("version", "version"),
-        ("remoteIp", "address"),
-        ("protocol", "protocol"),
-        ("commands", "commands"),
-        ("caps", "caps"),
-    ] {
-        table.fact(name, &value::text(node, member));
-    }
-    for (member, name) in [
-        ("connectedAtMs", "connected since"),
-        ("lastSeenAtMs", "last seen"),
-    ] {
-        table.fact(name, &value::time(node, member));
-    }
+    table.fact("platform", text(node.platform.as_ref()));
+    table.fact("version", text(node.version.as_ref()));
+    table.each("address", node.remote_ip);
+    table.each("protocol", node.protocol);
+    table.each("commands", &node.commands);
+    table.each("caps", &node.caps);
+    table.fact("connected since", &value::moment(node.connected_at_ms));
+    table.fact("last seen", &value::moment(node.last_seen_at_ms));
     context.console.table(&table, "")
 }
 
@@ -172,19 +168,19 @@ async fn pairings(context: &Context, client: &Client) -> Result<(), Failure> {
     ]);
     for request in &items {
         table.row([
-            value::text(request, "requestId"),
-            wish(request).to_owned(),
-            short(value::string(request, "nodeId")).to_owned(),
-            value::text(request, "displayName"),
-            value::text(request, "platform"),
-            value::text(request, "remoteIp"),
-            value::time(request, "requestedAtMs"),
-            value::text(request, "commands"),
+            request.request_id.as_str(),
+            wish(request),
+            short(&request.node_id),
+            text(request.display_name.as_ref()),
+            text(request.platform.as_ref()),
+            &value::shown(request.remote_ip),
+            &value::local(request.requested_at_ms),
+            &value::joined(&request.commands),
         ]);
     }
     context.console.table(&table, "nothing waits for a decision")?;
     if let Some(first) = items.first() {
-        let id = value::visible(value::string(first, "requestId"));
+        let id = value::visible(&first.request_id);
         context.console.hint(&format!(
             "countersign nodes approve {}   (or reject)",
             value::quoted(&id)
@@ -193,32 +189,33 @@ async fn pairings(context: &Context, client: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn decide(context: &Context, client: &Client, wanted: &str, decision: Decision) -> Result<(), Failure> {
-    let request = find_request(client, wanted).await?;
-    let id = value::string(&request, "requestId");
-    let (word, done) = match decision {
-        Decision::Approve => ("approve", "approved"),
-        Decision::Reject => ("reject", "rejected"),
-    };
-    let answer = client
-        .post(
-            &["v1", "nodes", "pairings", id, "decision"],
-            &json!({ "decision": word }),
-        )
-        .await?;
+async fn decide(
+    context: &Context,
+    client: &Client,
+    wanted: &str,
+    decision: PairingDecision,
+) -> Result<(), Failure> {
+    let request = pick_request(requests(client).await?, wanted)?;
+    let path = ["v1", "nodes", "pairings", &request.request_id, "decision"];
+    let answer = client.post(&path, &DecisionBody { decision }).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&answer);
     }
-    let whose = named(&request);
-    let what = match value::string(&request, "kind") {
-        "commands" => format!("more commands of {whose}"),
-        _ => format!("the device {whose}"),
+    let done = match decision {
+        PairingDecision::Approve => "approved",
+        PairingDecision::Reject => "rejected",
+    };
+    let whose = named(&request.node_id, request.display_name.as_ref());
+    let what = if request.kind == PairingKind::Commands {
+        format!("more commands of {whose}")
+    } else {
+        format!("the device {whose}")
     };
     context
         .console
         .line(&format!("{done} {}", value::visible(&what)))?;
-    if matches!(decision, Decision::Approve) {
-        let commands = value::visible(&value::text(&request, "commands"));
+    if matches!(decision, PairingDecision::Approve) {
+        let commands = value::visible(&value::joined(&request.commands));
         context.console.note(&format!("it may be sent: {commands}"));
     }
     Ok(())
@@ -226,69 +223,66 @@ async fn decide(context: &Context, client: &Client, wanted: &str, decision: Deci
 
 async fn rename(context: &Context, client: &Client, wanted: &str, name: &str) -> Result<(), Failure> {
     let node = find_node(client, wanted).await?;
-    let id = value::string(&node, "nodeId");
-    let renamed = client
-        .patch(&["v1", "nodes", id], &json!({ "displayName": name }))
+    let renamed: Answer<NodeBody> = client
+        .patch(&["v1", "nodes", &node.node_id], &json!({ "displayName": name }))
         .await?;
     match context.console.format() {
-        Format::Json => context.console.document(&renamed),
+        Format::Json => context.console.document(&renamed.raw),
         Format::People => context.console.line(&format!(
             "{} is now called {}",
-            value::visible(short(id)),
-            value::visible(value::string(&renamed, "displayName"))
+            value::visible(short(&node.node_id)),
+            value::visible(text(renamed.display_name.as_ref()))
         )),
     }
 }
 
 async fn remove(context: &Context, client: &Client, wanted: &str) -> Result<(), Failure> {
     let node = find_node(client, wanted).await?;
-    client
-        .delete(&["v1", "nodes", value::string(&node, "nodeId")])
-        .await?;
+    client.delete(&["v1", "nodes", &node.node_id]).await?;
     match context.console.format() {
         Format::Json => context.console.document(&json!({ "removed": node })),
-        Format::People => context
-            .console
-            .line(&format!("removed {}", value::visible(&named(&node)))),
+        Format::People => {
+            let name = named(&node.node_id, node.display_name.as_ref());
+            context
+                .console
+                .line(&format!("removed {}", value::visible(&name)))
+        }
     }
 }
 
-async fn nodes(client: &Client) -> Result<Vec<Value>, Failure> {
+async fn nodes(client: &Client) -> Result<Vec<Answer<NodeBody>>, Failure> {
     client.list(&["v1", "nodes"], &Vec::new(), usize::MAX).await
 }
 
-async fn requests(client: &Client) -> Result<Vec<Value>, Failure> {
+async fn requests(client: &Client) -> Result<Vec<Answer<PairingBody>>, Failure> {
     client
         .list(&["v1", "nodes", "pairings"], &Vec::new(), usize::MAX)
         .await
 }
 
-async fn find_node(client: &Client, wanted: &str) -> Result<Value, Failure> {
-    pick_node(&nodes(client).await?, wanted)
+async fn find_node(client: &Client, wanted: &str) -> Result<Answer<NodeBody>, Failure> {
+    pick_node(&nodes(client).await?, wanted).cloned()
 }
 
 /// The chosen node: the first rule that any node satisfies decides, and it must be satisfied by one alone.
-fn pick_node(nodes: &[Value], wanted: &str) -> Result<Value, Failure> {
+fn pick_node<'a, N: Deref<Target = NodeBody>>(nodes: &'a [N], wanted: &str) -> Result<&'a N, Failure> {
     let plain = |text: &str| text.trim().to_lowercase();
-    let rules: [&dyn Fn(&Value) -> bool; 4] = [
-        &|node| value::string(node, "nodeId") == wanted,
+    let rules: [&dyn Fn(&NodeBody) -> bool; 4] = [
+        &|node| node.node_id == wanted,
         &|node| {
-            let name = plain(value::string(node, "displayName"));
+            let name = plain(text(node.display_name.as_ref()));
             !name.is_empty() && name == plain(wanted)
         },
-        &|node| value::string(node, "remoteIp") == wanted,
-        &|node| wanted.len() >= SHORTEST_PREFIX && value::string(node, "nodeId").starts_with(wanted),
+        &|node| value::shown(node.remote_ip) == wanted && !wanted.is_empty(),
+        &|node| wanted.len() >= SHORTEST_PREFIX && node.node_id.starts_with(wanted),
     ];
     for rule in rules {
-        let found: Vec<&Value> = nodes.iter().filter(|node| rule(node)).collect();
+        let found: Vec<&N> = nodes.iter().filter(|node| rule(node)).collect();
         match found.as_slice() {
             [] => {}
-            [only] => return Ok(Value::clone(only)),
+            [only] => return Ok(only),
             several => {
-                let ids: Vec<&str> = several
-                    .iter()
-                    .map(|node| short(value::string(node, "nodeId")))
-                    .collect();
+                let ids: Vec<&str> = several.iter().map(|node| short(&node.node_id)).collect();
                 return Err(Failure::new(
                     "node-ambiguous",
                     format!("several nodes are meant by {}", value::visible(wanted)),
@@ -304,20 +298,15 @@ fn pick_node(nodes: &[Value], wanted: &str) -> Result<Value, Failure> {
     .hint("countersign nodes list"))
 }
 
-async fn find_request(client: &Client, wanted: &str) -> Result<Value, Failure> {
-    pick_request(requests(client).await?, wanted)
-}
-
 /// The request with this id, or this beginning of it. Never by a name: the node that asks chooses that.
-fn pick_request(requests: Vec<Value>, wanted: &str) -> Result<Value, Failure> {
-    let id = |request: &Value| value::string(request, "requestId").to_owned();
-    if let Some(exact) = requests.iter().find(|request| id(request) == wanted) {
-        return Ok(exact.clone());
+fn pick_request<R: Deref<Target = PairingBody>>(mut requests: Vec<R>, wanted: &str) -> Result<R, Failure> {
+    if let Some(exact) = requests.iter().position(|request| request.request_id == wanted) {
+        return Ok(requests.swap_remove(exact));
     }
     let long_enough = wanted.len() >= SHORTEST_REQUEST_PREFIX;
     let mut found = requests
         .into_iter()
-        .filter(|request| long_enough && id(request).starts_with(wanted));
+        .filter(|request| long_enough && request.request_id.starts_with(wanted));
     match (found.next(), found.next()) {
         (Some(only), None) => Ok(only),
         (Some(_), Some(_)) => Err(Failure::new(
@@ -333,9 +322,8 @@ fn pick_request(requests: Vec<Value>, wanted: &str) -> Result<Value, Failure> {
     }
 }
 
-fn state(node: &Value) -> &'static str {
-    let is = |member: &str| node.get(member) == Some(&Value::Bool(true));
-    match (is("connected"), is("paired")) {
+fn state(node: &NodeBody) -> &'static str {
+    match (node.connected, node.paired) {
         (true, _) => "connected",
         (false, true) => "offline",
         (false, false) => "not paired",
@@ -343,21 +331,26 @@ fn state(node: &Value) -> &'static str {
 }
 
 /// What a request is for, in a word or two.
-fn wish(request: &Value) -> &'static str {
-    match (value::string(request, "kind"), request.get("isRepair")) {
-        ("commands", _) => "more commands",
-        (_, Some(Value::Bool(true))) => "to connect again",
-        _ => "to connect",
+fn wish(request: &PairingBody) -> &'static str {
+    if request.kind == PairingKind::Commands {
+        "more commands"
+    } else if request.is_repair {
+        "to connect again"
+    } else {
+        "to connect"
     }
 }
 
 /// A node or request by its name and the beginning of its id.
-fn named(object: &Value) -> String {
-    let id = short(value::string(object, "nodeId"));
-    match value::string(object, "displayName") {
-        "" => id.to_owned(),
-        name => format!("{name} ({id})"),
+fn named(node_id: &str, display_name: Option<&String>) -> String {
+    match text(display_name) {
+        "" => short(node_id).to_owned(),
+        name => format!("{name} ({})", short(node_id)),
     }
+}
+
+fn text(text: Option<&String>) -> &str {
+    text.map(String::as_str).unwrap_or_default()
 }
 
 fn short(id: &str) -> &str {
@@ -368,14 +361,10 @@ fn short(id: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn node(id: char, name: &str, ip: &str) -> Value {
-        json!({ "nodeId": id.to_string().repeat(64), "displayName": name, "remoteIp": ip })
-    }
-
-    fn code(result: Result<Value, Failure>) -> Result<String, String> {
-        result
-            .map(|found| short(value::string(&found, "nodeId")).to_owned())
-            .map_err(|failure| failure.code)
+    fn node(id: char, name: &str, ip: &str) -> Answer<NodeBody> {
+        let node = json!({ "nodeId": id.to_string().repeat(64), "displayName": name, "remoteIp": ip, "commands": [],
+            "caps": [], "paired": true, "connected": false });
+        serde_json::from_value(node).unwrap()
     }
 
     #[test]
@@ -393,7 +382,9 @@ mod tests {
             let expected = expected
                 .map(|id| id.to_string().repeat(SHOWN_ID))
                 .map_err(str::to_owned);
-            assert_eq!(code(pick_node(&all(), wanted)), expected, "{wanted}");
+            let all = all();
+            let picked = pick_node(&all, wanted).map(|found| short(&found.node_id).to_owned());
+            assert_eq!(picked.map_err(|failure| failure.code), expected, "{wanted}");
         };
         check(&"a".repeat(64), Ok('a'));
         check(" build box", Ok('a'));
@@ -408,13 +399,17 @@ mod tests {
 
     #[test]
     fn a_request_is_never_named_by_what_its_sender_chose() {
-        let request = |id: &str| json!({ "requestId": id, "displayName": "build-box", "kind": "device" });
+        let request = |id: &str| -> Answer<PairingBody> {
+            let request = json!({ "requestId": id, "nodeId": "a", "displayName": "build-box", "kind": "device",
+                "commands": [], "isRepair": false, "requestedAtMs": 0 });
+            serde_json::from_value(request).unwrap()
+        };
         let all = || vec![request("4f1c-1"), request("4f1c-2"), request("9a00-3")];
         let check = |wanted: &str, expected: Result<&str, &str>| {
             let picked = pick_request(all(), wanted);
             let picked = picked
                 .as_ref()
-                .map(|found| value::string(found, "requestId"))
+                .map(|found| found.request_id.as_str())
                 .map_err(|failure| failure.code.as_str());
             assert_eq!(picked, expected, "{wanted}");
         };

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use countersign_domain::{AgentId, Owner, Scope, TokenId, UnixMillis};
+use countersign_domain::{AgentId, Owner, Scope, TokenId};
 use countersign_engine::{
     offers::{self, OfferError},
     tokens::{self, TokenRequest},
@@ -366,16 +366,15 @@ async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
         "WAITS",
     ]);
     for token in read::<Vec<TokenBody>>(items.into())? {
-        let time = |time: Option<UnixMillis>| time.map(value::local).unwrap_or_default();
         table.row([
             token.id.to_string(),
             token.name,
             token.owner.to_string(),
             value::joined(&token.scopes),
             value::joined(token.agents.iter().flatten()),
-            time(token.last_used_at_ms),
-            time(token.expires_at_ms),
-            time(token.revoked_at_ms),
+            value::moment(token.last_used_at_ms),
+            value::moment(token.expires_at_ms),
+            value::moment(token.revoked_at_ms),
             token.proposed_by.map(|by| by.name).unwrap_or_default(),
         ]);
     }

@@ -53,6 +53,16 @@ pub(crate) fn local(time: UnixMillis) -> String {
     })
 }
 
+/// A time as [`local`] shows it, or nothing.
+pub(crate) fn moment(time: Option<UnixMillis>) -> String {
+    time.map(local).unwrap_or_default()
+}
+
+/// A value, or nothing.
+pub(crate) fn shown<T: Display>(value: Option<T>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
 /// Several values, one behind the other.
 pub(crate) fn joined<T: Display>(values: impl IntoIterator<Item = T>) -> String {
     let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();

@@ -16,6 +16,7 @@ pub mod approval;
 pub mod event;
 pub mod exec;
 pub mod explain;
+pub mod node;
 pub mod page;
 pub mod patch;
 pub mod policy;

@@ -21,6 +21,7 @@ pub type HostChoice = Word<countersign_domain::HostChoice>;
 pub type Isolation = Word<countersign_domain::Isolation>;
 pub type Layer = Word<countersign_policy::layers::Layer>;
 pub type OnMiss = Word<countersign_domain::OnMiss>;
+pub type PairingKind = Word<countersign_domain::PairingKind>;
 pub type PatternWidth = Word<countersign_domain::PatternWidth>;
 pub type Pinning = Word<countersign_domain::Pinning>;
 pub type ProcessStatus = Word<countersign_domain::ProcessStatus>;

@@ -8,14 +8,15 @@ mod body;
 mod document;
 
 use axum::{extract::State, http::StatusCode};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use body::{NodeBody, PairingBody};
-
-use countersign_nodes::bridge::{self, PairingDecision};
-use countersign_wire::page::Page;
+use countersign_nodes::bridge;
+use countersign_wire::{
+    node::{DecidedBody, DecisionBody, NodeBody, PairingBody, PairingDecision},
+    page::Page,
+};
 
 use crate::{
     caller::{Admin, Caller, Read},
@@ -46,33 +47,6 @@ struct RenameBody {
     display_name: String,
 }
 
-/// What becomes of a pairing request.
-#[derive(Debug, Clone, Copy, Deserialize, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-#[schema(as = PairingDecisionName)]
-enum DecisionName {
-    /// The device may connect; the commands may be sent.
-    Approve,
-    /// They may not.
-    Reject,
-}
-
-/// A decision.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = PairingDecision)]
-struct DecisionBody {
-    decision: DecisionName,
-}
-
-/// What was decided.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = PairingResult)]
-struct DecidedBody {
-    decision: DecisionName,
-    pairing: PairingBody,
-}
-
 /// Paired nodes, by name.
 #[utoipa::path(
     get, path = "/v1/nodes", tag = "nodes", operation_id = "list_nodes",
@@ -91,7 +65,7 @@ async fn list(
         ListName::only("nodes"),
         nodes,
         |node| node.node_id.as_str(),
-        NodeBody::from,
+        body::node,
     )?))
 }
 
@@ -109,7 +83,7 @@ async fn one(
     QueryOf(()): QueryOf<()>,
 ) -> Result<JsonReply<NodeBody>, Problem> {
     let found = state.bridge().node(&node).await?;
-    Ok(JsonReply(found.ok_or_else(Problem::unknown_node)?.into()))
+    Ok(JsonReply(body::node(found.ok_or_else(Problem::unknown_node)?)))
 }
 
 /// Gives a node another name.
@@ -130,7 +104,7 @@ async fn rename(
     let name =
         bridge::node_name(&display_name).map_err(|why| Problem::field("displayName", why.to_string()))?;
     let renamed = state.bridge().rename(&caller.actor, &node, name).await?;
-    Ok(JsonReply(renamed.ok_or_else(Problem::unknown_node)?.into()))
+    Ok(JsonReply(body::node(renamed.ok_or_else(Problem::unknown_node)?)))
 }
 
 /// Unpairs a node. It is disconnected at once, and must be let in again.
@@ -170,7 +144,7 @@ async fn pairings(
         ListName::only("pairings"),
         waiting,
         |request| request.request_id.as_str(),
-        PairingBody::from,
+        body::pairing,
     )?))
 }
 
@@ -193,8 +167,8 @@ async fn decide(
     JsonBody(DecisionBody { decision }): JsonBody<DecisionBody>,
 ) -> Result<JsonReply<DecidedBody>, Problem> {
     let wanted = match decision {
-        DecisionName::Approve => PairingDecision::Approve,
-        DecisionName::Reject => PairingDecision::Reject,
+        PairingDecision::Approve => bridge::PairingDecision::Approve,
+        PairingDecision::Reject => bridge::PairingDecision::Reject,
     };
     let decided = state
         .bridge()
@@ -203,6 +177,6 @@ async fn decide(
     let pairing = decided.ok_or_else(|| Problem::not_found("pairing request"))?;
     Ok(JsonReply(DecidedBody {
         decision,
-        pairing: pairing.into(),
+        pairing: body::pairing(pairing),
     }))
 }
