@@ -2,14 +2,23 @@
 
 use std::{fs::File, io::Read as _, path::Path, time::Duration};
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use countersign_domain::AgentId;
+use countersign_domain::{AgentId, EntryId, UnixMillis};
+use countersign_wire::entry::EntryBody;
 
 use super::{
-    client::Client, console::Format, context::Context, discover::Role, duration::parse_duration,
-    exit::ExitStatus, failure::Failure, table::Table, value,
+    client::{Answer, Client},
+    console::Format,
+    context::Context,
+    discover::Role,
+    duration::parse_duration,
+    exit::ExitStatus,
+    failure::Failure,
+    table::Table,
+    value,
 };
 
 const LIST: &str = "allowlist";
@@ -117,8 +126,8 @@ impl Owner {
     }
 
     /// What the server answered about one of its rules, with the owner in it.
-    pub(super) fn named_in(&self, mut rule: Value) -> Value {
-        if let Some(members) = rule.as_object_mut() {
+    pub(super) fn named_in<T>(&self, mut rule: Answer<T>) -> Answer<T> {
+        if let Some(members) = rule.raw.as_object_mut() {
             members.insert("agentId".to_owned(), json!(self.agent));
         }
         rule
@@ -145,9 +154,10 @@ pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<
         AllowlistCommand::List { owner } => list(context, &client, &owner).await?,
         AllowlistCommand::Add(args) => add(context, &client, args).await?,
         AllowlistCommand::Remove { id, owner } => {
-            let entry = find(&client, &owner, LIST, &id).await?;
-            let id = value::text(&entry, "id");
-            client.delete(&["v1", "agents", &owner.agent, LIST, &id]).await?;
+            let entry = find(&client, &owner, LIST, &id, entry_id).await?;
+            let id = &entry.id;
+            let path = ["v1", "agents", &owner.agent, LIST, id.as_str()];
+            client.delete(&path).await?;
             match context.console.format() {
                 Format::Json => context.console.document(&json!({"removed": entry}))?,
                 Format::People => context
@@ -156,28 +166,28 @@ pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<
             }
         }
         AllowlistCommand::Show { id, owner } => {
-            let entry = find(&client, &owner, LIST, &id).await?;
-            show(context, &owner, entry)?;
+            let entry = find(&client, &owner, LIST, &id, entry_id).await?;
+            show(context, &owner, &entry)?;
         }
     }
     Ok(ExitStatus::SUCCESS)
 }
 
 async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), Failure> {
-    let items = entries(client, owner, LIST).await?;
+    let items: Vec<Answer<EntryBody>> = entries(client, owner, LIST).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
     let mut table = Table::new(&["ID", "KIND", "STATE", "PATTERN", "ARGUMENTS", "LAST USED", "NOTE"]);
     for entry in &items {
         table.row([
-            value::text(entry, "id"),
-            value::text(entry, "kind"),
-            value::text(entry, "state"),
-            value::text(entry, "pattern"),
-            value::text(entry, "argPattern"),
-            value::time(entry, "lastUsedAt"),
-            value::text(entry, "note"),
+            entry.id.to_string(),
+            entry.kind.to_string(),
+            entry.state.to_string(),
+            entry.pattern.clone(),
+            value::shown(entry.arg_pattern.as_ref()),
+            value::moment(entry.last_used_at.map(UnixMillis::new)),
+            value::shown(entry.note.as_ref()),
         ]);
     }
     context.console.table(&table, "the list is empty")?;
@@ -210,7 +220,7 @@ async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Fa
     let entry = client
         .post(&["v1", "agents", &args.owner.agent, LIST], &Value::Object(body))
         .await?;
-    show(context, &args.owner, entry)
+    show(context, &args.owner, &args.owner.named_in(entry))
 }
 
 /// SHA-256 of the file that the pattern names, as this machine has it.
@@ -237,50 +247,49 @@ fn digest(pattern: &str) -> Result<String, Failure> {
     Ok(countersign_domain::hex(&hash.finalize()))
 }
 
-fn show(context: &Context, owner: &Owner, entry: Value) -> Result<(), Failure> {
-    let entry = &owner.named_in(entry);
+fn show(context: &Context, owner: &Owner, entry: &Answer<EntryBody>) -> Result<(), Failure> {
     if context.console.format() == Format::Json {
-        return context.console.document(entry);
+        return context.console.document(&entry.raw);
     }
     let mut table = Table::without_header();
     table.fact("for", &owner.in_words());
-    for member in [
-        "id",
-        "kind",
-        "state",
-        "pattern",
-        "argPattern",
-        "source",
-        "note",
-        "input",
-        "unguarded",
-        "maxUses",
-        "uses",
-        "sha256",
-        "lastUsedCommand",
-        "lastResolvedPath",
-    ] {
-        if entry.get(member).is_some() {
-            table.fact(member, &value::text(entry, member));
-        }
-    }
-    for (member, name) in [("lastUsedAt", "last used"), ("expiresAtMs", "expires")] {
-        if entry.get(member).is_some() {
-            table.fact(name, &value::time(entry, member));
-        }
-    }
-    for warning in entry
-        .get("warnings")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
-        table.fact("warning", &value::text(warning, "message"));
+    table.fact("id", entry.id.as_str());
+    table.each("kind", [&entry.kind]);
+    table.each("state", [&entry.state]);
+    table.fact("pattern", &entry.pattern);
+    table.each("argPattern", &entry.arg_pattern);
+    table.each("source", &entry.source);
+    table.each("note", &entry.note);
+    table.each("input", entry.input.then_some(true));
+    table.each("unguarded", entry.unguarded.then_some(true));
+    table.each("maxUses", entry.max_uses);
+    table.each("uses", entry.uses);
+    table.each("sha256", &entry.sha256);
+    table.each("lastUsedCommand", &entry.last_used_command);
+    table.each("lastResolvedPath", &entry.last_resolved_path);
+    table.fact(
+        "last used",
+        &value::moment(entry.last_used_at.map(UnixMillis::new)),
+    );
+    table.fact(
+        "expires",
+        &value::moment(entry.expires_at_ms.map(UnixMillis::new)),
+    );
+    for warning in &entry.warnings {
+        table.fact("warning", &warning.message);
     }
     context.console.table(&table, "")
 }
 
-pub(super) async fn entries(client: &Client, owner: &Owner, list: &str) -> Result<Vec<Value>, Failure> {
+fn entry_id(entry: &EntryBody) -> &EntryId {
+    &entry.id
+}
+
+pub(super) async fn entries<T: DeserializeOwned>(
+    client: &Client,
+    owner: &Owner,
+    list: &str,
+) -> Result<Vec<Answer<T>>, Failure> {
     let items = client
         .list(&["v1", "agents", &owner.agent, list], &Vec::new(), usize::MAX)
         .await?;
@@ -288,14 +297,20 @@ pub(super) async fn entries(client: &Client, owner: &Owner, list: &str) -> Resul
 }
 
 /// The one item of a list with this id, or this beginning of it.
-pub(super) async fn find(client: &Client, owner: &Owner, list: &str, id: &str) -> Result<Value, Failure> {
-    let items = entries(client, owner, list).await?;
-    if let Some(exact) = items.iter().find(|entry| value::string(entry, "id") == id) {
-        return Ok(exact.clone());
+pub(super) async fn find<T: DeserializeOwned>(
+    client: &Client,
+    owner: &Owner,
+    list: &str,
+    id: &str,
+    id_of: fn(&T) -> &EntryId,
+) -> Result<Answer<T>, Failure> {
+    let mut items: Vec<Answer<T>> = entries(client, owner, list).await?;
+    if let Some(exact) = items.iter().position(|entry| id_of(entry).as_str() == id) {
+        return Ok(items.swap_remove(exact));
     }
     let mut found = items
         .into_iter()
-        .filter(|entry| value::string(entry, "id").starts_with(id));
+        .filter(|entry| id_of(entry).as_str().starts_with(id));
     match (found.next(), found.next()) {
         (Some(only), None) => Ok(only),
         (Some(_), Some(_)) => Err(Failure::new(

@@ -2,9 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use countersign_domain::EntryId;
+use countersign_wire::entry::RuleBody;
+
 use super::{
     allowlist::{EVERY_AGENT, Owner, entries, find, parse_owner},
-    client::Client,
+    client::{Answer, Client},
     console::Format,
     context::Context,
     discover::Role,
@@ -88,9 +91,10 @@ pub(crate) async fn run(context: &Context, command: DenylistCommand) -> Result<E
         DenylistCommand::Add(args) => add(context, &client, args).await?,
         DenylistCommand::Remove { id, owner } => {
             let owner = Owner::from(owner);
-            let rule = find(&client, &owner, LIST, &id).await?;
-            let id = value::text(&rule, "id");
-            client.delete(&["v1", "agents", owner.agent(), LIST, &id]).await?;
+            let rule = find(&client, &owner, LIST, &id, rule_id).await?;
+            let id = &rule.id;
+            let path = ["v1", "agents", owner.agent(), LIST, id.as_str()];
+            client.delete(&path).await?;
             match context.console.format() {
                 Format::Json => context.console.document(&json!({"removed": rule}))?,
                 Format::People => context.console.line(&format!(
@@ -101,25 +105,25 @@ pub(crate) async fn run(context: &Context, command: DenylistCommand) -> Result<E
         }
         DenylistCommand::Show { id, owner } => {
             let owner = Owner::from(owner);
-            let rule = find(&client, &owner, LIST, &id).await?;
-            show(context, &owner, rule)?;
+            let rule = find(&client, &owner, LIST, &id, rule_id).await?;
+            show(context, &owner, &rule)?;
         }
     }
     Ok(ExitStatus::SUCCESS)
 }
 
 async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), Failure> {
-    let items = entries(client, owner, LIST).await?;
+    let items: Vec<Answer<RuleBody>> = entries(client, owner, LIST).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
     let mut table = Table::new(&["ID", "PATTERN", "ARGUMENTS", "REASON"]);
     for rule in &items {
         table.row([
-            value::text(rule, "id"),
-            value::text(rule, "pattern"),
-            value::text(rule, "argPattern"),
-            value::text(rule, "reason"),
+            rule.id.to_string(),
+            rule.pattern.clone(),
+            value::shown(rule.arg_pattern.as_ref()),
+            value::shown(rule.reason.as_ref()),
         ]);
     }
     context
@@ -147,24 +151,27 @@ async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Fa
     let rule = client
         .post(&["v1", "agents", owner.agent(), LIST], &Value::Object(body))
         .await?;
-    show(context, &owner, rule)
+    show(context, &owner, &owner.named_in(rule))
 }
 
-fn show(context: &Context, owner: &Owner, rule: Value) -> Result<(), Failure> {
-    let rule = owner.named_in(rule);
+fn show(context: &Context, owner: &Owner, rule: &Answer<RuleBody>) -> Result<(), Failure> {
     if context.console.format() == Format::Json {
-        return context.console.document(&rule);
+        return context.console.document(&rule.raw);
     }
     let mut table = Table::without_header();
     table.fact("binds", &owner.in_words());
-    for member in ["id", "pattern", "argPattern", "reason"] {
-        table.fact(member, &value::text(&rule, member));
-    }
-    let warnings = rule.get("warnings").and_then(Value::as_array);
-    for warning in warnings.into_iter().flatten() {
-        table.fact("warning", &value::text(warning, "message"));
+    table.fact("id", rule.id.as_str());
+    table.fact("pattern", &rule.pattern);
+    table.each("argPattern", &rule.arg_pattern);
+    table.each("reason", &rule.reason);
+    for warning in &rule.warnings {
+        table.fact("warning", &warning.message);
     }
     context.console.table(&table, "")
+}
+
+fn rule_id(rule: &RuleBody) -> &EntryId {
+    &rule.id
 }
 
 impl From<Bound> for Owner {

@@ -2,10 +2,20 @@
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use countersign_domain::{AgentId, Ask, Security};
-use countersign_policy::preset::{Preset, PresetValues};
+use countersign_policy::{
+    layers::Layer,
+    preset::{Preset, PresetValues},
+};
+use countersign_wire::{
+    agent::AgentBody,
+    entry::EntryWarningBody,
+    policy::{EffectiveBody, ValueBody},
+    preset::{AppliedBody, OwnKeysBody},
+};
 
 use super::{
     allowlist::Owner,
@@ -148,7 +158,7 @@ pub(crate) async fn set(context: &Context, client: &Client, args: SetArgs) -> Re
     }
 }
 
-fn to_value<T: serde::Serialize>(setting: Setting<T>) -> Option<Value> {
+fn to_value<T: Serialize>(setting: Setting<T>) -> Option<Value> {
     match setting {
         Setting::Inherit => None,
         Setting::To(value) => Some(json!(value)),
@@ -164,7 +174,7 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
     } = args;
     let mut query: Query = Vec::new();
     query.extend(agent.iter().map(|agent| ("agentId", agent.to_string())));
-    let effective = client.get(&["v1", "policy", "effective"], &query).await?;
+    let effective: EffectiveBody = client.get(&["v1", "policy", "effective"], &query).await?;
     let changes = preset_changes(&effective, name, agent.as_ref());
     let own_keys;
     if dry_run {
@@ -175,19 +185,13 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
         if every_agent {
             body.insert("everyAgent".to_owned(), json!(true));
         }
-        let applied: Value = client
+        let applied: AppliedBody = client
             .post(&["v1", "policy", "preset"], &Value::Object(body))
             .await?;
-        let warnings = applied.get("warnings").and_then(Value::as_array);
-        for warning in warnings.into_iter().flatten() {
-            let message = value::text(warning, "message");
+        for EntryWarningBody { message, .. } in &applied.warnings {
             context.console.note(&format!("warning: {message}"));
         }
-        own_keys = applied
-            .get("ownKeys")
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default();
+        own_keys = applied.own_keys;
     }
     if context.console.format() == Format::Json {
         let changes: Vec<Value> = changes
@@ -212,7 +216,7 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
 }
 
 /// The agents for which the preset is not the last word.
-fn show_own_keys(context: &Context, own_keys: &[Value], becomes: &str) -> Result<(), Failure> {
+fn show_own_keys(context: &Context, own_keys: &[OwnKeysBody], becomes: &str) -> Result<(), Failure> {
     if own_keys.is_empty() {
         return Ok(());
     }
@@ -221,7 +225,12 @@ fn show_own_keys(context: &Context, own_keys: &[Value], becomes: &str) -> Result
         .line(&format!("these agents {becomes} keys of their own:"))?;
     let mut table = Table::new(&["AGENT", "SECURITY", "ASK", "KEYS"]);
     for own in own_keys {
-        table.row(["agentId", "security", "ask", "keys"].map(|member| value::text(own, member)));
+        table.row([
+            own.agent_id.as_str(),
+            &own.security.to_string(),
+            &own.ask.to_string(),
+            &value::joined(&own.keys),
+        ]);
     }
     context.console.table(&table, "")?;
     if becomes == "keep" {
@@ -234,33 +243,33 @@ fn show_own_keys(context: &Context, own_keys: &[Value], becomes: &str) -> Result
 
 /// The agents with keys of their own about what a preset sets, as the answer to a preset has them, but for the one that it
 /// is for. Security and ask are those of now.
-async fn own_keys_now(client: &Client, except: Option<&AgentId>) -> Result<Vec<Value>, Failure> {
-    let agents = client.list(&["v1", "agents"], &Vec::new(), usize::MAX).await?;
+async fn own_keys_now(client: &Client, except: Option<&AgentId>) -> Result<Vec<OwnKeysBody>, Failure> {
+    fn own<T>(rule: &ValueBody<T, impl Sized>) -> impl Iterator<Item = String> {
+        let layers = [Layer::Agent, Layer::DocumentWildcard, Layer::DocumentAgent];
+        let spoken = rule.layers.iter();
+        let own = spoken.filter(move |spoken| layers.iter().any(|layer| spoken.layer == *layer));
+        own.map(|spoken| spoken.source.clone().unwrap_or_default())
+    }
+    let agents: Vec<AgentBody> = client.list(&["v1", "agents"], &Vec::new(), usize::MAX).await?;
     let mut own_keys = Vec::new();
-    for agent in &agents {
-        let id = value::string(agent, "agentId");
-        if except.is_some_and(|except| except.as_str() == id) {
+    for AgentBody { agent_id, .. } in agents {
+        if except == Some(&agent_id) {
             continue;
         }
-        let query: Query = vec![("agentId", id.to_owned())];
-        let effective: Value = client.get(&["v1", "policy", "effective"], &query).await?;
-        let keys: BTreeSet<String> = ["host", "security", "ask", "askFallback"]
-            .iter()
-            .filter_map(|rule| effective.get(rule)?.get("layers")?.as_array())
-            .flatten()
-            .filter(|spoken| {
-                matches!(
-                    value::string(spoken, "layer"),
-                    "agent" | "document-wildcard" | "document-agent"
-                )
-            })
-            .map(|spoken| value::string(spoken, "source").to_owned())
+        let query: Query = vec![("agentId", agent_id.to_string())];
+        let effective: EffectiveBody = client.get(&["v1", "policy", "effective"], &query).await?;
+        let keys: BTreeSet<String> = own(&effective.host)
+            .chain(own(&effective.security))
+            .chain(own(&effective.ask))
+            .chain(own(&effective.ask_fallback))
             .collect();
         if !keys.is_empty() {
-            let value_of = |rule: &str| effective.get(rule).and_then(|rule| rule.get("value")).cloned();
-            own_keys.push(json!({
-                "agentId": id, "keys": keys, "security": value_of("security"), "ask": value_of("ask"),
-            }));
+            own_keys.push(OwnKeysBody {
+                agent_id,
+                keys: keys.into_iter().collect(),
+                security: effective.security.value,
+                ask: effective.ask.value,
+            });
         }
     }
     Ok(own_keys)
@@ -282,7 +291,7 @@ fn show(context: &Context, changes: &[ValueChange]) -> Result<(), Failure> {
 }
 
 /// What a preset changes, given the effective policy of its agent: only the layers that it writes count.
-fn preset_changes(effective: &Value, preset: Preset, agent: Option<&AgentId>) -> Vec<ValueChange> {
+fn preset_changes(effective: &EffectiveBody, preset: Preset, agent: Option<&AgentId>) -> Vec<ValueChange> {
     let PresetValues {
         host,
         security,
@@ -291,42 +300,40 @@ fn preset_changes(effective: &Value, preset: Preset, agent: Option<&AgentId>) ->
     } = preset.values();
     let (config, document, below, place) = match agent {
         None => (
-            "global",
-            "document-defaults",
+            Layer::Global,
+            Layer::DocumentDefaults,
             String::new(),
             "defaults".to_owned(),
         ),
         Some(agent) => (
-            "agent",
-            "document-agent",
+            Layer::Agent,
+            Layer::DocumentAgent,
             format!("{agent}: "),
             format!("agents.{agent}"),
         ),
     };
-    let said = |rule: &str, layer: &str| -> Option<&Value> {
-        let layers = effective.get(rule)?.get("layers")?.as_array()?;
-        layers
-            .iter()
-            .rfind(|spoken| value::string(spoken, "layer") == layer)
-    };
+    let EffectiveBody {
+        host: on,
+        security: secured,
+        ask: asked,
+        ask_fallback: unanswered,
+        ..
+    } = effective;
     let mut changes = Vec::new();
     let mut mode = false;
-    for (rule, wanted) in [
-        ("host", json!(host)),
-        ("security", json!(security)),
-        ("ask", json!(ask)),
+    for (rule, said, wanted) in [
+        ("host", said(on, config), json!(host)),
+        ("security", said(secured, config), json!(security)),
+        ("ask", said(asked, config), json!(ask)),
     ] {
-        let spoken = said(rule, config);
         // `mode` says both security and ask, and goes.
-        let by_mode =
-            spoken.is_some_and(|spoken| value::string(spoken, "source").ends_with("tools.exec.mode"));
+        let is_mode = |source: &str| source.ends_with("tools.exec.mode");
+        let by_mode = said.as_ref().is_some_and(|(source, _value)| is_mode(source));
         mode |= by_mode;
         changes.push(ValueChange {
             file: CONFIG,
             key: format!("{below}tools.exec.{rule}"),
-            is: spoken
-                .filter(|_spoken| !by_mode)
-                .and_then(|spoken| spoken.get("value").cloned()),
+            is: said.filter(|_said| !by_mode).map(|(_source, value)| value),
             becomes: Some(wanted),
         });
     }
@@ -338,20 +345,26 @@ fn preset_changes(effective: &Value, preset: Preset, agent: Option<&AgentId>) ->
             becomes: None,
         });
     }
-    for (rule, wanted) in [
-        ("security", json!(security)),
-        ("ask", json!(ask)),
-        ("askFallback", json!(ask_fallback)),
+    for (rule, said, wanted) in [
+        ("security", said(secured, document), json!(security)),
+        ("ask", said(asked, document), json!(ask)),
+        ("askFallback", said(unanswered, document), json!(ask_fallback)),
     ] {
         changes.push(ValueChange {
             file: DOCUMENT,
             key: format!("{place}.{rule}"),
-            is: said(rule, document).and_then(|spoken| spoken.get("value").cloned()),
+            is: said.map(|(_source, value)| value),
             becomes: Some(wanted),
         });
     }
     changes.retain(|change| change.is != change.becomes);
     changes
+}
+
+/// What a layer says, and where.
+fn said<T>(rule: &ValueBody<T, impl Serialize>, layer: Layer) -> Option<(String, Value)> {
+    let spoken = rule.layers.iter().rfind(|spoken| spoken.layer == layer)?;
+    Some((spoken.source.clone().unwrap_or_default(), json!(spoken.value)))
 }
 
 #[cfg(test)]
@@ -360,13 +373,22 @@ mod tests {
 
     #[test]
     fn a_preset_changes_only_the_layers_that_it_writes() {
+        let rule = |value: &str, layers: Value| json!({"value": value, "source": "", "layers": layers});
+        let switch = json!({"value": false, "source": "", "layers": []});
         let effective = json!({
-            "host": {"layers": [{"layer": "default", "value": "sandbox"}, {"layer": "global", "source": "tools.exec.host", "value": "gateway"}]},
-            "security": {"layers": [{"layer": "global", "source": "tools.exec.mode", "value": "full"},
-                {"layer": "document-agent", "source": "…", "value": "deny"}]},
-            "ask": {"layers": [{"layer": "global", "source": "tools.exec.mode", "value": "off"}]},
-            "askFallback": {"layers": [{"layer": "document-defaults", "value": "deny"}]},
+            "agentId": "main", "sessionKey": "agent:main:main", "approvalsApply": true, "isolation": "same-user",
+            "autoAllowSkills": switch, "strictInlineEval": switch, "strictDelegation": switch,
+            "onMiss": rule("ask", json!([])),
+            "sandbox": {"active": false, "scope": "session", "workspaceAccess": "none"},
+            "document": {"status": "ok", "hash": "", "warnings": []},
+            "host": rule("gateway", json!([{"layer": "default", "value": "sandbox"},
+                {"layer": "global", "source": "tools.exec.host", "value": "gateway"}])),
+            "security": rule("deny", json!([{"layer": "global", "source": "tools.exec.mode", "value": "full"},
+                {"layer": "document-agent", "source": "…", "value": "deny"}])),
+            "ask": rule("off", json!([{"layer": "global", "source": "tools.exec.mode", "value": "off"}])),
+            "askFallback": rule("deny", json!([{"layer": "document-defaults", "value": "deny"}])),
         });
+        let effective = serde_json::from_value(effective).unwrap();
         let lines = |agent: Option<&AgentId>| -> Vec<String> {
             preset_changes(&effective, Preset::Cautious, agent)
                 .iter()

@@ -11,8 +11,10 @@
 )]
 
 pub mod actor;
+pub mod agent;
 pub mod analysis;
 pub mod approval;
+pub mod entry;
 pub mod event;
 pub mod exec;
 pub mod explain;
@@ -20,6 +22,7 @@ pub mod node;
 pub mod page;
 pub mod patch;
 pub mod policy;
+pub mod preset;
 pub mod problem;
 pub mod process;
 pub mod run;

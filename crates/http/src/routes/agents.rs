@@ -6,9 +6,9 @@ use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::approvals::document::PolicyFields;
-use countersign_domain::{AgentId, Ask, Security, UnixMillis};
+use countersign_domain::{Ask, Security};
 use countersign_engine::KnownAgent;
-use countersign_wire::page::Page;
+use countersign_wire::{agent::AgentBody, page::Page};
 
 use super::document::tagged;
 
@@ -25,27 +25,6 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(policy, set_policy))
-}
-
-/// An agent.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Agent)]
-struct AgentBody {
-    agent_id: AgentId,
-    /// Where it is known from: `config`, `document`, `history`.
-    #[schema(value_type = Vec<String>)]
-    sources: Vec<&'static str>,
-    /// Where `openclaw.json` has what is its own, or would have it: `agents.list[0]`, `agents.entries.build`.
-    config_path: String,
-    /// The node that it is bound to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    node: Option<String>,
-    /// When it last asked for a run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_seen_at_ms: Option<UnixMillis>,
-    /// Its pending approvals.
-    pending: u64,
 }
 
 /// What the approvals document says for an agent; what it leaves out is inherited.
@@ -82,7 +61,7 @@ async fn list(
         ListName::only("agents"),
         agents,
         |agent| agent.agent.as_str(),
-        AgentBody::from,
+        known,
     )?))
 }
 
@@ -172,33 +151,21 @@ impl From<PolicyBody> for PolicyFields {
     }
 }
 
-impl From<KnownAgent> for AgentBody {
-    fn from(known: KnownAgent) -> Self {
-        let KnownAgent {
-            agent,
-            in_config,
-            in_document,
-            in_history,
-            config_path,
-            node,
-            last_seen_at,
-            pending,
-        } = known;
-        let sources = [
-            ("config", in_config),
-            ("document", in_document),
-            ("history", in_history),
-        ];
-        Self {
-            agent_id: agent,
-            sources: sources
-                .into_iter()
-                .filter_map(|(source, is_known)| is_known.then_some(source))
-                .collect(),
-            config_path,
-            node,
-            last_seen_at_ms: last_seen_at,
-            pending,
-        }
+fn known(known: KnownAgent) -> AgentBody {
+    let sources = [
+        ("config", known.in_config),
+        ("document", known.in_document),
+        ("history", known.in_history),
+    ];
+    let sources = sources.into_iter();
+    AgentBody {
+        agent_id: known.agent,
+        sources: sources
+            .filter_map(|(source, is_known)| is_known.then_some(source.into()))
+            .collect(),
+        config_path: known.config_path,
+        node: known.node,
+        last_seen_at_ms: known.last_seen_at,
+        pending: known.pending,
     }
 }

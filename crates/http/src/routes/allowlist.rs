@@ -5,7 +5,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 use utoipa::{
     ToSchema,
     openapi::{
@@ -18,11 +18,14 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use countersign_config::approvals::document::{Limits, NewPattern, PatternChange};
 use countersign_domain::{EntryId, UnixMillis};
 use countersign_engine::{
-    allowlist::{AllowlistEntry, EntryLimits, EntryState},
+    allowlist::{self, AllowlistEntry, EntryLimits},
     lint::EntryWarning,
 };
 use countersign_ledger::events::AllowlistList;
-use countersign_wire::page::Page;
+use countersign_wire::{
+    entry::{EntryBody, EntryKind, EntryState, EntryWarningBody},
+    page::Page,
+};
 
 use crate::{
     caller::{Admin, CallerAtAgent, Read},
@@ -42,76 +45,6 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(list, add))
         .routes(routes!(one, change, remove))
-}
-
-/// What an entry is: without limits, or a grant with them.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-#[schema(as = EntryKind)]
-enum Kind {
-    Entry,
-    Grant,
-}
-
-/// Whether an entry can still match.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schema(as = EntryState)]
-enum Usability {
-    Active,
-    Inert,
-    Expired,
-    UsedUp,
-}
-
-/// An allowlist entry or grant.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = AllowlistEntry)]
-struct EntryBody {
-    id: EntryId,
-    kind: Kind,
-    pattern: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    arg_pattern: Option<String>,
-    /// `allow-always` for what a decision made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<String>,
-    /// It covers commands whose input stays open; absent for no.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
-    input: bool,
-    /// Their terminals keep pagers and editors that take commands; absent for no.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
-    unguarded: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_used_at: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_used_command: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_resolved_path: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at_ms: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_uses: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uses: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sha256: Option<String>,
-    state: Usability,
-    warnings: Vec<EntryWarningBody>,
-}
-
-/// Something that is odd about an entry.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = AllowlistWarning)]
-pub(super) struct EntryWarningBody {
-    #[schema(value_type = String)]
-    code: &'static str,
-    message: String,
 }
 
 /// A pattern to add. With any of `expiresAtMs`, `maxUses` and `sha256` it becomes a grant. What narrows it is given or
@@ -172,7 +105,7 @@ async fn list(
     )?;
     let items = state.lists().remark_on(&agent, items).await?;
     Ok(JsonReply(Page {
-        items: items.into_iter().map(EntryBody::from).collect(),
+        items: items.into_iter().map(written).collect(),
         next_cursor,
     }))
 }
@@ -205,12 +138,12 @@ async fn add(
         .add_to_allowlist(&caller.actor, &agent, pattern)
         .await?;
     if !created {
-        return Ok(JsonReply(EntryBody::from(entry)).into_response());
+        return Ok(JsonReply(written(entry)).into_response());
     }
     Ok(Located {
         status: StatusCode::CREATED,
         location: state.link(&format!("/v1/agents/{agent}/allowlist/{}", entry.id)),
-        body: EntryBody::from(entry),
+        body: written(entry),
     }
     .into_response())
 }
@@ -233,7 +166,7 @@ async fn one(
 ) -> Result<JsonReply<EntryBody>, Problem> {
     let found = state.lists().allowlist_entry(&agent, &entry).await?;
     found
-        .map(|entry| JsonReply(entry.into()))
+        .map(|entry| JsonReply(written(entry)))
         .ok_or_else(|| Problem::not_found("entry"))
 }
 
@@ -384,7 +317,7 @@ async fn change(
         .change_allowlist_entry(&caller.actor, &agent, &entry, body.into_change()?)
         .await?;
     changed
-        .map(|entry| JsonReply(entry.into()))
+        .map(|entry| JsonReply(written(entry)))
         .ok_or_else(|| Problem::not_found("entry"))
 }
 
@@ -487,46 +420,48 @@ fn digest_of(text: &str) -> Result<String, Problem> {
     }
 }
 
-impl From<AllowlistEntry> for EntryBody {
-    fn from(entry: AllowlistEntry) -> Self {
-        let EntryLimits {
-            expires_at,
-            max_uses,
-            uses,
-            sha256,
-        } = entry.limits;
-        Self {
-            id: entry.id,
-            kind: match entry.list {
-                AllowlistList::Grants => Kind::Grant,
-                AllowlistList::Allowlist | AllowlistList::Denylist => Kind::Entry,
-            },
-            pattern: entry.pattern,
-            arg_pattern: entry.arg_pattern,
-            source: entry.source,
-            note: entry.note,
-            input: entry.input,
-            unguarded: entry.unguarded,
-            last_used_at: entry.last_used_at,
-            last_used_command: entry.last_used_command,
-            last_resolved_path: entry.last_resolved_path,
-            expires_at_ms: expires_at,
-            max_uses,
-            uses,
-            sha256,
-            state: match entry.state {
-                EntryState::Active => Usability::Active,
-                EntryState::Inert => Usability::Inert,
-                EntryState::Expired => Usability::Expired,
-                EntryState::UsedUp => Usability::UsedUp,
-            },
-            warnings: entry.warnings.into_iter().map(EntryWarningBody::from).collect(),
-        }
+fn written(entry: AllowlistEntry) -> EntryBody {
+    let EntryLimits {
+        expires_at,
+        max_uses,
+        uses,
+        sha256,
+    } = entry.limits;
+    let kind = match entry.list {
+        AllowlistList::Grants => EntryKind::Grant,
+        AllowlistList::Allowlist | AllowlistList::Denylist => EntryKind::Entry,
+    };
+    let state = match entry.state {
+        allowlist::EntryState::Active => EntryState::Active,
+        allowlist::EntryState::Inert => EntryState::Inert,
+        allowlist::EntryState::Expired => EntryState::Expired,
+        allowlist::EntryState::UsedUp => EntryState::UsedUp,
+    };
+    EntryBody {
+        id: entry.id,
+        kind: kind.into(),
+        pattern: entry.pattern,
+        arg_pattern: entry.arg_pattern,
+        source: entry.source,
+        note: entry.note,
+        input: entry.input,
+        unguarded: entry.unguarded,
+        last_used_at: entry.last_used_at,
+        last_used_command: entry.last_used_command,
+        last_resolved_path: entry.last_resolved_path,
+        expires_at_ms: expires_at,
+        max_uses,
+        uses,
+        sha256,
+        state: state.into(),
+        warnings: warnings(entry.warnings),
     }
 }
 
-impl From<EntryWarning> for EntryWarningBody {
-    fn from(EntryWarning { code, message }: EntryWarning) -> Self {
-        Self { code, message }
-    }
+pub(super) fn warnings(warnings: Vec<EntryWarning>) -> Vec<EntryWarningBody> {
+    let body = |EntryWarning { code, message }| EntryWarningBody {
+        code: code.into(),
+        message,
+    };
+    warnings.into_iter().map(body).collect()
 }

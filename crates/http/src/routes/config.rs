@@ -12,11 +12,12 @@ use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::settings::{ConfigValue, EffectiveValue, KeyEdit, KeyPath, Source};
-use countersign_domain::{AgentId, Ask, Security};
+use countersign_domain::AgentId;
 use countersign_engine::{config::Config, preset::OwnKeys};
 use countersign_policy::preset::{Preset, PresetReach};
+use countersign_wire::preset::{AppliedBody, OwnKeysBody};
 
-use super::{allowlist::EntryWarningBody, document::tagged};
+use super::{allowlist, document::tagged};
 
 use crate::{
     caller::{Admin, Caller, Read},
@@ -118,40 +119,6 @@ struct PresetBody {
     every_agent: Option<bool>,
 }
 
-/// What a preset changed.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = AppliedPreset)]
-struct AppliedBody {
-    name: Preset,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent_id: Option<AgentId>,
-    /// False when everything was so already.
-    changed: bool,
-    /// Hash of the approvals document now.
-    document_hash: String,
-    /// Hash of `openclaw.json` now.
-    config_hash: String,
-    /// The agents that keep keys of their own about what the preset sets: there those count. `everyAgent` removes them.
-    own_keys: Vec<OwnKeysBody>,
-    /// What is odd about the rules that count now, by kind and number; `countersign doctor` names each.
-    warnings: Vec<EntryWarningBody>,
-}
-
-/// An agent with keys of its own, and what they come to.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = AgentKeys)]
-struct OwnKeysBody {
-    agent_id: AgentId,
-    /// Its keys in `openclaw.json` and the approvals document.
-    keys: Vec<String>,
-    /// Its effective security.
-    security: Security,
-    /// Its effective ask.
-    ask: Ask,
-}
-
 /// The keys of `openclaw.json` that are read, with their effective values.
 #[utoipa::path(
     get, path = "/v1/config", tag = "policy", operation_id = "get_config",
@@ -235,32 +202,17 @@ async fn preset(
         changed: applied.changed,
         document_hash: applied.document_hash,
         config_hash: applied.config_hash,
-        own_keys: applied.own_keys.into_iter().map(OwnKeysBody::from).collect(),
-        warnings: state
-            .engine()
-            .policy_admin()
-            .rule_warnings()
-            .await
-            .into_iter()
-            .map(EntryWarningBody::from)
-            .collect(),
+        own_keys: applied.own_keys.into_iter().map(own_keys).collect(),
+        warnings: allowlist::warnings(state.policy_admin().rule_warnings().await),
     }))
 }
 
-impl From<OwnKeys> for OwnKeysBody {
-    fn from(own: OwnKeys) -> Self {
-        let OwnKeys {
-            agent,
-            keys,
-            security,
-            ask,
-        } = own;
-        Self {
-            agent_id: agent,
-            keys,
-            security,
-            ask,
-        }
+fn own_keys(own: OwnKeys) -> OwnKeysBody {
+    OwnKeysBody {
+        agent_id: own.agent,
+        keys: own.keys,
+        security: own.security.into(),
+        ask: own.ask.into(),
     }
 }
 

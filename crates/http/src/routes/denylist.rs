@@ -5,16 +5,16 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::approvals::document::{DenyRule, Keyed};
 use countersign_domain::EntryId;
-use countersign_engine::allowlist::WrittenRule;
-use countersign_wire::page::Page;
+use countersign_engine::{allowlist::WrittenRule, lint::EntryWarning};
+use countersign_wire::{entry::RuleBody, page::Page};
 
-use super::allowlist::{EntryWarningBody, check_note, check_pattern};
+use super::allowlist::{self, check_note, check_pattern};
 
 use crate::{
     caller::{Admin, CallerAtAgent, Read},
@@ -29,22 +29,6 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(list, add))
         .routes(routes!(remove))
-}
-
-/// A deny rule.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = DenyRule)]
-struct RuleBody {
-    id: EntryId,
-    pattern: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    arg_pattern: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    /// What is odd about it; only told where it is written.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<EntryWarningBody>,
 }
 
 /// A deny rule to add.
@@ -80,7 +64,7 @@ async fn list(
         ListName("denylist", &agent),
         rules,
         |rule| rule.id.as_str(),
-        RuleBody::from,
+        |rule| written(rule, Vec::new()),
     )?))
 }
 
@@ -107,18 +91,19 @@ async fn add(
     JsonBody(body): JsonBody<NewRuleBody>,
 ) -> Result<Response, Problem> {
     let rule = body.into_rule()?;
-    let (rule, created) = state
+    let (WrittenRule { rule, warnings }, created) = state
         .engine()
         .lists()
         .add_to_denylist(&caller.actor, &agent, rule)
         .await?;
+    let rule = written(rule, warnings);
     if !created {
-        return Ok(JsonReply(RuleBody::from(rule)).into_response());
+        return Ok(JsonReply(rule).into_response());
     }
     Ok(Located {
         status: StatusCode::CREATED,
-        location: state.link(&format!("/v1/agents/{agent}/denylist/{}", rule.rule.id)),
-        body: RuleBody::from(rule),
+        location: state.link(&format!("/v1/agents/{agent}/denylist/{}", rule.id)),
+        body: rule,
     }
     .into_response())
 }
@@ -173,23 +158,13 @@ impl NewRuleBody {
     }
 }
 
-impl From<Keyed<DenyRule>> for RuleBody {
-    fn from(Keyed { id, item }: Keyed<DenyRule>) -> Self {
-        Self {
-            id,
-            pattern: item.pattern,
-            arg_pattern: item.arg_pattern,
-            reason: item.reason,
-            warnings: Vec::new(),
-        }
-    }
-}
-
-impl From<WrittenRule> for RuleBody {
-    fn from(WrittenRule { rule, warnings }: WrittenRule) -> Self {
-        Self {
-            warnings: warnings.into_iter().map(EntryWarningBody::from).collect(),
-            ..Self::from(rule)
-        }
+fn written(rule: Keyed<DenyRule>, warnings: Vec<EntryWarning>) -> RuleBody {
+    let Keyed { id, item } = rule;
+    RuleBody {
+        id,
+        pattern: item.pattern,
+        arg_pattern: item.arg_pattern,
+        reason: item.reason,
+        warnings: allowlist::warnings(warnings),
     }
 }

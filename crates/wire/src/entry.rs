@@ -1,0 +1,98 @@
+//! Allowlist entries, grants and deny rules.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use countersign_domain::{EntryId, vocabulary};
+
+use crate::words::Word;
+
+vocabulary! {
+    /// What an entry is: without limits, or a grant with them.
+    #[derive(ToSchema)]
+    pub enum EntryKind("entry or grant") {
+        Entry = "entry",
+        Grant = "grant",
+    }
+}
+
+vocabulary! {
+    /// Whether an entry can still match.
+    #[derive(ToSchema)]
+    pub enum EntryState("active, inert, expired or used-up") {
+        Active = "active",
+        Inert = "inert",
+        Expired = "expired",
+        UsedUp = "used-up",
+    }
+}
+
+/// An allowlist entry or grant.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AllowlistEntry)]
+pub struct EntryBody {
+    pub id: EntryId,
+    #[schema(value_type = EntryKind)]
+    pub kind: Word<EntryKind>,
+    pub pattern: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arg_pattern: Option<String>,
+    /// `allow-always` for what a decision made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// It covers commands whose input stays open; absent for no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub input: bool,
+    /// Their terminals keep pagers and editors that take commands; absent for no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub unguarded: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_used_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_used_command: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_resolved_path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_uses: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uses: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    #[schema(value_type = EntryState)]
+    pub state: Word<EntryState>,
+    pub warnings: Vec<EntryWarningBody>,
+}
+
+/// Something that is odd about an entry.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = AllowlistWarning)]
+pub struct EntryWarningBody {
+    pub code: Cow<'static, str>,
+    pub message: String,
+}
+
+/// A deny rule.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DenyRule)]
+pub struct RuleBody {
+    pub id: EntryId,
+    pub pattern: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arg_pattern: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What is odd about it; only told where it is written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub warnings: Vec<EntryWarningBody>,
+}
