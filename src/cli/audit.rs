@@ -7,15 +7,17 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use countersign_config::settings::{SettingsStore, StartOptions, StateDir};
 use countersign_domain::Actor;
+use countersign_http::verification_body;
 use countersign_ledger::audit;
 use countersign_sys::clock::SystemIds;
+use countersign_wire::audit::{AuditBody, HeadBody, ProblemBody, TargetBody, VerificationBody};
 
 use super::{
-    client::{Client, Query},
+    client::{Answer, Client, Query},
     console::{Format, Tone},
     context::Context,
     discover::Role,
@@ -94,13 +96,14 @@ pub(crate) async fn run(context: &Context, command: AuditCommand) -> Result<Exit
         AuditCommand::Verify {
             witness: Some(witness),
             ..
-        } => show_report(context, &verify_file(context, Some(&witness))?),
+        } => verify_file(context, Some(&witness)),
         AuditCommand::Verify { offline: false, .. } => {
             let client = context.client(Role::Operator)?;
-            let report = client.get(&["v1", "audit", "verify"], &Vec::new()).await?;
-            show_report(context, &report)
+            let report: Answer<VerificationBody> =
+                client.get(&["v1", "audit", "verify"], &Vec::new()).await?;
+            show_report(context, &report.raw, &report, None)
         }
-        AuditCommand::Verify { offline: true, .. } => show_report(context, &verify_file(context, None)?),
+        AuditCommand::Verify { offline: true, .. } => verify_file(context, None),
         AuditCommand::Reset { reason } => reset(context, &reason),
         AuditCommand::Export => export(context, &context.client(Role::Operator)?).await,
     }
@@ -111,85 +114,85 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     query.extend(args.after_seq.map(|seq| ("afterSeq", seq.to_string())));
     query.extend(args.actor.map(|actor| ("actor", actor)));
     query.extend(args.action.map(|action| ("action", action)));
-    let items: Vec<Value> = client.list(&["v1", "audit"], &query, args.limit).await?;
+    let items: Vec<Answer<AuditBody>> = client.list(&["v1", "audit"], &query, args.limit).await?;
     if context.console.format() == Format::Json {
         context.console.document(&json!({ "items": items }))?;
         return Ok(ExitStatus::SUCCESS);
     }
     let mut table = Table::new(&["SEQ", "TIME", "ACTOR", "ACTION", "TARGET", "OUTCOME"]);
     for record in &items {
-        let part = |object: &str, member: &str| {
-            record
-                .get(object)
-                .map(|inner| value::text(inner, member))
-                .unwrap_or_default()
-        };
         table.row([
-            value::text(record, "seq"),
-            value::time(record, "ts"),
-            part("actor", "name"),
-            value::text(record, "action"),
-            format!("{} {}", part("target", "kind"), part("target", "id")),
-            value::text(record, "outcome"),
+            &record.seq.to_string(),
+            &value::local(record.ts),
+            &record.actor.name,
+            &record.action,
+            &format!("{} {}", record.target.kind, record.target.id),
+            &*record.outcome,
         ]);
     }
     context.console.table(&table, "no records")?;
     Ok(ExitStatus::SUCCESS)
 }
 
-fn show_report(context: &Context, report: &Value) -> Result<ExitStatus, Failure> {
-    let ok = report.get("ok") == Some(&Value::Bool(true));
-    let exit = if ok {
+/// What comparing with a witness found.
+#[derive(serde::Serialize)]
+struct WitnessReport {
+    confirmed: u64,
+    pruned: u64,
+    /// What the witness says is told of a chain that is whole in itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<ProblemBody>,
+}
+
+fn show_report(
+    context: &Context,
+    document: &Value,
+    report: &VerificationBody,
+    witness: Option<&WitnessReport>,
+) -> Result<ExitStatus, Failure> {
+    let exit = if report.ok {
         ExitStatus::SUCCESS
     } else {
         ExitStatus::FAILURE
     };
     if context.console.format() == Format::Json {
-        context.console.document(report)?;
+        context.console.document(document)?;
         return Ok(exit);
     }
-    if ok {
+    let Some(ProblemBody { seq, kind, target }) = &report.problem else {
         let text = format!(
             "{} {} records, {} to {}, nothing was changed",
             context.console.paint(Tone::Good, "ok:"),
-            value::text(report, "records"),
-            value::text(report, "firstSeq"),
-            value::text(report, "lastSeq")
+            report.records,
+            report.first_seq,
+            report.last_seq
         );
         context.console.line(&text)?;
-        if let Some(head) = report.get("head") {
-            let (seq, hash) = (value::text(head, "seq"), value::text(head, "hash"));
+        if let Some(HeadBody { seq, hash, .. }) = &report.head {
             context.console.line(&format!("head {seq} {hash}"))?;
         }
-        if let Some(witness) = report.get("witness") {
-            let text = format!(
-                "witness: {} heads confirmed, {} of pruned records",
-                value::text(witness, "confirmed"),
-                value::text(witness, "pruned")
-            );
+        if let Some(WitnessReport {
+            confirmed, pruned, ..
+        }) = witness
+        {
+            let text = format!("witness: {confirmed} heads confirmed, {pruned} of pruned records");
             context.console.line(&text)?;
         }
         return Ok(exit);
-    }
-    let problem = report.get("problem").unwrap_or(&Value::Null);
-    let (kind, seq) = (value::string(problem, "kind"), value::text(problem, "seq"));
-    let at = problem.get("target").map_or_else(
-        || format!("{kind} at record {seq}"),
-        |target| {
-            let (what, id) = (value::text(target, "kind"), value::text(target, "id"));
-            format!("{kind}, {what} {id} is not what its records say (record {seq})")
-        },
-    );
-    if report
-        .get("witness")
-        .is_some_and(|witness| witness.get("problem").is_some())
-    {
+    };
+    if witness.is_some_and(|witness| witness.problem.is_some()) {
         return Err(Failure::new(
             "audit-rewritten",
             format!("the audit record is not the one that the witness saw: {kind} at record {seq}"),
         )
         .hint("the history was rewritten by a program that has the key; keep the witness and a copy of the ledger"));
     }
+    let at = match target {
+        None => format!("{kind} at record {seq}"),
+        Some(TargetBody { kind: what, id }) => {
+            format!("{kind}, {what} {id} is not what its records say (record {seq})")
+        }
+    };
     Err(Failure::new(
         "audit-broken",
         format!("the audit record was tampered with: {}", value::visible(&at)),
@@ -262,7 +265,7 @@ fn reset(context: &Context, reason: &str) -> Result<ExitStatus, Failure> {
 }
 
 /// Verifies the ledger file, whether a server uses it or not.
-fn verify_file(context: &Context, witness: Option<&Path>) -> Result<Value, Failure> {
+fn verify_file(context: &Context, witness: Option<&Path>) -> Result<ExitStatus, Failure> {
     let heads = witness.map(read_witness).transpose()?;
     let state_dir = context.state_dir()?;
     let ledger = ledger_file(context, &state_dir);
@@ -272,7 +275,7 @@ fn verify_file(context: &Context, witness: Option<&Path>) -> Result<Value, Failu
         Some(heads) => audit::verify_with_witness(&ledger, &key, &head, heads)
             .map(|(verification, witnessed)| (verification, Some(witnessed))),
     };
-    let (verification, witnessed) = verified.map_err(|error| {
+    let (mut verification, witnessed) = verified.map_err(|error| {
         let cause = std::error::Error::source(&error)
             .map(|cause| format!(": {cause}"))
             .unwrap_or_default();
@@ -282,46 +285,20 @@ fn verify_file(context: &Context, witness: Option<&Path>) -> Result<Value, Failu
         )
         .hint("has a server run on this state directory? --state-dir names another")
     })?;
-    let audit::Verification {
-        records,
-        first_seq,
-        last_seq,
-        head,
-        problem,
-    } = verification;
-    let spelled = |problem: &audit::Problem| {
-        let mut members = json!({"seq": problem.seq, "kind": problem.kind});
-        if let (Some(target), Value::Object(members)) = (&problem.target, &mut members) {
-            members.insert("target".to_owned(), json!({"kind": target.kind, "id": target.id}));
-        }
-        members
-    };
+    let is_whole = verification.is_ok();
     let rewritten = witnessed.as_ref().and_then(|witnessed| witnessed.problem.clone());
-    let mut report = Map::new();
-    report.insert("ok".to_owned(), json!(problem.is_none() && rewritten.is_none()));
-    report.insert("records".to_owned(), json!(records));
-    let mut member = |name: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            report.insert(name.to_owned(), value);
-        }
-    };
-    member("firstSeq", first_seq.map(Value::from));
-    member("lastSeq", last_seq.map(Value::from));
-    member(
-        "head",
-        head.map(|head| json!({"seq": head.seq, "hash": head.hash, "sealedAtMs": head.sealed_at})),
-    );
-    // What the witness says is told of a chain that is whole in itself.
-    let witness = witnessed.map(|witnessed| {
-        let mut found = json!({"confirmed": witnessed.confirmed, "pruned": witnessed.pruned});
-        if let (None, Some(rewritten), Value::Object(members)) = (&problem, &rewritten, &mut found) {
-            members.insert("problem".to_owned(), spelled(rewritten));
-        }
-        found
+    verification.problem = verification.problem.or(rewritten);
+    let report = verification_body(verification);
+    let witness = witnessed.map(|witnessed| WitnessReport {
+        confirmed: witnessed.confirmed,
+        pruned: witnessed.pruned,
+        problem: report.problem.clone().filter(|_| is_whole),
     });
-    member("witness", witness);
-    member("problem", problem.or(rewritten).as_ref().map(spelled));
-    Ok(Value::Object(report))
+    let mut document = json!(report);
+    if let (Some(witness), Some(members)) = (&witness, document.as_object_mut()) {
+        members.insert("witness".to_owned(), json!(witness));
+    }
+    show_report(context, &document, &report, witness.as_ref())
 }
 
 fn read_witness(path: &Path) -> Result<Vec<audit::WitnessedHead>, Failure> {
@@ -348,16 +325,12 @@ async fn export(context: &Context, client: &Client) -> Result<ExitStatus, Failur
     loop {
         // By sequence number, not by cursor: a page is printed before the next one is asked for.
         let query = vec![("afterSeq", after.to_string())];
-        let page = client.list(&["v1", "audit"], &query, 500).await?;
+        let page: Vec<Answer<AuditBody>> = client.list(&["v1", "audit"], &query, 500).await?;
         for record in &page {
-            context.console.json_line(record)?;
+            context.console.json_line(&record.raw)?;
         }
-        match page
-            .last()
-            .and_then(|record| record.get("seq"))
-            .and_then(Value::as_u64)
-        {
-            Some(last) if last > after => after = last,
+        match page.last() {
+            Some(last) if last.seq > after => after = last.seq,
             _ => return Ok(ExitStatus::SUCCESS),
         }
     }

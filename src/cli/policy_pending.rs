@@ -6,10 +6,13 @@
 use serde_json::{Value, json};
 
 use countersign_domain::UnixMillis;
-use countersign_wire::policy::HeldBody;
+use countersign_wire::{
+    audit::AuditBody,
+    policy::{EffectiveBody, HeldBody},
+};
 
 use super::{
-    client::{Client, Query, read},
+    client::{Answer, Client, Query},
     console::{Format, Tone},
     context::Context,
     exit::ExitStatus,
@@ -58,17 +61,13 @@ const ACTIONS: [&str; 8] = [
 struct HeldEdit {
     file: &'static str,
     edit: HeldBody,
-    /// As it came.
-    answer: Value,
 }
 
 /// Shows what held edits would newly allow.
 pub(crate) async fn diff(context: &Context, client: &Client) -> Result<ExitStatus, Failure> {
     let edits = held(client).await?;
     if context.console.format() == Format::Json {
-        let members = edits
-            .iter()
-            .map(|held| (held.file.to_owned(), held.answer.clone()));
+        let members = edits.iter().map(|held| (held.file.to_owned(), json!(held.edit)));
         context.console.document(&members.collect())?;
         return Ok(ExitStatus::SUCCESS);
     }
@@ -128,29 +127,26 @@ pub(crate) async fn history(
     client: &Client,
     args: HistoryArgs,
 ) -> Result<ExitStatus, Failure> {
-    let mut records: Vec<Value> = Vec::new();
+    let mut records: Vec<Answer<AuditBody>> = Vec::new();
     for action in ACTIONS {
         let query: Query = vec![("action", action.to_owned())];
         records.extend(client.list(&["v1", "audit"], &query, usize::MAX).await?);
     }
-    records.sort_by_key(|record| record.get("seq").and_then(Value::as_i64));
+    records.sort_by_key(|record| record.seq);
     let skipped = records.len().saturating_sub(args.limit);
     let records = records.split_off(skipped);
     if context.console.format() == Format::Json {
         context.console.document(&json!({ "items": records }))?;
         return Ok(ExitStatus::SUCCESS);
     }
-    let null = Value::Null;
     let mut table = Table::new(&["SEQ", "TIME", "ACTOR", "ACTION", "DETAIL"]);
     for record in &records {
-        let actor = record.get("actor").unwrap_or(&null);
-        let detail = record.get("detail").unwrap_or(&null);
         table.row([
-            value::text(record, "seq"),
-            value::time(record, "ts"),
-            value::text(actor, "name"),
-            value::text(record, "action"),
-            value::spelled(detail),
+            &record.seq.to_string(),
+            &value::local(record.ts),
+            &record.actor.name,
+            &record.action,
+            &json!(record.detail).to_string(),
         ]);
     }
     context.console.table(&table, "no changes")?;
@@ -158,17 +154,15 @@ pub(crate) async fn history(
 }
 
 async fn held(client: &Client) -> Result<Vec<HeldEdit>, Failure> {
-    let policy: Value = client.get(&["v1", "policy", "effective"], &Vec::new()).await?;
-    let document = policy.get("document").and_then(|document| document.get("held"));
-    let found = [
-        ("exec-approvals.json", document),
-        ("openclaw.json", policy.get("configHeld")),
+    let policy: EffectiveBody = client.get(&["v1", "policy", "effective"], &Vec::new()).await?;
+    let held = [
+        ("exec-approvals.json", policy.document.held),
+        ("openclaw.json", policy.config_held),
     ];
-    let held = |(file, answer): (&'static str, Option<&Value>)| {
-        let answer = answer?.clone();
-        Some(read(answer.clone()).map(|edit| HeldEdit { file, edit, answer }))
-    };
-    found.into_iter().filter_map(held).collect()
+    let held = held.into_iter();
+    Ok(held
+        .filter_map(|(file, edit)| Some(HeldEdit { file, edit: edit? }))
+        .collect())
 }
 
 fn show(context: &Context, held: &HeldEdit) -> Result<(), Failure> {
@@ -181,7 +175,6 @@ fn show(context: &Context, held: &HeldEdit) -> Result<(), Failure> {
                 allows,
                 proposed_by,
             },
-        answer: _,
     } = held;
     let console = &context.console;
     let since = value::local(UnixMillis::new(*since_ms));

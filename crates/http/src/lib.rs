@@ -45,6 +45,7 @@ mod tests;
 pub use listen::{Bound, ListenError, ListenOptions, Purpose, bind};
 pub use openapi::document;
 pub use peer::{Endpoint, Peer, Transport};
+pub use routes::verification_body;
 pub use service::HttpService;
 pub use state::AppState;
 pub use tool_schema::tool_arguments;

@@ -14,6 +14,7 @@ pub mod actor;
 pub mod agent;
 pub mod analysis;
 pub mod approval;
+pub mod audit;
 pub mod entry;
 pub mod event;
 pub mod exec;

@@ -1,15 +1,13 @@
 //! The audit chain: its records, and whether it is whole.
 
 use axum::extract::State;
-use serde::Serialize;
-use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use countersign_domain::{ActorKind, UnixMillis};
-use countersign_ledger::audit::{
-    AuditActor, AuditFilter, AuditOutcome, AuditRecord, ProblemKind, SealedHead, Target, Verification,
+use countersign_ledger::audit::{self, AuditFilter, AuditRecord, SealedHead, Target, Verification};
+use countersign_wire::{
+    audit::{AuditActorBody, AuditBody, HeadBody, ProblemBody, TargetBody, VerificationBody},
+    page::Page,
 };
-use countersign_wire::page::Page;
 
 use crate::{
     caller::{Admin, Caller, Read},
@@ -54,47 +52,6 @@ impl QueryForm for AuditQuery {
     }
 }
 
-/// One record of the chain.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = AuditRecord)]
-struct AuditBody {
-    seq: i64,
-    ts: UnixMillis,
-    actor: AuditActorBody,
-    action: String,
-    target: TargetBody,
-    #[schema(value_type = String)]
-    outcome: AuditOutcome,
-    #[schema(value_type = Object)]
-    detail: serde_json::Map<String, serde_json::Value>,
-    /// Hash of the record before.
-    prev_hash: String,
-    /// SHA-256 over the canonical JSON of the record without `hash` and `mac`.
-    hash: String,
-    /// HMAC of `hash`.
-    mac: String,
-}
-
-/// Who did it, and from where.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = AuditActor)]
-struct AuditActorBody {
-    kind: ActorKind,
-    id: String,
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    address: Option<String>,
-}
-
-/// What it was done to.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = AuditTarget)]
-struct TargetBody {
-    kind: String,
-    id: String,
-}
-
 /// Audit records, oldest first.
 #[utoipa::path(
     get, path = "/v1/audit", tag = "audit", operation_id = "list_audit",
@@ -119,48 +76,7 @@ async fn list(
         action,
     };
     let records = state.engine().ledger().audit(filter, page.page(LIST)?).await?;
-    Ok(JsonReply(LIST.page(records, AuditBody::from)))
-}
-
-/// Whether the chain is whole.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = AuditVerification)]
-struct VerificationBody {
-    ok: bool,
-    /// How many records were looked at.
-    records: u64,
-    /// Number of the first record; 0 without any.
-    first_seq: i64,
-    /// Number of the last record; 0 without any.
-    last_seq: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    head: Option<HeadBody>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<ProblemBody>,
-}
-
-/// The head of the chain as it was sealed last.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = AuditHead)]
-struct HeadBody {
-    seq: i64,
-    hash: String,
-    sealed_at_ms: UnixMillis,
-}
-
-/// The first thing that is wrong with the chain.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = AuditProblem)]
-struct ProblemBody {
-    seq: i64,
-    /// `edited`, `missing`, `reordered`, `truncated` or `forged`
-    #[schema(value_type = String)]
-    kind: ProblemKind,
-    /// The run or approval that is not what its records say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target: Option<TargetBody>,
+    Ok(JsonReply(LIST.page(records, record)))
 }
 
 /// Verifies the whole chain.
@@ -175,7 +91,7 @@ async fn verify(
     QueryOf(()): QueryOf<()>,
 ) -> Result<JsonReply<VerificationBody>, Problem> {
     let verification = state.engine().ledger().verify_audit().await?;
-    Ok(JsonReply(verification.into()))
+    Ok(JsonReply(verification_body(verification)))
 }
 
 /// The head of the chain as it was sealed last, to be noted down elsewhere: a history that is rewritten lacks it.
@@ -191,79 +107,57 @@ async fn head(
 ) -> JsonReply<HeadBody> {
     let sealed = state.engine().ledger().watch_sealed_head();
     let head = sealed.borrow().clone();
-    JsonReply(head.into())
+    JsonReply(sealed_head(head))
 }
 
-impl From<SealedHead> for HeadBody {
-    fn from(SealedHead { seq, hash, sealed_at }: SealedHead) -> Self {
-        Self {
-            seq,
-            hash,
-            sealed_at_ms: sealed_at,
-        }
+fn sealed_head(SealedHead { seq, hash, sealed_at }: SealedHead) -> HeadBody {
+    HeadBody {
+        seq,
+        hash,
+        sealed_at_ms: sealed_at,
     }
 }
 
-impl From<AuditRecord> for AuditBody {
-    fn from(record: AuditRecord) -> Self {
-        let AuditRecord {
-            seq,
-            ts,
-            actor,
-            action,
-            target,
-            outcome,
-            detail,
-            prev_hash,
-            hash,
-            mac,
-        } = record;
-        let AuditActor {
-            kind,
-            id,
-            name,
-            address,
-        } = actor;
-        let Target {
-            kind: target_kind,
-            id: target_id,
-        } = target;
-        Self {
-            seq,
-            ts,
-            actor: AuditActorBody {
-                kind,
-                id,
-                name,
-                address,
-            },
-            action,
-            target: TargetBody {
-                kind: target_kind,
-                id: target_id,
-            },
-            outcome,
-            detail,
-            prev_hash,
-            hash,
-            mac,
-        }
+fn target(Target { kind, id }: Target) -> TargetBody {
+    TargetBody { kind, id }
+}
+
+fn record(record: AuditRecord) -> AuditBody {
+    AuditBody {
+        seq: record.seq,
+        ts: record.ts,
+        actor: AuditActorBody {
+            kind: record.actor.kind.into(),
+            id: record.actor.id,
+            name: record.actor.name,
+            address: record.actor.address,
+        },
+        action: record.action,
+        target: target(record.target),
+        outcome: record.outcome.as_str().into(),
+        detail: record.detail,
+        prev_hash: record.prev_hash,
+        hash: record.hash,
+        mac: record.mac,
     }
 }
 
-impl From<Verification> for VerificationBody {
-    fn from(verification: Verification) -> Self {
-        Self {
-            ok: verification.is_ok(),
-            records: verification.records,
-            first_seq: verification.first_seq.unwrap_or(0),
-            last_seq: verification.last_seq.unwrap_or(0),
-            head: verification.head.map(HeadBody::from),
-            problem: verification.problem.map(|problem| ProblemBody {
-                seq: problem.seq,
-                kind: problem.kind,
-                target: problem.target.map(|Target { kind, id }| TargetBody { kind, id }),
-            }),
-        }
+/// What a verification found, as the API shows it.
+pub fn verification_body(verification: Verification) -> VerificationBody {
+    VerificationBody {
+        ok: verification.is_ok(),
+        records: verification.records,
+        first_seq: verification.first_seq.unwrap_or(0),
+        last_seq: verification.last_seq.unwrap_or(0),
+        head: verification.head.map(sealed_head),
+        problem: verification.problem.map(problem),
+    }
+}
+
+fn problem(problem: audit::Problem) -> ProblemBody {
+    ProblemBody {
+        seq: problem.seq,
+        kind: problem.kind.as_str().into(),
+        target: problem.target.map(target),
     }
 }

@@ -33,6 +33,7 @@ mod tokens;
 mod tools;
 mod unknown;
 
+pub use audit::verification_body;
 pub(crate) use mcp::Mount as McpMount;
 pub(crate) use metrics::metrics_alone;
 pub(crate) use tools::PATH as TOOLS_PATH;
