@@ -158,12 +158,11 @@ impl Client {
     }
 
     /// Reads a resource whose status is part of what it says.
-    pub(crate) async fn get_any(&self, path: &[&str]) -> Result<(u16, Value), Failure> {
+    pub(crate) async fn get_any<T: DeserializeOwned>(&self, path: &[&str]) -> Result<(u16, T), Failure> {
         let request = self.request(Method::GET, path, &Vec::new())?;
         let response = self.sent(request.timeout(ANSWER_TIMEOUT)).await?;
         let status = response.status().as_u16();
-        let body = response.bytes().await.map_err(|error| self.lost(&error))?;
-        Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+        Ok((status, self.body(response).await?))
     }
 
     /// Reads a page of something that could also be streamed.

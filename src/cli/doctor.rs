@@ -24,9 +24,13 @@ use countersign_hosts::{
 };
 use countersign_nodes::ipc;
 use countersign_sys::clock::SystemIds;
-use countersign_wire::setting::SettingBody;
+use countersign_wire::{
+    health::{CheckBody, ReadinessBody},
+    setting::SettingBody,
+};
 
 use super::{
+    client::Answer,
     console::{Console, Format, Tone},
     context::Context,
     discover,
@@ -93,32 +97,31 @@ pub(crate) struct SecurityAuditArgs {
 
 /// Asks the running server whether it can do its work.
 pub(crate) async fn ready(context: &Context) -> Result<ExitStatus, Failure> {
-    let (status, body) = discover::anonymous(context)?.get_any(&["readyz"]).await?;
-    let is_ready = status == 200 && value::string(&body, "status") == "ready";
+    let (status, health): (u16, Answer<ReadinessBody>) =
+        discover::anonymous(context)?.get_any(&["readyz"]).await?;
+    let is_ready = status == 200 && health.status == "ready";
     match context.console.format() {
-        Format::Json => context.console.document(&body)?,
+        Format::Json => context.console.document(&health.raw)?,
         Format::People => {
-            let checks = body.get("checks").and_then(Value::as_object);
-            for (name, check) in checks.into_iter().flatten() {
-                if check.get("ok") == Some(&Value::Bool(false)) {
-                    let detail = value::string(check, "detail");
+            for (name, check) in health.checks.all() {
+                if let CheckBody { ok: false, detail } = check {
+                    let detail = detail.as_deref().unwrap_or_default();
                     context
                         .console
                         .note(&value::visible(&format!("{name}: {detail}")));
                 }
             }
-            if body.get("stopped") == Some(&Value::Bool(true)) {
+            if health.stopped {
                 context.console.note(
                     "stopped: the emergency stop is in effect; countersign doctor says by whom, when and why",
                 );
             }
-            if body.get("restartNeeded") == Some(&Value::Bool(true)) {
+            if health.restart_needed {
                 context
                     .console
                     .note("a changed setting waits for a restart: countersign config list");
             }
-            let degraded = body.get("degraded") == Some(&Value::Bool(true));
-            context.console.line(match (is_ready, degraded) {
+            context.console.line(match (is_ready, health.degraded) {
                 (true, false) => "ready",
                 (true, true) => "ready, degraded",
                 (false, _) => "not ready",

@@ -19,6 +19,7 @@ pub mod entry;
 pub mod event;
 pub mod exec;
 pub mod explain;
+pub mod health;
 pub mod node;
 pub mod page;
 pub mod patch;

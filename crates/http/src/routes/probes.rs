@@ -11,6 +11,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::settings::IpcRole;
 use countersign_engine::{Check, Readiness};
+use countersign_wire::health::{CheckBody, Checks, ReadinessBody};
 
 use crate::{extract::QueryOf, openapi, reply::JsonReply, state::AppState};
 
@@ -33,60 +34,6 @@ struct Health {
 #[utoipa::path(get, path = "/healthz", tag = "probes", operation_id = "get_health", responses((status = OK, body = Health)))]
 async fn healthz(_query: QueryOf<()>) -> JsonReply<Health> {
     JsonReply(Health { status: "ok" })
-}
-
-/// Whether the server can do its work.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Readiness)]
-struct ReadinessBody {
-    /// `ready` or `not-ready`
-    #[schema(value_type = String)]
-    status: &'static str,
-    /// Whether something is wrong although the server answers: then it denies.
-    degraded: bool,
-    /// Whether the emergency stop is in effect. `GET /v1/stop` says who stopped the server, when and why.
-    stopped: bool,
-    /// Whether a changed setting waits for a restart. `GET /v1/settings` says which one.
-    restart_needed: bool,
-    checks: Checks,
-}
-
-/// What was looked at.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = HealthChecks)]
-struct Checks {
-    database: CheckBody,
-    /// There only while the machine does not give what a command needs, such as open files.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    machine: Option<CheckBody>,
-    /// There only where the audit record was found broken at the start.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    record: Option<CheckBody>,
-    document: CheckBody,
-    config: CheckBody,
-    listener: CheckBody,
-    /// There unless `[bridge] enabled = false`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bridge: Option<CheckBody>,
-    /// There only while commands cannot be started.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    runner: Option<CheckBody>,
-    /// There only when commands go to the sandbox and none was found.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sandbox: Option<CheckBody>,
-    /// There unless `[ipc] role = "off"`; not ok while the approvals socket should be hosted and is not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ipc: Option<CheckBody>,
-}
-
-/// One thing that was looked at.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = HealthCheck)]
-struct CheckBody {
-    ok: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<String>,
 }
 
 /// Whether the server can do its work: 503 when the ledger cannot be used, the machine lacks what a command
@@ -119,7 +66,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
             .then(|| "there is no shared secret, so that no new node can ask to be let in".to_owned()),
     });
     let body = ReadinessBody {
-        status: if ready { "ready" } else { "not-ready" },
+        status: if ready { "ready" } else { "not-ready" }.into(),
         stopped,
         restart_needed,
         degraded: !(document.ok
@@ -131,20 +78,20 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
             && ipc.ok
             && sandbox.as_ref().is_none_or(|sandbox| sandbox.ok)),
         checks: Checks {
-            database: database.into(),
-            machine: (!machine.ok).then(|| machine.into()),
-            record: (!record.ok).then(|| record.into()),
-            document: document.into(),
-            config: config.into(),
+            database: looked_at(database),
+            machine: (!machine.ok).then(|| looked_at(machine)),
+            record: (!record.ok).then(|| looked_at(record)),
+            document: looked_at(document),
+            config: looked_at(config),
             bridge,
             // The client that reads this came through a listener; a draining one takes no other client in.
             listener: CheckBody {
                 ok: !draining,
                 detail: draining.then(|| "draining".to_owned()),
             },
-            runner: (!runner.ok).then(|| runner.into()),
-            sandbox: sandbox.filter(|check| !check.ok).map(CheckBody::from),
-            ipc: has_ipc.then(|| ipc.into()),
+            runner: (!runner.ok).then(|| looked_at(runner)),
+            sandbox: sandbox.filter(|check| !check.ok).map(looked_at),
+            ipc: has_ipc.then(|| looked_at(ipc)),
         },
     };
     let status = if ready {
@@ -155,10 +102,8 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
     (status, JsonReply(body)).into_response()
 }
 
-impl From<Check> for CheckBody {
-    fn from(Check { ok, detail }: Check) -> Self {
-        Self { ok, detail }
-    }
+fn looked_at(Check { ok, detail }: Check) -> CheckBody {
+    CheckBody { ok, detail }
 }
 
 /// What this server is.
