@@ -1,9 +1,11 @@
 //! `countersign events`: what happened, and what happens.
 
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use countersign_domain::{AgentId, RunId, SessionKey};
 use countersign_policy::command::redaction;
+use countersign_wire::event::EventBody;
 
 use super::{
     client::Query,
@@ -89,23 +91,24 @@ fn show(console: Console, event: &Value) -> Result<(), Failure> {
 }
 
 fn line(event: &Value) -> String {
-    const COMMON: [&str; 3] = ["seq", "ts", "type"];
+    // What is no event is shown as one without a number and a type.
+    let EventBody {
+        seq,
+        ts,
+        r#type: kind,
+        members,
+    } = EventBody::deserialize(event).unwrap_or_default();
     let mut details = String::new();
-    for (name, member) in event.as_object().into_iter().flatten() {
-        if !COMMON.contains(&name.as_str()) && name != "tail" {
-            details.push_str(name);
+    for (name, member) in members {
+        if name != "tail" {
+            details.push_str(&name);
             details.push('=');
-            details.push_str(&redaction::masked(&value::spelled(member)));
+            details.push_str(&redaction::masked(&value::spelled(&member)));
             details.push(' ');
         }
     }
     let mut table = Table::without_header();
-    let kind = value::text(event, "type");
-    table.row([
-        value::text(event, "seq"),
-        value::time(event, "ts"),
-        format!("{kind:24}"),
-    ]);
+    table.row([value::shown(seq), value::moment(ts), format!("{kind:24}")]);
     let details = value::visible(details.trim_end());
     format!("{}  {details}", table.lines().concat())
 }

@@ -1,8 +1,32 @@
 //! What the command line reads of events. `countersign_ledger` writes them, as the record has them.
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use countersign_domain::UnixMillis;
 
 use crate::actor::ActorBody;
+
+/// Any event. Those that are not retained, such as output, may have no number.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct EventBody {
+    pub seq: Option<i64>,
+    pub ts: Option<UnixMillis>,
+    pub r#type: String,
+    /// What it has besides, depending on its type.
+    #[serde(flatten)]
+    pub members: Map<String, Value>,
+}
+
+/// An event about a run.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RunEvent {
+    pub r#type: String,
+    pub ts: Option<UnixMillis>,
+    pub run_id: String,
+}
 
 /// The events `exec.approval.requested`, `exec.approval.voted` and `exec.approval.resolved`: each has some of these.
 #[derive(Debug, Default, Deserialize)]
