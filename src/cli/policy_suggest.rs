@@ -7,12 +7,16 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use countersign_domain::AgentId;
+use countersign_domain::{AgentId, Command, Host, PatternWidth, UnixMillis, quoting};
 use countersign_policy::pattern;
-use countersign_wire::{approval::NO_ENV_HASH, page::Page};
+use countersign_wire::{
+    approval::{ApprovalBody, NO_ENV_HASH},
+    explain::ExplanationBody,
+    page::Page,
+};
 
 use super::{
     client::{Client, Query},
@@ -21,6 +25,7 @@ use super::{
     duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
+    policy_replay::spelled,
     value,
 };
 
@@ -69,13 +74,13 @@ pub(crate) async fn run(
     let start = context.clock.now().get().saturating_sub(since);
     let mut answers = Answers::default();
     // What was denied counts for as long as the record has it.
-    let take = |approval: &Value| answers.deny(approval);
+    let take = |approval: &ApprovalBody| answers.deny(approval);
     if each_answer(client, "denied", agent.as_ref(), i64::MIN, take).await? == ReadExtent::Newest {
         context
             .console
             .note(&format!("only the newest {MAX_READ} denials were looked at"));
     }
-    let take = |approval: &Value| answers.allow(approval);
+    let take = |approval: &ApprovalBody| answers.allow(approval);
     each_answer(client, "allowed", agent.as_ref(), start, take).await?;
     let (wanted, mut left_out) = answers.wanted(min);
     let mut suggested = Vec::new();
@@ -108,7 +113,7 @@ async fn each_answer(
     status: &str,
     agent: Option<&AgentId>,
     start: i64,
-    mut take: impl FnMut(&Value),
+    mut take: impl FnMut(&ApprovalBody),
 ) -> Result<ReadExtent, Failure> {
     let mut query: Query = vec![("status", status.to_owned()), ("limit", PAGE.to_string())];
     query.extend(agent.map(|agent| ("agentId", agent.to_string())));
@@ -117,9 +122,9 @@ async fn each_answer(
     while read < MAX_READ {
         let mut page_query = query.clone();
         page_query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-        let page: Page<Value> = client.get_page(&["v1", "approvals"], &page_query).await?;
+        let page: Page<ApprovalBody> = client.get_page(&["v1", "approvals"], &page_query).await?;
         for approval in &page.items {
-            if millis(approval, "createdAtMs") < start {
+            if approval.created_at_ms.get() < start {
                 return Ok(ReadExtent::All);
             }
             take(approval);
@@ -135,14 +140,9 @@ async fn each_answer(
 
 /// Whether the same call would be asked about now, and its answer could be remembered as this very entry.
 async fn still_helps(client: &Client, habit: &Habit) -> Result<bool, Failure> {
-    let mut call = habit.words.clone();
-    call.insert("agentId".to_owned(), json!(habit.entry.agent));
-    call.insert("workdir".to_owned(), json!(habit.cwd));
-    call.insert("host".to_owned(), json!("gateway"));
-    match client
-        .post(&["v1", "exec", "explain"], &Value::Object(call))
-        .await
-    {
+    let (name, words) = spelled(&habit.command);
+    let call = json!({ name: words, "agentId": habit.entry.agent, "workdir": habit.cwd, "host": "gateway" });
+    match client.post(&["v1", "exec", "explain"], &call).await {
         Ok(explained) => Ok(habit.entry.would_answer(&explained)),
         Err(failure) if failure.is_no_connection() || failure.code == "unauthorized" => Err(failure),
         // Its directory is gone, or its host is another one. No matter why it was refused, no entry is known to help.
@@ -153,7 +153,7 @@ async fn still_helps(client: &Client, habit: &Habit) -> Result<bool, Failure> {
 /// What `allow-always` stores of one command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct ExactEntry {
-    agent: String,
+    agent: AgentId,
     pattern: String,
     arg_pattern: String,
 }
@@ -161,20 +161,18 @@ struct ExactEntry {
 impl ExactEntry {
     /// The entries that a bare `allow-always` to this question would store. An answer for the whole text of a command is
     /// none: only a person who sees it can give that.
-    fn all_of(approval: &Value) -> Vec<Self> {
-        let agent = value::string(approval, "agentId");
-        proposed(approval, "proposedPatterns")
+    fn all_of(approval: &ApprovalBody) -> Vec<Self> {
+        let proposed = approval.proposed_patterns.iter();
+        let exact = proposed.filter(|proposed| {
+            proposed.default && proposed.width == PatternWidth::Exact && proposed.pattern.starts_with('/')
+        });
+        exact
             .filter_map(|proposed| {
-                let pattern = value::string(proposed, "pattern");
-                let arg_pattern = proposed.get("argPattern").and_then(Value::as_str)?;
-                let is_exact = proposed.get("default") == Some(&Value::Bool(true))
-                    && value::string(proposed, "width") == "exact"
-                    && pattern.starts_with('/')
-                    && arg_pattern.starts_with(pattern::CWD_ARGV_PREFIX);
-                is_exact.then(|| Self {
-                    agent: agent.to_owned(),
-                    pattern: pattern.to_owned(),
-                    arg_pattern: arg_pattern.to_owned(),
+                let arg_pattern = proposed.arg_pattern.clone()?;
+                arg_pattern.starts_with(pattern::CWD_ARGV_PREFIX).then(|| Self {
+                    agent: approval.agent_id.clone(),
+                    pattern: proposed.pattern.clone(),
+                    arg_pattern,
                 })
             })
             .collect()
@@ -182,38 +180,23 @@ impl ExactEntry {
 
     /// Whether it would answer what an explanation says. A rule about several people, or certain ones, may have come
     /// after the answers.
-    fn would_answer(&self, explained: &Value) -> bool {
-        !takes_more(explained) && self.is_proposed(explained, "wouldPersist")
+    fn would_answer(&self, explained: &ExplanationBody) -> bool {
+        let takes_more = explained.approvals_required.is_some_and(|required| required > 1);
+        !takes_more
+            && explained.groups.is_none()
+            && explained.would_persist.iter().any(|proposed| {
+                proposed.default
+                    && proposed.pattern == self.pattern
+                    && proposed.arg_pattern.as_ref() == Some(&self.arg_pattern)
+            })
     }
-
-    fn is_proposed(&self, object: &Value, member: &str) -> bool {
-        proposed(object, member).any(|proposed| {
-            proposed.get("default") == Some(&Value::Bool(true))
-                && value::string(proposed, "pattern") == self.pattern
-                && value::string(proposed, "argPattern") == self.arg_pattern
-        })
-    }
-}
-
-fn proposed<'a>(object: &'a Value, member: &str) -> impl Iterator<Item = &'a Value> {
-    object.get(member).and_then(Value::as_array).into_iter().flatten()
-}
-
-/// Whether it takes several people, or certain ones; an entry must not answer for them.
-fn takes_more(asked: &Value) -> bool {
-    let required = asked.get("approvalsRequired").and_then(Value::as_u64);
-    required.is_some_and(|required| required > 1) || asked.get("groups").is_some()
-}
-
-fn millis(approval: &Value, member: &str) -> i64 {
-    approval.get(member).and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// Stands for a command as people saw it: whose, the text, where.
 type CommandDigest = [u8; 32];
 
-fn command_digest(approval: &Value) -> CommandDigest {
-    let parts = ["agentId", "command", "cwd"].map(|member| value::string(approval, member));
+fn command_digest(approval: &ApprovalBody) -> CommandDigest {
+    let parts = [approval.agent_id.as_str(), &approval.command, &approval.cwd];
     Sha256::digest(json!(parts).to_string().as_bytes()).into()
 }
 
@@ -222,11 +205,11 @@ fn command_digest(approval: &Value) -> CommandDigest {
 struct Habit {
     entry: ExactEntry,
     count: u64,
-    first: i64,
-    last: i64,
+    first: UnixMillis,
+    last: UnixMillis,
     by: BTreeSet<String>,
-    /// The newest command that it is for: `argv` or `command`.
-    words: Map<String, Value>,
+    /// The newest command that it is for.
+    command: Command,
     cwd: String,
     was_denied: bool,
 }
@@ -253,23 +236,27 @@ struct LeftOut {
 
 impl Answers {
     /// Takes an answer that was no. Deny these before anything is allowed.
-    fn deny(&mut self, approval: &Value) {
+    fn deny(&mut self, approval: &ApprovalBody) {
         self.denied.insert(command_digest(approval));
         self.denied_entries.extend(ExactEntry::all_of(approval));
     }
 
     /// Takes an answer that was yes; the newest comes first.
-    fn allow(&mut self, approval: &Value) {
+    fn allow(&mut self, approval: &ApprovalBody) {
         // A node has a document of its own, and a changed environment is a question of its own.
-        let env_hash = approval.pointer("/boundTo/envHash");
-        let is_changed = env_hash.is_some_and(|hash| hash != NO_ENV_HASH);
-        let is_long = value::string(approval, "command").len() > MAX_TEXT;
-        if value::string(approval, "host") != "gateway" || is_changed || takes_more(approval) || is_long {
+        let is_changed = approval.bound_to.env_hash != NO_ENV_HASH;
+        // An entry must not answer for several people, or certain ones.
+        let takes_more = approval.approvals_required > 1 || approval.groups.is_some();
+        let is_long = approval.command.len() > MAX_TEXT;
+        if approval.host != Host::Gateway || is_changed || takes_more || is_long {
             return;
         }
         let is_denied = self.denied.contains(&command_digest(approval));
-        let at = millis(approval, "createdAtMs");
-        let by = approval.get("resolvedBy").unwrap_or(&Value::Null);
+        let at = approval.created_at_ms;
+        let command = match &approval.bound_to.argv {
+            Some(argv) => Command::Argv(argv.clone()),
+            None => Command::Shell(approval.command.clone()),
+        };
         for entry in ExactEntry::all_of(approval) {
             let was_denied = is_denied || self.denied_entries.contains(&entry);
             let next = self.habits.len();
@@ -281,8 +268,8 @@ impl Answers {
                     first: at,
                     last: at,
                     by: BTreeSet::new(),
-                    words: words(approval),
-                    cwd: value::text(approval, "cwd"),
+                    command: command.clone(),
+                    cwd: approval.cwd.clone(),
                     was_denied: false,
                 });
             }
@@ -294,7 +281,8 @@ impl Answers {
             habit.last = habit.last.max(at);
             habit.was_denied |= was_denied;
             if habit.by.len() < MAX_NAMES {
-                habit.by.insert(value::text(by, "name"));
+                let by = approval.resolved_by.as_ref();
+                habit.by.extend(by.map(|by| by.name.clone()));
             }
         }
     }
@@ -315,16 +303,6 @@ impl Answers {
         wanted.sort_by_key(|habit| std::cmp::Reverse((habit.count, habit.last)));
         (wanted, left_out)
     }
-}
-
-/// The call that was asked about.
-fn words(approval: &Value) -> Map<String, Value> {
-    let argv = approval.pointer("/boundTo/argv").filter(|argv| argv.is_array());
-    let (name, words) = match argv {
-        Some(argv) => ("argv", argv.clone()),
-        None => ("command", json!(value::string(approval, "command"))),
-    };
-    Map::from_iter([(name.to_owned(), words)])
 }
 
 impl Habit {
@@ -356,7 +334,7 @@ impl Habit {
 
     /// The command in one harmless line.
     fn text(&self) -> String {
-        value::visible(&value::command(&Value::Object(self.words.clone())))
+        value::visible(&quoting::line(&self.command))
     }
 
     fn names(&self) -> Vec<&str> {
@@ -375,21 +353,18 @@ impl Habit {
             ("by", json!(self.names())),
             ("add", json!(self.to_add())),
         ]);
-        for (name, words) in &self.words {
-            members.insert(name, words.clone());
-        }
+        members.extend([spelled(&self.command)]);
         json!(members)
     }
 
     /// A comment and the line that adds it, which no part of the command can leave. The text of the comment is one quoted
     /// word: interactive zsh has no comments unless told, and runs `#` as a program, which there is none of.
     fn lines(&self) -> [String; 2] {
-        let moment = json!({ "last": self.last });
         let comment = format!(
             "allowed {} times by {}, last {}, in {}: {}",
             self.count,
             value::visible(&self.names().join(", ")),
-            value::time(&moment, "last"),
+            value::local(self.last),
             value::visible(&self.cwd),
             self.text()
         );
@@ -440,17 +415,27 @@ mod tests {
     }
 
     fn approval(command: &str, patterns: &[Value]) -> Value {
-        json!({"agentId": "main", "host": "gateway", "command": command, "cwd": "/srv", "createdAtMs": 1000,
-            "resolvedBy": {"name": "alice"}, "proposedPatterns": patterns, "boundTo": {"command": command, "envHash": NO_ENV_HASH}})
+        json!({"id": "a", "slug": "a", "runId": "r", "status": "allowed", "display": {"text": command, "spans": [],
+            "warnings": [], "truncated": false}, "sessionKey": "agent:main:main", "segments": [], "envNames": [],
+            "requestedBy": {"kind": "token", "id": "t", "name": "t"}, "security": "allowlist", "ask": "on-miss",
+            "askFallback": "deny", "why": {"layer": "", "rule": "", "detail": ""}, "approvalsRequired": 1,
+            "allowedDecisions": [], "expiresAtMs": 2000, "binding": "exact", "bindingDetail": "",
+            "agentId": "main", "host": "gateway", "command": command, "cwd": "/srv", "createdAtMs": 1000,
+            "resolvedBy": {"kind": "token", "id": "u", "name": "alice"}, "proposedPatterns": patterns,
+            "boundTo": {"command": command, "cwd": "/srv", "envHash": NO_ENV_HASH, "digest": ""}})
+    }
+
+    fn body(approval: &Value) -> ApprovalBody {
+        serde_json::from_value(approval.clone()).unwrap()
     }
 
     fn wanted(denied: &[Value], allowed: &[Value], min: u64) -> (Vec<(String, u64)>, LeftOut) {
         let mut answers = Answers::default();
         for approval in denied {
-            answers.deny(approval);
+            answers.deny(&body(approval));
         }
         for approval in allowed {
-            answers.allow(approval);
+            answers.allow(&body(approval));
         }
         let (habits, left_out) = answers.wanted(min);
         let told = |habit: &Habit| (habit.entry.pattern.clone(), habit.count);
@@ -535,17 +520,25 @@ mod tests {
 
     #[test]
     fn what_takes_several_people_by_now_is_answered_by_no_entry() {
-        let entry = ExactEntry::all_of(&approval("ls", &[exact("/usr/bin/ls", 'a')])).remove(0);
-        let mut explained = json!({ "outcome": "ask", "wouldPersist": [exact("/usr/bin/ls", 'a')] });
-        assert!(entry.would_answer(&explained));
+        let entry = ExactEntry::all_of(&body(&approval("ls", &[exact("/usr/bin/ls", 'a')]))).remove(0);
+        let rule = |value: &str| json!({"value": value, "source": "", "layers": []});
+        let mut explained = json!({ "outcome": "ask", "wouldPersist": [exact("/usr/bin/ls", 'a')],
+            "host": {"value": "gateway", "source": "", "layers": [], "alternatives": []},
+            "security": rule("allowlist"), "ask": rule("on-miss"), "askFallback": rule("deny"), "analysis": {},
+            "env": {"blocked": [], "passed": []}, "needsPerson": false, "approverReachable": true, "diverted": false });
+        let would_answer = |explained: &Value| {
+            let explained = serde_json::from_value(explained.clone()).unwrap();
+            entry.would_answer(&explained)
+        };
+        assert!(would_answer(&explained));
         explained["approvalsRequired"] = json!(1);
-        assert!(entry.would_answer(&explained));
+        assert!(would_answer(&explained));
         explained["approvalsRequired"] = json!(2);
-        assert!(!entry.would_answer(&explained));
+        assert!(!would_answer(&explained));
         explained["approvalsRequired"] = json!(1);
         for groups in [json!(["release"]), json!([])] {
             explained["groups"] = groups;
-            assert!(!entry.would_answer(&explained), "{explained}");
+            assert!(!would_answer(&explained), "{explained}");
         }
     }
 
@@ -562,7 +555,7 @@ mod tests {
     fn nothing_of_a_command_leaves_its_comment_or_its_argument() {
         let hostile = "x\n rm -rf ~ '; $(reboot) \u{1b}[2J\u{202e}";
         let mut answers = Answers::default();
-        answers.allow(&approval(hostile, &[exact("/opt/it's here/x", 'a')]));
+        answers.allow(&body(&approval(hostile, &[exact("/opt/it's here/x", 'a')])));
         let (habits, _) = answers.wanted(1);
         let [comment, line] = habits[0].lines();
         assert!(comment.strip_prefix("# ").is_some_and(is_one_word), "{comment}");
@@ -600,7 +593,7 @@ mod tests {
             approval["cwd"] = json!(hostile);
             approval["resolvedBy"]["name"] = json!(hostile);
             let mut answers = Answers::default();
-            answers.allow(&approval);
+            answers.allow(&body(&approval));
             let (habits, _) = answers.wanted(1);
             let [comment, line] = habits[0].lines();
             assert!(comment.strip_prefix("# ").is_some_and(is_one_word), "{comment}");

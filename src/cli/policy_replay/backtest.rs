@@ -6,7 +6,12 @@ use serde_json::{Value, json};
 
 use countersign_domain::{AgentId, Ask, Security, UnixMillis};
 use countersign_engine::candidate::{Candidate, Opinion, RecordedCommand};
-use countersign_wire::page::Page;
+use countersign_wire::{
+    page::Page,
+    policy::EffectiveBody,
+    run::RunBody,
+    words::{self, Word},
+};
 
 use super::{
     candidate::CandidateArgs,
@@ -95,8 +100,8 @@ pub(crate) async fn run(
         let mut page_query = query.clone();
         page_query.push(("limit", (limit - counts.total()).min(PAGE).to_string()));
         page_query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-        let page: Page<Value> = client.get_page(&["v1", "runs"], &page_query).await?;
-        for run in &page.items {
+        let page: Page<RunBody> = client.get_page(&["v1", "runs"], &page_query).await?;
+        for run in page.items {
             let compared = match Compared::of(run, |recorded| known.evaluate(recorded)) {
                 Ok(compared) => Ok(in_force.beside(compared).await?),
                 Err(left_out) => Err(left_out),
@@ -192,26 +197,24 @@ impl<'a> InForce<'a> {
             // What the main session puts on top of the policy is no part of a candidate either.
             ("sessionKey", format!("agent:{agent}:policy-backtest")),
         ];
-        let policy = self.client.get(&["v1", "policy", "effective"], &query).await?;
-        let fallback = fallback_in_force(&policy);
+        let policy: EffectiveBody = self.client.get(&["v1", "policy", "effective"], &query).await?;
+        let rules = (policy.security.value, policy.ask.value, policy.ask_fallback.value);
+        let fallback = fallback_in_force(rules);
         self.fallbacks.insert(agent.clone(), fallback);
         Ok(fallback)
     }
 }
 
 /// How much runs without an answer. Where everything runs unasked, no fallback lets more run.
-fn fallback_in_force(policy: &Value) -> Security {
-    let told = |name: &str| policy.get(name).and_then(|rule| rule.get("value"));
-    let is = |name: &str, value: &str| told(name).and_then(Value::as_str) == Some(value);
-    if is("security", Security::Full.as_str()) && !is("ask", Ask::Always.as_str()) {
+fn fallback_in_force((security, ask, fallback): (words::Security, words::Ask, words::Security)) -> Security {
+    if security == Security::Full && ask != Ask::Always {
         return Security::Full;
     }
-    // What is not known counts as the strictest, beside which anything is wider.
-    Security::ALL
-        .iter()
-        .copied()
-        .find(|security| is("askFallback", security.as_str()))
-        .unwrap_or(Security::Deny)
+    match fallback {
+        Word::Known(fallback) => fallback,
+        // What is not known counts as the strictest, beside which anything is wider.
+        Word::Other(_) => Security::Deny,
+    }
 }
 
 fn report(
@@ -267,9 +270,9 @@ mod tests {
     fn what_is_in_force_is_the_fallback_unless_nobody_is_asked() {
         #[track_caller]
         fn check(security: &str, ask: &str, fallback: &str, in_force: Security) {
-            let policy = json!({ "security": { "value": security }, "ask": { "value": ask },
-                "askFallback": { "value": fallback } });
-            assert_eq!(fallback_in_force(&policy), in_force, "{policy}");
+            let rules = serde_json::from_value(json!([security, ask, fallback])).unwrap();
+            let told = fallback_in_force(rules);
+            assert_eq!(told, in_force, "{security} {ask} {fallback}");
         }
         check("allowlist", "on-miss", "deny", Security::Deny);
         check("allowlist", "on-miss", "allowlist", Security::Allowlist);
@@ -278,6 +281,5 @@ mod tests {
         check("full", "off", "deny", Security::Full);
         check("full", "on-miss", "deny", Security::Full);
         check("full", "always", "else", Security::Deny);
-        assert_eq!(fallback_in_force(&json!({})), Security::Deny);
     }
 }

@@ -17,6 +17,7 @@ use countersign_engine::candidate::Candidate;
 use super::{context::Context, failure::Failure};
 
 pub(crate) use backtest::{BacktestArgs, run as backtest};
+pub(super) use past::spelled;
 pub(crate) use shadow::{ShadowArgs, run as shadow};
 
 /// The policy of the state directory as it stands, a held edit included.

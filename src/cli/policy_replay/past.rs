@@ -5,24 +5,26 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use countersign_domain::{AgentId, Command, CommandInput};
+use countersign_domain::{Command, CommandInput, DecidedBy, Host, Reason, RunId, RunVerdict};
 use countersign_engine::candidate::{Foreseen, RecordedCommand};
-
-use crate::cli::value;
+use countersign_wire::{
+    run::{DecisionBody, RunBody},
+    words::Word,
+};
 
 /// What policy alone decides. Any other reason why a run was refused says nothing about policy.
-const REASONS_OF_POLICY: [&str; 5] = [
-    "security-deny",
-    "document-refused",
-    "tool-denied",
-    "denylist",
-    "allowlist-miss",
+const REASONS_OF_POLICY: [Reason; 5] = [
+    Reason::SecurityDeny,
+    Reason::DocumentRefused,
+    Reason::ToolDenied,
+    Reason::Denylist,
+    Reason::AllowlistMiss,
 ];
 
 /// A run that can be judged anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Past {
-    pub(super) run_id: String,
+    pub(super) run_id: RunId,
     /// What was decided then. A question counts as a question, no matter who was asked and what came of it.
     pub(super) then: Foreseen,
     pub(super) recorded: RecordedCommand,
@@ -59,71 +61,73 @@ impl LeftOut {
 }
 
 impl Past {
-    /// Reads a run object.
+    /// Reads a run.
     ///
     /// # Errors
     /// [`LeftOut`].
-    pub(super) fn of(run: &Value) -> Result<Self, LeftOut> {
-        if value::string(run, "host") != "gateway" {
+    pub(super) fn of(run: RunBody) -> Result<Self, LeftOut> {
+        if run.host != Host::Gateway {
             return Err(LeftOut::OtherHost);
         }
-        if value::string(run, "tool") == "apply_patch" {
+        if run.tool.as_deref() == Some("apply_patch") {
             return Err(LeftOut::Patch);
         }
-        let then = decided(run)?;
-        let cwd = PathBuf::from(value::string(run, "cwd"));
-        let agent = AgentId::parse(value::string(run, "agentId")).ok();
-        let (Some(agent), Some(command), true) = (agent, command(run), cwd.is_absolute()) else {
+        let then = decided(&run)?;
+        let input = input(&run);
+        let cwd = PathBuf::from(run.cwd);
+        let command = match run.argv {
+            Some(words) => (!words.is_empty()).then_some(Command::Argv(words)),
+            None => run.command.map(Command::Shell),
+        };
+        let Some(command) = command.filter(|_| cwd.is_absolute()) else {
             return Err(LeftOut::NoText);
         };
-        let names = run.get("envNames").and_then(Value::as_array);
-        let names = names.into_iter().flatten().filter_map(Value::as_str);
         Ok(Self {
-            run_id: value::text(run, "runId"),
+            run_id: run.run_id,
             then,
             recorded: RecordedCommand {
-                agent,
+                agent: run.agent_id,
                 command,
                 cwd,
-                env_names: names.map(str::to_owned).collect(),
-                input: input(run),
+                env_names: run.env_names,
+                input,
             },
         })
     }
 }
 
-fn command(run: &Value) -> Option<Command> {
-    let Some(words) = run.get("argv").and_then(Value::as_array) else {
-        return Some(Command::Shell(run.get("command")?.as_str()?.to_owned()));
-    };
-    let words = words.iter().map(|word| word.as_str().map(str::to_owned));
-    let words: Option<Vec<String>> = words.collect();
-    words.filter(|words| !words.is_empty()).map(Command::Argv)
-}
-
 /// What the call wanted to be written to it. Records of older servers say that only by `pty`.
-fn input(run: &Value) -> CommandInput {
-    match value::string(run, "input").parse() {
-        Ok(CommandInput::Withheld) => CommandInput::Pipe,
-        Ok(CommandInput::GuardedTerminal) => CommandInput::Terminal,
-        Ok(input) => input,
-        Err(_absent) => CommandInput::wanted(false, run.get("pty") == Some(&Value::Bool(true))),
+fn input(run: &RunBody) -> CommandInput {
+    match run.input {
+        Some(Word::Known(CommandInput::Withheld)) => CommandInput::Pipe,
+        Some(Word::Known(CommandInput::GuardedTerminal)) => CommandInput::Terminal,
+        Some(Word::Known(input)) => input,
+        Some(Word::Other(_)) | None => CommandInput::wanted(false, run.pty),
     }
 }
 
-fn decided(run: &Value) -> Result<Foreseen, LeftOut> {
-    let reason = value::string(run, "reason");
+fn decided(run: &RunBody) -> Result<Foreseen, LeftOut> {
+    let is_because = |reasons: &[Reason]| {
+        let reason = run.reason.as_ref();
+        reason.is_some_and(|reason| reasons.iter().any(|of_these| reason == of_these))
+    };
     // Another program's question, which policy was never asked about.
-    if reason == "run-elsewhere" {
+    if is_because(&[Reason::RunElsewhere]) {
         return Err(LeftOut::NotOfPolicy);
     }
-    let decision = run.get("decision").ok_or(LeftOut::Undecided)?;
-    match (value::string(decision, "by"), value::string(decision, "verdict")) {
-        ("person" | "fallback", _) | ("policy", "ask") => Ok(Foreseen::Ask),
-        ("policy", "run") => Ok(Foreseen::Run),
-        ("policy", "deny") if REASONS_OF_POLICY.contains(&reason) => Ok(Foreseen::Deny),
-        ("policy", "deny") => Err(LeftOut::NotOfPolicy),
-        _ => Err(LeftOut::Undecided),
+    let DecisionBody { verdict, by } = run.decision.as_ref().ok_or(LeftOut::Undecided)?;
+    match (by, verdict) {
+        (Word::Known(DecidedBy::Person | DecidedBy::Fallback), _)
+        | (Word::Known(DecidedBy::Policy), Word::Known(RunVerdict::Ask)) => Ok(Foreseen::Ask),
+        (Word::Known(DecidedBy::Policy), Word::Known(RunVerdict::Run)) => Ok(Foreseen::Run),
+        (Word::Known(DecidedBy::Policy), Word::Known(RunVerdict::Deny)) => {
+            if is_because(&REASONS_OF_POLICY) {
+                Ok(Foreseen::Deny)
+            } else {
+                Err(LeftOut::NotOfPolicy)
+            }
+        }
+        (Word::Other(_), _) | (_, Word::Other(_)) => Err(LeftOut::Undecided),
     }
 }
 
@@ -155,7 +159,7 @@ pub(super) fn fingerprint(recorded: &RecordedCommand) -> Fingerprint {
 }
 
 /// The command as the API spells it: `argv` or `command`.
-pub(super) fn spelled(command: &Command) -> (&'static str, Value) {
+pub(in crate::cli) fn spelled(command: &Command) -> (&'static str, Value) {
     match command {
         Command::Shell(text) | Command::Patch(text) => ("command", json!(text)),
         Command::Argv(words) => ("argv", json!(words)),
@@ -172,16 +176,30 @@ pub(super) const fn word(foreseen: Foreseen) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use countersign_domain::AgentId;
+
     use super::*;
 
+    /// A run as the API has it, with these members.
+    pub(in super::super) fn recorded(members: &Value) -> RunBody {
+        let mut run = json!({"runId": "r", "status": "completed", "host": "gateway", "agentId": "main",
+            "sessionKey": "agent:main:main", "displayText": "", "cwd": "/srv", "envNames": [],
+            "requestedBy": {"kind": "token", "id": "t", "name": "t"}, "security": "allowlist", "ask": "on-miss",
+            "pty": false, "background": false, "diverted": false, "isolation": "same-user", "createdAtMs": 0,
+            "timedOut": false, "truncated": false, "outputBytes": 0, "tail": ""});
+        let members = members.as_object().cloned().unwrap_or_default();
+        run.as_object_mut().unwrap().extend(members);
+        serde_json::from_value(run).unwrap()
+    }
+
     fn run(decision: &Value, reason: &str) -> Value {
-        json!({"runId": "r", "host": "gateway", "agentId": "main", "argv": ["ls", "-l"], "cwd": "/srv",
-            "envNames": ["CI"], "decision": decision, "reason": reason})
+        json!({"argv": ["ls", "-l"], "envNames": ["CI"], "decision": decision, "reason": reason})
     }
 
     fn then(by: &str, verdict: &str, reason: &str) -> Result<Foreseen, LeftOut> {
-        Past::of(&run(&json!({"by": by, "verdict": verdict}), reason)).map(|past| past.then)
+        let run = run(&json!({"by": by, "verdict": verdict}), reason);
+        Past::of(recorded(&run)).map(|past| past.then)
     }
 
     #[test]
@@ -201,7 +219,10 @@ mod tests {
         assert_eq!(then("policy", "deny", "rate-limited"), Err(LeftOut::NotOfPolicy));
         assert_eq!(then("person", "run", "run-elsewhere"), Err(LeftOut::NotOfPolicy));
         assert_eq!(then("somebody", "run", ""), Err(LeftOut::Undecided));
-        assert_eq!(Past::of(&run(&Value::Null, "")), Err(LeftOut::Undecided));
+        assert_eq!(
+            Past::of(recorded(&run(&Value::Null, ""))),
+            Err(LeftOut::Undecided)
+        );
     }
 
     #[test]
@@ -210,16 +231,14 @@ mod tests {
         fn check(member: &str, other: &Value, left_out: LeftOut) {
             let mut run = run(&json!({"by": "policy", "verdict": "run"}), "");
             run[member] = other.clone();
-            assert_eq!(Past::of(&run), Err(left_out), "{run}");
+            assert_eq!(Past::of(recorded(&run)), Err(left_out), "{run}");
         }
         check("host", &json!("node"), LeftOut::OtherHost);
         check("host", &json!("sandbox"), LeftOut::OtherHost);
         check("tool", &json!("apply_patch"), LeftOut::Patch);
         check("argv", &json!([]), LeftOut::NoText);
-        check("argv", &json!(["ls", 1]), LeftOut::NoText);
         check("argv", &Value::Null, LeftOut::NoText);
         check("cwd", &json!("srv"), LeftOut::NoText);
-        check("agentId", &json!("a/b"), LeftOut::NoText);
     }
 
     #[test]

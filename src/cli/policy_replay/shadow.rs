@@ -2,14 +2,16 @@
 
 use std::{future::pending, time::Duration};
 
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::sleep,
 };
 
-use countersign_domain::AgentId;
+use countersign_domain::{AgentId, UnixMillis};
 use countersign_engine::candidate::Candidate;
+use countersign_wire::event::RunEvent;
 
 use super::{
     candidate::CandidateArgs,
@@ -100,7 +102,11 @@ pub(crate) async fn run(context: &Context, client: &Client, args: ShadowArgs) ->
                 context.console.note("the server stopped");
                 break;
             }
-            Ok(event) => watch.take(&event.data).await?,
+            Ok(event) => {
+                watch
+                    .take(RunEvent::deserialize(&event.data).unwrap_or_default())
+                    .await?
+            }
             Err(failure) => {
                 watch.summarise()?;
                 return Err(failure);
@@ -119,14 +125,14 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    async fn take(&mut self, event: &Value) -> Result<(), Failure> {
-        if value::string(event, "type") != ADMITTED {
+    async fn take(&mut self, event: RunEvent) -> Result<(), Failure> {
+        if event.r#type != ADMITTED {
             return Ok(());
         }
-        let compared = self.compare(value::string(event, "runId")).await?;
+        let compared = self.compare(&event.run_id).await?;
         self.counts.add(&compared);
         match compared {
-            Ok(compared) if compared.differs() => self.tell(event, &compared),
+            Ok(compared) if compared.differs() => self.tell(event.ts, &compared),
             Ok(_) | Err(_) => Ok(()),
         }
     }
@@ -134,7 +140,7 @@ impl Watch<'_> {
     /// The event has the command as one line of text, so the run is looked at.
     async fn compare(&self, run_id: &str) -> Result<Result<Compared, LeftOut>, Failure> {
         match self.client.get(&["v1", "runs", run_id], &Vec::new()).await {
-            Ok(run) => Ok(Compared::of(&run, |recorded| {
+            Ok(run) => Ok(Compared::of(run, |recorded| {
                 self.candidate.evaluate(recorded.clone()).ok()
             })),
             // It was removed, or the server is gone, which the stream tells.
@@ -145,19 +151,19 @@ impl Watch<'_> {
         }
     }
 
-    fn tell(&self, event: &Value, compared: &Compared) -> Result<(), Failure> {
+    fn tell(&self, at: Option<UnixMillis>, compared: &Compared) -> Result<(), Failure> {
         let console = self.context.console;
         match console.format() {
             Format::Json => {
                 let mut members: Map<String, Value> = compared.to_json();
                 members.insert("runId".to_owned(), json!(compared.past.run_id));
-                members.extend(event.get("ts").map(|ts| ("ts".to_owned(), ts.clone())));
+                members.extend(at.map(|at| ("ts".to_owned(), json!(at))));
                 console.json_line(&Value::Object(members))
             }
             Format::People => {
                 let [agent, decisions, why, command] = tally::cells(compared);
                 let mut line = Table::without_header();
-                line.row([value::time(event, "ts"), agent, decisions, why, command]);
+                line.row([value::moment(at), agent, decisions, why, command]);
                 let tone = if compared.is_wider() {
                     Tone::Caution
                 } else {

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
 
-use countersign_domain::Security;
+use countersign_domain::{Security, quoting};
 use countersign_engine::candidate::{Foreseen, Opinion, RecordedCommand};
+use countersign_wire::run::RunBody;
 
 use super::past::{self, Fingerprint, LeftOut, Past};
-
-use crate::cli::value;
 
 /// Differing commands that are kept; more are counted.
 const MAX_KEPT: usize = 10_000;
@@ -26,12 +25,12 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    /// Evaluates a run object; `evaluate` says `None` to what cannot be evaluated.
+    /// Evaluates a run; `evaluate` says `None` to what cannot be evaluated.
     ///
     /// # Errors
     /// [`LeftOut`] when it is not known what it was, or what would become of it.
     pub(super) fn of(
-        run: &Value,
+        run: RunBody,
         evaluate: impl FnOnce(&RecordedCommand) -> Option<Opinion>,
     ) -> Result<Self, LeftOut> {
         let past = Past::of(run)?;
@@ -244,29 +243,28 @@ impl ChangedCommand {
 
 /// The cells of a row that both commands show: agent, then and now, why, command.
 pub(super) fn cells(compared: &Compared) -> [String; 4] {
-    let members = Value::Object(compared.to_json());
+    let recorded = &compared.past.recorded;
+    let (then, now) = (past::word(compared.past.then), past::word(compared.now.foreseen));
     [
-        value::text(&members, "agentId"),
-        format!(
-            "{} -> {}",
-            value::string(&members, "then"),
-            value::string(&members, "now")
-        ),
-        value::text(&members, "why"),
-        value::command(&members),
+        recorded.agent.to_string(),
+        format!("{then} -> {now}"),
+        compared.now.why.clone(),
+        quoting::line(&recorded.command),
     ]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::past::tests::recorded, *};
 
-    fn run(id: &str, program: &str, by: &str, verdict: &str) -> Value {
-        json!({"runId": id, "host": "gateway", "agentId": "main", "argv": [program], "cwd": "/srv", "envNames": [],
-            "decision": {"by": by, "verdict": verdict}, "reason": "allowlist-miss"})
+    fn run(id: &str, program: &str, by: &str, verdict: &str) -> RunBody {
+        recorded(
+            &json!({"runId": id, "argv": [program], "decision": {"by": by, "verdict": verdict},
+            "reason": "allowlist-miss"}),
+        )
     }
 
-    fn compared(run: &Value, now: Foreseen) -> Result<Compared, LeftOut> {
+    fn compared(run: RunBody, now: Foreseen) -> Result<Compared, LeftOut> {
         let opinion = Opinion {
             foreseen: now,
             why: "because".to_owned(),
@@ -282,22 +280,22 @@ mod tests {
             why: "because".to_owned(),
             unanswered: fallback,
         };
-        let compared = Compared::of(&run("1", "ls", by, verdict), |_recorded| Some(opinion));
+        let compared = Compared::of(run("1", "ls", by, verdict), |_recorded| Some(opinion));
         compared.unwrap().beside(in_force)
     }
 
     #[test]
     fn each_run_is_counted_once() {
         let mut counts = Counts::default();
-        counts.add(&compared(&run("1", "ls", "policy", "run"), Foreseen::Run));
-        counts.add(&compared(&run("2", "ls", "policy", "run"), Foreseen::Ask));
-        counts.add(&compared(&run("3", "ls", "person", "run"), Foreseen::Run));
-        counts.add(&compared(&run("4", "ls", "policy", "deny"), Foreseen::Run));
-        counts.add(&compared(&run("5", "ls", "policy", "ask"), Foreseen::Deny));
+        counts.add(&compared(run("1", "ls", "policy", "run"), Foreseen::Run));
+        counts.add(&compared(run("2", "ls", "policy", "run"), Foreseen::Ask));
+        counts.add(&compared(run("3", "ls", "person", "run"), Foreseen::Run));
+        counts.add(&compared(run("4", "ls", "policy", "deny"), Foreseen::Run));
+        counts.add(&compared(run("5", "ls", "policy", "ask"), Foreseen::Deny));
         for id in ["6", "7"] {
-            counts.add(&Compared::of(&run(id, "ls", "policy", "run"), |_recorded| None));
+            counts.add(&Compared::of(run(id, "ls", "policy", "run"), |_recorded| None));
         }
-        counts.add(&compared(&json!({"host": "node"}), Foreseen::Run));
+        counts.add(&compared(recorded(&json!({"host": "node"})), Foreseen::Run));
         assert_eq!(
             Value::Object(counts.to_json()),
             json!({"total": 8, "same": 1, "nowRun": 2, "nowAsk": 1, "nowDenied": 1, "skipped": 3,
@@ -314,7 +312,7 @@ mod tests {
     #[test]
     fn only_what_would_run_and_did_not_is_wider() {
         let is_wider =
-            |by: &str, verdict: &str, now| compared(&run("1", "ls", by, verdict), now).unwrap().is_wider();
+            |by: &str, verdict: &str, now| compared(run("1", "ls", by, verdict), now).unwrap().is_wider();
         assert!(is_wider("person", "run", Foreseen::Run));
         assert!(is_wider("policy", "deny", Foreseen::Run));
         assert!(!is_wider("policy", "run", Foreseen::Run));
@@ -378,7 +376,7 @@ mod tests {
             } else {
                 Foreseen::Deny
             };
-            changes.add(compared(&run(id, program, by, "run"), now).unwrap());
+            changes.add(compared(run(id, program, by, "run"), now).unwrap());
         }
         let told: Vec<Value> = changes.kept().iter().map(ChangedCommand::to_json).collect();
         let row = |id: &str, program: &str, count: u32, then: &str| {
@@ -402,12 +400,12 @@ mod tests {
         let long = "x".repeat(MAX_KEPT_BYTES / 4);
         for id in 0..6 {
             let run = run(&id.to_string(), &format!("{id}{long}"), "policy", "run");
-            changes.add(compared(&run, Foreseen::Ask).unwrap());
+            changes.add(compared(run, Foreseen::Ask).unwrap());
         }
         assert_eq!((changes.kept().len(), changes.omitted()), (3, 3));
         // More of what is kept is still counted there.
         let again = run("0", &format!("0{long}"), "policy", "run");
-        changes.add(compared(&again, Foreseen::Ask).unwrap());
+        changes.add(compared(again, Foreseen::Ask).unwrap());
         assert_eq!(changes.kept().first().map(|change| change.count), Some(2));
     }
 }
