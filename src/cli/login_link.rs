@@ -1,8 +1,13 @@
 //! `countersign login-link`: a way in for a browser.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{console::Format, context::Context, discover::Role, exit::ExitStatus, failure::Failure, value};
+use countersign_wire::token::LoginLinkBody;
+
+use super::{
+    client::Answer, console::Format, context::Context, discover::Role, exit::ExitStatus, failure::Failure,
+    value,
+};
 
 /// Print a one-time link that signs a browser in
 #[derive(Debug, clap::Args)]
@@ -16,17 +21,17 @@ pub(crate) struct LoginLinkArgs {}
 
 /// Runs the command.
 pub(crate) async fn run(context: &Context, LoginLinkArgs {}: LoginLinkArgs) -> Result<ExitStatus, Failure> {
-    let link = context
+    let link: Answer<LoginLinkBody> = context
         .client(Role::Operator)?
         .post(&["v1", "login-links"], &json!({}))
         .await?;
     if context.console.format() == Format::Json {
-        context.console.document(&link)?;
+        context.console.document(&link.raw)?;
         return Ok(ExitStatus::SUCCESS);
     }
     // Alone on standard output, so that it can go straight to a browser.
     context.console.line(&url(&link))?;
-    let until = value::time(&link, "expiresAtMs");
+    let until = value::local(link.expires_at_ms);
     context
         .console
         .note(&format!("signs one browser in, once, until {until}"));
@@ -34,6 +39,6 @@ pub(crate) async fn run(context: &Context, LoginLinkArgs {}: LoginLinkArgs) -> R
 }
 
 /// The link in an answer, safe for a terminal.
-pub(crate) fn url(link: &Value) -> String {
-    value::visible(value::string(link, "url"))
+pub(crate) fn url(link: &LoginLinkBody) -> String {
+    value::visible(&link.url)
 }

@@ -35,15 +35,6 @@ pub(crate) fn visible(text: &str) -> String {
     display::escape(text).text.replace('\n', "")
 }
 
-/// A member that is a number of milliseconds since 1970, as local time.
-pub(crate) fn time(object: &Value, member: &str) -> String {
-    object
-        .get(member)
-        .and_then(Value::as_i64)
-        .map(|millis| local(UnixMillis::new(millis)))
-        .unwrap_or_default()
-}
-
 /// A time as the machine's clock shows it.
 pub(crate) fn local(time: UnixMillis) -> String {
     let instant = Timestamp::from_millisecond(time.get()).ok();
@@ -114,6 +105,5 @@ mod tests {
         assert_eq!(text(&object, "list"), "a 1");
         assert_eq!(text(&object, "yes"), "true");
         assert_eq!(text(&object, "absent"), "");
-        assert_eq!(time(&object, "absent"), "");
     }
 }

@@ -1,4 +1,4 @@
-//! API tokens.
+//! API tokens, and links that sign a browser in.
 
 use std::collections::BTreeSet;
 
@@ -62,6 +62,18 @@ pub struct RotatedTokenBody {
     /// The file of the server's state directory that held the old secret and holds the new one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+}
+
+/// A one-time link.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = LoginLink)]
+#[expect(missing_debug_implementations, reason = "the link is a secret")]
+pub struct LoginLinkBody {
+    /// Opens the sign-in page. Its code is behind `#`, so that no server and no log sees it before a person
+    /// presses the button there.
+    pub url: String,
+    pub expires_at_ms: UnixMillis,
 }
 
 impl From<Token> for TokenBody {

@@ -6,13 +6,20 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use countersign_domain::{Secret, UnixMillis};
+use countersign_domain::{Reason, RunId, Secret};
 use countersign_sys::clock::{Ids as _, SystemIds};
+use countersign_wire::{
+    audit::VerificationBody,
+    exec::{Answered, Pending, Started},
+    policy::EffectiveBody,
+    run::{DecisionBody, RunBody, RunDetail},
+    token::{LoginLinkBody, NewTokenBody},
+};
 
-use super::server::{ANSWER_WITHIN, BOXED_AGENT, DemoServer, STRICT_AGENT};
+use super::server::{BOXED_AGENT, DemoServer, STRICT_AGENT};
 
 use crate::cli::{
-    client::{Address, Client},
+    client::{Address, Answer, Client},
     console::{Console, Format, Tone},
     context::Context,
     discover::Role,
@@ -69,9 +76,9 @@ impl<'a> Story<'a> {
         let call = json!({"command": command, "agentId": BOXED_AGENT, "env": {"STATE": state_dir}});
         match self.ask(&call).await {
             Ok(answer) => {
-                self.show_output(&answer)?;
+                self.show_output(output(&answer))?;
                 self.say("it has a directory of its own; the system cannot be written, and this server's files are not there")?;
-                self.finish("sandboxed", &answer).await
+                self.finish("sandboxed", run_id(&answer)).await
             }
             Err(refused) if refused.code == "sandbox-unavailable" => {
                 self.say(&format!("this machine has none, so it did not run: {refused}"))?;
@@ -92,8 +99,8 @@ impl<'a> Story<'a> {
             .await?;
         self.say("the operator allowed `uname` for the agent `main`; the agent asks:")?;
         let answer = self.ask(&json!({"argv": ["uname", "-sm"]})).await?;
-        self.show_output(&answer)?;
-        self.finish("allowlisted", &answer).await
+        self.show_output(output(&answer))?;
+        self.finish("allowlisted", run_id(&answer)).await
     }
 
     /// A program that is not covered, for an agent whose policy asks nobody.
@@ -108,9 +115,9 @@ impl<'a> Story<'a> {
             Err(refused) if refused.code == "exec-denied" => {
                 self.say(&refused.to_string())?;
                 let query = vec![("agentId", STRICT_AGENT.to_owned())];
-                let runs = self.operator.list(&["v1", "runs"], &query, 1).await?;
-                let run = runs.into_iter().next().unwrap_or(Value::Null);
-                self.finish("denied", &run).await
+                let runs: Vec<RunBody> = self.operator.list(&["v1", "runs"], &query, 1).await?;
+                let run = runs.first().ok_or(refused)?;
+                self.finish("denied", &run.run_id).await
             }
             Err(other) => Err(other),
         }
@@ -119,16 +126,16 @@ impl<'a> Story<'a> {
     /// A command that needs a person.
     pub(super) async fn asked(&mut self, answerer: Answerer) -> Result<(), Failure> {
         self.title("4", "a command that needs a person")?;
-        let pending = self
+        let answer = self
             .ask(&json!({"command": "echo \"on $(uname -n)\" && date -u"}))
             .await?;
-        if value::string(&pending, "status") != "approval-pending" {
-            return Err(unexpected("asked nobody", &pending));
-        }
-        let slug = value::string(&pending, "approvalSlug");
+        let Answered::Started(Started::Pending(pending)) = answer else {
+            return Err(unexpected("asked nobody", &answer));
+        };
+        let slug = &pending.approval_slug;
         self.say(&format!("nothing has started; approval {slug} waits."))?;
         if answerer == Answerer::Person {
-            let link = self.operator.post(&["v1", "login-links"], &json!({})).await?;
+            let link: LoginLinkBody = self.operator.post(&["v1", "login-links"], &json!({})).await?;
             self.say("to answer on the approvals page, open this link, which signs one browser in, once:")?;
             self.say(&format!("  {}", login_link::url(&link)))?;
         }
@@ -142,37 +149,38 @@ impl<'a> Story<'a> {
         if answerer == Answerer::SecondToken {
             self.answer_as_second_token(&pending).await?;
         }
-        let run = self.until_ended(&pending).await?;
-        if value::string(&run, "status") == "denied" {
-            let reason = value::string(&run, "reason");
+        let RunDetail { run, aggregated, .. } = self.until_ended(&pending).await?;
+        if run.status == "denied" {
+            let reason = value::shown(run.reason.as_ref());
             self.say(&format!("it did not run: {reason}"))?;
-            if reason == "approval-timeout" {
+            if run.reason.is_some_and(|reason| reason == Reason::ApprovalTimeout) {
                 self.say("nobody answered in time, and the fallback says no; `countersign demo --approve` answers by itself")?;
             }
         }
-        self.show_output(&run)?;
-        self.finish("asked", &run).await
+        self.show_output(&aggregated)?;
+        self.finish("asked", &run.run_id).await
     }
 
     /// Everything above is in the record, and the record is whole.
     pub(super) async fn verified(&mut self) -> Result<(), Failure> {
         self.title("5", "the record")?;
-        let report: Value = self.operator.get(&["v1", "audit", "verify"], &Vec::new()).await?;
-        if report.get("ok") != Some(&Value::Bool(true)) {
+        let report: Answer<VerificationBody> =
+            self.operator.get(&["v1", "audit", "verify"], &Vec::new()).await?;
+        if !report.ok {
             return Err(Failure::new(
                 "audit-broken",
                 "the audit record of the demo does not verify",
             ));
         }
-        let records = value::text(&report, "records");
+        let records = report.records;
         self.say(&format!(
             "audit: {records} records, chained and sealed; nothing was edited, removed or reordered"
         ))?;
-        self.steps.push(json!({"step": "audit", "report": report}));
+        self.steps.push(json!({"step": "audit", "report": report.raw}));
         Ok(())
     }
 
-    async fn ask(&self, call: &Value) -> Result<Value, Failure> {
+    async fn ask(&self, call: &Value) -> Result<Answered, Failure> {
         let shown = value::command(call);
         self.say(&format!("  $ {}", value::visible(&shown)))?;
         self.gateway
@@ -181,14 +189,14 @@ impl<'a> Story<'a> {
     }
 
     /// The token that asked can never answer, so the demo makes a second one that can only approve.
-    async fn answer_as_second_token(&self, pending: &Value) -> Result<(), Failure> {
+    async fn answer_as_second_token(&self, pending: &Pending) -> Result<(), Failure> {
         let wanted = json!({"name": "demo-approver", "scopes": ["approve", "read"]});
-        let token = self.operator.post(&["v1", "tokens"], &wanted).await?;
-        let secret = Secret::new(value::string(&token, "secret").to_owned());
+        let token: NewTokenBody = self.operator.post(&["v1", "tokens"], &wanted).await?;
+        let secret = Secret::new(token.secret);
         let socket = self.server.state_dir().join("countersign/api.sock");
         let approver = Client::new(&Address::Socket(socket), secret)?;
         let decision = json!({"decision": "allow-once", "reason": "demo --approve"});
-        let id = value::string(pending, "approvalId");
+        let id = pending.approval_id.as_str();
         approver
             .post::<IgnoredAny>(&["v1", "approvals", id, "decision"], &decision)
             .await?;
@@ -196,26 +204,21 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    async fn until_ended(&self, pending: &Value) -> Result<Value, Failure> {
-        let run_id = value::string(pending, "runId");
-        let end = pending
-            .get("expiresAtMs")
-            .and_then(Value::as_i64)
-            .map(UnixMillis::new);
-        let end = end.unwrap_or_else(|| self.context.clock.now() + ANSWER_WITHIN);
+    async fn until_ended(&self, pending: &Pending) -> Result<RunDetail, Failure> {
         let mut shown = String::new();
         loop {
-            let run = self.gateway.get(&["v1", "runs", run_id], &Vec::new()).await?;
-            match value::string(&run, "status") {
+            let path = ["v1", "runs", pending.run_id.as_str()];
+            let detail: RunDetail = self.gateway.get(&path, &Vec::new()).await?;
+            match &*detail.run.status {
                 "approval-pending" => {
-                    let left = clock_face(end.since(self.context.clock.now()));
+                    let left = clock_face(pending.expires_at_ms.since(self.context.clock.now()));
                     let text = format!("waiting for the answer … {left} left");
                     self.console().progress_if_new(&mut shown, text);
                 }
                 "queued" | "running" => {}
                 _ => {
                     self.console().end_progress();
-                    return Ok(run);
+                    return Ok(detail);
                 }
             }
             sleep(LOOK).await;
@@ -223,49 +226,43 @@ impl<'a> Story<'a> {
     }
 
     /// Who decided, by what, and where it is written down.
-    async fn finish(&mut self, step: &str, answer: &Value) -> Result<(), Failure> {
-        let run_id = value::string(answer, "runId");
-        let run: Value = self.operator.get(&["v1", "runs", run_id], &Vec::new()).await?;
-        let decision = run.get("decision").unwrap_or(&Value::Null);
-        let (verdict, by) = (value::text(decision, "verdict"), value::text(decision, "by"));
-        let (security, ask) = (value::string(&run, "security"), value::string(&run, "ask"));
-        self.say(&format!(
-            "decision: {verdict}, by {by} (security {security}, ask {ask})"
-        ))?;
-        if let Some(layer) = self.layer(&run).await? {
-            self.say(&format!("because of: {layer}"))?;
+    async fn finish(&mut self, step: &str, run_id: &RunId) -> Result<(), Failure> {
+        let path = ["v1", "runs", run_id.as_str()];
+        let run: Answer<RunBody> = self.operator.get(&path, &Vec::new()).await?;
+        if let Some(DecisionBody { verdict, by }) = &run.decision {
+            let RunBody { security, ask, .. } = &run.body;
+            self.say(&format!(
+                "decision: {verdict}, by {by} (security {security}, ask {ask})"
+            ))?;
         }
-        let status = value::string(&run, "status");
+        let layer = self.layer(&run).await?;
+        self.say(&format!("because of: {layer}"))?;
+        let status = &*run.status;
         let tone = if status == "completed" {
             Tone::Good
         } else {
             Tone::Caution
         };
         let status = self.console().paint(tone, status);
-        self.say(&format!(
-            "record: run {run_id}, {status}, on host {}",
-            value::string(&run, "host")
-        ))?;
-        self.steps.push(json!({"step": step, "run": run}));
+        self.say(&format!("record: run {run_id}, {status}, on host {}", run.host))?;
+        self.steps.push(json!({"step": step, "run": run.raw}));
         Ok(())
     }
 
     /// The keys that set what held for the agent of this run.
-    async fn layer(&self, run: &Value) -> Result<Option<String>, Failure> {
+    async fn layer(&self, run: &RunBody) -> Result<String, Failure> {
         let query = vec![
-            ("agentId", value::text(run, "agentId")),
-            ("host", value::text(run, "host")),
+            ("agentId", run.agent_id.to_string()),
+            ("host", run.host.to_string()),
         ];
-        let policy: Value = self.operator.get(&["v1", "policy", "effective"], &query).await?;
-        let set_by = |rule: &str| policy.get(rule).map(|rule| value::text(rule, "source"));
-        Ok(match (set_by("security"), set_by("ask")) {
-            (Some(security), Some(ask)) => Some(format!("security set by {security}, ask set by {ask}")),
-            _ => None,
-        })
+        let EffectiveBody { security, ask, .. } =
+            self.operator.get(&["v1", "policy", "effective"], &query).await?;
+        let (security, ask) = (security.source, ask.source);
+        Ok(format!("security set by {security}, ask set by {ask}"))
     }
 
-    fn show_output(&self, answer: &Value) -> Result<(), Failure> {
-        for line in value::string(answer, "aggregated").lines() {
+    fn show_output(&self, output: &str) -> Result<(), Failure> {
+        for line in output.lines() {
             self.say(&format!("  | {}", value::visible(line)))?;
         }
         Ok(())
@@ -297,9 +294,24 @@ pub(super) fn say(console: Console, text: &str) -> Result<(), Failure> {
     }
 }
 
-fn unexpected(what: &str, answer: &Value) -> Failure {
-    Failure::new(
-        "demo",
-        format!("the command {what}: {}", value::string(answer, "status")),
-    )
+fn unexpected(what: &str, answer: &Answered) -> Failure {
+    let status = match answer {
+        Answered::Started(started) => started.status(),
+        Answered::Finished(finished) => &finished.status,
+    };
+    Failure::new("demo", format!("the command {what}: {status}"))
+}
+
+fn run_id(answer: &Answered) -> &RunId {
+    match answer {
+        Answered::Started(started) => started.run_id(),
+        Answered::Finished(finished) => &finished.run_id,
+    }
+}
+
+fn output(answer: &Answered) -> &str {
+    match answer {
+        Answered::Started(_) => "",
+        Answered::Finished(finished) => &finished.aggregated,
+    }
 }

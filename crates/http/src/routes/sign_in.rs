@@ -15,6 +15,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use countersign_domain::{Scope, Secret, UnixMillis};
 use countersign_engine::sign_in::{Shown, SignedIn};
 use countersign_ledger::auth::Key;
+use countersign_wire::token::LoginLinkBody;
 
 use crate::{
     admission::{Credentials, RequestSource},
@@ -34,17 +35,6 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(login))
         .routes(routes!(logout))
         .routes(routes!(session))
-}
-
-/// A one-time link.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = LoginLink)]
-struct LoginLinkBody {
-    /// Opens the sign-in page. Its code is behind `#`, so that no server and no log sees it before a person
-    /// presses the button there.
-    url: String,
-    expires_at_ms: UnixMillis,
 }
 
 /// What a person shows to sign in: exactly one of the two.
