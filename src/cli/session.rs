@@ -4,11 +4,11 @@ use reqwest::Method;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use countersign_config::settings::ElevatedLevel;
-use countersign_domain::{AgentId, Ask, HostChoice, Security, SessionKey};
+use countersign_domain::{AgentId, Ask, ElevatedLevel, HostChoice, Security, SessionKey};
+use countersign_wire::session::{CommandedBody, OverridesBody, SetByBody};
 
 use super::{
-    client::{Client, Query},
+    client::{Answer, Client, Query},
     console::Format,
     context::Context,
     discover::Role,
@@ -191,13 +191,13 @@ async fn say(context: &Context, client: &Client, args: CommandArgs) -> Result<()
     }
     let body = json!({ "text": text, "sender": told });
     let path = path(&key, "commands");
-    let answer = client
+    let answer: Answer<CommandedBody> = client
         .change(Method::POST, &path, &for_agent(agent), Some(&body))
         .await?;
     if context.console.format() == Format::Json {
-        return context.console.document(&answer);
+        return context.console.document(&answer.raw);
     }
-    let Some(reply) = answer.get("reply").and_then(Value::as_str) else {
+    let Some(reply) = &answer.reply else {
         return context.console.line("there is no directive in this text");
     };
     // A sender's id may stand in it.
@@ -230,24 +230,21 @@ fn path<'a>(key: &'a SessionKey, resource: &'a str) -> [&'a str; 4] {
     ["v1", "sessions", key.as_str(), resource]
 }
 
-fn show(context: &Context, overrides: &Value) -> Result<(), Failure> {
+fn show(context: &Context, overrides: &Answer<OverridesBody>) -> Result<(), Failure> {
     if context.console.format() == Format::Json {
-        return context.console.document(overrides);
+        return context.console.document(&overrides.raw);
     }
     let mut table = Table::without_header();
-    for member in ["sessionKey", "host", "security", "ask", "node", "elevated"] {
-        table.fact(member, &value::text(overrides, member));
-    }
-    if let Some(by) = overrides.get("setBy") {
-        let name = value::text(by, "name");
-        let sender = by.get("sender").map_or_else(String::new, |sender| {
-            format!(
-                " for {}:{}",
-                value::text(sender, "provider"),
-                value::text(sender, "id")
-            )
-        });
-        table.fact("set by", &format!("{name}{sender}"));
+    table.fact("sessionKey", overrides.session_key.as_str());
+    table.each("host", &overrides.host);
+    table.each("security", &overrides.security);
+    table.each("ask", &overrides.ask);
+    table.each("node", &overrides.node);
+    table.each("elevated", [&overrides.elevated]);
+    if let Some(SetByBody { name, sender, .. }) = &overrides.set_by {
+        let sender = sender.as_ref();
+        let sender = sender.map(|sender| format!(" for {}:{}", sender.provider, sender.id));
+        table.fact("set by", &format!("{name}{}", value::shown(sender)));
     }
     context.console.table(&table, "")
 }

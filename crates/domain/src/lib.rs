@@ -58,7 +58,7 @@ pub use pairing::{
     PairingNeed, PairingRequest, PairingStatus, node_name,
 };
 pub use pattern::{Pattern, PatternWidth};
-pub use policy::{Ask, Backend, Host, HostChoice, Isolation, Leftovers, OnMiss, Security};
+pub use policy::{Ask, Backend, ElevatedLevel, Host, HostChoice, Isolation, Leftovers, OnMiss, Security};
 pub use precondition::Precondition;
 pub use process::{MAX_INPUT_BYTES, ProcessKind, ProcessStatus};
 pub use reason::{Reason, ReasonClass};

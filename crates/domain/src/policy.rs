@@ -29,6 +29,20 @@ vocabulary! {
     }
 }
 
+vocabulary! {
+    /// The level of an elevated call (`agents.defaults.elevatedDefault`).
+    pub enum ElevatedLevel("off, on, ask or full") {
+        /// Not at all.
+        Off = "off",
+        /// Out of the sandbox.
+        On = "on",
+        /// The same as `on`.
+        Ask = "ask",
+        /// And without asking.
+        Full = "full",
+    }
+}
+
 impl From<Host> for HostChoice {
     fn from(host: Host) -> Self {
         match host {

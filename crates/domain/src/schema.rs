@@ -11,9 +11,9 @@ use utoipa::{
 };
 
 use crate::{
-    ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, DecidedBy, EntryId, Host,
-    HostChoice, Isolation, OnMiss, OutputStream, Owner, PatternWidth, Pinning, ProcessStatus, Reason, RunId,
-    RunVerdict, Scope, ScriptHold, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
+    ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, DecidedBy, ElevatedLevel, EntryId,
+    Host, HostChoice, Isolation, OnMiss, OutputStream, Owner, PatternWidth, Pinning, ProcessStatus, Reason,
+    RunId, RunVerdict, Scope, ScriptHold, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
 };
 
 /// A schema that begins as that of a text.
@@ -66,6 +66,7 @@ word_schemas!(
     ApprovalStatus,
     Ask,
     DecidedBy,
+    ElevatedLevel,
     Host,
     HostChoice,
     Isolation,

@@ -28,6 +28,7 @@ pub mod preset;
 pub mod problem;
 pub mod process;
 pub mod run;
+pub mod session;
 pub mod setting;
 pub mod shown;
 pub mod stop;

@@ -16,6 +16,7 @@ pub type Backend = Word<countersign_domain::Backend>;
 pub type ChangeKind = Word<countersign_protocol::patch::ChangeKind>;
 pub type CommandInput = Word<countersign_domain::CommandInput>;
 pub type DecidedBy = Word<countersign_domain::DecidedBy>;
+pub type ElevatedLevel = Word<countersign_domain::ElevatedLevel>;
 pub type Host = Word<countersign_domain::Host>;
 pub type HostChoice = Word<countersign_domain::HostChoice>;
 pub type Isolation = Word<countersign_domain::Isolation>;

@@ -44,6 +44,7 @@ mod nearest;
 
 pub use config_file::{ConfigFile, ConfigFileError, StagedConfig};
 pub use config_view::{ConfigPart, config_part, config_text, config_values};
+pub use countersign_domain::ElevatedLevel;
 pub use edit::{EditError, Edited, KeyEdit, config_edit, preset_edits};
 pub use env::{Environment, MapEnvironment, ProcessEnvironment};
 pub use exec_settings::{ApplyPatchSettings, ExecSettings};
@@ -72,8 +73,8 @@ pub use tool_policy::{Tool, ToolPolicy};
 pub use values::{Effect, EffectiveValue, WaitingValue};
 pub(crate) use words::ExecMode;
 pub use words::{
-    BackgroundRuns, Durability, ElevatedLevel, IpcRole, IsolationChoice, LogFormat, PathCase, SandboxBackend,
-    SandboxMode, SandboxScope, Widening, WorkspaceAccess,
+    BackgroundRuns, Durability, IpcRole, IsolationChoice, LogFormat, PathCase, SandboxBackend, SandboxMode,
+    SandboxScope, Widening, WorkspaceAccess,
 };
 
 #[cfg(test)]

@@ -125,23 +125,6 @@ impl ExecMode {
 }
 
 vocabulary! {
-    /// The level of an elevated call (`agents.defaults.elevatedDefault`).
-    pub enum ElevatedLevel("off, on, ask or full") {
-        /// Not at all.
-        Off = "off",
-        /// Out of the sandbox.
-        On = "on",
-        /// The same as `on`.
-        Ask = "ask",
-        /// And without asking.
-        Full = "full",
-    }
-}
-
-#[cfg(feature = "schema")]
-countersign_domain::word_schemas!(ElevatedLevel);
-
-vocabulary! {
     /// Which sessions are sandboxed (`agents.*.sandbox.mode`).
     pub enum SandboxMode("off, non-main or all") {
         /// None.

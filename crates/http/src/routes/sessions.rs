@@ -5,17 +5,15 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use countersign_config::{
-    session::{
-        ExecOverrides, Overrides, SessionName, SetBy, SystemEvent,
-        directive::node_name,
-        sender::{RelayedSender, Sender},
-    },
-    settings::ElevatedLevel,
+use countersign_config::session::{
+    ExecOverrides, Overrides, SessionName, SetBy, SystemEvent,
+    directive::node_name,
+    sender::{RelayedSender, Sender},
 };
-use countersign_domain::{ActorKind, AgentId, Ask, HostChoice, RunId, Security, SessionKey, UnixMillis};
+use countersign_domain::{AgentId, Ask, ElevatedLevel, HostChoice, RunId, Security, SessionKey, UnixMillis};
 use countersign_engine::session::{Commanded, NewOverrides};
 use countersign_protocol::ByName;
+use countersign_wire::session::{CommandedBody, OverridesBody, SetByBody, ShownSender};
 
 use super::exec::identity;
 
@@ -58,50 +56,6 @@ impl QueryForm for OwnerQuery {
 fn named(key: SessionKey, query: OwnerQuery) -> Result<SessionName, Problem> {
     let (agent, key) = identity(query.agent_id, Some(key))?;
     Ok(SessionName { agent, key })
-}
-
-/// What a session overrides, as it was set. The result is under `/v1/policy/effective`.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = SessionOverrides)]
-struct OverridesBody {
-    session_key: SessionKey,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    host: Option<HostChoice>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    security: Option<Security>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ask: Option<Ask>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    node: Option<String>,
-    /// `off` also where nobody chose a level.
-    elevated: ElevatedLevel,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    set_by: Option<SetByBody>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    set_at_ms: Option<UnixMillis>,
-}
-
-/// Who changed the overrides last.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = OverrideAuthor)]
-struct SetByBody {
-    kind: ActorKind,
-    id: String,
-    name: String,
-    /// The sender that a relay vouched for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sender: Option<ShownSender>,
-}
-
-/// A sender, as far as it is shown.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = RelayedSender)]
-struct ShownSender {
-    provider: String,
-    id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
 }
 
 /// What a session is to override; what is left out, it does not.
@@ -165,20 +119,6 @@ struct SenderBody {
     tag: Option<String>,
 }
 
-/// What became of a text.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = SessionCommandAnswer)]
-struct CommandAnswer {
-    /// Whether a directive of an authorised sender was found.
-    handled: bool,
-    /// What the sender should read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reply: Option<String>,
-    /// The text without the directives that were handled.
-    cleaned_text: String,
-}
-
 /// What a session was told.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SystemEvents)]
@@ -213,7 +153,7 @@ async fn overrides(
 ) -> Result<JsonReply<OverridesBody>, Problem> {
     let name = named(key, query)?;
     let overrides = state.engine().sessions().overrides(&caller, &name)?;
-    Ok(JsonReply(OverridesBody::of(name, overrides)))
+    Ok(JsonReply(overridden(name, overrides)))
 }
 
 /// Replaces what a session overrides: what is left out is not overridden any more. Nothing survives a restart.
@@ -242,7 +182,7 @@ async fn replace(
         .sessions()
         .put_overrides(&caller, &name, new)
         .await?;
-    Ok(JsonReply(OverridesBody::of(name, overrides)))
+    Ok(JsonReply(overridden(name, overrides)))
 }
 
 /// Makes a session override nothing.
@@ -273,7 +213,7 @@ async fn clear(
     params(("sessionKey" = SessionKey, Path), OwnerQuery),
     request_body = CommandBody,
     responses(
-        (status = OK, body = CommandAnswer),
+        (status = OK, body = CommandedBody),
         (status = BAD_REQUEST, description = "invalid-request, config-conflict"),
         (status = FORBIDDEN, description = "forbidden: also for /approve with a token without scope approve"),
     ),
@@ -288,7 +228,7 @@ async fn command(
         text,
         sender: ByName(sender),
     }): JsonBody<CommandBody>,
-) -> Result<JsonReply<CommandAnswer>, Problem> {
+) -> Result<JsonReply<CommandedBody>, Problem> {
     let name = named(key, query)?;
     if text.len() > MAX_TEXT_BYTES {
         return Err(Problem::field("text", "expected at most 65536 bytes"));
@@ -303,7 +243,7 @@ async fn command(
         .sessions()
         .command(&caller, &name, sender, text)
         .await?;
-    Ok(JsonReply(CommandAnswer {
+    Ok(JsonReply(CommandedBody {
         handled,
         reply,
         cleaned_text,
@@ -352,49 +292,37 @@ async fn drain(
     Ok(JsonReply(events.into()))
 }
 
-impl OverridesBody {
-    fn of(name: SessionName, overrides: Overrides) -> Self {
-        let elevated = overrides.level();
-        let Overrides {
-            exec:
-                ExecOverrides {
-                    host,
-                    security,
-                    ask,
-                    node,
-                },
-            elevated: _,
-            set,
-        } = overrides;
-        let (set_by, set_at_ms) = match set {
-            Some((by, at)) => (Some(by.into()), Some(at)),
-            None => (None, None),
-        };
-        Self {
-            session_key: name.key,
-            host,
-            security,
-            ask,
-            node,
-            elevated,
-            set_by,
-            set_at_ms,
-        }
+fn overridden(name: SessionName, overrides: Overrides) -> OverridesBody {
+    let elevated = overrides.level().into();
+    let ExecOverrides {
+        host,
+        security,
+        ask,
+        node,
+    } = overrides.exec;
+    let (set_by, set_at_ms) = overrides.set.unzip();
+    OverridesBody {
+        session_key: name.key,
+        host: host.map(Into::into),
+        security: security.map(Into::into),
+        ask: ask.map(Into::into),
+        node,
+        elevated,
+        set_by: set_by.map(set_by_body),
+        set_at_ms,
     }
 }
 
-impl From<SetBy> for SetByBody {
-    fn from(SetBy { actor, sender }: SetBy) -> Self {
-        Self {
-            kind: actor.kind,
-            id: actor.id,
-            name: actor.name,
-            sender: sender.map(|sender| ShownSender {
-                provider: sender.provider().to_owned(),
-                id: sender.id().to_owned(),
-                name: sender.name().map(str::to_owned),
-            }),
-        }
+fn set_by_body(SetBy { actor, sender }: SetBy) -> SetByBody {
+    SetByBody {
+        kind: actor.kind.into(),
+        id: actor.id,
+        name: actor.name,
+        sender: sender.map(|sender| ShownSender {
+            provider: sender.provider().to_owned(),
+            id: sender.id().to_owned(),
+            name: sender.name().map(str::to_owned),
+        }),
     }
 }
 
