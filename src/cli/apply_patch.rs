@@ -137,7 +137,8 @@ fn body_of(args: &ApplyPatchArgs, input: &str) -> Result<Value, Failure> {
     member("host", args.host.map(|host| json!(host)));
     member("agentId", args.agent.as_ref().map(|agent| json!(agent)));
     member("sessionKey", args.session.as_ref().map(|session| json!(session)));
-    member("workdir", args.workdir.as_ref().map(exec::workdir).transpose()?);
+    let workdir = args.workdir.as_ref().map(exec::workdir).transpose()?;
+    member("workdir", workdir.map(Value::from));
     member("model", args.model.as_ref().map(|model| json!(model)));
     Ok(Value::Object(body))
 }

@@ -29,13 +29,13 @@ use tokio::{
 
 use countersign_domain::MAX_INPUT_BYTES;
 use countersign_sys::readiness;
+use countersign_wire::process::StreamedOutput;
 
 use super::{
     client::{Client, Query, SERVER_RETURN},
     context::Context,
     failure::Failure,
     sse::EventStream,
-    value,
 };
 
 /// Most bytes that one reading of the terminal takes.
@@ -121,9 +121,10 @@ impl AttachedSession<'_> {
     }
 
     fn show(&self, data: &str) -> Result<(), Failure> {
-        let data: Value = serde_json::from_str(data).unwrap_or_default();
+        let StreamedOutput { base64, .. } = serde_json::from_str(data)
+            .map_err(|error| Failure::new("unexpected-answer", error.to_string()))?;
         let bytes = BASE64_STANDARD
-            .decode(value::string(&data, "base64"))
+            .decode(base64.unwrap_or_default())
             .map_err(|error| Failure::new("unexpected-answer", error.to_string()))?;
         self.context.console.raw_out(&bytes)
     }

@@ -205,7 +205,8 @@ fn body_of(args: &ExecArgs) -> Result<Value, Failure> {
     member("agentId", args.agent.as_ref().map(|agent| json!(agent)));
     member("sessionKey", args.session.as_ref().map(|session| json!(session)));
     member("node", args.node.as_ref().map(|node| json!(node)));
-    member("workdir", args.workdir.as_ref().map(workdir).transpose()?);
+    let workdir = args.workdir.as_ref().map(workdir).transpose()?;
+    member("workdir", workdir.map(Value::from));
     let overrides: Map<String, Value> = args
         .env
         .iter()
@@ -222,17 +223,17 @@ fn body_of(args: &ExecArgs) -> Result<Value, Failure> {
 }
 
 /// `~/…` is the server's business; any other relative path starts here.
-pub(super) fn workdir(path: &PathBuf) -> Result<Value, Failure> {
-    if path.starts_with("~") || path.is_absolute() {
-        return Ok(json!(path));
-    }
-    let absolute = std::path::absolute(path)
-        .and_then(|path| path.canonicalize())
-        .map_err(|error| Failure::usage(format!("--workdir {}: {error}", path.display())))?;
-    absolute
-        .to_str()
-        .map(|path| json!(path))
-        .ok_or_else(|| Failure::usage("--workdir is not valid UTF-8"))
+pub(super) fn workdir(path: &PathBuf) -> Result<String, Failure> {
+    let path = if path.starts_with("~") || path.is_absolute() {
+        path.clone()
+    } else {
+        std::path::absolute(path)
+            .and_then(|path| path.canonicalize())
+            .map_err(|error| Failure::usage(format!("--workdir {}: {error}", path.display())))?
+    };
+    path.into_os_string()
+        .into_string()
+        .map_err(|_not_utf8| Failure::usage("--workdir is not valid UTF-8"))
 }
 
 fn seconds(timeout: Duration) -> Value {

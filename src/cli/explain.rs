@@ -36,7 +36,8 @@ pub(crate) async fn run(context: &Context, client: &Client, call: &Value) -> Res
     }
     let explained: ExplanationBody = read(explained)?;
     let analysis: AnalysisBody = read(explained.analysis.clone())?;
-    let source = source_of(call);
+    // The form that spans count in.
+    let source = value::called(call).to_text();
     let prompt = Prompt::of(&source);
     let console = context.console;
     console.line(&prompt.text)?;
@@ -55,20 +56,6 @@ pub(crate) async fn run(context: &Context, client: &Client, call: &Value) -> Res
         console.table(&segments, "")?;
     }
     Ok(ExitStatus::SUCCESS)
-}
-
-/// The command in the form that spans count in.
-fn source_of(call: &Value) -> String {
-    match call.get("argv").and_then(Value::as_array) {
-        Some(argv) => {
-            let words = argv
-                .iter()
-                .filter_map(|word| word.as_str().map(str::to_owned))
-                .collect();
-            countersign_domain::Command::Argv(words).to_text()
-        }
-        None => value::text(call, "command"),
-    }
 }
 
 fn outcome(console: Console, explained: &ExplanationBody) -> String {

@@ -95,9 +95,8 @@ impl DefaultWorkdir {
     /// The directory that a flag names, else the present one; `None` where that has no name that can be sent.
     fn of(flag: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
         if let Some(path) = flag {
-            let workdir = value::text(&json!({ "workdir": exec::workdir(path)? }), "workdir");
             return Ok(Some(Self {
-                workdir,
+                workdir: exec::workdir(path)?,
                 is_default: false,
             }));
         }

@@ -12,7 +12,7 @@ use tokio::{
 use countersign_domain::{AgentId, MAX_INPUT_BYTES, ProcessStatus};
 use countersign_wire::{
     exec::WarningBody,
-    process::{ProcessInput, ProcessList, ProcessLog, ProcessPoll, SessionBody},
+    process::{ProcessInput, ProcessList, ProcessLog, ProcessPoll, SessionBody, StreamedOutput},
 };
 
 use super::{
@@ -390,7 +390,10 @@ impl ProcessSessions<'_> {
             let data: Value = serde_json::from_str(&event.data).unwrap_or(Value::Null);
             match (console.format(), event.event.as_str()) {
                 (Format::Json, kind) => console.json_line(&json!({ "event": kind, "data": data }))?,
-                (Format::People, "output") => console.raw_out(value::string(&data, "text").as_bytes())?,
+                (Format::People, "output") => {
+                    let StreamedOutput { text, .. } = read(data.clone())?;
+                    console.raw_out(text.unwrap_or_default().as_bytes())?;
+                }
                 (Format::People, _) => {}
             }
             if event.event == "end" {

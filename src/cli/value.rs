@@ -1,19 +1,14 @@
-//! Reads members of answers for display. An absent or foreign member is shown as nothing, never an error: the
-//! command line must be able to show what a newer server says.
+//! Values as people read them.
 
 use std::fmt::Display;
 
 use jiff::{Timestamp, tz::TimeZone};
+use serde::Deserialize as _;
 use serde_json::Value;
 
-use countersign_domain::UnixMillis;
 pub(crate) use countersign_domain::quoting::quoted;
+use countersign_domain::{Command, UnixMillis};
 use countersign_policy::command::display;
-
-/// A member as text for people: strings as they are, numbers and booleans spelled, lists joined.
-pub(crate) fn text(object: &Value, member: &str) -> String {
-    object.get(member).map(spelled).unwrap_or_default()
-}
 
 /// A whole value as text for people.
 pub(crate) fn spelled(value: &Value) -> String {
@@ -23,11 +18,6 @@ pub(crate) fn spelled(value: &Value) -> String {
         Value::Array(items) => items.iter().map(spelled).collect::<Vec<_>>().join(" "),
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
     }
-}
-
-/// A member that is a string.
-pub(crate) fn string<'a>(object: &'a Value, member: &str) -> &'a str {
-    object.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// One line in which everything that a terminal would obey, or a person could not see, is spelled out.
@@ -65,17 +55,13 @@ pub(crate) fn words(argv: &[String]) -> String {
     argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// The command of a run or an approval: its text, or its arguments.
-pub(crate) fn command(object: &Value) -> String {
-    match object.get("argv") {
-        Some(Value::Array(arguments)) => {
-            let quoted: Vec<String> = arguments
-                .iter()
-                .map(|argument| quoted(&spelled(argument)))
-                .collect();
-            quoted.join(" ")
-        }
-        _ => text(object, "command"),
+/// The command of a call: its arguments, or its text.
+pub(crate) fn called(call: &Value) -> Command {
+    let texts = |words: &Value| Vec::<String>::deserialize(words).unwrap_or_default();
+    match (call.get("argv"), call.get("command")) {
+        (Some(argv), _) => Command::Argv(texts(argv)),
+        (None, Some(Value::String(text))) => Command::Shell(text.clone()),
+        (None, _) => Command::Shell(String::new()),
     }
 }
 
@@ -83,15 +69,17 @@ pub(crate) fn command(object: &Value) -> String {
 mod tests {
     use serde_json::json;
 
+    use countersign_domain::quoting::line;
+
     use super::*;
 
     #[test]
     fn arguments_are_shown_as_a_shell_needs_them() {
         assert_eq!(
-            command(&json!({"argv": ["git", "commit", "-m", "it's", ""]})),
+            line(&called(&json!({"argv": ["git", "commit", "-m", "it's", ""]}))),
             r"git commit -m 'it'\''s' ''"
         );
-        assert_eq!(command(&json!({"command": "a | b"})), "a | b");
+        assert_eq!(line(&called(&json!({"command": "a | b"}))), "a | b");
     }
 
     #[test]
@@ -100,10 +88,9 @@ mod tests {
     }
 
     #[test]
-    fn absent_members_are_nothing() {
-        let object = json!({"list": ["a", 1], "yes": true});
-        assert_eq!(text(&object, "list"), "a 1");
-        assert_eq!(text(&object, "yes"), "true");
-        assert_eq!(text(&object, "absent"), "");
+    fn a_value_is_spelled_for_people() {
+        assert_eq!(spelled(&json!(["a", 1])), "a 1");
+        assert_eq!(spelled(&json!(true)), "true");
+        assert_eq!(spelled(&Value::Null), "");
     }
 }

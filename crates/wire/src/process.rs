@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use countersign_domain::{AgentId, RunId, SessionKey, UnixMillis};
+use countersign_domain::{AgentId, OutputStream, RunId, SessionKey, UnixMillis};
 
 use crate::{
     exec::WarningBody,
-    words::{Host, ProcessStatus},
+    words::{Host, ProcessStatus, Word},
 };
 
 /// A process session.
@@ -109,4 +109,15 @@ pub struct ProcessInput {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ProcessEnd {
     pub session: SessionBody,
+}
+
+/// A piece of output as a stream of a session has it: as text, or its exact bytes in base64.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct StreamedOutput {
+    pub offset: u64,
+    pub stream: Word<OutputStream>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
 }

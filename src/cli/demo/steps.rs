@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use countersign_domain::{Reason, RunId, Secret};
+use countersign_domain::{Reason, RunId, Secret, quoting};
 use countersign_sys::clock::{Ids as _, SystemIds};
 use countersign_wire::{
     audit::VerificationBody,
@@ -181,7 +181,7 @@ impl<'a> Story<'a> {
     }
 
     async fn ask(&self, call: &Value) -> Result<Answered, Failure> {
-        let shown = value::command(call);
+        let shown = quoting::line(&value::called(call));
         self.say(&format!("  $ {}", value::visible(&shown)))?;
         self.gateway
             .post_once(&["v1", "exec"], call, &SystemIds.random().to_string())

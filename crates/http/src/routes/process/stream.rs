@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use countersign_domain::AgentId;
 use countersign_engine::process::{Followed, OutputForm, OutputText, SessionFollower};
-use countersign_wire::process::SessionBody;
+use countersign_wire::process::{SessionBody, StreamedOutput};
 
 use crate::{
     accept::Accepted,
@@ -185,12 +185,16 @@ fn output_event(piece: &OutputText, form: OutputForm) -> Event {
         text,
         bytes,
     } = piece;
-    let data = match form {
-        OutputForm::Text => json!({ "offset": offset, "stream": stream, "text": text }),
-        OutputForm::Bytes => {
-            json!({ "offset": offset, "stream": stream, "base64": BASE64_STANDARD.encode(bytes) })
-        }
+    let (text, base64) = match form {
+        OutputForm::Text => (Some(text.clone()), None),
+        OutputForm::Bytes => (None, Some(BASE64_STANDARD.encode(bytes))),
     };
+    let data = json!(StreamedOutput {
+        offset: *offset,
+        stream: (*stream).into(),
+        text,
+        base64,
+    });
     Event::default()
         .id(end.to_string())
         .event("output")
