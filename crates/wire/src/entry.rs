@@ -12,6 +12,7 @@ use crate::words::Word;
 vocabulary! {
     /// What an entry is: without limits, or a grant with them.
     #[derive(ToSchema)]
+    #[schema(rename_all = "kebab-case")]
     pub enum EntryKind("entry or grant") {
         Entry = "entry",
         Grant = "grant",
@@ -21,6 +22,7 @@ vocabulary! {
 vocabulary! {
     /// Whether an entry can still match.
     #[derive(ToSchema)]
+    #[schema(rename_all = "kebab-case")]
     pub enum EntryState("active, inert, expired or used-up") {
         Active = "active",
         Inert = "inert",
