@@ -154,7 +154,7 @@ pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<
         AllowlistCommand::List { owner } => list(context, &client, &owner).await?,
         AllowlistCommand::Add(args) => add(context, &client, args).await?,
         AllowlistCommand::Remove { id, owner } => {
-            let entry = find(&client, &owner, LIST, &id, entry_id).await?;
+            let entry = find(&client, &owner, LIST, &id, |entry: &EntryBody| &entry.id).await?;
             let id = &entry.id;
             let path = ["v1", "agents", &owner.agent, LIST, id.as_str()];
             client.delete(&path).await?;
@@ -166,7 +166,7 @@ pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<
             }
         }
         AllowlistCommand::Show { id, owner } => {
-            let entry = find(&client, &owner, LIST, &id, entry_id).await?;
+            let entry = find(&client, &owner, LIST, &id, |entry: &EntryBody| &entry.id).await?;
             show(context, &owner, &entry)?;
         }
     }
@@ -279,10 +279,6 @@ fn show(context: &Context, owner: &Owner, entry: &Answer<EntryBody>) -> Result<(
         table.fact("warning", &warning.message);
     }
     context.console.table(&table, "")
-}
-
-fn entry_id(entry: &EntryBody) -> &EntryId {
-    &entry.id
 }
 
 pub(super) async fn entries<T: DeserializeOwned>(

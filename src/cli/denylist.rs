@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use countersign_domain::EntryId;
 use countersign_wire::entry::RuleBody;
 
 use super::{
@@ -91,7 +90,7 @@ pub(crate) async fn run(context: &Context, command: DenylistCommand) -> Result<E
         DenylistCommand::Add(args) => add(context, &client, args).await?,
         DenylistCommand::Remove { id, owner } => {
             let owner = Owner::from(owner);
-            let rule = find(&client, &owner, LIST, &id, rule_id).await?;
+            let rule = find(&client, &owner, LIST, &id, |rule: &RuleBody| &rule.id).await?;
             let id = &rule.id;
             let path = ["v1", "agents", owner.agent(), LIST, id.as_str()];
             client.delete(&path).await?;
@@ -105,7 +104,7 @@ pub(crate) async fn run(context: &Context, command: DenylistCommand) -> Result<E
         }
         DenylistCommand::Show { id, owner } => {
             let owner = Owner::from(owner);
-            let rule = find(&client, &owner, LIST, &id, rule_id).await?;
+            let rule = find(&client, &owner, LIST, &id, |rule: &RuleBody| &rule.id).await?;
             show(context, &owner, &rule)?;
         }
     }
@@ -168,10 +167,6 @@ fn show(context: &Context, owner: &Owner, rule: &Answer<RuleBody>) -> Result<(),
         table.fact("warning", &warning.message);
     }
     context.console.table(&table, "")
-}
-
-fn rule_id(rule: &RuleBody) -> &EntryId {
-    &rule.id
 }
 
 impl From<Bound> for Owner {

@@ -2,6 +2,7 @@
 //! that what is risky.
 
 use std::{
+    collections::BTreeMap,
     fs,
     net::TcpStream,
     os::unix::{fs::PermissionsExt as _, net::UnixStream},
@@ -30,7 +31,7 @@ use countersign_wire::{
 };
 
 use super::{
-    client::Answer,
+    client::{Answer, read},
     console::{Console, Format, Tone},
     context::Context,
     discover,
@@ -103,13 +104,12 @@ pub(crate) async fn ready(context: &Context) -> Result<ExitStatus, Failure> {
     match context.console.format() {
         Format::Json => context.console.document(&health.raw)?,
         Format::People => {
-            for (name, check) in health.checks.all() {
-                if let CheckBody { ok: false, detail } = check {
-                    let detail = detail.as_deref().unwrap_or_default();
-                    context
-                        .console
-                        .note(&value::visible(&format!("{name}: {detail}")));
-                }
+            let checks: BTreeMap<String, CheckBody> = read(json!(health.checks))?;
+            for (name, CheckBody { detail, .. }) in checks.iter().filter(|(_name, check)| !check.ok) {
+                let detail = detail.as_deref().unwrap_or_default();
+                context
+                    .console
+                    .note(&value::visible(&format!("{name}: {detail}")));
             }
             if health.stopped {
                 context.console.note(

@@ -87,11 +87,9 @@ impl Failure {
         } else {
             &code
         };
-        let mut message = match (detail.is_empty(), title.is_empty()) {
-            (false, _) => detail,
-            (true, false) => title.into_owned(),
-            (true, true) => format!("the server answered with status {status}"),
-        };
+        let unknown = format!("the server answered with status {status}");
+        let mut texts = [detail, title.into_owned(), unknown].into_iter();
+        let mut message = texts.find(|text| !text.is_empty()).unwrap_or_default();
         if let Some(reason) = reason.filter(|reason| !message.contains(&**reason)) {
             message = format!("{reason}: {message}");
         }

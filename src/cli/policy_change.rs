@@ -11,10 +11,8 @@ use countersign_policy::{
     preset::{Preset, PresetValues},
 };
 use countersign_wire::{
-    agent::AgentBody,
     entry::EntryWarningBody,
-    policy::{EffectiveBody, ValueBody},
-    preset::{AppliedBody, OwnKeysBody},
+    policy::{AgentBody, AppliedBody, EffectiveBody, OwnKeysBody, ValueBody},
 };
 
 use super::{
@@ -312,23 +310,16 @@ fn preset_changes(effective: &EffectiveBody, preset: Preset, agent: Option<&Agen
             format!("agents.{agent}"),
         ),
     };
-    let EffectiveBody {
-        host: on,
-        security: secured,
-        ask: asked,
-        ask_fallback: unanswered,
-        ..
-    } = effective;
     let mut changes = Vec::new();
     let mut mode = false;
     for (rule, said, wanted) in [
-        ("host", said(on, config), json!(host)),
-        ("security", said(secured, config), json!(security)),
-        ("ask", said(asked, config), json!(ask)),
+        ("host", said(&effective.host, config), json!(host)),
+        ("security", said(&effective.security, config), json!(security)),
+        ("ask", said(&effective.ask, config), json!(ask)),
     ] {
         // `mode` says both security and ask, and goes.
-        let is_mode = |source: &str| source.ends_with("tools.exec.mode");
-        let by_mode = said.as_ref().is_some_and(|(source, _value)| is_mode(source));
+        let source = said.as_ref().map(|(source, _value)| source.as_str());
+        let by_mode = source.is_some_and(|source| source.ends_with("tools.exec.mode"));
         mode |= by_mode;
         changes.push(ValueChange {
             file: CONFIG,
@@ -346,9 +337,13 @@ fn preset_changes(effective: &EffectiveBody, preset: Preset, agent: Option<&Agen
         });
     }
     for (rule, said, wanted) in [
-        ("security", said(secured, document), json!(security)),
-        ("ask", said(asked, document), json!(ask)),
-        ("askFallback", said(unanswered, document), json!(ask_fallback)),
+        ("security", said(&effective.security, document), json!(security)),
+        ("ask", said(&effective.ask, document), json!(ask)),
+        (
+            "askFallback",
+            said(&effective.ask_fallback, document),
+            json!(ask_fallback),
+        ),
     ] {
         changes.push(ValueChange {
             file: DOCUMENT,

@@ -57,35 +57,3 @@ pub struct CheckBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
-
-impl Checks {
-    /// Each that was made, by name.
-    pub fn all(&self) -> impl Iterator<Item = (&'static str, &CheckBody)> {
-        let Self {
-            database,
-            machine,
-            record,
-            document,
-            config,
-            listener,
-            bridge,
-            runner,
-            sandbox,
-            ipc,
-        } = self;
-        [
-            ("database", Some(database)),
-            ("machine", machine.as_ref()),
-            ("record", record.as_ref()),
-            ("document", Some(document)),
-            ("config", Some(config)),
-            ("listener", Some(listener)),
-            ("bridge", bridge.as_ref()),
-            ("runner", runner.as_ref()),
-            ("sandbox", sandbox.as_ref()),
-            ("ipc", ipc.as_ref()),
-        ]
-        .into_iter()
-        .filter_map(|(name, check)| Some((name, check?)))
-    }
-}

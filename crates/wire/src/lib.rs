@@ -11,7 +11,6 @@
 )]
 
 pub mod actor;
-pub mod agent;
 pub mod analysis;
 pub mod approval;
 pub mod audit;
@@ -24,7 +23,6 @@ pub mod node;
 pub mod page;
 pub mod patch;
 pub mod policy;
-pub mod preset;
 pub mod problem;
 pub mod process;
 pub mod run;

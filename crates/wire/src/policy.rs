@@ -1,15 +1,19 @@
-//! The policy in force, every value with the layer that set it.
+//! The policy in force, every value with the layer that set it; the agents that it is for, and presets.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use countersign_domain::{AgentId, SessionKey};
-use countersign_policy::layers::{self, Resolved, Spoken};
+use countersign_domain::{AgentId, SessionKey, UnixMillis};
+use countersign_policy::{
+    layers::{self, Resolved, Spoken},
+    preset::Preset,
+};
 
 use crate::{
     actor::ActorBody,
+    entry::EntryWarningBody,
     words::{Ask, Host, HostChoice, Isolation, Layer, OnMiss, Security},
 };
 
@@ -160,6 +164,60 @@ pub struct HeldBody {
 pub struct DocumentWarning {
     pub code: Cow<'static, str>,
     pub message: String,
+}
+
+/// An agent.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Agent)]
+pub struct AgentBody {
+    pub agent_id: AgentId,
+    /// Where it is known from: `config`, `document`, `history`.
+    pub sources: Vec<Cow<'static, str>>,
+    /// Where `openclaw.json` has what is its own, or would have it: `agents.list[0]`, `agents.entries.build`.
+    pub config_path: String,
+    /// The node that it is bound to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// When it last asked for a run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_seen_at_ms: Option<UnixMillis>,
+    /// Its pending approvals.
+    pub pending: u64,
+}
+
+/// What a preset changed.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AppliedPreset)]
+pub struct AppliedBody {
+    pub name: Preset,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<AgentId>,
+    /// False when everything was so already.
+    pub changed: bool,
+    /// Hash of the approvals document now.
+    pub document_hash: String,
+    /// Hash of `openclaw.json` now.
+    pub config_hash: String,
+    /// The agents that keep keys of their own about what the preset sets: there those count. `everyAgent` removes them.
+    pub own_keys: Vec<OwnKeysBody>,
+    /// What is odd about the rules that count now, by kind and number; `countersign doctor` names each.
+    pub warnings: Vec<EntryWarningBody>,
+}
+
+/// An agent with keys of its own, and what they come to.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AgentKeys)]
+pub struct OwnKeysBody {
+    pub agent_id: AgentId,
+    /// Its keys in `openclaw.json` and the approvals document.
+    pub keys: Vec<String>,
+    /// Its effective security.
+    pub security: Security,
+    /// Its effective ask.
+    pub ask: Ask,
 }
 
 impl<T, S, V: From<T>, L: From<S>> From<Resolved<T, S>> for ValueBody<V, L> {

@@ -41,6 +41,16 @@ pub enum Word<T> {
     Other(String),
 }
 
+impl<T: Copy> Word<T> {
+    /// The word, if it is known here.
+    pub fn known(&self) -> Option<T> {
+        match self {
+            Self::Known(word) => Some(*word),
+            Self::Other(_) => None,
+        }
+    }
+}
+
 impl<T> From<T> for Word<T> {
     fn from(word: T) -> Self {
         Self::Known(word)

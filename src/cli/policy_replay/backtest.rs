@@ -6,12 +6,7 @@ use serde_json::{Value, json};
 
 use countersign_domain::{AgentId, Ask, Security, UnixMillis};
 use countersign_engine::candidate::{Candidate, Opinion, RecordedCommand};
-use countersign_wire::{
-    page::Page,
-    policy::EffectiveBody,
-    run::RunBody,
-    words::{self, Word},
-};
+use countersign_wire::{page::Page, policy::EffectiveBody, run::RunBody, words};
 
 use super::{
     candidate::CandidateArgs,
@@ -210,11 +205,8 @@ fn fallback_in_force((security, ask, fallback): (words::Security, words::Ask, wo
     if security == Security::Full && ask != Ask::Always {
         return Security::Full;
     }
-    match fallback {
-        Word::Known(fallback) => fallback,
-        // What is not known counts as the strictest, beside which anything is wider.
-        Word::Other(_) => Security::Deny,
-    }
+    // What is not known counts as the strictest, beside which anything is wider.
+    fallback.known().unwrap_or(Security::Deny)
 }
 
 fn report(

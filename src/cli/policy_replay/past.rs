@@ -98,36 +98,29 @@ impl Past {
 
 /// What the call wanted to be written to it. Records of older servers say that only by `pty`.
 fn input(run: &RunBody) -> CommandInput {
-    match run.input {
-        Some(Word::Known(CommandInput::Withheld)) => CommandInput::Pipe,
-        Some(Word::Known(CommandInput::GuardedTerminal)) => CommandInput::Terminal,
-        Some(Word::Known(input)) => input,
-        Some(Word::Other(_)) | None => CommandInput::wanted(false, run.pty),
+    match run.input.as_ref().and_then(Word::known) {
+        Some(CommandInput::Withheld) => CommandInput::Pipe,
+        Some(CommandInput::GuardedTerminal) => CommandInput::Terminal,
+        Some(input) => input,
+        None => CommandInput::wanted(false, run.pty),
     }
 }
 
 fn decided(run: &RunBody) -> Result<Foreseen, LeftOut> {
-    let is_because = |reasons: &[Reason]| {
-        let reason = run.reason.as_ref();
-        reason.is_some_and(|reason| reasons.iter().any(|of_these| reason == of_these))
-    };
+    let reason = run.reason.as_ref().and_then(Word::known);
     // Another program's question, which policy was never asked about.
-    if is_because(&[Reason::RunElsewhere]) {
+    if reason == Some(Reason::RunElsewhere) {
         return Err(LeftOut::NotOfPolicy);
     }
+    let is_of_policy = reason.is_some_and(|reason| REASONS_OF_POLICY.contains(&reason));
     let DecisionBody { verdict, by } = run.decision.as_ref().ok_or(LeftOut::Undecided)?;
-    match (by, verdict) {
-        (Word::Known(DecidedBy::Person | DecidedBy::Fallback), _)
-        | (Word::Known(DecidedBy::Policy), Word::Known(RunVerdict::Ask)) => Ok(Foreseen::Ask),
-        (Word::Known(DecidedBy::Policy), Word::Known(RunVerdict::Run)) => Ok(Foreseen::Run),
-        (Word::Known(DecidedBy::Policy), Word::Known(RunVerdict::Deny)) => {
-            if is_because(&REASONS_OF_POLICY) {
-                Ok(Foreseen::Deny)
-            } else {
-                Err(LeftOut::NotOfPolicy)
-            }
-        }
-        (Word::Other(_), _) | (_, Word::Other(_)) => Err(LeftOut::Undecided),
+    match (by.known(), verdict.known()) {
+        (Some(DecidedBy::Person | DecidedBy::Fallback), _)
+        | (Some(DecidedBy::Policy), Some(RunVerdict::Ask)) => Ok(Foreseen::Ask),
+        (Some(DecidedBy::Policy), Some(RunVerdict::Run)) => Ok(Foreseen::Run),
+        (Some(DecidedBy::Policy), Some(RunVerdict::Deny)) if is_of_policy => Ok(Foreseen::Deny),
+        (Some(DecidedBy::Policy), Some(RunVerdict::Deny)) => Err(LeftOut::NotOfPolicy),
+        (None, _) | (Some(DecidedBy::Policy), None) => Err(LeftOut::Undecided),
     }
 }
 

@@ -105,7 +105,7 @@ pub(crate) async fn run(context: &Context, client: &Client, args: ShadowArgs) ->
             Ok(event) => {
                 watch
                     .take(RunEvent::deserialize(&event.data).unwrap_or_default())
-                    .await?
+                    .await?;
             }
             Err(failure) => {
                 watch.summarise()?;

@@ -8,7 +8,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use countersign_config::approvals::document::PolicyFields;
 use countersign_domain::{Ask, Security};
 use countersign_engine::KnownAgent;
-use countersign_wire::{agent::AgentBody, page::Page};
+use countersign_wire::{page::Page, policy::AgentBody};
 
 use super::document::tagged;
 

@@ -15,7 +15,7 @@ use countersign_config::settings::{ConfigValue, EffectiveValue, KeyEdit, KeyPath
 use countersign_domain::AgentId;
 use countersign_engine::{config::Config, preset::OwnKeys};
 use countersign_policy::preset::{Preset, PresetReach};
-use countersign_wire::preset::{AppliedBody, OwnKeysBody};
+use countersign_wire::policy::{AppliedBody, OwnKeysBody};
 
 use super::{allowlist, document::tagged};
 
