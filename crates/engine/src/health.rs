@@ -58,34 +58,15 @@ impl Check {
 /// Says whether the server can do its work.
 #[derive(Debug)]
 pub struct Health {
-    policy: Arc<PolicySource>,
-    ledger: Ledger,
-    gateway: GatewayHost,
-    sandbox: SandboxHost,
-    socket: Arc<ApprovalsSocket>,
-    lifecycle: Arc<Lifecycle>,
+    pub(crate) policy: Arc<PolicySource>,
+    pub(crate) ledger: Ledger,
+    pub(crate) gateway: GatewayHost,
+    pub(crate) sandbox: SandboxHost,
+    pub(crate) socket: Arc<ApprovalsSocket>,
+    pub(crate) lifecycle: Arc<Lifecycle>,
 }
 
 impl Health {
-    /// Joins it: everything that is looked at.
-    pub(crate) const fn new(
-        policy: Arc<PolicySource>,
-        ledger: Ledger,
-        gateway: GatewayHost,
-        sandbox: SandboxHost,
-        socket: Arc<ApprovalsSocket>,
-        lifecycle: Arc<Lifecycle>,
-    ) -> Self {
-        Self {
-            policy,
-            ledger,
-            gateway,
-            sandbox,
-            socket,
-            lifecycle,
-        }
-    }
-
     /// Whether the server can do its work.
     pub fn readiness(&self) -> Readiness {
         let in_effect = self.policy.refresh();

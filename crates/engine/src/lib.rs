@@ -348,14 +348,14 @@ impl Engine {
             Arc::clone(&accepted_policy),
             Arc::clone(&documents),
         ));
-        let health = Health::new(
-            Arc::clone(&policy),
-            ledger.clone(),
-            gateway.clone(),
-            sandbox.clone(),
-            Arc::clone(&socket),
-            Arc::clone(&lifecycle),
-        );
+        let health = Health {
+            policy: Arc::clone(&policy),
+            ledger: ledger.clone(),
+            gateway: gateway.clone(),
+            sandbox: sandbox.clone(),
+            socket: Arc::clone(&socket),
+            lifecycle: Arc::clone(&lifecycle),
+        };
         let (broker, deadlines) = (Arc::<Broker>::default(), Arc::<Notify>::default());
         let switch = Arc::new(StopSwitch::new(ledger.clone()));
         let live = Arc::new(LiveRuns::new(
@@ -434,12 +434,12 @@ impl Engine {
         ));
         let hosts = LocalHosts {
             gateway: gateway.clone(),
-            sandbox: sandbox.clone(),
+            sandbox,
             terms: TermsOfRuns::new(
                 Arc::clone(&accepted_policy),
                 environment,
                 Arc::clone(&places),
-                gateway.clone(),
+                gateway,
             ),
             warnings: EndWarnings::new(&base),
         };
@@ -470,7 +470,7 @@ impl Engine {
         ));
         let approvals = Arc::new(Approvals::new(
             &base,
-            stats.clone(),
+            stats,
             Arc::clone(&approved),
             Arc::clone(&expiries),
         ));

@@ -77,7 +77,7 @@ impl Engine {
             ) {
                 // A question whose time ran out meanwhile never lets anything start.
                 (Way::Expire, Some(approval)) => {
-                    self.expiries.expire(approval, Expiry::FoundAfterRestart).await
+                    self.expiries.expire(approval, Expiry::FoundAfterRestart).await;
                 }
                 // Decided but without permission yet: goes on at step 4.
                 (Way::Launch, Some(approval)) => {
@@ -88,7 +88,7 @@ impl Engine {
                 (Way::Wait | Way::Expire | Way::Launch, _) => {}
                 (Way::End(reason), _) => self.recorder.end_run(&run.id, reason, None).await,
                 (Way::Inspect, _) if run.host == Host::Node => {
-                    self.recovery.recover_on_node(&unfinished).await?
+                    self.recovery.recover_on_node(&unfinished).await?;
                 }
                 (Way::Inspect, _) => {
                     // A supervisor may still be ending its run; runs are waited for side by side.

@@ -107,6 +107,7 @@ pub(crate) struct Files<'a> {
 }
 
 /// What is this program's own, and no command may be allowed to touch.
+#[derive(Clone, Copy)]
 pub(crate) struct OwnFiles<'a> {
     pub(crate) state_dir: &'a StateDir,
     /// The approvals document.

@@ -167,7 +167,18 @@ impl Binder {
             script_hold::bind_granted(&mut scripts, analysis, now, call.agent.as_str(), &lookup);
         }
         let preflight = are_looked_at
-            .then(|| preflight::preflight(analysis, &bound, cwd, (&mut scripts, scope), &lookup))
+            .then(|| {
+                preflight::preflight(
+                    analysis,
+                    &bound,
+                    cwd,
+                    preflight::Look {
+                        scripts: &mut scripts,
+                        scope,
+                    },
+                    &lookup,
+                )
+            })
             .flatten();
         let held = script_hold::Subject {
             bound: &bound,

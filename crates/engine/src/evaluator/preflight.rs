@@ -76,6 +76,12 @@ pub(crate) fn preflight_inside(command: &Command, cwd: &Path, enclosure: &Enclos
     Some(preflight::check(language, &content)?.describe(name))
 }
 
+/// Where a look at scripts leaves what it saw, and how wide it is.
+pub(crate) struct Look<'a> {
+    pub(crate) scripts: &'a mut Vec<BoundScript>,
+    pub(crate) scope: Scope,
+}
+
 /// Looks at the scripts of a command that lie in its working directory; the first piece of a shell in one, in
 /// words. What was looked at goes into `scripts` as it was: a file that is exchanged afterwards is not what the
 /// run is bound to, and is not run. Where the scope is no wider than this look, that is all of them.
@@ -83,9 +89,10 @@ pub(crate) fn preflight(
     analysis: Option<&Analysis>,
     bound: &Bound,
     cwd: &Path,
-    (scripts, scope): (&mut Vec<BoundScript>, Scope),
+    look: Look<'_>,
     lookup: &SystemLookup,
 ) -> Option<String> {
+    let Look { scripts, scope } = look;
     let mut wanted = Vec::new();
     if let Some(analysis) = analysis {
         collect(&analysis.segments, &mut vec![cwd.to_owned()], &mut wanted);

@@ -13,6 +13,7 @@ mod messages;
 mod on_node;
 mod output;
 mod run_task;
+mod runs;
 mod see;
 mod view;
 mod wait;
@@ -21,58 +22,11 @@ pub(super) use choose::{choose, unusable};
 pub(super) use control::NodeControl;
 pub(super) use messages::NodeNews;
 pub(super) use on_node::{NodeDocument, OnNode, Prepared, TheirDocument};
+pub(super) use runs::NodeRuns;
 pub(super) use see::NodePeers;
 pub use view::NodeView;
 
-use std::sync::Arc;
-
-use countersign_config::settings::SettingsStore;
 use countersign_domain::{AgentId, Reason, RunStatus};
-use countersign_hosts::gateway::GatewayHost;
-use countersign_ledger::Ledger;
-use countersign_sys::clock::Clock;
-
-use crate::{
-    again::Again, base::Base, lifecycle::Lifecycle, live::LiveRuns, process::SessionRetention,
-    run_recorder::RunRecorder,
-};
-
-/// The runs on nodes: each is called for once, and followed to its end.
-#[derive(Debug)]
-pub(crate) struct NodeRuns {
-    ledger: Ledger,
-    peers: Arc<NodePeers>,
-    live: Arc<LiveRuns>,
-    recorder: Arc<RunRecorder>,
-    retention: Arc<SessionRetention>,
-    again: Arc<Again>,
-    gateway: GatewayHost,
-    settings: Arc<SettingsStore>,
-    clock: Arc<dyn Clock>,
-    lifecycle: Arc<Lifecycle>,
-}
-
-impl NodeRuns {
-    pub(crate) fn new(
-        base: &Base,
-        peers: Arc<NodePeers>,
-        again: Arc<Again>,
-        retention: Arc<SessionRetention>,
-    ) -> Self {
-        Self {
-            ledger: base.ledger.clone(),
-            peers,
-            live: Arc::clone(&base.live),
-            recorder: Arc::clone(&base.recorder),
-            retention,
-            again,
-            gateway: base.gateway.clone(),
-            settings: Arc::clone(&base.settings),
-            clock: Arc::clone(&base.clock),
-            lifecycle: Arc::clone(&base.lifecycle),
-        }
-    }
-}
 
 /// The working directory of a call on a node that nobody named.
 pub(crate) const OWN_DIRECTORY: &str = ".";
