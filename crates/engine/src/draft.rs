@@ -1,14 +1,14 @@
 //! A call between its evaluation and what comes of it: what every way on from there takes and answers.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use countersign_config::{approvals::broker::Subscription, settings::Settings};
-use countersign_domain::{EntryId, RunId};
+use countersign_domain::{Command, EntryId, RunId};
 use countersign_ledger::{Admission, StoredOutcome};
 
 use crate::{
     caller_lease::EndsWithCaller,
-    evaluator::{call::Call, judgement::Judgement},
+    evaluator::{Evaluation, call::Call, judgement::Judgement},
     live::LiveRun,
     reply::ExecError,
 };
@@ -45,6 +45,45 @@ impl OnDisconnect {
     }
 }
 
+/// How long a caller who follows a run waits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitPolicy {
+    /// For a person's answer.
+    pub(crate) approval: Duration,
+    pub(crate) run: RunWait,
+    /// Whether the run ends when its follower leaves.
+    pub(crate) on_disconnect: OnDisconnect,
+}
+
+/// How long a caller who follows a run waits for its end, once it started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RunWait {
+    /// As long as it takes.
+    ToTheEnd,
+    /// So long; then it goes to the background.
+    For(Duration),
+    /// Not at all: it begins in the background, and the answer says so however soon it ends. A caller whose answer
+    /// depended on who is faster would have to expect both.
+    Background,
+}
+
+impl RunWait {
+    pub(crate) fn of(call: &Call) -> Self {
+        if call.background {
+            return Self::Background;
+        }
+        call.yield_after.map_or(Self::ToTheEnd, Self::For)
+    }
+
+    pub(crate) const fn limit(self) -> Option<Duration> {
+        match self {
+            Self::ToTheEnd => None,
+            Self::For(wait) => Some(wait),
+            Self::Background => Some(Duration::ZERO),
+        }
+    }
+}
+
 /// A call that was evaluated, on its way to a run, a question or a denial.
 #[derive(Debug)]
 pub(crate) struct Draft {
@@ -52,8 +91,42 @@ pub(crate) struct Draft {
     pub(crate) judged: Judgement,
     pub(crate) settings: Arc<Settings>,
     pub(crate) key: Option<countersign_ledger::IdempotencyKey>,
-    /// What becomes of its run when its caller leaves.
-    pub(crate) on_disconnect: OnDisconnect,
+    /// How long its caller waits, and what becomes of its run when they leave.
+    pub(crate) wait_policy: WaitPolicy,
+}
+
+impl Draft {
+    /// Of a call that came like this.
+    ///
+    /// # Errors
+    /// Where it was rejected and is no call.
+    pub(crate) fn of(
+        evaluation: Evaluation,
+        key: Option<(countersign_ledger::IdempotencyKey, OnDisconnect)>,
+    ) -> Result<Self, ExecError> {
+        let Evaluation {
+            policy, call, judged, ..
+        } = evaluation;
+        let (key, keyed) = key.unzip();
+        // Half of a patch is worse than all of it, and it is soon done.
+        let stays = call.background || matches!(call.command, Command::Patch(_));
+        let wait_policy = WaitPolicy {
+            approval: call.approval_wait,
+            run: RunWait::of(&call),
+            on_disconnect: if stays {
+                OnDisconnect::Detach
+            } else {
+                keyed.unwrap_or(OnDisconnect::Kill)
+            },
+        };
+        Ok(Self {
+            call,
+            judged: judged?,
+            settings: Arc::clone(policy.settings()),
+            key,
+            wait_policy,
+        })
+    }
 }
 
 /// What one attempt at a call came to.

@@ -5,7 +5,7 @@ use std::{sync::Arc, task::Poll};
 use tokio::sync::oneshot;
 
 use countersign_config::approvals::broker::Subscription;
-use countersign_domain::{Actor, Command, EntryId, ExecRequest, Principal, RunId};
+use countersign_domain::{Actor, EntryId, ExecRequest, Principal, RunId};
 use countersign_ledger::{DirectLaunch, KeyState, Ledger, StoredOutcome, launch::LaunchOutcome};
 use countersign_policy::gate::Verdict;
 use countersign_sys::hooks;
@@ -14,9 +14,9 @@ use crate::{
     base::{Base, NewIds},
     caller_lease::{CallerLease, EndsWithCaller, Leases},
     delivery_terms::{self, Delivery},
-    draft::{Admitted, Attempt, Draft, IdempotencyKey, OnDisconnect, admitted, kept_run},
+    draft::{Admitted, Attempt, Draft, IdempotencyKey, OnDisconnect, WaitPolicy, admitted, kept_run},
     evaluator::{Evaluation, Evaluator, Mode, sandboxed},
-    follow::{Following, RunWait, WaitPolicy},
+    follow::Following,
     launch::Launch,
     lifecycle::Lifecycle,
     live::LiveRun,
@@ -30,6 +30,7 @@ use crate::{
 
 /// How often a call is judged again because the policy changed between the judgement and the launch.
 const ATTEMPTS: usize = 8;
+
 /// Takes calls: each is evaluated, and then runs, is asked about, or is refused.
 #[derive(Debug)]
 pub struct Calls {
@@ -140,52 +141,25 @@ impl Calls {
     }
 
     /// [`Self::exec`], telling of the run that is followed instead of being started at once.
-    pub(super) async fn exec_telling(
+    async fn exec_telling(
         self: &Arc<Self>,
         caller: &Principal,
         request: ExecRequest,
         key: Option<IdempotencyKey>,
-        mut followed: impl FnMut(&RunId) + Send,
+        followed: impl FnMut(&RunId) + Send,
     ) -> Result<ExecReply, ExecError> {
         let keyed = key.as_ref().map(|key| key.on_disconnect);
         let key = key.map(|key| ledger_key(caller, key)).transpose()?;
-        if self.lifecycle.is_draining() {
-            return Err(ExecError::ShuttingDown);
-        }
-        let known = match (self.switch.stopped(), self.known_run(key.as_ref()).await) {
-            // What is known is told again. Nothing begins, no matter what it is and where it would run.
-            (Some(standing), Ok(None) | Err(_)) => {
-                return Err(ExecError::Stopped(Arc::clone(&standing.stop)));
-            }
-            (_, known) => known?,
-        };
-        if let Some(run_id) = known {
+        if let Some(run_id) = self.known_or_open(key.as_ref()).await? {
             self.leases.come_back(&run_id);
-            let wait_policy = self
-                .following
-                .wait_of_repeat(&request, keyed.unwrap_or(OnDisconnect::Detach));
-            return self
-                .as_kept(self.following.follow(&run_id, wait_policy).await, key.as_ref())
-                .await;
+            let on_disconnect = keyed.unwrap_or(OnDisconnect::Detach);
+            let wait_policy = self.following.wait_of_repeat(&request, on_disconnect);
+            return self.follow_kept(&run_id, wait_policy, key.as_ref()).await;
         }
-        let kept = key.clone();
-        let Begun {
-            way,
-            wait_policy,
-            not_diverted,
-        } = self.begin_call(caller, request, key.zip(keyed), None).await?;
-        let reply = match way {
-            Way::Started(live) => self.following.follow_live(&live, wait_policy).await,
-            Way::Follow(run_id, _awaited) => {
-                followed(&run_id);
-                self.as_kept(self.following.follow(&run_id, wait_policy).await, kept.as_ref())
-                    .await
-            }
-        };
-        reply.map(|reply| match not_diverted {
-            Some(why) => reply.with_warning(sandboxed::not_diverted(&why)),
-            None => reply,
-        })
+        let begun = self
+            .begin_call(caller, request, key.clone().zip(keyed), None)
+            .await?;
+        self.follow_begun(begun, key.as_ref(), followed).await
     }
 
     /// Judges a call and does what the verdict says, again as long as the policy changes in between. `delivery` says how
@@ -197,7 +171,6 @@ impl Calls {
         key: Option<(countersign_ledger::IdempotencyKey, OnDisconnect)>,
         delivery: Option<&Delivery>,
     ) -> Result<Begun, ExecError> {
-        let (key, keyed) = key.unzip();
         let mut spent: Vec<EntryId> = Vec::new();
         let mut stale = 0;
         while stale < ATTEMPTS {
@@ -206,47 +179,11 @@ impl Calls {
                 || Mode::execute(&spent),
                 |delivery| Mode::deliver(delivery, &spent),
             );
-            let mut evaluation = Box::pin(self.evaluator.evaluate(caller, request.clone(), &mode)).await?;
-            let mut slot = None;
-            if evaluation.runs() {
-                self.evaluator.make_ready(&evaluation.call).await?;
-                // Waited for here and not in the task: a caller that leaves the queue leaves nothing behind.
-                let taken = self
-                    .runs
-                    .take_slot(&evaluation.call.agent, evaluation.policy.settings())
-                    .await?;
-                if taken.was_waited_for() {
-                    // Links and files are not what they were when it was judged, and grants may have expired.
-                    evaluation = Box::pin(self.evaluator.evaluate(caller, request.clone(), &mode)).await?;
-                    self.evaluator.make_ready(&evaluation.call).await?;
-                }
-                slot = evaluation.runs().then_some(taken);
-            }
+            let (evaluation, slot) = self.evaluate_with_slot(caller, &request, &mode).await?;
             delivery_terms::expect_in_time(delivery, self.new_ids.now())?;
-            let Evaluation {
-                policy,
-                call,
-                judged,
-                not_diverted,
-                ..
-            } = evaluation;
-            let wait_policy = WaitPolicy {
-                approval: call.approval_wait,
-                run: RunWait::of(&call),
-                // Half of a patch is worse than all of it, and it is soon done.
-                on_disconnect: if call.background || matches!(call.command, Command::Patch(_)) {
-                    OnDisconnect::Detach
-                } else {
-                    keyed.unwrap_or(OnDisconnect::Kill)
-                },
-            };
-            let draft = Draft {
-                call,
-                judged: judged?,
-                settings: Arc::clone(policy.settings()),
-                key: key.clone(),
-                on_disconnect: wait_policy.on_disconnect,
-            };
+            let not_diverted = evaluation.not_diverted.clone();
+            let draft = Draft::of(evaluation, key.clone())?;
+            let wait_policy = draft.wait_policy;
             let way = match self.attempt_detached(draft, slot).await? {
                 Attempt::Started(live) => Way::Started(live),
                 Attempt::Asked(run_id, awaited) => Way::Follow(run_id, Some(awaited)),
@@ -270,6 +207,58 @@ impl Calls {
         Err(ExecError::Overloaded)
     }
 
+    /// Evaluates a call. One that runs comes with a place to run in, made ready.
+    async fn evaluate_with_slot(
+        &self,
+        caller: &Principal,
+        request: &ExecRequest,
+        mode: &Mode<'_>,
+    ) -> Result<(Evaluation, Option<Slot>), ExecError> {
+        let evaluate = || Box::pin(self.evaluator.evaluate(caller, request.clone(), mode));
+        let mut evaluation = evaluate().await?;
+        if !evaluation.runs() {
+            return Ok((evaluation, None));
+        }
+        self.evaluator.make_ready(&evaluation.call).await?;
+        // Waited for here and not in the task: a caller that leaves the queue leaves nothing behind.
+        let slot = self
+            .runs
+            .take_slot(&evaluation.call.agent, evaluation.policy.settings())
+            .await?;
+        if slot.was_waited_for() {
+            // Links and files are not what they were when it was judged, and grants may have expired.
+            evaluation = evaluate().await?;
+            self.evaluator.make_ready(&evaluation.call).await?;
+        }
+        let slot = evaluation.runs().then_some(slot);
+        Ok((evaluation, slot))
+    }
+
+    /// Waits for what a call began, and adds what is to be said about it.
+    async fn follow_begun(
+        &self,
+        begun: Begun,
+        key: Option<&countersign_ledger::IdempotencyKey>,
+        mut followed: impl FnMut(&RunId) + Send,
+    ) -> Result<ExecReply, ExecError> {
+        let Begun {
+            way,
+            wait_policy,
+            not_diverted,
+        } = begun;
+        let reply = match way {
+            Way::Started(live) => self.following.follow_live(&live, wait_policy).await?,
+            Way::Follow(run_id, _awaited) => {
+                followed(&run_id);
+                self.follow_kept(&run_id, wait_policy, key).await?
+            }
+        };
+        Ok(match not_diverted {
+            Some(why) => reply.with_warning(sandboxed::not_diverted(&why)),
+            None => reply,
+        })
+    }
+
     /// Does what the verdict says, in a task of its own as soon as it has to wait for anything: a caller that
     /// leaves while the ledger works must not take a permit with it. What was started for a caller that has left
     /// is killed. A draft that is to run comes with a place to run in.
@@ -280,7 +269,7 @@ impl Calls {
     ) -> Result<Attempt, ExecError> {
         let calls = Arc::clone(self);
         let mut attempt = Box::pin(self.lifecycle.track_launch(async move {
-            let on_disconnect = draft.on_disconnect;
+            let on_disconnect = draft.wait_policy.on_disconnect;
             let peer = draft.call.is_of_peer().then(|| draft.call.requested_by.clone());
             let attempt = calls.attempt(draft, slot).await;
             let untaken = Untaken::of(&calls.following, &attempt, on_disconnect, peer);
@@ -321,6 +310,21 @@ impl Calls {
         }
     }
 
+    /// The run that the key stands for: what is known is told again. Nothing begins while the server or everything is
+    /// stopped, no matter what it is and where it would run.
+    async fn known_or_open(
+        &self,
+        key: Option<&countersign_ledger::IdempotencyKey>,
+    ) -> Result<Option<RunId>, ExecError> {
+        if self.lifecycle.is_draining() {
+            return Err(ExecError::ShuttingDown);
+        }
+        match (self.switch.stopped(), self.known_run(key).await) {
+            (Some(standing), Ok(None) | Err(_)) => Err(ExecError::Stopped(Arc::clone(&standing.stop))),
+            (_, known) => known,
+        }
+    }
+
     async fn known_run(
         &self,
         key: Option<&countersign_ledger::IdempotencyKey>,
@@ -333,12 +337,14 @@ impl Calls {
         }
     }
 
-    /// A refusal that is told again, with what the record of its run does not have.
-    async fn as_kept(
+    /// Follows a run. A refusal that is told again has what the record of its run does not have.
+    async fn follow_kept(
         &self,
-        reply: Result<ExecReply, ExecError>,
+        run_id: &RunId,
+        wait_policy: WaitPolicy,
         key: Option<&countersign_ledger::IdempotencyKey>,
     ) -> Result<ExecReply, ExecError> {
+        let reply = self.following.follow(run_id, wait_policy).await;
         let (Err(ExecError::Denied(denial)), Some(key)) = (&reply, key) else {
             return reply;
         };

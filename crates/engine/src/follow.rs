@@ -14,8 +14,7 @@ use crate::{
     base::Base,
     caller_lease::Leases,
     cancel::Cancels,
-    draft::OnDisconnect,
-    evaluator::call::Call,
+    draft::{OnDisconnect, RunWait, WaitPolicy},
     lifecycle::Lifecycle,
     live::{LiveRun, LiveRuns},
     records::Records,
@@ -27,45 +26,6 @@ use crate::{
 /// How much of the output so far an answer about a running command carries
 /// (`docs/spec/exec-tool.md#4-what-the-caller-gets`).
 const RUNNING_TAIL_CHARS: usize = 2_000;
-
-/// How long a caller who follows a run waits.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WaitPolicy {
-    /// For a person's answer.
-    pub(crate) approval: Duration,
-    pub(crate) run: RunWait,
-    /// Whether the run ends when its follower leaves.
-    pub(crate) on_disconnect: OnDisconnect,
-}
-
-/// How long a caller who follows a run waits for its end, once it started.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum RunWait {
-    /// As long as it takes.
-    ToTheEnd,
-    /// So long; then it goes to the background.
-    For(Duration),
-    /// Not at all: it begins in the background, and the answer says so however soon it ends. A caller whose answer
-    /// depended on who is faster would have to expect both.
-    Background,
-}
-
-impl RunWait {
-    pub(crate) fn of(call: &Call) -> Self {
-        if call.background {
-            return Self::Background;
-        }
-        call.yield_after.map_or(Self::ToTheEnd, Self::For)
-    }
-
-    const fn limit(self) -> Option<Duration> {
-        match self {
-            Self::ToTheEnd => None,
-            Self::For(wait) => Some(wait),
-            Self::Background => Some(Duration::ZERO),
-        }
-    }
-}
 
 /// Follows runs for callers.
 #[derive(Debug)]

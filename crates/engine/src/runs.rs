@@ -73,7 +73,7 @@ impl Runs {
         if draft.call.background {
             return Holder::Session(self.recorder.new_session_id());
         }
-        match draft.on_disconnect {
+        match draft.wait_policy.on_disconnect {
             OnDisconnect::Kill => Holder::Caller,
             OnDisconnect::Detach | OnDisconnect::Lapse(_) => Holder::CallerWithKey,
         }
