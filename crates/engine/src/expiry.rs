@@ -1,6 +1,10 @@
 //! The end of questions whose deadline has come.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use tokio::sync::Notify;
 
@@ -21,8 +25,12 @@ use crate::{
 const ATTEMPTS: usize = 8;
 /// The longest sleep towards a deadline: a clock that was set meanwhile is noticed that soon.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
-/// How many questions are ended side by side when their deadlines have come.
+/// How many deadlines are looked at together.
 const DUE_AT_ONCE: u32 = 64;
+/// How many questions are ended side by side at most.
+const MOST_UNDER_WAY: usize = 256;
+/// Pause before the ledger is asked again when it could not be read.
+const READ_AGAIN: Duration = Duration::from_secs(1);
 /// Pause before the next ones, so that a ledger that cannot be written is not asked without end.
 const BETWEEN_PAGES: Duration = Duration::from_millis(50);
 
@@ -64,6 +72,8 @@ pub(crate) struct Expiries {
     runs: Arc<Runs>,
     /// Wakes the task: there is another deadline.
     deadlines: Arc<Notify>,
+    /// The questions that are being ended.
+    under_way: Mutex<HashSet<ApprovalId>>,
     lifecycle: Arc<Lifecycle>,
 }
 
@@ -77,6 +87,7 @@ impl Expiries {
             broker: Arc::clone(&base.broker),
             runs,
             deadlines,
+            under_way: Mutex::default(),
             lifecycle: Arc::clone(&base.lifecycle),
         }
     }
@@ -224,7 +235,7 @@ impl Expiries {
                         error = &error as &dyn std::error::Error,
                         "deadlines cannot be read"
                     );
-                    Duration::from_secs(1)
+                    READ_AGAIN
                 }
             };
             tokio::select! {
@@ -235,30 +246,74 @@ impl Expiries {
         }
     }
 
-    /// Ends what is due and returns how long nothing else will be.
-    async fn expire_due(&self) -> Result<Duration, LedgerError> {
-        let deadlines = self.ledger.pending_deadlines(DUE_AT_ONCE).await?;
+    /// Begins the end of what is due, and returns how long nothing else will be.
+    async fn expire_due(self: &Arc<Self>) -> Result<Duration, LedgerError> {
+        // Those whose end goes on are still pending.
+        let under_way = u32::try_from(self.under_way().len()).unwrap_or(u32::MAX);
+        let page = DUE_AT_ONCE.saturating_add(under_way);
+        let deadlines = self.ledger.pending_deadlines(page).await?;
         let now = self.clock.now();
         let due = deadlines.iter().filter(|deadline| now >= deadline.expires_at);
-        // Side by side: one whose fallback waits for a place to run in must not hold up the others.
-        let expiries = due.map(|deadline| self.expire_one(&deadline.approval));
-        for expired in futures_util::future::join_all(expiries).await {
-            expired?;
-        }
+        let have_all_begun = due.fold(true, |all, deadline| {
+            self.begin_to_expire(&deadline.approval) && all
+        });
         let next = deadlines.iter().find(|deadline| now < deadline.expires_at);
         Ok(match next {
+            _ if !have_all_begun => BETWEEN_PAGES,
             Some(next) => next.expires_at.since(self.clock.now()).min(LONGEST_SLEEP),
             // There may be more of them.
-            None if deadlines.len() == DUE_AT_ONCE as usize => BETWEEN_PAGES,
+            None if deadlines.len() >= page as usize => BETWEEN_PAGES,
             None => LONGEST_SLEEP,
         })
     }
 
-    async fn expire_one(&self, id: &ApprovalId) -> Result<(), LedgerError> {
-        if let Some(approval) = self.ledger.approval(id).await? {
-            let expiry = self.expire(&approval, Expiry::Live);
-            self.lifecycle.track_launch(expiry).await;
+    /// Ends a question in a task of its own: one whose fallback waits for a place to run in must not hold up the others.
+    /// False when as many are under way as may be.
+    fn begin_to_expire(self: &Arc<Self>, id: &ApprovalId) -> bool {
+        let mut under_way = self.under_way();
+        if under_way.contains(id) {
+            return true;
         }
-        Ok(())
+        if under_way.len() >= MOST_UNDER_WAY {
+            return false;
+        }
+        under_way.insert(id.clone());
+        drop(under_way);
+        let ending = Ending {
+            expiries: Arc::clone(self),
+            id: id.clone(),
+        };
+        self.lifecycle.spawn_launch(async move { ending.expire().await });
+        true
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashSet<ApprovalId>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A question that is being ended.
+struct Ending {
+    expiries: Arc<Expiries>,
+    id: ApprovalId,
+}
+
+impl Ending {
+    async fn expire(self) {
+        match self.expiries.ledger.approval(&self.id).await {
+            Ok(Some(approval)) => self.expiries.expire(&approval, Expiry::Live).await,
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(approval.id = %self.id, error = &error as &dyn std::error::Error, "an approval that is due cannot be read");
+                tokio::time::sleep(READ_AGAIN).await;
+                self.expiries.note_deadline();
+            }
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.expiries.under_way().remove(&self.id);
     }
 }

@@ -80,6 +80,36 @@ async fn the_fallback_decides_when_nobody_answers() {
 }
 
 #[tokio::test]
+async fn a_fallback_that_waits_for_a_place_holds_up_no_other_deadline() {
+    let server = TestServer::asking_with("timeout_ms = 1000")
+        .document(
+            &json!({ "version": 1, "defaults": { "askFallback": "full" }, "agents": {
+            "quiet": { "askFallback": "deny" },
+        } }),
+        )
+        .exec(&json!({ "host": "gateway", "security": "full", "ask": "always" }))
+        .toml("[limits]\nmax_running = 1\nqueue_timeout_ms = 600000\n")
+        .start()
+        .await;
+    let agent = server.agent();
+    let long = asked(&server, json!({ "argv": ["/bin/sleep", "600"] })).await;
+    let long = id(&long, "runId");
+    eventually("running", || agent.run(&long), |run| run["status"] == "running").await;
+    let waits = id(&asked(&server, json!({ "argv": ["/bin/date"] })).await, "runId");
+    let operator = server.operator();
+    let metrics = || async { operator.get("/metrics").await.text() };
+    let waits_for_place = |text: &String| text.contains("countersign_runs_queued 1\n");
+    eventually("waiting for a place", metrics, waits_for_place).await;
+
+    let other = asked(&server, json!({ "argv": ["/bin/date"], "agentId": "quiet" })).await;
+    let denied = agent.finished(&id(&other, "runId")).await;
+    assert_has!(denied, { "status": "denied", "reason": "approval-timeout" });
+    assert_eq!(agent.run(&waits).await["status"], "approval-pending");
+    operator.cancel(&long).await;
+    assert_eq!(agent.finished(&waits).await["status"], "completed");
+}
+
+#[tokio::test]
 async fn the_fallback_goes_by_the_allowlist_of_its_own_moment() {
     // The entry has to be gone before nobody answered in time.
     let server = question("allowlist", "timeout_ms = 5000").start().await;
