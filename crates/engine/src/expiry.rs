@@ -253,10 +253,8 @@ impl Expiries {
         let page = DUE_AT_ONCE.saturating_add(under_way);
         let deadlines = self.ledger.pending_deadlines(page).await?;
         let now = self.clock.now();
-        let due = deadlines.iter().filter(|deadline| now >= deadline.expires_at);
-        let have_all_begun = due.fold(true, |all, deadline| {
-            self.begin_to_expire(&deadline.approval) && all
-        });
+        let mut due = deadlines.iter().filter(|deadline| now >= deadline.expires_at);
+        let have_all_begun = due.all(|deadline| self.begin_to_expire(&deadline.approval));
         let next = deadlines.iter().find(|deadline| now < deadline.expires_at);
         Ok(match next {
             _ if !have_all_begun => BETWEEN_PAGES,
