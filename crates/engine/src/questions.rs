@@ -1,4 +1,4 @@
-//! What is not simply run: asking a person, what counts where nobody can be reached, and a denial with its record.
+//! What is not simply run: asking a person, the fallback where nobody can be reached, and a denial with its record.
 
 use std::sync::Arc;
 
