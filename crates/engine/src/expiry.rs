@@ -303,8 +303,14 @@ impl Ending {
             Ok(None) => {}
             Err(error) => {
                 tracing::error!(approval.id = %self.id, error = &error as &dyn std::error::Error, "an approval that is due cannot be read");
-                tokio::time::sleep(READ_AGAIN).await;
-                self.expiries.note_deadline();
+                let expiries = Arc::clone(&self.expiries);
+                tokio::select! {
+                    () = expiries.lifecycle.stopping() => return,
+                    () = tokio::time::sleep(READ_AGAIN) => {}
+                }
+                // First, so that who looks again finds it no longer under way.
+                drop(self);
+                expiries.note_deadline();
             }
         }
     }

@@ -5,7 +5,7 @@
 //! configuration once the document has changed. A server that dies before that leaves both as they were; one that dies
 //! after it leaves the rest to the next start. Between the two renames the stricter of both layers counts, as always,
 //! so that nothing runs that neither the policy before nor the one after allows.
-//! Entry points: [`PolicyAdmin::apply_preset`], and `Engine::finish_preset` before anything else at a start.
+//! Entry points: [`PolicyAdmin::apply_preset`], and `PolicyAdmin::finish_preset` before anything else at a start.
 
 use std::{collections::BTreeSet, io, path::Path, sync::Arc};
 

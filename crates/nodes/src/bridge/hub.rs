@@ -391,7 +391,7 @@ mod tests {
         let (teller, answer) = oneshot::channel();
         // The time is over, and the answer comes before anybody gave up.
         let give_up = || {
-            teller.send(Ok(result())).expect("somebody waits");
+            teller.send(Ok(result())).expect("the call waits");
             false
         };
         assert_eq!(outcome_within(within, answer, give_up).await, Ok(result()));
