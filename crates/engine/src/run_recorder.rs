@@ -293,7 +293,7 @@ impl RunRecorder {
         run_id: &RunId,
         end: &RunEnd,
     ) -> Option<String> {
-        let settings = Arc::clone(&self.accepted_policy.in_effect().settings);
+        let settings = Arc::clone(&self.accepted_policy.last_seen().settings);
         let exec = settings.policy.exec(agent);
         let is_wanted = exec.notify_on_exit
             && (exec.notify_on_exit_empty_success || !system_event::is_silent_success(end));
@@ -368,7 +368,7 @@ impl RunRecorder {
         live: &Arc<LiveRun>,
         text: impl FnOnce(system_event::RunHost<'_>, &RunId) -> String,
     ) {
-        let settings = Arc::clone(&self.accepted_policy.in_effect().settings);
+        let settings = Arc::clone(&self.accepted_policy.last_seen().settings);
         if !settings.policy.exec(&live.agent).notify_on_exit {
             return;
         }

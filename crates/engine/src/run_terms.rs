@@ -42,7 +42,7 @@ impl TermsOfRuns {
     }
 
     pub(crate) fn of(&self, permit: &Permit, supervision: &Supervision, attempt: Attempt) -> RunTerms {
-        let settings = Arc::clone(&self.accepted_policy.in_effect().settings);
+        let settings = Arc::clone(&self.accepted_policy.last_seen().settings);
         let exec = settings.policy.exec(&permit.binding().agent);
         let (least_isolation, env) = match permit.binding().host {
             // Nothing of this machine's environment is inherited there.

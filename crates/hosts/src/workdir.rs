@@ -35,6 +35,13 @@ pub enum WorkdirError {
     Blind(#[from] Blind),
 }
 
+impl WorkdirError {
+    /// Whether there is nothing of that name.
+    fn is_absence(&self) -> bool {
+        matches!(self, Self::Missing(error) if error.kind() == std::io::ErrorKind::NotFound)
+    }
+}
+
 impl From<FileAccessError> for WorkdirError {
     fn from(error: FileAccessError) -> Self {
         match error {
@@ -77,8 +84,13 @@ impl Workdir {
     /// # Errors
     /// [`WorkdirError`] when it cannot be created or is no directory.
     pub fn workspace(path: &Path, files: &Files) -> Result<Self, WorkdirError> {
-        files.make_directory(path)?;
-        Self::at(path, files)
+        match Self::at(path, files) {
+            Err(error) if error.is_absence() => {
+                files.make_directory(path)?;
+                Self::at(path, files)
+            }
+            found => found,
+        }
     }
 
     /// The same without creating it: a missing one is taken for what it would be, with no device and inode yet.
@@ -87,7 +99,7 @@ impl Workdir {
     /// [`WorkdirError`] when it is there and cannot be used.
     pub fn future_workspace(path: &Path, files: &Files) -> Result<Self, WorkdirError> {
         match Self::at(path, files) {
-            Err(WorkdirError::Missing(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self {
+            Err(error) if error.is_absence() => Ok(Self {
                 path: path.to_owned(),
                 dev: 0,
                 ino: 0,

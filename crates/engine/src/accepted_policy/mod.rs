@@ -208,6 +208,16 @@ impl AcceptedPolicy {
         self.in_effect_with(&mut state)
     }
 
+    /// What the last look found, without a look of its own: for what a run gets that began under it, and for what is
+    /// said about a run. A launch looks, and so does the watch of the files.
+    pub(crate) fn last_seen(&self) -> Arc<PolicyInEffect> {
+        let mut state = self.lock();
+        match &state.in_effect {
+            Some(in_effect) => Arc::clone(in_effect),
+            None => self.in_effect_with(&mut state),
+        }
+    }
+
     /// Looks just before a run begins: from then on an edit may be the run's.
     pub(super) fn in_effect_at_launch(&self) -> Arc<PolicyInEffect> {
         drop(self.settings.refresh());

@@ -95,8 +95,9 @@ impl Evaluator {
         now: &PolicyNow,
         spent: &[EntryId],
     ) -> Result<Judgement, ExecError> {
-        // Looking at it takes more, but what it lacks only ever makes the verdict stricter.
-        self.expect_means(1)?;
+        // Looking at it takes more, but what it lacks only ever makes the verdict stricter. A launch looks for the ledger's
+        // file itself.
+        expect_descriptors(1)?;
         let judged = turns::run_analysis(&call.command, || self.judge_at_once(call, now, spent));
         if !matches!(&judged, Ok(judged) if judged.verdict == Verdict::Run) {
             // What could not be opened is not known.
@@ -112,11 +113,7 @@ impl Evaluator {
         if self.ledger.health() == Health::Gone {
             return Err(StorageTrouble::Gone.into());
         }
-        if has_spare_descriptors(descriptors) {
-            Ok(())
-        } else {
-            Err(MachineFault::OpenFiles.into())
-        }
+        expect_descriptors(descriptors)
     }
 
     fn judge_at_once(&self, call: &Call, now: &PolicyNow, spent: &[EntryId]) -> Result<Judgement, ExecError> {
@@ -307,4 +304,12 @@ fn needs_no_plan(reason: Reason, verdict: Verdict, effective: &Effective) -> boo
     reason == Reason::NodeRefused
         && matches!(verdict, Verdict::Run)
         && effective.security.value == Security::Full
+}
+
+fn expect_descriptors(count: usize) -> Result<(), ExecError> {
+    if has_spare_descriptors(count) {
+        Ok(())
+    } else {
+        Err(MachineFault::OpenFiles.into())
+    }
 }

@@ -8,8 +8,15 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+
 use countersign_domain::FileIdentity;
 use countersign_policy::command::DirectoryTrust;
+
+use super::{files::Directory, opened::OpenedPath};
 
 /// Links below `/proc` that lead each process somewhere else.
 const PER_PROCESS: [&str; 2] = ["cwd", "fd"];
@@ -26,11 +33,49 @@ pub(super) fn search(directories: &[PathBuf], name: &str) -> Option<PathBuf> {
 
 /// The real path of anything that exists, if it is text.
 pub(super) fn real(path: &str) -> Option<String> {
-    std::fs::canonicalize(path)
-        .ok()?
-        .into_os_string()
-        .into_string()
-        .ok()
+    match open(Path::new(path)).ok()? {
+        Found::Opened(opened) => Some(opened.real),
+        Found::Named(real, _) => real.into_os_string().into_string().ok(),
+    }
+}
+
+/// What identifies the executable file that a path leads to, links followed.
+pub(super) fn inspect(path: &str) -> Option<FileIdentity> {
+    match open(Path::new(path)).ok()? {
+        Found::Opened(opened) => opened.identity(),
+        Found::Named(real, _) => identity(real.to_str()?),
+    }
+}
+
+/// A directory, as it is now.
+pub(super) fn directory(path: &Path) -> io::Result<Directory> {
+    let (path, dev, ino, is_directory) = match open(path)? {
+        Found::Opened(OpenedPath { real, stat, .. }) => (real.into(), stat.dev, stat.ino, stat.is_directory),
+        Found::Named(real, metadata) => (real, metadata.dev(), metadata.ino(), metadata.is_dir()),
+    };
+    if is_directory {
+        Ok(Directory { path, dev, ino })
+    } else {
+        Err(Errno::NOTDIR.into())
+    }
+}
+
+/// What a path led to.
+enum Found {
+    /// By a descriptor: two calls, no matter how long the path is.
+    Opened(OpenedPath),
+    /// By its name: a descriptor does not give one that is not UTF-8, or that ends like that of a deleted file.
+    Named(PathBuf, Metadata),
+}
+
+fn open(path: &Path) -> io::Result<Found> {
+    let descriptor = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    if let Ok(opened) = OpenedPath::of(descriptor) {
+        return Ok(Found::Opened(opened));
+    }
+    let real = std::fs::canonicalize(path)?;
+    let metadata = std::fs::symlink_metadata(&real)?;
+    Ok(Found::Named(real, metadata))
 }
 
 /// What identifies the executable file at a real path at this moment; `None` when there is none, also when
@@ -133,4 +178,67 @@ fn components_of(path: &Path) -> Vec<OsString> {
         Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
     });
     parts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        os::unix::{ffi::OsStringExt as _, fs::symlink},
+    };
+
+    use super::*;
+
+    /// What is found by a descriptor is what following the names finds, for names that a descriptor does not give too.
+    #[test]
+    fn a_path_leads_where_its_names_lead() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let raw = OsString::from_vec(b"not-utf8-\xff".to_vec());
+        fs::create_dir_all(at("a/b")).unwrap();
+        fs::create_dir(at("gone (deleted)")).unwrap();
+        fs::create_dir(folder.path().join(&raw)).unwrap();
+        symlink("a/b", at("link")).unwrap();
+        symlink("link", at("link to link")).unwrap();
+        symlink(&raw, at("link to raw")).unwrap();
+        symlink("round", at("round")).unwrap();
+        fs::copy("/bin/true", at("a/program")).unwrap();
+
+        let names = [
+            "a/b",
+            "a/../a/./b",
+            "link",
+            "link to link",
+            "gone (deleted)",
+            "link to raw",
+            "a/program",
+            "round",
+            "nothing",
+        ];
+        for name in names {
+            let path = at(name);
+            let followed = fs::canonicalize(&path).ok();
+            let text = path.to_str().unwrap();
+            let as_text = followed
+                .clone()
+                .and_then(|path| path.into_os_string().into_string().ok());
+            assert_eq!(real(text), as_text, "{name}");
+            let (place, metadata) = match (directory(&path), &followed) {
+                (Ok(found), Some(followed)) => (found, fs::metadata(followed).unwrap()),
+                (Err(error), Some(_)) => {
+                    assert_eq!((name, error.kind()), ("a/program", io::ErrorKind::NotADirectory));
+                    assert_eq!(inspect(text), identity(&as_text.unwrap()));
+                    continue;
+                }
+                (found, None) => {
+                    let there = fs::metadata(&path).unwrap_err();
+                    assert_eq!(found.unwrap_err().raw_os_error(), there.raw_os_error(), "{name}");
+                    continue;
+                }
+            };
+            assert_eq!(Some(place.path), followed, "{name}");
+            assert_eq!((place.dev, place.ino), (metadata.dev(), metadata.ino()), "{name}");
+            assert_eq!(inspect(text), None, "{name} is no program");
+        }
+    }
 }

@@ -72,20 +72,8 @@ impl Files {
     /// # Errors
     /// [`FileAccessError`]; `NotADirectory` for anything else.
     pub fn directory(&self, path: &Path) -> Result<Directory, FileAccessError> {
-        use std::os::unix::fs::MetadataExt as _;
         match self {
-            Self::Direct => {
-                let path = std::fs::canonicalize(path)?;
-                let metadata = std::fs::metadata(&path)?;
-                if !metadata.is_dir() {
-                    return Err(Errno::NOTDIR.into());
-                }
-                Ok(Directory {
-                    path,
-                    dev: metadata.dev(),
-                    ino: metadata.ino(),
-                })
-            }
+            Self::Direct => Ok(direct::directory(path)?),
             Self::Remote(remote) => {
                 let opened = remote.open_path(path)?;
                 if !opened.stat.is_directory {

@@ -15,6 +15,7 @@
 mod direct;
 mod error;
 mod files;
+mod opened;
 mod process;
 mod remote;
 mod view;

@@ -18,7 +18,7 @@ use countersign_sys::{fs::open_regular, process::monotonic};
 
 use super::{
     Blind, FileAccessError, Remote, direct,
-    remote::OpenedPath,
+    opened::OpenedPath,
     wire::{self, Request},
 };
 
@@ -95,7 +95,7 @@ impl View {
     /// What identifies the executable file that a path leads to.
     pub(crate) fn inspect(&self, path: &str) -> Option<FileIdentity> {
         match self {
-            Self::Direct => direct::identity(&direct::real(path)?),
+            Self::Direct => direct::inspect(path),
             Self::Remote(view) => view.find(path)?.identity,
         }
     }
