@@ -29,14 +29,12 @@ pub fn frame_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((ours, theirs))
 }
 
-/// A connected pair of byte streams, close-on-exec. The first end does not block.
+/// A connected pair of byte streams, close-on-exec.
 ///
 /// # Errors
 /// What the kernel answers.
 pub fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (ours, theirs) = pair(SocketType::STREAM)?;
-    set_nonblocking(&ours)?;
-    Ok((ours, theirs))
+    pair(SocketType::STREAM)
 }
 
 fn pair(kind: SocketType) -> io::Result<(OwnedFd, OwnedFd)> {

@@ -9,7 +9,6 @@ use std::{
 };
 
 use rustix::fs::{Mode, OFlags};
-use tokio::net::UnixStream;
 
 use countersign_domain::{Isolation, Leftovers, RunId};
 use countersign_ledger::launch::Permit;
@@ -29,6 +28,7 @@ use crate::{
 use super::{
     error::{Mismatch, StartError},
     launch_spec::LaunchSpec,
+    line::Line,
     plan::{self, Opened},
     run_files::{MadeSpool, RunFiles, most},
     supervised::Supervised,
@@ -313,7 +313,7 @@ impl GatewayHost {
         plan: Vec<u8>,
     ) -> Result<Supervised, StartError> {
         let (ours, theirs) = socket::stream_pair().map_err(StartError::Runner)?;
-        let stream = UnixStream::from_std(ours.into()).map_err(StartError::Runner)?;
+        let line = Line::watch(ours).map_err(StartError::Runner)?;
         let run_file = self.create_run_file(spec)?;
         let spool = self.create_spool(spec)?;
 
@@ -338,7 +338,7 @@ impl GatewayHost {
         // The supervisor's lock lasts as long as any copy of this descriptor; ours is closed here.
         drop(run_file);
         Ok(Supervised::new(
-            stream,
+            line,
             spec.run_id.clone(),
             self.run_files(&spec.run_id),
             spec.keep_when_orphaned,

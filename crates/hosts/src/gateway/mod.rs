@@ -10,6 +10,7 @@ mod enclosed;
 mod error;
 mod launch;
 mod launch_spec;
+mod line;
 mod plan;
 mod recover;
 mod run_files;

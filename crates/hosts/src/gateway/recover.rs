@@ -19,7 +19,7 @@ use countersign_runner::{
 };
 use countersign_sys::{peer, process};
 
-use super::{GatewayHost, Supervised, SupervisorEvent};
+use super::{GatewayHost, Supervised, SupervisorEvent, line::Line};
 
 /// How long a supervisor may take to end a run whose server died: `SIGTERM`, its grace, `SIGKILL`, the sweep.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -129,9 +129,9 @@ impl GatewayHost {
         let deadline = tokio::time::Instant::now() + TIMEOUT;
         // A process that holds the file of a run that has ended stays with its leftovers, or is about to go.
         while self.inspect(run_id).is_ok_and(|inspected| inspected.is_locked) {
-            if let Some((stream, inbox, _first_process, _kept_bytes)) = self.connect_to(run_id).await {
+            if let Some((line, inbox, _first_process, _kept_bytes)) = self.connect_to(run_id).await {
                 let run_files = self.run_files(run_id);
-                return Some(Supervised::leftovers(stream, run_id.clone(), run_files, inbox));
+                return Some(Supervised::leftovers(line, run_id.clone(), run_files, inbox));
             }
             if tokio::time::Instant::now() > deadline {
                 tracing::error!(run.id = %run_id, "the supervisor of what a run left running does not answer");
@@ -157,7 +157,7 @@ impl GatewayHost {
 
     /// Attaches to a supervisor that went on alone. `None` when there is none, or none any more.
     async fn attach(&self, run_id: &RunId) -> Option<Supervised> {
-        let (stream, inbox, pid, kept_bytes) = self.connect_to(run_id).await?;
+        let (line, inbox, pid, kept_bytes) = self.connect_to(run_id).await?;
         let spool = self.spool(run_id);
         let before = tokio::task::spawn_blocking(move || replay(&spool, kept_bytes))
             .await
@@ -169,7 +169,7 @@ impl GatewayHost {
         before.push_front(SupervisorEvent::Started { pid });
         let run_files = self.run_files(run_id);
         Some(Supervised::attached(
-            stream,
+            line,
             run_id.clone(),
             run_files,
             inbox,
@@ -179,10 +179,10 @@ impl GatewayHost {
 
     /// Connects to a supervisor that went on alone, and hears its first process and how much of the output its spool
     /// has.
-    async fn connect_to(&self, run_id: &RunId) -> Option<(UnixStream, Inbox, i32, u64)> {
+    async fn connect_to(&self, run_id: &RunId) -> Option<(Line, Inbox, i32, u64)> {
         let (socket, owner) = self.attach_socket(run_id);
-        let stream = match connect(&socket, owner).await {
-            Ok(stream) => stream,
+        let line = match connect(&socket, owner).await {
+            Ok(line) => line,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 tracing::error!(run.id = %run_id, %error, "what lies where a supervisor's socket should be is none");
                 return None;
@@ -190,17 +190,17 @@ impl GatewayHost {
             Err(_none) => return None,
         };
         let mut inbox = Inbox::default();
-        let (pid, kept_bytes) = tokio::time::timeout(TIMEOUT, first_word(&stream, &mut inbox))
+        let (pid, kept_bytes) = tokio::time::timeout(TIMEOUT, first_word(&line, &mut inbox))
             .await
             .ok()??;
-        Some((stream, inbox, pid, kept_bytes))
+        Some((line, inbox, pid, kept_bytes))
     }
 }
 
 /// Connects to a socket of this account, and to nothing else that may lie there: anyone who runs commands can put links
 /// and sockets of other programs where the server looks. The socket itself is opened, looked at, and then connected to
 /// by its descriptor, since the path of a state directory may be longer than a socket address can be, too.
-async fn connect(socket: &Path, owner: u32) -> io::Result<UnixStream> {
+async fn connect(socket: &Path, owner: u32) -> io::Result<Line> {
     use rustix::fs::{FileType, Mode, OFlags};
     use std::os::fd::AsRawFd;
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -212,7 +212,7 @@ async fn connect(socket: &Path, owner: u32) -> io::Result<UnixStream> {
     let address = Path::new("/proc/self/fd").join(found.as_raw_fd().to_string());
     let stream = UnixStream::connect(address).await?;
     if peer::is_of(&stream, owner) {
-        Ok(stream)
+        Line::watch(stream.into_std()?.into())
     } else {
         Err(io::ErrorKind::PermissionDenied.into())
     }
@@ -220,7 +220,7 @@ async fn connect(socket: &Path, owner: u32) -> io::Result<UnixStream> {
 
 /// The first process, and how much of the output the spool has; `None` when the connection ends before that is
 /// said.
-async fn first_word(stream: &UnixStream, inbox: &mut Inbox) -> Option<(i32, u64)> {
+async fn first_word(line: &Line, inbox: &mut Inbox) -> Option<(i32, u64)> {
     let mut buffer = [0; 4096];
     let mut first_process = None;
     loop {
@@ -241,12 +241,9 @@ async fn first_word(stream: &UnixStream, inbox: &mut Inbox) -> Option<(i32, u64)
                 | FromSupervisor::NotStarted(_) => return None,
             }
         }
-        stream.readable().await.ok()?;
-        match stream.try_read(&mut buffer) {
-            Ok(0) => return None,
+        match line.read(&mut buffer).await {
+            Ok(0) | Err(_) => return None,
             Ok(read) => inbox.push(buffer.get(..read)?),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return None,
         }
     }
 }

@@ -10,10 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    net::UnixStream,
-    sync::{Notify, Semaphore, watch},
-};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use countersign_domain::{Exit, KillCause, OutputStream, RunId, TerminalSize};
 use countersign_protocol::terminal::CursorKeys;
@@ -24,7 +21,7 @@ use countersign_runner::{
     wire::{FromSupervisor, Inbox, ToSupervisor},
 };
 
-use super::run_files::RunFiles;
+use super::{line::Line, run_files::RunFiles};
 
 /// How long a supervisor may take to say whether a terminal shows what is typed. What is not known is not shown.
 const ECHO_TIMEOUT: Duration = Duration::from_secs(1);
@@ -101,14 +98,14 @@ pub struct InputClosed;
 impl Supervised {
     /// A run that was just ordered; at most `max_bytes` of its output are kept.
     pub(super) fn new(
-        stream: UnixStream,
+        line: Line,
         run_id: RunId,
         run_files: RunFiles,
         outlives_server: bool,
         max_bytes: u64,
     ) -> Self {
         let link = Arc::new(Link {
-            stream,
+            line,
             outgoing: Mutex::new(Vec::new()),
             queued: Notify::new(),
             input_room: Semaphore::new(INPUT_BYTES),
@@ -136,14 +133,14 @@ impl Supervised {
 
     /// A run that a supervisor went on with alone: `before` is what it wrote meanwhile.
     pub(super) fn attached(
-        stream: UnixStream,
+        line: Line,
         run_id: RunId,
         run_files: RunFiles,
         inbox: Inbox,
         before: VecDeque<SupervisorEvent>,
     ) -> Self {
         // All of its output is in the spool, which its supervisor keeps short.
-        let mut supervised = Self::new(stream, run_id, run_files, true, 0);
+        let mut supervised = Self::new(line, run_id, run_files, true, 0);
         supervised.events.stage = Stage::Running;
         supervised.events.inbox = inbox;
         supervised.events.inline = None;
@@ -152,8 +149,8 @@ impl Supervised {
     }
 
     /// What a run left running, whose supervisor a server attached to again.
-    pub(super) fn leftovers(stream: UnixStream, run_id: RunId, run_files: RunFiles, inbox: Inbox) -> Self {
-        let mut supervised = Self::attached(stream, run_id, run_files, inbox, VecDeque::new());
+    pub(super) fn leftovers(line: Line, run_id: RunId, run_files: RunFiles, inbox: Inbox) -> Self {
+        let mut supervised = Self::attached(line, run_id, run_files, inbox, VecDeque::new());
         supervised.events.stage = Stage::LeftoversRun;
         supervised
     }
@@ -162,7 +159,7 @@ impl Supervised {
 /// The stream of one run, shared by both halves of [`Supervised`].
 #[derive(Debug)]
 struct Link {
-    stream: UnixStream,
+    line: Line,
     /// Messages that the stream did not take yet. Bounded by `input_room` and a few bytes per command.
     outgoing: Mutex<Vec<u8>>,
     /// Tells [`RunEvents::recv`] that there is something to flush.
@@ -198,7 +195,7 @@ impl Link {
 
     fn flush_locked(&self, outgoing: &mut Vec<u8>) {
         while !outgoing.is_empty() {
-            match self.stream.try_write(outgoing) {
+            match self.line.try_write(outgoing) {
                 Ok(written) => drop(outgoing.drain(..written)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The supervisor is gone; reading says so.
@@ -382,14 +379,12 @@ impl RunEvents {
         let has_outgoing = self.link.flush();
         tokio::select! {
             biased;
-            ready = self.link.stream.readable() => match ready.and_then(|()| self.link.stream.try_read(&mut self.buffer)) {
-                Ok(0) => self.closed(),
+            read = self.link.line.read(&mut self.buffer) => match read {
+                Ok(0) | Err(_) => self.closed(),
                 Ok(read) => self.inbox.push(self.buffer.get(..read).unwrap_or_default()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => self.closed(),
             },
             // A failure here is one of reading too, and is reported there.
-            _ready = self.link.stream.writable(), if has_outgoing => {}
+            _ready = self.link.line.writable(), if has_outgoing => {}
             () = self.link.queued.notified() => {}
         }
     }
