@@ -255,6 +255,9 @@ pub enum Event {
     Do(usize),
     /// The person of this number answers.
     Answer(ApprovalDecision, u8),
+    /// The person of this number says yes, and everything that the launch takes was looked at before: both are one
+    /// transaction. A look that is out of date by then leaves the launch to be done by itself, as with `Answer`.
+    AnswerAtOnce(u8),
     /// The server notices that the question's time ran out.
     NoticeDeadline,
     /// The asker withdraws.
@@ -683,6 +686,15 @@ fn add(state: &mut State, task: Task) {
     }
 }
 
+/// Takes a task that is to be done, if there is such a one.
+fn take(state: &mut State, task: Task) -> bool {
+    let Some(server) = &mut state.server else {
+        return false;
+    };
+    let at = server.tasks.iter().position(|known| *known == task);
+    at.map(|at| server.tasks.remove(at)).is_some()
+}
+
 fn advance(rows: &mut Rows, to: RunStatus) {
     if let Ok(status) = rows.run.advance(to) {
         rows.run = status;
@@ -877,6 +889,9 @@ impl Model for Protocol {
                     for person in 0..self.required {
                         actions.push(Event::Answer(ApprovalDecision::AllowOnce, person));
                     }
+                    if self.required == 1 {
+                        actions.push(Event::AnswerAtOnce(0));
+                    }
                     actions.push(Event::Answer(ApprovalDecision::Deny, 0));
                 }
                 let expires = Task::Expire {
@@ -945,6 +960,13 @@ impl Model for Protocol {
             // Only the faults know this one: somebody starts a launch that nobody is entitled to.
             Event::Answer(ApprovalDecision::AllowAlways, _) => add(&mut state, Task::Launch { read: None }),
             Event::Answer(decision, person) => self.answer(&mut state, decision, person),
+            Event::AnswerAtOnce(person) => {
+                self.answer(&mut state, ApprovalDecision::AllowOnce, person);
+                if take(&mut state, Task::Launch { read: None }) {
+                    let read = Some(state.policy);
+                    self.launch(&mut state, read);
+                }
+            }
             Event::NoticeDeadline => add(
                 &mut state,
                 Task::Expire {

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use countersign_config::{approvals::broker::Broker, settings::SettingsStore};
 use countersign_domain::{Actor, Approval, ApprovalDecision, ApprovalId, ApprovalStatus, Principal, Reason};
 use countersign_ledger::{
-    AnswerTo, CancelOutcome, ChosenPattern, Decide, DecideOutcome, Ledger, NotAllowed, UseAnswer,
+    AnswerTo, CancelOutcome, ChosenPattern, Decide, DecideAndLaunch, DecideOutcome, Ledger, NotAllowed,
+    UseAnswer,
+    launch::{ApprovedOutcome, Permit},
 };
 use countersign_sys::hooks;
 
 use crate::{
     EngineStats,
-    approved::ApprovedStarts,
+    approved::{ApprovedStarts, Foreseen, ForeseenStart},
     base::Base,
     expiry::{Expiries, Expiry},
     lifecycle::Lifecycle,
@@ -65,9 +67,9 @@ impl Approvals {
         answer: Answer,
     ) -> Result<Decided, DecideError> {
         // The agent of an approval never changes, so what is seen here is what is decided.
-        if self.records.approval(caller, id).await?.is_none() {
+        let Some(asked) = self.records.approval(caller, id).await? else {
             return Err(DecideError::NotFound);
-        }
+        };
         let Answer {
             decision,
             reason,
@@ -87,31 +89,37 @@ impl Approvals {
         let approvals = Arc::clone(self);
         let task = self
             .lifecycle
-            .spawn_launch(async move { approvals.decide_and_follow_up(decide).await });
+            .spawn_launch(async move { approvals.decide_and_follow_up(decide, &asked).await });
         task.await
             .unwrap_or(Err(DecideError::Storage(StorageTrouble::Unavailable)))
     }
 
-    async fn decide_and_follow_up(self: &Arc<Self>, decide: Decide) -> Result<Decided, DecideError> {
+    async fn decide_and_follow_up(
+        self: &Arc<Self>,
+        decide: Decide,
+        asked: &Approval,
+    ) -> Result<Decided, DecideError> {
         hooks::reach("engine.before-decide");
-        let decision = decide.decision;
-        if decision != ApprovalDecision::Deny {
+        if decide.decision != ApprovalDecision::Deny {
             // The transaction looks again; here it is known without any disk.
             self.switch.expect_going().map_err(DecideError::Stopped)?;
         }
-        let mut outcome = self.ledger.decide(decide.clone()).await?;
-        if let DecideOutcome::Due(approval) = outcome {
-            self.expiries.expire(&approval, Expiry::Live).await;
-            outcome = self.ledger.decide(decide).await?;
-        }
+        let decision = decide.decision;
+        let (outcome, launched) = self.record_answer(decide, asked).await?;
         match outcome {
             DecideOutcome::Decided { applied, approval } => {
                 hooks::reach("engine.decided");
                 if applied {
                     self.stats.note_answer(&approval);
                     self.broker.touch(&approval.run_id);
-                    if approval.state.status() == ApprovalStatus::Allowed && !approval.is_run_elsewhere() {
-                        let (approved, id) = (Arc::clone(&self.approved), approval.id.clone());
+                    let approved = Arc::clone(&self.approved);
+                    if let Some((permit, start)) = launched {
+                        self.lifecycle
+                            .spawn_launch(async move { approved.start(permit, start).await });
+                    } else if approval.state.status() == ApprovalStatus::Allowed
+                        && !approval.is_run_elsewhere()
+                    {
+                        let id = approval.id.clone();
                         self.lifecycle
                             .spawn_launch(async move { approved.launch(&id).await });
                     }
@@ -139,6 +147,46 @@ impl Approvals {
             }),
             DecideOutcome::NotFound => Err(DecideError::NotFound),
         }
+    }
+
+    /// Puts an answer into the ledger, and the launch with it where it can start at once.
+    async fn record_answer(
+        &self,
+        decide: Decide,
+        asked: &Approval,
+    ) -> Result<(DecideOutcome, Option<(Permit, ForeseenStart)>), DecideError> {
+        let foreseen = match decide.decision {
+            ApprovalDecision::AllowOnce => self.approved.foresee(asked).await,
+            // What is remembered is written before the launch.
+            ApprovalDecision::AllowAlways | ApprovalDecision::Deny => None,
+        };
+        if let Some(Foreseen { launch, start }) = foreseen {
+            let answer = DecideAndLaunch {
+                decide: decide.clone(),
+                launch,
+            };
+            match self.ledger.decide_and_launch(answer).await {
+                Ok((outcome, Some(ApprovedOutcome::Launched(permit)))) => {
+                    return Ok((outcome, Some((permit, start))));
+                }
+                // Its deadline passed meanwhile: the fallback comes first.
+                Ok((DecideOutcome::Due(_), _)) => {}
+                Ok((outcome, _)) => return Ok((outcome, None)),
+                // There is room for less.
+                Err(error) => {
+                    tracing::debug!(
+                        error = &error as &dyn std::error::Error,
+                        "an answer is taken without its launch"
+                    );
+                }
+            }
+        }
+        let mut outcome = self.ledger.decide(decide.clone()).await?;
+        if let DecideOutcome::Due(approval) = outcome {
+            self.expiries.expire(&approval, Expiry::Live).await;
+            outcome = self.ledger.decide(decide).await?;
+        }
+        Ok((outcome, None))
     }
 
     /// Waits until an approval is no longer pending and returns it, or as it stands when the server begins to stop.

@@ -3,11 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use countersign_config::{approvals::broker::Broker, settings::SettingsStore};
-use countersign_domain::{Approval, ApprovalId, ApprovalState, Reason, Security};
+use countersign_domain::{
+    Approval, ApprovalId, ApprovalState, ApprovalStatus, Host, Reason, RunId, Security,
+};
 use countersign_hosts::peer_fs::{Blind, Files};
 use countersign_ledger::{
     Ledger,
-    launch::{ApprovedLaunch, ApprovedOutcome},
+    launch::{ApprovedLaunch, ApprovedOutcome, Permit},
 };
 use countersign_sys::{clock::Clock, descriptors::SPARE_DESCRIPTORS, hooks};
 
@@ -20,6 +22,7 @@ use crate::{
     reply::{ExecError, StorageTrouble},
     run_recorder::RunRecorder,
     runs::Runs,
+    slots::Slot,
 };
 
 /// How often a launch is tried again because the policy changed in between.
@@ -40,6 +43,44 @@ pub(crate) struct ApprovedStarts {
     remembered: Arc<Remembered>,
     runs: Arc<Runs>,
     lifecycle: Arc<Lifecycle>,
+}
+
+/// A launch of what is allowed, or is about to be, with everything that it takes.
+#[derive(Debug)]
+pub(crate) struct Foreseen {
+    pub(crate) launch: ApprovedLaunch,
+    pub(crate) start: ForeseenStart,
+}
+
+/// What a start takes besides its permit.
+#[derive(Debug)]
+pub(crate) struct ForeseenStart {
+    slot: Slot,
+    callers: Callers,
+    notice_after: Option<Duration>,
+}
+
+/// Who wants to know of a run that was asked about.
+#[derive(Debug, Clone, Copy)]
+struct Callers {
+    are_waiting: bool,
+    /// They may come back for it.
+    have_key: bool,
+}
+
+impl Callers {
+    /// Whether the run goes on without them.
+    const fn may_leave(self) -> bool {
+        !self.are_waiting || self.have_key
+    }
+}
+
+/// How long after the answer it may start.
+fn start_by(approval: &Approval, now: &PolicyNow) -> Duration {
+    approval
+        .card
+        .quorum
+        .start_by(now.settings().server.approvals.start_by)
 }
 
 impl ApprovedStarts {
@@ -95,11 +136,7 @@ impl ApprovedStarts {
         };
         self.remembered.persist_patterns(&approval).await;
         let run_id = approval.run_id.clone();
-        let is_awaited = self.broker.is_awaited(&run_id);
-        let is_keyed = self.ledger.is_keyed(&run_id).await?;
-        if !is_awaited || is_keyed {
-            self.ledger.outlives_caller(run_id.clone()).await?;
-        }
+        let callers = self.callers_of(&run_id).await?;
         if self.files.is_blind() {
             return Err(Blind.into());
         }
@@ -133,11 +170,7 @@ impl ApprovedStarts {
             let slot = self
                 .runs
                 .wait_for_slot(&approval.card.binding.agent, now.settings());
-            let start_by = approval
-                .card
-                .quorum
-                .start_by(now.settings().server.approvals.start_by);
-            let slot = tokio::time::timeout(start_by, slot);
+            let slot = tokio::time::timeout(start_by(&approval, &now), slot);
             let slot = tokio::select! {
                 biased;
                 () = self.lifecycle.stopping() => return Ok(()),
@@ -153,23 +186,10 @@ impl ApprovedStarts {
             if self.lifecycle.is_draining() {
                 return Ok(());
             }
-            hooks::reach("engine.before-launch-approved");
-            hooks::pause("engine.before-approved");
-            let launch = ApprovedLaunch {
-                approval: id.clone(),
-                binding: self.evaluator.rebind(&approval.card.binding, &now)?,
-                stamp: now.stamp(),
-                start_by,
-                node: now.node.as_ref().and_then(|node| node.launch()),
-            };
+            let Foreseen { launch, start } = self.foreseen(&approval, &now, slot, callers)?;
             match self.ledger.launch(launch).await? {
                 ApprovedOutcome::Launched(permit) => {
-                    hooks::reach("engine.approved-launched");
-                    let agent = &approval.card.binding.agent;
-                    let notice_after = now.settings().policy.exec(agent).approval_running_notice;
-                    let holder = self.runs.holder_after_asking(is_awaited, is_keyed);
-                    let launch = Launch::first(permit, slot, holder).noticed_after(notice_after);
-                    self.runs.start_for_waiting_callers(launch).await;
+                    self.start(permit, start).await;
                     return Ok(());
                 }
                 ApprovedOutcome::Stale => {}
@@ -185,6 +205,79 @@ impl ApprovedStarts {
             }
         }
         Err(ExecError::Overloaded)
+    }
+
+    /// What launches a run here at once if this answer allows it: then both are one transaction. `None` when anything has
+    /// to be waited for, to be told or to be ended: the answer is taken first, and [`Self::launch`] follows.
+    pub(crate) async fn foresee(&self, approval: &Approval) -> Option<Foreseen> {
+        let binding = &approval.card.binding;
+        let settles =
+            approval.state.status() == ApprovalStatus::Pending && approval.card.quorum.required <= 1;
+        if !settles || approval.is_run_elsewhere() || binding.host == Host::Node || self.files.is_blind() {
+            return None;
+        }
+        self.evaluator.expect_means(SPARE_DESCRIPTORS).ok()?;
+        let callers = self.callers_of(&approval.run_id).await.ok()?;
+        let seen = self.evaluator.policy_for(binding, &approval.requested_by);
+        let now = Box::pin(seen).await.ok()?;
+        now.expect_readable().ok()?;
+        if self.is_stricter_now(approval, &now).is_some() {
+            return None;
+        }
+        let slot = self.runs.free_slot(&binding.agent, now.settings())?;
+        if self.lifecycle.is_draining() {
+            return None;
+        }
+        self.foreseen(approval, &now, slot, callers).ok()
+    }
+
+    fn foreseen(
+        &self,
+        approval: &Approval,
+        now: &PolicyNow,
+        slot: Slot,
+        callers: Callers,
+    ) -> Result<Foreseen, ExecError> {
+        hooks::reach("engine.before-launch-approved");
+        hooks::pause("engine.before-approved");
+        let binding = &approval.card.binding;
+        Ok(Foreseen {
+            launch: ApprovedLaunch {
+                approval: approval.id.clone(),
+                binding: self.evaluator.rebind(binding, now)?,
+                stamp: now.stamp(),
+                start_by: start_by(approval, now),
+                node: now.node.as_ref().and_then(|node| node.launch()),
+                outlives_caller: callers.may_leave(),
+            },
+            start: ForeseenStart {
+                slot,
+                callers,
+                notice_after: now.settings().policy.exec(&binding.agent).approval_running_notice,
+            },
+        })
+    }
+
+    async fn callers_of(&self, run_id: &RunId) -> Result<Callers, ExecError> {
+        Ok(Callers {
+            are_waiting: self.broker.is_awaited(run_id),
+            have_key: self.ledger.is_keyed(run_id).await?,
+        })
+    }
+
+    /// Starts what was launched as it was foreseen. Call it from a task of its own.
+    pub(crate) async fn start(&self, permit: Permit, start: ForeseenStart) {
+        hooks::reach("engine.approved-launched");
+        let ForeseenStart {
+            slot,
+            callers,
+            notice_after,
+        } = start;
+        let holder = self
+            .runs
+            .holder_after_asking(callers.are_waiting, callers.have_key);
+        let launch = Launch::first(permit, slot, holder).noticed_after(notice_after);
+        self.runs.start_for_waiting_callers(launch).await;
     }
 
     /// Whether what a person allowed must not start any more.

@@ -68,6 +68,12 @@ impl Runs {
         self.slots.wait(agent, limits).await
     }
 
+    /// A place for what is about to be allowed, if one is free now.
+    pub(crate) fn free_slot(&self, agent: &AgentId, settings: &Settings) -> Option<Slot> {
+        self.slots
+            .take_free(agent, SlotLimits::from(&settings.server.limits))
+    }
+
     /// Who a run goes on for that starts at once.
     pub(crate) fn holder_of(&self, draft: &Draft) -> Holder {
         if draft.call.background {

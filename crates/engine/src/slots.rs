@@ -175,6 +175,14 @@ impl Slots {
         }
     }
 
+    /// Takes a place for what was allowed, if one is free now.
+    pub(super) fn take_free(self: &Arc<Self>, agent: &AgentId, limits: SlotLimits) -> Option<Slot> {
+        match self.enter(agent, limits, Kind::Allowed) {
+            Ok(Entered::Taken(slot)) => Some(slot),
+            Ok(Entered::Queued(_)) | Err(_) => None,
+        }
+    }
+
     /// How many run now, and how many wait for a place.
     pub(super) fn counts(&self) -> (usize, usize) {
         let state = self.lock();

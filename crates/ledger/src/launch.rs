@@ -192,6 +192,8 @@ pub struct ApprovedLaunch {
     pub start_by: Duration,
     /// What it is launched with on its node, where the host is one.
     pub node: Option<NodeLaunch>,
+    /// Nobody waits for it, or its caller may come back: it goes on, however its caller ends.
+    pub outlives_caller: bool,
 }
 
 /// What became of the launch of an approved run.
@@ -473,6 +475,13 @@ impl Job for ApprovedLaunch {
             },
             self.binding.input,
         )?;
+        if self.outlives_caller {
+            let changed = tx.execute(
+                "UPDATE runs SET background = 1 WHERE run_id = ?1",
+                (run_id.as_str(),),
+            )?;
+            exactly_one(changed)?;
+        }
         Ok(ApprovedDraft::Ready {
             ready: Box::new(ready),
             run_id,

@@ -43,6 +43,7 @@ async fn an_allowed_one_ends_at_once_and_nothing_can_start_it() {
         stamp: PolicyStamp::default(),
         start_by: START_BY,
         node: None,
+        outlives_caller: false,
     };
     assert!(matches!(
         opened.ledger.launch(launch).await.unwrap(),

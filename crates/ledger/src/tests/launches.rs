@@ -6,7 +6,7 @@ use countersign_domain::{ApprovalStatus, Reason};
 
 use super::*;
 
-use crate::{EndOutcome, Started, StoredOutput};
+use crate::{DecideAndLaunch, EndOutcome, Started, StoredOutput};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approval_is_consumed_once() {
@@ -49,6 +49,113 @@ async fn only_an_allowed_approval_launches() {
     );
     let unknown = ApprovalId::parse("nobody").unwrap();
     assert!(matches!(opened.launch(&unknown).await, ApprovedOutcome::NotFound));
+}
+
+/// An answer with the launch that would follow from it.
+fn answer_of(approval: &ApprovalId, decision: ApprovalDecision) -> DecideAndLaunch {
+    DecideAndLaunch {
+        decide: decision_of(approval, decision),
+        launch: ApprovedLaunch {
+            outlives_caller: true,
+            ..launch_of(approval)
+        },
+    }
+}
+
+#[tokio::test]
+async fn a_yes_and_its_launch_are_one_transaction() {
+    let opened = Opened::new();
+    let asked = opened.ask().await;
+    let answer = answer_of(&asked.id, ApprovalDecision::AllowOnce);
+    let (outcome, launched) = opened.ledger.decide_and_launch(answer).await.unwrap();
+    assert!(
+        matches!(&outcome, DecideOutcome::Decided { applied: true, .. }),
+        "{outcome:?}"
+    );
+    let Some(ApprovedOutcome::Launched(permit)) = launched else {
+        panic!("{launched:?}");
+    };
+    assert_eq!(permit.run_id(), &asked.run_id);
+    let run = opened.ledger.run(&asked.run_id).await.unwrap().unwrap();
+    assert_eq!((run.status, run.background), (RunStatus::Launching, true));
+
+    let again = answer_of(&asked.id, ApprovalDecision::AllowOnce);
+    let (outcome, launched) = opened.ledger.decide_and_launch(again).await.unwrap();
+    assert!(
+        matches!(&outcome, DecideOutcome::Decided { applied: false, .. }),
+        "{outcome:?}"
+    );
+    assert!(launched.is_none(), "{launched:?}");
+    assert!(matches!(
+        opened.launch(&asked.id).await,
+        ApprovedOutcome::AlreadyConsumed
+    ));
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_allow_launches_nothing() {
+    let opened = Opened::new();
+    let (denied, other) = (opened.ask().await, opened.ask().await);
+    let answer = answer_of(&denied.id, ApprovalDecision::Deny);
+    let (outcome, launched) = opened.ledger.decide_and_launch(answer).await.unwrap();
+    assert!(
+        matches!(&outcome, DecideOutcome::Decided { applied: true, .. }),
+        "{outcome:?}"
+    );
+    assert!(launched.is_none(), "{launched:?}");
+    let late = answer_of(&denied.id, ApprovalDecision::AllowOnce);
+    let (outcome, launched) = opened.ledger.decide_and_launch(late).await.unwrap();
+    assert!(matches!(&outcome, DecideOutcome::Conflict(_)), "{outcome:?}");
+    assert!(launched.is_none(), "{launched:?}");
+
+    // An answer launches the run of its own question only.
+    let crossed = DecideAndLaunch {
+        decide: decision_of(&other.id, ApprovalDecision::AllowOnce),
+        launch: launch_of(&denied.id),
+    };
+    let (_, launched) = opened.ledger.decide_and_launch(crossed).await.unwrap();
+    assert!(launched.is_none(), "{launched:?}");
+    let run = opened.ledger.run(&other.run_id).await.unwrap().unwrap();
+    assert_eq!(run.status, RunStatus::Requested);
+}
+
+#[tokio::test]
+async fn a_yes_after_the_policy_changed_is_kept_and_launches_nothing_yet() {
+    let opened = Opened::new();
+    let asked = opened.ask().await;
+    let answer = answer_of(&asked.id, ApprovalDecision::AllowOnce);
+    opened.policy.set_generation(7);
+    let (outcome, launched) = opened.ledger.decide_and_launch(answer).await.unwrap();
+    assert!(
+        matches!(&outcome, DecideOutcome::Decided { applied: true, .. }),
+        "{outcome:?}"
+    );
+    assert!(matches!(launched, Some(ApprovedOutcome::Stale)), "{launched:?}");
+    let run = opened.ledger.run(&asked.run_id).await.unwrap().unwrap();
+    assert_eq!(run.status, RunStatus::Requested);
+    opened.policy.set_generation(0);
+    assert!(matches!(
+        opened.launch(&asked.id).await,
+        ApprovedOutcome::Launched(_)
+    ));
+}
+
+#[tokio::test]
+async fn a_yes_to_what_would_be_something_else_by_now_ends_it() {
+    let opened = Opened::new();
+    let asked = opened.ask().await;
+    let mut answer = answer_of(&asked.id, ApprovalDecision::AllowOnce);
+    answer.launch.binding.cwd = "/elsewhere".to_owned();
+    let (_, launched) = opened.ledger.decide_and_launch(answer).await.unwrap();
+    assert!(
+        matches!(launched, Some(ApprovedOutcome::BindingMismatch)),
+        "{launched:?}"
+    );
+    let run = opened.ledger.run(&asked.run_id).await.unwrap().unwrap();
+    assert_eq!(
+        (run.status, run.reason),
+        (RunStatus::Denied, Some(Reason::BindingMismatch))
+    );
 }
 
 #[tokio::test]

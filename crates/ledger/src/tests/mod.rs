@@ -413,6 +413,7 @@ pub(super) fn launch_of(approval: &ApprovalId) -> ApprovedLaunch {
         stamp: PolicyStamp::default(),
         start_by: MINUTE,
         node: None,
+        outlives_caller: false,
     }
 }
 
