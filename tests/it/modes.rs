@@ -9,9 +9,10 @@ use countersign_config::{
     approvals::store::Snapshot,
     settings::{MapEnvironment, SettingsStore, StartOptions, StateDir},
 };
-use countersign_domain::{AgentId, CommandInput, HostChoice, Reason};
+use countersign_domain::{AgentId, CommandInput, EnvOverrides, ExecRequest, Host, HostChoice, Reason};
 use countersign_engine::{
     Answers, Delivered, Delivery, Invocation,
+    ask_only::{AskError, AskRequest, Route},
     candidate::{Candidate, CandidateParts, Foreseen, RecordedCommand},
     environment::HostEnvironment,
     explain::Outcome,
@@ -38,9 +39,11 @@ struct Verdicts {
     plan: Said,
     /// A policy that is only tried.
     candidate: Said,
+    /// A question about what its asker starts: nothing of it is looked at, so it is asked under every policy.
+    ask_only: Said,
 }
 
-/// The same in every mode.
+/// The same in every mode that looks at the command.
 fn all(said: Said) -> Verdicts {
     Verdicts {
         exec: said,
@@ -48,6 +51,7 @@ fn all(said: Said) -> Verdicts {
         deliver: said,
         plan: said,
         candidate: said,
+        ask_only: "ask",
     }
 }
 
@@ -85,6 +89,7 @@ async fn every_mode_settles_the_call() {
         verdicts(gateway("allowlist", "on-miss"), Some(covering()), call()).await,
         Verdicts {
             candidate: "ask",
+            ask_only: "blocked-env",
             ..all("blocked-env")
         }
     );
@@ -259,11 +264,41 @@ async fn verdicts(exec: Value, document: Option<Value>, call: Call) -> Verdicts 
             Ok(Delivered::Asked(_)) => "ask",
             Err(error) => error_in_one_word(&error),
         },
+        ask_only: match engine.ask_only().ask(question(&request)).await {
+            Ok(approval) => {
+                assert!(approval.is_run_elsewhere(), "{approval:?}");
+                "ask"
+            }
+            Err(AskError::NotEvaluated(error)) => error_in_one_word(&error),
+            Err(error) => panic!("{error:?}"),
+        },
         exec: match engine.calls().exec(&asker(), request, None).await {
             Ok(ExecReply::Pending(_)) => "ask",
             Ok(ExecReply::Running(_) | ExecReply::Ended(_)) => "run",
             Err(error) => error_in_one_word(&error),
         },
+    }
+}
+
+/// The same command, as one that its asker starts.
+fn question(request: &ExecRequest) -> AskRequest {
+    AskRequest {
+        asked_by: asker(),
+        id: None,
+        agent: request.agent.clone(),
+        session: request.session.clone(),
+        command: request.command.clone(),
+        cwd: request.workdir.clone(),
+        host: Host::Gateway,
+        node_id: None,
+        resolved_path: None,
+        security: None,
+        ask: None,
+        env: EnvOverrides::accepted(request.env.clone()),
+        decisions: None,
+        timeout: None,
+        detail: String::new(),
+        route: Route::Waits,
     }
 }
 

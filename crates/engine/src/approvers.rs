@@ -133,16 +133,13 @@ impl Approvers {
         let binding = &judged.binding;
         self.demand(&binding.agent, binding.host, settings, |lookup| {
             match &binding.command {
+                // What its asker starts is not seen here.
+                _ if judged.asker.is_some() => Programs::Unknown,
                 // It starts no program.
                 Command::Patch(_) => Programs::Known(Vec::new()),
                 Command::Shell(_) | Command::Argv(_) => Programs::of(judged.analysis.as_ref(), lookup),
             }
         })
-    }
-
-    /// What a question takes about a command that its asker starts: this server does not see what that runs.
-    pub(crate) fn demand_of_other(&self, agent: &AgentId, host: Host, settings: &Settings) -> Demand {
-        self.demand(agent, host, settings, |_lookup| Programs::Unknown)
     }
 
     fn demand(

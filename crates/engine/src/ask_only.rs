@@ -2,82 +2,32 @@
 //! (`docs/spec/ipc.md#4-messages`, type `request`), a client of the Bridge (`exec.approval.request`).
 //!
 //! Such a question is an ordinary approval with a run of its own record: it is listed, told of, answered and withdrawn
-//! like any other. What sets it apart is what it is bound to, [`Bound::Elsewhere`]: nothing that this server could
-//! start. An allowing answer ends the run in the same transaction as `lost` with [`Reason::RunElsewhere`], so that
+//! like any other, and is evaluated by a mode of the evaluator. What sets it apart is what it is bound to,
+//! [`Bound::Elsewhere`](countersign_domain::Bound::Elsewhere): nothing that this server could start. An allowing answer ends the run in the same transaction as `lost` with [`Reason::RunElsewhere`], so that
 //! neither a launch nor a recovery ever finds it, and stays there to be used up once ([`crate::Approvals::use_answer`]). Silence
 //! never allows: the asker applies the fallback of its own command.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use countersign_config::approvals::binding;
-use countersign_domain::{
-    Actor, AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, Ask, Binding, Bound, Command,
-    CommandInput, EnvOverrides, Host, Isolation, Pinning, Reason, Security, SessionKey, Stop, Why,
-};
+use countersign_domain::{Approval, ApprovalId, Reason, Stop};
 use countersign_ledger::{
-    Admission, ApprovalFilter, AskOutcome, Asking, Fallback, Ledger, LedgerError, NewApproval, NewRun,
-    NoRoute, NoRouteOutcome, Page,
+    Admission, ApprovalFilter, AskOutcome, Asking, Fallback, Ledger, LedgerError, NewApproval, NoRoute,
+    NoRouteOutcome, Page,
 };
-use countersign_policy::{approval_rules::Demand, combine::Wanted, command::question};
+use countersign_policy::gate::Verdict;
 
+pub use crate::question_terms::{AskRequest, Route};
 use crate::{
     approvers::Approvers,
-    base::{Base, NewIds},
+    base::Base,
+    draft::Draft,
+    evaluator::{Evaluator, Mode, call::Call},
     expiry::Expiries,
     lifecycle::Lifecycle,
-    reply::StorageTrouble,
+    questions::{Question, Questions},
+    reply::{ExecError, StorageTrouble},
     stop_switch::StopSwitch,
-    watch::PolicySource,
 };
-
-/// A question about a command that the asker starts, or does not.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AskRequest {
-    /// Who asks; never the one who may answer.
-    pub asked_by: Actor,
-    /// The id that the asker chose; mostly none.
-    pub id: Option<ApprovalId>,
-    /// The agent whose policy and approval rules apply.
-    pub agent: AgentId,
-    /// The session that record and card name.
-    pub session: SessionKey,
-    /// The command, as the person is to see it.
-    pub command: Command,
-    /// The directory it would run in, as the asker calls it. Not looked at: it may be on another machine.
-    pub cwd: Option<String>,
-    /// The host it would run on, as the asker calls it.
-    pub host: Host,
-    /// The node, when the host is one.
-    pub node_id: Option<String>,
-    /// The program, as the asker resolved it.
-    pub resolved_path: Option<String>,
-    /// The security that the asker applies; `None` for ours.
-    pub security: Option<Security>,
-    /// The ask that the asker applies; `None` for ours.
-    pub ask: Option<Ask>,
-    /// Environment overrides: their names are shown, the values only bound.
-    pub env: EnvOverrides,
-    /// The answers that the asker understands; `None` for all.
-    pub decisions: Option<Vec<ApprovalDecision>>,
-    /// How long the person has; `None` for `[approvals] timeout_ms`, or what a rule of theirs says, which is also the most.
-    pub timeout: Option<Duration>,
-    /// Who wants to know and why, for the person.
-    pub detail: String,
-    /// Whether an approver must be there to answer.
-    pub route: Route,
-}
-
-/// Whether a question needs an approver who is there to answer it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
-    /// It waits for any approver who comes.
-    Waits,
-    /// It expires at once, as `no-route`, when no approver is there besides so many that are the asker itself.
-    Needs {
-        /// Approvers that are the asker's own connections.
-        besides: usize,
-    },
-}
 
 /// Why nobody is asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -97,6 +47,9 @@ pub enum AskError {
     /// The emergency stop is in effect: the answer is no.
     #[error("everything is stopped")]
     Stopped(Arc<Stop>),
+    /// The evaluation had no answer, and says why.
+    #[error("{0}")]
+    NotEvaluated(Box<ExecError>),
     /// The ledger cannot be written.
     #[error("the ledger cannot be written")]
     Storage(#[from] StorageTrouble),
@@ -111,52 +64,18 @@ impl From<LedgerError> for AskError {
     }
 }
 
+impl From<ExecError> for AskError {
+    fn from(error: ExecError) -> Self {
+        Self::NotEvaluated(Box::new(error))
+    }
+}
+
 impl AskRequest {
-    /// What the answer is bound to. Equal requests have equal digests.
-    fn binding(&self) -> Binding {
-        Binding {
-            host: self.host,
-            node_id: self.node_id.clone(),
-            agent: self.agent.clone(),
-            session: self.session.clone(),
-            command: self.command.clone(),
-            // The answer is the asker's alone: the same question of another asker has another digest.
-            bound: Bound::Elsewhere {
-                asked_by: Some(format!("{}:{}", self.asked_by.kind.as_str(), self.asked_by.id)),
-            },
-            cwd: self.cwd.clone().unwrap_or_default(),
-            cwd_dev: 0,
-            cwd_ino: 0,
-            env_hash: binding::env_hash(&self.env),
-            executables: Vec::new(),
-            executable_sha256: None,
-            script: None,
-            scripts: Vec::new(),
-            held: None,
-            pty: false,
-            // What the one who asked starts, and with which input, is not known here.
-            input: CommandInput::Closed,
-            timeout_ms: 0,
-        }
-    }
-
-    /// The digest by which [`crate::Approvals::use_answer`] finds the answer to this question.
+    /// The digest by which [`crate::Approvals::use_answer`] finds the answer to this question. Equal requests have
+    /// equal digests.
     pub fn digest(&self) -> String {
-        self.binding().digest()
-    }
-
-    fn allowed_decisions(&self, ask: Ask) -> Vec<ApprovalDecision> {
-        let is_open = |decision: &ApprovalDecision| match decision {
-            // What is asked every time is not worth remembering (`docs/spec/ipc.md#4-messages`).
-            ApprovalDecision::AllowAlways if self.decisions.is_none() => ask != Ask::Always,
-            ApprovalDecision::AllowOnce | ApprovalDecision::AllowAlways => self
-                .decisions
-                .as_ref()
-                .is_none_or(|decisions| decisions.contains(decision)),
-            // A person can always say no.
-            ApprovalDecision::Deny => true,
-        };
-        ApprovalDecision::ALL.iter().copied().filter(is_open).collect()
+        let asker = Arc::new(self.clone());
+        Call::elsewhere(&asker).bind_elsewhere(&asker).digest()
     }
 }
 
@@ -164,8 +83,8 @@ impl AskRequest {
 #[derive(Debug)]
 pub struct AskOnly {
     ledger: Ledger,
-    new_ids: NewIds,
-    policy: Arc<PolicySource>,
+    evaluator: Arc<Evaluator>,
+    questions: Arc<Questions>,
     approvers: Arc<Approvers>,
     expiries: Arc<Expiries>,
     switch: Arc<StopSwitch>,
@@ -173,11 +92,16 @@ pub struct AskOnly {
 }
 
 impl AskOnly {
-    pub(crate) fn new(base: &Base, approvers: Arc<Approvers>, expiries: Arc<Expiries>) -> Self {
+    pub(crate) fn new(
+        base: &Base,
+        questions: Arc<Questions>,
+        approvers: Arc<Approvers>,
+        expiries: Arc<Expiries>,
+    ) -> Self {
         Self {
             ledger: base.ledger.clone(),
-            new_ids: base.new_ids.clone(),
-            policy: Arc::clone(&base.policy),
+            evaluator: Arc::clone(&base.evaluator),
+            questions,
             approvers,
             expiries,
             switch: Arc::clone(&base.switch),
@@ -195,108 +119,27 @@ impl AskOnly {
             return Err(AskError::ShuttingDown);
         }
         self.switch.expect_going().map_err(AskError::Stopped)?;
-        let now = self.policy.now();
-        let settings = now.settings();
-        let ours = now.effective(&request.agent, Wanted::default());
-        let security = request.security.unwrap_or(ours.security.value);
-        let ask = request.ask.unwrap_or(ours.ask.value);
-        let Demand { quorum, decide_by } =
-            self.approvers
-                .demand_of_other(&request.agent, request.host, settings);
-        let longest = decide_by.unwrap_or(settings.server.approvals.timeout);
         if let Some(id) = &request.id {
             self.expect_free(id).await?;
         }
-        let shown_env = question::environment(&request.env);
-        let card = ApprovalCard {
-            binding: request.binding(),
-            security,
-            ask,
-            ask_fallback: Security::Deny,
-            satisfied: false,
-            needs_person: true,
-            why: Why {
-                layer: "asker".to_owned(),
-                rule: "asked".to_owned(),
-                detail: request.detail.clone(),
-                span: None,
-            },
-            allowed_decisions: if shown_env.is_whole() {
-                request.allowed_decisions(ask)
-            } else {
-                // Nobody can say yes to what nobody can be shown.
-                vec![ApprovalDecision::Deny]
-            },
-            proposed_patterns: Vec::new(),
-            resolved_path: request.resolved_path.clone(),
-            segments: serde_json::json!([]),
-            is_understood: false,
-            env: shown_env,
-            document_hash: now.stamp().document_hash,
-            elevated: false,
-            quorum,
-            wishes: None,
+        let request = Arc::new(request);
+        let mode = Mode::ask_only(&request);
+        let evaluation = self
+            .evaluator
+            .evaluate(&request.asked_by, request.to_call(), &mode);
+        let draft = Draft::of(Box::pin(evaluation).await?, None)?;
+        let Verdict::Ask(spec) = draft.judged.verdict else {
+            // The mode knows no other verdict.
+            return Err(ExecError::Overloaded.into());
         };
-        let AskRequest {
-            asked_by,
-            id,
-            agent,
-            session,
-            command,
-            cwd,
-            host,
-            node_id,
-            resolved_path: _,
-            security: _,
-            ask: _,
-            env,
-            decisions: _,
-            timeout,
-            detail: _,
-            route,
-        } = request;
-        let run = NewRun {
-            id: self.new_ids.run(),
-            host,
-            node_id,
-            agent,
-            session,
-            command,
-            cwd: cwd.unwrap_or_default(),
-            env,
-            requested_by: asked_by,
-            security,
-            ask,
-            pty: false,
-            background: true,
-            input: CommandInput::Closed,
-            diverted: false,
-            // The least that can be said of a command which another program starts.
-            isolation: if host == Host::Node {
-                Isolation::Node
-            } else {
-                Isolation::SameUser
-            },
-            sandbox: None,
-            binding: Some(Pinning::Text),
-            scripts: None,
-            timeout: None,
-        };
+        let Question { run, approval } = self.questions.question_of(&draft, spec).await?;
         let approval = NewApproval {
-            id: id.unwrap_or_else(|| self.new_ids.approval()),
-            card,
-            timeout: self
-                .approvers
-                .waits_for(
-                    &run.requested_by,
-                    timeout.map_or(longest, |timeout| timeout.min(longest)),
-                )
-                .await?,
-            revises: None,
+            id: request.id.clone().unwrap_or(approval.id),
+            ..approval
         };
-        let is_routed = match route {
+        let is_routed = match request.route {
             Route::Waits => true,
-            Route::Needs { besides } => self.approvers.are_reachable_besides(settings, besides),
+            Route::Needs { besides } => self.approvers.are_reachable_besides(&draft.settings, besides),
         };
         if !is_routed {
             let unrouted = NoRoute {
@@ -321,7 +164,7 @@ impl AskOnly {
             run,
             approval,
             key: None,
-            max_pending: u64::try_from(settings.server.approvals.max_pending).unwrap_or(u64::MAX),
+            max_pending: draft.max_pending(),
         };
         match self.ledger.admit_asking(asking).await? {
             Admission::New(AskOutcome::Asked(approval)) => {
@@ -364,16 +207,23 @@ impl AskOnly {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use countersign_domain::ActorKind;
+    use countersign_domain::{
+        Actor, ActorKind, AgentId, ApprovalDecision, Ask, Authority, Command, EnvOverrides, Host, Principal,
+        SessionKey,
+    };
 
     fn request(decisions: Option<Vec<ApprovalDecision>>) -> AskRequest {
         let agent = AgentId::main();
         AskRequest {
-            asked_by: Actor {
-                kind: ActorKind::Ipc,
-                id: "uid-1".to_owned(),
-                name: "x".to_owned(),
-                owner: None,
+            asked_by: Principal {
+                actor: Actor {
+                    kind: ActorKind::Ipc,
+                    id: "uid-1".to_owned(),
+                    name: "x".to_owned(),
+                    owner: None,
+                },
+                scopes: [].into(),
+                authority: Authority::EVERYTHING,
             },
             id: None,
             session: SessionKey::main_of(&agent),
@@ -418,8 +268,8 @@ mod tests {
             |r| r.agent = AgentId::parse("other").unwrap(),
             |r| r.session = SessionKey::parse("s").unwrap(),
             // And with the asker, for the answer is the asker's.
-            |r| r.asked_by.kind = ActorKind::Token,
-            |r| r.asked_by.id = "uid-2".to_owned(),
+            |r| r.asked_by.actor.kind = ActorKind::Token,
+            |r| r.asked_by.actor.id = "uid-2".to_owned(),
         ];
         for change in changes {
             let mut other = first.clone();

@@ -127,6 +127,11 @@ impl Draft {
             wait_policy,
         })
     }
+
+    /// How many questions may wait at once.
+    pub(crate) fn max_pending(&self) -> u64 {
+        u64::try_from(self.settings.server.approvals.max_pending).unwrap_or(u64::MAX)
+    }
 }
 
 /// What one attempt at a call came to.

@@ -32,6 +32,7 @@ mod expiry;
 mod follow;
 mod judge_again;
 pub mod prompter;
+mod question_terms;
 mod questions;
 mod reevaluation;
 mod remembered;
@@ -506,7 +507,6 @@ impl Engine {
             Arc::clone(&approvers),
             Arc::clone(&expiries),
         ));
-        let ask_only = AskOnly::new(&base, Arc::clone(&approvers), Arc::clone(&expiries));
         let cancels = Arc::new(Cancels::new(&base));
         let leases = Arc::new(Leases::new(&base, Arc::clone(&cancels)));
         let following = Arc::new(Following::new(&base, Arc::clone(&leases), Arc::clone(&cancels)));
@@ -517,8 +517,15 @@ impl Engine {
             again: Arc::clone(&again),
         };
         let questions = Questions::new(&base, Arc::clone(&policy_admin), Arc::clone(&runs), asked);
+        let questions = Arc::new(questions);
+        let ask_only = AskOnly::new(
+            &base,
+            Arc::clone(&questions),
+            Arc::clone(&approvers),
+            Arc::clone(&expiries),
+        );
         let outcomes = Outcomes {
-            questions: Arc::new(questions),
+            questions,
             runs,
             following: Arc::clone(&following),
             leases,

@@ -48,6 +48,12 @@ pub(crate) struct Questions {
     runs: Arc<Runs>,
 }
 
+/// A question about a call, before it is known who could answer it.
+pub(crate) struct Question {
+    pub(crate) run: NewRun,
+    pub(crate) approval: NewApproval,
+}
+
 /// Who and what a question concerns.
 pub(crate) struct Asked {
     pub(crate) approvers: Arc<Approvers>,
@@ -81,37 +87,18 @@ impl Questions {
     /// Asks a person; when nobody can be reached the fallback counts at once
     /// (`docs/spec/exec-tool.md#3-whether-it-runs`).
     pub(crate) async fn ask(&self, draft: Draft, spec: AskSpec) -> Result<Attempt, ExecError> {
-        let run_id = self.new_ids.run();
-        let run = self.run_of(&draft, run_id.clone());
+        let mut question = self.question_of(&draft, spec).await?;
         let Draft {
             call,
             judged,
             settings,
             ..
         } = &draft;
-        let Demand { quorum, decide_by } = self.approvers.demand_of_call(judged, settings);
-        let mut approval = NewApproval {
-            id: self.new_ids.approval(),
-            card: ApprovalCard {
-                elevated: call.asked.is_elevated(),
-                quorum,
-                wishes: call.named.clone(),
-                ..judged.to_card(spec)
-            },
-            timeout: self
-                .approvers
-                .waits_for(
-                    &call.requested_by,
-                    decide_by.unwrap_or(settings.server.approvals.timeout),
-                )
-                .await?,
-            revises: None,
-        };
         let mut prompt = None;
         let is_reachable = match call.answers {
             // Silence must not start it: the asker counts on a person.
             Answers::Approvers if call.is_of_peer() => {
-                approval.card.needs_person = true;
+                question.approval.card.needs_person = true;
                 true
             }
             Answers::Approvers => {
@@ -123,9 +110,10 @@ impl Questions {
             Answers::Refused => return self.deny(draft, Reason::ApprovalRequired).await,
         };
         if !is_reachable {
-            return self.ask_nobody(&draft, run, approval).await;
+            return self.ask_nobody(&draft, question).await;
         }
-        let max_pending = u64::try_from(settings.server.approvals.max_pending).unwrap_or(u64::MAX);
+        let Question { run, approval } = question;
+        let run_id = run.id.clone();
         hooks::reach("engine.before-ask");
         // From before anybody is told: who answers at once must find that the run is waited for.
         let awaited = self.runs.await_run(&run_id);
@@ -135,7 +123,7 @@ impl Questions {
                     run,
                     approval,
                     key: draft.key.clone(),
-                    max_pending,
+                    max_pending: draft.max_pending(),
                 })
                 .await?,
         )? {
@@ -160,12 +148,36 @@ impl Questions {
         }
     }
 
-    async fn ask_nobody(
-        &self,
-        draft: &Draft,
-        run: NewRun,
-        approval: NewApproval,
-    ) -> Result<Attempt, ExecError> {
+    /// What a person would be asked about a draft, and how long they would have.
+    pub(crate) async fn question_of(&self, draft: &Draft, spec: AskSpec) -> Result<Question, StorageTrouble> {
+        let Draft {
+            call,
+            judged,
+            settings,
+            ..
+        } = draft;
+        let Demand { quorum, decide_by } = self.approvers.demand_of_call(judged, settings);
+        let longest = decide_by.unwrap_or(settings.server.approvals.timeout);
+        let wanted = call.asker.as_ref().and_then(|asker| asker.timeout);
+        let wanted = wanted.map_or(longest, |wanted| wanted.min(longest));
+        Ok(Question {
+            run: self.run_of(draft, self.new_ids.run()),
+            approval: NewApproval {
+                id: self.new_ids.approval(),
+                card: ApprovalCard {
+                    elevated: call.asked.is_elevated(),
+                    quorum,
+                    wishes: call.named.clone(),
+                    ..judged.to_card(spec)
+                },
+                timeout: self.approvers.waits_for(&call.requested_by, wanted).await?,
+                revises: None,
+            },
+        })
+    }
+
+    async fn ask_nobody(&self, draft: &Draft, question: Question) -> Result<Attempt, ExecError> {
+        let Question { run, approval } = question;
         let Draft {
             call,
             judged,

@@ -142,6 +142,8 @@ pub enum AskWhy {
     NeedsPerson,
     /// An approver put this command in the place of another; the gate itself never says so.
     Revised,
+    /// Its asker starts it and wants only the answer; the gate itself never says so.
+    Asked,
 }
 
 impl AskWhy {
@@ -152,6 +154,7 @@ impl AskWhy {
             Self::AllowlistMiss => "allowlist-miss",
             Self::NeedsPerson => "needs-person",
             Self::Revised => "revised",
+            Self::Asked => "asked",
         }
     }
 }

@@ -93,9 +93,10 @@ impl SessionState {
         now: &PolicyNow,
         place: PlaceRule,
     ) -> Result<Asked, ExecError> {
-        if place == PlaceRule::ThisMachine {
-            // The session is one of the gateway that delivered it.
-            return Ok(Asked::default());
+        match place {
+            PlaceRule::Resolved => {}
+            // The session is one of the gateway that delivered it, or of the asker.
+            PlaceRule::ThisMachine | PlaceRule::Elsewhere => return Ok(Asked::default()),
         }
         let ExecRequest {
             agent,

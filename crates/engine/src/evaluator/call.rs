@@ -19,7 +19,7 @@ use countersign_policy::{
 };
 
 use super::{asked::Asked, judgement::Judgement};
-use crate::{delivery_terms::Answers, node::OnNode};
+use crate::{delivery_terms::Answers, node::OnNode, question_terms::AskRequest};
 
 /// A call on the gateway host, in a sandbox or on a node, ready to be judged.
 #[derive(Debug, Clone)]
@@ -40,6 +40,8 @@ pub(crate) struct Call {
     pub(crate) sandbox: Option<Arc<Placement>>,
     /// The node that it runs on, when it is one; then `workdir` is as the node calls it, and `.` where nobody named it.
     pub(crate) node: Option<Arc<OnNode>>,
+    /// Who starts it, where that is not this server; then `workdir` is as they call it.
+    pub(crate) asker: Option<Arc<AskRequest>>,
     /// Runs there instead of being asked about.
     pub(crate) diverted: bool,
     pub(crate) env: EnvOverrides,
@@ -75,6 +77,7 @@ impl Call {
             workdir_named: true,
             sandbox: None,
             node: None,
+            asker: None,
             diverted: false,
             env: EnvOverrides::default(),
             asked: Asked::default(),
@@ -125,6 +128,23 @@ impl Call {
         }
     }
 
+    /// The call that its asker starts.
+    pub(crate) fn elsewhere(asker: &Arc<AskRequest>) -> Self {
+        // Not looked at: it may be on another machine.
+        let workdir = Workdir::inside(asker.cwd.clone().unwrap_or_default().into());
+        Self {
+            requested_by: asker.asked_by.actor.clone(),
+            env: asker.env.clone(),
+            asker: Some(Arc::clone(asker)),
+            ..Self::new(
+                asker.agent.clone(),
+                asker.session.clone(),
+                asker.command.clone(),
+                workdir,
+            )
+        }
+    }
+
     /// The call behind a run of an earlier server, if it had no environment overrides and its directory is
     /// still there.
     pub(crate) fn of_run(run: &Run, files: &Files) -> Option<Self> {
@@ -165,7 +185,7 @@ impl Call {
     pub(crate) fn bind(&self, bound: Bound, env: &EnvOverrides) -> Binding {
         Binding {
             host: self.host(),
-            node_id: self.node.as_ref().map(|node| node.info.node_id.clone()),
+            node_id: self.node_id(),
             agent: self.agent.clone(),
             session: self.session.clone(),
             command: self.command.clone(),
@@ -196,17 +216,25 @@ impl Call {
             .map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
     }
 
-    pub(crate) const fn host(&self) -> Host {
-        match (&self.sandbox, &self.node) {
-            (Some(_), _) => Host::Sandbox,
-            (None, Some(_)) => Host::Node,
-            (None, None) => Host::Gateway,
+    pub(crate) fn host(&self) -> Host {
+        match (&self.asker, &self.sandbox, &self.node) {
+            (Some(asker), _, _) => asker.host,
+            (None, Some(_), _) => Host::Sandbox,
+            (None, None, Some(_)) => Host::Node,
+            (None, None, None) => Host::Gateway,
+        }
+    }
+
+    fn node_id(&self) -> Option<String> {
+        match &self.asker {
+            Some(asker) => asker.node_id.clone(),
+            None => self.node.as_ref().map(|node| node.info.node_id.clone()),
         }
     }
 
     /// What is wanted to be written to it once it runs. Nothing can be written to a command on a node,
     /// and a patch reads nothing.
-    pub(crate) const fn input(&self) -> CommandInput {
+    pub(crate) fn input(&self) -> CommandInput {
         match (self.host(), &self.command) {
             (Host::Gateway | Host::Sandbox, Command::Shell(_) | Command::Argv(_)) => self.input,
             (Host::Gateway | Host::Sandbox, Command::Patch(_)) | (Host::Node, _) => CommandInput::Closed,
@@ -218,7 +246,7 @@ impl Call {
         NewRun {
             id,
             host: self.host(),
-            node_id: self.node.as_ref().map(|node| node.info.node_id.clone()),
+            node_id: self.node_id(),
             agent: self.agent.clone(),
             session: self.session.clone(),
             command: self.command.clone(),

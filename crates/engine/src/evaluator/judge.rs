@@ -18,6 +18,7 @@ use super::{
     Evaluator, Mode, analyse,
     bind::{Fastened, Scripts},
     call::Call,
+    elsewhere,
     judgement::{Judgement, input_by},
     policy_now::{PolicyNow, PolicyView},
     preflight, sandboxed,
@@ -80,7 +81,7 @@ impl Evaluator {
 
     /// The turn of a call's caller to have a big command looked through; a small one needs none.
     pub(crate) async fn turn(&self, call: &Call, now: &PolicyNow) -> Result<Option<Turn>, ExecError> {
-        if !turns::is_big(&call.command) {
+        if call.asker.is_some() || !turns::is_big(&call.command) {
             return Ok(None);
         }
         let timeout = now.settings().server.limits.queue_timeout;
@@ -95,6 +96,9 @@ impl Evaluator {
         now: &PolicyNow,
         spent: &[EntryId],
     ) -> Result<Judgement, ExecError> {
+        if let Some(asker) = &call.asker {
+            return Ok(elsewhere::judge_elsewhere(call, asker, now));
+        }
         // Looking at it takes more, but what it lacks only ever makes the verdict stricter. A launch looks for the ledger's
         // file itself.
         expect_descriptors(1)?;
@@ -212,6 +216,7 @@ impl Evaluator {
             refusal: now.refusal(),
             node_refusal,
             far,
+            asker: None,
         })
     }
 }

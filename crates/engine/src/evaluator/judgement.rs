@@ -1,7 +1,7 @@
 //! What one look at the policy says about a call, in values and in words: the verdict, what a run is bound to, the card
 //! for a person, and why it is denied.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, sync::Arc};
 
 use countersign_config::{
     approvals::{binding, document::is_old_name_of_main},
@@ -20,7 +20,8 @@ use countersign_policy::{
     pattern::has_wildcard,
 };
 
-use crate::{far_policy::FarPolicy, hint::hint};
+use super::elsewhere::ASKER;
+use crate::{far_policy::FarPolicy, hint::hint, question_terms::AskRequest};
 
 /// What one look at the policy says about a call.
 #[derive(Debug)]
@@ -47,6 +48,8 @@ pub(crate) struct Judgement {
     pub(crate) node_refusal: Option<String>,
     /// The node whose document was judged by, and whether one of its own deny rules matched.
     pub(crate) far: Option<(FarPolicy, bool)>,
+    /// Who starts it, where that is not this server.
+    pub(crate) asker: Option<Arc<AskRequest>>,
 }
 
 impl Judgement {
@@ -74,6 +77,7 @@ impl Judgement {
             absent: None,
             node_refusal: None,
             far: None,
+            asker: None,
         }
     }
 
@@ -177,12 +181,15 @@ impl Judgement {
     /// What a person is shown. Any one approver may allow it, unless the settings say otherwise.
     pub(crate) fn to_card(&self, spec: AskSpec) -> ApprovalCard {
         let proposed = self.proposed(spec);
-        let mut allowed_decisions = vec![ApprovalDecision::AllowOnce];
-        if proposed.iter().any(|pattern| pattern.default) {
-            allowed_decisions.push(ApprovalDecision::AllowAlways);
-        }
-        allowed_decisions.push(ApprovalDecision::Deny);
         let env = question::environment(&self.env);
+        let first_program = self.binding.executables.first();
+        let (resolved_path, mut allowed_decisions) = match &self.asker {
+            Some(asker) => (
+                asker.resolved_path.clone(),
+                asker.allowed_decisions(self.input.ask),
+            ),
+            None => (first_program.map(|file| file.path.clone()), allowed(&proposed)),
+        };
         if !env.is_whole() {
             // Nobody can say yes to what nobody can be shown.
             allowed_decisions = vec![ApprovalDecision::Deny];
@@ -197,7 +204,7 @@ impl Judgement {
             why: self.why(spec),
             allowed_decisions,
             proposed_patterns: proposed,
-            resolved_path: self.binding.executables.first().map(|file| file.path.clone()),
+            resolved_path,
             segments: self
                 .analysis
                 .as_ref()
@@ -228,10 +235,16 @@ impl Judgement {
             .analysis
             .as_ref()
             .and_then(|analysis| analysis.verdict.finding());
+        let asked_by_asker = || self.asker.as_ref().map(|asker| asker.detail.clone());
         let (layer, detail, span) = match spec.why {
-            AskWhy::AskAlways => (&self.effective.ask.source, "ask is `always`".to_owned(), None),
+            AskWhy::Asked => (ASKER, asked_by_asker().unwrap_or_default(), None),
+            AskWhy::AskAlways => (
+                self.effective.ask.source.as_str(),
+                "ask is `always`".to_owned(),
+                None,
+            ),
             AskWhy::Revised => (
-                &self.effective.ask.source,
+                self.effective.ask.source.as_str(),
                 "an approver changed the command; it runs by an answer of its own or not at all".to_owned(),
                 None,
             ),
@@ -242,14 +255,14 @@ impl Judgement {
                     None => "the allowlist does not cover the command".to_owned(),
                 };
                 (
-                    &self.effective.security.source,
+                    self.effective.security.source.as_str(),
                     detail,
                     finding.map(|finding| (finding.span.start, finding.span.end)),
                 )
             }
         };
         Why {
-            layer: layer.clone(),
+            layer: layer.to_owned(),
             rule: spec.why.as_str().to_owned(),
             detail,
             span,
@@ -398,6 +411,16 @@ pub(crate) const fn lesser_input(one: CommandInput, other: CommandInput) -> Comm
     } else {
         one
     }
+}
+
+/// The answers to a question of which this could be remembered.
+fn allowed(proposed: &[Pattern]) -> Vec<ApprovalDecision> {
+    let mut decisions = vec![ApprovalDecision::AllowOnce];
+    if proposed.iter().any(|pattern| pattern.default) {
+        decisions.push(ApprovalDecision::AllowAlways);
+    }
+    decisions.push(ApprovalDecision::Deny);
+    decisions
 }
 
 /// Whether all of a command was read, and nothing in it may run more than is seen.

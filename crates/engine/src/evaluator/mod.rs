@@ -1,7 +1,7 @@
 //! From a request to what the policy says of it, and why.
 //!
 //! [`Evaluator::evaluate`] is the one way, for every entry point: a call that is to run, an explanation, what another
-//! gateway delivers, and the plan that such a gateway asks for. They differ in their [`Mode`] and in nothing else, so
+//! gateway delivers, the plan that such a gateway asks for, and what a person is only asked about. They differ in their [`Mode`] and in nothing else, so
 //! what is explained is what happens. What has no machine to run on, a policy that is only tried, begins at
 //! [`Weighed`](judge::Weighed), the step that asks layers, analysis and gate.
 //!
@@ -12,6 +12,7 @@ pub(crate) mod asked;
 pub(crate) mod bind;
 mod bound;
 pub(crate) mod call;
+mod elsewhere;
 pub(crate) mod entry_indexes;
 pub(crate) mod judge;
 pub(crate) mod judgement;
@@ -49,6 +50,7 @@ use self::{
 use crate::{
     delivery_terms::{Answers, Delivery},
     node::NodePeers,
+    question_terms::AskRequest,
     reply::ExecError,
     session::SessionState,
     turns::Turns,
@@ -72,6 +74,8 @@ pub(crate) struct Mode<'a> {
     pub(crate) purpose: Purpose,
     /// On which terms it was delivered.
     pub(crate) delivery: Option<&'a Delivery>,
+    /// Who starts it, where that is not this server.
+    pub(crate) asker: Option<&'a Arc<AskRequest>>,
 }
 
 /// Where a call may run.
@@ -81,6 +85,8 @@ pub(crate) enum PlaceRule {
     Resolved,
     /// On this machine, no matter what the settings say about hosts.
     ThisMachine,
+    /// Where its asker says: they start it.
+    Elsewhere,
 }
 
 /// How much is looked at only to be shown.
@@ -106,6 +112,7 @@ impl<'a> Mode<'a> {
             counts_grants: false,
             purpose: Purpose::Call,
             delivery: None,
+            asker: None,
         }
     }
 
@@ -137,6 +144,16 @@ impl<'a> Mode<'a> {
             place: PlaceRule::ThisMachine,
             shown: Shown::Everything,
             pins_scripts: true,
+            ..Self::execute(&[])
+        }
+    }
+
+    /// A person is asked about a command that its asker starts. Nothing of it is looked at, and it is always asked about.
+    pub(crate) fn ask_only(asker: &'a Arc<AskRequest>) -> Self {
+        Self {
+            making: Making::Nothing,
+            place: PlaceRule::Elsewhere,
+            asker: Some(asker),
             ..Self::execute(&[])
         }
     }
@@ -227,6 +244,9 @@ impl Evaluator {
         policy: &PolicyNow,
         mode: &Mode<'_>,
     ) -> Result<Call, ExecError> {
+        if let Some(asker) = mode.asker {
+            return Ok(Call::elsewhere(asker));
+        }
         let settings = policy.settings();
         let call = match (place.host.value, place.backend()) {
             (_, Some(backend)) => self
@@ -238,7 +258,7 @@ impl Evaluator {
             }
         };
         Ok(match mode.place {
-            PlaceRule::Resolved => call,
+            PlaceRule::Resolved | PlaceRule::Elsewhere => call,
             PlaceRule::ThisMachine => Call {
                 answers: mode
                     .delivery

@@ -21,6 +21,7 @@ use super::{
     Mode, PlaceRule,
     asked::Asked,
     call::{Call, Requested},
+    elsewhere::ASKER,
     policy_now::PolicyNow,
     sandbox_availability::{SandboxAvailability, no_sandbox},
 };
@@ -212,24 +213,30 @@ impl Places {
         if !caller.may_act_for(&request.agent) {
             return Err(ExecError::AgentNotAllowed);
         }
+        if let Some(asker) = mode.asker {
+            return Ok(Place {
+                host: named(asker.host, ASKER),
+                availability: SandboxAvailability::Unseen,
+            });
+        }
         let destination = Destination::of(request, asked);
-        let availability = match mode.place {
-            PlaceRule::Resolved => self.evaluate_sandbox(&request.agent, asked, now).await,
-            PlaceRule::ThisMachine => SandboxAvailability::Unseen,
+        let is_resolved = mode.place == PlaceRule::Resolved;
+        let availability = if is_resolved {
+            self.evaluate_sandbox(&request.agent, asked, now).await
+        } else {
+            SandboxAvailability::Unseen
         };
         let mut place: Option<ResolvedHost> = None;
         for view in now.views() {
             let settings = &view.settings;
-            let other = match mode.place {
-                PlaceRule::Resolved => {
-                    destination.refuse_terminal_on_node(request.pty, settings)?;
-                    refuse_chat_commands(&request.command)?;
-                    destination.resolve(settings, &availability)?
-                }
-                PlaceRule::ThisMachine => {
-                    refuse_chat_commands(&request.command)?;
-                    this_machine()
-                }
+            if is_resolved {
+                destination.refuse_terminal_on_node(request.pty, settings)?;
+            }
+            refuse_chat_commands(&request.command)?;
+            let other = if is_resolved {
+                destination.resolve(settings, &availability)?
+            } else {
+                this_machine()
             };
             if other.value == Host::Gateway {
                 refuse_less_than_demanded(&request.agent, settings)?;
@@ -306,9 +313,13 @@ impl Places {
 
 /// What another gateway delivers to this machine runs on it.
 fn this_machine() -> ResolvedHost {
+    named(Host::Gateway, "call")
+}
+
+fn named(host: Host, source: &str) -> ResolvedHost {
     Resolved {
-        value: Host::Gateway,
-        source: "call".to_owned(),
+        value: host,
+        source: source.to_owned(),
         layers: Vec::new(),
     }
 }

@@ -249,6 +249,8 @@ impl Places {
     /// At which level a call runs.
     pub(crate) fn isolation_of_call(&self, call: &Call, settings: &Settings) -> Isolation {
         match call.host() {
+            // The least that can be said of a command which another program starts.
+            Host::Sandbox | Host::Gateway if call.asker.is_some() => Isolation::SameUser,
             Host::Sandbox => Isolation::Sandbox,
             Host::Node => Isolation::Node,
             Host::Gateway => self.isolation_of(&call.agent, settings),
@@ -266,7 +268,7 @@ impl Evaluator {
         let is_patch = matches!(call.command, Command::Patch(_));
         // Who is elevated wants out of there.
         let stays_out =
-            mode.place == PlaceRule::ThisMachine || call.host() != Host::Gateway || call.asked.is_elevated();
+            mode.place != PlaceRule::Resolved || call.host() != Host::Gateway || call.asked.is_elevated();
         if !is_miss || is_patch || stays_out || !policy.views().all(|view| may(&view.settings)) {
             return Diversion::Unwanted;
         }

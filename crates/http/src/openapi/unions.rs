@@ -162,7 +162,7 @@ fn say(member: Option<&mut Value>, words: Value) {
 }
 
 fn ask_reasons() -> Value {
-    // A revision is a question of its own, which no call and so no explanation comes to.
+    // A revision is a question of its own, and so is what is only asked: no call and so no explanation comes to it.
     [AskWhy::AskAlways, AskWhy::AllowlistMiss, AskWhy::NeedsPerson]
         .iter()
         .map(|why| why.as_str())

@@ -61,7 +61,7 @@ impl EngineUi {
             .ok_or(Refusal::Invalid("agentId or sessionKey is invalid"))?;
         let attached = order
             .attached
-            .map(|decision| (decision, place.question_before(&self.peer.actor, &order)));
+            .map(|decision| (decision, place.question_before(&self.peer, &order)));
         let session = place.session.clone();
         let request = place.exec_request(order)?;
         let (told, mut asked) = mpsc::unbounded_channel::<RunId>();
@@ -208,7 +208,7 @@ impl EngineUi {
             .ipc
             .max_prompts_per_session;
         let _open = self.prompts.open(place.session.as_str(), most)?;
-        let request = place.question(&self.peer.actor, question)?;
+        let request = place.question(&self.peer, question)?;
         let approval = match self.engine.ask_only().ask(request).await {
             Ok(approval) => approval,
             Err(error) => {
@@ -341,7 +341,7 @@ impl SessionPlace {
     /// The question that the peer would have asked about a command before: the text that a person saw, in the same place.
     /// That text is made of what is to run. What the peer says was typed is not looked at: of the arguments it may tell
     /// less than a person had to see, such as which file the name of a shell stands for.
-    fn question_before(&self, peer: &Actor, order: &ExecOrder) -> Option<AskRequest> {
+    fn question_before(&self, peer: &Principal, order: &ExecOrder) -> Option<AskRequest> {
         if !order.env.is_empty() {
             return None;
         }
@@ -350,7 +350,7 @@ impl SessionPlace {
         Some(self.ask_request(peer, command, order.cwd.clone(), Host::Gateway))
     }
 
-    fn question(&self, peer: &Actor, question: Question) -> Option<AskRequest> {
+    fn question(&self, peer: &Principal, question: Question) -> Option<AskRequest> {
         let Question {
             command,
             cwd,
@@ -377,7 +377,7 @@ impl SessionPlace {
         })
     }
 
-    fn ask_request(&self, peer: &Actor, command: Command, cwd: Option<String>, host: Host) -> AskRequest {
+    fn ask_request(&self, peer: &Principal, command: Command, cwd: Option<String>, host: Host) -> AskRequest {
         AskRequest {
             asked_by: peer.clone(),
             id: None,

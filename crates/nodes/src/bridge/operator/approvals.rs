@@ -226,7 +226,7 @@ enum Asked {
 /// Asks, even if the connection goes away meanwhile: a question takes a place of its asker for as long as it waits.
 async fn ask(session: &OperatorSession, request: AskRequest) -> Result<Asked, WireError> {
     let bridge = &session.bridge;
-    let Some(place) = bridge.askers.enter(&request.asked_by) else {
+    let Some(place) = bridge.askers.enter(&request.asked_by.actor) else {
         let full = format!("{MOST_WAITING} questions of this token wait for an answer already");
         return Err(WireError::unavailable(full).retryable(None));
     };
@@ -372,7 +372,7 @@ fn ask_request(session: &OperatorSession, params: RequestParams) -> Result<AskRe
         Protocol::Three => DEFAULT_TIMEOUT[0],
         Protocol::Four => DEFAULT_TIMEOUT[1],
     };
-    let asked_by = session.principal().actor.clone();
+    let asked_by = session.principal().clone();
     Ok(AskRequest {
         id,
         session: key,
@@ -399,7 +399,7 @@ fn ask_request(session: &OperatorSession, params: RequestParams) -> Result<AskRe
         },
         detail: format!(
             "{} asks over the Bridge and starts the command itself",
-            asked_by.name
+            asked_by.actor.name
         ),
         asked_by,
     })
@@ -420,6 +420,7 @@ fn of_ask(error: &AskError) -> WireError {
         AskError::TooManyPending | AskError::ShuttingDown | AskError::Stopped(_) => {
             WireError::unavailable(error.to_string()).retryable(None)
         }
+        AskError::NotEvaluated(error) => WireError::invalid(error.to_string()),
         AskError::Storage(trouble) => refusal::storage(*trouble),
     }
 }
