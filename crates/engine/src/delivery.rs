@@ -20,7 +20,7 @@ use countersign_protocol::bridge::OwnRule;
 use crate::{
     base::Base,
     delivery_terms::Delivery,
-    draft::OnDisconnect,
+    draft::{CallKey, OnDisconnect},
     evaluator::{
         Evaluator, Mode,
         analyse::{self, Analyst},
@@ -198,10 +198,13 @@ impl Deliveries {
         if self.lifecycle.is_draining() {
             return Err(ExecError::ShuttingDown);
         }
-        let key = Some((invocation.key(), OnDisconnect::Detach));
+        let key = CallKey {
+            kept: invocation.key(),
+            on_disconnect: OnDisconnect::Detach,
+        };
         let run_id = match self
             .calls
-            .begin_call(caller, request, key, Some(delivery))
+            .begin_call(caller, request, Some(&key), Some(delivery))
             .await?
             .way
         {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use countersign_config::{approvals::broker::Subscription, settings::Settings};
-use countersign_domain::{Command, EntryId, RunId};
+use countersign_domain::{Command, EntryId, Principal, RunId, hex};
 use countersign_ledger::{Admission, StoredOutcome};
 
 use crate::{
@@ -22,6 +22,33 @@ pub struct IdempotencyKey {
     pub body_sha256: [u8; 32],
     /// What becomes of a foreground run whose caller leaves.
     pub on_disconnect: OnDisconnect,
+}
+
+/// The same of a caller who is known.
+#[derive(Debug)]
+pub(crate) struct CallKey {
+    /// What the ledger keeps the outcome under.
+    pub(crate) kept: countersign_ledger::IdempotencyKey,
+    pub(crate) on_disconnect: OnDisconnect,
+}
+
+impl CallKey {
+    /// # Errors
+    /// Where the caller has no token, and so no keys of their own.
+    pub(crate) fn of(caller: &Principal, key: IdempotencyKey) -> Result<Self, ExecError> {
+        let not_a_token = || ExecError::InvalidRequest {
+            path: "Idempotency-Key",
+            message: "only callers with a token can use one".to_owned(),
+        };
+        Ok(Self {
+            kept: countersign_ledger::IdempotencyKey {
+                token: caller.actor.token().ok_or_else(not_a_token)?,
+                key: key.key,
+                body_sha256: hex(&key.body_sha256),
+            },
+            on_disconnect: key.on_disconnect,
+        })
+    }
 }
 
 /// What becomes of a run in the foreground when its caller goes away.
@@ -96,18 +123,14 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Of a call that came like this.
+    /// Of a call that came under this key.
     ///
     /// # Errors
     /// Where it was rejected and is no call.
-    pub(crate) fn of(
-        evaluation: Evaluation,
-        key: Option<(countersign_ledger::IdempotencyKey, OnDisconnect)>,
-    ) -> Result<Self, ExecError> {
+    pub(crate) fn of(evaluation: Evaluation, key: Option<&CallKey>) -> Result<Self, ExecError> {
         let Evaluation {
             policy, call, judged, ..
         } = evaluation;
-        let (key, keyed) = key.unzip();
         // Half of a patch is worse than all of it, and it is soon done.
         let stays = call.background || matches!(call.command, Command::Patch(_));
         let wait_policy = WaitPolicy {
@@ -116,14 +139,14 @@ impl Draft {
             on_disconnect: if stays {
                 OnDisconnect::Detach
             } else {
-                keyed.unwrap_or(OnDisconnect::Kill)
+                key.map_or(OnDisconnect::Kill, |key| key.on_disconnect)
             },
         };
         Ok(Self {
             call,
             judged: judged?,
             settings: Arc::clone(policy.settings()),
-            key,
+            key: key.map(|key| key.kept.clone()),
             wait_policy,
         })
     }

@@ -14,7 +14,9 @@ use crate::{
     base::{Base, NewIds},
     caller_lease::{CallerLease, EndsWithCaller, Leases},
     delivery_terms::{self, Delivery},
-    draft::{Admitted, Attempt, Draft, IdempotencyKey, OnDisconnect, WaitPolicy, admitted, kept_run},
+    draft::{
+        Admitted, Attempt, CallKey, Draft, IdempotencyKey, OnDisconnect, WaitPolicy, admitted, kept_run,
+    },
     evaluator::{Evaluation, Evaluator, Mode, sandboxed},
     follow::Following,
     launch::Launch,
@@ -148,18 +150,16 @@ impl Calls {
         key: Option<IdempotencyKey>,
         followed: impl FnMut(&RunId) + Send,
     ) -> Result<ExecReply, ExecError> {
-        let keyed = key.as_ref().map(|key| key.on_disconnect);
-        let key = key.map(|key| ledger_key(caller, key)).transpose()?;
-        if let Some(run_id) = self.known_or_open(key.as_ref()).await? {
+        let key = key.map(|key| CallKey::of(caller, key)).transpose()?;
+        let key = key.as_ref();
+        if let Some(run_id) = self.known_or_open(key).await? {
             self.leases.come_back(&run_id);
-            let on_disconnect = keyed.unwrap_or(OnDisconnect::Detach);
+            let on_disconnect = key.map_or(OnDisconnect::Detach, |key| key.on_disconnect);
             let wait_policy = self.following.wait_of_repeat(&request, on_disconnect);
-            return self.follow_kept(&run_id, wait_policy, key.as_ref()).await;
+            return self.follow_kept(&run_id, wait_policy, key).await;
         }
-        let begun = self
-            .begin_call(caller, request, key.clone().zip(keyed), None)
-            .await?;
-        self.follow_begun(begun, key.as_ref(), followed).await
+        let begun = self.begin_call(caller, request, key, None).await?;
+        self.follow_begun(begun, key, followed).await
     }
 
     /// Judges a call and does what the verdict says, again as long as the policy changes in between. `delivery` says how
@@ -168,7 +168,7 @@ impl Calls {
         self: &Arc<Self>,
         caller: &Principal,
         request: ExecRequest,
-        key: Option<(countersign_ledger::IdempotencyKey, OnDisconnect)>,
+        key: Option<&CallKey>,
         delivery: Option<&Delivery>,
     ) -> Result<Begun, ExecError> {
         let mut spent: Vec<EntryId> = Vec::new();
@@ -182,7 +182,7 @@ impl Calls {
             let (evaluation, slot) = self.evaluate_with_slot(caller, &request, &mode).await?;
             delivery_terms::expect_in_time(delivery, self.new_ids.now())?;
             let not_diverted = evaluation.not_diverted.clone();
-            let draft = Draft::of(evaluation, key.clone())?;
+            let draft = Draft::of(evaluation, key)?;
             let wait_policy = draft.wait_policy;
             let way = match self.attempt_detached(draft, slot).await? {
                 Attempt::Started(live) => Way::Started(live),
@@ -238,7 +238,7 @@ impl Calls {
     async fn follow_begun(
         &self,
         begun: Begun,
-        key: Option<&countersign_ledger::IdempotencyKey>,
+        key: Option<&CallKey>,
         mut followed: impl FnMut(&RunId) + Send,
     ) -> Result<ExecReply, ExecError> {
         let Begun {
@@ -312,10 +312,7 @@ impl Calls {
 
     /// The run that the key stands for: what is known is told again. Nothing begins while the server or everything is
     /// stopped, no matter what it is and where it would run.
-    async fn known_or_open(
-        &self,
-        key: Option<&countersign_ledger::IdempotencyKey>,
-    ) -> Result<Option<RunId>, ExecError> {
+    async fn known_or_open(&self, key: Option<&CallKey>) -> Result<Option<RunId>, ExecError> {
         if self.lifecycle.is_draining() {
             return Err(ExecError::ShuttingDown);
         }
@@ -325,12 +322,9 @@ impl Calls {
         }
     }
 
-    async fn known_run(
-        &self,
-        key: Option<&countersign_ledger::IdempotencyKey>,
-    ) -> Result<Option<RunId>, ExecError> {
+    async fn known_run(&self, key: Option<&CallKey>) -> Result<Option<RunId>, ExecError> {
         let Some(key) = key else { return Ok(None) };
-        match self.ledger.key_state(key).await? {
+        match self.ledger.key_state(&key.kept).await? {
             KeyState::New => Ok(None),
             KeyState::Known(kept) => kept_run(kept).map(Some),
             KeyState::Mismatch => Err(ExecError::IdempotencyMismatch),
@@ -342,13 +336,14 @@ impl Calls {
         &self,
         run_id: &RunId,
         wait_policy: WaitPolicy,
-        key: Option<&countersign_ledger::IdempotencyKey>,
+        key: Option<&CallKey>,
     ) -> Result<ExecReply, ExecError> {
         let reply = self.following.follow(run_id, wait_policy).await;
         let (Err(ExecError::Denied(denial)), Some(key)) = (&reply, key) else {
             return reply;
         };
-        let KeyState::Known(StoredOutcome::Run { run, hint }) = self.ledger.key_state(key).await? else {
+        let KeyState::Known(StoredOutcome::Run { run, hint }) = self.ledger.key_state(&key.kept).await?
+        else {
             return reply;
         };
         if run != denial.run_id {
@@ -403,21 +398,6 @@ pub(super) enum Way {
     Started(Arc<LiveRun>),
     /// Its record says how it stands. Where a person is asked about it, it is waited for from before that.
     Follow(RunId, Option<Subscription>),
-}
-
-fn ledger_key(
-    caller: &Principal,
-    key: IdempotencyKey,
-) -> Result<countersign_ledger::IdempotencyKey, ExecError> {
-    let not_a_token = || ExecError::InvalidRequest {
-        path: "Idempotency-Key",
-        message: "only callers with a token can use one".to_owned(),
-    };
-    Ok(countersign_ledger::IdempotencyKey {
-        token: caller.actor.token().ok_or_else(not_a_token)?,
-        key: key.key,
-        body_sha256: countersign_domain::hex(&key.body_sha256),
-    })
 }
 
 /// What was begun for a caller who may have left before it could be told. With this becomes of it what becomes of a run

@@ -46,9 +46,10 @@ const MAX_LOOKS: usize = 16 * MAX_OPERANDS;
 /// Directories that a command may be in by then, as far as its `cd`s are followed.
 const MAX_DIRECTORIES: usize = 8;
 
-/// What becomes of the scripts of a command.
+/// What is known of a command that is bound, and what becomes of its scripts.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scripts {
+pub(crate) struct Look<'a> {
+    pub(crate) analysis: Option<&'a Analysis>,
     pub(crate) scope: Scope,
     pub(crate) are_looked_at: bool,
 }
@@ -105,9 +106,14 @@ impl Binder {
         call: &Call,
         now: &PolicyView,
         effective: &Effective,
-        (analysis, Scripts { scope, are_looked_at }): (Option<&Analysis>, Scripts),
+        look: Look<'_>,
         env: &EnvOverrides,
     ) -> Result<Fastened, Blind> {
+        let Look {
+            analysis,
+            scope,
+            are_looked_at,
+        } = look;
         let from_plan = effective.security.value == Security::Allowlist;
         let planned = analysis
             .filter(|_| from_plan)

@@ -16,7 +16,7 @@ use countersign_sys::descriptors::{SPARE_DESCRIPTORS, has_spare_descriptors};
 
 use super::{
     Evaluator, Mode, analyse,
-    bind::{Fastened, Scripts},
+    bind::{Fastened, Look},
     call::Call,
     elsewhere,
     judgement::{Judgement, input_by},
@@ -168,13 +168,12 @@ impl Evaluator {
         } = if let Some(node) = &call.node {
             Fastened::by_itself(call.bind(node.bound(&call.command), &env))
         } else {
-            let scripts = Scripts {
+            let look = Look {
+                analysis: analysis.as_ref(),
                 scope: Scope::of(call, &effective, verdict),
                 are_looked_at: is_open && preflight::applies(&effective),
             };
-            let fastened = self
-                .binder
-                .bind(call, now, &effective, (analysis.as_ref(), scripts), &env)?;
+            let fastened = self.binder.bind(call, now, &effective, look, &env)?;
             fastened.with_input(call_input)
         };
         let absent = match (verdict, &analysis) {
