@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use countersign_domain::{Reason, RunStatus};
-use countersign_protocol::bridge::{OWN_RULE, OwnRule, RunOutcome};
+use countersign_protocol::bridge::{
+    EXEC_DENIED, EXEC_FINISHED, EXEC_STARTED, ExecNews, OWN_RULE, OwnRule, RunOutcome,
+};
 
 use super::NodeError;
 
@@ -282,38 +283,24 @@ pub enum RunEvent {
     Denied(Reason, String),
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct EventWire {
-    #[serde(default)]
-    exit_code: Option<i64>,
-    #[serde(default)]
-    timed_out: Option<bool>,
-    #[serde(default)]
-    success: Option<bool>,
-    #[serde(default)]
-    output: Option<String>,
-    #[serde(default)]
-    reason: Option<String>,
-}
-
 impl RunEvent {
     /// The event of this name, and the run that it is about; `None` for one that is not about a run, or is none.
     pub fn of(name: &str, payload: Value) -> Option<(String, Self)> {
-        let run_id = payload.get("runId")?.as_str()?.to_owned();
-        if !matches!(name, "exec.started" | "exec.finished" | "exec.denied") {
+        if ![EXEC_STARTED, EXEC_FINISHED, EXEC_DENIED].contains(&name) {
             return None;
         }
-        let EventWire {
+        let ExecNews {
+            run_id,
             exit_code,
             timed_out,
             success,
             output,
             reason,
+            ..
         } = serde_json::from_value(payload).ok()?;
         let event = match name {
-            "exec.started" => Self::Started,
-            "exec.finished" => {
+            EXEC_STARTED => Self::Started,
+            EXEC_FINISHED => {
                 let (stdout, truncated) = bounded(output.unwrap_or_default());
                 Self::Finished(RunAnswer {
                     exit_code: exit_code.map(|code| i32::try_from(code).unwrap_or(i32::MAX)),
@@ -338,7 +325,7 @@ impl RunEvent {
                 Self::Denied(own, format!("{SAID}{}", in_short(&reason)))
             }
         };
-        Some((run_id, event))
+        Some((run_id?, event))
     }
 }
 

@@ -21,6 +21,7 @@ pub struct NodePlan {
     raw: Value,
     /// What of it says what runs. The node compares its policy itself, so that is left out.
     command: RunPlan,
+    policy: Option<(Security, Ask)>,
     coverage: Vec<Coverage>,
     /// The rule of its own policy by which a node of ours would refuse it as things are. Text for people.
     refusal: Option<Box<OwnRule>>,
@@ -113,6 +114,7 @@ impl NodePlan {
         }
         let mut command: RunPlan =
             serde_json::from_value(raw.clone()).map_err(|_malformed| UnusablePlan::Unreadable)?;
+        let policy = command.policy();
         command.policy_snapshot = None;
         if command
             .argv
@@ -124,6 +126,7 @@ impl NodePlan {
         Ok(Self {
             raw,
             command,
+            policy,
             coverage: Vec::new(),
             refusal: None,
         })
@@ -148,10 +151,8 @@ impl NodePlan {
     }
 
     /// The policy under which the node made the plan, where it tells it.
-    pub fn policy(&self) -> Option<(Security, Ask)> {
-        let snapshot = self.raw.get("policySnapshot")?;
-        let word = |name: &str| snapshot.get(name).and_then(Value::as_str);
-        Some((word("security")?.parse().ok()?, word("ask")?.parse().ok()?))
+    pub const fn policy(&self) -> Option<(Security, Ask)> {
+        self.policy
     }
 
     /// The arguments that would be started.

@@ -228,15 +228,10 @@ fn script_of(argv: &[String]) -> Option<&str> {
 
 /// What of a plan must still hold when its call begins; `None` when its snapshot of the policy was not made by us.
 pub(super) fn planned(plan: &RunPlan) -> Option<Planned> {
-    let policy = match &plan.policy_snapshot {
-        None => None,
-        Some(snapshot) => {
-            let word = |name: &str| snapshot.get(name).and_then(Value::as_str);
-            let security: Security = word("security")?.parse().ok()?;
-            let ask: Ask = word("ask")?.parse().ok()?;
-            Some((security, ask))
-        }
-    };
+    let policy = plan.policy();
+    if policy.is_none() && plan.policy_snapshot.is_some() {
+        return None;
+    }
     let operand = plan.mutable_file_operand.as_ref();
     Some(Planned {
         script: operand.map(|operand| (operand.path.clone(), operand.sha256.clone())),

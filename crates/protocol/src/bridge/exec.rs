@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use countersign_domain::{Ask, Security};
+
 /// Runs a command on a node; takes [`RunParams`], answers [`RunOutcome`].
 pub const SYSTEM_RUN: &str = "system.run";
 /// Makes a plan of a command (present generation only); takes [`RunParams`].
@@ -167,6 +169,15 @@ pub struct RunPlan {
     /// The policy at that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_snapshot: Option<Value>,
+}
+
+impl RunPlan {
+    /// Security and ask of the node when it made the plan; `None` where the snapshot of its policy does not say both.
+    pub fn policy(&self) -> Option<(Security, Ask)> {
+        let snapshot = self.policy_snapshot.as_ref()?;
+        let word = |name: &str| snapshot.get(name).and_then(Value::as_str);
+        Some((word("security")?.parse().ok()?, word("ask")?.parse().ok()?))
+    }
 }
 
 /// A script that a plan runs.
