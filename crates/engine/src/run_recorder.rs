@@ -209,7 +209,7 @@ impl RunRecorder {
         } = remains;
         let has_leftovers = leftovers.is_some();
         let notice = self.exit_notice(&live.agent, live.host, live.control().node_id(), run_id, &end);
-        let mut recorded = self
+        let recorded = self
             .record_end(Finish {
                 run_id: run_id.clone(),
                 end,
@@ -220,19 +220,13 @@ impl RunRecorder {
             })
             .await;
         hooks::reach("engine.finished");
-        let run = loop {
-            if let Some(run) = recorded.take() {
-                break *run;
-            }
+        let run = match recorded {
+            Some(run) => *run,
             // Another end was recorded before.
-            match self.ledger.run(run_id).await {
-                Ok(Some(run)) => break run,
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::error!(run.id = %run_id, error = %error, "a run cannot be read");
-                    tokio::time::sleep(RECORD_AGAIN).await;
-                }
-            }
+            None => match until_done(run_id, "a run cannot be read", || self.ledger.run(run_id)).await {
+                Some(Some(run)) => run,
+                Some(None) | None => return,
+            },
         };
         self.sweep_after(&run).await;
         let output = live.with_capture(|capture| capture.captured());
@@ -273,15 +267,11 @@ impl RunRecorder {
 
     /// Records that nothing of what a run left goes on, as often as it takes.
     pub(crate) async fn record_leftovers_end(&self, run_id: &RunId, killed: bool) {
-        loop {
-            match self.ledger.end_leftovers(run_id.clone(), killed).await {
-                Ok(()) | Err(LedgerError::Closed) => return,
-                Err(error) => {
-                    tracing::error!(run.id = %run_id, error = %error, "the end of what a run left running cannot be recorded yet");
-                    tokio::time::sleep(RECORD_AGAIN).await;
-                }
-            }
-        }
+        let trouble = "the end of what a run left running cannot be recorded yet";
+        until_done(run_id, trouble, || {
+            self.ledger.end_leftovers(run_id.clone(), killed)
+        })
+        .await;
     }
 
     /// What a session is told when its run has ended like this, if its agent is to be told.
@@ -311,21 +301,14 @@ impl RunRecorder {
                 .await;
             return self.ledger.run(&finish.run_id).await.ok().flatten().map(Box::new);
         }
-        loop {
-            match self.ledger.finish(finish.clone()).await {
-                Ok(Finished { outcome, run }) => {
-                    if let EndOutcome::Refused(status) = outcome {
-                        tracing::warn!(run.id = %finish.run_id, run.status = %status, "an end came too late");
-                    }
-                    return run;
-                }
-                Err(LedgerError::Closed) => return None,
-                Err(error) => {
-                    tracing::error!(run.id = %finish.run_id, error = %error, "an end cannot be recorded yet");
-                    tokio::time::sleep(RECORD_AGAIN).await;
-                }
-            }
+        let Finished { outcome, run } = until_done(&finish.run_id, "an end cannot be recorded yet", || {
+            self.ledger.finish(finish.clone())
+        })
+        .await?;
+        if let EndOutcome::Refused(status) = outcome {
+            tracing::warn!(run.id = %finish.run_id, run.status = %status, "an end came too late");
         }
+        run
     }
 
     /// Ends a run that is not live.
@@ -351,15 +334,10 @@ impl RunRecorder {
     }
 
     pub(crate) async fn record_denial(&self, run_id: &RunId, reason: Reason, detail: Option<String>) {
-        loop {
-            match self.ledger.deny(run_id.clone(), reason, detail.clone()).await {
-                Ok(_) | Err(LedgerError::Closed) => return,
-                Err(error) => {
-                    tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "a denial cannot be recorded yet");
-                    tokio::time::sleep(RECORD_AGAIN).await;
-                }
-            }
-        }
+        until_done(run_id, "a denial cannot be recorded yet", || {
+            self.ledger.deny(run_id.clone(), reason, detail.clone())
+        })
+        .await;
     }
 
     /// Tells the session of a run something, where its agent wants to be told of ends at all.
@@ -395,6 +373,23 @@ impl RunRecorder {
             }
             Err(error) => {
                 tracing::error!(run.id = %live.run_id, error = %error, "a run that goes on alone is not recorded as such");
+            }
+        }
+    }
+}
+
+/// Does something about a run at the ledger, as often as it takes. `None` when the ledger is closed.
+async fn until_done<T, F>(run_id: &RunId, trouble: &str, mut attempt: impl FnMut() -> F) -> Option<T>
+where
+    F: Future<Output = Result<T, LedgerError>>,
+{
+    loop {
+        match attempt().await {
+            Ok(done) => return Some(done),
+            Err(LedgerError::Closed) => return None,
+            Err(error) => {
+                tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "{trouble}");
+                tokio::time::sleep(RECORD_AGAIN).await;
             }
         }
     }
