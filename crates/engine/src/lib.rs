@@ -232,6 +232,7 @@ pub struct Engine {
     /// Has the questions that wait judged again.
     again: Arc<Again>,
     stops: Arc<Stops>,
+    switch: Arc<StopSwitch>,
     lifecycle: Arc<Lifecycle>,
     recorder: Arc<RunRecorder>,
     node_news: Arc<NodeNews>,
@@ -557,6 +558,7 @@ impl Engine {
             lists,
             again,
             stops,
+            switch,
             lifecycle,
             recorder,
             node_news: Arc::new(NodeNews(node_runs)),
@@ -655,6 +657,11 @@ impl Engine {
     /// The emergency stop.
     pub const fn stops(&self) -> &Arc<Stops> {
         &self.stops
+    }
+
+    /// Whether everything is stopped.
+    pub const fn stop_switch(&self) -> &Arc<StopSwitch> {
+        &self.switch
     }
 
     /// What hears of nodes; it lives as long as the engine.

@@ -106,11 +106,6 @@ impl Stops {
         }
     }
 
-    /// What lets something pass while no stop is in effect.
-    pub const fn switch(&self) -> &Arc<StopSwitch> {
-        &self.switch
-    }
-
     /// Stops everything. It is in force from the first moment on; the answer comes when nothing begins any more, nothing
     /// is written to what runs, and the ledger has it or could not take it. Then it is written again until it can.
     pub async fn stop(self: &Arc<Self>, by: &Actor, reason: String, what_runs: WhatRuns) -> Stopped {

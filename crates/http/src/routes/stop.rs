@@ -69,7 +69,7 @@ async fn standing(
     State(state): State<AppState>,
     _query: QueryOf<()>,
 ) -> JsonReply<StandingBody> {
-    let standing = state.engine().stops().switch().stopped();
+    let standing = state.engine().stop_switch().stopped();
     JsonReply(StandingBody {
         stopped: standing.is_some(),
         stop: standing.map(|standing| in_force(&standing)),

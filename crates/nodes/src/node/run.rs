@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::Value;
 
 use countersign_domain::{
-    AgentId, ApprovalDecision, Ask, BoundScript, Command, ExecRequest, InvalidRequest, MAX_WORDS, Security,
+    AgentId, ApprovalDecision, BoundScript, Command, ExecRequest, InvalidRequest, MAX_WORDS, Security,
     SessionKey, UnixMillis,
 };
 use countersign_engine::{Planned, Preview, PreviewRule};
@@ -384,7 +384,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use countersign_domain::Reason;
+    use countersign_domain::{Ask, Reason};
     use countersign_protocol::bridge::OwnRule;
 
     #[test]

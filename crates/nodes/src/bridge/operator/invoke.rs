@@ -107,7 +107,7 @@ pub(super) async fn invoke(session: &Arc<OperatorSession>, call: InvokeParams) -
     } = call;
     session.must(invoke_opens(&command))?;
     // A stop applies to every command: this server does not see what a node does with it.
-    let switch = session.bridge.engine().stops().switch();
+    let switch = session.bridge.engine().stop_switch();
     switch
         .expect_going()
         .map_err(|stop| stopped(session.protocol, &stop))?;
