@@ -10,7 +10,7 @@ use countersign_sys::clock::{Clock, Ids};
 
 use crate::{
     accepted_policy::AcceptedPolicy,
-    evaluator::{Evaluator, analyse::Analyst},
+    evaluator::{Evaluator, analyse::Analyst, place::Places},
     lifecycle::Lifecycle,
     live::LiveRuns,
     records::Records,
@@ -27,6 +27,7 @@ pub(crate) struct Base {
     pub(crate) accepted_policy: Arc<AcceptedPolicy>,
     pub(crate) policy: Arc<PolicySource>,
     pub(crate) evaluator: Arc<Evaluator>,
+    pub(crate) places: Arc<Places>,
     pub(crate) analyst: Arc<Analyst>,
     pub(crate) ledger: Ledger,
     pub(crate) records: Arc<Records>,

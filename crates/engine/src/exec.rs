@@ -207,7 +207,7 @@ impl Calls {
         Err(ExecError::Overloaded)
     }
 
-    /// Evaluates a call. One that runs comes with a place to run in, made ready.
+    /// Evaluates a call. One that runs comes with a place to run in.
     async fn evaluate_with_slot(
         &self,
         caller: &Principal,
@@ -219,7 +219,6 @@ impl Calls {
         if !evaluation.runs() {
             return Ok((evaluation, None));
         }
-        self.evaluator.make_ready(&evaluation.call).await?;
         // Waited for here and not in the task: a caller that leaves the queue leaves nothing behind.
         let slot = self
             .runs
@@ -228,7 +227,6 @@ impl Calls {
         if slot.was_waited_for() {
             // Links and files are not what they were when it was judged, and grants may have expired.
             evaluation = evaluate().await?;
-            self.evaluator.make_ready(&evaluation.call).await?;
         }
         let slot = evaluation.runs().then_some(slot);
         Ok((evaluation, slot))
@@ -360,7 +358,7 @@ impl Calls {
         hooks::reach("engine.before-launch");
         hooks::pause("engine.judged");
         let launch = DirectLaunch {
-            run: self.questions.run_of(&draft, run_id),
+            run: self.runs.run_of(&draft, run_id),
             key: draft.key.clone(),
             terms: draft.judged.terms(&draft.settings),
         };

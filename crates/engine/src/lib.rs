@@ -418,6 +418,7 @@ impl Engine {
             accepted_policy: Arc::clone(&accepted_policy),
             policy: Arc::clone(&policy),
             evaluator: Arc::clone(&evaluator),
+            places: Arc::clone(&places),
             analyst: Arc::clone(&analyst),
             ledger: ledger.clone(),
             records: Arc::clone(&records),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use countersign_domain::{ApprovalCard, Reason, RunId};
+use countersign_domain::{ApprovalCard, Reason};
 use countersign_ledger::{
     AskOutcome, Asking, Fallback, Ledger, NewApproval, NewRun, NoRoute, NoRouteOutcome,
 };
@@ -161,7 +161,7 @@ impl Questions {
         let wanted = call.asker.as_ref().and_then(|asker| asker.timeout);
         let wanted = wanted.map_or(longest, |wanted| wanted.min(longest));
         Ok(Question {
-            run: self.run_of(draft, self.new_ids.run()),
+            run: self.runs.run_of(draft, self.new_ids.run()),
             approval: NewApproval {
                 id: self.new_ids.approval(),
                 card: ApprovalCard {
@@ -246,7 +246,7 @@ impl Questions {
         let run_id = self.new_ids.run();
         let (detail, hint) = draft.judged.explain_denial(&draft.call.agent, reason);
         let denial = countersign_ledger::Denial {
-            run: self.run_of(&draft, run_id.clone()),
+            run: self.runs.run_of(&draft, run_id.clone()),
             // An answer with 400 is not kept: the script may be another one next time.
             key: draft.key.filter(|_| reason != Reason::Preflight),
             reason,
@@ -263,11 +263,5 @@ impl Questions {
             }))),
             Admitted::Known(run_id) => Ok(Attempt::Follow(run_id)),
         }
-    }
-
-    /// The run that a draft becomes.
-    pub(crate) fn run_of(&self, draft: &Draft, id: RunId) -> NewRun {
-        let isolation = self.evaluator.isolation_of(&draft.call, &draft.settings);
-        draft.call.to_new_run(id, &draft.judged, isolation)
     }
 }

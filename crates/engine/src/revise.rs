@@ -16,7 +16,7 @@ use countersign_policy::{
 use crate::{
     approvers::Approvers,
     base::{Base, NewIds},
-    evaluator::Evaluator,
+    evaluator::place::Places,
     expiry::{Expiries, Expiry},
     lifecycle::Lifecycle,
     records::Records,
@@ -31,7 +31,7 @@ pub struct Revisions {
     ledger: Ledger,
     records: Arc<Records>,
     new_ids: NewIds,
-    evaluator: Arc<Evaluator>,
+    places: Arc<Places>,
     reevaluation: Arc<Reevaluation>,
     approvers: Arc<Approvers>,
     expiries: Arc<Expiries>,
@@ -51,7 +51,7 @@ impl Revisions {
             ledger: base.ledger.clone(),
             records: Arc::clone(&base.records),
             new_ids: base.new_ids.clone(),
-            evaluator: Arc::clone(&base.evaluator),
+            places: Arc::clone(&base.places),
             reevaluation,
             approvers,
             expiries,
@@ -159,7 +159,7 @@ impl Revisions {
             run: call.to_new_run(
                 self.new_ids.run(),
                 &judged,
-                self.evaluator.isolation_of(&call, now.settings()),
+                self.places.isolation_of_call(&call, now.settings()),
             ),
             approval: NewApproval {
                 id: self.new_ids.approval(),

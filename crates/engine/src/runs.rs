@@ -7,12 +7,14 @@ use countersign_config::{
     settings::Settings,
 };
 use countersign_domain::{AgentId, Host, Run, RunId};
+use countersign_ledger::NewRun;
 use countersign_sys::process::monotonic;
 
 use crate::{
     EngineStats,
     base::Base,
     draft::{Draft, OnDisconnect},
+    evaluator::place::Places,
     launch::{Holder, Launch, Supervision},
     lifecycle::Lifecycle,
     live::LiveRun,
@@ -30,6 +32,7 @@ pub(crate) struct Runs {
     local: Arc<LocalRuns>,
     nodes: Arc<NodeRuns>,
     recorder: Arc<RunRecorder>,
+    places: Arc<Places>,
     slots: Arc<Slots>,
     stats: EngineStats,
     broker: Arc<Broker>,
@@ -49,6 +52,7 @@ impl Runs {
             local,
             nodes,
             recorder: Arc::clone(&base.recorder),
+            places: Arc::clone(&base.places),
             slots,
             stats,
             broker: Arc::clone(&base.broker),
@@ -60,6 +64,12 @@ impl Runs {
     /// Lets everybody know that a run is waited for, as long as this lives.
     pub(crate) fn await_run(&self, run_id: &RunId) -> Subscription {
         self.broker.subscribe(run_id)
+    }
+
+    /// The run that a draft becomes.
+    pub(crate) fn run_of(&self, draft: &Draft, id: RunId) -> NewRun {
+        let isolation = self.places.isolation_of_call(&draft.call, &draft.settings);
+        draft.call.to_new_run(id, &draft.judged, isolation)
     }
 
     /// Waits for a place for what was allowed, which has a start-by of its own.

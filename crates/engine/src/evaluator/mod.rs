@@ -29,8 +29,7 @@ mod shown;
 
 use std::sync::Arc;
 
-use countersign_config::settings::Settings;
-use countersign_domain::{EntryId, EnvOverrides, ExecRequest, Host, Isolation, Principal};
+use countersign_domain::{EntryId, EnvOverrides, ExecRequest, Host, Principal};
 use countersign_ledger::Ledger;
 use countersign_policy::{allowlist::Analysis, command::env_policy, gate::Verdict, host::ResolvedHost};
 
@@ -60,7 +59,7 @@ use crate::{
 /// What an evaluation may do, and what it needs. A difference between two modes that is not here is none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mode<'a> {
-    /// Whether directories and containers that are missing are made.
+    /// Whether directories and containers that are missing are made; what runs is ready then.
     pub(crate) making: Making,
     pub(crate) place: PlaceRule,
     pub(crate) shown: Shown,
@@ -233,6 +232,9 @@ impl Evaluator {
                 evaluation.move_inside(*call, inside);
             }
         }
+        if mode.making == Making::Everything && evaluation.runs() {
+            self.places.make_ready(&evaluation.call).await?;
+        }
         Ok(evaluation)
     }
 
@@ -268,19 +270,6 @@ impl Evaluator {
                 ..call
             },
         })
-    }
-
-    /// Makes ready what a call that runs needs at its place.
-    ///
-    /// # Errors
-    /// [`ExecError`] when it cannot run there.
-    pub(crate) async fn make_ready(&self, call: &Call) -> Result<(), ExecError> {
-        self.places.make_ready(call).await
-    }
-
-    /// What is between a call's command and its surroundings.
-    pub(crate) fn isolation_of(&self, call: &Call, settings: &Settings) -> Isolation {
-        self.places.isolation_of_call(call, settings)
     }
 }
 
