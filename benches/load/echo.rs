@@ -10,7 +10,7 @@ use std::{
 
 use countersign_domain::{Bound, Isolation, LaunchId, Leftovers, RunId, TerminalSize};
 use countersign_hosts::{
-    Attempt,
+    Attempt, RunTerms,
     gateway::{GatewayHost, LaunchSpec, Supervised, SupervisorEvent},
 };
 use countersign_runner::{RunLimits, Runner, RunnerOptions};
@@ -117,7 +117,6 @@ fn spec(cwd: PathBuf) -> LaunchSpec {
     LaunchSpec {
         run_id: RunId::parse(SystemIds.random().to_string()).expect("an id"),
         launch_id: LaunchId::parse(SystemIds.random().to_string()).expect("an id"),
-        attempt: Attempt::First,
         isolation: Isolation::SameUser,
         bound: Bound::Text {
             shell: SHELL.to_owned(),
@@ -126,19 +125,23 @@ fn spec(cwd: PathBuf) -> LaunchSpec {
         cwd,
         cwd_dev: directory.dev(),
         cwd_ino: directory.ino(),
-        env: vec![(OsString::from("PATH"), OsString::from("/usr/bin:/bin"))],
         executables: vec![],
         scripts: vec![],
         held: false,
         answered: false,
         timeout: None,
-        kill_grace: std::time::Duration::ZERO,
-        leftovers: Leftovers::Kill,
-        keep_when_orphaned: false,
-        stdin_open: true,
-        terminal: Some(TerminalSize::DEFAULT),
-        max_run_bytes: 1 << 20,
-        limits: RunLimits::default(),
+        terms: RunTerms {
+            attempt: Attempt::First,
+            least_isolation: Isolation::SameUser,
+            env: vec![(OsString::from("PATH"), OsString::from("/usr/bin:/bin"))],
+            kill_grace: std::time::Duration::ZERO,
+            leftovers: Leftovers::Kill,
+            keep_when_orphaned: false,
+            stdin_open: true,
+            terminal: Some(TerminalSize::DEFAULT),
+            max_run_bytes: 1 << 20,
+            limits: RunLimits::default(),
+        },
     }
 }
 

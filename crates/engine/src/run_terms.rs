@@ -4,19 +4,19 @@ use std::{sync::Arc, time::Duration};
 
 use countersign_config::settings::Limits;
 use countersign_domain::{Host, Isolation};
-use countersign_hosts::{Attempt, RunTerms, gateway::GatewayHost};
-use countersign_ledger::launch::Permit;
+use countersign_hosts::{RunTerms, gateway::GatewayHost};
 use countersign_runner::RunLimits;
 
 use crate::{
     accepted_policy::AcceptedPolicy,
     environment::{Guard, HostEnvironment},
     evaluator::place::Places,
-    launch::Supervision,
+    launch::Launch,
 };
 
 /// From `SIGTERM` to `SIGKILL` when a run is killed.
 const KILL_GRACE: Duration = Duration::from_secs(2);
+
 /// Says what a run is started with, by the settings of the moment.
 #[derive(Debug)]
 pub(crate) struct TermsOfRuns {
@@ -41,7 +41,13 @@ impl TermsOfRuns {
         }
     }
 
-    pub(crate) fn of(&self, permit: &Permit, supervision: &Supervision, attempt: Attempt) -> RunTerms {
+    pub(crate) fn of(&self, launch: &Launch) -> RunTerms {
+        let Launch {
+            permit,
+            supervision,
+            attempt,
+            placement: _,
+        } = launch;
         let settings = Arc::clone(&self.accepted_policy.last_seen().settings);
         let exec = settings.policy.exec(&permit.binding().agent);
         let (least_isolation, env) = match permit.binding().host {
@@ -66,7 +72,7 @@ impl TermsOfRuns {
             }
         };
         RunTerms {
-            attempt,
+            attempt: *attempt,
             least_isolation,
             env,
             kill_grace: KILL_GRACE,

@@ -75,13 +75,13 @@ impl LocalRuns {
 
     /// Starts a run here; call it from a task of its own. `None` when it could not be started: its record says why.
     pub(super) async fn start(self: &Arc<Self>, launch: Launch) -> Option<Arc<LiveRun>> {
+        let terms = self.terms.of(&launch);
         let Launch {
             permit,
             supervision,
-            attempt,
+            attempt: _,
             placement,
         } = launch;
-        let terms = self.terms.of(&permit, &supervision, attempt);
         hooks::reach("engine.before-start");
         let started = match placement {
             None => self.gateway.run(permit, terms).await,

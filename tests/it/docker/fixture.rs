@@ -13,7 +13,7 @@ use countersign_domain::{
     Bound, Exit, Isolation, KillCause, LaunchId, Leftovers, OutputStream, RunId, TerminalSize,
 };
 use countersign_hosts::{
-    Attempt,
+    Attempt, RunTerms,
     gateway::{GatewayHost, LaunchSpec, Supervised, SupervisorEvent},
     sandbox::{
         Enclosure, Inside, InsideCommand,
@@ -98,7 +98,6 @@ impl DockerFixture {
         let spec = LaunchSpec {
             run_id: run_id.clone(),
             launch_id: LaunchId::parse(SystemIds.random().to_string()).unwrap(),
-            attempt: Attempt::First,
             isolation: Isolation::Sandbox,
             bound: Bound::Exec {
                 path: "/bin/sh".to_owned(),
@@ -108,19 +107,23 @@ impl DockerFixture {
             cwd: PathBuf::from("/"),
             cwd_dev: 0,
             cwd_ino: 0,
-            env: vec![],
             executables: vec![],
             scripts: vec![],
             held: false,
             answered: false,
             timeout: order.timeout,
-            kill_grace: order.grace,
-            leftovers: order.leftovers,
-            keep_when_orphaned: false,
-            stdin_open: order.stdin.is_some() || order.stdin_stays_open,
-            max_run_bytes: 1 << 30,
-            terminal: order.terminal,
-            limits: countersign_runner::RunLimits::default(),
+            terms: RunTerms {
+                attempt: Attempt::First,
+                least_isolation: Isolation::SameUser,
+                env: vec![],
+                kill_grace: order.grace,
+                leftovers: order.leftovers,
+                keep_when_orphaned: false,
+                stdin_open: order.stdin.is_some() || order.stdin_stays_open,
+                max_run_bytes: 1 << 30,
+                terminal: order.terminal,
+                limits: countersign_runner::RunLimits::default(),
+            },
         };
         let supervised = self.host.start_client(spec, client).await.unwrap();
         if let Some(input) = &order.stdin {

@@ -39,8 +39,8 @@ async fn server_process_of_other_tests() {
     let server = Server::at(Path::new(&dirs), &mark, None);
     let mut spec = server.script(&script);
     spec.run_id = run_id();
-    spec.keep_when_orphaned = variable(OUTLIVES).is_some();
-    spec.terminal = variable(TERMINAL).map(|_| TerminalSize::DEFAULT);
+    spec.terms.keep_when_orphaned = variable(OUTLIVES).is_some();
+    spec.terms.terminal = variable(TERMINAL).map(|_| TerminalSize::DEFAULT);
     let _report = Report::of(server.host.start(spec).await.unwrap()).await;
     std::future::pending::<()>().await;
 }
@@ -460,7 +460,7 @@ async fn a_supervisor_killed_anywhere_leaves_a_run_that_happened_once_or_not_at_
 #[cfg(feature = "test-hooks")]
 async fn start_again(host: &GatewayHost, server: &Server, id: &RunId, launch_id: &LaunchId) {
     let mut spec = server.script("echo ran >> ran");
-    (spec.run_id, spec.launch_id, spec.attempt) = (id.clone(), launch_id.clone(), Attempt::Again);
+    (spec.run_id, spec.launch_id, spec.terms.attempt) = (id.clone(), launch_id.clone(), Attempt::Again);
     let report = Report::of(host.start(spec).await.unwrap()).await;
     assert_eq!(report.exit().code, Some(0));
 }

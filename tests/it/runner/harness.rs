@@ -10,7 +10,7 @@ use std::{
 
 use countersign_domain::{Bound, Exit, FileIdentity, Isolation, LaunchId, Leftovers, OutputStream, RunId};
 use countersign_hosts::{
-    Attempt,
+    Attempt, RunTerms,
     gateway::{EndedRun, GatewayHost, KeptOutput, LaunchSpec, RunControl, Supervised, SupervisorEvent},
 };
 use countersign_runner::{
@@ -156,28 +156,31 @@ impl Server {
         LaunchSpec {
             run_id: RunId::parse(SystemIds.random().to_string()).unwrap(),
             launch_id: LaunchId::parse(SystemIds.random().to_string()).unwrap(),
-            attempt: Attempt::First,
             isolation: Isolation::SameUser,
             bound,
             cwd: self.path.clone(),
             cwd_dev: directory.dev(),
             cwd_ino: directory.ino(),
-            env: vec![
-                variable("PATH", "/usr/local/bin:/usr/bin:/bin"),
-                variable("MARK", &self.mark),
-            ],
             executables: vec![],
             scripts: vec![],
             held: false,
             answered: false,
             timeout: None,
-            kill_grace: Duration::ZERO,
-            leftovers: Leftovers::Kill,
-            keep_when_orphaned: false,
-            stdin_open: false,
-            terminal: None,
-            max_run_bytes: 1 << 30,
-            limits: RunLimits::default(),
+            terms: RunTerms {
+                attempt: Attempt::First,
+                least_isolation: Isolation::SameUser,
+                env: vec![
+                    variable("PATH", "/usr/local/bin:/usr/bin:/bin"),
+                    variable("MARK", &self.mark),
+                ],
+                kill_grace: Duration::ZERO,
+                leftovers: Leftovers::Kill,
+                keep_when_orphaned: false,
+                stdin_open: false,
+                terminal: None,
+                max_run_bytes: 1 << 30,
+                limits: RunLimits::default(),
+            },
         }
     }
 

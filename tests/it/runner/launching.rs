@@ -277,7 +277,7 @@ async fn a_run_starts_once_however_often_it_is_sent() {
     let (run_id, launch_id) = (first.run_id.clone(), first.launch_id.clone());
     let again = |attempt| {
         let mut spec = server.script("echo ran >> ran");
-        (spec.run_id, spec.launch_id, spec.attempt) = (run_id.clone(), launch_id.clone(), attempt);
+        (spec.run_id, spec.launch_id, spec.terms.attempt) = (run_id.clone(), launch_id.clone(), attempt);
         server.host.start(spec)
     };
     assert_eq!(server.run(first).await.exit().code, Some(0));
@@ -302,7 +302,7 @@ async fn a_run_that_is_held_or_voided_does_not_start() {
     held.lock().unwrap();
     let start = |run_id: &countersign_domain::RunId| {
         let mut spec = server.script("touch ran");
-        (spec.run_id, spec.attempt) = (run_id.clone(), Attempt::Again);
+        (spec.run_id, spec.terms.attempt) = (run_id.clone(), Attempt::Again);
         server.host.start(spec)
     };
     let report = Report::of(start(&holder.run_id).await.unwrap()).await;
@@ -346,7 +346,7 @@ async fn input_reaches_the_command_and_its_end_too() {
     let dirs = RunnerDirs::new();
     let server = dirs.server();
     let mut spec = server.script("wc -c; echo done");
-    spec.stdin_open = true;
+    spec.terms.stdin_open = true;
     let supervised = server.host.start(spec).await.unwrap();
     let control = supervised.control;
     let mut events = supervised.events;

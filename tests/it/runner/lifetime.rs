@@ -27,7 +27,7 @@ async fn the_time_limit_reaches_everything_that_hides() {
         let server = dirs.server();
         let mut spec = server.script(&format!("{HIDERS} sleep 1004"));
         spec.timeout = Some(Duration::from_secs(3));
-        spec.kill_grace = grace;
+        spec.terms.kill_grace = grace;
         let report = server.run(spec).await;
         assert!(dirs.file("hidden").exists(), "the limit passed before they hid");
         assert_eq!(report.exit().killed, Some(KillCause::Timeout));
@@ -41,7 +41,7 @@ async fn a_command_may_use_the_grace_to_end_in_its_own_way() {
     let dirs = RunnerDirs::new();
     let server = dirs.server();
     let mut spec = server.script("trap 'echo bye; exit 3' TERM; echo > ready; while :; do sleep 0.01; done");
-    spec.kill_grace = Duration::from_mins(1);
+    spec.terms.kill_grace = Duration::from_mins(1);
     let supervised = server.host.start(spec).await.unwrap();
     until("it is ready", || dirs.file("ready").exists()).await;
     supervised.control.kill(KillCause::Cancelled);
@@ -117,7 +117,7 @@ async fn leftovers_can_be_kept_and_killed_later() {
     let dirs = RunnerDirs::new();
     let server = dirs.server();
     let mut spec = server.script(&format!("{HIDERS} echo end"));
-    spec.leftovers = Leftovers::Keep;
+    spec.terms.leftovers = Leftovers::Keep;
     let Supervised { events, control } = server.host.start(spec).await.unwrap();
     let mut supervised = Supervised { events, control };
     started(&mut supervised).await;
@@ -150,7 +150,7 @@ async fn kept_leftovers_go_on_when_nobody_holds_the_run_any_more() {
     let dirs = RunnerDirs::new();
     let server = dirs.server();
     let mut spec = server.script("echo said; setsid sleep 1000 > /dev/null 2>&1 &");
-    spec.leftovers = Leftovers::Keep;
+    spec.terms.leftovers = Leftovers::Keep;
     let run_id = spec.run_id.clone();
     let report = Report::of(server.host.start(spec).await.unwrap()).await;
     assert!(report.ended().leftovers_run);

@@ -80,7 +80,7 @@ async fn more_than_the_limit_is_counted_but_not_kept() {
         (10, true, 5_000_000),
     ] {
         let mut spec = server.script(&format!("head -c {total} /dev/zero | tr '\\0' x"));
-        spec.max_run_bytes = limit;
+        spec.terms.max_run_bytes = limit;
         let run_id = spec.run_id.clone();
         let report = server.run(spec).await;
         assert_eq!(
@@ -128,7 +128,7 @@ async fn output_is_reported_while_the_command_runs() {
     let dirs = RunnerDirs::new();
     let server = dirs.server();
     let mut spec = server.script("echo ready; read answer; echo got $answer");
-    spec.stdin_open = true;
+    spec.terms.stdin_open = true;
     let mut supervised = server.host.start(spec).await.unwrap();
     started(&mut supervised).await;
     let Some(SupervisorEvent::Output { bytes, .. }) = supervised.events.recv().await else {

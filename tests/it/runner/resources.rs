@@ -19,7 +19,7 @@ fn possible(controller: Controller) -> Option<()> {
 }
 
 fn limited(mut spec: LaunchSpec, limits: RunLimits) -> LaunchSpec {
-    spec.limits = limits;
+    spec.terms.limits = limits;
     spec
 }
 

@@ -15,8 +15,8 @@ use super::{
 };
 
 fn on_terminal(mut spec: LaunchSpec) -> LaunchSpec {
-    spec.terminal = Some(TerminalSize::DEFAULT);
-    spec.env.push(("TERM".into(), "xterm-256color".into()));
+    spec.terms.terminal = Some(TerminalSize::DEFAULT);
+    spec.terms.env.push(("TERM".into(), "xterm-256color".into()));
     spec
 }
 
@@ -32,7 +32,7 @@ fn program(server: &Server, argv: &[&str]) -> Option<LaunchSpec> {
         return None;
     }
     let mut spec = on_terminal(server.argv(argv));
-    spec.env.push(("HOME".into(), server.path.clone().into()));
+    spec.terms.env.push(("HOME".into(), server.path.clone().into()));
     Some(spec)
 }
 
@@ -126,7 +126,7 @@ async fn the_cursor_is_told_without_a_server_too_and_a_new_one_gets_all_output()
         printf '\\033[?1h\\033[5;7H\\033[6n'; head -c 6 | tr -d '\\033' > told; stty sane
         echo two; read line; echo \"read $line\"";
     let mut spec = script(&server, text);
-    spec.keep_when_orphaned = true;
+    spec.terms.keep_when_orphaned = true;
     let run_id = spec.run_id.clone();
     let mut supervised = server.host.start(spec).await.unwrap();
     started(&mut supervised).await;
@@ -191,7 +191,7 @@ async fn hostile_output_neither_ends_a_run_nor_holds_up_its_time_limit() {
     let mut spec = script(&server, text);
     // Long enough to come to the last of it.
     spec.timeout = Some(Duration::from_secs(6));
-    spec.max_run_bytes = 1000;
+    spec.terms.max_run_bytes = 1000;
     let report = server.run(spec).await;
     assert_eq!(report.exit().killed, Some(KillCause::Timeout));
     assert!(report.exit().output_bytes > 2_300_000);

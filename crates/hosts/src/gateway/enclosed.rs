@@ -61,11 +61,13 @@ impl GatewayHost {
         enclosure: &Enclosure,
         inside: &Inside,
     ) -> Result<Supervised, StartError> {
-        let spec = LaunchSpec::new(permit, terms)?;
+        let terms = RunTerms {
+            limits: limits_of(&enclosure.settings).or(terms.limits),
+            ..terms
+        };
         let spec = LaunchSpec {
             cwd: inside.cwd.clone(),
-            limits: limits_of(&enclosure.settings).or(spec.limits),
-            ..spec
+            ..LaunchSpec::new(permit, terms)?
         };
         self.enclose(spec, enclosure, inside).await
     }
@@ -179,12 +181,13 @@ impl GatewayHost {
             enclosed: None,
             held: Vec::new(),
         };
-        let spec = LaunchSpec {
+        let terms = RunTerms {
             stdin_open: false,
             terminal: None,
             limits: RunLimits::default(),
-            ..LaunchSpec::new(permit, terms)?
+            ..terms
         };
+        let spec = LaunchSpec::new(permit, terms)?;
         expect_sandbox(&spec)?;
         self.dispatch(&spec, &directory, &Opened::default(), plan.encode())
             .await
@@ -220,11 +223,14 @@ impl GatewayHost {
         terms: RunTerms,
         client: Client,
     ) -> Result<Supervised, StartError> {
-        let spec = LaunchSpec {
-            cwd: PathBuf::from("/"),
+        let terms = RunTerms {
             // The command's is among the instructions; the client itself needs none.
             env: Vec::new(),
             limits: RunLimits::default(),
+            ..terms
+        };
+        let spec = LaunchSpec {
+            cwd: PathBuf::from("/"),
             ..LaunchSpec::new(permit, terms)?
         };
         self.launch_client(spec, client).await
@@ -245,13 +251,13 @@ impl GatewayHost {
             Unusable("there is no runner of the server's own account for container engines".to_owned())
         })?;
         let terms = Terms {
-            grace: spec.kill_grace,
-            leftovers: spec.leftovers,
+            grace: spec.terms.kill_grace,
+            leftovers: spec.terms.leftovers,
         };
         // The client ends what is inside within the grace, and is itself killed only if it does not come to an end.
-        spec.kill_grace = spec.kill_grace.saturating_add(CLIENT_TIMEOUT);
+        spec.terms.kill_grace = spec.terms.kill_grace.saturating_add(CLIENT_TIMEOUT);
         // It leaves nothing on this side.
-        spec.leftovers = Leftovers::Kill;
+        spec.terms.leftovers = Leftovers::Kill;
         let directory = rustix::fs::open(
             ROOT,
             OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,

@@ -5,17 +5,16 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use rustix::fs::{Mode, OFlags};
 
-use countersign_domain::{Isolation, Leftovers, RunId};
+use countersign_domain::{Isolation, RunId};
 use countersign_ledger::launch::Permit;
 use countersign_runner::{
     RunnerHandle,
     run_file::{self, Inspected, Voided},
-    wire::{MAX_FRAME_BYTES, Order},
+    wire::MAX_FRAME_BYTES,
 };
 use countersign_sys::{fs::sealed, hooks, socket};
 
@@ -34,9 +33,6 @@ use super::{
     supervised::Supervised,
     turns::Turns,
 };
-
-/// How long leftovers may go on writing (`docs/spec/exec-tool.md#4-what-the-caller-gets`).
-const LEFTOVERS_GRACE: Duration = Duration::from_millis(500);
 
 /// Room in a start frame for everything but the plan.
 const FRAME_HEAD_BYTES: usize = 512;
@@ -320,8 +316,7 @@ impl GatewayHost {
         let mut descriptors = vec![run_file.as_fd(), theirs.as_fd(), directory.as_fd()];
         descriptors.extend(programs.iter().map(AsFd::as_fd));
         let executables = u8::try_from(programs.len()).map_err(|_too_many| StartError::NotPassable)?;
-        let mut order = order(spec, executables, spool.as_ref());
-        order.has_scripts = scripts.is_some();
+        let mut order = spec.order(executables, spool.as_ref(), scripts.as_ref());
         let memory_file;
         if plan.len() <= MAX_FRAME_BYTES - FRAME_HEAD_BYTES {
             order.plan = Some(plan);
@@ -341,8 +336,8 @@ impl GatewayHost {
             line,
             spec.run_id.clone(),
             self.run_files(&spec.run_id),
-            spec.keep_when_orphaned,
-            spec.max_run_bytes,
+            spec.terms.keep_when_orphaned,
+            spec.terms.max_run_bytes,
         ))
     }
 
@@ -378,7 +373,7 @@ impl GatewayHost {
     }
 
     fn create_run_file(&self, spec: &LaunchSpec) -> Result<OwnedFd, StartError> {
-        let exclusive = match spec.attempt {
+        let exclusive = match spec.terms.attempt {
             Attempt::First => OFlags::EXCL,
             Attempt::Again => OFlags::empty(),
         };
@@ -409,7 +404,7 @@ impl GatewayHost {
 
     /// Takes the run file of a first attempt away again: nothing was sent.
     fn withdraw(&self, spec: &LaunchSpec, error: io::Error) -> StartError {
-        if spec.attempt == Attempt::First
+        if spec.terms.attempt == Attempt::First
             && let Err(error) = fs::remove_file(self.run_file(&spec.run_id))
         {
             tracing::warn!(run.id = %spec.run_id, error = %error, "an unused run file stays");
@@ -433,31 +428,6 @@ fn remove(path: &Path) {
             tracing::warn!(%error, "a file of a run that is gone stays");
         }
         Ok(()) | Err(_) => {}
-    }
-}
-
-/// The order without its plan; what is opened is sent along.
-fn order(spec: &LaunchSpec, executables: u8, spool: Option<&OwnedFd>) -> Order {
-    let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-    Order {
-        run_id: spec.run_id.clone(),
-        launch_id: spec.launch_id.clone(),
-        outlives_server: spec.keep_when_orphaned,
-        keeps_leftovers: spec.leftovers == Leftovers::Keep,
-        stdin_open: spec.stdin_open,
-        executables,
-        confined: spec.isolation == Isolation::Confined,
-        has_spool: spool.is_some(),
-        has_scripts: false,
-        timeout_ms: spec.timeout.map_or(0, |limit| {
-            u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1)
-        }),
-        kill_grace_ms: millis(spec.kill_grace),
-        leftovers_grace_ms: millis(LEFTOVERS_GRACE),
-        max_run_bytes: spec.max_run_bytes,
-        terminal: spec.terminal,
-        limits: spec.limits,
-        plan: None,
     }
 }
 

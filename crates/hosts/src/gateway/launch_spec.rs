@@ -1,29 +1,26 @@
 //! What is to be started, in full: what a permit binds together with the terms of the run.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{os::fd::OwnedFd, path::PathBuf, time::Duration};
 
 use countersign_domain::{
-    Bound, BoundScript, FileIdentity, Isolation, LaunchId, Leftovers, RunId, ScriptHold, TerminalSize,
+    Bound, BoundScript, FileIdentity, Isolation, LaunchId, Leftovers, RunId, ScriptHold,
 };
 use countersign_ledger::launch::{Permit, PermitParts};
-use countersign_runner::RunLimits;
+use countersign_runner::wire::Order;
 
 use super::error::StartError;
-use crate::{Attempt, RunTerms};
+use crate::RunTerms;
+
+/// How long leftovers may go on writing (`docs/spec/exec-tool.md#4-what-the-caller-gets`).
+const LEFTOVERS_GRACE: Duration = Duration::from_millis(500);
 
 /// Everything a supervisor needs to start a run.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, as the plan of the runner has it"
-)]
 pub struct LaunchSpec {
     /// The run, whose id names its run file and its spool.
     pub run_id: RunId,
     /// The permission to start it.
     pub launch_id: LaunchId,
-    /// Whether it was tried before.
-    pub attempt: Attempt,
     /// The level at which it runs.
     pub isolation: Isolation,
     /// What starts: the plan, text or patch of the binding.
@@ -34,8 +31,6 @@ pub struct LaunchSpec {
     pub cwd_dev: u64,
     /// Its inode number when it was judged.
     pub cwd_ino: u64,
-    /// The whole environment of its programs on this machine; empty for a sandbox.
-    pub env: Vec<(OsString, OsString)>,
     /// The programs that were judged.
     pub executables: Vec<FileIdentity>,
     /// The scripts that were judged.
@@ -46,20 +41,8 @@ pub struct LaunchSpec {
     pub answered: bool,
     /// Time limit; `None` for none.
     pub timeout: Option<Duration>,
-    /// From `SIGTERM` to `SIGKILL` when it is killed; zero kills straight away.
-    pub kill_grace: Duration,
-    /// What becomes of what it leaves running.
-    pub leftovers: Leftovers,
-    /// Whether it goes on without a server: a background run, or one with an idempotency key.
-    pub keep_when_orphaned: bool,
-    /// Whether its standard input stays open; otherwise it reads end of file.
-    pub stdin_open: bool,
-    /// The pseudo-terminal that it gets instead of pipes; its input is always open.
-    pub terminal: Option<TerminalSize>,
-    /// Most bytes of output that are kept.
-    pub max_run_bytes: u64,
-    /// What it may use of the machine.
-    pub limits: RunLimits,
+    /// What it is given besides.
+    pub terms: RunTerms,
 }
 
 impl LaunchSpec {
@@ -78,46 +61,52 @@ impl LaunchSpec {
             node: _,
             answered,
         } = permit.into_parts();
-        let RunTerms {
-            attempt,
-            least_isolation,
-            env,
-            kill_grace,
-            leftovers,
-            keep_when_orphaned,
-            stdin_open,
-            terminal,
-            max_run_bytes,
-            limits,
-        } = terms;
-        if isolation < least_isolation {
+        if isolation < terms.least_isolation {
             return Err(StartError::Isolation {
                 recorded: isolation,
-                now: least_isolation,
+                now: terms.least_isolation,
             });
         }
         Ok(Self {
             run_id,
             launch_id,
-            attempt,
             isolation,
             bound: binding.bound,
             cwd: binding.cwd.into(),
             cwd_dev: binding.cwd_dev,
             cwd_ino: binding.cwd_ino,
-            env,
             executables: binding.executables,
             scripts: binding.scripts,
             held: binding.held == Some(ScriptHold::Held),
             answered,
             timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
-            kill_grace,
-            leftovers,
-            keep_when_orphaned,
-            stdin_open,
-            terminal,
-            max_run_bytes,
-            limits,
+            terms,
         })
+    }
+
+    /// The order without its plan; what is opened is sent along.
+    pub(super) fn order(&self, executables: u8, spool: Option<&OwnedFd>, scripts: Option<&OwnedFd>) -> Order {
+        let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
+        let terms = &self.terms;
+        Order {
+            run_id: self.run_id.clone(),
+            launch_id: self.launch_id.clone(),
+            outlives_server: terms.keep_when_orphaned,
+            keeps_leftovers: terms.leftovers == Leftovers::Keep,
+            stdin_open: terms.stdin_open,
+            executables,
+            confined: self.isolation == Isolation::Confined,
+            has_spool: spool.is_some(),
+            has_scripts: scripts.is_some(),
+            timeout_ms: self.timeout.map_or(0, |limit| {
+                u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1)
+            }),
+            kill_grace_ms: millis(terms.kill_grace),
+            leftovers_grace_ms: millis(LEFTOVERS_GRACE),
+            max_run_bytes: terms.max_run_bytes,
+            terminal: terms.terminal,
+            limits: terms.limits,
+            plan: None,
+        }
     }
 }

@@ -85,8 +85,8 @@ pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Opened, Vec<u
         judged.push(judged_program(identity, files)?);
     }
     hooks::pause("host.files-checked");
-    let mut environment = push_environment(&spec.env)?;
-    if !spec.env.iter().any(|(name, _)| name == DIRECTORY_VARIABLE) {
+    let mut environment = push_environment(&spec.terms.env)?;
+    if !spec.terms.env.iter().any(|(name, _)| name == DIRECTORY_VARIABLE) {
         push_text(
             &mut environment,
             &[

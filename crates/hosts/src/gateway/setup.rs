@@ -17,7 +17,7 @@ use countersign_domain::{Leftovers, OutputStream, RunId, hex};
 use super::{GatewayHost, LaunchSpec, StartError, SupervisorEvent};
 
 use crate::{
-    Attempt,
+    Attempt, RunTerms,
     sandbox::{Enclosure, Inside, InsideCommand, Unusable},
 };
 
@@ -55,26 +55,29 @@ impl GatewayHost {
         let setup = LaunchSpec {
             run_id: own.clone(),
             launch_id: spec.launch_id.clone(),
-            // Another try of the run may have been interrupted in it.
-            attempt: Attempt::Again,
             isolation: spec.isolation,
             bound: spec.bound.clone(),
             cwd: enclosure.settings.workdir.clone(),
             cwd_dev: 0,
             cwd_ino: 0,
-            env: Vec::new(),
             executables: Vec::new(),
             scripts: Vec::new(),
             held: false,
             answered: false,
             timeout: Some(TIMEOUT),
-            kill_grace: Duration::ZERO,
-            leftovers: Leftovers::Kill,
-            keep_when_orphaned: false,
-            stdin_open: false,
-            terminal: None,
-            max_run_bytes: spec.max_run_bytes,
-            limits: spec.limits,
+            terms: RunTerms {
+                // Another try of the run may have been interrupted in it.
+                attempt: Attempt::Again,
+                least_isolation: spec.terms.least_isolation,
+                env: Vec::new(),
+                kill_grace: Duration::ZERO,
+                leftovers: Leftovers::Kill,
+                keep_when_orphaned: false,
+                stdin_open: false,
+                terminal: None,
+                max_run_bytes: spec.terms.max_run_bytes,
+                limits: spec.terms.limits,
+            },
         };
         self.forget(&own);
         let done = self.run_setup(setup, enclosure, command).await;

@@ -50,7 +50,7 @@ async fn an_end_is_told_as_it_was() {
 async fn a_command_that_is_asked_to_end_ends_by_that() {
     let sandbox = or_skip!(Sandbox::new());
     let mut spec = sandbox.spec();
-    spec.kill_grace = Duration::from_mins(1);
+    spec.terms.kill_grace = Duration::from_mins(1);
     let mut supervised = sandbox.start(spec, &sandbox.argv(&["sleep", "1000"])).await;
     started(&mut supervised).await;
     supervised.control.kill(KillCause::Cancelled);
@@ -100,8 +100,8 @@ async fn what_a_command_leaves_is_killed_unless_it_may_stay() {
     sandbox.dirs.until_nothing_is_alive().await;
 
     let mut spec = sandbox.spec();
-    spec.leftovers = Leftovers::Keep;
-    spec.keep_when_orphaned = true;
+    spec.terms.leftovers = Leftovers::Keep;
+    spec.terms.keep_when_orphaned = true;
     let inside = sandbox.script(
         "(until [ -e /workspace/end ]; do sleep 0.01; done; echo later >/workspace/after) & echo done",
     );
@@ -171,7 +171,7 @@ async fn the_first_process_inside_cannot_be_killed_from_inside_but_takes_everyth
 async fn a_background_run_goes_on_without_its_server_and_is_found_again() {
     let sandbox = or_skip!(Sandbox::new());
     let mut spec = sandbox.spec();
-    spec.keep_when_orphaned = true;
+    spec.terms.keep_when_orphaned = true;
     let run_id = spec.run_id.clone();
     let inside = sandbox.script("echo first; until [ -e go ]; do sleep 0.01; done; echo second; exit 3");
     let mut supervised = sandbox.start(spec, &inside).await;

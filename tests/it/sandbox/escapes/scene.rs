@@ -67,7 +67,7 @@ impl Scene {
         let socket = UnixListener::bind(host.join("socket")).unwrap();
 
         let mut spec = server.argv(&["/bin/sleep", VICTIM]);
-        spec.env.push(("SECRET".into(), dirs.mark.clone().into()));
+        spec.terms.env.push(("SECRET".into(), dirs.mark.clone().into()));
         let mut victim = server.host.start(spec).await.unwrap();
         let scene = Self {
             victim: started(&mut victim).await,
