@@ -8,7 +8,7 @@ use super::{
     grants,
     handle::Ledger,
     idempotency::{self, Admission, IdempotencyKey},
-    job::Job,
+    job::{Change, Job},
     launch::{LaunchOutcome, LaunchTerms, Ready},
     new_run::{Entrance, NewRun},
     run_end,
@@ -137,8 +137,7 @@ pub struct Denial {
     pub hint: Option<String>,
 }
 
-impl Job for Denial {
-    type Draft = Admission<()>;
+impl Change for Denial {
     type Answer = Admission<()>;
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -187,9 +186,5 @@ impl Job for Denial {
                 &countersign_domain::Actor::system(),
             )
         })
-    }
-
-    fn committed(self, draft: Admission<()>, _proof: &Committed) -> Admission<()> {
-        draft
     }
 }

@@ -19,11 +19,11 @@ use super::{
     elsewhere,
     error::{Fault, LedgerError},
     handle::Ledger,
-    job::Job,
+    job::Change,
     run_end, run_rows,
     sql::{exactly_one, json as text},
     token_rows,
-    tx::{Committed, Tx},
+    tx::Tx,
     withdraw,
 };
 
@@ -129,8 +129,7 @@ impl Ledger {
     }
 }
 
-impl Job for Decide {
-    type Draft = DecideOutcome;
+impl Change for Decide {
     type Answer = DecideOutcome;
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -183,10 +182,6 @@ impl Job for Decide {
             (Answering::Expired, _) => Ok(DecideOutcome::Expired(approval)),
             (Answering::Cancelled, _) => Ok(DecideOutcome::Cancelled(approval)),
         }
-    }
-
-    fn committed(self, draft: DecideOutcome, _proof: &Committed) -> DecideOutcome {
-        draft
     }
 }
 
@@ -412,8 +407,7 @@ struct SettlePersist {
     warning: Option<String>,
 }
 
-impl Job for SettlePersist {
-    type Draft = bool;
+impl Change for SettlePersist {
     type Answer = bool;
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -444,9 +438,5 @@ impl Job for SettlePersist {
             })?;
         }
         Ok(changed == 1)
-    }
-
-    fn committed(self, draft: bool, _proof: &Committed) -> bool {
-        draft
     }
 }

@@ -12,10 +12,10 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
-    job::Job,
+    job::Change,
     run_end::{self, not_started},
     sql::{exactly_one, list, millis},
-    tx::{Committed, Tx},
+    tx::Tx,
 };
 
 /// Answers to the same question that are looked at: those whose own start-by has passed may lie before one that counts.
@@ -51,8 +51,7 @@ impl Ledger {
     }
 }
 
-impl Job for UseAnswer {
-    type Draft = Option<Approval>;
+impl Change for UseAnswer {
     type Answer = Option<Approval>;
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -79,10 +78,6 @@ impl Job for UseAnswer {
             }
         }
         Ok(None)
-    }
-
-    fn committed(self, draft: Option<Approval>, _proof: &Committed) -> Option<Approval> {
-        draft
     }
 }
 

@@ -11,12 +11,12 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
-    job::Job,
+    job::Change,
     run_end::{EndOutcome, deny_run, end_run, not_started},
     run_rows,
     session_notice::tell_session,
     session_rows,
-    tx::{Committed, Tx},
+    tx::Tx,
 };
 
 /// The most output that is kept in the ledger itself, 64 KiB; more lies in the spool. Frames of one byte each, as a
@@ -100,8 +100,7 @@ impl Ledger {
     }
 }
 
-impl Job for Finish {
-    type Draft = Finished;
+impl Change for Finish {
     type Answer = Finished;
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -151,10 +150,6 @@ impl Job for Finish {
         let run = run_rows::fetch_run(tx.connection, run_id)?.map(Box::new);
         Ok(Finished { outcome, run })
     }
-
-    fn committed(self, draft: Finished, _proof: &Committed) -> Finished {
-        draft
-    }
 }
 
 /// Denies a run that was admitted and then must not start after all.
@@ -164,8 +159,7 @@ struct Deny {
     detail: Option<String>,
 }
 
-impl Job for Deny {
-    type Draft = EndOutcome;
+impl Change for Deny {
     type Answer = EndOutcome;
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -181,10 +175,6 @@ impl Job for Deny {
             None,
             &Actor::system(),
         )
-    }
-
-    fn committed(self, draft: EndOutcome, _proof: &Committed) -> EndOutcome {
-        draft
     }
 }
 
@@ -208,8 +198,7 @@ pub enum CancelOutcome {
     NotFound,
 }
 
-impl Job for Cancel {
-    type Draft = CancelOutcome;
+impl Change for Cancel {
     type Answer = CancelOutcome;
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -255,10 +244,6 @@ impl Job for Cancel {
         let end = cancelled_end(self.reason, now);
         end_run(tx, &self.run_id, &end, &self.by)?;
         Ok(CancelOutcome::Cancelled(cancelled))
-    }
-
-    fn committed(self, draft: CancelOutcome, _proof: &Committed) -> CancelOutcome {
-        draft
     }
 }
 

@@ -9,10 +9,10 @@ use countersign_domain::{RunId, TokenId, UnixMillis};
 use super::{
     error::{Fault, LedgerError},
     handle::Ledger,
-    job::Job,
+    job::Change,
     rows::Columns,
     sql::fetch,
-    tx::{Committed, Tx},
+    tx::Tx,
 };
 
 /// How long a key is remembered (`docs/spec/http-api.md#post-v1exec-answers`).
@@ -182,8 +182,7 @@ impl Ledger {
     }
 }
 
-impl Job for KeepAnswer {
-    type Draft = Admission<()>;
+impl Change for KeepAnswer {
     type Answer = Admission<()>;
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Admission<()>, Fault> {
@@ -203,9 +202,5 @@ impl Job for KeepAnswer {
             )?;
             Ok(())
         })
-    }
-
-    fn committed(self, draft: Admission<()>, _proof: &Committed) -> Admission<()> {
-        draft
     }
 }

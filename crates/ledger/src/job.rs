@@ -39,6 +39,55 @@ pub(super) trait Job: Send + 'static {
     fn committed(self, draft: Self::Draft, proof: &Committed) -> Self::Answer;
 }
 
+/// A [`Job`] that answers with what `apply` found out.
+pub(super) trait Change: Send + 'static {
+    /// What the caller gets.
+    type Answer: Send;
+
+    /// As [`Job::durability`].
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Full
+    }
+
+    /// As [`Job::is_long`].
+    fn is_long(&self) -> bool {
+        false
+    }
+
+    /// As [`Job::needs_reserve`].
+    fn needs_reserve(&self) -> bool {
+        false
+    }
+
+    /// As [`Job::apply`].
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Answer, Fault>;
+}
+
+impl<C: Change> Job for C {
+    type Draft = C::Answer;
+    type Answer = C::Answer;
+
+    fn durability(&self, tuning: &Tuning) -> Durability {
+        Change::durability(self, tuning)
+    }
+
+    fn is_long(&self) -> bool {
+        Change::is_long(self)
+    }
+
+    fn needs_reserve(&self) -> bool {
+        Change::needs_reserve(self)
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<C::Answer, Fault> {
+        Change::apply(self, tx)
+    }
+
+    fn committed(self, answer: C::Answer, _proof: &Committed) -> C::Answer {
+        answer
+    }
+}
+
 /// A job together with the caller that waits for it.
 pub(super) trait Ticket: Send {
     fn durability(&self, tuning: &Tuning) -> Durability;

@@ -16,10 +16,10 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
-    job::Job,
+    job::Change,
     rows::Columns,
     sql::{fetch, json as text, list},
-    tx::{Committed, Tx},
+    tx::Tx,
 };
 
 /// Devices that may wait for a person at once. A holder of the shared secret can make up any number.
@@ -290,8 +290,7 @@ impl Connect {
     }
 }
 
-impl Job for Connect {
-    type Draft = NodeAdmission;
+impl Change for Connect {
     type Answer = NodeAdmission;
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<NodeAdmission, Fault> {
@@ -393,10 +392,6 @@ impl Job for Connect {
             wider,
         })
     }
-
-    fn committed(self, draft: NodeAdmission, _proof: &Committed) -> NodeAdmission {
-        draft
-    }
 }
 
 /// The same question with what the device says of itself now: no new one, and no record.
@@ -420,8 +415,7 @@ struct Decide {
     by: Actor,
 }
 
-impl Job for Decide {
-    type Draft = Option<DecidedPairing>;
+impl Change for Decide {
     type Answer = Option<DecidedPairing>;
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<DecidedPairing>, Fault> {
@@ -461,10 +455,6 @@ impl Job for Decide {
         tx.log(about(&request.node_id, kind), &self.by)?;
         Ok(Some(DecidedPairing { request, node }))
     }
-
-    fn committed(self, draft: Option<DecidedPairing>, _proof: &Committed) -> Option<DecidedPairing> {
-        draft
-    }
 }
 
 struct Rename {
@@ -473,8 +463,7 @@ struct Rename {
     by: Actor,
 }
 
-impl Job for Rename {
-    type Draft = Option<PairedNode>;
+impl Change for Rename {
     type Answer = Option<PairedNode>;
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<PairedNode>, Fault> {
@@ -489,10 +478,6 @@ impl Job for Rename {
         tx.audit(&Entry::done(action, "node", &self.node_id, &self.by, detail))?;
         fetch_node(tx.connection, &self.node_id)
     }
-
-    fn committed(self, draft: Option<PairedNode>, _proof: &Committed) -> Option<PairedNode> {
-        draft
-    }
 }
 
 struct Remove {
@@ -500,8 +485,7 @@ struct Remove {
     by: Actor,
 }
 
-impl Job for Remove {
-    type Draft = bool;
+impl Change for Remove {
     type Answer = bool;
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<bool, Fault> {
@@ -519,10 +503,6 @@ impl Job for Remove {
         tx.log(about(&self.node_id, kind), &self.by)?;
         Ok(true)
     }
-
-    fn committed(self, draft: bool, _proof: &Committed) -> bool {
-        draft
-    }
 }
 
 struct Replace {
@@ -531,8 +511,7 @@ struct Replace {
     by: Actor,
 }
 
-impl Job for Replace {
-    type Draft = bool;
+impl Change for Replace {
     type Answer = bool;
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<bool, Fault> {
@@ -546,10 +525,6 @@ impl Job for Replace {
         }
         Ok(changed == 1)
     }
-
-    fn committed(self, draft: bool, _proof: &Committed) -> bool {
-        draft
-    }
 }
 
 struct Revoke {
@@ -557,8 +532,7 @@ struct Revoke {
     by: Actor,
 }
 
-impl Job for Revoke {
-    type Draft = Option<PairedNode>;
+impl Change for Revoke {
     type Answer = Option<PairedNode>;
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<PairedNode>, Fault> {
@@ -574,10 +548,6 @@ impl Job for Revoke {
         }
         fetch_node(tx.connection, &self.node_id)
     }
-
-    fn committed(self, draft: Option<PairedNode>, _proof: &Committed) -> Option<PairedNode> {
-        draft
-    }
 }
 
 struct RecordNodeSeen {
@@ -585,8 +555,7 @@ struct RecordNodeSeen {
     kind: EventKind,
 }
 
-impl Job for RecordNodeSeen {
-    type Draft = ();
+impl Change for RecordNodeSeen {
     type Answer = ();
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -606,8 +575,6 @@ impl Job for RecordNodeSeen {
             &node_actor(&self.node_id, name),
         )
     }
-
-    fn committed(self, (): (), _proof: &Committed) {}
 }
 
 fn about(node_id: &str, kind: EventKind) -> Event {

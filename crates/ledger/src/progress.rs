@@ -6,10 +6,10 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
-    job::Job,
+    job::Change,
     notes::Started,
     session_rows,
-    tx::{Committed, Tx},
+    tx::Tx,
 };
 
 /// A run outlives its caller from now on: as a session, once it has started.
@@ -45,8 +45,7 @@ impl Ledger {
     }
 }
 
-impl Job for Background {
-    type Draft = bool;
+impl Change for Background {
     type Answer = bool;
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -63,9 +62,5 @@ impl Job for Background {
             session_rows::insert(tx, &self.run_id, session_id, ProcessKind::Run)?;
         }
         Ok(changed == 1)
-    }
-
-    fn committed(self, draft: bool, _proof: &Committed) -> bool {
-        draft
     }
 }

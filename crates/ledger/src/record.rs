@@ -9,8 +9,8 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
-    job::Job,
-    tx::{Committed, Tx},
+    job::Change,
+    tx::Tx,
 };
 
 /// An event to log and publish.
@@ -39,8 +39,7 @@ impl Ledger {
     }
 }
 
-impl Job for Record {
-    type Draft = ();
+impl Change for Record {
     type Answer = ();
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -50,8 +49,6 @@ impl Job for Record {
     fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
         tx.log(self.event.clone(), &self.by)
     }
-
-    fn committed(self, (): (), _proof: &Committed) {}
 }
 
 /// A change with the audit record that names it, and the event that tells of it.
@@ -62,37 +59,30 @@ struct AuditedChange {
     by: Actor,
 }
 
-impl Job for AuditedChange {
-    type Draft = ();
+impl Change for AuditedChange {
     type Answer = ();
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
         tx.audit(&self.audit)?;
         tx.log(self.event.clone(), &self.by)
     }
-
-    fn committed(self, (): (), _proof: &Committed) {}
 }
 
 /// An audit record to append.
 pub(super) struct Append(pub(super) Entry);
 
-impl Job for Append {
-    type Draft = ();
+impl Change for Append {
     type Answer = ();
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
         tx.audit(&self.0)
     }
-
-    fn committed(self, (): (), _proof: &Committed) {}
 }
 
 /// An audit record of something that happens only once this is written, and not while room is kept for the ends of what runs.
 pub(super) struct AppendBefore(pub(super) Entry);
 
-impl Job for AppendBefore {
-    type Draft = ();
+impl Change for AppendBefore {
     type Answer = ();
 
     fn durability(&self, tuning: &Tuning) -> Durability {
@@ -106,6 +96,4 @@ impl Job for AppendBefore {
     fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
         tx.audit(&self.0)
     }
-
-    fn committed(self, (): (), _proof: &Committed) {}
 }

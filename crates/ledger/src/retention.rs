@@ -10,12 +10,12 @@ use super::{
     error::{Fault, LedgerError},
     handle::Ledger,
     idempotency,
-    job::Job,
+    job::Change,
     rows::Columns,
     sign_ins,
     sql::{fetch, list, millis},
     trim::{ROWS, as_count},
-    tx::{Committed, Tx},
+    tx::Tx,
 };
 
 /// Runs removed in one step, so that a launch never waits long behind it.
@@ -53,8 +53,7 @@ impl Ledger {
     }
 }
 
-impl Job for Prune {
-    type Draft = Pruned;
+impl Change for Prune {
     type Answer = Pruned;
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -98,10 +97,6 @@ impl Job for Prune {
             || pruned.events >= ROWS.unsigned_abs()
             || pruned.audit_records >= ROWS.unsigned_abs();
         Ok(pruned)
-    }
-
-    fn committed(self, draft: Pruned, _proof: &Committed) -> Pruned {
-        draft
     }
 }
 

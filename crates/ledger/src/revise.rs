@@ -13,7 +13,7 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
-    job::Job,
+    job::{Change, Job},
     new_run::{Entrance, NewRun},
     run_end,
     sql::exactly_one,
@@ -194,8 +194,7 @@ impl Revise {
 /// Reads the values of the environment overrides that a pending approval holds.
 struct WaitingEnv(ApprovalId);
 
-impl Job for WaitingEnv {
-    type Draft = Option<EnvOverrides>;
+impl Change for WaitingEnv {
     type Answer = Option<EnvOverrides>;
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -205,9 +204,5 @@ impl Job for WaitingEnv {
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<EnvOverrides>, Fault> {
         let stored = approvals::fetch_stored(tx.connection, &self.0)?;
         Ok(stored.and_then(|stored| stored.env(&tx.context.keys)))
-    }
-
-    fn committed(self, draft: Option<EnvOverrides>, _proof: &Committed) -> Option<EnvOverrides> {
-        draft
     }
 }

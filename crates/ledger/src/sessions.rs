@@ -8,12 +8,12 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
-    job::Job,
+    job::Change,
     readers::{Listing, Page, agents_within},
     rows::Columns,
     run_rows,
     sql::{fetch, list},
-    tx::{Committed, Tx},
+    tx::Tx,
 };
 
 /// A process session with its run.
@@ -282,8 +282,7 @@ struct EndLeftovers {
     killed: bool,
 }
 
-impl Job for EndLeftovers {
-    type Draft = ();
+impl Change for EndLeftovers {
     type Answer = ();
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -299,14 +298,11 @@ impl Job for EndLeftovers {
         )?;
         Ok(())
     }
-
-    fn committed(self, (): (), _proof: &Committed) {}
 }
 
 struct ForgetSessions(Vec<String>);
 
-impl Job for ForgetSessions {
-    type Draft = ();
+impl Change for ForgetSessions {
     type Answer = ();
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -319,14 +315,11 @@ impl Job for ForgetSessions {
         }
         Ok(())
     }
-
-    fn committed(self, (): (), _proof: &Committed) {}
 }
 
 struct CloseInput(String);
 
-impl Job for CloseInput {
-    type Draft = ();
+impl Change for CloseInput {
     type Answer = ();
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -340,6 +333,4 @@ impl Job for CloseInput {
         )?;
         Ok(())
     }
-
-    fn committed(self, (): (), _proof: &Committed) {}
 }

@@ -13,7 +13,7 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
-    job::Job,
+    job::{Change, Job},
     rows::Columns,
     sql::{exactly_one, fetch, list},
     token_rows::fetch_token,
@@ -217,8 +217,7 @@ impl Begin {
     }
 }
 
-impl Job for Begin {
-    type Draft = Option<Begun>;
+impl Change for Begin {
     type Answer = Option<Begun>;
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<Begun>, Fault> {
@@ -294,24 +293,17 @@ impl Job for Begin {
             ended,
         }))
     }
-
-    fn committed(self, draft: Option<Begun>, _proof: &Committed) -> Option<Begun> {
-        draft
-    }
 }
 
 struct End(SignInId);
 
-impl Job for End {
-    type Draft = ();
+impl Change for End {
     type Answer = ();
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
         tx.execute("DELETE FROM sign_ins WHERE id = ?1", (self.0.as_str(),))?;
         Ok(())
     }
-
-    fn committed(self, _draft: (), _proof: &Committed) {}
 }
 
 struct Failed {
@@ -319,8 +311,7 @@ struct Failed {
     by: SignInBy,
 }
 
-impl Job for Failed {
-    type Draft = ();
+impl Change for Failed {
     type Answer = ();
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -345,8 +336,6 @@ impl Job for Failed {
             detail: how(self.by),
         })
     }
-
-    fn committed(self, _draft: (), _proof: &Committed) {}
 }
 
 fn how(by: SignInBy) -> Map<String, Value> {

@@ -12,7 +12,7 @@ use super::{
     connection::open_at_rest,
     error::{Fault, LedgerError},
     handle::Ledger,
-    job::Job,
+    job::{Change, Job},
     readers::{Cursor, Listing, Page},
     rows::Columns,
     sign_ins,
@@ -235,8 +235,7 @@ struct NotePresumed {
     is_presumed: bool,
 }
 
-impl Job for NotePresumed {
-    type Draft = ();
+impl Change for NotePresumed {
     type Answer = ();
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -256,8 +255,6 @@ impl Job for NotePresumed {
         }
         Ok(())
     }
-
-    fn committed(self, (): (), _proof: &Committed) {}
 }
 
 struct Insert {
@@ -357,8 +354,7 @@ struct Accept {
     by: Actor,
 }
 
-impl Job for Accept {
-    type Draft = TokenAcceptance;
+impl Change for Accept {
     type Answer = TokenAcceptance;
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<TokenAcceptance, Fault> {
@@ -385,10 +381,6 @@ impl Job for Accept {
             ..token
         })))
     }
-
-    fn committed(self, draft: TokenAcceptance, _proof: &Committed) -> TokenAcceptance {
-        draft
-    }
 }
 
 /// A token that was revoked.
@@ -405,8 +397,7 @@ struct Revoke {
     by: Actor,
 }
 
-impl Job for Revoke {
-    type Draft = Option<RevokedToken>;
+impl Change for Revoke {
     type Answer = Option<RevokedToken>;
 
     fn is_long(&self) -> bool {
@@ -432,10 +423,6 @@ impl Job for Revoke {
             tx.audit(&Entry::done(action, "token", id, &self.by, detail))?;
         }
         Ok(Some(RevokedToken { token, denied }))
-    }
-
-    fn committed(self, draft: Option<RevokedToken>, _proof: &Committed) -> Option<RevokedToken> {
-        draft
     }
 }
 
@@ -470,8 +457,7 @@ struct Rotate {
     by: Actor,
 }
 
-impl Job for Rotate {
-    type Draft = TokenRotation;
+impl Change for Rotate {
     type Answer = TokenRotation;
 
     fn is_long(&self) -> bool {
@@ -491,7 +477,7 @@ impl Job for Rotate {
             id: self.id.clone(),
             by: self.by.clone(),
         };
-        let Some(old) = revoke.apply(tx)? else {
+        let Some(old) = Change::apply(&revoke, tx)? else {
             return Ok(TokenRotation::NoneLive);
         };
         let insert = Insert {
@@ -519,9 +505,5 @@ impl Job for Rotate {
             }),
             old: Box::new(old),
         })
-    }
-
-    fn committed(self, draft: TokenRotation, _proof: &Committed) -> TokenRotation {
-        draft
     }
 }

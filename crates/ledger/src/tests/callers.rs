@@ -8,8 +8,8 @@ use crate::{
     Durability, Health, LedgerError,
     error::Fault,
     events::{Event, EventKind, Start, StreamItem},
-    job::Job,
-    tx::{Committed, Tx},
+    job::Change,
+    tx::Tx,
 };
 
 /// Logs an event, and answers with its number and whether the ledger's own thread did it.
@@ -33,8 +33,7 @@ impl Say {
     }
 }
 
-impl Job for Say {
-    type Draft = (i64, bool);
+impl Change for Say {
     type Answer = (i64, bool);
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -54,10 +53,6 @@ impl Job for Say {
         let is_thread = std::thread::current().name() == Some("ledger");
         Ok((tx.state.event_head, is_thread))
     }
-
-    fn committed(self, draft: (i64, bool), _proof: &Committed) -> (i64, bool) {
-        draft
-    }
 }
 
 /// Fails in a way that no job should.
@@ -65,8 +60,7 @@ struct Panics {
     durability: Durability,
 }
 
-impl Job for Panics {
-    type Draft = ();
+impl Change for Panics {
     type Answer = ();
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -77,8 +71,6 @@ impl Job for Panics {
         tx.execute("INSERT INTO meta (key, value) VALUES ('half', 1)", ())?;
         panic!("as a fault would");
     }
-
-    fn committed(self, (): (), _proof: &Committed) {}
 }
 
 #[tokio::test]

@@ -4,19 +4,13 @@ use countersign_domain::Reason;
 
 use super::*;
 
-use crate::{
-    Denial, Durability, Health, LedgerError, Page, RunFilter,
-    error::Fault,
-    job::Job,
-    tx::{Committed, Tx},
-};
+use crate::{Denial, Durability, Health, LedgerError, Page, RunFilter, error::Fault, job::Change, tx::Tx};
 
 /// Limits the database to so many pages, as a disk would, and fails as on a full one: nothing but the probe may
 /// then find out that there is space.
 struct PageLimit(u32);
 
-impl Job for PageLimit {
-    type Draft = ();
+impl Change for PageLimit {
     type Answer = ();
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -31,15 +25,12 @@ impl Job for PageLimit {
             None,
         )))
     }
-
-    fn committed(self, (): (), _proof: &Committed) {}
 }
 
 /// Writes something and then fails.
 struct Faulty;
 
-impl Job for Faulty {
-    type Draft = ();
+impl Change for Faulty {
     type Answer = ();
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -51,8 +42,6 @@ impl Job for Faulty {
         tx.execute("INSERT INTO meta (key, value) VALUES ('half', 2)", ())?;
         Ok(())
     }
-
-    fn committed(self, (): (), _proof: &Committed) {}
 }
 
 #[tokio::test]
