@@ -11,7 +11,7 @@ use std::{
 
 use countersign_config::{
     approvals::{
-        document::{Agent, Document, Number},
+        document::{self, Agent, Document, Keyed, Listed, Number},
         store::{DocumentStore, Snapshot},
     },
     settings::{ExecSettings, Settings, SettingsStore},
@@ -315,54 +315,33 @@ struct OwnRules<'a> {
 
 impl<'a> OwnRules<'a> {
     fn of(owner: &'a str, agent: Option<&'a Agent>, uses: &GrantUses) -> Self {
-        let entries = agent
-            .into_iter()
-            .flat_map(|agent| agent.allowlist.iter().flatten());
-        let grants = agent.into_iter().flat_map(|agent| agent.grants.iter().flatten());
-        let rules = agent
-            .into_iter()
-            .flat_map(|agent| agent.denylist.iter().flatten());
+        fn listed<'a, T>(owner: &'a str, keyed: &'a Keyed<T>) -> Listed<'a, T> {
+            Listed {
+                owner,
+                id: &keyed.id,
+                item: &keyed.item,
+            }
+        }
+        let used = |keyed: &Keyed<document::Grant>| {
+            let counted = uses.get(&(owner.to_owned(), keyed.id.clone())).copied();
+            let written = || keyed.item.uses.as_ref().and_then(Number::as_count);
+            counted.or_else(written).unwrap_or(0)
+        };
+        let entries = agent.into_iter().flat_map(|agent| agent.allowlist.iter());
+        let grants = agent.into_iter().flat_map(|agent| agent.grants.iter());
+        let rules = agent.into_iter().flat_map(|agent| agent.denylist.iter());
         Self {
             entries: entries
-                .map(|keyed| Entry {
-                    owner,
-                    id: keyed.id.as_str(),
-                    pattern: &keyed.item.pattern,
-                    arg_pattern: keyed.item.arg_pattern.as_deref(),
-                    source: keyed.item.source.as_deref(),
-                    command_sha256: keyed.item.command_sha256.as_deref(),
-                    typing: keyed.item.typing(),
-                })
+                .flatten()
+                .map(|keyed| analyse::entry_of(&listed(owner, keyed)))
                 .collect(),
             grants: grants
-                .map(|keyed| Grant {
-                    owner,
-                    id: keyed.id.as_str(),
-                    pattern: &keyed.item.pattern,
-                    arg_pattern: keyed.item.arg_pattern.as_deref(),
-                    expires_at: keyed
-                        .item
-                        .expires_at_ms
-                        .as_ref()
-                        .map(|at| UnixMillis::new(at.floor())),
-                    max_uses: keyed.item.max_uses,
-                    uses: uses
-                        .get(&(owner.to_owned(), keyed.id.clone()))
-                        .copied()
-                        .or_else(|| keyed.item.uses.as_ref().and_then(Number::as_count))
-                        .unwrap_or(0),
-                    sha256: keyed.item.sha256.as_deref(),
-                    typing: keyed.item.typing(),
-                })
+                .flatten()
+                .map(|keyed| analyse::grant_of(&listed(owner, keyed), used(keyed)))
                 .collect(),
             deny_rules: rules
-                .map(|keyed| DenyRule {
-                    owner,
-                    id: keyed.id.as_str(),
-                    pattern: &keyed.item.pattern,
-                    arg_pattern: keyed.item.arg_pattern.as_deref(),
-                    reason: keyed.item.reason.as_deref(),
-                })
+                .flatten()
+                .map(|keyed| analyse::deny_rule_of(&listed(owner, keyed)))
                 .collect(),
         }
     }

@@ -231,34 +231,13 @@ impl Analyst {
         };
         let grants: Vec<Grant<'_>> = grants
             .iter()
-            .map(|listed| Grant {
-                owner: listed.owner,
-                id: listed.id.as_str(),
-                pattern: &listed.item.pattern,
-                arg_pattern: listed.item.arg_pattern.as_deref(),
-                expires_at: listed
-                    .item
-                    .expires_at_ms
-                    .as_ref()
-                    .map(|at| UnixMillis::new(at.floor())),
-                max_uses: listed.item.max_uses,
+            .map(|listed| {
                 // The ledger counts, in the transaction that would spend one more, and says which have none left.
-                uses: if spent.contains(listed.id) { u64::MAX } else { 0 },
-                sha256: listed.item.sha256.as_deref(),
-                typing: listed.item.typing(),
+                grant_of(listed, if spent.contains(listed.id) { u64::MAX } else { 0 })
             })
             .collect();
         let rules = now.deny_rules(&call.agent);
-        let deny_rules: Vec<DenyRule<'_>> = rules
-            .iter()
-            .map(|listed| DenyRule {
-                owner: listed.owner,
-                id: listed.id.as_str(),
-                pattern: &listed.item.pattern,
-                arg_pattern: listed.item.arg_pattern.as_deref(),
-                reason: listed.item.reason.as_deref(),
-            })
-            .collect();
+        let deny_rules: Vec<DenyRule<'_>> = rules.iter().map(deny_rule_of).collect();
         let exec = now.settings.policy.exec(&call.agent);
         let path_policy = &now.settings.server.policy;
         let profiles = safe_bin_profiles(&exec.safe_bin_profiles);
@@ -381,7 +360,8 @@ pub(crate) fn safe_bin_profiles(
         .collect()
 }
 
-fn entry_of<'a>(listed: &Listed<'a, document::Entry>) -> Entry<'a> {
+/// An entry of the document, as commands are matched with it.
+pub(crate) fn entry_of<'a>(listed: &Listed<'a, document::Entry>) -> Entry<'a> {
     Entry {
         owner: listed.owner,
         id: listed.id.as_str(),
@@ -390,6 +370,33 @@ fn entry_of<'a>(listed: &Listed<'a, document::Entry>) -> Entry<'a> {
         source: listed.item.source.as_deref(),
         command_sha256: listed.item.command_sha256.as_deref(),
         typing: listed.item.typing(),
+    }
+}
+
+/// The same of a grant that was used so often.
+pub(crate) fn grant_of<'a>(listed: &Listed<'a, document::Grant>, uses: u64) -> Grant<'a> {
+    let expires_at = listed.item.expires_at_ms.as_ref();
+    Grant {
+        owner: listed.owner,
+        id: listed.id.as_str(),
+        pattern: &listed.item.pattern,
+        arg_pattern: listed.item.arg_pattern.as_deref(),
+        expires_at: expires_at.map(|at| UnixMillis::new(at.floor())),
+        max_uses: listed.item.max_uses,
+        uses,
+        sha256: listed.item.sha256.as_deref(),
+        typing: listed.item.typing(),
+    }
+}
+
+/// The same of a deny rule.
+pub(crate) fn deny_rule_of<'a>(listed: &Listed<'a, document::DenyRule>) -> DenyRule<'a> {
+    DenyRule {
+        owner: listed.owner,
+        id: listed.id.as_str(),
+        pattern: &listed.item.pattern,
+        arg_pattern: listed.item.arg_pattern.as_deref(),
+        reason: listed.item.reason.as_deref(),
     }
 }
 

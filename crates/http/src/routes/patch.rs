@@ -1,12 +1,7 @@
 //! `POST /v1/apply-patch`: change files by a patch.
 
-use axum::{
-    extract::State,
-    http::StatusCode,
-    response::{IntoResponse, Response},
-};
+use axum::extract::State;
 use serde::Deserialize;
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -29,7 +24,6 @@ use crate::{
     caller::{AgentCaller, Exec},
     extract::{IdempotencyHeader, QueryOf, RawJson},
     problem::Problem,
-    reply::{JsonReply, Located},
     state::AppState,
 };
 
@@ -90,58 +84,15 @@ impl PatchBody {
     }
 }
 
-/// An answer on its way out.
-#[derive(Debug)]
-pub(in crate::routes) enum PatchAnswer {
-    /// 200
-    Applied(Box<Applied>),
-    /// 202
-    Started {
-        location: String,
-        /// What is known of it.
-        body: Box<Started>,
-    },
-}
+pub(in crate::routes) type PatchAnswer = exec::CallAnswer<Applied>;
 
 impl PatchAnswer {
     /// Turns the engine's reply into the wire form; `link` gives the place of a run.
-    pub(in crate::routes) fn new(reply: PatchReply, link: impl FnOnce(&RunId) -> String) -> Self {
+    pub(in crate::routes) fn of_patch(reply: PatchReply, link: impl FnOnce(&RunId) -> String) -> Self {
         match reply {
-            PatchReply::Applied(applied) => Self::Applied(Box::new(self::applied(*applied))),
-            PatchReply::Running(running) => Self::Started {
-                location: link(&running.run.id),
-                body: Box::new(Started::Running(exec::running(*running))),
-            },
-            PatchReply::Pending(pending) => Self::Started {
-                location: link(&pending.run.id),
-                body: Box::new(Started::Pending(exec::pending(*pending))),
-            },
-        }
-    }
-
-    /// The body alone, for entry points that are not HTTP.
-    pub(in crate::routes) fn to_json(&self) -> Result<Value, Problem> {
-        let body = match self {
-            Self::Applied(body) => serde_json::to_value(body),
-            Self::Started { location: _, body } => serde_json::to_value(body),
-        };
-        body.map_err(|error| {
-            tracing::error!(%error, "an answer could not be written as JSON");
-            Problem::internal()
-        })
-    }
-}
-
-impl IntoResponse for PatchAnswer {
-    fn into_response(self) -> Response {
-        match self {
-            Self::Applied(body) => JsonReply(body).into_response(),
-            Self::Started { location, body } => Located {
-                status: StatusCode::ACCEPTED,
-                location,
-                body,
-            }
-            .into_response(),
+            PatchReply::Applied(applied) => Self::Done(Box::new(self::applied(*applied))),
+            PatchReply::Running(running) => Self::running(*running, link),
+            PatchReply::Pending(pending) => Self::pending(*pending, link),
         }
     }
 }
@@ -199,7 +150,7 @@ async fn apply_patch(
         on_disconnect: OnDisconnect::Detach,
     });
     let reply = state.engine().patches().apply(&caller, request, key).await?;
-    Ok(PatchAnswer::new(reply, |run_id| {
+    Ok(PatchAnswer::of_patch(reply, |run_id| {
         state.link(&format!("/v1/runs/{run_id}"))
     }))
 }

@@ -245,7 +245,9 @@ impl ToolCall {
             Tool::ApplyPatch => {
                 let request = parsed::<PatchBody>(args)?.into_request()?;
                 let reply = engine.patches().apply(caller, request, key).await?;
-                Ok(patch_result(PatchAnswer::new(reply, RunId::to_string).to_json()?))
+                Ok(patch_result(
+                    PatchAnswer::of_patch(reply, RunId::to_string).to_json()?,
+                ))
             }
             Tool::Process => {
                 let call = parsed::<ProcessBody>(args)?.into_call()?;

@@ -4,6 +4,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use serde::Serialize;
 use serde_json::Value;
 
 use countersign_domain::{CommandInput, RunId};
@@ -18,11 +19,11 @@ use crate::{
     reply::{JsonReply, Located},
 };
 
-/// An exec answer on its way out.
+/// The answer to a call on its way out.
 #[derive(Debug)]
-pub(in crate::routes) enum ExecAnswer {
+pub(in crate::routes) enum CallAnswer<T> {
     /// 200
-    Finished(Box<Finished>),
+    Done(Box<T>),
     /// 202
     Started {
         location: String,
@@ -31,28 +32,38 @@ pub(in crate::routes) enum ExecAnswer {
     },
 }
 
+pub(in crate::routes) type ExecAnswer = CallAnswer<Finished>;
+
 impl ExecAnswer {
     /// Turns the engine's reply into the wire form; `link` gives the place of a run.
     pub(in crate::routes) fn new(reply: ExecReply, link: impl FnOnce(&RunId) -> String) -> Self {
         match reply {
-            ExecReply::Ended(ended) => Self::Finished(Box::new(finished(ended))),
-            ExecReply::Running(running) => Self::Started {
-                location: link(&running.run.id),
-                body: Box::new(Started::Running(self::running(running))),
-            },
-            ExecReply::Pending(pending) => Self::Started {
-                location: link(&pending.run.id),
-                body: Box::new(Started::Pending(self::pending(*pending))),
-            },
+            ExecReply::Ended(ended) => Self::Done(Box::new(finished(ended))),
+            ExecReply::Running(running) => Self::running(running, link),
+            ExecReply::Pending(pending) => Self::pending(*pending, link),
         }
     }
 }
 
-impl ExecAnswer {
+impl<T: Serialize> CallAnswer<T> {
+    pub(in crate::routes) fn running(running: RunningRun, link: impl FnOnce(&RunId) -> String) -> Self {
+        Self::Started {
+            location: link(&running.run.id),
+            body: Box::new(Started::Running(self::running(running))),
+        }
+    }
+
+    pub(in crate::routes) fn pending(pending: PendingRun, link: impl FnOnce(&RunId) -> String) -> Self {
+        Self::Started {
+            location: link(&pending.run.id),
+            body: Box::new(Started::Pending(self::pending(pending))),
+        }
+    }
+
     /// The body alone, for entry points that are not HTTP.
     pub(in crate::routes) fn to_json(&self) -> Result<Value, Problem> {
         let body = match self {
-            Self::Finished(body) => serde_json::to_value(body),
+            Self::Done(body) => serde_json::to_value(body),
             Self::Started { location: _, body } => serde_json::to_value(body),
         };
         body.map_err(|error| {
@@ -62,10 +73,10 @@ impl ExecAnswer {
     }
 }
 
-impl IntoResponse for ExecAnswer {
+impl<T: Serialize> IntoResponse for CallAnswer<T> {
     fn into_response(self) -> Response {
         match self {
-            Self::Finished(body) => JsonReply(body).into_response(),
+            Self::Done(body) => JsonReply(body).into_response(),
             Self::Started { location, body } => Located {
                 status: StatusCode::ACCEPTED,
                 location,
@@ -109,7 +120,7 @@ fn finished(
     }
 }
 
-pub(in crate::routes) fn running(RunningRun { run, tail, warnings }: RunningRun) -> Running {
+fn running(RunningRun { run, tail, warnings }: RunningRun) -> Running {
     Running {
         // A background run has a session from the moment it has moved there.
         session_id: run.session_id.unwrap_or_default(),
@@ -127,7 +138,7 @@ pub(in crate::routes) fn running(RunningRun { run, tail, warnings }: RunningRun)
     }
 }
 
-pub(in crate::routes) fn pending(
+fn pending(
     PendingRun {
         run,
         approval,

@@ -15,7 +15,7 @@ use axum::extract::State;
 use sha2::{Digest as _, Sha256};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub(in crate::routes) use answer::{ExecAnswer, pending, running, warning};
+pub(in crate::routes) use answer::{CallAnswer, ExecAnswer, warning};
 pub(in crate::routes) use explain::explanation_body;
 pub(in crate::routes) use request::{
     ExecBody, approval_wait, bounded_argv, command, host, identity, workdir,

@@ -83,7 +83,7 @@ impl EngineBackend {
                 let mut request = parsed::<PatchBody>(&call.arguments)?.into_request()?;
                 request.approval_wait = wait(request.approval_wait);
                 let reply = self.engine.patches().apply(caller, request, Some(key)).await?;
-                PatchAnswer::new(reply, RunId::to_string).to_json()?
+                PatchAnswer::of_patch(reply, RunId::to_string).to_json()?
             }
         };
         if let Value::Object(members) = &mut answer
