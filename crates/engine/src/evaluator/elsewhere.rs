@@ -58,6 +58,6 @@ pub(super) fn judge_elsewhere(call: &Call, asker: &Arc<AskRequest>, now: &Policy
 fn said<T>(ours: &mut Resolved<T>, theirs: Option<T>) {
     if let Some(value) = theirs {
         ours.value = value;
-        ours.source = ASKER.to_owned();
+        ASKER.clone_into(&mut ours.source);
     }
 }
