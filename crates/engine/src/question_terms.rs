@@ -7,6 +7,9 @@ use countersign_domain::{
     Security, SessionKey,
 };
 
+/// Where a policy comes from that the asker applies.
+pub(crate) const ASKER: &str = "asker";
+
 /// A question about a command that the asker starts, or does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskRequest {

@@ -9,10 +9,7 @@ use countersign_policy::{
 };
 
 use super::{call::Call, judgement::Judgement, policy_now::PolicyNow};
-use crate::question_terms::AskRequest;
-
-/// Where a policy comes from that the asker applies.
-pub(super) const ASKER: &str = "asker";
+use crate::question_terms::{ASKER, AskRequest};
 
 impl Call {
     /// What an answer about it is bound to, where `asker` starts it.

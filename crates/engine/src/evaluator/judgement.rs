@@ -20,8 +20,11 @@ use countersign_policy::{
     pattern::has_wildcard,
 };
 
-use super::elsewhere::ASKER;
-use crate::{far_policy::FarPolicy, hint::hint, question_terms::AskRequest};
+use crate::{
+    far_policy::FarPolicy,
+    hint::hint,
+    question_terms::{ASKER, AskRequest},
+};
 
 /// What one look at the policy says about a call.
 #[derive(Debug)]

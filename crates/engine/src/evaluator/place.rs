@@ -21,11 +21,10 @@ use super::{
     Mode, PlaceRule,
     asked::Asked,
     call::{Call, Requested},
-    elsewhere::ASKER,
     policy_now::PolicyNow,
     sandbox_availability::{SandboxAvailability, no_sandbox},
 };
-use crate::{hint::hint, reply::ExecError};
+use crate::{hint::hint, question_terms::ASKER, reply::ExecError};
 
 /// Where a call runs.
 #[derive(Debug)]
