@@ -198,6 +198,7 @@ impl ApprovedStarts {
                 | ApprovedOutcome::AlreadyConsumed
                 | ApprovedOutcome::NotAllowed(_)
                 | ApprovedOutcome::RunEnded(_)
+                | ApprovedOutcome::AskerGone
                 | ApprovedOutcome::NotFound => {
                     self.broker.touch(&run_id);
                     return Ok(());

@@ -378,6 +378,7 @@ impl Calls {
             }
             LaunchOutcome::Stale => Ok(Attempt::Stale),
             LaunchOutcome::UsedUp(entry) => Ok(Attempt::UsedUp(entry)),
+            LaunchOutcome::AskerGone(run_id) => Ok(Attempt::Follow(run_id)),
         }
     }
 }

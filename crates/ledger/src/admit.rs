@@ -9,7 +9,7 @@ use super::{
     handle::Ledger,
     idempotency::{self, Admission, IdempotencyKey},
     job::{Change, Job},
-    launch::{LaunchOutcome, LaunchTerms, Ready},
+    launch::{LaunchOutcome, LaunchTerms, Ready, Start},
     new_run::{Entrance, NewRun},
     run_end,
     tx::{Committed, Tx},
@@ -53,6 +53,7 @@ pub(super) enum DirectDraft {
     Ready(Ready),
     Stale,
     UsedUp(EntryId),
+    AskerGone,
 }
 
 impl Job for DirectLaunch {
@@ -83,13 +84,27 @@ impl Job for DirectLaunch {
             }
             let not_after = tx.now() + terms.start_by;
             let outlives_caller = run.background || key.is_some();
-            let ready = Ready::draw(
-                tx,
+            let start = Start {
+                asker: &run.requested_by,
                 not_after,
-                outlives_caller.then(|| terms.binding.digest()),
-                run.isolation,
-                terms.node.clone(),
-            )?;
+                binding_digest: outlives_caller.then(|| terms.binding.digest()),
+                isolation: run.isolation,
+                node: terms.node.clone(),
+            };
+            let ready = match Ready::draw(tx, start)? {
+                Ok(ready) => ready,
+                Err(gone) => {
+                    let denial = Denial {
+                        run: run.clone(),
+                        key: key.cloned(),
+                        reason: Reason::ApprovalCancelled,
+                        detail: Some(gone.to_string()),
+                        hint: None,
+                    };
+                    denial.record(tx)?;
+                    return Ok(DirectDraft::AskerGone);
+                }
+            };
             let entrance = Entrance {
                 status: RunStatus::Launching,
                 verdict: RunVerdict::Run,
@@ -118,6 +133,7 @@ impl Job for DirectLaunch {
             }
             DirectDraft::Stale => LaunchOutcome::Stale,
             DirectDraft::UsedUp(entry) => LaunchOutcome::UsedUp(entry),
+            DirectDraft::AskerGone => LaunchOutcome::AskerGone(run.id),
         })
     }
 }
@@ -129,7 +145,7 @@ pub struct Denial {
     pub run: NewRun,
     /// The key it came with.
     pub key: Option<IdempotencyKey>,
-    /// Why the policy denies it; the run's record and `exec.denied` name it.
+    /// Why it is denied; the run's record and `exec.denied` name it.
     pub reason: Reason,
     /// The reason in words; `None` where it says enough.
     pub detail: Option<String>,
@@ -154,6 +170,13 @@ impl Change for Denial {
     }
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Admission<()>, Fault> {
+        idempotency::admit(tx, self.key.as_ref(), |tx| self.record(tx))
+    }
+}
+
+impl Denial {
+    /// Writes the denied run, and tells of it.
+    fn record(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
         let Self {
             run,
             key,
@@ -162,29 +185,22 @@ impl Change for Denial {
             hint,
         } = self;
         let key = key.as_ref();
-        idempotency::admit(tx, key, |tx| {
-            let entrance = Entrance {
-                status: RunStatus::Denied,
+        let entrance = Entrance {
+            status: RunStatus::Denied,
+            verdict: RunVerdict::Deny,
+            decision: RunDecision {
                 verdict: RunVerdict::Deny,
-                decision: RunDecision {
-                    verdict: RunVerdict::Deny,
-                    by: DecidedBy::Policy,
-                },
-                reason: Some(*reason),
-                detail: detail.as_deref(),
-                approval: None,
-                keyed: key.is_some(),
-                launch: None,
-            };
-            run.insert(tx, &entrance)?;
-            idempotency::keep_refused(tx, key, &run.id, hint.as_deref())?;
-            run_end::tell_denied(
-                tx,
-                run.subject(),
-                *reason,
-                detail.clone(),
-                &countersign_domain::Actor::system(),
-            )
-        })
+                by: DecidedBy::Policy,
+            },
+            reason: Some(*reason),
+            detail: detail.as_deref(),
+            approval: None,
+            keyed: key.is_some(),
+            launch: None,
+        };
+        run.insert(tx, &entrance)?;
+        idempotency::keep_refused(tx, key, &run.id, hint.as_deref())?;
+        let by = countersign_domain::Actor::system();
+        run_end::tell_denied(tx, run.subject(), *reason, detail.clone(), &by)
     }
 }

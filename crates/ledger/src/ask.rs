@@ -22,7 +22,7 @@ use super::{
     handle::Ledger,
     idempotency::{self, Admission, IdempotencyKey},
     job::Job,
-    launch::{Permit, Ready},
+    launch::{Permit, Ready, Start},
     new_run::{Entrance, NewRun},
     run_end,
     sql::{fetch, json},
@@ -243,18 +243,22 @@ impl Job for NoRoute {
                 by: DecidedBy::Fallback,
             };
             let mut entrance = Entrance::asked(&approval.id, key.is_some());
+            let deny = |tx: &mut Tx<'_>, reason: Reason, detail: Option<String>| {
+                let entrance = Entrance {
+                    status: RunStatus::Denied,
+                    decision: by_fallback(RunVerdict::Deny),
+                    reason: Some(reason),
+                    detail: detail.as_deref(),
+                    ..Entrance::asked(&approval.id, key.is_some())
+                };
+                run.insert(tx, &entrance)?;
+                self.record_expired(tx, &state)?;
+                let subject = subject(run, &approval.id);
+                run_end::tell_denied(tx, subject, reason, detail, &Actor::system())?;
+                Ok(NoRouteDraft::Denied(now))
+            };
             match fallback {
-                Fallback::Deny { reason, detail } => {
-                    entrance.status = RunStatus::Denied;
-                    entrance.decision = by_fallback(RunVerdict::Deny);
-                    entrance.reason = Some(*reason);
-                    entrance.detail = detail.as_deref();
-                    run.insert(tx, &entrance)?;
-                    self.record_expired(tx, &state)?;
-                    let subject = subject(run, &approval.id);
-                    run_end::tell_denied(tx, subject, *reason, detail.clone(), &Actor::system())?;
-                    Ok(NoRouteDraft::Denied(now))
-                }
+                Fallback::Deny { reason, detail } => deny(tx, *reason, detail.clone()),
                 Fallback::Run(terms) => {
                     if !tx.is_current(&terms.stamp) {
                         return Ok(NoRouteDraft::Stale);
@@ -263,9 +267,17 @@ impl Job for NoRoute {
                         return Ok(NoRouteDraft::UsedUp(entry));
                     }
                     let outlives_caller = run.background || key.is_some();
-                    let digest = outlives_caller.then(|| terms.binding.digest());
-                    let node = terms.node.clone();
-                    let ready = Ready::draw(tx, now + terms.start_by, digest, run.isolation, node)?;
+                    let start = Start {
+                        asker: &run.requested_by,
+                        not_after: now + terms.start_by,
+                        binding_digest: outlives_caller.then(|| terms.binding.digest()),
+                        isolation: run.isolation,
+                        node: terms.node.clone(),
+                    };
+                    let ready = match Ready::draw(tx, start)? {
+                        Ok(ready) => ready,
+                        Err(gone) => return deny(tx, Reason::ApprovalCancelled, Some(gone.to_string())),
+                    };
                     entrance.status = RunStatus::Launching;
                     entrance.decision = by_fallback(RunVerdict::Run);
                     entrance.launch = Some(&ready);

@@ -17,7 +17,7 @@ use super::{
     grants,
     handle::Ledger,
     job::Job,
-    launch::{LaunchTerms, Permit, Ready},
+    launch::{LaunchTerms, Permit, Ready, Start},
     run_end, run_rows,
     sql::exactly_one,
     tx::{Committed, Tx},
@@ -176,13 +176,17 @@ impl SettleByRule {
             return other(SettleOutcome::ForPeople);
         };
         let at = tx.now();
-        let ready = Ready::draw(
-            tx,
-            at + terms.start_by,
-            run.outlives_caller.then_some(digest),
-            run.isolation,
-            terms.node.clone(),
-        )?;
+        let start = Start {
+            asker: &pending.requested_by,
+            not_after: at + terms.start_by,
+            binding_digest: run.outlives_caller.then_some(digest),
+            isolation: run.isolation,
+            node: terms.node.clone(),
+        };
+        // It would have been withdrawn above.
+        let Ok(ready) = Ready::draw(tx, start)? else {
+            return other(SettleOutcome::Over);
+        };
         let approval = Approval {
             state: ApprovalState::Allowed {
                 decision: ApprovalDecision::AllowOnce,

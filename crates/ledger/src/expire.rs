@@ -12,7 +12,7 @@ use super::{
     grants,
     handle::Ledger,
     job::Job,
-    launch::{LaunchTerms, Permit, Ready},
+    launch::{LaunchTerms, Permit, Ready, Start},
     run_end, run_rows,
     tx::{Committed, Tx},
     withdraw,
@@ -175,13 +175,17 @@ impl Job for Expire {
         let (Some(env), Some(run)) = (env, run) else {
             return deny(tx, Reason::BindingMismatch, None);
         };
-        let ready = Ready::draw(
-            tx,
-            now + terms.start_by,
-            run.outlives_caller.then_some(digest),
-            run.isolation,
-            terms.node.clone(),
-        )?;
+        let start = Start {
+            asker: &stored.approval.requested_by,
+            not_after: now + terms.start_by,
+            binding_digest: run.outlives_caller.then_some(digest),
+            isolation: run.isolation,
+            node: terms.node.clone(),
+        };
+        let ready = match Ready::draw(tx, start)? {
+            Ok(ready) => ready,
+            Err(gone) => return deny(tx, Reason::ApprovalCancelled, Some(gone.to_string())),
+        };
         let approval = approval_end::end_undecided(tx, &stored, expired, None, self.why.reason())?;
         ready.write(
             tx,

@@ -57,6 +57,7 @@ use super::{
     run_rows,
     sql::exactly_one,
     tx::{Committed, Tx},
+    withdraw::{self, AskerGone},
 };
 
 /// Permission to start one run, once. Dropping it unused leaves the run `launching`: end it as not started.
@@ -177,6 +178,8 @@ pub enum LaunchOutcome {
     Stale,
     /// A grant has no use left; nothing was written, judge again without it.
     UsedUp(EntryId),
+    /// The token that asked was revoked or has expired. This run is recorded as `denied`, `approval-cancelled`.
+    AskerGone(RunId),
 }
 
 /// Launches a run that a person allowed.
@@ -213,6 +216,8 @@ pub enum ApprovedOutcome {
     NotAllowed(ApprovalStatus),
     /// The run has left the states from which it could launch.
     RunEnded(RunStatus),
+    /// The token that asked was revoked or has expired. The run ended `denied`, `approval-cancelled`.
+    AskerGone,
     /// No approval has this id.
     NotFound,
 }
@@ -232,7 +237,8 @@ pub enum RelaunchOutcome {
     /// It may start, without environment overrides and not on a node.
     Launched(Permit),
     /// It may not: it is not `launching`, its start-by passed, it would be something else, values of its
-    /// environment are gone, or everything is stopped. Nothing was written; void its fence and end it as not started.
+    /// environment are gone, the token that asked is, or everything is stopped. Nothing was written; void its fence and
+    /// end it as not started.
     NotPossible,
 }
 
@@ -240,6 +246,18 @@ pub enum RelaunchOutcome {
 #[derive(Debug)]
 pub(super) struct Ready {
     columns: LaunchColumns,
+}
+
+/// What is launched, and for whom.
+#[derive(Debug)]
+pub(super) struct Start<'a> {
+    /// The asker, whose token must open something still.
+    pub(super) asker: &'a Actor,
+    pub(super) not_after: UnixMillis,
+    /// As [`LaunchColumns::binding_digest`].
+    pub(super) binding_digest: Option<String>,
+    pub(super) isolation: Isolation,
+    pub(super) node: Option<NodeLaunch>,
 }
 
 /// What a launch writes into its run.
@@ -259,18 +277,23 @@ pub(super) struct LaunchColumns {
 
 impl Ready {
     /// Draws a launch id for a run that is about to be written. This is where a stop counts: there is no permit without
-    /// one of these, and the caller who stops waits until the transactions that did not see the stop are over.
+    /// one of these, and the caller who stops waits until the transactions that did not see the stop are over. In the
+    /// same way nothing starts for a token that was revoked or has expired since it asked: [`AskerGone`].
     ///
     /// # Errors
     /// [`Fault::Stopped`] while everything is stopped; call it before anything is written.
-    pub(super) fn draw(
-        tx: &mut Tx<'_>,
-        not_after: UnixMillis,
-        binding_digest: Option<String>,
-        isolation: Isolation,
-        node: Option<NodeLaunch>,
-    ) -> Result<Self, Fault> {
+    pub(super) fn draw(tx: &mut Tx<'_>, start: Start<'_>) -> Result<Result<Self, AskerGone>, Fault> {
+        let Start {
+            asker,
+            not_after,
+            binding_digest,
+            isolation,
+            node,
+        } = start;
         tx.expect_going()?;
+        if let Some(gone) = withdraw::why_gone(tx, asker)? {
+            return Ok(Err(gone));
+        }
         let columns = LaunchColumns {
             launch_id: tx.context.ids.launch_id(),
             epoch: tx.context.epoch,
@@ -280,7 +303,7 @@ impl Ready {
             isolation,
             node,
         };
-        Ok(Self { columns })
+        Ok(Ok(Self { columns }))
     }
 
     pub(super) const fn columns(&self) -> &LaunchColumns {
@@ -452,13 +475,21 @@ impl Job for ApprovedLaunch {
                 return refused(ApprovedOutcome::BindingMismatch);
             }
         };
-        let ready = Ready::draw(
-            tx,
+        let start = Start {
+            asker: &stored.approval.requested_by,
             not_after,
-            run.outlives_caller.then_some(digest),
-            run.isolation,
-            self.node.clone(),
-        )?;
+            binding_digest: run.outlives_caller.then_some(digest),
+            isolation: run.isolation,
+            node: self.node.clone(),
+        };
+        let ready = match Ready::draw(tx, start)? {
+            Ok(ready) => ready,
+            Err(gone) => {
+                let (reason, detail) = (Reason::ApprovalCancelled, Some(gone.to_string()));
+                run_end::deny_run(tx, &run_id, reason, detail, None, &Actor::system())?;
+                return refused(ApprovedOutcome::AskerGone);
+            }
+        };
         let now = tx.now().get();
         let consumed = tx.execute(
             "UPDATE approvals SET consumed_ms = ?2, env_sealed = NULL \
@@ -524,7 +555,7 @@ impl Job for Relaunch {
             start_by_passed: tx.now() > launch.not_after,
             is_same: launch.binding_digest.as_deref() == Some(self.binding.digest().as_str()),
         };
-        if !relaunch(standing) {
+        if !relaunch(standing) || withdraw::why_gone(tx, &launch.asker)?.is_some() {
             return Ok(None);
         }
         let columns = LaunchColumns {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::{Connection, Row};
 
 use countersign_domain::{
-    Command, Host, Isolation, LaunchId, Run, RunDecision, RunId, RunStatus, UnixMillis,
+    Actor, Command, Host, Isolation, LaunchId, Run, RunDecision, RunId, RunStatus, UnixMillis,
 };
 
 use crate::events::Subject;
@@ -81,13 +81,15 @@ pub(super) struct EarlierLaunch {
     pub(super) binding_digest: Option<String>,
     pub(super) has_env: bool,
     pub(super) isolation: Isolation,
+    pub(super) asker: Actor,
 }
 
 /// The launch of a run that is still `launching`.
 pub(super) fn earlier_launch(connection: &Connection, id: &RunId) -> Result<Option<EarlierLaunch>, Fault> {
     fetch(
         connection,
-        "SELECT run_id, launch_id, epoch, not_after_ms, binding_digest, env_names, isolation FROM runs \
+        "SELECT run_id, launch_id, epoch, not_after_ms, binding_digest, env_names, isolation, asked_by_kind, \
+         asked_by_id, asked_by_name FROM runs \
          WHERE run_id = ?1 AND status = 'launching'",
         (id.as_str(),),
         |row| {
@@ -100,6 +102,7 @@ pub(super) fn earlier_launch(connection: &Connection, id: &RunId) -> Result<Opti
                 binding_digest: columns.take()?,
                 has_env: !columns.json::<Vec<String>>()?.is_empty(),
                 isolation: columns.word()?,
+                asker: columns.actor()?,
             })
         },
     )

@@ -1,5 +1,6 @@
 //! The questions of a token end with it: nobody is asked for a token that opens nothing any more, and nothing of it
-//! starts. Entry points: [`of_token`] when one is revoked, [`of_gone_asker`] wherever a question would go on.
+//! starts. Entry points: [`of_token`] when one is revoked, [`of_gone_asker`] wherever a question would go on,
+//! [`why_gone`] where a run would start.
 
 use countersign_domain::{
     Actor, Approval, ApprovalId, ApprovalState, ApprovalStatus, Reason, RunId, TerminalReason, TokenId,
@@ -16,7 +17,14 @@ use super::{
     tx::Tx,
 };
 
-const REVOKED: &str = "the token that asked was revoked";
+/// Why nothing is asked or started for the token that asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum AskerGone {
+    #[error("the token that asked was revoked")]
+    Revoked,
+    #[error("the token that asked has expired")]
+    Expired,
+}
 
 /// Withdraws what a token asked and what still waits, also by browsers that stand for it. Returns the runs that were
 /// denied by that.
@@ -34,7 +42,7 @@ pub(super) fn of_token(tx: &mut Tx<'_>, token: &TokenId, by: &Actor) -> Result<V
         // Another id may begin in the same way.
         let own = stored.filter(|stored| stored.approval.requested_by.token().as_ref() == Some(token));
         if let Some(stored) = own {
-            denied.push(withdraw(tx, &stored, REVOKED, by)?.run_id);
+            denied.push(withdraw(tx, &stored, AskerGone::Revoked, by)?.run_id);
         }
     }
     Ok(denied)
@@ -54,8 +62,8 @@ pub(super) fn of_gone_asker(
     withdraw(tx, stored, why, &Actor::system()).map(|approval| Some(Box::new(approval)))
 }
 
-/// Why nothing is asked for this one any more, in words; `None` while its token is live, or for who has none.
-pub(super) fn why_gone(tx: &mut Tx<'_>, asker: &Actor) -> Result<Option<&'static str>, Fault> {
+/// Why nothing is asked or started for this asker any more; `None` while its token is live, or if it has none.
+pub(super) fn why_gone(tx: &mut Tx<'_>, asker: &Actor) -> Result<Option<AskerGone>, Fault> {
     let token = match asker.token() {
         Some(token) => token_rows::fetch_token(tx.connection, &token)?,
         None => None,
@@ -64,18 +72,18 @@ pub(super) fn why_gone(tx: &mut Tx<'_>, asker: &Actor) -> Result<Option<&'static
     Ok(token
         .filter(|token| !token.is_live(now))
         .map(|token| match token.revoked_at {
-            Some(_) => REVOKED,
-            None => "the token that asked has expired",
+            Some(_) => AskerGone::Revoked,
+            None => AskerGone::Expired,
         }))
 }
 
-fn withdraw(tx: &mut Tx<'_>, stored: &StoredApproval, why: &str, by: &Actor) -> Result<Approval, Fault> {
+fn withdraw(tx: &mut Tx<'_>, stored: &StoredApproval, why: AskerGone, by: &Actor) -> Result<Approval, Fault> {
     let state = ApprovalState::Cancelled {
         by: by.clone(),
         at: tx.now(),
     };
     let approval = approval_end::end_undecided(tx, stored, state, Some(by), TerminalReason::RunAborted)?;
-    let (reason, detail) = (Reason::ApprovalCancelled, Some(why.to_owned()));
+    let (reason, detail) = (Reason::ApprovalCancelled, Some(why.to_string()));
     run_end::deny_run(tx, &approval.run_id, reason, detail, None, by)?;
     Ok(approval)
 }

@@ -90,3 +90,78 @@ async fn what_silence_would_start_is_not_started_for_a_token_that_has_ended() {
     is_withdrawn(&server, &id(&own, "approvalId"), &id(&own, "runId")).await;
     assert_eq!(lines(&file), Vec::<String>::new());
 }
+
+/// A server with one place to run in, and the run that takes it.
+async fn with_its_place_taken(exec: &Value) -> (TestServer, String) {
+    let server = TestServer::asking()
+        .exec(exec)
+        .toml("[limits]\nmax_running = 1\nqueue_timeout_ms = 600000\n")
+        .start()
+        .await;
+    let long = json!({ "argv": ["/bin/sleep", "600"], "agentId": "other", "background": true });
+    let operator = server.operator();
+    let long = server.agent().accepted(long).await;
+    if long["status"] == "approval-pending" {
+        operator.decided(&id(&long, "approvalId"), "allow-once").await;
+    }
+    let long = id(&long, "runId");
+    eventually(
+        "running",
+        || operator.run(&long),
+        |run| run["status"] == "running",
+    )
+    .await;
+    (server, long)
+}
+
+/// Waits until one run waits for the place.
+async fn one_waits_for_the_place(server: &TestServer) {
+    let metrics = || async { server.operator().get("/metrics").await.text() };
+    let waits = |text: &String| text.contains("countersign_runs_queued 1\n");
+    eventually("waiting for the place", metrics, waits).await;
+}
+
+#[tokio::test]
+async fn what_was_allowed_and_waits_for_a_place_does_not_start_for_a_revoked_token() {
+    let exec = json!({ "host": "gateway", "security": "full", "ask": "always" });
+    let (server, long) = with_its_place_taken(&exec).await;
+    let operator = server.operator();
+    let file = server.scratch().join("lines");
+    let (token, asker) = asker(&server, json!({})).await;
+    let own = asker.accepted(append_line(&file)).await;
+    operator.decided(&id(&own, "approvalId"), "allow-once").await;
+    one_waits_for_the_place(&server).await;
+
+    assert_eq!(operator.delete(&format!("/v1/tokens/{token}")).await.status, 204);
+    operator.cancel(&long).await;
+    let run = operator.finished(&id(&own, "runId")).await;
+    assert_has!(run, {
+        "status": "denied",
+        "reason": "approval-cancelled",
+        "detail": "the token that asked was revoked",
+    });
+    assert_eq!(lines(&file), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_needs_no_answer_and_waits_for_a_place_does_not_start_for_a_revoked_token() {
+    let exec = json!({ "host": "gateway", "security": "full", "ask": "off" });
+    let (server, long) = with_its_place_taken(&exec).await;
+    let operator = server.operator();
+    let file = server.scratch().join("lines");
+    let (token, asker) = asker(&server, json!({})).await;
+    let body = append_line(&file);
+    let waiting = tokio::spawn(async move { asker.exec(body).await });
+    one_waits_for_the_place(&server).await;
+
+    assert_eq!(operator.delete(&format!("/v1/tokens/{token}")).await.status, 204);
+    operator.cancel(&long).await;
+    let denied = waiting
+        .await
+        .expect("the waiting caller")
+        .problem(403, "exec-denied");
+    assert_eq!(denied["reason"], "approval-cancelled", "{denied}");
+    let run = operator.finished(&id(&denied, "runId")).await;
+    assert_has!(run, { "status": "denied", "reason": "approval-cancelled" });
+    assert_eq!(lines(&file), Vec::<String>::new());
+}
