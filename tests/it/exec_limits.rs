@@ -1,6 +1,6 @@
 //! Limits on how much runs at once and how much is kept.
 
-use countersign_domain::{MAX_ARGV_BYTES, MAX_WORDS};
+use countersign_domain::{MAX_ARGV_BYTES, MAX_ENV_BYTES, MAX_ENV_VARIABLES, MAX_WORDS};
 use countersign_sys::hooks;
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Value, json};
@@ -242,14 +242,14 @@ async fn a_hundred_commands_at_once_all_answer_their_own_output() {
 }
 
 /// Each edge, with a command for it; the text of its refusal, or its answer if it refuses nothing.
-async fn at_every_edge(server: &TestServer, argv: &Value) -> Vec<(&'static str, u16, String)> {
+async fn at_every_edge(server: &TestServer, call: &Value) -> Vec<(&'static str, u16, String)> {
     let agent = server.agent();
     let mut answers = Vec::new();
     for path in ["/v1/exec", "/v1/exec/explain"] {
-        let answer = agent.post(path, json!({ "argv": argv })).await;
+        let answer = agent.post(path, call.clone()).await;
         answers.push((path, answer.status, answer.text()));
     }
-    let call = json!({ "tool": "exec", "args": { "argv": argv }, "sessionKey": "main" });
+    let call = json!({ "tool": "exec", "args": call, "sessionKey": "main" });
     let answer = agent.post("/tools/invoke", call).await;
     answers.push(("/tools/invoke", answer.status, answer.text()));
     answers
@@ -264,7 +264,7 @@ async fn too_many_arguments_are_refused_at_every_edge_and_a_long_ordinary_comman
         (&words, "at most 4096 arguments"),
         (&bytes, "at most 262144 bytes together"),
     ] {
-        for (edge, status, text) in at_every_edge(&server, argv).await {
+        for (edge, status, text) in at_every_edge(&server, &json!({ "argv": argv })).await {
             assert!(text.contains(limit), "{edge}: {status} {text}");
             assert_eq!(status, 400, "{edge}: {text}");
         }
@@ -276,13 +276,42 @@ async fn too_many_arguments_are_refused_at_every_edge_and_a_long_ordinary_comman
     // As a build or `git add` may write it.
     let mut long: Vec<String> = vec!["/bin/echo".to_owned()];
     long.extend((0..2_000).map(|number| format!("src/module/file-{number}.rs")));
-    for (edge, status, text) in at_every_edge(&server, &json!(long)).await {
+    for (edge, status, text) in at_every_edge(&server, &json!({ "argv": long })).await {
         assert!(status == 200, "{edge}: {status} {text}");
         assert!(text.contains("file-1999.rs"), "{edge}: {text}");
     }
     let most = json!(vec!["/bin/true"; MAX_WORDS]);
     let answer = server.ran(json!({ "argv": most })).await;
     assert_eq!(answer["exitCode"], 0);
+}
+
+#[tokio::test]
+async fn too_large_an_environment_is_refused_at_every_edge_and_a_large_one_reaches_the_command() {
+    let server = TestServer::full().start().await;
+    let env = |count: usize, bytes: usize| -> Value {
+        let value = json!("x".repeat(bytes));
+        let named = (0..count).map(|number| (format!("MY_{number:04}"), value.clone()));
+        named.collect()
+    };
+    let call = |env: Value| json!({ "argv": ["/usr/bin/env"], "env": env });
+    for (env, limit) in [
+        (
+            env(MAX_ENV_VARIABLES + 1, 1),
+            "at most 1024 environment variables",
+        ),
+        (env(4, MAX_ENV_BYTES / 4), "at most 262144 bytes together"),
+    ] {
+        for (edge, status, text) in at_every_edge(&server, &call(env.clone())).await {
+            assert!(text.contains(limit), "{edge}: {status} {text}");
+            assert_eq!(status, 400, "{edge}: {text}");
+        }
+        let problem = server.agent().exec(call(env)).await;
+        assert_has!(problem.problem(400, "invalid-request"), { "fields/0/path": "env" });
+    }
+    let runs = server.agent().read("/v1/runs").await;
+    assert_eq!(runs["items"], json!([]), "nothing of it is on record");
+    let answer = server.ran(call(env(MAX_ENV_VARIABLES, 100))).await;
+    assert!(answer.text("stdout").contains("MY_1023=xxx"), "{answer}");
 }
 
 #[tokio::test]

@@ -63,8 +63,8 @@ pub use precondition::Precondition;
 pub use process::{MAX_INPUT_BYTES, ProcessKind, ProcessStatus};
 pub use reason::{Reason, ReasonClass};
 pub use request::{
-    Command, EnvOverrides, ExecRequest, InvalidRequest, MAX_ARGUMENT_BYTES, MAX_ARGV_BYTES, MAX_PATCH_BYTES,
-    MAX_WORDS,
+    Command, EnvOverrides, EnvSize, EnvTooLarge, ExecRequest, InvalidRequest, MAX_ARGUMENT_BYTES,
+    MAX_ARGV_BYTES, MAX_ENV_BYTES, MAX_ENV_VARIABLES, MAX_PATCH_BYTES, MAX_WORDS,
 };
 pub use run::{DecidedBy, Exit, KillCause, LimitReport, OutputStream, Run, RunDecision, RunEnd, RunVerdict};
 pub use run_status::{RunStatus, StatusChangeError};

@@ -15,6 +15,13 @@ pub const MAX_WORDS: usize = 4_096;
 /// Most bytes of an argument vector, one counted for the end of each word, as the kernel counts them.
 pub const MAX_ARGV_BYTES: usize = 256 * 1024;
 
+/// Most environment overrides of a call.
+pub const MAX_ENV_VARIABLES: usize = 1_024;
+
+/// Most bytes of the environment overrides of a call, two counted for each: the kernel passes a variable as `NAME=value` with
+/// a NUL at its end.
+pub const MAX_ENV_BYTES: usize = 256 * 1024;
+
 /// Longest text of a patch. A person may have to read it, and records keep it.
 pub const MAX_PATCH_BYTES: usize = 1024 * 1024;
 
@@ -238,6 +245,56 @@ impl EnvOverrides {
     }
 }
 
+/// How much of an environment was read so far. A reader that adds each variable as it comes holds no more than a call
+/// may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EnvSize {
+    variables: usize,
+    bytes: usize,
+}
+
+impl EnvSize {
+    /// Counts one variable more.
+    ///
+    /// # Errors
+    /// [`EnvTooLarge`] when it is one too many, or too large with the others.
+    pub const fn add(&mut self, name: &str, value: &str) -> Result<(), EnvTooLarge> {
+        self.variables += 1;
+        self.bytes += name.len() + value.len() + 2;
+        if self.variables > MAX_ENV_VARIABLES {
+            return Err(EnvTooLarge::Variables);
+        }
+        if self.bytes > MAX_ENV_BYTES {
+            return Err(EnvTooLarge::Bytes);
+        }
+        Ok(())
+    }
+
+    /// Looks at an environment that was read in full.
+    ///
+    /// # Errors
+    /// [`EnvTooLarge`]
+    pub fn check(env: &BTreeMap<String, String>) -> Result<(), EnvTooLarge> {
+        let mut size = Self::default();
+        env.iter().try_for_each(|(name, value)| size.add(name, value))
+    }
+}
+
+/// A call has more environment overrides than one may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EnvTooLarge {
+    /// Too many of them.
+    #[error(
+        "a call has at most {MAX_ENV_VARIABLES} environment variables; put the rest into a file that the program reads"
+    )]
+    Variables,
+    /// Too many bytes in all.
+    #[error(
+        "the environment variables of a call have at most {MAX_ENV_BYTES} bytes together; put them into a file that the program reads"
+    )]
+    Bytes,
+}
+
 /// One exec call, parsed (`docs/spec/exec-tool.md#1-parameters-of-one-exec-call`). What is `None` was not said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecRequest {
@@ -326,6 +383,20 @@ mod tests {
             Command::patch("x".repeat(MAX_PATCH_BYTES + 1)),
             Err(InvalidRequest::PatchTooLong)
         );
+    }
+
+    #[test]
+    fn the_environment_is_bounded_in_number_and_bytes() {
+        let env = |count: usize, bytes: usize| {
+            let pairs = (0..count).map(|number| (format!("V{number:05}"), "x".repeat(bytes)));
+            EnvSize::check(&pairs.collect())
+        };
+        assert_eq!(env(0, 0), Ok(()));
+        assert_eq!(env(MAX_ENV_VARIABLES, 0), Ok(()));
+        assert_eq!(env(MAX_ENV_VARIABLES + 1, 0), Err(EnvTooLarge::Variables));
+        let largest = MAX_ENV_BYTES / 2 - "V00000".len() - 2;
+        assert_eq!(env(2, largest), Ok(()));
+        assert_eq!(env(2, largest + 1), Err(EnvTooLarge::Bytes));
     }
 
     #[test]

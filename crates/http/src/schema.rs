@@ -11,7 +11,9 @@ use utoipa::{
     },
 };
 
-use countersign_domain::{ApprovalStatus, MAX_STOP_REASON_CHARS, schema::text, text_schemas};
+use countersign_domain::{
+    ApprovalStatus, MAX_ENV_VARIABLES, MAX_STOP_REASON_CHARS, schema::text, text_schemas,
+};
 
 use crate::extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName};
 
@@ -116,6 +118,7 @@ impl PartialSchema for EnvOverrides {
         let map = ObjectBuilder::new()
             .schema_type(SchemaType::Type(Type::Object))
             .property_names(Some(Schema::from(name)))
+            .max_properties(Some(MAX_ENV_VARIABLES))
             .additional_properties(Some(Schema::from(value)));
         RefOr::T(map.build().into())
     }

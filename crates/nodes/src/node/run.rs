@@ -6,16 +6,14 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::Value;
 
 use countersign_domain::{
-    AgentId, ApprovalDecision, BoundScript, Command, ExecRequest, InvalidRequest, MAX_WORDS, Security,
-    SessionKey, UnixMillis,
+    AgentId, ApprovalDecision, BoundScript, Command, EnvSize, ExecRequest, InvalidRequest, MAX_WORDS,
+    Security, SessionKey, UnixMillis,
 };
 use countersign_engine::{Planned, Preview, PreviewRule};
 use countersign_protocol::bridge::{ApprovalSource, OWN_RULE, RunApproval, RunParams, RunPlan, format_argv};
 
 use super::answer::{Answer, Denied, Dialect, Make};
 
-/// Most environment overrides of one command.
-const MAX_OVERRIDES: usize = 1_024;
 /// The session of a call that names none.
 const DEFAULT_SESSION: &str = "node";
 /// Programs that take a script behind `-c`.
@@ -95,11 +93,10 @@ impl RunCall {
             not_after_ms,
         } = params;
         let env = env.unwrap_or_default();
-        if argv.len() > MAX_WORDS || env.len() > MAX_OVERRIDES {
-            return Err(Answer::invalid(
-                "INVALID_REQUEST: too many arguments or overrides",
-            ));
+        if argv.len() > MAX_WORDS {
+            return Err(Answer::invalid("INVALID_REQUEST: too many arguments"));
         }
+        EnvSize::check(&env).map_err(|large| Answer::invalid(format!("INVALID_REQUEST: env: {large}")))?;
         if raw_command.as_deref().is_some_and(|raw| !agrees(raw, &argv)) {
             return Err(Answer::invalid(
                 "INVALID_REQUEST: rawCommand does not match command",
@@ -429,7 +426,12 @@ mod tests {
         );
         refused(
             json!({"command": vec!["x"; MAX_WORDS + 1]}),
-            "INVALID_REQUEST: too many arguments or overrides",
+            "INVALID_REQUEST: too many arguments",
+        );
+        let env: BTreeMap<String, String> = (0..1_025).map(|n| (format!("V{n}"), String::new())).collect();
+        refused(
+            json!({"command": ["ls"], "env": env}),
+            "INVALID_REQUEST: env: a call has at most 1024 environment variables; put the rest into a file that the program reads",
         );
     }
 

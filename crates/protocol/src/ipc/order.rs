@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::Value;
 
-use countersign_domain::{ApprovalDecision, Ask, Command, Host, Security};
+use countersign_domain::{ApprovalDecision, Ask, Command, EnvSize, Host, Security};
 
 use super::unique;
 
@@ -131,7 +131,9 @@ fn environment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<St
 
         fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
             let mut env = BTreeMap::new();
+            let mut size = EnvSize::default();
             while let Some((name, value)) = members.next_entry::<String, String>()? {
+                size.add(&name, &value).map_err(de::Error::custom)?;
                 if env.insert(name, value).is_some() {
                     return Err(de::Error::custom("a name comes twice"));
                 }

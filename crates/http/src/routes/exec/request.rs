@@ -9,8 +9,8 @@ use serde::{
 use utoipa::ToSchema;
 
 use countersign_domain::{
-    AgentId, Ask, Command, ExecRequest, HostChoice, InvalidRequest, MAX_ARGUMENT_BYTES, MAX_ARGV_BYTES,
-    MAX_WORDS, Security, SessionKey,
+    AgentId, Ask, Command, EnvSize, ExecRequest, HostChoice, InvalidRequest, MAX_ARGUMENT_BYTES,
+    MAX_ARGV_BYTES, MAX_WORDS, Security, SessionKey,
 };
 
 use crate::{
@@ -37,7 +37,7 @@ pub(in crate::routes) struct ExecBody {
     /// Working directory, absolute or beginning with `~/`; the agent's workspace unless given.
     #[schema(pattern = r"^(/|~/)[^\x00]*$")]
     workdir: Option<String>,
-    /// Environment overrides.
+    /// Environment overrides. At most 256 KiB in all, two bytes counted for each beside its name and its value.
     #[schema(value_type = Option<EnvOverrides>)]
     env: Option<Overrides>,
     /// How long to wait in milliseconds before the run moves to the background; clamped to 10..120000.
@@ -294,7 +294,8 @@ pub(in crate::routes) fn approval_wait(millis: Option<u64>) -> Result<Duration, 
     Ok(Duration::from_millis(millis))
 }
 
-/// Environment overrides, each name once: of two values for one name it would be unclear which was meant.
+/// Environment overrides, each name once: of two values for one name it would be unclear which was meant. Reading stops at
+/// the first that is too many.
 #[derive(Debug, Default)]
 struct Overrides(BTreeMap<String, String>);
 
@@ -311,7 +312,9 @@ impl<'de> Deserialize<'de> for Overrides {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Overrides, A::Error> {
                 let mut overrides = BTreeMap::new();
+                let mut size = EnvSize::default();
                 while let Some((name, value)) = map.next_entry::<String, String>()? {
+                    size.add(&name, &value).map_err(de::Error::custom)?;
                     if overrides.insert(name, value).is_some() {
                         return Err(de::Error::custom("a name is given twice"));
                     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use countersign_domain::{
-    Approval, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, Command, Host, Security,
+    Approval, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, Command, EnvSize, Host, Security,
 };
 use countersign_engine::{
     ask_only::{AskError, AskRequest, Route},
@@ -366,8 +366,9 @@ fn ask_request(session: &OperatorSession, params: RequestParams) -> Result<AskRe
     if !session.principal().may_act_for(&agent) {
         return Err(WireError::invalid("the token may not act for this agent"));
     }
-    let env = env_policy::check_overrides(&env.unwrap_or_default())
-        .map_err(|_blocked| wrong("env", &"blocked override keys"))?;
+    let env = env.unwrap_or_default();
+    EnvSize::check(&env).map_err(|large| wrong("env", &large))?;
+    let env = env_policy::check_overrides(&env).map_err(|_blocked| wrong("env", &"blocked override keys"))?;
     let default = match session.protocol {
         Protocol::Three => DEFAULT_TIMEOUT[0],
         Protocol::Four => DEFAULT_TIMEOUT[1],

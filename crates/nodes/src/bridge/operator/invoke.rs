@@ -16,8 +16,8 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use countersign_domain::{
-    AgentId, Command, ExecRequest, HostChoice, InvalidRequest, Reason, ReasonClass, Run, RunId, RunStatus,
-    SessionKey, Stop,
+    AgentId, Command, EnvSize, ExecRequest, HostChoice, InvalidRequest, Reason, ReasonClass, Run, RunId,
+    RunStatus, SessionKey, Stop,
 };
 use countersign_engine::{
     IdempotencyKey, OnDisconnect,
@@ -420,11 +420,13 @@ fn request(
         let formatted = Command::Argv(argv.clone()).to_text();
         check_raw(raw, &argv, &formatted)?;
     }
+    let env = env.unwrap_or_default();
+    EnvSize::check(&env).map_err(|large| said("INVALID_REQUEST", &format!("env: {large}")))?;
     let (agent, session_key) = identity("system.run", agent_id, session_key)?;
     Ok(ExecRequest {
         command,
         workdir: cwd.map(workdir).transpose()?,
-        env: env.unwrap_or_default(),
+        env,
         yield_after: Some(asked_timeout.unwrap_or(TIMEOUT_FOR_RUN)),
         background: false,
         timeout: timeout_ms.and_then(positive),
