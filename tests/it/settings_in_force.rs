@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Members, TestServer};
+use crate::support::{Finished, Members, TestServer, eventually};
 
 const SETTINGS: &str = "/v1/settings";
 const SECRET: &str = "a-secret-of-the-bridge-0123456789abcdef";
@@ -123,6 +123,39 @@ async fn a_changed_setting_waits_for_a_restart_and_everything_says_so() {
     let after = setting(&server, "output.tail_chars").await;
     assert_eq!((&after["value"], after.get("waiting")), (&json!(8), None));
     assert_eq!(ready(&server).await["restartNeeded"], false);
+}
+
+#[tokio::test]
+async fn fewer_runs_at_once_are_in_effect_at_once_and_more_after_a_restart() {
+    let mut server = TestServer::full()
+        .toml("[limits]\nmax_running = 8\n")
+        .start()
+        .await;
+    server.edit_toml(&format!("{BASE}[limits]\nmax_running = 1\n"));
+    let lowered = setting(&server, "limits.max_running").await;
+    assert_eq!((&lowered["value"], lowered.get("waiting")), (&json!(1), None));
+    let agent = server.agent();
+    let long = agent
+        .accepted(json!({ "argv": ["/bin/sleep", "600"], "background": true }))
+        .await;
+    let call = tokio::spawn({
+        let agent = agent.clone();
+        async move { agent.exec(json!({ "argv": ["/bin/true"] })).await }
+    });
+    let metrics = || async { server.operator().get("/metrics").await.text() };
+    let waits = |text: &String| text.contains("countersign_runs_queued 1\n");
+    eventually("waiting for the one place", metrics, waits).await;
+
+    // The runner was told at its start how many it may have.
+    server.edit_toml(&format!("{BASE}[limits]\nmax_running = 9\n"));
+    let raised = setting(&server, "limits.max_running").await;
+    assert_has!(raised, { "value": 1, "waiting": 9, "waitsFor": "restart" });
+    agent.cancel(long.text("runId")).await;
+    assert_eq!(call.await.unwrap().expect(200)["exitCode"], 0);
+    assert_eq!(server.stop().await, Some(0));
+    server.start().await;
+    let after = setting(&server, "limits.max_running").await;
+    assert_eq!((&after["value"], after.get("waiting")), (&json!(9), None));
 }
 
 #[tokio::test]

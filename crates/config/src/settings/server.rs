@@ -290,7 +290,7 @@ server_settings! {
         #[doc = "Connections at once."]
         max_connections: usize, "max_connections" as Count<1, MANY> = 8192, Restart, Now;
         #[doc = "Processes at once; 0 is off."]
-        max_running: usize, "max_running" as Count<0, MANY> = 1024, Live, Now;
+        max_running: usize, "max_running" as Count<0, MANY> = 1024, Tighten(tightening::lowers), Now;
         #[doc = "Processes of one agent at once; 0 is off."]
         max_running_per_agent: usize, "max_running_per_agent" as Count<0, MANY> = 512, Live, Now;
         #[doc = "Execs that wait for a slot."]

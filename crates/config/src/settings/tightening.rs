@@ -54,9 +54,35 @@ pub(super) fn takes_away(before: &Value, later: &Value) -> bool {
     later.iter().all(|item| before.contains(item))
 }
 
+/// `[limits] max_running`: no more than before, of which 0 is no limit. The runner is told at its start how many it may
+/// have.
+pub(super) fn lowers(before: &Value, later: &Value) -> bool {
+    let most = |value: &Value| {
+        let most = value.as_u64()?;
+        Some(if most == 0 { u64::MAX } else { most })
+    };
+    most(later)
+        .zip(most(before))
+        .is_some_and(|(later, before)| later <= before)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_is_lowered_and_not_lifted() {
+        for (before, later, expect) in [
+            (3, 2, true),
+            (3, 3, true),
+            (0, 5, true),
+            (3, 4, false),
+            (3, 0, false),
+        ] {
+            assert_eq!(lowers(&json!(before), &json!(later)), expect, "{before} {later}");
+        }
+        assert!(!lowers(&json!("3"), &json!(2)));
+    }
 
     #[test]
     fn rules_may_be_added_behind_and_ask_for_more() {
