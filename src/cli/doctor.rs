@@ -234,6 +234,10 @@ fn examine(
         }),
         None => in_force::of_the_own_server(context),
     };
+    let in_force = asked.as_deref().ok().map(|settings| InForce {
+        unrecorded_stop: in_force::unrecorded_stop(context),
+        ..in_force_there(settings)
+    });
     let options = StartOptions {
         config: config.map(Path::to_owned),
         ..StartOptions::default()
@@ -244,7 +248,7 @@ fn examine(
         Arc::clone(&context.environment),
         Arc::clone(&context.clock),
         Arc::new(SystemIds),
-        server_state(state_dir, asked.as_deref().ok()),
+        server_state(state_dir, in_force),
         &doctor::Trials {
             confining: &Confined::check,
             sandbox: &try_sandbox,
@@ -273,7 +277,7 @@ fn try_sandbox(options: &SandboxOptions, image: &str) -> Result<Backend, Unusabl
 }
 
 /// Whether something answers where the last server said it would.
-fn server_state(state_dir: &StateDir, in_force: Option<&[SettingBody]>) -> ServerState {
+fn server_state(state_dir: &StateDir, in_force: Option<InForce>) -> ServerState {
     let path = state_dir.server_json();
     let Ok(file) = ServerFile::read(&path) else {
         return ServerState::NotRunning;
@@ -285,9 +289,7 @@ fn server_state(state_dir: &StateDir, in_force: Option<&[SettingBody]>) -> Serve
             .is_some_and(|address| TcpStream::connect(address).is_ok()),
     };
     if answers {
-        ServerState::Running {
-            in_force: in_force.map(in_force_there),
-        }
+        ServerState::Running { in_force }
     } else {
         ServerState::Stale(path)
     }
@@ -308,6 +310,7 @@ fn in_force_there(settings: &[SettingBody]) -> InForce {
     InForce {
         values: in_force::values(settings),
         waiting: settings.iter().filter_map(waits).collect(),
+        unrecorded_stop: None,
     }
 }
 

@@ -3,12 +3,17 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use countersign_config::settings::EffectiveValue;
-use countersign_wire::setting::{SettingBody, SettingsBody};
+use countersign_wire::{
+    setting::{SettingBody, SettingsBody},
+    stop::StandingBody,
+};
 
 use super::{
+    client::Client,
     console::{Console, Format},
     context::Context,
     discover::{self, Role},
@@ -86,15 +91,28 @@ pub(super) fn of_the_own_server(context: &Context) -> Result<Vec<SettingBody>, S
         .map_err(|failure| SettingsSource::files(context, failure))
 }
 
-fn asked(
-    client: impl FnOnce() -> Result<super::client::Client, Failure>,
-) -> Result<Vec<SettingBody>, Failure> {
-    let client = client()?;
-    let settings: SettingsBody = with_runtime(async {
-        let answer = tokio::time::timeout(TIMEOUT, client.get(&["v1", "settings"], &Vec::new())).await;
-        answer.unwrap_or_else(|_elapsed| Err(Failure::unavailable("the server does not answer")))
-    })?;
+/// The stop of that server which is in effect and not on record yet, in words.
+pub(super) fn unrecorded_stop(context: &Context) -> Option<String> {
+    let client = discover::own_client(context, Role::Operator).ok()?;
+    let standing: StandingBody = ask(&client, &["v1", "stop"]).ok()?;
+    let stop = standing.stop.filter(|stop| !stop.durable)?;
+    let (since, by) = (value::local(stop.at_ms), stop.by.name);
+    Some(format!(
+        "everything is stopped since {since}, by {by}: {}",
+        stop.reason
+    ))
+}
+
+fn asked(client: impl FnOnce() -> Result<Client, Failure>) -> Result<Vec<SettingBody>, Failure> {
+    let settings: SettingsBody = ask(&client()?, &["v1", "settings"])?;
     Ok(settings.items)
+}
+
+fn ask<T: DeserializeOwned>(client: &Client, path: &[&str]) -> Result<T, Failure> {
+    with_runtime(async {
+        let answer = tokio::time::timeout(TIMEOUT, client.get(path, &Vec::new())).await;
+        answer.unwrap_or_else(|_elapsed| Err(Failure::unavailable("the server does not answer")))
+    })
 }
 
 /// What a running server has of these, by key.

@@ -276,6 +276,8 @@ pub struct InForce {
     pub values: BTreeMap<String, Value>,
     /// Values of its file that wait for a restart.
     pub waiting: Vec<WaitingSetting>,
+    /// The stop that is in effect and not on record yet: who, when and why, in words.
+    pub unrecorded_stop: Option<String>,
 }
 
 /// A changed setting that is not in force.

@@ -558,6 +558,11 @@ async fn a_full_disk_does_not_prevent_it() {
     disk.fill();
     let answer = stop(&operator).await;
     assert_has!(answer, { "stopped": true, "durable": false });
+    // The record does not have it, so the server is asked.
+    let report = server.cli(&["doctor"]).await;
+    report.says("warning[stopped]");
+    report.says("by operator: keys leaked");
+    report.says("ends if the server ends before it can");
     refused(&server.agent().exec(json!({ "argv": ["/bin/true"] })).await);
     let pending = operator.read("/v1/approvals?limit=1").await;
     let id = pending["items"][0].text("id");

@@ -1,6 +1,6 @@
 //! What a server leaves and shares: its note of itself, and the approvals socket.
 
-use crate::doctor::{Finding, Repair, ServerState, Severity, Snapshot, SocketState, WaitingSetting};
+use crate::doctor::{Finding, InForce, Repair, ServerState, Severity, Snapshot, SocketState, WaitingSetting};
 
 pub(super) fn record(snapshot: &Snapshot) -> Option<Finding> {
     let kind = snapshot.record?;
@@ -17,12 +17,27 @@ pub(super) fn record(snapshot: &Snapshot) -> Option<Finding> {
 }
 
 pub(super) fn stopped(snapshot: &Snapshot) -> Option<Finding> {
-    let words = snapshot.stopped.as_ref()?;
+    let explanation = match (&snapshot.stopped, &snapshot.server) {
+        (Some(words), _) => words.clone(),
+        (
+            None,
+            ServerState::Running {
+                in_force:
+                    Some(InForce {
+                        unrecorded_stop: Some(words),
+                        ..
+                    }),
+            },
+        ) => format!(
+            "{words}. The server cannot write the record now: the stop is in effect, and ends if the server ends before it can"
+        ),
+        (None, _) => return None,
+    };
     Some(Finding {
         id: "stopped",
         severity: Severity::Warning,
         key: snapshot.state_dir.join("countersign").display().to_string(),
-        explanation: words.clone(),
+        explanation,
         fix: "countersign resume --reason TEXT lets everything go on".to_owned(),
         repair: None,
     })
@@ -86,10 +101,7 @@ fn waiting(WaitingSetting { key, explanation }: &WaitingSetting) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use crate::doctor::{
-        InForce,
-        findings::{findings, tests::sound},
-    };
+    use crate::doctor::findings::{findings, tests::sound};
 
     use super::*;
 
@@ -131,6 +143,22 @@ mod tests {
         let found = findings(&snapshot);
         assert_eq!((found[0].id, found[0].severity), ("stopped", Severity::Warning));
         assert!(found[0].explanation.contains("keys leaked"));
+
+        // The record does not have it, and the server says so.
+        let unrecorded_stop = snapshot.stopped.take();
+        snapshot.server = ServerState::Running {
+            in_force: Some(InForce {
+                unrecorded_stop,
+                ..InForce::default()
+            }),
+        };
+        let found = findings(&snapshot);
+        assert_eq!((found[0].id, found[0].severity), ("stopped", Severity::Warning));
+        assert!(
+            found[0]
+                .explanation
+                .contains("keys leaked. The server cannot write")
+        );
     }
 
     #[test]
