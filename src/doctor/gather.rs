@@ -88,7 +88,13 @@ pub fn gather(
     trials: &Trials<'_>,
 ) -> (Snapshot, Option<Arc<Settings>>) {
     let us = rustix::process::geteuid().as_raw();
+    let now = clock.now();
     let loaded = SettingsStore::load(state_dir.clone(), options, environment);
+    // Before the server's own values take their place: the next one starts with those of the file.
+    let one_owner = loaded
+        .as_ref()
+        .ok()
+        .and_then(|store| one_owner(state_dir, store, now));
     if let (
         Ok(store),
         ServerState::Running {
@@ -104,7 +110,6 @@ pub fn gather(
         |settings| state_dir.document(&settings.server),
     );
     let home = state_dir.home().unwrap_or_else(|| Path::new("/")).to_path_buf();
-    let now = clock.now();
     let documents = DocumentStore::open(document_path.clone(), home.clone(), clock, ids);
     let document = documents.snapshot();
     // Without its directory there is no lock either, and a lock that cannot be read is no news about its holder.
@@ -153,6 +158,7 @@ pub fn gather(
             .as_deref()
             .and_then(|settings| countersign_ledger::stop_on_record(&state_dir.ledger(&settings.server)))
             .map(|stop| stop.words()),
+        one_owner,
         us,
         isolation,
         replaceable_program,
@@ -511,6 +517,14 @@ fn rules_of(agent: AgentId, policy: &PolicyConfig, document: &store::Snapshot) -
         ask: (ask.value, ask.source),
         ask_fallback: (ask_fallback.value, ask_fallback.source),
     }
+}
+
+/// Whether the settings take two owners and there is one. A ledger that cannot be read is told of with its tokens.
+fn one_owner(state_dir: &StateDir, store: &SettingsStore, now: UnixMillis) -> Option<SettingsProblem> {
+    let ledger = state_dir.ledger(&store.current().server);
+    let has_two =
+        move || countersign_ledger::admin_owners(&ledger, now).map_or(true, |owners| owners.len() > 1);
+    store.look_for_owners(has_two).err()?.into_iter().next()
 }
 
 fn doubtful_tokens(

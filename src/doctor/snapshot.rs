@@ -48,6 +48,8 @@ pub struct Snapshot {
     pub doubtful_tokens: Result<Vec<DoubtfulToken>, String>,
     /// The stop that is on record: who, when and why, in words.
     pub stopped: Option<String>,
+    /// What the settings demand of the owners, where they have it not: a server does not start like that.
+    pub one_owner: Option<SettingsProblem>,
     /// Effective user id of this process; the private files should be its own.
     pub us: u32,
     /// The level that commands on the gateway host reach.

@@ -101,6 +101,33 @@ async fn a_token_that_counts_as_an_approver_by_its_scope_alone_is_told_of() {
 }
 
 #[tokio::test]
+async fn a_demand_for_two_owners_is_told_of_while_there_is_one() {
+    let mut server = TestServer::full().start().await;
+    let none = Vec::<Value>::new();
+    assert_eq!(found(&server, "one-owner").await, none);
+    let ask = "[exec]\nlogin_path = false\n[approvals]\nwidening = \"ask\"\n";
+    let is_told = |findings: &[Value]| {
+        let [finding] = findings else {
+            panic!("one finding: {findings:#?}")
+        };
+        assert_eq!(finding["key"], "approvals.widening");
+        assert_eq!(finding["severity"], "warning");
+        assert!(finding.text("fix").contains("--owner"), "{finding:#}");
+    };
+    // The server that runs rejects it, and the next one would not start.
+    server.edit_toml(ask);
+    is_told(&found(&server, "one-owner").await);
+    assert_eq!(server.stop().await, Some(0));
+    is_told(&found(&server, "one-owner").await);
+
+    server.edit_toml("[exec]\nlogin_path = false\n");
+    server.start().await;
+    server.token_of("ann", &["admin"]).await;
+    server.edit_toml(ask);
+    assert_eq!(found(&server, "one-owner").await, none);
+}
+
+#[tokio::test]
 async fn a_ledger_that_does_not_read_is_told_of() {
     let mut server = TestServer::full().start().await;
     assert_eq!(server.stop().await, Some(0));

@@ -113,5 +113,6 @@ pub use stats::LedgerStats;
 pub use stop::{Resume, ResumeOutcome, Takes, stop_on_record};
 pub use stop_switch::{Pressed, StopStanding};
 pub use tokens::{
-    NewToken, RevokedToken, Successor, TokenAcceptance, TokenRotation, doubtful_tokens, presumed_approvers,
+    NewToken, RevokedToken, Successor, TokenAcceptance, TokenRotation, admin_owners, doubtful_tokens,
+    presumed_approvers,
 };

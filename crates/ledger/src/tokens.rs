@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
+use rusqlite::Connection;
 use serde_json::json;
 
 use countersign_domain::{Actor, AgentId, Owner, RunId, Scope, Token, TokenId, UnixMillis};
@@ -81,21 +82,7 @@ impl Ledger {
     /// # Errors
     /// When the ledger cannot be read.
     pub fn admin_owners(&self, now: UnixMillis) -> Result<BTreeSet<Owner>, LedgerError> {
-        self.readers.with(|connection| {
-            let owners = list(
-                connection,
-                "SELECT id, owner FROM tokens WHERE revoked_ms IS NULL AND proposed_json IS NULL AND agents IS NULL \
-                 AND (expires_ms IS NULL OR expires_ms > ?1) \
-                 AND EXISTS (SELECT 1 FROM json_each(scopes) WHERE value = 'admin')",
-                (now.get(),),
-                |row| {
-                    let mut columns = Columns::of("tokens", row);
-                    let _id: String = columns.take()?;
-                    columns.word()
-                },
-            )?;
-            Ok(owners.into_iter().collect())
-        })
+        self.readers.with(|connection| owners_of_admins(connection, now))
     }
 
     /// Revokes a token and withdraws what it asked. `None` when there is none; revoking again changes nothing.
@@ -203,6 +190,34 @@ pub fn doubtful_tokens(
         (except_sha256, now.get(), MOST_SEEN),
         from_row,
     )?)
+}
+
+/// The owners of a ledger that need not be open that have a live token with `admin` for everything. Nothing is changed, and
+/// no file is made; no ledger has none.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn admin_owners(path: &Path, now: UnixMillis) -> Result<BTreeSet<Owner>, LedgerError> {
+    if !path.exists() {
+        return Ok(BTreeSet::new());
+    }
+    Ok(owners_of_admins(&open_at_rest(path)?, now)?)
+}
+
+fn owners_of_admins(connection: &Connection, now: UnixMillis) -> Result<BTreeSet<Owner>, Fault> {
+    let owners = list(
+        connection,
+        "SELECT id, owner FROM tokens WHERE revoked_ms IS NULL AND proposed_json IS NULL AND agents IS NULL \
+         AND (expires_ms IS NULL OR expires_ms > ?1) \
+         AND EXISTS (SELECT 1 FROM json_each(scopes) WHERE value = 'admin')",
+        (now.get(),),
+        |row| {
+            let mut columns = Columns::of("tokens", row);
+            let _id: String = columns.take()?;
+            columns.word()
+        },
+    )?;
+    Ok(owners.into_iter().collect())
 }
 
 /// The live tokens of a ledger that need not be open which read events last without a word on whether a person answers

@@ -23,6 +23,7 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(files::directory(snapshot));
     found.extend(settings::settings(&snapshot.settings));
+    found.extend(snapshot.one_owner.as_ref().map(settings::owners));
     found.extend(settings::tls(&snapshot.tls));
     found.extend(isolation::isolation(&snapshot.isolation));
     found.extend(isolation::program(snapshot));

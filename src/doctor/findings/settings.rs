@@ -64,6 +64,20 @@ fn broken(problem: &SettingsProblem) -> Finding {
     }
 }
 
+/// The settings demand two owners, and there is one.
+pub(super) fn owners(problem: &SettingsProblem) -> Finding {
+    Finding {
+        id: "one-owner",
+        severity: Severity::Warning,
+        key: problem.key.clone().unwrap_or_else(|| problem.source.to_string()),
+        explanation: format!("{problem}. A server does not start with that, and one that runs rejects the edit"),
+        fix: "countersign token create NAME --scope admin --owner OWNER, which takes no running server; or [approvals] widening \
+              = \"apply\""
+            .to_owned(),
+        repair: None,
+    }
+}
+
 pub(super) fn tls(state: &TlsState) -> Option<Finding> {
     match state {
         TlsState::Off | TlsState::Usable { key_of_group: None } => None,

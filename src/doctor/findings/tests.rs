@@ -49,6 +49,7 @@ pub(super) fn sound() -> Snapshot {
         record: None,
         doubtful_tokens: Ok(Vec::new()),
         stopped: None,
+        one_owner: None,
         us: 1000,
         isolation: IsolationState::Confined { scopes: Scopes::Kept },
         replaceable_program: None,
