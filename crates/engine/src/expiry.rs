@@ -18,7 +18,8 @@ use countersign_policy::gate::{self, AfterTimeout, Coverage, FallbackVerdict, Ga
 use countersign_sys::clock::Clock;
 
 use crate::{
-    base::Base, evaluator::Evaluator, launch::Launch, lifecycle::Lifecycle, runs::Runs, watch::PolicySource,
+    base::Base, evaluator::Evaluator, launch::Launch, lifecycle::Lifecycle, reply::ExecError, runs::Runs,
+    watch::PolicySource,
 };
 
 /// How often an end is tried again because the policy changed in between.
@@ -169,6 +170,8 @@ impl Expiries {
                             // Nobody allowed it, and what would run cannot be seen.
                             Err(Blind) => (None, Fallback::deny(expiry.reason())),
                         },
+                        // The question stays as it is; see above.
+                        Err(ExecError::ShuttingDown) => return,
                         Err(_full) => (None, Fallback::deny(Reason::RateLimited)),
                     }
                 }

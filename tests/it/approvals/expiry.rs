@@ -79,8 +79,8 @@ async fn the_fallback_decides_when_nobody_answers() {
     }
 }
 
-#[tokio::test]
-async fn a_fallback_that_waits_for_a_place_holds_up_no_other_deadline() {
+/// A server whose one place is taken by the run named first, while the fallback of the second waits for it.
+async fn with_a_fallback_that_waits() -> (TestServer, String, String) {
     let server = TestServer::asking_with("timeout_ms = 1000")
         .document(
             &json!({ "version": 1, "defaults": { "askFallback": "full" }, "agents": {
@@ -100,7 +100,24 @@ async fn a_fallback_that_waits_for_a_place_holds_up_no_other_deadline() {
     let metrics = || async { operator.get("/metrics").await.text() };
     let waits_for_place = |text: &String| text.contains("countersign_runs_queued 1\n");
     eventually("waiting for a place", metrics, waits_for_place).await;
+    (server, long, waits)
+}
 
+#[tokio::test]
+async fn a_server_that_stops_leaves_a_fallback_that_waits_for_a_place_to_the_next() {
+    let (mut server, long, waits) = with_a_fallback_that_waits().await;
+    server.stop().await;
+    server.start().await;
+    let run = server.agent().finished(&waits).await;
+    assert_has!(run, { "status": "denied", "reason": "approval-timeout" });
+    server.operator().cancel(&long).await;
+    server.agent().finished(&long).await;
+}
+
+#[tokio::test]
+async fn a_fallback_that_waits_for_a_place_holds_up_no_other_deadline() {
+    let (server, long, waits) = with_a_fallback_that_waits().await;
+    let (agent, operator) = (server.agent(), server.operator());
     let other = asked(&server, json!({ "argv": ["/bin/date"], "agentId": "quiet" })).await;
     let denied = agent.finished(&id(&other, "runId")).await;
     assert_has!(denied, { "status": "denied", "reason": "approval-timeout" });
