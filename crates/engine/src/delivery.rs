@@ -73,6 +73,7 @@ impl Invocation {
             token: TokenId::parse(OWNER).expect("the owner of invocations is an id"),
             key: self.0.clone(),
             body_sha256: ANY_BODY.to_owned(),
+            note: None,
         }
     }
 }
@@ -92,7 +93,12 @@ pub enum InvocationState {
     /// Nothing: it was never delivered.
     Unknown,
     /// It became this run, or its recorded denial.
-    Run(RunId),
+    Run {
+        /// The run.
+        run_id: RunId,
+        /// The rule of this machine behind its refusal, should it have been refused; its record has the reason alone.
+        rule: Option<OwnRule>,
+    },
     /// It was refused with these words, and nothing will ever run for it.
     Refused(String),
 }
@@ -393,7 +399,11 @@ impl Deliveries {
 
 fn state_of(kept: StoredOutcome) -> InvocationState {
     match kept {
-        StoredOutcome::Run { run, hint: _ } => InvocationState::Run(run),
+        StoredOutcome::Run { run, hint } => InvocationState::Run {
+            run_id: run,
+            // An earlier version kept something else there.
+            rule: hint.and_then(|note| serde_json::from_str(&note).ok()),
+        },
         StoredOutcome::Answer { status: _, body } => InvocationState::Refused(body),
     }
 }

@@ -45,6 +45,7 @@ impl CallKey {
                 token: caller.actor.token().ok_or_else(not_a_token)?,
                 key: key.key,
                 body_sha256: hex(&key.body_sha256),
+                note: None,
             },
             on_disconnect: key.on_disconnect,
         })

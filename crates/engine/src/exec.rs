@@ -182,7 +182,10 @@ impl Calls {
             let (evaluation, slot) = self.evaluate_with_slot(caller, &request, &mode).await?;
             delivery_terms::expect_in_time(delivery, self.new_ids.now())?;
             let not_diverted = evaluation.not_diverted.clone();
-            let draft = Draft::of(evaluation, key)?;
+            let mut draft = Draft::of(evaluation, key)?;
+            if delivery.is_some() {
+                self.questions.note_rule(&mut draft);
+            }
             let wait_policy = draft.wait_policy;
             let way = match self.attempt_detached(draft, slot).await? {
                 Attempt::Started(live) => Way::Started(live),

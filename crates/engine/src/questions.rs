@@ -8,7 +8,7 @@ use countersign_ledger::{
 };
 use countersign_policy::{
     approval_rules::Demand,
-    gate::{self, AskSpec, FallbackVerdict, Unanswered},
+    gate::{self, AskSpec, FallbackVerdict, Unanswered, Verdict},
 };
 use countersign_sys::hooks;
 
@@ -239,6 +239,18 @@ impl Questions {
                     rule: None,
                 })))
             }
+        }
+    }
+
+    /// Has the rule behind a refusal of a delivered call kept with its invocation: its answer is told again.
+    pub(crate) fn note_rule(&self, draft: &mut Draft) {
+        let reason = match draft.judged.verdict {
+            Verdict::Deny(reason) => reason,
+            Verdict::Ask(_) => Reason::ApprovalRequired,
+            Verdict::Run => return,
+        };
+        if let Some(key) = &mut draft.key {
+            key.note = serde_json::to_string(&self.policy_admin.own_rule(&draft.judged, reason)).ok();
         }
     }
 

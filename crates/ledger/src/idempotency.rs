@@ -27,6 +27,8 @@ pub struct IdempotencyKey {
     pub key: String,
     /// SHA-256 of the body, lower-case hex.
     pub body_sha256: String,
+    /// What is kept with the run that it gets, in place of the hint of a refusal; no part of what is compared.
+    pub note: Option<String>,
 }
 
 /// What a key stands for.
@@ -36,7 +38,7 @@ pub enum StoredOutcome {
     Run {
         /// The run that the first call got.
         run: RunId,
-        /// What the answer said besides: what would change a refusal.
+        /// What the answer said besides: what would change a refusal, or [`IdempotencyKey::note`].
         hint: Option<String>,
     },
     /// The answer of a call that got no run.
@@ -119,7 +121,7 @@ pub(super) fn keep_refused(
             &key.key,
             &key.body_sha256,
             run.as_str(),
-            hint,
+            key.note.as_deref().or(hint),
             now,
         ),
     )?;

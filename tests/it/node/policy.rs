@@ -457,3 +457,29 @@ async fn the_rule_is_told_again_with_the_answer_and_by_the_question_what_became_
         .done();
     assert_eq!(status["result"]["error"]["countersign"], rule, "{status}");
 }
+
+/// The record of a refused run has its reason alone; the rule is kept with the invocation.
+#[tokio::test]
+async fn the_rule_is_told_again_after_a_restart() {
+    let ours =
+        json!({"protocol": 4, "features": {"methods": [], "events": [], "capabilities": ["countersign"]}});
+    let list = json!({"version": 1, "defaults": {"security": "allowlist", "askFallback": "allowlist"}});
+    let gateway = Gateway::new().await;
+    for (ask, reason) in [("off", "allowlist-miss"), ("always", "approval-required")] {
+        let exec = json!({"security": "full", "ask": ask});
+        let mut node = TestNode::new(&exec, Some(&list));
+        node.start(&gateway);
+        let mut peer = gateway.welcome_as(&ours).await;
+        let params = json!({"command": ["id"]});
+        peer.invoke(&node.id(), "once", "system.run", &params).await;
+        let first = peer.result("once").await;
+        assert_eq!(first.rule["reason"], reason, "{first:?}");
+        assert!(first.rule["file"].is_string(), "{first:?}");
+        node.kill().await;
+        node.start(&gateway);
+        let mut peer = gateway.welcome_as(&ours).await;
+        peer.invoke(&node.id(), "once", "system.run", &params).await;
+        assert_eq!(peer.result("once").await, first);
+        node.kill().await;
+    }
+}

@@ -393,6 +393,7 @@ pub(super) fn key(name: &str, body: &str) -> IdempotencyKey {
         token: "t-asker".parse().unwrap(),
         key: name.to_owned(),
         body_sha256: body.to_owned(),
+        note: None,
     }
 }
 

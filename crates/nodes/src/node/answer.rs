@@ -179,14 +179,15 @@ impl Answer {
         self
     }
 
-    /// Whether it is a refusal for the reason of this rule, or for the want of an answer that the rule asks for.
-    pub(super) fn is_refused_by(&self, rule: Option<&OwnRule>) -> bool {
+    /// The same by this rule, if it is a refusal for the reason of the rule, or for the want of an answer that the rule asks
+    /// for. The record of the run has the reason alone, also of a person's answer and of a withdrawal.
+    pub(super) fn refused_by(self, rule: Option<OwnRule>) -> Self {
         let own = self.error.as_ref().and_then(|error| error.rule.as_deref());
-        let (Some(own), Some(rule)) = (own, rule) else {
-            return false;
-        };
-        own.reason == rule.reason
-            || Denied::of_reason(Some(own.reason)) == Denied::of_reason(Some(rule.reason))
+        let is_it = own.zip(rule.as_ref()).is_some_and(|(own, rule)| {
+            own.reason == rule.reason
+                || Denied::of_reason(Some(own.reason)) == Denied::of_reason(Some(rule.reason))
+        });
+        if is_it { self.by_rule(rule) } else { self }
     }
 
     /// It could not be started, which counts as a result.

@@ -209,7 +209,7 @@ impl Host {
         self.tasks.spawn(async move {
             // Either nothing runs for it from now on, or there is something to end.
             let refused = Answer::void("the call was cancelled");
-            if let Ok(InvocationState::Run(run_id)) = host.keep(&invocation, &refused).await {
+            if let Ok(InvocationState::Run { run_id, rule: _ }) = host.keep(&invocation, &refused).await {
                 host.end(&run_id).await;
             }
         });
@@ -319,21 +319,27 @@ impl Host {
         let void = Answer::void("nothing was started when it was asked about");
         match self.keep(&invocation, &void).await {
             Ok(InvocationState::Refused(words)) => ended(&Answer::of_text(&words)),
-            Ok(InvocationState::Run(run_id)) => match self.parts.engine.ledger().run(&run_id).await {
-                Ok(Some(run)) if run.status.is_final() => ended(&self.of_run(&run, dialect).await),
-                Ok(Some(_running)) => {
-                    self.tell_when_ended(invocation, run_id, dialect);
-                    Answer::done(json!({"state": "running"}))
+            Ok(InvocationState::Run { run_id, rule }) => {
+                match self.parts.engine.ledger().run(&run_id).await {
+                    Ok(Some(run)) if run.status.is_final() => {
+                        ended(&self.of_run(&run, dialect).await.refused_by(rule))
+                    }
+                    Ok(Some(_running)) => {
+                        let begun = Begun { run_id, rule };
+                        self.tell_when_ended(invocation, begun, dialect);
+                        Answer::done(json!({"state": "running"}))
+                    }
+                    Ok(None) | Err(_) => no_record(),
                 }
-                Ok(None) | Err(_) => no_record(),
-            },
+            }
             // It was kept as something just now.
             Ok(InvocationState::Unknown) | Err(_) => no_record(),
         }
     }
 
     /// Sends the result of a run of an earlier connection, or an earlier process, when it ends.
-    fn tell_when_ended(self: &Arc<Self>, invocation: Invocation, run_id: RunId, dialect: Dialect) {
+    fn tell_when_ended(self: &Arc<Self>, invocation: Invocation, begun: Begun, dialect: Dialect) {
+        let Begun { run_id, rule } = begun;
         let Entered::New(_token) = self.enter(&invocation) else {
             // Another task does already; over the limit the gateway asks again.
             return;
@@ -345,7 +351,7 @@ impl Host {
                 invocation: &invocation,
             };
             if let Ok(run) = host.parts.engine.deliveries().wait_for_end(&run_id).await {
-                let answer = host.of_run(&run, dialect).await;
+                let answer = host.of_run(&run, dialect).await.refused_by(rule);
                 let about = About::of_record(&invocation, &run);
                 drop(going_on);
                 host.deliver(&invocation, &answer, Some(about)).await;
@@ -388,12 +394,7 @@ impl Host {
         let answer = match begun {
             Ok(begun) => {
                 let answer = self.follow(&begun.run_id, &about, link).await;
-                // The record already tells of a person's answer, or of a withdrawal.
-                if answer.is_refused_by(begun.rule.as_ref()) {
-                    answer.by_rule(begun.rule)
-                } else {
-                    answer
-                }
+                answer.refused_by(begun.rule)
             }
             Err(answer) => self.refuse(invocation, answer, dialect).await,
         };
@@ -612,9 +613,9 @@ impl Host {
     async fn recorded(&self, state: InvocationState, dialect: Dialect) -> Answer {
         match state {
             InvocationState::Refused(words) => Answer::of_text(&words),
-            InvocationState::Run(run_id) => {
+            InvocationState::Run { run_id, rule } => {
                 match self.parts.engine.deliveries().wait_for_end(&run_id).await {
-                    Ok(run) => self.of_run(&run, dialect).await,
+                    Ok(run) => self.of_run(&run, dialect).await.refused_by(rule),
                     Err(_) => no_record(),
                 }
             }
