@@ -178,6 +178,25 @@ async fn an_offer_that_others_could_have_written_makes_no_token() {
 }
 
 #[tokio::test]
+async fn what_a_killed_command_line_left_of_an_offer_goes_when_offers_are_looked_at() {
+    let server = TestServer::full().start().await;
+    let offers = server.state().join("countersign/token-offers");
+    fs::create_dir_all(&offers).expect("a directory");
+    let [left, fresh] = [".a.json.1.0.tmp", ".b.json.1.0.tmp"].map(|name| offers.join(name));
+    for half in [&left, &fresh] {
+        write_file_mode(half, "{\"name\":\"x", 0o600);
+    }
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
+    let file = fs::File::options().write(true).open(&left).expect("the file");
+    file.set_modified(hour_ago).expect("an older file");
+    let unknown = format!("cst_{}", "B".repeat(43));
+    let shown = server.operator().with_token(Some(&unknown)).get("/v1/runs").await;
+    assert_eq!(shown.status, 401);
+    assert!(!left.exists(), "it was written an hour ago");
+    assert!(fresh.exists(), "it may still be written");
+}
+
+#[tokio::test]
 async fn the_owner_of_the_state_directory_makes_an_owner_with_and_without_a_server() {
     let mut server = TestServer::full().prepare();
     let arguments = |owner| {

@@ -12,6 +12,7 @@ use std::{
     os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::Path,
     sync::atomic::Ordering,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use serde::{Deserialize, Serialize};
@@ -31,8 +32,10 @@ use crate::reply::StorageTrouble;
 const MAX_OFFER_BYTES: usize = 256 * 1024;
 /// The permission bits of everyone but the owner.
 const OF_OTHERS: u32 = 0o077;
-/// Offers taken at once.
+/// Files looked at together.
 const MOST_OFFERS: usize = 1000;
+/// After so long nobody goes on writing an offer: that takes moments.
+const LEFT_AFTER: Duration = Duration::from_mins(10);
 
 /// An offer as it is written.
 #[derive(Debug, Serialize, Deserialize)]
@@ -120,10 +123,12 @@ impl Tokens {
         let Ok(entries) = fs::read_dir(directory) else {
             return Ok(());
         };
-        let offers = entries
-            .flatten()
-            .filter(|entry| !is_being_written(&entry.file_name()));
-        for path in offers.map(|entry| entry.path()).take(MOST_OFFERS) {
+        for entry in entries.flatten().take(MOST_OFFERS) {
+            let path = entry.path();
+            if is_being_written(&entry.file_name()) {
+                self.remove_if_left(&path);
+                continue;
+            }
             match read(&path, &*self.ids) {
                 Ok(token) => match self.ledger.insert_token(token, Actor::state_directory()).await {
                     // One that is there already was taken before a crash, or by another call a moment ago.
@@ -145,9 +150,22 @@ impl Tokens {
         }
         Ok(())
     }
+
+    /// Removes what a command line that was killed left of an offer.
+    fn remove_if_left(&self, path: &Path) {
+        let written = fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
+        let now = UNIX_EPOCH + Duration::from_millis(u64::try_from(self.clock.now().get()).unwrap_or(0));
+        // One of the future is as good as new: the clock was set.
+        let age = written.ok().and_then(|written| now.duration_since(written).ok());
+        if age.is_some_and(|age| age >= LEFT_AFTER)
+            && let Err(error) = fs::remove_file(path)
+        {
+            tracing::warn!(file.path = %path.display(), %error, "an offer that was never complete cannot be removed");
+        }
+    }
 }
 
-/// Whether a name of the directory is that of an offer that has no name yet ([`countersign_sys::fs::replace_file`]).
+/// Whether a name of the directory is that of an offer that has no name of its own yet ([`countersign_sys::fs::replace_file`]).
 fn is_being_written(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".")
 }
