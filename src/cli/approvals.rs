@@ -363,6 +363,23 @@ async fn watch(context: &Context, client: &Client) -> Result<ExitStatus, Failure
         }
         stream => (query(true), stream?),
     };
+    show_pending(context, client).await?;
+    context.console.note("watching for approvals; Ctrl-C ends");
+    follow::follow(context, client, &query, stream, async |event| {
+        show_news(context.console, event)?;
+        if event["type"] == "events.gap" {
+            context
+                .console
+                .note("events were missed; looking again at what waits");
+            show_pending(context, client).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// A line for each question that waits.
+async fn show_pending(context: &Context, client: &Client) -> Result<(), Failure> {
     let pending: Vec<Value> = client
         .list(&["v1", "approvals"], &vec![("status", "pending".to_owned())], 500)
         .await?;
@@ -377,20 +394,20 @@ async fn watch(context: &Context, client: &Client) -> Result<ExitStatus, Failure
             }
         }
     }
-    context.console.note("watching for approvals; Ctrl-C ends");
-    follow::follow(context, client, &query, stream, |event| {
-        match context.console.format() {
-            Format::Json => context.console.json_line(event),
-            // Everybody is told of the server's end on standard error.
-            Format::People => match ApprovalEvent::deserialize(event) {
-                Ok(event) if event.r#type != "server.shutdown" => {
-                    context.console.line(&event_line(context.console, &event))
-                }
-                Ok(_) | Err(_) => Ok(()),
-            },
-        }
-    })
-    .await
+    Ok(())
+}
+
+/// A line for an event. What is none of a question, such as the end of the server, is said on standard error.
+fn show_news(console: Console, event: &Value) -> Result<(), Failure> {
+    match console.format() {
+        Format::Json => console.json_line(event),
+        Format::People => match ApprovalEvent::deserialize(event) {
+            Ok(event) if event.r#type.starts_with("exec.approval.") => {
+                console.line(&event_line(console, &event))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        },
+    }
 }
 
 fn asked_line(console: Console, slug: &str, what: [&str; 3]) -> String {

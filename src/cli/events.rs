@@ -68,17 +68,17 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<ExitStatu
     query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
     query.extend(args.run.map(|run| ("runId", run.to_string())));
     let after = args.after.map(|after| after.to_string());
-    let show = |event: &Value| show(context.console, event);
     if args.follow {
         // A token that can only read answers nothing.
         query.push(("approver", "false".to_owned()));
         let stream = client.events(&query, after.as_deref()).await?;
+        let show = async |event: &Value| show(context.console, event);
         return follow::follow(context, &client, &query, stream, show).await;
     }
     // Without a starting point the page begins with the oldest retained event.
     query.push(("after", after.unwrap_or_else(|| "0".to_owned())));
     for event in client.list(&["v1", "events"], &query, args.limit).await? {
-        show(&event)?;
+        show(context.console, &event)?;
     }
     Ok(ExitStatus::SUCCESS)
 }

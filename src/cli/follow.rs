@@ -26,7 +26,7 @@ pub(crate) async fn follow(
     client: &Client,
     query: &Query,
     stream: EventStream,
-    mut show: impl FnMut(&Value) -> Result<(), Failure>,
+    mut show: impl AsyncFnMut(&Value) -> Result<(), Failure>,
 ) -> Result<ExitStatus, Failure> {
     let mut follower = Follower::new(context, client, query, stream);
     // Of all the time: one that comes together with an event is seen after it.
@@ -36,7 +36,7 @@ pub(crate) async fn follow(
             event = follower.next() => event?,
             _interrupted = interrupted.recv() => return Ok(ExitStatus::SUCCESS),
         };
-        show(&event.data)?;
+        show(&event.data).await?;
         if event.is_shutdown {
             context.console.note("the server stopped");
             return Ok(ExitStatus::SUCCESS);

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{append_line, asked, id};
-use crate::support::{Members, ServerBuilder, Terminal, TestServer, eventually, lines, only};
+use crate::support::{Members, OnTheWay, ServerBuilder, Terminal, TestServer, eventually, lines, only, way};
 
 /// Everybody is asked about everything, for a second; then `askFallback` counts.
 fn short_question(fallback: &str, more: &str) -> ServerBuilder {
@@ -232,6 +232,33 @@ async fn who_only_reads_along_is_no_approver() {
     // For one release.
     let _silent = server.operator().events("", None).await;
     assert_eq!(status().await, 202);
+}
+
+#[tokio::test]
+async fn a_terminal_that_missed_events_says_so_and_looks_again() {
+    let server = TestServer::asking().start().await;
+    let pending = asked(&server, json!({ "argv": ["/bin/date"] })).await;
+    let gap = |path: &str| match path {
+        "/v1/events" => OnTheWay::Streams(
+            "id: 7\nevent: events.gap\ndata: {\"ts\":1,\"type\":\"events.gap\",\"oldestSeq\":7}\n\n\
+             event: server.shutdown\ndata: {\"ts\":1,\"type\":\"server.shutdown\"}\n\n",
+        ),
+        _ => OnTheWay::Passes,
+    };
+    let way = way(&server, gap).await;
+    let token = server.operator_token();
+    let watched = server
+        .cli(&["approvals", "watch", "--url", &way, "--token", &token])
+        .await;
+    watched.complains("events were missed; looking again at what waits");
+    let lines: Vec<&str> = watched.stdout.lines().collect();
+    assert_eq!(lines.len(), 2, "what waits, at first and again: {watched:?}");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.contains(&id(&pending, "approvalId")[..8])),
+        "{watched:?}"
+    );
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ mod sse;
 mod terminal;
 mod tools;
 mod wait;
+mod way;
 #[expect(dead_code, reason = "the tests of the policy use more of it")]
 #[path = "../../../crates/policy/tests/wide/world.rs"]
 mod world;
@@ -46,4 +47,5 @@ pub(crate) use sse::{Event, EventStream};
 pub(crate) use terminal::Terminal;
 pub(crate) use tools::{installed, node_runtime, program, python_tool};
 pub(crate) use wait::{eventually, soon, within};
+pub(crate) use way::{OnTheWay, way};
 pub(crate) use world::World;
