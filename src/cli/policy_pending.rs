@@ -61,13 +61,15 @@ const ACTIONS: [&str; 8] = [
 struct HeldEdit {
     file: &'static str,
     edit: HeldBody,
+    /// The edit as the server tells of it.
+    raw: Value,
 }
 
 /// Shows what held edits would newly allow.
 pub(crate) async fn diff(context: &Context, client: &Client) -> Result<ExitStatus, Failure> {
     let edits = held(client).await?;
     if context.console.format() == Format::Json {
-        let members = edits.iter().map(|held| (held.file.to_owned(), json!(held.edit)));
+        let members = edits.iter().map(|held| (held.file.to_owned(), held.raw.clone()));
         context.console.document(&members.collect())?;
         return Ok(ExitStatus::SUCCESS);
     }
@@ -154,14 +156,25 @@ pub(crate) async fn history(
 }
 
 async fn held(client: &Client) -> Result<Vec<HeldEdit>, Failure> {
-    let policy: EffectiveBody = client.get(&["v1", "policy", "effective"], &Vec::new()).await?;
+    let policy: Answer<EffectiveBody> = client.get(&["v1", "policy", "effective"], &Vec::new()).await?;
+    let Answer { body, raw } = policy;
     let held = [
-        ("exec-approvals.json", policy.document.held),
-        ("openclaw.json", policy.config_held),
+        (
+            "exec-approvals.json",
+            body.document.held,
+            &raw["document"]["held"],
+        ),
+        ("openclaw.json", body.config_held, &raw["configHeld"]),
     ];
     let held = held.into_iter();
     Ok(held
-        .filter_map(|(file, edit)| Some(HeldEdit { file, edit: edit? }))
+        .filter_map(|(file, edit, raw)| {
+            Some(HeldEdit {
+                file,
+                edit: edit?,
+                raw: raw.clone(),
+            })
+        })
         .collect())
 }
 
@@ -175,6 +188,7 @@ fn show(context: &Context, held: &HeldEdit) -> Result<(), Failure> {
                 allows,
                 proposed_by,
             },
+        raw: _,
     } = held;
     let console = &context.console;
     let since = value::local(UnixMillis::new(*since_ms));

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, Members, TestServer, eventually, lines, write_file_mode};
+use crate::support::{Api, Members, OnTheWay, TestServer, eventually, lines, way, write_file_mode};
 
 const ACCEPT: &str = "/v1/policy/document/accept";
 const EFFECTIVE: &str = "/v1/policy/effective";
@@ -358,6 +358,19 @@ async fn the_command_line_shows_and_accepts_a_held_edit() {
     let diff = server.cli(&["policy", "diff"]).await;
     assert_eq!(diff.code, Some(0), "{diff:?}");
     diff.says("agent \"main\": \"/**/id\" is allowed");
+    // As JSON it is what the server says, with what a later one may add.
+    let later = way(&server, |path| match path {
+        EFFECTIVE => OnTheWay::Changes(|policy| policy["document"]["held"]["later"] = json!({ "word": 1 })),
+        _ => OnTheWay::Passes,
+    })
+    .await;
+    let token = server.operator_token();
+    let arguments = ["policy", "diff", "--json", "--url", &later, "--token", &token];
+    let diff: Value = serde_json::from_str(&server.cli(&arguments).await.stdout).expect("one document");
+    let mut edit = diff["exec-approvals.json"].clone();
+    let added = edit.as_object_mut().expect("the edit").shift_remove("later");
+    assert_eq!(added, Some(json!({ "word": 1 })));
+    assert_eq!(edit, held(&server.operator()).await);
     let wrong = server.cli(&["policy", "accept", "00ff"]).await;
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
     assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
