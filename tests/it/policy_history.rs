@@ -9,8 +9,8 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    Finished, Invocation, Members, TestServer, eventually, pid_of, program, skip, terminate, write_file,
-    write_file_mode,
+    Finished, Invocation, Members, OnTheWay, TestServer, eventually, pid_of, program, skip, terminate, way,
+    write_file, write_file_mode,
 };
 
 /// Echo runs, anything else is asked about.
@@ -70,6 +70,27 @@ fn counts(told: &Value) -> Value {
         "skipped",
     ];
     members.map(|member| told[member].clone()).to_vec().into()
+}
+
+#[tokio::test]
+async fn a_backtest_skips_a_run_that_a_later_server_tells_of_in_another_form() {
+    let server = start().await;
+    for word in ["a", "b"] {
+        ran(&server, json!({ "argv": ["/bin/echo", word] })).await;
+    }
+    let later = way(&server, |path| match path {
+        "/v1/runs" => OnTheWay::Changes(|runs| runs["items"][0]["cwd"] = json!({ "path": "/" })),
+        _ => OnTheWay::Passes,
+    })
+    .await;
+    let told = backtest(
+        &server,
+        &["--url", &later, "--token", &server.operator_token()],
+        0,
+    )
+    .await;
+    assert_eq!(counts(&told), json!([2, 1, 1, 0, 0, 0, 1]), "{told}");
+    assert_eq!(told["skippedBy"], json!({ "unreadable": 1 }));
 }
 
 #[tokio::test]

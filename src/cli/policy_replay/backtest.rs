@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use countersign_domain::{AgentId, Ask, Security, UnixMillis};
 use countersign_engine::candidate::{Candidate, Opinion, RecordedCommand};
-use countersign_wire::{page::Page, policy::EffectiveBody, run::RunBody, words};
+use countersign_wire::{page::Page, policy::EffectiveBody, words};
 
 use super::{
     candidate::CandidateArgs,
@@ -95,9 +95,9 @@ pub(crate) async fn run(
         let mut page_query = query.clone();
         page_query.push(("limit", (limit - counts.total()).min(PAGE).to_string()));
         page_query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-        let page: Page<RunBody> = client.get_page(&["v1", "runs"], &page_query).await?;
+        let page: Page<Value> = client.get_page(&["v1", "runs"], &page_query).await?;
         for run in page.items {
-            let compared = match Compared::of(run, |recorded| known.evaluate(recorded)) {
+            let compared = match Compared::of(&run, |recorded| known.evaluate(recorded)) {
                 Ok(compared) => Ok(in_force.beside(compared).await?),
                 Err(left_out) => Err(left_out),
             };

@@ -45,6 +45,8 @@ pub(super) enum LeftOut {
     NotOfPolicy,
     /// Its directory is not there, or cannot be looked at.
     Directory,
+    /// A later server tells of it in a form that this version does not read.
+    Unreadable,
 }
 
 impl LeftOut {
@@ -56,6 +58,7 @@ impl LeftOut {
             Self::Undecided => "undecided",
             Self::NotOfPolicy => "not-of-policy",
             Self::Directory => "directory",
+            Self::Unreadable => "unreadable",
         }
     }
 }

@@ -139,8 +139,12 @@ impl Watch<'_> {
 
     /// The event has the command as one line of text, so the run is looked at.
     async fn compare(&self, run_id: &str) -> Result<Result<Compared, LeftOut>, Failure> {
-        match self.client.get(&["v1", "runs", run_id], &Vec::new()).await {
-            Ok(run) => Ok(Compared::of(run, |recorded| {
+        match self
+            .client
+            .get::<Value>(&["v1", "runs", run_id], &Vec::new())
+            .await
+        {
+            Ok(run) => Ok(Compared::of(&run, |recorded| {
                 self.candidate.evaluate(recorded.clone()).ok()
             })),
             // It was removed, or the server is gone, which the stream tells.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use countersign_domain::{Security, quoting};
@@ -30,9 +31,10 @@ impl Compared {
     /// # Errors
     /// [`LeftOut`] when it is not known what it was, or what would become of it.
     pub(super) fn of(
-        run: RunBody,
+        run: &Value,
         evaluate: impl FnOnce(&RecordedCommand) -> Option<Opinion>,
     ) -> Result<Self, LeftOut> {
+        let run = RunBody::deserialize(run).map_err(|_of_another_form| LeftOut::Unreadable)?;
         let past = Past::of(run)?;
         let now = evaluate(&past.recorded).ok_or(LeftOut::Directory)?;
         Ok(Self {
@@ -257,14 +259,14 @@ pub(super) fn cells(compared: &Compared) -> [String; 4] {
 mod tests {
     use super::{super::past::tests::recorded, *};
 
-    fn run(id: &str, program: &str, by: &str, verdict: &str) -> RunBody {
-        recorded(
+    fn run(id: &str, program: &str, by: &str, verdict: &str) -> Value {
+        json!(recorded(
             &json!({"runId": id, "argv": [program], "decision": {"by": by, "verdict": verdict},
             "reason": "allowlist-miss"}),
-        )
+        ))
     }
 
-    fn compared(run: RunBody, now: Foreseen) -> Result<Compared, LeftOut> {
+    fn compared(run: &Value, now: Foreseen) -> Result<Compared, LeftOut> {
         let opinion = Opinion {
             foreseen: now,
             why: "because".to_owned(),
@@ -280,39 +282,43 @@ mod tests {
             why: "because".to_owned(),
             unanswered: fallback,
         };
-        let compared = Compared::of(run("1", "ls", by, verdict), |_recorded| Some(opinion));
+        let compared = Compared::of(&run("1", "ls", by, verdict), |_recorded| Some(opinion));
         compared.unwrap().beside(in_force)
     }
 
     #[test]
     fn each_run_is_counted_once() {
         let mut counts = Counts::default();
-        counts.add(&compared(run("1", "ls", "policy", "run"), Foreseen::Run));
-        counts.add(&compared(run("2", "ls", "policy", "run"), Foreseen::Ask));
-        counts.add(&compared(run("3", "ls", "person", "run"), Foreseen::Run));
-        counts.add(&compared(run("4", "ls", "policy", "deny"), Foreseen::Run));
-        counts.add(&compared(run("5", "ls", "policy", "ask"), Foreseen::Deny));
+        counts.add(&compared(&run("1", "ls", "policy", "run"), Foreseen::Run));
+        counts.add(&compared(&run("2", "ls", "policy", "run"), Foreseen::Ask));
+        counts.add(&compared(&run("3", "ls", "person", "run"), Foreseen::Run));
+        counts.add(&compared(&run("4", "ls", "policy", "deny"), Foreseen::Run));
+        counts.add(&compared(&run("5", "ls", "policy", "ask"), Foreseen::Deny));
         for id in ["6", "7"] {
-            counts.add(&Compared::of(run(id, "ls", "policy", "run"), |_recorded| None));
+            counts.add(&Compared::of(&run(id, "ls", "policy", "run"), |_recorded| None));
         }
-        counts.add(&compared(recorded(&json!({"host": "node"})), Foreseen::Run));
+        counts.add(&compared(
+            &json!(recorded(&json!({"host": "node"}))),
+            Foreseen::Run,
+        ));
+        counts.add(&compared(&json!({"runId": "8", "host": "moon"}), Foreseen::Run));
         assert_eq!(
             Value::Object(counts.to_json()),
-            json!({"total": 8, "same": 1, "nowRun": 2, "nowAsk": 1, "nowDenied": 1, "skipped": 3,
-                "skippedBy": {"other-host": 1, "directory": 2}})
+            json!({"total": 9, "same": 1, "nowRun": 2, "nowAsk": 1, "nowDenied": 1, "skipped": 4,
+                "skippedBy": {"other-host": 1, "directory": 2, "unreadable": 1}})
         );
         assert_eq!(counts.wider(), 2);
         assert_eq!(
             counts.in_words(),
-            "8 runs: 1 the same, 2 would now run, 1 would now be asked about, 1 would now be denied; \
-             3 not judged (other-host 1, directory 2)"
+            "9 runs: 1 the same, 2 would now run, 1 would now be asked about, 1 would now be denied; \
+             4 not judged (other-host 1, directory 2, unreadable 1)"
         );
     }
 
     #[test]
     fn only_what_would_run_and_did_not_is_wider() {
         let is_wider =
-            |by: &str, verdict: &str, now| compared(run("1", "ls", by, verdict), now).unwrap().is_wider();
+            |by: &str, verdict: &str, now| compared(&run("1", "ls", by, verdict), now).unwrap().is_wider();
         assert!(is_wider("person", "run", Foreseen::Run));
         assert!(is_wider("policy", "deny", Foreseen::Run));
         assert!(!is_wider("policy", "run", Foreseen::Run));
@@ -376,7 +382,7 @@ mod tests {
             } else {
                 Foreseen::Deny
             };
-            changes.add(compared(run(id, program, by, "run"), now).unwrap());
+            changes.add(compared(&run(id, program, by, "run"), now).unwrap());
         }
         let told: Vec<Value> = changes.kept().iter().map(ChangedCommand::to_json).collect();
         let row = |id: &str, program: &str, count: u32, then: &str| {
@@ -400,12 +406,12 @@ mod tests {
         let long = "x".repeat(MAX_KEPT_BYTES / 4);
         for id in 0..6 {
             let run = run(&id.to_string(), &format!("{id}{long}"), "policy", "run");
-            changes.add(compared(run, Foreseen::Ask).unwrap());
+            changes.add(compared(&run, Foreseen::Ask).unwrap());
         }
         assert_eq!((changes.kept().len(), changes.omitted()), (3, 3));
         // More of what is kept is still counted there.
         let again = run("0", &format!("0{long}"), "policy", "run");
-        changes.add(compared(again, Foreseen::Ask).unwrap());
+        changes.add(compared(&again, Foreseen::Ask).unwrap());
         assert_eq!(changes.kept().first().map(|change| change.count), Some(2));
     }
 }
