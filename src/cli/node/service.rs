@@ -6,7 +6,7 @@ use serde_json::json;
 
 use countersign_config::settings::StateDir;
 use countersign_nodes::node::{
-    DeviceTokens, NodeFile, NodeState, NodeStatusFile,
+    DeviceTokens, GatewayAddress, GatewayEntry, NodeFile, NodeState, NodeStatusFile, Plaintext, Trust,
     service::{self, Changed, Manager, ServiceError, ServiceSpec},
 };
 use countersign_policy::preset::Preset;
@@ -271,10 +271,7 @@ pub(super) fn status(context: &Context, args: &NodeStatusArgs) -> Result<ExitSta
     };
     let waiting = status.filter(|_status| running && !connected);
     let gateway = file.as_ref().and_then(|file| file.gateway.as_ref());
-    let gateway = gateway.and_then(|entry| {
-        let scheme = if entry.tls == Some(true) { "wss" } else { "ws" };
-        Some(format!("{scheme}://{}:{}", entry.host.as_ref()?, entry.port?))
-    });
+    let gateway = gateway.and_then(address);
     let name = file.and_then(|file| file.display_name);
     let request_id = waiting.as_ref().and_then(|status| status.request_id.clone());
     let detail = waiting.as_ref().and_then(|status| status.detail.clone());
@@ -305,7 +302,8 @@ pub(super) fn status(context: &Context, args: &NodeStatusArgs) -> Result<ExitSta
             table.fact("request", request_id.as_deref().unwrap_or_default());
             table.fact("detail", detail.as_deref().unwrap_or_default());
             context.console.table(&table, "no node")?;
-            if let Some(hint) = hint(state, request_id.as_deref(), installed) {
+            let start = installed.then(|| manager.start_command(&path));
+            if let Some(hint) = hint(state, request_id.as_deref(), start) {
                 context.console.hint(&hint);
             }
         }
@@ -317,14 +315,23 @@ pub(super) fn status(context: &Context, args: &NodeStatusArgs) -> Result<ExitSta
     })
 }
 
-fn hint(state: &str, request_id: Option<&str>, installed: bool) -> Option<String> {
+/// The gateway that `node.json` names, as the node calls it.
+fn address(entry: &GatewayEntry) -> Option<String> {
+    let trust = (entry.tls == Some(true)).then_some(Trust::Authorities);
+    let address = GatewayAddress::new(entry.host.as_deref()?, entry.port?, trust, Plaintext::Everywhere);
+    Some(address.ok()?.to_string())
+}
+
+/// What to do next. `start` is what starts the service, where one is installed.
+fn hint(state: &str, request_id: Option<&str>, start: Option<String>) -> Option<String> {
     match (state, request_id) {
         ("pairing", id) => Some(format!(
             "at the gateway: countersign nodes approve {}",
             id.unwrap_or("REQUEST")
         )),
-        ("stopped", _) if installed => Some("systemctl --user start countersign-node".to_owned()),
-        ("stopped", _) => Some("countersign node run --host GATEWAY, or countersign node install".to_owned()),
+        ("stopped", _) => Some(start.unwrap_or_else(|| {
+            "countersign node run --host GATEWAY, or countersign node install".to_owned()
+        })),
         _ => None,
     }
 }
@@ -339,5 +346,31 @@ fn service_failure(error: &ServiceError) -> Failure {
             failure.hint("a system unit is written by root: sudo")
         }
         ServiceError::Io { .. } | ServiceError::Unwritable { .. } => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_stands_still_is_started_by_whom_it_was_installed() {
+        let start = |manager: Manager| {
+            let path = manager.path(Path::new("/home/u"), None);
+            hint("stopped", None, Some(manager.start_command(&path)))
+        };
+        for (manager, expect) in [
+            (Manager::SystemdUser, "systemctl --user start countersign-node"),
+            (Manager::SystemdSystem, "systemctl start countersign-node"),
+            (
+                Manager::Launchd,
+                "launchctl bootstrap gui/$UID /home/u/Library/LaunchAgents/dev.countersign.node.plist",
+            ),
+        ] {
+            assert_eq!(start(manager).as_deref(), Some(expect));
+        }
+        let uninstalled = hint("stopped", None, None);
+        assert!(uninstalled.is_some_and(|hint| hint.contains("countersign node install")));
+        assert_eq!(hint("connecting", None, None), None);
     }
 }

@@ -70,6 +70,17 @@ fn install_and_uninstall_a_user_unit() {
 }
 
 #[test]
+fn the_status_names_a_gateway_by_its_address() {
+    let node = TestNode::open();
+    let install = ["node", "install", "--host", "fd00::7", "--tls"];
+    let installed = node.command(&install);
+    assert_eq!(installed.code, Some(0), "{}", installed.stderr);
+    let status = node.command(&["node", "status"]);
+    status.says("wss://[fd00::7]:18790");
+    status.complains("systemctl --user start countersign-node");
+}
+
+#[test]
 fn a_unit_of_somebody_else_stays() {
     let node = TestNode::open();
     let unit = node.scratch.join(".config/systemd/user/countersign-node.service");

@@ -119,6 +119,15 @@ impl Manager {
         }
     }
 
+    /// What to run so that one that is installed and stopped starts now.
+    pub fn start_command(self, path: &Path) -> String {
+        match self {
+            Self::SystemdUser => "systemctl --user start countersign-node".to_owned(),
+            Self::SystemdSystem => "systemctl start countersign-node".to_owned(),
+            Self::Launchd => format!("launchctl bootstrap gui/$UID {}", path.display()),
+        }
+    }
+
     /// What to run before its file is removed, so that it does not go on.
     pub fn stop_commands(self) -> Vec<String> {
         match self {
