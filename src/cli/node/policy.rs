@@ -44,6 +44,12 @@ pub(super) fn choose(
     Ok(given.or(file.policy))
 }
 
+/// The policy that the text of an installed service says.
+pub(super) fn said_by(service: &str) -> Option<Preset> {
+    let says = |preset: &Preset| service.contains(&format!("\"--policy\" \"{preset}\""));
+    ALL.into_iter().find(says)
+}
+
 /// Whether anything says what may run here. The engine looks again before it sets a policy.
 pub(super) fn has_policy(state_dir: &StateDir) -> Result<bool, Failure> {
     if state_dir.root().join("exec-approvals.json").exists() {
@@ -137,6 +143,18 @@ fn answer(text: &str) -> Option<Preset> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_installed_service_says_its_policy() {
+        let unit = |words: &str| format!("ExecStart=\"/usr/bin/countersign\" \"node\" \"run\"{words}\n");
+        for preset in ALL {
+            assert_eq!(
+                said_by(&unit(&format!(" \"--policy\" \"{preset}\""))),
+                Some(preset)
+            );
+        }
+        assert_eq!(said_by(&unit("")), None);
+    }
 
     #[test]
     fn an_answer_is_a_number_or_a_name_and_nothing_else() {

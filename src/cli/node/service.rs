@@ -31,7 +31,8 @@ use super::{
 Writes a systemd user unit, with --system a system unit, on macOS a launchd agent, and says what
 to run to start it. A file that countersign did not write is never replaced. The token of the
 gateway is not written into the service. It asks, once and at a terminal, which policy this machine
-has; --policy answers that, and the node sets it when it first starts.")]
+has; --policy answers that, and the node sets it when it first starts. A system unit names the
+answer.")]
 pub(crate) struct NodeInstallArgs {
     #[command(flatten)]
     gateway: GatewayArgs,
@@ -116,12 +117,22 @@ pub(super) fn install(context: &Context, args: NodeInstallArgs) -> Result<ExitSt
     }
     let mut resolved = Resolved::of(context, &gateway)?;
     let state_dir = context.state_dir()?;
+    let path = service_path(context, manager)?;
     // What is only printed, or is for the state directory of another account, says it itself.
     let is_kept_here = !print && manager != Manager::SystemdSystem;
-    let said_by_service = gateway.policy.filter(|_policy| !is_kept_here);
-    if is_kept_here {
-        resolved.choose_policy(context.console, &state_dir, gateway.policy)?;
-    }
+    let said_by_service = match manager {
+        Manager::SystemdSystem => {
+            let before = service::installed(&path).ok().flatten();
+            let given = gateway.policy.or_else(|| policy::said_by(&before?));
+            resolved.choose_policy(context.console, &state_dir, given)?;
+            resolved.chosen_policy()
+        }
+        Manager::SystemdUser | Manager::Launchd if is_kept_here => {
+            resolved.choose_policy(context.console, &state_dir, gateway.policy)?;
+            None
+        }
+        Manager::SystemdUser | Manager::Launchd => gateway.policy,
+    };
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(
             "program",
@@ -136,7 +147,6 @@ pub(super) fn install(context: &Context, args: NodeInstallArgs) -> Result<ExitSt
         log: (manager == Manager::Launchd).then(|| state_dir.root().join("countersign/node/node.log")),
     };
     let text = service::text(&spec).map_err(|error| service_failure(&error))?;
-    let path = service_path(context, manager)?;
     if print {
         return printed(context, &path, &text);
     }
@@ -149,7 +159,7 @@ pub(super) fn install(context: &Context, args: NodeInstallArgs) -> Result<ExitSt
     let changed = service::install(&path, &text).map_err(|error| service_failure(&error))?;
     let next = manager.start_commands(&path);
     report(context, &path, changed, ("installed", "was there already"), &next)?;
-    if is_kept_here && context.console.format() == Format::People {
+    if context.console.format() == Format::People {
         policy::tell_installed(context.console, &state_dir, resolved.chosen_policy())?;
     }
     Ok(ExitStatus::SUCCESS)

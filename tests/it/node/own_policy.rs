@@ -256,6 +256,15 @@ async fn install_asks_once_and_the_first_start_sets_it() {
     );
     assert_eq!(document(&node), own);
 
+    // A unit of the machine is for the state directory of another account, and says it itself.
+    let node = TestNode::bare();
+    let system = ["node", "install", "--system", "--account", "daemon", "--print"];
+    let mut terminal = Terminal::start(node.invocation(&system));
+    terminal.sees(PROMPT).await;
+    terminal.press("2\n");
+    assert_eq!(terminal.ended().await, Some(0));
+    terminal.sees(r#""--policy" "cautious""#).await;
+
     // What is only printed says it itself.
     let printed = TestNode::bare().command(&["node", "install", "--print", "--policy", "cautious"]);
     assert!(printed.stdout.contains(r#""--policy" "cautious""#), "{printed:?}");
