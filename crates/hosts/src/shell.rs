@@ -15,10 +15,15 @@ pub struct HostShell(PathBuf);
 /// No shell can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoShell {
-    /// The configured path cannot be used.
-    #[error("exec.shell: {path} is not an executable file that only its owner may write")]
+    /// What the order gives cannot be used.
+    #[error(
+        "{named_by}: the shell {path} is not an executable file of root or of this account that only its owner may write; \
+         exec.shell in countersign.toml names another"
+    )]
     Unusable {
-        /// The setting, `SHELL` or the shell found for it.
+        /// The setting or the variable.
+        named_by: &'static str,
+        /// The shell that it names, or that was found for it.
         path: PathBuf,
     },
     /// Neither a setting nor `SHELL` names a shell, and the run PATH has no `sh`.
@@ -52,7 +57,10 @@ impl HostShell {
         if is_safe_executable(&chosen) {
             Ok(Self(chosen))
         } else {
-            Err(NoShell::Unusable { path: chosen })
+            Err(NoShell::Unusable {
+                named_by: setting.map_or("SHELL", |_setting| "exec.shell"),
+                path: chosen,
+            })
         }
     }
 
@@ -114,10 +122,13 @@ mod tests {
         let shell = dir.path().join("sh");
         std::fs::copy("/bin/sh", &shell).unwrap();
         std::fs::set_permissions(&shell, std::fs::Permissions::from_mode(0o775)).unwrap();
-        assert!(matches!(
-            choose(shell.to_str(), None),
-            Err(NoShell::Unusable { .. })
-        ));
-        assert!(matches!(choose(Some("sh"), None), Err(NoShell::Unusable { .. })));
+        for (setting, variable, named_by) in [
+            (shell.to_str(), None, "exec.shell: "),
+            (Some("sh"), None, "exec.shell: the shell sh "),
+            (None, shell.to_str(), "SHELL: the shell /"),
+        ] {
+            let refused = choose(setting, variable).unwrap_err().to_string();
+            assert!(refused.starts_with(named_by), "{refused}");
+        }
     }
 }

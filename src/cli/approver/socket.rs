@@ -109,6 +109,7 @@ fn not_hosted(error: &SocketFileError) -> Failure {
         }
         SocketFileError::TooLong(_) | SocketFileError::Relative => "name a short absolute path",
         SocketFileError::Directory(_)
+        | SocketFileError::Exposed(_)
         | SocketFileError::Ancestor(_)
         | SocketFileError::InTheWay(_)
         | SocketFileError::ForeignLock(_)

@@ -49,6 +49,9 @@ pub enum SocketFileError {
     /// Its directory is not ours alone.
     #[error("the directory of the approvals socket is not ours alone")]
     Directory(#[source] PrivateDirError),
+    /// Its directory belongs to another user, or another user could exchange what is in it.
+    #[error("{}, where the approvals socket lies, belongs to another account or may be changed by one", .0.display())]
+    Exposed(PathBuf),
     /// Another user could exchange a directory above it.
     #[error("{} above the approvals socket may be changed by another account", .0.display())]
     Ancestor(PathBuf),
@@ -189,7 +192,7 @@ pub(super) fn inspect(path: &Path) -> Result<(u64, u64), SocketFileError> {
     let directory = path.parent().ok_or(SocketFileError::Relative)?;
     let around = fs::metadata(directory).map_err(SocketFileError::io(directory))?;
     if !is_ours(&around) || writable_by_others(&around) {
-        return Err(SocketFileError::Ancestor(directory.to_owned()));
+        return Err(SocketFileError::Exposed(directory.to_owned()));
     }
     expect_safe_ancestors(directory)?;
     Ok((metadata.dev(), metadata.ino()))
@@ -213,7 +216,7 @@ pub fn check_socket_path(
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(SocketFileError::io(directory)(error)),
             Ok(around) if !is_ours(&around) || writable_by_others(&around) => {
-                return Err(SocketFileError::Ancestor(directory.to_owned()));
+                return Err(SocketFileError::Exposed(directory.to_owned()));
             }
             Ok(_private) => {}
         }
@@ -458,6 +461,37 @@ mod tests {
         let link = scratch.path().join("link");
         std::os::unix::fs::symlink(&below, &link).unwrap();
         assert!(matches!(refused(&link.join("s")), SocketFileError::Ancestor(_)));
+    }
+
+    #[test]
+    fn a_refusal_names_the_directory_that_is_at_fault() {
+        let scratch = scratch();
+        let loose = scratch.path().join("loose");
+        let below = loose.join("below");
+        fs::create_dir_all(&below).unwrap();
+        fs::set_permissions(&loose, fs::Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(&below, fs::Permissions::from_mode(0o700)).unwrap();
+        let why = |directory: &Path| {
+            let named = directory.join("s");
+            check_socket_path(named.to_str(), Path::new("/d"), None)
+                .unwrap_err()
+                .1
+        };
+        let loose = loose.canonicalize().unwrap();
+        assert_eq!(
+            why(&loose),
+            format!(
+                "{}, where the approvals socket lies, belongs to another account or may be changed by one",
+                loose.display()
+            )
+        );
+        assert_eq!(
+            why(&below),
+            format!(
+                "{} above the approvals socket may be changed by another account",
+                loose.display()
+            )
+        );
     }
 
     #[test]
