@@ -22,11 +22,15 @@ use countersign_sys::clock::{Ids as _, SystemIds};
 use countersign_wire::run::RunBody;
 
 use super::{
-    client::Client, context::Context, discover::Role, exec, exit::ExitStatus, failure::Failure, value,
+    client::{Client, SERVER_RETURN},
+    context::Context,
+    discover::Role,
+    exec,
+    exit::ExitStatus,
+    failure::Failure,
+    value,
 };
 
-/// A server that restarts is back within this time; what it had admitted is joined under the same key.
-const SERVER_RETURN: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Serve the Model Context Protocol on standard input and output

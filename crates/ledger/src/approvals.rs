@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, types::Value};
 
 use countersign_domain::{
     Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Authority, EnvOverrides, Persist,
-    RunId, SessionKey, TerminalReason, UnixMillis,
+    SessionKey, TerminalReason, UnixMillis,
 };
 
 use super::{
@@ -38,7 +38,6 @@ pub struct ApprovalFilter {
 pub struct PendingDeadline {
     /// The approval that waits.
     pub approval: ApprovalId,
-    pub(crate) run_id: RunId,
     /// The deadline: from then on [`Ledger::expire`] ends it.
     pub expires_at: UnixMillis,
 }
@@ -100,14 +99,13 @@ impl Ledger {
             .blocking(move |connection| {
                 list(
                     connection,
-                    "SELECT id, run_id, expires_ms FROM approvals WHERE status = 'pending' ORDER BY expires_ms \
+                    "SELECT id, expires_ms FROM approvals WHERE status = 'pending' ORDER BY expires_ms \
                      LIMIT ?1",
                     (limit,),
                     |row| {
                         let mut columns = Columns::of("approvals", row);
                         Ok(PendingDeadline {
                             approval: columns.word()?,
-                            run_id: columns.word()?,
                             expires_at: columns.time()?,
                         })
                     },

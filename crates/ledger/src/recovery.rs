@@ -34,7 +34,6 @@ pub struct LaunchRecord {
     pub(crate) epoch: i64,
     /// Boot of the machine in which it happened.
     pub boot_id: String,
-    pub(crate) at: UnixMillis,
     /// The start-by: after it the run must not start any more.
     pub not_after: UnixMillis,
 }
@@ -67,7 +66,7 @@ impl Ledger {
         self.readers
             .blocking(|connection| {
                 let sql = format!(
-                    "SELECT {}, keyed, launch_id, epoch, boot_id, launched_ms, not_after_ms FROM runs \
+                    "SELECT {}, keyed, launch_id, epoch, boot_id, not_after_ms FROM runs \
                      WHERE status IN ('requested', 'asking', 'launching', 'running') ORDER BY seq",
                     run_rows::COLUMNS
                 );
@@ -82,7 +81,6 @@ impl Ledger {
                             launch_id,
                             epoch: columns.take()?,
                             boot_id: columns.take()?,
-                            at: columns.time()?,
                             not_after: columns.time()?,
                         }),
                     };

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::cli::{
     caller_lease::{CallerLease, Endings},
-    client::{Client, EndsWithCaller},
+    client::{Client, EndsWithCaller, SERVER_RETURN},
     exec,
     failure::Failure,
     value,
@@ -27,8 +27,6 @@ use crate::cli::{
 
 /// How often a run that waits for a person is looked at.
 const LOOK: Duration = Duration::from_millis(500);
-/// A server that restarts is back within this time; a question survives that.
-const SERVER_RETURN: Duration = Duration::from_secs(30);
 
 /// A question ends with its hook: an agent that ended it runs nothing any more, or something else.
 const HELD: EndsWithCaller = EndsWithCaller::Question;

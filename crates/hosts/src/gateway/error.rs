@@ -19,6 +19,8 @@ pub enum Mismatch {
     Sandbox,
     /// What belongs to a node came to the gateway host.
     Node,
+    /// What its asker starts, who wanted only an answer, came to the gateway host.
+    Elsewhere,
 }
 
 /// Why a host started nothing for a permit.
@@ -29,7 +31,7 @@ pub enum StartError {
     BindingMismatch {
         /// What kind of thing.
         what: Mismatch,
-        /// Its path; for a sandbox its name or the working directory, for a node the working directory.
+        /// Its path; for a sandbox its name or the working directory, for a node and elsewhere the working directory.
         path: PathBuf,
     },
     /// The working directory cannot be opened.

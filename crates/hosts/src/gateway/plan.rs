@@ -66,12 +66,15 @@ pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Opened, Vec<u
         Bound::Plan { steps } => preparation.steps(steps)?,
         Bound::Rendered { script } => vec![alone(preparation.shell(RENDERED_SHELL, script)?)],
         Bound::Text { shell, text } => vec![alone(preparation.shell(shell, text)?)],
-        // What belongs into a sandbox is never started outside of one.
-        // And where only the answer was wanted no launch leads here.
-        Bound::Inside { .. } | Bound::Elsewhere { .. } => {
+        // What belongs into a sandbox is never started outside of one,
+        Bound::Inside { .. } => {
             return Err(mismatch(Mismatch::Sandbox, &spec.cwd.to_string_lossy()));
         }
-        // Nor here what belongs to another machine.
+        // nor what its asker starts, who wanted only an answer,
+        Bound::Elsewhere { .. } => {
+            return Err(mismatch(Mismatch::Elsewhere, &spec.cwd.to_string_lossy()));
+        }
+        // nor what belongs to another machine.
         Bound::OnNode { .. } => {
             return Err(mismatch(Mismatch::Node, &spec.cwd.to_string_lossy()));
         }
