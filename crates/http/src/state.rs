@@ -67,11 +67,12 @@ impl AppState {
         let server = &settings.server;
         let public_url = server.http.public_url.as_ref();
         let page = public_url.map_or_else(|| endpoint.url(), |url| url.as_str().to_owned());
+        let body_limit = BodyLimit::new(server.limits.body_bytes);
         Self(Arc::new(Shared {
-            mcp: McpMount::new(&engine, page, server.limits.body_bytes),
+            mcp: McpMount::new(&engine, page, body_limit.clone()),
             throttle: Arc::new(Throttle::new(rates(server))),
             endpoint,
-            body_limit: BodyLimit::new(server.limits.body_bytes),
+            body_limit,
             link_base: server
                 .http
                 .public_url

@@ -99,8 +99,9 @@ pub const PAUSE_POINTS: &[&str] = &[
 /// what has the name was looked at, and the kernel is about to look.
 pub const ENTRY_PAUSES: &[&str] = &["sup.entering"];
 
-/// The point of [`pause`] that only a large command passes, where it is looked through.
-pub const LOOK_PAUSES: &[&str] = &["engine.looking"];
+/// The points of [`pause`] that only what is large passes: a message of the Model Context Protocol before it is taken apart,
+/// and a command where it is looked through.
+pub const LOOK_PAUSES: &[&str] = &["mcp.reading", "engine.looking"];
 
 /// The point of [`pause`] that only a question passes: it is recorded, and its asker was not told of it.
 pub const ASK_PAUSES: &[&str] = &["engine.asked"];

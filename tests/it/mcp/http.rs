@@ -1,10 +1,11 @@
 use std::collections::BTreeSet;
 
+use countersign_sys::hooks;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{Client, LEGACY, OLDER, append_line, call, initialize, messages, modern, post, texts};
-use crate::support::{Members, TestServer, assert_says, eventually, lines, only, within};
+use crate::support::{Members, TestServer, assert_says, eventually, lines, only, soon, within, write_file};
 
 const NO_LINKS: Value = Value::Null;
 
@@ -587,4 +588,45 @@ async fn too_many_arguments_are_refused_and_many_are_not() {
     assert!(texts.contains("at most 4096 arguments"), "{texts}");
     let most = client.exec(2, &json!({ "argv": argv[1..] })).await;
     assert_ne!(most["isError"], true, "{most}");
+}
+
+#[tokio::test]
+async fn large_messages_of_one_token_wait_for_each_other_and_hold_up_nobody_else() {
+    let pauses = tempfile::tempdir().unwrap();
+    let server = TestServer::full()
+        .env(hooks::PAUSE_VARIABLE, pauses.path().to_str().unwrap())
+        .start()
+        .await;
+    let token = async |name: &str| {
+        let request = json!({ "name": name, "scopes": ["exec"] });
+        let (_, api) = server.token_with(request).await;
+        Client::connect(&api, json!({})).await
+    };
+    let (hostile, other) = (std::sync::Arc::new(token("hostile").await), token("other").await);
+    let large = json!({ "argv": ["/bin/echo", "x".repeat(10_000)] });
+    let small = json!({ "argv": ["/bin/true"] });
+    let [wanted, reached] = ["mcp.reading", "mcp.reading.reached"].map(|name| pauses.path().join(name));
+    write_file(&wanted, "");
+    let calls: Vec<_> = (0..3)
+        .map(|id| {
+            let (hostile, large) = (std::sync::Arc::clone(&hostile), large.clone());
+            tokio::spawn(async move { hostile.exec(id, &large).await })
+        })
+        .collect();
+    soon("it stands still", || reached.exists(), |there| *there).await;
+    // While none of the others goes on, everybody's small messages do, and the large ones of the others.
+    for (id, client, call) in [
+        (10, &*hostile, &small),
+        (11, &other, &small),
+        (12, &other, &large),
+    ] {
+        let answer = client.exec(id, call).await;
+        assert_ne!(answer["isError"], true, "{answer}");
+    }
+    assert!(calls.iter().all(|call| !call.is_finished()), "one at a time");
+    std::fs::remove_file(&reached).unwrap();
+    for call in calls {
+        let answer = call.await.unwrap();
+        assert_ne!(answer["isError"], true, "{answer}");
+    }
 }

@@ -34,6 +34,9 @@ const SHORT: usize = 16 * 1024;
 /// Bodies above this size are read one at a time of each caller.
 const LARGE: usize = 64 * 1024;
 
+/// Messages above this size are taken apart one at a time of each caller: the protocol library builds all of what it reads.
+const LARGE_MESSAGE: usize = 4 * 1024;
+
 /// What the large bodies of one caller may bring in a second, once they are more than one.
 const LARGE_BYTES_PER_SECOND: f64 = 33_554_432.0;
 
@@ -53,6 +56,29 @@ impl BodyLimit {
             turns: Arc::new(Turns::among(Semaphore::MAX_PERMITS)),
         }
     }
+
+    /// The largest body.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The turn of a caller to have a message of so many bytes taken apart, from the same share as their large bodies; a
+    /// small one needs none.
+    pub(crate) async fn turn_for(&self, caller: &Actor, bytes: usize) -> Result<Option<Turn>, Problem> {
+        if bytes <= LARGE_MESSAGE {
+            return Ok(None);
+        }
+        let turn = self.turns.wait(caller, ARRIVAL).await;
+        turn.map(Some).map_err(|_full| no_turn())
+    }
+}
+
+fn no_turn() -> Problem {
+    Problem::new(
+        Code::RateLimited,
+        "too many large bodies of this caller are read or wait for it",
+    )
+    .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
 }
 
 #[derive(Debug)]
@@ -212,11 +238,7 @@ async fn read(body: Body, limit: usize, turns: Option<(&Arc<Turns>, Actor)>) -> 
         Ok(Err(Unread::Broken(_error))) => {
             Err(Problem::new(Code::InvalidRequest, "the body could not be read"))
         }
-        Ok(Err(Unread::NoTurn)) => Err(Problem::new(
-            Code::RateLimited,
-            "too many large bodies of this caller are read or wait for it",
-        )
-        .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))),
+        Ok(Err(Unread::NoTurn)) => Err(no_turn()),
         Err(_elapsed) => Err(Problem::new(
             Code::InvalidRequest,
             "the body did not arrive in time",

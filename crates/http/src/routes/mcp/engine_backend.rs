@@ -2,7 +2,10 @@
 //!
 //! It must never do for a tool what the route of the API would refuse. The trait is [`crate::mcp::Backend`].
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use axum::http::request::Parts;
 use rmcp::model::{ErrorData, Extensions, JsonObject};
@@ -11,7 +14,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use countersign_domain::{Principal, RunId};
-use countersign_engine::{IdempotencyKey, OnDisconnect, reply::CancelError};
+use countersign_engine::{IdempotencyKey, OnDisconnect, Turn, reply::CancelError};
 
 use super::{in_flight::InFlightPermit, mount::EngineBackend, session::Session};
 
@@ -37,6 +40,31 @@ pub(super) struct Asker {
     cancelled: CancellationToken,
     /// Given back when the request has been answered.
     _permit: Option<Arc<InFlightPermit>>,
+    turn: MessageTurn,
+}
+
+/// The turn of a caller to have a message taken apart, until the message has been.
+#[derive(Debug, Clone)]
+pub(super) struct MessageTurn(Arc<Mutex<Option<Turn>>>);
+
+impl MessageTurn {
+    pub(super) fn new(turn: Option<Turn>) -> Self {
+        Self(Arc::new(Mutex::new(turn)))
+    }
+
+    #[cfg(feature = "test-hooks")]
+    pub(super) fn is_held(&self) -> bool {
+        self.turn().is_some()
+    }
+
+    /// Gives the turn on: what a tool waits for keeps no other message waiting.
+    fn end(&self) {
+        drop(self.turn().take());
+    }
+
+    fn turn(&self) -> MutexGuard<'_, Option<Turn>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Asker {
@@ -45,12 +73,14 @@ impl Asker {
         session: Option<Session>,
         cancelled: CancellationToken,
         permit: Option<Arc<InFlightPermit>>,
+        turn: MessageTurn,
     ) -> Self {
         Self {
             principal: Arc::new(principal.clone()),
             session,
             cancelled,
             _permit: permit,
+            turn,
         }
     }
 }
@@ -62,6 +92,17 @@ pub(super) fn scope_of(caller: &Principal, session: Option<&Session>) -> String 
 }
 
 impl EngineBackend {
+    /// Reads arguments exactly as the body of the HTTP operation is read, large ones when it is the caller's turn.
+    async fn parsed<T: DeserializeOwned>(
+        &self,
+        caller: &Principal,
+        arguments: &JsonObject,
+    ) -> Result<T, Problem> {
+        let text = serde_json::to_vec(arguments).map_err(|error| unwritable(&error))?;
+        let _turn = self.body_limit.turn_for(&caller.actor, text.len()).await?;
+        extract::parse(&text)
+    }
+
     async fn run(&self, caller: &Principal, call: ExecCall) -> Result<Value, Problem> {
         let key = IdempotencyKey {
             key: call.key,
@@ -74,13 +115,19 @@ impl EngineBackend {
         };
         let mut answer = match call.tool {
             AskingTool::Exec => {
-                let mut request = parsed::<ExecBody>(&call.arguments)?.into_request()?;
+                let mut request = self
+                    .parsed::<ExecBody>(caller, &call.arguments)
+                    .await?
+                    .into_request()?;
                 request.approval_wait = wait(request.approval_wait);
                 let reply = self.engine.calls().exec(caller, request, Some(key)).await?;
                 ExecAnswer::new(reply, RunId::to_string).to_json()?
             }
             AskingTool::ApplyPatch => {
-                let mut request = parsed::<PatchBody>(&call.arguments)?.into_request()?;
+                let mut request = self
+                    .parsed::<PatchBody>(caller, &call.arguments)
+                    .await?
+                    .into_request()?;
                 request.approval_wait = wait(request.approval_wait);
                 let reply = self.engine.patches().apply(caller, request, Some(key)).await?;
                 PatchAnswer::of_patch(reply, RunId::to_string).to_json()?
@@ -99,13 +146,19 @@ impl EngineBackend {
     }
 
     async fn processed(&self, caller: &Principal, arguments: JsonObject) -> Result<Value, Problem> {
-        let call = parsed::<ProcessBody>(&arguments)?.into_call()?;
+        let call = self
+            .parsed::<ProcessBody>(caller, &arguments)
+            .await?
+            .into_call()?;
         let reply = self.engine.processes().call(caller, call).await?;
         json(&process_answer(reply))
     }
 
     async fn explanation(&self, caller: &Principal, arguments: JsonObject) -> Result<Value, Problem> {
-        let request = parsed::<ExecBody>(&arguments)?.into_explainable()?;
+        let request = self
+            .parsed::<ExecBody>(caller, &arguments)
+            .await?
+            .into_explainable()?;
         let explanation = self.engine.explainer().explain(caller, request).await?;
         json(&explanation_body(explanation))
     }
@@ -119,6 +172,7 @@ impl Backend for EngineBackend {
             .get::<Parts>()
             .and_then(|parts| parts.extensions.get::<Asker>())
             .ok_or_else(|| ErrorData::internal_error("nobody is known to have sent this", None))?;
+        asker.turn.end();
         Ok(CallContext {
             scope: scope_of(&asker.principal, asker.session.as_ref()),
             session: asker.session.as_ref().map(Session::to_text),
@@ -157,11 +211,6 @@ impl Backend for EngineBackend {
             }
         }
     }
-}
-
-/// Reads arguments exactly as the body of the HTTP operation is read.
-fn parsed<T: DeserializeOwned>(arguments: &JsonObject) -> Result<T, Problem> {
-    extract::parse(&serde_json::to_vec(arguments).map_err(|error| unwritable(&error))?)
 }
 
 fn outcome(result: Result<Value, Problem>) -> Outcome {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use axum::{
     body::Body,
-    extract::State,
+    extract::{FromRef as _, State},
     http::{HeaderMap, HeaderValue, Request, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use engine_backend::{Asker, scope_of};
+use engine_backend::{Asker, MessageTurn, scope_of};
 pub(crate) use mount::Mount;
 use mount::{EngineBackend, Served};
 use session::Session;
@@ -36,7 +36,7 @@ use countersign_wire::problem::ProblemBody;
 
 use crate::{
     caller::{AgentCaller, Exec},
-    extract::{QueryOf, RawJson},
+    extract::{self, BodyLimit, JsonBytes, QueryOf},
     mcp::Server,
     problem::{Code, Problem},
     state::AppState,
@@ -58,13 +58,14 @@ impl Mount {
             let backend = EngineBackend {
                 engine: Arc::clone(&self.engine),
                 link_base: self.link_base.clone(),
+                body_limit: self.body_limit.clone(),
             };
             let (clock, ids) = (Arc::clone(self.engine.clock()), Arc::clone(self.engine.ids()));
             let server = Server::new(backend, tool_schema::tool_arguments(), clock, ids);
             let config = StreamableHttpServerConfig::default()
                 .with_legacy_session_mode(false)
                 .with_json_response(true)
-                .with_max_request_body_bytes(self.body_limit)
+                .with_max_request_body_bytes(self.body_limit.bytes())
                 // The admission has checked it already, against names that can change.
                 .disable_allowed_hosts();
             let copy = server.clone();
@@ -129,10 +130,17 @@ async fn mcp(
     State(state): State<AppState>,
     _query: QueryOf<()>,
     mut parts: Parts,
-    RawJson { value, bytes }: RawJson<Value>,
+    JsonBytes(bytes): JsonBytes,
 ) -> Result<Response, Problem> {
     refuse_foreign_origin(&parts.headers)?;
     let session = Session::presented(&parts.headers)?;
+    let limit = BodyLimit::from_ref(&state);
+    let turn = MessageTurn::new(limit.turn_for(&caller.actor, bytes.len()).await?);
+    #[cfg(feature = "test-hooks")]
+    if turn.is_held() {
+        drop(tokio::task::spawn_blocking(|| countersign_sys::hooks::pause("mcp.reading")).await);
+    }
+    let value: Value = extract::parse(&bytes)?;
     let message = Message::of(&value)?;
     let mount = state.mcp();
     let mut opened = None;
@@ -162,7 +170,7 @@ async fn mcp(
     }
     parts
         .extensions
-        .insert(Asker::new(&caller, session, cancelled, permit));
+        .insert(Asker::new(&caller, session, cancelled, permit, turn));
     let response = mount
         .served()
         .service
