@@ -7,6 +7,7 @@ use std::{
     process::{Child, Stdio},
 };
 
+use countersign_sys::clock::{Clock as _, SystemClock};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -103,8 +104,13 @@ impl ClientFixture {
 
     /// A server that runs some of the programs, denies one, and asks about the others.
     pub(super) fn server(&self) -> ServerBuilder {
+        self.server_with("")
+    }
+
+    /// The same with more in its `[approvals]`.
+    fn server_with(&self, approvals: &str) -> ServerBuilder {
         let pattern = |name: &str| self.program(name);
-        TestServer::asking().agents(&json!({"main": {
+        TestServer::asking_with(approvals).agents(&json!({"main": {
             "allowlist": [pattern("allowed"), pattern("many"), pattern("slow")],
             "denylist": [{"pattern": pattern("denied")}],
         }}))
@@ -324,6 +330,54 @@ pub(super) async fn a_call_that_was_given_up_is_joined<C: Client>(way: Way) {
     assert!(results[2].contains("/a/"), "{results:#?}");
     let waits = operator.pending().await;
     assert_eq!(waits.len(), 1, "{waits:?}");
+}
+
+/// The client waits for a person longer than its own limit for a call says, since it hears that the call goes on.
+pub(super) async fn a_call_outlasts_its_own_limit<C: Client>(way: Way) {
+    let client = or_skip!(C::find());
+    let fixture = ClientFixture::new();
+    let server = fixture.server().start().await;
+    let fixture = fixture.beside(&server);
+    let command = format!("{} late", fixture.program("asked"));
+    let model = Model::saying(vec![vec![client.call(way, &command, waiting())]]).await;
+    let mut running = fixture.start(&client.invocation(&fixture, way, WaitPolicy::Short, &model));
+    let operator = server.operator();
+    let id = asked_about(&operator).await;
+    let asked_at = operator.approval(&id).await["createdAtMs"]
+        .as_i64()
+        .expect("a time");
+    let now = || std::future::ready(SystemClock.now().get());
+    // Twice its limit.
+    patiently("past its limit", now, |now| {
+        (*now > asked_at + 8_000).then_some(())
+    })
+    .await;
+    assert_eq!(fixture.marks(), Vec::<String>::new());
+    operator.decided(&id, "allow-once").await;
+    running.ended().await;
+    let results = model.results();
+    assert_eq!(fixture.marks(), ["asked late"], "{results:#?}");
+    assert_eq!(results.len(), 1, "{results:#?}");
+    assert!(
+        results[0].contains("exit code 0") || results[0].contains("completed"),
+        "{results:#?}"
+    );
+}
+
+/// Nobody answers a call that waits: its question expires, and the command is denied.
+pub(super) async fn nobody_answers_its_call<C: Client>(way: Way) {
+    let client = or_skip!(C::find());
+    let fixture = ClientFixture::new();
+    let server = fixture.server_with("timeout_ms = 3000").start().await;
+    let fixture = fixture.beside(&server);
+    let command = fixture.program("asked");
+    let model = Model::saying(vec![vec![client.call(way, &command, waiting())]]).await;
+    let mut running = fixture.start(&client.invocation(&fixture, way, WaitPolicy::Advised, &model));
+    running.ended().await;
+    let results = model.results();
+    assert!(results[0].contains("approval-timeout"), "{results:#?}");
+    assert_eq!(fixture.marks(), Vec::<String>::new());
+    assert_eq!(server.operator().pending().await, Vec::<Value>::new());
 }
 
 /// Whether a client that is stopped ends the commands that its shell runs.

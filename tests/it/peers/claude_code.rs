@@ -11,12 +11,17 @@ use super::{
     agent::{self, Client, ClientFixture, WaitPolicy, Way},
     model::{Call, Model},
 };
-use crate::support::{
-    Finished, Invocation, Members, TestServer, inherited_path, installed, lines, write_file,
+use crate::{
+    docs_agents::block,
+    support::{Finished, Invocation, Members, TestServer, inherited_path, installed, lines, write_file},
 };
 
 /// Where `dev/peers` puts it.
 const PLACE: &str = "peers/@anthropic-ai/claude-code/node_modules/@anthropic-ai";
+
+/// Blocks of the documentation.
+const HOOK: &str = ".claude/settings.json use=hook";
+const PERMISSIONS: &str = ".claude/settings.json use=permissions";
 
 /// Claude Code with a home and a project of its own, beside a server.
 struct Agent<'a> {
@@ -39,10 +44,7 @@ impl<'a> Agent<'a> {
             project: server.scratch().dir("project"),
             file: server.scratch().join("lines"),
         };
-        let hook = json!({"type": "command", "command": "countersign hook claude-code", "timeout": 600, "onFailure": "block"});
-        let hooks = json!({"PreToolUse": [{"matcher": "Bash|PowerShell|Monitor", "hooks": [hook]}]});
-        let settings = agent.home.join(".claude/settings.json");
-        write_file(&settings, json!({ "hooks": hooks }).to_string());
+        write_file(&agent.home.join(".claude/settings.json"), block(HOOK));
         Some(agent)
     }
 
@@ -101,8 +103,7 @@ impl Client for ClaudeCode {
         let invocation = begin(&self.program, model, &fixture.home(), &fixture.project());
         let invocation = fixture.surround(invocation).args(&["-p", "Begin."]);
         if way == Way::Hook {
-            let label = ".claude/settings.json use=hook";
-            let mut settings: Value = serde_json::from_str(&fixture.documented(label)).expect("settings");
+            let mut settings: Value = serde_json::from_str(&fixture.documented(HOOK)).expect("settings");
             let hook = &mut settings["hooks"]["PreToolUse"][0]["hooks"][0];
             match wait_policy {
                 WaitPolicy::Advised => {}
@@ -120,12 +121,16 @@ impl Client for ClaudeCode {
         } else {
             ".mcp.json"
         };
-        invocation.env("MCP_TOOL_TIMEOUT", "700000").args(&[
+        let limit = match wait_policy {
+            WaitPolicy::Advised | WaitPolicy::ShortHook => "700000",
+            WaitPolicy::Short => "4000",
+        };
+        invocation.env("MCP_TOOL_TIMEOUT", limit).args(&[
             "--strict-mcp-config",
             "--mcp-config",
             &fixture.documented(label),
             "--settings",
-            &fixture.documented(".claude/settings.json use=permissions"),
+            &fixture.documented(PERMISSIONS),
         ])
     }
 
@@ -207,16 +212,13 @@ async fn its_own_rules_hold_for_each_part_of_a_command() {
 async fn its_mcp_tool_runs_a_command_once_in_the_project() {
     let server = TestServer::full().start().await;
     let agent = or_skip!(Agent::beside(&server));
-    let servers =
-        json!({"mcpServers": {"countersign": {"type": "stdio", "command": "countersign", "args": ["mcp"]}}});
-    let rules = json!({"permissions": {"deny": ["Bash"], "allow": ["mcp__countersign"]}});
     let command = format!("pwd >> {}", agent.file.display());
     let more = [
         "--strict-mcp-config",
         "--mcp-config",
-        &servers.to_string(),
+        &block(".mcp.json"),
         "--settings",
-        &rules.to_string(),
+        &block(PERMISSIONS),
     ];
     let (done, _said) = agent.run_tool("mcp__countersign__exec", &command, &more).await;
     assert_eq!(
@@ -239,6 +241,11 @@ async fn each_command_runs_once_or_not_at_all_over_http() {
 #[tokio::test]
 async fn each_command_runs_once_or_not_at_all_with_the_hook() {
     agent::each_command_runs_once_or_not_at_all::<ClaudeCode>(Way::Hook).await;
+}
+
+#[tokio::test]
+async fn a_call_that_was_given_up_over_http_is_joined() {
+    agent::a_call_that_was_given_up_is_joined::<ClaudeCode>(Way::Http).await;
 }
 
 #[tokio::test]

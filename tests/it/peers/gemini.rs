@@ -146,6 +146,40 @@ async fn it_goes_on_without_a_hook_that_it_ended() {
     agent::its_hook_is_ended::<Gemini>(true).await;
 }
 
+/// The documentation says after which failures of a hook it goes on without it.
+#[tokio::test]
+async fn it_goes_on_after_a_hook_that_exits_with_1_or_says_nothing() {
+    let client = or_skip!(Gemini::find());
+    let fixture = ClientFixture::new();
+    let server = fixture.server().start().await;
+    let fixture = fixture.beside(&server);
+    let mut expected = Vec::new();
+    for (number, (hook, goes_on)) in [
+        ("echo why-not >&2; exit 1", true),
+        ("echo why-not >&2; exit 2", false),
+        ("echo why-not >&2; exit 3", false),
+        ("exit 2", true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let label = "settings.json use=hook";
+        let mut settings: Value = serde_json::from_str(&fixture.documented(label)).expect("settings");
+        settings["hooks"]["BeforeTool"][0]["hooks"][0]["command"] = json!(hook);
+        let command = format!("{} {number}", fixture.program("allowed"));
+        let model = Model::saying(vec![vec![client.call(Way::Hook, &command, json!({}))]]).await;
+        configure(&fixture, settings);
+        let begun = client.begin(&fixture, &model).args(&["--yolo"]);
+        fixture.start(&begun).ended().await;
+        if goes_on {
+            expected.push(format!("allowed {number}"));
+        } else {
+            assert!(model.results()[0].contains("why-not"), "{:?}", model.results());
+        }
+        assert_eq!(fixture.marks(), expected, "{hook}: {:?}", model.results());
+    }
+}
+
 /// The documentation says that its shell is gone, and that it refuses calls where it has no user and no `trust`.
 #[tokio::test]
 async fn its_settings_do_what_is_said_of_them() {

@@ -26,7 +26,7 @@ impl Client for OpenCode {
         &self,
         fixture: &ClientFixture,
         way: Way,
-        _wait_policy: WaitPolicy,
+        wait_policy: WaitPolicy,
         model: &Model,
     ) -> Invocation {
         let label = if way == Way::Http {
@@ -35,6 +35,12 @@ impl Client for OpenCode {
             "opencode.json"
         };
         let mut settings: Value = serde_json::from_str(&fixture.documented(label)).expect("settings");
+        let limit = &mut settings["mcp"]["countersign"]["timeout"];
+        assert!(limit.is_u64(), "{limit}");
+        match wait_policy {
+            WaitPolicy::Advised | WaitPolicy::ShortHook => {}
+            WaitPolicy::Short => *limit = json!(4_000),
+        }
         settings["provider"] = json!({"here": {
             "npm": "@ai-sdk/openai-compatible", "name": "here",
             "options": {"baseURL": format!("{}/v1", model.address()), "apiKey": "none"},
@@ -83,6 +89,27 @@ async fn each_command_runs_once_or_not_at_all() {
 #[tokio::test]
 async fn each_command_runs_once_or_not_at_all_over_http() {
     agent::each_command_runs_once_or_not_at_all::<OpenCode>(Way::Http).await;
+}
+
+/// Each report of progress restarts its limit.
+#[tokio::test]
+async fn a_call_outlasts_its_own_limit() {
+    agent::a_call_outlasts_its_own_limit::<OpenCode>(Way::Stdio).await;
+}
+
+#[tokio::test]
+async fn a_call_over_http_outlasts_its_own_limit() {
+    agent::a_call_outlasts_its_own_limit::<OpenCode>(Way::Http).await;
+}
+
+#[tokio::test]
+async fn nobody_answers_its_call() {
+    agent::nobody_answers_its_call::<OpenCode>(Way::Stdio).await;
+}
+
+#[tokio::test]
+async fn nobody_answers_its_call_over_http() {
+    agent::nobody_answers_its_call::<OpenCode>(Way::Http).await;
 }
 
 #[tokio::test]
