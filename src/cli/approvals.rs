@@ -5,14 +5,18 @@ use std::collections::BTreeSet;
 use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use countersign_domain::{AgentId, ApprovalDecision, ApprovalStatus, SessionKey};
+use countersign_domain::{AgentId, ApprovalDecision, ApprovalStatus, SessionKey, UnixMillis};
 use countersign_policy::command::display;
 use countersign_protocol::ByName;
 use countersign_wire::{
     analysis::SegmentBody,
-    approval::{ApprovalBody, ChosenPattern, DecidedBody, DecisionBody, PatternBody, VoteBody, WhyBody},
+    approval::{
+        ApprovalBody, ApprovalBriefBody, ApprovalView, ChosenPattern, DecidedBody, DecisionBody, PatternBody,
+        VoteBody, WhyBody,
+    },
     event::ApprovalEvent,
     shown::Shown,
+    words,
 };
 
 use super::{
@@ -108,20 +112,23 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     let mut query: Query = vec![("status", args.status)];
     query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
     query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
-    let items: Vec<Value> = client.list(&["v1", "approvals"], &query, args.limit).await?;
     if context.console.format() == Format::Json {
+        let items: Vec<Value> = client.list(&["v1", "approvals"], &query, args.limit).await?;
         context.console.document(&json!({ "items": items }))?;
         return Ok(ExitStatus::SUCCESS);
     }
+    query.push(("view", ApprovalView::Brief.to_string()));
+    let items: Vec<ApprovalBriefBody> = client.list(&["v1", "approvals"], &query, args.limit).await?;
     let mut table = Table::new(&["ID", "STATUS", "LEFT", "AGENT", "HOST", "COMMAND"]);
-    for item in read::<Vec<ApprovalBody>>(items.into())? {
+    for item in items {
+        let more = if item.truncated { "…" } else { "" };
         table.row([
-            item.slug.clone(),
-            status(&item),
-            time_left(context, &item),
+            item.id.slug().to_owned(),
+            standing(&item.status, progress_of(item.votes, item.approvals_required)),
+            time_left(context, &item.status, item.expires_at_ms),
             item.agent_id.to_string(),
             item.host.to_string(),
-            item.display.text,
+            item.line + more,
         ]);
     }
     context.console.table(&table, "nothing waits for a person")?;
@@ -145,7 +152,10 @@ async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus
     let mut table = Table::without_header();
     table.fact("id", approval.id.as_str());
     table.fact("status", &status(&approval));
-    table.fact("time left", &time_left(context, &approval));
+    table.fact(
+        "time left",
+        &time_left(context, &approval.status, approval.expires_at_ms),
+    );
     table.append(&facts(&approval));
     context.console.table(&table, "")?;
     if approval.status == ApprovalStatus::Pending {
@@ -470,8 +480,11 @@ pub(super) fn shown_whole(shown: &Shown) -> String {
 
 /// The state, with how many people have allowed it where it takes several.
 pub(super) fn status(approval: &ApprovalBody) -> String {
-    let status = &approval.status;
-    match progress(approval).filter(|_| *status == ApprovalStatus::Pending) {
+    standing(&approval.status, progress(approval))
+}
+
+fn standing(status: &words::ApprovalStatus, progress: Option<String>) -> String {
+    match progress.filter(|_| *status == ApprovalStatus::Pending) {
         Some(progress) => format!("{status}, {progress}"),
         None => status.to_string(),
     }
@@ -479,10 +492,15 @@ pub(super) fn status(approval: &ApprovalBody) -> String {
 
 /// How many people have allowed it, of how many; nothing where one is enough.
 pub(super) fn progress(approval: &ApprovalBody) -> Option<String> {
-    let required = Some(approval.approvals_required).filter(|required| *required > 1)?;
     let allows = |vote: &&VoteBody| vote.decision != ApprovalDecision::Deny;
-    let allowing = approval.votes.iter().filter(allows).count();
-    Some(format!("{allowing} of {required}"))
+    progress_of(
+        approval.votes.iter().filter(allows).count(),
+        approval.approvals_required,
+    )
+}
+
+fn progress_of(allowing: usize, required: u64) -> Option<String> {
+    (required > 1).then(|| format!("{allowing} of {required}"))
 }
 
 /// Of which groups an approver must be; nothing for any.
@@ -494,9 +512,9 @@ pub(super) fn groups(groups: Option<&BTreeSet<String>>) -> String {
     }
 }
 
-fn time_left(context: &Context, approval: &ApprovalBody) -> String {
-    if approval.status == ApprovalStatus::Pending {
-        clock_face(approval.expires_at_ms.since(context.clock.now()))
+fn time_left(context: &Context, status: &words::ApprovalStatus, expires_at: UnixMillis) -> String {
+    if *status == ApprovalStatus::Pending {
+        clock_face(expires_at.since(context.clock.now()))
     } else {
         String::new()
     }

@@ -19,7 +19,7 @@ async fn people<const N: usize>(server: &TestServer, who: [(&str, &[&str]); N]) 
     apis.try_into().expect("one for each")
 }
 
-async fn ann_and_bob(server: &TestServer) -> [Api; 2] {
+pub(super) async fn ann_and_bob(server: &TestServer) -> [Api; 2] {
     people(server, [("ann", &[]), ("bob", &[])]).await
 }
 

@@ -80,28 +80,34 @@ pub(super) async fn approval(report: &mut Report<'_>, options: &Options) {
     report.add("approval/p50", compared.ratio, times(&compared));
 }
 
-/// A page of waiting questions, beside the bare server that reads and writes the same JSON.
+/// A page of waiting questions, whole and brief, beside the bare server that reads and writes the same JSON.
 pub(super) async fn list(report: &mut Report<'_>) {
     let server = Server::countersign(Policy::Ask);
     pending::admit(&server.agent(), WAITING).await;
     let bare = Server::reference();
-    let of_ours = server
-        .operator()
-        .request("GET", &format!("/v1/approvals?limit={PAGE}"), None);
-    let mut ours = server.operator().connect().await;
-    let page = ours.ask(&of_ours).await.json(200);
-    let of_bare = bare.agent().request("POST", "/echo", Some(&page));
-    let mut beside = bare.agent().connect().await;
-    let compared = compare(
-        report.enough("list/500-of-1000/p50"),
-        10,
-        async || ask(&mut ours, &of_ours, 200).await,
-        async || ask(&mut beside, &of_bare, 200).await,
-    )
-    .await;
-    report.add("list/500-of-1000/p50", compared.ratio, times(&compared));
-    let bytes = u32::try_from(page.to_string().len()).unwrap_or(u32::MAX);
-    report.add("list/500-of-1000/bytes", Interval::exact(f64::from(bytes)), "");
+    for (name, view) in [("500-of-1000", ""), ("brief-500-of-1000", "&view=brief")] {
+        let path = format!("/v1/approvals?limit={PAGE}{view}");
+        let of_ours = server.operator().request("GET", &path, None);
+        let mut ours = server.operator().connect().await;
+        let page = ours.ask(&of_ours).await.json(200);
+        let of_bare = bare.agent().request("POST", "/echo", Some(&page));
+        let mut beside = bare.agent().connect().await;
+        let time = format!("list/{name}/p50");
+        let compared = compare(
+            report.enough(&time),
+            10,
+            async || ask(&mut ours, &of_ours, 200).await,
+            async || ask(&mut beside, &of_bare, 200).await,
+        )
+        .await;
+        report.add(time, compared.ratio, times(&compared));
+        let bytes = u32::try_from(page.to_string().len()).unwrap_or(u32::MAX);
+        report.add(
+            format!("list/{name}/bytes"),
+            Interval::exact(f64::from(bytes)),
+            "",
+        );
+    }
 }
 
 fn times(compared: &Compared) -> String {

@@ -100,7 +100,8 @@ pub struct Vote {
 }
 
 impl Vote {
-    pub(super) fn allows(&self) -> bool {
+    /// Whether it is a yes.
+    pub fn allows(&self) -> bool {
         self.decision != ApprovalDecision::Deny
     }
 

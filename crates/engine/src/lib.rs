@@ -107,7 +107,7 @@ pub use exec::Calls;
 pub use health::{Check, Health, Readiness};
 pub use policy_admin::PolicyAdmin;
 pub use prompter::Prompts;
-pub use records::{KnownAgent, OutputBytes, Records};
+pub use records::{ApprovalBrief, CardBrief, KnownAgent, OutputBytes, Records};
 pub use revise::Revisions;
 pub use slots::NoSlot;
 pub use stats::{EngineMetrics, EngineStats, Load};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rusqlite::{Connection, Row, types::Value};
 
 use countersign_domain::{
-    Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Authority, EnvOverrides, Persist,
-    SessionKey, TerminalReason, UnixMillis,
+    Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Authority,
+    EnvOverrides, Persist, RunId, SessionKey, TerminalReason, UnixMillis, Vote,
 };
 
 use super::{
@@ -24,7 +24,7 @@ pub struct ApprovalFilter {
     /// In this state; `None` for any.
     pub status: Option<ApprovalStatus>,
     /// Of this agent; `None` for any.
-    pub agent: Option<countersign_domain::AgentId>,
+    pub agent: Option<AgentId>,
     /// Asked from this session; `None` for any.
     pub session: Option<SessionKey>,
     /// Whose id begins with this, in upper or lower case.
@@ -40,6 +40,29 @@ pub struct PendingDeadline {
     pub approval: ApprovalId,
     /// The deadline: from then on [`Ledger::expire`] ends it.
     pub expires_at: UnixMillis,
+}
+
+/// An approval without its card: what is short, and all that can change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalRow {
+    /// The approval.
+    pub id: ApprovalId,
+    /// The run that waits for it.
+    pub run_id: RunId,
+    /// Whose run it is.
+    pub agent: AgentId,
+    /// The session that asked.
+    pub session: SessionKey,
+    /// As stored: one past its deadline stays pending until that is settled.
+    pub status: ApprovalStatus,
+    /// The digest of what the answer covers.
+    pub binding_digest: String,
+    /// When it was asked.
+    pub created_at: UnixMillis,
+    /// The deadline.
+    pub expires_at: UnixMillis,
+    /// Who said what, where it takes several people.
+    pub votes: Vec<Vote>,
 }
 
 impl Ledger {
@@ -86,6 +109,67 @@ impl Ledger {
                     Ok((row.get("seq")?, from_row(row)?.opened(&keys)))
                 })?;
                 Ok(page.listing(rows))
+            })
+            .await
+    }
+
+    /// Approvals without their cards, newest first.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn approval_rows(
+        &self,
+        filter: ApprovalFilter,
+        page: Page,
+    ) -> Result<Listing<ApprovalRow>, LedgerError> {
+        self.readers
+            .blocking(move |connection| {
+                let (conditions, params) = filter.conditions(page);
+                let sql = format!(
+                    "SELECT id, run_id, agent_id, session_key, status, binding_digest, created_ms, expires_ms, \
+                     votes_json, seq FROM approvals WHERE {conditions} ORDER BY seq DESC LIMIT ?"
+                );
+                let rows = list(connection, &sql, rusqlite::params_from_iter(params), |row| {
+                    let mut columns = Columns::of("approvals", row);
+                    let approval = ApprovalRow {
+                        id: columns.word()?,
+                        run_id: columns.word()?,
+                        agent: columns.word()?,
+                        session: columns.word()?,
+                        status: columns.word()?,
+                        binding_digest: columns.take()?,
+                        created_at: columns.time()?,
+                        expires_at: columns.time()?,
+                        votes: columns.json()?,
+                    };
+                    Ok((columns.take()?, approval))
+                })?;
+                Ok(page.listing(rows))
+            })
+            .await
+    }
+
+    /// What `make` makes of the cards of these approvals. Of one that is gone there is none.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn approval_cards<T: Send + 'static>(
+        &self,
+        ids: Vec<ApprovalId>,
+        make: impl Fn(&ApprovalCard) -> T + Send + 'static,
+    ) -> Result<Vec<(ApprovalId, T)>, LedgerError> {
+        self.readers
+            .blocking(move |connection| {
+                let sql = "SELECT id, card_json FROM approvals WHERE id = ?1";
+                let mut cards = Vec::with_capacity(ids.len());
+                for id in ids {
+                    let card = fetch(connection, sql, (id.as_str(),), |row| {
+                        let card = Columns::after("approvals", row, 1).json()?;
+                        Ok(make(&card))
+                    })?;
+                    cards.extend(card.map(|card| (id, card)));
+                }
+                Ok(cards)
             })
             .await
     }

@@ -83,7 +83,7 @@ mod tests;
 
 pub use admit::{Denial, DirectLaunch};
 pub use agents::AgentActivity;
-pub use approvals::{ApprovalFilter, PendingDeadline};
+pub use approvals::{ApprovalFilter, ApprovalRow, PendingDeadline};
 pub use ask::{AskOutcome, Asking, NewApproval, NoRoute, NoRouteOutcome};
 pub use by_rule::{Ruling, SettleByRule, SettleOutcome};
 pub use config::{Durability, LedgerConfig, PolicyStamp, PolicyWatch, Retention, Tuning};

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use countersign_domain::{
     AgentId, Approval, ApprovalCard, ApprovalId, ApprovalState, Binding, Bound, Command, Pattern, Quorum,
-    RunId, SessionKey, ShownEnv, UnixMillis, Vote, Why, quoting,
+    RunId, SessionKey, ShownEnv, UnixMillis, Vote, Why, quoting, vocabulary,
 };
 use countersign_policy::command::{pinning::Pinned, question};
 use countersign_protocol::ByName;
@@ -115,6 +115,42 @@ pub struct ApprovalBody {
     /// without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scripts: Option<ScriptHold>,
+}
+
+vocabulary! {
+    /// How much of each approval a list has: all of it, or what a list shows.
+    #[derive(Default, ToSchema)]
+    #[schema(rename_all = "kebab-case")]
+    pub enum ApprovalView("full or brief") {
+        #[default]
+        Full = "full",
+        Brief = "brief",
+    }
+}
+
+/// What a list shows of a question to a person. All of it: `GET /v1/approvals/{id}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ApprovalBrief)]
+pub struct ApprovalBriefBody {
+    pub id: ApprovalId,
+    pub run_id: RunId,
+    pub status: ApprovalStatus,
+    pub agent_id: AgentId,
+    pub session_key: SessionKey,
+    pub host: Host,
+    /// The command on one line, as `display.text` shows it: at most 200 characters.
+    pub line: String,
+    /// Whether something of the command is left out of `line`.
+    pub truncated: bool,
+    pub created_at_ms: UnixMillis,
+    pub expires_at_ms: UnixMillis,
+    /// How many people have allowed it so far, where it takes more than one.
+    pub votes: usize,
+    /// How many different people have to allow it.
+    pub approvals_required: u64,
+    /// What the answer covers: `boundTo.digest`.
+    pub binding_digest: String,
 }
 
 /// One person's answer to a question that takes several.

@@ -1,6 +1,7 @@
 //! Questions to people: asked, answered once, bound to what was asked, and never lost.
 
 mod binding;
+mod brief;
 mod decisions;
 mod expiry;
 mod restart;

@@ -1,6 +1,7 @@
 //! Looking things up, each for those who may see it.
 
 mod agents;
+mod brief;
 
 use std::sync::Arc;
 
@@ -13,6 +14,9 @@ use countersign_ledger::{ApprovalFilter, Ledger, LedgerError, Listing, Page, Run
 use countersign_runner::output::{Capture, Captured, spool};
 
 pub use agents::KnownAgent;
+pub use brief::{ApprovalBrief, CardBrief};
+
+use brief::CardBriefs;
 
 use crate::{
     capture,
@@ -39,11 +43,12 @@ pub struct Records {
     live: Arc<LiveRuns>,
     settings: Arc<SettingsStore>,
     policy: Arc<PolicySource>,
+    cards: CardBriefs,
 }
 
 impl Records {
     /// Joins them: the record, the spools, what still runs, how much of its output is shown, and where agents are named.
-    pub(crate) const fn new(
+    pub(crate) fn new(
         ledger: Ledger,
         gateway: GatewayHost,
         live: Arc<LiveRuns>,
@@ -56,6 +61,7 @@ impl Records {
             live,
             settings,
             policy,
+            cards: CardBriefs::default(),
         }
     }
 
@@ -181,6 +187,45 @@ impl Records {
         filter.authority.clone_from(&caller.authority);
         let Listing { items, next } = self.ledger.approvals(filter, page).await?;
         let items = items.into_iter().map(|approval| for_eyes_of(caller, approval));
+        Ok(Listing {
+            items: items.collect(),
+            next,
+        })
+    }
+
+    /// Approvals of the agents that the caller has authority over as a list shows them, newest first.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn approval_briefs(
+        &self,
+        caller: &Principal,
+        mut filter: ApprovalFilter,
+        page: Page,
+    ) -> Result<Listing<ApprovalBrief>, StorageTrouble> {
+        filter.authority.clone_from(&caller.authority);
+        let Listing { items: rows, next } = self.ledger.approval_rows(filter, page).await?;
+        let mut cards = self.cards.of(&rows);
+        let unknown = rows.iter().zip(&cards).filter(|(_, card)| card.is_none());
+        let unknown: Vec<ApprovalId> = unknown.map(|(row, _)| row.id.clone()).collect();
+        if !unknown.is_empty() {
+            let read = self
+                .ledger
+                .approval_cards(unknown, |card| Arc::new(CardBrief::from(card)))
+                .await?;
+            let mut read = read.into_iter().peekable();
+            for (row, card) in rows.iter().zip(&mut cards) {
+                if let Some((id, made)) = read.next_if(|(id, _)| *id == row.id) {
+                    self.cards.keep(id, Arc::clone(&made));
+                    *card = Some(made);
+                }
+            }
+        }
+        // One whose record went meanwhile is left out.
+        let items = rows
+            .into_iter()
+            .zip(cards)
+            .filter_map(|(row, card)| card.map(|card| ApprovalBrief { row, card }));
         Ok(Listing {
             items: items.collect(),
             next,

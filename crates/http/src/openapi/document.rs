@@ -14,6 +14,7 @@ use utoipa::{
 
 use countersign_domain::{OutputStream, ProcessStatus};
 use countersign_wire::{
+    approval::ApprovalView,
     problem::{FieldError, NodeCandidate, ProblemBody},
     words::RunStatusName,
 };
@@ -57,6 +58,7 @@ use crate::{
     components(schemas(
         AgentScope,
         ApprovalFilterName,
+        ApprovalView,
         IfMatch,
         NodeName,
         OutputStream,

@@ -89,6 +89,31 @@ pub fn command(card: &ApprovalCard) -> Prompt {
     }
 }
 
+/// A command on one line, for a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// The beginning of [`command`], a line break as its spelling alone.
+    pub text: Box<str>,
+    /// Whether something of the command is left out.
+    pub is_cut: bool,
+}
+
+impl Line {
+    /// Most characters of a line.
+    pub const MAX_CHARS: usize = 200;
+
+    /// Prepares the command of a card. It is cut after its secrets are masked, so that no part of one is left.
+    pub fn of(card: &ApprovalCard) -> Self {
+        let prompt = command(card);
+        let mut characters = prompt.text.chars().filter(|character| *character != '\n');
+        let text: String = characters.by_ref().take(Self::MAX_CHARS).collect();
+        Self {
+            is_cut: characters.next().is_some() || prompt.is_truncated(),
+            text: text.into(),
+        }
+    }
+}
+
 /// The analysed parts of a card whose [`command`] has masks, with the same secrets masked.
 pub fn parts(card: &ApprovalCard) -> serde_json::Value {
     let text = quoting::line(&card.binding.command);

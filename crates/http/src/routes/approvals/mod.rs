@@ -2,8 +2,9 @@
 //!
 //! A handler must never settle an answer or choose what a caller may see: [`countersign_engine::Engine`] finds out who may
 //! answer and which answer came first, and narrows every list to the caller's agents. Read on: `decide` takes an
-//! answer, `revise.rs` a changed command; [`ApprovalBody`] is the object.
+//! answer, `revise.rs` a changed command; [`ApprovalBody`] is the object, and `brief.rs` has what a list needs of it.
 
+mod brief;
 mod revise;
 
 use axum::extract::State;
@@ -14,9 +15,11 @@ use countersign_engine::reply::{Answer, Decided};
 use countersign_ledger::ApprovalFilter;
 use countersign_protocol::ByName;
 use countersign_wire::{
-    approval::{ApprovalBody, ChosenPattern, DecidedBody, DecisionBody},
+    approval::{ApprovalBody, ApprovalView, ChosenPattern, DecidedBody, DecisionBody},
     page::Page,
 };
+
+use brief::ListedApproval;
 
 use crate::{
     caller::{AgentCaller, Approve, ReadOrApprove},
@@ -54,6 +57,9 @@ struct ApprovalsQuery {
     agent_id: Option<AgentId>,
     /// Only this session's.
     session_key: Option<SessionKey>,
+    /// How much of each: `full` unless given, or `brief`.
+    #[param(value_type = Option<ApprovalView>)]
+    view: ApprovalView,
     /// The first 8 or more characters of the id.
     #[param(min_length = 8, max_length = 64, pattern = "^[a-z0-9-]{8,64}$")]
     id_prefix: Option<String>,
@@ -74,6 +80,7 @@ impl QueryForm for ApprovalsQuery {
             },
             agent_id: parameters.value("agentId")?,
             session_key: parameters.value("sessionKey")?,
+            view: parameters.value("view")?.unwrap_or_default(),
             id_prefix: parameters.text("idPrefix")?.map(id_prefix).transpose()?,
             page: PageQuery::read(parameters)?,
         })
@@ -91,15 +98,16 @@ fn id_prefix(text: String) -> Result<String, Problem> {
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "approvals", operation_id = "list_approvals",
     params(ApprovalsQuery, PageQuery),
-    responses((status = OK, body = Page<ApprovalBody>)),
+    responses((status = OK, body = Page<ListedApproval>)),
     security(("token" = ["read"]), ("token" = ["approve"])),
 )]
 async fn list(
     caller: AgentCaller<ReadOrApprove>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<ApprovalsQuery>,
-) -> Result<JsonReply<Page<ApprovalBody>>, Problem> {
+) -> Result<JsonReply<Page<ListedApproval>>, Problem> {
     let ApprovalsQuery {
+        view,
         status,
         agent_id,
         session_key,
@@ -114,12 +122,18 @@ async fn list(
         // The engine narrows it to what the caller may see.
         authority: Authority::EVERYTHING,
     };
-    let approvals = state
-        .engine()
-        .records()
-        .approvals(&caller, filter, page.page(LIST)?)
-        .await?;
-    Ok(JsonReply(LIST.page(approvals, ApprovalBody::from)))
+    let (page, engine) = (page.page(LIST)?, state.engine());
+    let body = match view {
+        ApprovalView::Full => {
+            let approvals = engine.records().approvals(&caller, filter, page).await?;
+            LIST.page(approvals, brief::full)
+        }
+        ApprovalView::Brief => {
+            let approvals = engine.records().approval_briefs(&caller, filter, page).await?;
+            LIST.page(approvals, brief::brief)
+        }
+    };
+    Ok(JsonReply(body))
 }
 
 /// One approval, by its whole id.
