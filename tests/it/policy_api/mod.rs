@@ -5,6 +5,7 @@ mod attacks;
 mod command_line;
 mod config;
 mod document;
+mod large;
 mod lists;
 mod preset;
 

@@ -54,7 +54,11 @@ impl Snapshot {
         if let Some(reason) = file_refused {
             return Self::refused(Refusal::whole(reason), hash);
         }
-        match Document::parse(bytes) {
+        Self::of_parsed(Document::parse(bytes), hash, loose)
+    }
+
+    fn of_parsed(parsed: Result<Loaded, Refusal>, hash: String, loose: bool) -> Self {
+        match parsed {
             Ok(Loaded {
                 document,
                 mut warnings,
@@ -80,18 +84,37 @@ impl Snapshot {
             "{UNREADABLE_PREFIX}{}",
             sha256(format!("{reason} {seen}").as_bytes())
         );
-        Self::refused(Refusal::whole(reason), hash)
+        let size = stamp
+            .filter(|_| reason == RefusalReason::TooLarge)
+            .map(|stamp| stamp.size);
+        Self::refused(
+            Refusal {
+                size,
+                ..Refusal::whole(reason)
+            },
+            hash,
+        )
     }
 
     /// What was accepted earlier, from the text that was kept of it; no text for no file.
     pub fn of_accepted(text: Option<&[u8]>, hash: String) -> Self {
-        let read = text.map_or_else(Self::missing, |text| Self::of_content(text, None, false));
-        Self { hash, ..read }
+        match text {
+            None => Self {
+                hash,
+                ..Self::missing()
+            },
+            Some(text) => Self::of_parsed(Document::parse_kept(text), hash, false),
+        }
     }
 
     /// A document that is nowhere but in memory.
     pub fn of_edited(document: &Document) -> Self {
-        Self::of_content(document.print().as_bytes(), None, false)
+        let text = document.print();
+        Self::of_parsed(
+            Document::parse_kept(text.as_bytes()),
+            sha256(text.as_bytes()),
+            false,
+        )
     }
 
     fn refused(refusal: Refusal, hash: String) -> Self {

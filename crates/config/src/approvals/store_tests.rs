@@ -126,7 +126,10 @@ fn refused(world: &World, reason: RefusalReason) {
         .map(|metadata| (metadata.ino(), metadata.mtime_nsec()));
     let store = world.store();
     let snapshot = store.snapshot();
-    assert_eq!(snapshot.status, DocumentStatus::Refused(Refusal::whole(reason)));
+    let DocumentStatus::Refused(refusal) = &snapshot.status else {
+        panic!("{snapshot:?}")
+    };
+    assert_eq!((refusal.reason, refusal.pointer.as_str()), (reason, ""));
     assert_eq!(snapshot.policy("main"), DocumentPolicy::refused());
     assert_eq!(snapshot.document(), None);
     let error = add(&store, "/bin/ls").unwrap_err();
@@ -382,12 +385,21 @@ fn unreadable_file_is_refused() {
 }
 
 #[test]
-fn four_mebibytes_fit_and_one_byte_more_does_not() {
+fn sixteen_mebibytes_fit_and_one_byte_more_is_refused_with_size_and_limit() {
     let padded = |size: usize| format!("{GOOD}{}", " ".repeat(size - GOOD.len()));
     let world = World::with(&padded(MAX_BYTES));
     assert_eq!(world.store().snapshot().status, DocumentStatus::Ok);
     let world = World::with(&padded(MAX_BYTES + 1));
     refused(&world, RefusalReason::TooLarge);
+    let DocumentStatus::Refused(refusal) = &world.store().snapshot().status else {
+        panic!()
+    };
+    assert_eq!(
+        refusal.to_string(),
+        "the approvals document is refused: too-large, 16777217 bytes of at most 16777216"
+    );
+    let sent = Document::parse(padded(MAX_BYTES + 2).as_bytes());
+    assert_eq!(sent.unwrap_err(), Refusal::too_large(16_777_218));
 }
 
 #[test]

@@ -29,8 +29,8 @@ use super::{
     watched::{Announced, Watched},
 };
 
-/// A file of the largest size, escaped.
-const MAX_COPY_BYTES: usize = 32 * 1024 * 1024;
+/// A file of the largest size, escaped, and room for the rules that others took out of it.
+const MAX_COPY_BYTES: usize = 64 * 1024 * 1024;
 
 /// What is kept of an accepted content.
 #[derive(Debug, Serialize, Deserialize)]
@@ -138,7 +138,14 @@ impl Copy {
         }
     }
 
-    pub(super) fn into_snapshot(self) -> Content<Arc<Snapshot>> {
+    /// The accepted document. Where it is what is on disk, that is taken, and not read a second time.
+    pub(super) fn into_snapshot(self, on_disk: &Arc<Snapshot>) -> Content<Arc<Snapshot>> {
+        if self.hash == on_disk.hash && on_disk.document().is_some() {
+            return Content {
+                hash: self.hash,
+                value: Arc::clone(on_disk),
+            };
+        }
         let text = self.text.as_deref().map(str::as_bytes);
         Content {
             value: Arc::new(Snapshot::of_accepted(text, self.hash.clone())),
@@ -174,7 +181,7 @@ pub fn edits_since_accepted(
     if let Some(copy) = Copy::read(&state_dir.accepted_document())
         && copy.hash != document.hash
     {
-        let accepted = copy.into_snapshot().value;
+        let accepted = copy.into_snapshot(document).value;
         edits.push((document_path.to_owned(), document_allows(&accepted, document)));
     }
     let (current, text) = settings.with_policy_text();
@@ -194,12 +201,12 @@ pub fn edits_since_accepted(
 
 /// Deny rules and grants that a writer from outside took out of the document as a whole, as far as nobody put them back
 /// or said that they are not missed (`docs/spec/approvals-store.md#3-fields`).
-pub fn lost_rules(state_dir: &StateDir, document: &Snapshot) -> Vec<LostRules> {
+pub fn lost_rules(state_dir: &StateDir, document: &Arc<Snapshot>) -> Vec<LostRules> {
     let Some(mut copy) = Copy::read(&state_dir.accepted_document()) else {
         return Vec::new();
     };
     let mut lost = std::mem::take(&mut copy.lost);
-    let accepted = copy.into_snapshot().value;
+    let accepted = copy.into_snapshot(document).value;
     if accepted.hash != document.hash
         && let (Some(before), Some(later)) = (accepted.document(), document.document())
     {
@@ -226,7 +233,7 @@ pub(super) fn still_missing(lost: Vec<LostRules>, document: &Snapshot) -> Vec<Lo
 pub(super) fn document_text(document: &Arc<Snapshot>) -> Option<String> {
     match (&document.status, document.document()) {
         (DocumentStatus::Missing, _) => None,
-        (DocumentStatus::Ok, Some(document)) => Some(document.print()),
+        (DocumentStatus::Ok, Some(document)) => Some(document.print_compact()),
         // One that was refused when it was read back stays so.
         (DocumentStatus::Ok | DocumentStatus::Refused(_), _) => Some(String::new()),
     }

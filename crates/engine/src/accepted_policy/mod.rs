@@ -157,7 +157,10 @@ impl AcceptedPolicy {
             .unwrap_or(i64::MIN);
         let state = AcceptanceState {
             lost: document.as_ref().map_or_else(Vec::new, |copy| copy.lost.clone()),
-            document: document.map_or_else(Watched::default, |copy| copy.restore(Copy::into_snapshot)),
+            document: document.map_or_else(Watched::default, |copy| {
+                let on_disk = documents.snapshot();
+                copy.restore(|copy| copy.into_snapshot(&on_disk))
+            }),
             config: config.map_or_else(Watched::default, |copy| {
                 copy.restore(|copy| copy.into_config(&settings))
             }),

@@ -15,6 +15,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use tokio::{runtime::Handle, sync::Semaphore, time::Instant};
 
+use countersign_config::approvals::document;
 use countersign_domain::Actor;
 use countersign_engine::{Turn, Turns};
 use countersign_protocol::ByName;
@@ -30,6 +31,9 @@ const ARRIVAL: Duration = Duration::from_mins(1);
 /// Largest body where there is little to say, or where the server does not know the caller yet: strangers must not
 /// make the server hold more.
 const SHORT: usize = 16 * 1024;
+
+/// Limits that no setting raises.
+const FIXED: [usize; 2] = [SHORT, document::MAX_BYTES];
 
 /// Bodies above this size are read one at a time of each caller.
 const LARGE: usize = 64 * 1024;
@@ -96,9 +100,10 @@ pub(crate) struct RawJson<T> {
     pub(crate) bytes: Bytes,
 }
 
-/// The bytes of a body that is said to be JSON, for a reader of its own.
+/// The bytes of an approvals document, for a reader of its own. It may be as large as one that is read from its file, or
+/// as any other body.
 #[derive(Debug)]
-pub(crate) struct JsonBytes(pub(crate) Bytes);
+pub(crate) struct DocumentBytes(pub(crate) Bytes);
 
 /// No body, or `{}`: for operations that take nothing.
 #[derive(Debug)]
@@ -148,7 +153,7 @@ where
     }
 }
 
-impl<State> FromRequest<State> for JsonBytes
+impl<State> FromRequest<State> for DocumentBytes
 where
     State: Send + Sync,
     BodyLimit: FromRef<State>,
@@ -157,7 +162,12 @@ where
 
     async fn from_request(request: Request, state: &State) -> Result<Self, Problem> {
         check_content_type(request.headers())?;
-        read_large(request, &BodyLimit::from_ref(state)).await.map(Self)
+        let limit = BodyLimit::from_ref(state);
+        let limit = BodyLimit {
+            bytes: limit.bytes.max(document::MAX_BYTES),
+            ..limit
+        };
+        read_large(request, &limit).await.map(Self)
     }
 }
 
@@ -229,7 +239,7 @@ async fn read(body: Body, limit: usize, turns: Option<(&Arc<Turns>, Actor)>) -> 
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(Unread::Broken(error))) if error.is::<LengthLimitError>() => Err(Problem::new(
             Code::BodyTooLarge,
-            if limit == SHORT {
+            if FIXED.contains(&limit) {
                 format!("the body is larger than {limit} bytes")
             } else {
                 format!("the body is larger than {limit} bytes ([limits] body_bytes)")

@@ -543,7 +543,7 @@ fn write_failed(source: &std::io::Error, what: &str) -> Problem {
 fn invalid_document(refusal: Refusal) -> Problem {
     Problem::new(
         Code::InvalidDocument,
-        format!("the document would be refused: {}", refusal.reason),
+        format!("the document would be refused: {}", refusal.in_words()),
     )
     .with(|body| {
         body.reason = Some(refusal.reason.as_str().into());
@@ -593,7 +593,10 @@ impl From<StoreError> for Problem {
 fn refused(refusal: &Refusal, hash: String) -> Problem {
     Problem::new(
         Code::DocumentRefused,
-        "the approvals document cannot be used: everything is denied, and it stays as it is until it is repaired",
+        format!(
+            "the approvals document cannot be used ({}): everything is denied, and it stays as it is until it is repaired",
+            refusal.in_words()
+        ),
     )
     .with(|body| {
         body.reason = Some(refusal.reason.as_str().into());

@@ -23,7 +23,7 @@ use super::policy;
 
 use crate::{
     caller::{Admin, Caller},
-    extract::{IfMatch, JsonBody, JsonBytes, Parameters, QueryForm, QueryOf, etag},
+    extract::{DocumentBytes, IfMatch, JsonBody, Parameters, QueryForm, QueryOf, etag},
     problem::{Code, Problem},
     reply::JsonReply,
     state::AppState,
@@ -165,7 +165,7 @@ async fn replace(
     State(state): State<AppState>,
     QueryOf(query): QueryOf<ReplaceQuery>,
     if_match: IfMatch,
-    JsonBytes(sent): JsonBytes,
+    DocumentBytes(sent): DocumentBytes,
 ) -> Result<Response, Problem> {
     let engine = state.engine();
     let expected = if_match.required(|| engine.policy_admin().document_view().hash)?;

@@ -417,11 +417,18 @@ impl Json {
     /// Prints the way `JSON.stringify(value, null, 2)` does: the layout that every writer of the file shares.
     pub(super) fn print(&self) -> String {
         let mut text = String::new();
-        self.print_at(0, &mut text);
+        self.print_at(Layout::Lines(0), &mut text);
         text
     }
 
-    fn print_at(&self, depth: usize, into: &mut String) {
+    /// Prints it without any blank.
+    pub(super) fn print_compact(&self) -> String {
+        let mut text = String::new();
+        self.print_at(Layout::Compact, &mut text);
+        text
+    }
+
+    fn print_at(&self, layout: Layout, into: &mut String) {
         match self {
             Self::Null => into.push_str("null"),
             Self::Bool(value) => into.push_str(if *value { "true" } else { "false" }),
@@ -431,26 +438,22 @@ impl Json {
             Self::Array(items) => {
                 into.push('[');
                 for (index, item) in items.iter().enumerate() {
-                    into.push_str(if index == 0 { "\n" } else { ",\n" });
-                    indent(depth + 1, into);
-                    item.print_at(depth + 1, into);
+                    layout.inner().begin(index, into);
+                    item.print_at(layout.inner(), into);
                 }
-                into.push('\n');
-                indent(depth, into);
+                layout.break_line(into);
                 into.push(']');
             }
             Self::Object(members) if members.is_empty() => into.push_str("{}"),
             Self::Object(members) => {
                 into.push('{');
                 for (index, (name, value)) in members.iter().enumerate() {
-                    into.push_str(if index == 0 { "\n" } else { ",\n" });
-                    indent(depth + 1, into);
+                    layout.inner().begin(index, into);
                     print_string(name, into);
-                    into.push_str(": ");
-                    value.print_at(depth + 1, into);
+                    into.push_str(if layout == Layout::Compact { ":" } else { ": " });
+                    value.print_at(layout.inner(), into);
                 }
-                into.push('\n');
-                indent(depth, into);
+                layout.break_line(into);
                 into.push('}');
             }
         }
@@ -473,9 +476,37 @@ impl Json {
     }
 }
 
-fn indent(depth: usize, into: &mut String) {
-    for _ in 0..depth {
-        into.push_str("  ");
+/// How a value is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// In lines, this deep.
+    Lines(usize),
+    Compact,
+}
+
+impl Layout {
+    const fn inner(self) -> Self {
+        match self {
+            Self::Lines(depth) => Self::Lines(depth + 1),
+            Self::Compact => Self::Compact,
+        }
+    }
+
+    /// Before an item of a list or an object.
+    fn begin(self, index: usize, into: &mut String) {
+        if index > 0 {
+            into.push(',');
+        }
+        self.break_line(into);
+    }
+
+    fn break_line(self, into: &mut String) {
+        if let Self::Lines(depth) = self {
+            into.push('\n');
+            for _ in 0..depth {
+                into.push_str("  ");
+            }
+        }
     }
 }
 

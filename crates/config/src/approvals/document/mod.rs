@@ -29,5 +29,5 @@ pub use model::{
     Agent, Defaults, DenyRule, Document, Entry, Grant, Keyed, Listed, Members, PolicyFields, Socket,
 };
 pub use normalise::is_old_name_of_main;
-pub use problem::{Refusal, RefusalReason, Warning};
-pub use read::{Loaded, MAX_BYTES};
+pub use problem::{MAX_BYTES, Refusal, RefusalReason, Warning};
+pub use read::Loaded;

@@ -2,6 +2,9 @@
 
 use countersign_domain::vocabulary;
 
+/// A larger document is refused: 16 MiB, room for 125,000 entries with their ids.
+pub const MAX_BYTES: usize = 16 * 1024 * 1024;
+
 vocabulary! {
     /// Why a document is refused; while it is, everything is denied.
     pub enum RefusalReason("a reason why a document is refused") {
@@ -29,7 +32,7 @@ vocabulary! {
         MissingPattern = "missing-pattern",
         /// A pattern that is empty after trimming.
         BlankPattern = "blank-pattern",
-        /// Over 4 MiB.
+        /// Over 16 MiB.
         TooLarge = "too-large",
         /// The path is a symlink.
         Symlink = "symlink",
@@ -48,12 +51,14 @@ vocabulary! {
 
 /// A document that must not be used, and must not be overwritten either.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the approvals document is refused: {reason}{}", at(.pointer))]
+#[error("the approvals document is refused: {}{}", self.in_words(), at(.pointer))]
 pub struct Refusal {
     /// The first reason found; the document may have more.
     pub reason: RefusalReason,
     /// A JSON pointer to the place; the bare member name for a duplicate, empty for the whole.
     pub pointer: String,
+    /// How large a document is that is too large.
+    pub size: Option<u64>,
 }
 
 fn at(pointer: &str) -> String {
@@ -70,6 +75,24 @@ impl Refusal {
         Self {
             reason,
             pointer: String::new(),
+            size: None,
+        }
+    }
+
+    /// Refuses a document of so many bytes.
+    pub fn too_large(size: u64) -> Self {
+        Self {
+            size: Some(size),
+            ..Self::whole(RefusalReason::TooLarge)
+        }
+    }
+
+    /// The reason, and what a person needs to know of it to do something about it.
+    pub fn in_words(&self) -> String {
+        let Self { reason, size, .. } = self;
+        match size {
+            Some(size) => format!("{reason}, {size} bytes of at most {MAX_BYTES}"),
+            None => reason.to_string(),
         }
     }
 }

@@ -6,12 +6,9 @@ use super::{
     json::{self, Json, Number, pointer_step},
     model::{Defaults, DenyRule, Document, Entry, Grant, Members, PolicyFields, Socket},
     normalise::{self, Draft, DraftAgent, DraftDocument},
-    problem::{Refusal, RefusalReason, Warning},
+    problem::{MAX_BYTES, Refusal, RefusalReason, Warning},
     text::{is_lower_hex, trim},
 };
-
-/// A larger document is refused: 4 MiB, as the product's own import does.
-pub const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// A document that may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +27,17 @@ impl Document {
     /// [`Refusal`] with the first reason found.
     pub fn parse(bytes: &[u8]) -> Result<Loaded, Refusal> {
         if bytes.len() > MAX_BYTES {
-            return Err(Refusal::whole(RefusalReason::TooLarge));
+            return Err(Refusal::too_large(bytes.len() as u64));
         }
+        Self::parse_kept(bytes)
+    }
+
+    /// Reads what was printed of a document that had been read before. With ids, and laid out in lines, that can be longer
+    /// than a document may be.
+    ///
+    /// # Errors
+    /// [`Refusal`] with the first reason found.
+    pub fn parse_kept(bytes: &[u8]) -> Result<Loaded, Refusal> {
         if bytes.iter().copied().all(json::is_blank) {
             return Err(Refusal::whole(RefusalReason::Empty));
         }
@@ -61,8 +67,8 @@ impl Document {
 
 fn refuse(reason: RefusalReason, pointer: &str) -> Refusal {
     Refusal {
-        reason,
         pointer: pointer.to_owned(),
+        ..Refusal::whole(reason)
     }
 }
 

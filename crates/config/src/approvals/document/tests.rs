@@ -56,8 +56,8 @@ fn refused(text: &str, reason: RefusalReason, pointer: &str) {
     assert_eq!(
         Document::parse(text.as_bytes()),
         Err(Refusal {
-            reason,
-            pointer: pointer.to_owned()
+            pointer: pointer.to_owned(),
+            ..Refusal::whole(reason)
         }),
         "{text}"
     );

@@ -20,6 +20,11 @@ impl Document {
         text
     }
 
+    /// The same document without any blank, for [`Self::parse_kept`].
+    pub fn print_compact(&self) -> String {
+        self.to_json(Secrets::Kept).print_compact()
+    }
+
     /// The document for an answer: `socket` is reduced to its path, the token never leaves.
     pub fn redacted(&self) -> serde_json::Value {
         self.to_json(Secrets::Removed).to_value()

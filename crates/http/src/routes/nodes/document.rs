@@ -10,7 +10,7 @@ use countersign_hosts::node::{InvokeFailure, InvokeRequest, InvokeResult, NodeEr
 
 use crate::{
     caller::{Admin, Caller},
-    extract::{AtPath, IfMatch, JsonBytes, NodeName, QueryOf},
+    extract::{AtPath, DocumentBytes, IfMatch, NodeName, QueryOf},
     problem::{Code, Problem},
     routes::document::{DocumentWire, tagged},
     state::AppState,
@@ -75,7 +75,7 @@ async fn replace(
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
     if_match: IfMatch,
-    JsonBytes(sent): JsonBytes,
+    DocumentBytes(sent): DocumentBytes,
 ) -> Result<Response, Problem> {
     let document = parse_sent(&sent)?;
     let file: Value = serde_json::from_slice(&sent).map_err(|error| invalid(format!("no JSON: {error}")))?;
