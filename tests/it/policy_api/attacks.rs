@@ -108,7 +108,7 @@ async fn hostile_documents_change_nothing() {
         assert_eq!(problem["pointer"], pointer, "{problem}");
         assert_eq!(problem["fields"][0]["path"], pointer, "{problem}");
     }
-    let large = format!("{{\"version\":1,\"x\":\"{}\"}}", "x".repeat(2 * 1024 * 1024));
+    let large = format!("{{\"version\":1,\"x\":\"{}\"}}", "x".repeat(16 * 1024 * 1024));
     send_text(&operator, Method::PUT, DOCUMENT, &tag, large)
         .await
         .problem(413, "body-too-large");

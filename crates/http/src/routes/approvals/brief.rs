@@ -13,7 +13,7 @@ use countersign_wire::approval::{ApprovalBody, ApprovalBriefBody};
 #[serde(untagged)]
 pub(super) enum ListedApproval {
     Full(Box<ApprovalBody>),
-    Brief(ApprovalBriefBody),
+    Brief(Box<ApprovalBriefBody>),
 }
 
 pub(super) fn full(approval: Approval) -> ListedApproval {
@@ -32,7 +32,7 @@ pub(super) fn brief(ApprovalBrief { row, card }: ApprovalBrief) -> ListedApprova
         expires_at,
         votes,
     } = row;
-    ListedApproval::Brief(ApprovalBriefBody {
+    ListedApproval::Brief(Box::new(ApprovalBriefBody {
         id,
         run_id,
         status: status.into(),
@@ -46,5 +46,5 @@ pub(super) fn brief(ApprovalBrief { row, card }: ApprovalBrief) -> ListedApprova
         votes: votes.iter().filter(|vote| vote.allows()).count(),
         approvals_required: card.required,
         binding_digest,
-    })
+    }))
 }
