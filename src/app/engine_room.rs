@@ -26,6 +26,7 @@ use super::{
     Prepared, StartError,
     file_broker::FileBroker,
     housekeeping::{self, LiveSettings},
+    memory,
 };
 
 /// How long the engine's own tasks may take once nothing runs any more.
@@ -210,7 +211,7 @@ impl EngineRoom {
                 None => std::future::pending().await,
             }
         };
-        let (never, _, _) = tokio::join!(
+        let (never, _, _, _) = tokio::join!(
             self.live_settings.follow(&self.engine),
             file_broker,
             housekeeping::prune(
@@ -219,6 +220,7 @@ impl EngineRoom {
                 self.engine.settings(),
                 &**self.engine.clock()
             ),
+            memory::give_back(&self.ledger),
         );
         never
     }

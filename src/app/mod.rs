@@ -10,6 +10,7 @@ mod engine_room;
 mod error;
 mod file_broker;
 mod housekeeping;
+mod memory;
 mod node;
 mod prepare;
 mod serve;

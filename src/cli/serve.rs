@@ -6,7 +6,7 @@ use serde_json::json;
 
 use countersign_config::settings::StartOptions;
 use countersign_http::ListenError;
-use countersign_sys::{clock::SystemIds, process, socket};
+use countersign_sys::{clock::SystemIds, memory, process, socket};
 
 use super::{
     activation,
@@ -67,6 +67,7 @@ pub(crate) fn run(context: &Context, args: ServeArgs) -> Result<ExitStatus, Fail
     let console = context.console;
     // Before anything is started that could have it, too.
     let listener = passed_listener(context)?;
+    memory::use_few_arenas();
     let outcome = Prepared::new(&options, &context.environment).and_then(|prepared| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(|source| StartError::System {

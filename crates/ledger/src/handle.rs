@@ -91,6 +91,11 @@ impl Ledger {
         self.queue.depth()
     }
 
+    /// Has idle connections forget the pages that they hold. The next reading takes them from the system again.
+    pub fn release_memory(&self) {
+        self.readers.shrink();
+    }
+
     /// Times that a slow subscriber went back to the log.
     pub fn catch_ups(&self) -> u64 {
         self.feed.catch_ups()

@@ -65,6 +65,15 @@ impl Readers {
         answer.unwrap_or(Err(LedgerError::Closed))
     }
 
+    /// Has the connections that nobody uses forget the pages that they hold.
+    pub(super) fn shrink(&self) {
+        for connection in &*self.idle.lock().unwrap_or_else(PoisonError::into_inner) {
+            if let Err(error) = connection.execute_batch("PRAGMA shrink_memory") {
+                tracing::debug!(%error, "a connection of the ledger keeps its pages");
+            }
+        }
+    }
+
     /// Reads on the calling thread without waiting for a place.
     pub(super) fn with<T>(
         &self,

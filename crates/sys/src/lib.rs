@@ -16,6 +16,7 @@ pub mod enclosure;
 pub mod fs;
 pub mod hooks;
 pub mod interception;
+pub mod memory;
 pub mod metadata;
 pub mod mounts;
 pub mod namespace;

@@ -30,17 +30,22 @@ impl Usage {
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kibibytes = resident.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
         let kibibytes = kibibytes.ok_or(io::ErrorKind::InvalidData)?;
-        let time = clock_gettime(ClockId::ProcessCPUTime);
         Ok(Self {
             resident_bytes: kibibytes.saturating_mul(1024),
             open_files: u64::try_from(fs::read_dir("/proc/self/fd")?.count()).unwrap_or(u64::MAX),
             max_open_files: getrlimit(Resource::Nofile).current,
-            processor_time: Duration::new(
-                u64::try_from(time.tv_sec).unwrap_or(0),
-                u32::try_from(time.tv_nsec).unwrap_or(0),
-            ),
+            processor_time: processor_time(),
         })
     }
+}
+
+/// Time on processors that this process took since its start, without its runner and the commands.
+pub fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
 }
 
 #[cfg(test)]

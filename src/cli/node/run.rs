@@ -20,6 +20,7 @@ use countersign_policy::preset::Preset;
 use countersign_sys::{
     clock::{Clock, SystemIds},
     fs::{open_regular, read_all},
+    memory,
 };
 
 use super::super::{
@@ -148,6 +149,7 @@ pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Fa
     } else if gateway.policy.is_some() {
         resolved.file.policy = gateway.policy;
     }
+    memory::use_few_arenas();
     let prepared = Prepared::for_node_host(&start, &context.environment)
         .map_err(|error| serve::explain(console, &error))?;
     resolved.remember(prepared.state_dir(), &*context.clock)?;

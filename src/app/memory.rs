@@ -1,0 +1,112 @@
+//! Memory that work left behind goes back to the system.
+
+use std::{convert::Infallible, time::Duration};
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use countersign_ledger::Ledger;
+use countersign_sys::{memory, usage::processor_time};
+
+/// How often the server looks whether there was work.
+const LOOK: Duration = Duration::from_secs(3);
+/// Less time on processors than this between two looks is rest.
+const REST: Duration = Duration::from_millis(30);
+/// Less than this since memory was given back leaves nothing worth giving back.
+const WORK: Duration = Duration::from_millis(30);
+/// After so many looks it is given back in the middle of work, too.
+const MOST_LOOKS: u32 = 20;
+
+/// Decides when memory is given back: once work is followed by rest, and now and then where rest never comes.
+#[derive(Debug, Default)]
+struct Releases {
+    /// Time on processors at the last look.
+    seen: Duration,
+    /// The same when memory was given back last.
+    released: Duration,
+    looks: u32,
+}
+
+impl Releases {
+    /// Whether it is time; `used` is the time on processors since the start.
+    fn is_due(&mut self, used: Duration) -> bool {
+        let rests = used.saturating_sub(self.seen) < REST;
+        let has_worked = used.saturating_sub(self.released) >= WORK;
+        self.seen = used;
+        self.looks += 1;
+        has_worked && (rests || self.looks >= MOST_LOOKS)
+    }
+
+    /// Memory was given back, which took time itself.
+    fn done(&mut self, used: Duration) {
+        *self = Self {
+            seen: used,
+            released: used,
+            looks: 0,
+        };
+    }
+}
+
+/// Gives memory back whenever it is due.
+#[expect(
+    clippy::infinite_loop,
+    reason = "it ends when the server stops, which drops it"
+)]
+pub(super) async fn give_back(ledger: &Ledger) -> Infallible {
+    let mut ticks = interval(LOOK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut releases = Releases::default();
+    loop {
+        ticks.tick().await;
+        if !releases.is_due(processor_time()) {
+            continue;
+        }
+        let ledger = ledger.clone();
+        let released = tokio::task::spawn_blocking(move || {
+            ledger.release_memory();
+            memory::give_back();
+        });
+        if let Err(error) = released.await {
+            tracing::debug!(%error, "memory was not given back");
+        }
+        releases.done(processor_time());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What each look says, after so many milliseconds of work.
+    fn due(work: &[u64]) -> Vec<bool> {
+        let mut releases = Releases::default();
+        let mut used = 0;
+        let look = |work: &u64| {
+            used += work;
+            let is_due = releases.is_due(Duration::from_millis(used));
+            if is_due {
+                releases.done(Duration::from_millis(used));
+            }
+            is_due
+        };
+        work.iter().map(look).collect()
+    }
+
+    #[test]
+    fn rest_after_work_gives_back_once() {
+        assert_eq!(due(&[500, 500, 0, 0, 0]), [false, false, true, false, false]);
+        assert_eq!(due(&[500, 0, 10, 500, 10]), [false, true, false, false, true]);
+    }
+
+    #[test]
+    fn little_work_leaves_nothing_to_give_back() {
+        assert_eq!(due(&[20, 0, 0]), [false; 3]);
+        assert_eq!(due(&[29, 29, 29, 29]), [false, true, false, true]);
+    }
+
+    #[test]
+    fn work_without_rest_gives_back_now_and_then() {
+        let looks = due(&[1000; 60]);
+        let given: Vec<usize> = (0..60).filter(|look| looks[*look]).collect();
+        assert_eq!(given, [19, 39, 59]);
+    }
+}
