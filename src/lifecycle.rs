@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use countersign_sys::fs::{PRIVATE_FILE, read_bounded, replace_file};
+use countersign_sys::fs::{PRIVATE_FILE, read_bounded, replace_passing_file};
 
 /// `server.json` is a few hundred bytes.
 const MAX_SERVER_FILE_BYTES: usize = 64 * 1024;
@@ -137,7 +137,8 @@ impl ServerFile {
     /// What the file system answers.
     pub fn write(&self, path: &Path) -> io::Result<WrittenServerFile> {
         let text = serde_json::to_vec(self).map_err(io::Error::from)?;
-        replace_file(path, &text, PRIVATE_FILE)?;
+        // Another start writes it anew, so a crash of the machine may take it.
+        replace_passing_file(path, &text, PRIVATE_FILE)?;
         Ok(WrittenServerFile {
             path: path.to_path_buf(),
         })
@@ -210,7 +211,7 @@ mod tests {
     fn a_foreign_server_file_is_no_server() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("server.json");
-        replace_file(&path, b"{}", PRIVATE_FILE).unwrap();
+        replace_passing_file(&path, b"{}", PRIVATE_FILE).unwrap();
         assert_eq!(
             ServerFile::read(&path).unwrap_err().kind(),
             io::ErrorKind::InvalidData

@@ -22,7 +22,7 @@ use countersign_engine::{
     tokens::{TokenFileError, Tokens},
 };
 use countersign_hosts::node::NodeLink;
-use countersign_http::{AppState, Bound, Endpoint, HttpService, ListenError, ListenOptions, Purpose};
+use countersign_http::{AppState, Bound, Endpoint, HttpService, ListenError, ListenOptions, Purpose, Routes};
 use countersign_ledger::auth::SharedSecret;
 use countersign_nodes::bridge::{Bridge, BridgeParts, NodeHub};
 use countersign_sys::{
@@ -88,6 +88,7 @@ pub async fn serve(
 ) -> Result<(), StartError> {
     let signals = Signals::catch().map_err(StartError::system("signals cannot be caught"))?;
     let stop = Stop::default();
+    let routes = tokio::task::spawn_blocking(Routes::make);
     let mut server = Running::start(prepared, clock, ids).await?;
     let closing = CancellationToken::new();
     let state = AppState::new(Arc::clone(&server.bridge), server.ready.endpoint, closing.clone());
@@ -95,6 +96,11 @@ pub async fn serve(
         Invitation::None => None,
         Invitation::LoginLink => login_link(&state).await,
     };
+    let routes = routes
+        .await
+        .map_err(std::io::Error::other)
+        .map_err(StartError::system("the routes cannot be made"))?;
+    let service = HttpService::new(&state, routes);
     let written = server
         .tell_where()
         .map_err(StartError::system("server.json cannot be written"))?;
@@ -115,7 +121,7 @@ pub async fn serve(
     let abort = stop.abort.clone();
     // Not `abort` itself: a connection that goes takes its foreground run along as if the client had left.
     let hang_up = CancellationToken::new();
-    let served = listeners.serve(HttpService::new(&state), closing.clone(), hang_up.clone());
+    let served = listeners.serve(service, closing.clone(), hang_up.clone());
     let metrics = metrics_listener
         .map(|listener| listener.serve(HttpService::of_metrics(&state), closing.clone(), hang_up.clone()));
     let connections = tokio::spawn(async move {
@@ -223,6 +229,10 @@ impl Running {
             countersign_http::bind(&listen_options(&state_dir, server, tls.clone()), listener).await?;
         let metrics_listener = bind_metrics(server).await?;
         let tokens = Arc::clone(&opened.tokens);
+        let bridge_token = tokio::task::spawn_blocking({
+            let (path, ids) = (state_dir.bridge_token(), Arc::clone(&ids));
+            move || ensure_bridge_token(&path, &*ids)
+        });
         tokens
             .ensure_files(&state_dir.operator_token(), &state_dir.gateway_token())
             .await?;
@@ -231,7 +241,10 @@ impl Running {
             .await
             .map_err(TokenFileError::from)?;
         expect_two_owners(&settings, &tokens)?;
-        ensure_bridge_token(&state_dir.bridge_token(), &*ids)
+        bridge_token
+            .await
+            .map_err(std::io::Error::other)
+            .flatten()
             .map_err(StartError::system("bridge.token cannot be written"))?;
         let secret = bridge_secret(&state_dir.bridge_token(), server)
             .map_err(StartError::system("bridge.token cannot be read"))?;

@@ -376,9 +376,13 @@ impl Tokens {
     /// [`TokenFileError`]; the server must not start then.
     pub async fn ensure_files(&self, operator: &Path, gateway: &Path) -> Result<(), TokenFileError> {
         let answering = BTreeSet::from([Scope::Read, Scope::Approve, Scope::Admin]);
-        self.ensure_file(operator, "operator", answering).await?;
-        self.ensure_file(gateway, "gateway", BTreeSet::from([Scope::Exec]))
-            .await?;
+        // Each waits for the disk, and one waiting is enough for both.
+        let (of_operator, of_gateway) =
+            tokio::try_join!(self.ensured_file(operator), self.ensured_file(gateway))?;
+        tokio::try_join!(
+            self.ensure_known(&of_operator, "operator", answering),
+            self.ensure_known(&of_gateway, "gateway", BTreeSet::from([Scope::Exec])),
+        )?;
         // Once per life of a server; a second time would name the same files.
         self.files.get_or_init(|| TokenFiles {
             operator: operator.to_owned(),
@@ -387,20 +391,25 @@ impl Tokens {
         Ok(())
     }
 
-    async fn ensure_file(
+    /// The token in a file, a new one where there is no file. The file comes first: a token that is known but in no file
+    /// would be lost to everybody.
+    async fn ensured_file(&self, path: &Path) -> Result<TokenSecret, TokenFileError> {
+        if let Some(secret) = read_token(path)? {
+            return Ok(secret);
+        }
+        let secret = TokenSecret::generate(&*self.ids);
+        let file = path.to_owned();
+        let written = tokio::task::spawn_blocking(move || write_token(&file, &secret).map(|()| secret));
+        let written = written.await.map_err(io::Error::other);
+        written.flatten().map_err(file_error(path))
+    }
+
+    async fn ensure_known(
         &self,
-        path: &Path,
+        secret: &TokenSecret,
         name: &str,
         scopes: BTreeSet<Scope>,
     ) -> Result<(), TokenFileError> {
-        let (secret, is_new) = match read_token(path)? {
-            Some(secret) => (secret, false),
-            None => (TokenSecret::generate(&*self.ids), true),
-        };
-        if is_new {
-            // The file comes first: a token that is known but in no file would be lost to everybody.
-            write_token(path, &secret).map_err(file_error(path))?;
-        }
         let known = self
             .ledger
             .token_by_sha256(&hex(secret.digest().as_bytes()))
@@ -416,7 +425,7 @@ impl Tokens {
             groups: BTreeSet::new(),
             expires_at: None,
         };
-        self.insert(&Actor::system(), request, None, &secret).await?;
+        self.insert(&Actor::system(), request, None, secret).await?;
         Ok(())
     }
 

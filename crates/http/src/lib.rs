@@ -46,6 +46,6 @@ pub use listen::{Bound, ListenError, ListenOptions, Purpose, bind};
 pub use openapi::document;
 pub use peer::{Endpoint, Peer, Transport};
 pub use routes::verification_body;
-pub use service::HttpService;
+pub use service::{HttpService, Routes};
 pub use state::AppState;
 pub use tool_schema::tool_arguments;

@@ -54,11 +54,22 @@ pub struct HttpService {
     connections: Connections,
 }
 
+/// The routes of the whole API, which need nothing of a server. With their descriptions they take so long to make that a
+/// server that starts makes them beside everything else.
+#[derive(Debug)]
+pub struct Routes(Router<AppState>);
+
+impl Routes {
+    /// Makes them: milliseconds of work.
+    pub fn make() -> Self {
+        let (routes, _contract) = routes::router().split_for_parts();
+        Self(routes.method_not_allowed_fallback(routes::unknown_method))
+    }
+}
+
 impl HttpService {
     /// The service of the whole API.
-    pub fn new(state: &AppState) -> Self {
-        let (routes, _contract) = routes::router().split_for_parts();
-        let routes = routes.method_not_allowed_fallback(routes::unknown_method);
+    pub fn new(state: &AppState, Routes(routes): Routes) -> Self {
         Self::counted(state, routes)
     }
 

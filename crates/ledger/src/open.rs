@@ -70,6 +70,10 @@ impl Ledger {
         let (keys, new_key) = Keys::load_or_make(&audit_key, &*ids)?;
         let mut connection =
             connect(&path).map_err(|error| database(&path, LedgerError::unavailable(error)))?;
+        // What a crash undoes of a new schema is made again; `Before::read` syncs it.
+        connection
+            .pragma_update(None, "synchronous", "NORMAL")
+            .map_err(|error| database(&path, LedgerError::unavailable(error)))?;
         schema::migrate(&mut connection).map_err(|source| OpenError::Schema {
             path: path.clone(),
             source,
@@ -205,9 +209,10 @@ impl Before {
             pending: count(one("SELECT count(*) FROM approvals WHERE status = 'pending'")?),
             events_kept: count(one("SELECT count(*) FROM events")?),
         };
-        let put = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
-        connection.execute(put, ("epoch", epoch))?;
-        connection.execute(put, ("boot_id", boot_id))?;
+        // That it was opened is synced, and takes everything before it along.
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        let put = "INSERT OR REPLACE INTO meta (key, value) VALUES ('epoch', ?1), ('boot_id', ?2)";
+        connection.execute(put, (epoch, boot_id))?;
         Ok(Self { epoch, state })
     }
 }

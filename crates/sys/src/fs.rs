@@ -31,6 +31,19 @@ const GROUP_OR_OTHER_WRITE: u32 = 0o022;
 /// The error of the failed step; `InvalidInput` when the path is a link or anything else but a regular file. The
 /// target is unchanged then, and our temporary file is gone.
 pub fn replace_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    replace(path, bytes, mode, Lasting::Synced)
+}
+
+/// As [`replace_file`] for a file that means nothing after a crash of the machine: nothing is waited for until it is on
+/// disk.
+///
+/// # Errors
+/// As [`replace_file`].
+pub fn replace_passing_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    replace(path, bytes, mode, Lasting::Passing)
+}
+
+fn replace(path: &Path, bytes: &[u8], mode: u32, lasting: Lasting) -> io::Result<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let name = file_name(path)?;
     let mut temporary = OsString::from(".");
@@ -40,7 +53,14 @@ pub fn replace_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         std::process::id(),
         NUMBER.fetch_add(1, Ordering::Relaxed)
     ));
-    Staged::create(path, &temporary, bytes, mode)?.commit()
+    Staged::create_lasting(path, &temporary, bytes, mode, lasting)?.commit()
+}
+
+/// Whether a file must be there after the machine crashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lasting {
+    Synced,
+    Passing,
 }
 
 /// New content, safely on disk beside its target, that takes the target's place with [`Staged::commit`].
@@ -51,6 +71,7 @@ pub struct Staged {
     directory: OwnedFd,
     temporary: Option<OsString>,
     name: OsString,
+    lasting: Lasting,
 }
 
 impl Staged {
@@ -59,6 +80,16 @@ impl Staged {
     /// # Errors
     /// The error of the failed step; nothing is left behind.
     pub fn create(path: &Path, temporary: &OsStr, bytes: &[u8], mode: u32) -> io::Result<Self> {
+        Self::create_lasting(path, temporary, bytes, mode, Lasting::Synced)
+    }
+
+    fn create_lasting(
+        path: &Path,
+        temporary: &OsStr,
+        bytes: &[u8],
+        mode: u32,
+        lasting: Lasting,
+    ) -> io::Result<Self> {
         let name = file_name(path)?.to_owned();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(directory_of(path), flags, Mode::empty())?;
@@ -68,12 +99,15 @@ impl Staged {
             directory,
             temporary: Some(temporary.to_owned()),
             name,
+            lasting,
         };
         let mut file = File::from(file);
         file.write_all(bytes)?;
         // Through the file, since the mode at creation is subject to the umask.
         file.set_permissions(fs::Permissions::from_mode(mode))?;
-        file.sync_all()?;
+        if lasting == Lasting::Synced {
+            file.sync_all()?;
+        }
         Ok(staged)
     }
 
@@ -96,7 +130,9 @@ impl Staged {
             rustix::fs::renameat(&self.directory, temporary, &self.directory, &self.name)?;
         }
         self.temporary = None;
-        rustix::fs::fsync(&self.directory)?;
+        if self.lasting == Lasting::Synced {
+            rustix::fs::fsync(&self.directory)?;
+        }
         Ok(())
     }
 }
