@@ -23,7 +23,7 @@ use countersign_policy::{
     allowlist::CreditKind,
     pattern::{command_digest, command_marker},
 };
-use countersign_sys::{clock::Clock, hooks};
+use countersign_sys::{clock::Clock, hooks, process::monotonic};
 
 use crate::{
     accepted_policy::{AcceptedPolicy, Ours, PolicyFile},
@@ -37,6 +37,9 @@ use crate::{
 
 /// How often notes of use are written; they are for people, and no run waits for them.
 const NOTE_INTERVAL: Duration = Duration::from_secs(1);
+/// Where writing them takes long, it takes one part in so many of the time.
+const NOTE_SHARE: u32 = 20;
+const MAX_NOTE_INTERVAL: Duration = Duration::from_mins(1);
 /// How many notes wait at most; more are dropped.
 const MAX_NOTES: usize = 10_000;
 
@@ -266,12 +269,15 @@ impl Remembered {
 
     /// Writes notes of use now and then, until the server stops.
     pub(crate) async fn write_notes(self: Arc<Self>) {
+        let mut took = Duration::ZERO;
         loop {
             tokio::select! {
                 () = self.lifecycle.stopping() => break,
-                () = tokio::time::sleep(NOTE_INTERVAL) => {}
+                () = tokio::time::sleep(pause_after(took)) => {}
             }
+            let began = monotonic();
             self.write_notes_now().await;
+            took = monotonic().saturating_sub(began);
         }
         self.write_notes_now().await;
     }
@@ -350,6 +356,12 @@ impl Remembered {
             Err(_panicked) => {}
         }
     }
+}
+
+/// How long notes wait after writing them took so long: a large document is written whole for each.
+fn pause_after(took: Duration) -> Duration {
+    took.saturating_mul(NOTE_SHARE)
+        .clamp(NOTE_INTERVAL, MAX_NOTE_INTERVAL)
 }
 
 /// Tries again, a few times, while a process that lives holds the lock of the document.

@@ -49,10 +49,20 @@ impl<'row> Columns<'row> {
         })
     }
 
+    /// The next column as a text, where `SQLite` has it.
+    fn text(&mut self) -> Result<&'row str, Fault> {
+        let column = self.next;
+        self.next += 1;
+        let value = self.row.get_ref(column)?;
+        value
+            .as_str()
+            .map_err(|_no_text| self.inconsistency(column).into())
+    }
+
     /// The next column as a word of a vocabulary or an id.
     pub(super) fn word<T: FromStr>(&mut self) -> Result<T, Fault> {
-        let text: String = self.take()?;
-        self.parsed(&text)
+        let text = self.text()?;
+        self.parsed(text)
     }
 
     /// As [`Self::word`], or nothing.
@@ -63,8 +73,8 @@ impl<'row> Columns<'row> {
 
     /// The next column as JSON.
     pub(super) fn json<T: DeserializeOwned>(&mut self) -> Result<T, Fault> {
-        let text: String = self.take()?;
-        serde_json::from_str(&text).map_err(|_malformed| self.inconsistency(self.next - 1).into())
+        let text = self.text()?;
+        serde_json::from_str(text).map_err(|_malformed| self.inconsistency(self.next - 1).into())
     }
 
     /// As [`Self::json`], or nothing.
