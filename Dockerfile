@@ -21,7 +21,7 @@ WORKDIR /src
 COPY . .
 # What `countersign` says it was built from.
 ARG COUNTERSIGN_COMMIT=unknown
-RUN cargo build --release --locked --bin countersign
+RUN cargo build --profile dist --locked --bin countersign
 
 FROM ${BASE_IMAGE}
 # The numbers are part of the contract: volumes made by one version belong to the account of the next.
@@ -31,7 +31,7 @@ RUN printf 'countersign:x:10001:\n' >>/etc/group \
     && mkdir /var/lib/countersign \
     && chmod 0700 /var/lib/countersign \
     && chown 10001:10001 /var/lib/countersign
-COPY --from=build /src/target/release/countersign /usr/local/bin/countersign
+COPY --from=build /src/target/dist/countersign /usr/local/bin/countersign
 
 ENV HOME=/var/lib/countersign \
     OPENCLAW_STATE_DIR=/var/lib/countersign/state
