@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, Row, types::Value};
 
 use countersign_domain::{
-    Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Authority,
+    AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Authority,
     EnvOverrides, Persist, RunId, SessionKey, TerminalReason, UnixMillis, Vote,
 };
 

@@ -100,6 +100,10 @@ pub(crate) struct RawJson<T> {
     pub(crate) bytes: Bytes,
 }
 
+/// The bytes of a body that is said to be JSON, for a reader of its own.
+#[derive(Debug)]
+pub(crate) struct JsonBytes(pub(crate) Bytes);
+
 /// The bytes of an approvals document, for a reader of its own. It may be as large as one that is read from its file, or
 /// as any other body.
 #[derive(Debug)]
@@ -150,6 +154,19 @@ where
         let bytes = read_large(request, &BodyLimit::from_ref(state)).await?;
         let value = parse(&bytes)?;
         Ok(Self { value, bytes })
+    }
+}
+
+impl<State> FromRequest<State> for JsonBytes
+where
+    State: Send + Sync,
+    BodyLimit: FromRef<State>,
+{
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &State) -> Result<Self, Problem> {
+        check_content_type(request.headers())?;
+        read_large(request, &BodyLimit::from_ref(state)).await.map(Self)
     }
 }
 

@@ -11,7 +11,9 @@ mod if_match;
 mod path;
 mod query;
 
-pub(crate) use body::{BodyLimit, DocumentBytes, EmptyBody, JsonBody, RawJson, ShortJson, not_null, parse};
+pub(crate) use body::{
+    BodyLimit, DocumentBytes, EmptyBody, JsonBody, JsonBytes, RawJson, ShortJson, not_null, parse,
+};
 pub(crate) use idempotency::IdempotencyHeader;
 pub(crate) use if_match::{IfMatch, etag};
 pub(crate) use path::{AgentEntry, AgentScope, AtPath, NodeName, PairingName, ProcessSessionName};
