@@ -16,7 +16,7 @@ use rustix::{
 use countersign_domain::FileIdentity;
 use countersign_policy::command::DirectoryTrust;
 
-use super::{files::Directory, opened::OpenedPath};
+use super::opened::{Directory, OpenedPath, nanoseconds};
 
 /// Links below `/proc` that lead each process somewhere else.
 const PER_PROCESS: [&str; 2] = ["cwd", "fd"];
@@ -156,10 +156,6 @@ pub(super) fn make_directory(path: &Path) -> io::Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(path)
-}
-
-pub(super) fn nanoseconds(seconds: i64, rest: i64) -> i128 {
-    i128::from(seconds) * 1_000_000_000 + i128::from(rest)
 }
 
 fn is_executable(metadata: &Metadata) -> bool {

@@ -19,6 +19,7 @@ use countersign_sys::fs::open_regular;
 use super::{
     Remote, View, direct,
     error::{Blind, FileAccessError},
+    opened::Directory,
 };
 
 /// The files that commands see.
@@ -29,17 +30,6 @@ pub enum Files {
     Direct,
     /// As another account sees them.
     Remote(Arc<Remote>),
-}
-
-/// A directory as it was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Directory {
-    /// Its real path, without links.
-    pub path: PathBuf,
-    /// The number of its device.
-    pub dev: u64,
-    /// The number of its inode.
-    pub ino: u64,
 }
 
 impl Files {

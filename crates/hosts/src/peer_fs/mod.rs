@@ -22,7 +22,8 @@ mod view;
 mod wire;
 
 pub use error::{Blind, FileAccessError};
-pub use files::{Directory, Files};
+pub use files::Files;
+pub use opened::Directory;
 pub use process::main_if_asked;
 pub use remote::Remote;
 pub(crate) use view::View;

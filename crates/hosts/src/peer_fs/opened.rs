@@ -1,7 +1,10 @@
 //! What a path led to: one descriptor, and everything that the kernel says of it. Name, kind and times are of the same
 //! file, however often the path is pointed elsewhere meanwhile.
 
-use std::os::fd::OwnedFd;
+use std::{
+    os::fd::{AsRawFd as _, OwnedFd},
+    path::PathBuf,
+};
 
 use rustix::{
     fs::{AtFlags, CWD, FileType, StatxFlags},
@@ -11,7 +14,16 @@ use rustix::{
 use countersign_domain::FileIdentity;
 use countersign_policy::command::DirectoryTrust;
 
-use super::{direct, process::in_proc};
+/// A directory as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directory {
+    /// Its real path, without links.
+    pub path: PathBuf,
+    /// The number of its device.
+    pub dev: u64,
+    /// The number of its inode.
+    pub ino: u64,
+}
 
 /// What a path led to, as the kernel describes it.
 #[derive(Debug)]
@@ -93,8 +105,7 @@ pub(super) fn stat(descriptor: &OwnedFd) -> Result<Stat, Errno> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(descriptor, c"", flags, StatxFlags::BASIC_STATS)?;
     let kind = FileType::from_raw_mode(u32::from(stat.stx_mode));
-    let nanoseconds =
-        |time: rustix::fs::StatxTimestamp| direct::nanoseconds(time.tv_sec, i64::from(time.tv_nsec));
+    let nanoseconds = |time: rustix::fs::StatxTimestamp| nanoseconds(time.tv_sec, i64::from(time.tv_nsec));
     Ok(Stat {
         is_regular: kind == FileType::RegularFile,
         is_directory: kind == FileType::Directory,
@@ -107,4 +118,13 @@ pub(super) fn stat(descriptor: &OwnedFd) -> Result<Stat, Errno> {
         mtime_ns: nanoseconds(stat.stx_mtime),
         ctime_ns: nanoseconds(stat.stx_ctime),
     })
+}
+
+pub(super) fn nanoseconds(seconds: i64, rest: i64) -> i128 {
+    i128::from(seconds) * 1_000_000_000 + i128::from(rest)
+}
+
+/// The kernel's own link to what a descriptor of this process is open at.
+pub(super) fn in_proc(descriptor: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()))
 }

@@ -6,8 +6,8 @@
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
-    path::{Path, PathBuf},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
 };
 
 use rustix::{
@@ -22,6 +22,7 @@ use countersign_sys::{
 
 use super::{
     direct,
+    opened::in_proc,
     wire::{Answer, MAX_COPY_BYTES, MAX_REQUEST_BYTES, Request, path},
 };
 
@@ -177,11 +178,6 @@ fn copy(file: &OwnedFd) -> Result<OwnedFd, Errno> {
 
 fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
-}
-
-/// The kernel's own link to what a descriptor of this process is open at.
-pub(super) fn in_proc(descriptor: &OwnedFd) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()))
 }
 
 fn is_regular(stat: &Stat) -> bool {
