@@ -175,7 +175,7 @@ impl Fleet {
             member.info.clone()
         });
         if let Some(sink) = self.sink.get() {
-            sink.connected(info);
+            assert!(sink.connected(info).is_of_use());
         }
     }
 
@@ -235,6 +235,7 @@ impl Fleet {
         let connection = self.change(id, |member| member.info.connection);
         self.sink()
             .event(id, connection.unwrap_or(ConnectionId(0)), event, payload)
+            .is_of_use()
     }
 }
 

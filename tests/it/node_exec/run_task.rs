@@ -102,13 +102,32 @@ async fn a_node_that_goes_while_it_runs_leaves_the_run_lost_and_only_its_own_lat
         world.fleet.connect(&node);
         let sink = world.fleet.sink();
         // Neither another node, nor another run, nor nonsense.
-        assert!(!sink.late_result(&id_of("other"), &id, answer(exited(0, "forged"))));
-        assert!(!sink.late_result(&node, "no-such-run", answer(exited(0, "x"))));
-        assert!(!sink.late_result(&node, "../x", answer(exited(0, "x"))));
-        assert!(sink.late_result(&node, &id, answer(exited(3, "late"))));
+        assert!(
+            !sink
+                .late_result(&id_of("other"), &id, answer(exited(0, "forged")))
+                .is_of_use()
+        );
+        assert!(
+            !sink
+                .late_result(&node, "no-such-run", answer(exited(0, "x")))
+                .is_of_use()
+        );
+        assert!(
+            !sink
+                .late_result(&node, "../x", answer(exited(0, "x")))
+                .is_of_use()
+        );
+        assert!(
+            sink.late_result(&node, &id, answer(exited(3, "late")))
+                .is_of_use()
+        );
         let run = world.reaches(&id, RunStatus::Failed).await;
         assert_eq!((run.exit_code, run.tail.as_str()), (Some(3), "late"));
-        assert!(!sink.late_result(&node, &id, answer(exited(0, "once more"))));
+        assert!(
+            !sink
+                .late_result(&node, &id, answer(exited(0, "once more")))
+                .is_of_use()
+        );
         assert_eq!(world.run(&id).await.exit_code, Some(3));
         assert_eq!(world.fleet.runs_asked(), 1);
     }
@@ -123,11 +142,15 @@ async fn answers_that_come_twice_or_to_runs_that_ended_change_nothing() {
     run.says("first");
     let (run, _) = ended(call.await.unwrap());
     let sink = world.fleet.sink();
-    assert!(!sink.late_result(&node, &id, answer(exited(9, "second"))));
+    assert!(
+        !sink
+            .late_result(&node, &id, answer(exited(9, "second")))
+            .is_of_use()
+    );
     let refused = InvokeResult {
         outcome: Err(error("UNAVAILABLE", "RUN_VOID: no")),
     };
-    assert!(!sink.late_result(&node, &id, refused));
+    assert!(!sink.late_result(&node, &id, refused).is_of_use());
     assert_eq!(world.run(&id).await, run);
 }
 
@@ -189,6 +212,7 @@ async fn a_run_that_goes_on_behind_a_broken_link_ends_by_the_word_of_its_node() 
             .fleet
             .sink()
             .late_result(&node, &id, answer(exited(0, "at last")))
+            .is_of_use()
     );
     let (run, output) = ended(call.await.unwrap());
     assert_eq!(
@@ -255,6 +279,7 @@ async fn a_server_that_died_does_not_know_what_became_of_its_runs_and_never_send
                     .fleet
                     .sink()
                     .late_result(&node, &id, answer(exited(0, "done")))
+                    .is_of_use()
             );
         }
         let run = world.reaches(&id, RunStatus::Completed).await;
@@ -294,7 +319,11 @@ async fn a_cancelled_run_ends_when_the_node_says_so_and_where_it_cannot_at_once(
         ended(call.await.unwrap());
         // What comes afterwards ends nothing a second time.
         let sink = world.fleet.sink();
-        assert!(!sink.late_result(&id_of("mill"), run_id.as_str(), answer(exited(0, "x"))));
+        assert!(
+            !sink
+                .late_result(&id_of("mill"), run_id.as_str(), answer(exited(0, "x")))
+                .is_of_use()
+        );
     }
 }
 

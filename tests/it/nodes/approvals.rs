@@ -370,3 +370,36 @@ async fn machines_get_the_arguments_exactly_and_people_hear_what_is_left_out() {
         "{warning}"
     );
 }
+
+/// What an operator is told of is looked up, and for that the ledger is read.
+#[tokio::test]
+async fn a_question_that_cannot_be_read_at_first_is_told_of_once_it_can() {
+    let server = TestServer::asking().start().await;
+    let mut operator = OperatorClient::new(&operator_token(&server), &["operator.approvals"])
+        .connect(&server)
+        .await;
+    let ledger = rusqlite::Connection::open(server.database()).expect("the ledger");
+    ledger
+        .execute_batch(
+            "CREATE TRIGGER unreadable AFTER INSERT ON approvals \
+             BEGIN UPDATE approvals SET asked_by_kind = 'moon' WHERE id = NEW.id; END;",
+        )
+        .expect("a trigger");
+    // Its asker cannot be told of it either.
+    server
+        .agent()
+        .exec(json!({ "argv": ["/bin/date"] }))
+        .await
+        .problem(503, "storage-unavailable");
+    let log = || std::future::ready(server.log());
+    eventually("it was looked for", log, |log| {
+        log.contains("an approval cannot be read")
+    })
+    .await;
+    ledger
+        .execute_batch("DROP TRIGGER unreadable; UPDATE approvals SET asked_by_kind = 'token';")
+        .expect("a row that reads");
+    let event = operator.event("exec.approval.requested").await;
+    let pending = server.operator().pending().await;
+    assert_eq!(event["payload"]["id"], pending[0]["id"], "{event}");
+}

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use countersign_domain::{Host, Reason, Run, RunEnd, RunId, RunStatus};
 use countersign_hosts::node::{
-    ConnectionId, InvokeResult, NodeError, NodeInfo, NodeSink,
+    ConnectionId, Heard, InvokeResult, NodeError, NodeInfo, NodeSink,
     answers::{self, RunAnswer, RunEvent, RunState},
 };
 use countersign_ledger::{Finish, RunOutput};
@@ -26,11 +26,13 @@ use crate::{
 pub(crate) struct NodeNews(pub(crate) Arc<NodeRuns>);
 
 impl NodeSink for NodeNews {
-    fn connected(&self, node: NodeInfo) {
+    fn connected(&self, node: NodeInfo) -> Heard {
         self.0.peers.forget(&node.node_id);
         self.0.again.judge_on(&node.node_id);
         for live in self.0.live_on(&node.node_id) {
-            deliver(&live, NodeMessage::Connected(node.clone()));
+            if deliver(&live, NodeMessage::Connected(node.clone())) == Heard::TooMuch {
+                return Heard::TooMuch;
+            }
         }
         if is_fenced(&node) {
             let runs = Arc::clone(&self.0);
@@ -38,6 +40,7 @@ impl NodeSink for NodeNews {
                 .lifecycle
                 .spawn(async move { runs.resolve_lost_runs(&node).await });
         }
+        Heard::OfUse
     }
 
     fn disconnected(&self, node_id: &str, connection: ConnectionId) {
@@ -51,35 +54,44 @@ impl NodeSink for NodeNews {
         }
         self.0.peers.forget(node_id);
         for live in self.0.live_on(node_id) {
-            deliver(&live, NodeMessage::Disconnected(connection));
+            // There is a place for it, unless the task never heard of this connection either.
+            if deliver(&live, NodeMessage::Disconnected(connection)) == Heard::TooMuch {
+                tracing::warn!(run.id = %live.run_id, "a run was not told that a connection of its node ended");
+            }
         }
     }
 
-    fn late_result(&self, node_id: &str, invoke_id: &str, result: InvokeResult) -> bool {
+    fn late_result(&self, node_id: &str, invoke_id: &str, result: InvokeResult) -> Heard {
         let Ok(run_id) = RunId::parse(invoke_id) else {
-            return false;
+            return Heard::OfNoUse;
         };
         if let Some(live) = self.0.live.get(&run_id).filter(|live| !live.has_ended()) {
-            return is_of(&live, node_id) && deliver(&live, NodeMessage::Late(result));
+            return if is_of(&live, node_id) {
+                deliver(&live, NodeMessage::Late(result))
+            } else {
+                Heard::OfNoUse
+            };
         }
         let lost = self.0.ledger.lost_run_of(node_id, &run_id).ok().flatten();
-        let Some(run) = lost else { return false };
+        let Some(run) = lost else {
+            return Heard::OfNoUse;
+        };
         let runs = Arc::clone(&self.0);
         self.0
             .lifecycle
             .spawn(async move { runs.finish_lost(run, result.outcome).await });
-        true
+        Heard::OfUse
     }
 
-    fn event(&self, node_id: &str, _connection: ConnectionId, event: &str, payload: Value) -> bool {
+    fn event(&self, node_id: &str, _connection: ConnectionId, event: &str, payload: Value) -> Heard {
         let Some((run_id, event)) = RunEvent::of(event, payload) else {
-            return false;
+            return Heard::OfNoUse;
         };
         let run_id = RunId::parse(&run_id).ok();
         let live = run_id.and_then(|run_id| self.0.live.get(&run_id));
         // Of a run that is not its own a node has nothing to say, and of one that has ended nothing new.
         live.filter(|live| is_of(live, node_id) && !live.has_ended())
-            .is_some_and(|live| deliver(&live, NodeMessage::Event(event)))
+            .map_or(Heard::OfNoUse, |live| deliver(&live, NodeMessage::Event(event)))
     }
 }
 
@@ -196,9 +208,9 @@ fn is_of(live: &LiveRun, node_id: &str) -> bool {
     live.control().node_id() == Some(node_id)
 }
 
-fn deliver(live: &LiveRun, message: NodeMessage) -> bool {
+fn deliver(live: &LiveRun, message: NodeMessage) -> Heard {
     match live.control() {
         Control::Node(control) => control.deliver(message),
-        Control::Supervisor(_) => false,
+        Control::Supervisor(_) => Heard::OfNoUse,
     }
 }

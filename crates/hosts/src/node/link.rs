@@ -142,17 +142,37 @@ pub trait NodeLink: fmt::Debug + Send + Sync {
     fn cancel(&self, node_id: &str, invoke_id: &str);
 }
 
+/// What became of something that a node said, or of news about a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Heard {
+    /// It was of use.
+    OfUse,
+    /// Nothing came of it.
+    OfNoUse,
+    /// As much as may waits already. The connection has to end: nothing of a run is passed over in silence, and what became
+    /// of it is asked once the node is back.
+    TooMuch,
+}
+
+impl Heard {
+    /// Whether it was of use.
+    pub fn is_of_use(self) -> bool {
+        self == Self::OfUse
+    }
+}
+
 /// Who hears what nodes say on their own. Calls must return soon: they hold up the node's connection.
 pub trait NodeSink: fmt::Debug + Send + Sync {
     /// A node is connected, paired, and its commands are approved.
-    fn connected(&self, node: NodeInfo);
+    fn connected(&self, node: NodeInfo) -> Heard;
 
     /// A node's connection ended.
     fn disconnected(&self, node_id: &str, connection: ConnectionId);
 
-    /// An answer to a call that nobody waits for any more, or never made. `true` when it was of use.
-    fn late_result(&self, node_id: &str, invoke_id: &str, result: InvokeResult) -> bool;
+    /// An answer to a call that nobody waits for any more, or never made.
+    fn late_result(&self, node_id: &str, invoke_id: &str, result: InvokeResult) -> Heard;
 
-    /// A `node.event`: its name and payload. `true` when it was of use.
-    fn event(&self, node_id: &str, connection: ConnectionId, event: &str, payload: Value) -> bool;
+    /// A `node.event`: its name and payload.
+    fn event(&self, node_id: &str, connection: ConnectionId, event: &str, payload: Value) -> Heard;
 }

@@ -14,8 +14,8 @@ mod none;
 mod plan;
 
 pub use link::{
-    ConnectionId, InvokeFailure, InvokeRequest, InvokeResult, NodeError, NodeGeneration, NodeInfo, NodeLink,
-    NodeSink,
+    ConnectionId, Heard, InvokeFailure, InvokeRequest, InvokeResult, NodeError, NodeGeneration, NodeInfo,
+    NodeLink, NodeSink,
 };
 pub use lookup::{NodeLookup, UNKNOWN_DIRECTORY};
 pub use none::NoNodes;

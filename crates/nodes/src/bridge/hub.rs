@@ -15,10 +15,11 @@ use tokio::sync::{RwLock, oneshot};
 use countersign_config::settings::SettingsStore;
 use countersign_domain::PairedNode;
 use countersign_hosts::node::{
-    ConnectionId, InvokeFailure, InvokeRequest, InvokeResult, NodeGeneration, NodeInfo, NodeLink, NodeSink,
+    ConnectionId, Heard, InvokeFailure, InvokeRequest, InvokeResult, NodeGeneration, NodeInfo, NodeLink,
+    NodeSink,
 };
 use countersign_ledger::{Ledger, LedgerError, events::EventKind};
-use countersign_protocol::bridge::{CommandRules, Event, Frame, InvokeCall, InvokeCancel};
+use countersign_protocol::bridge::{CommandRules, Event, Frame, InvokeCall, InvokeCancel, POLICY};
 use countersign_sys::clock::Clock;
 
 use super::{
@@ -146,7 +147,21 @@ impl NodeHub {
             .filter(|node| node.live.is_some())
             .map(|node| info(node, &rules));
         if let (Some(sink), Some(info)) = (self.sink(), info) {
-            sink.connected(info);
+            let connection = info.connection;
+            if sink.connected(info) == Heard::TooMuch
+                && let Some(connection) = connection
+            {
+                self.end_as_too_much(node_id, connection);
+            }
+        }
+    }
+
+    /// Ends this connection of a node of whose messages as many as may wait for one run.
+    pub(super) fn end_as_too_much(&self, node_id: &str, connection: ConnectionId) {
+        let registry = self.registry();
+        let live = registry.get(node_id).and_then(|node| node.live.as_ref());
+        if let Some(live) = live.filter(|live| live.connection == connection) {
+            live.outbox.close(POLICY, "too many messages about one run wait");
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use countersign_hosts::node::{ConnectionId, InvokeResult, NodeError};
+use countersign_hosts::node::{ConnectionId, Heard, InvokeResult, NodeError};
 use countersign_protocol::bridge::{
     INVOKE_CANCEL, INVOKE_REQUEST, INVOKE_RESULT, InvokeAnswer, NODE_EVENT, NodeNews, PAIR_RESOLVED, Request,
     Response, SHUTDOWN_EVENT, SKILLS_BINS, ShapeError, TICK_EVENT, WireError,
@@ -78,7 +78,7 @@ impl NodeSession {
             Err(late) => self
                 .hub
                 .sink()
-                .is_some_and(|sink| sink.late_result(&self.node_id, &answer.id, late)),
+                .is_some_and(|sink| self.is_of_use(sink.late_result(&self.node_id, &answer.id, late))),
         };
         Ok(if is_of_use {
             json!({"ok": true})
@@ -93,13 +93,21 @@ impl NodeSession {
         let is_of_use = self
             .hub
             .sink()
-            .is_some_and(|sink| sink.event(&self.node_id, self.connection, &event, payload));
+            .is_some_and(|sink| self.is_of_use(sink.event(&self.node_id, self.connection, &event, payload)));
         // Anything but the end of a run is taken note of by being answered.
         Ok(if is_of_use || !event.starts_with("exec.") {
             json!({"ok": true, "event": event, "handled": true})
         } else {
             json!({"ok": true, "event": event, "handled": false, "reason": "unmatched_exec_event"})
         })
+    }
+
+    /// Ends the connection where as much as may waits already: the node comes back, and is asked what became of its runs.
+    fn is_of_use(&self, heard: Heard) -> bool {
+        if heard == Heard::TooMuch {
+            self.hub.end_as_too_much(&self.node_id, self.connection);
+        }
+        heard.is_of_use()
     }
 
     fn skill_bins(&self) -> Value {

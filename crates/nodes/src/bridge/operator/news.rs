@@ -1,7 +1,8 @@
 //! What happens, pushed to operators by scope: questions and their ends, pairing requests and theirs.
 //!
 //! The source is the feed of events that the page reads, too. A slow operator is caught up from the log; one that
-//! reads nothing at all is closed by the bound on its send buffer.
+//! reads nothing at all is closed by the bound on its send buffer. Nothing is passed over in silence: what cannot be read is
+//! read again, and where events are missing the connection ends, so that the operator lists what there is.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,8 +18,10 @@ use crate::bridge::PairingKind;
 
 /// How often it is looked whether the token still opens anything.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Pause before the log is asked again when it could not be read.
+/// Pause before the log or the ledger is asked again when it could not be read.
 const RETRY: Duration = Duration::from_secs(1);
+/// How often that is tried for one event.
+const TRIES: u32 = 60;
 
 /// What of an event about a question is of interest here.
 #[derive(Debug, Deserialize)]
@@ -75,8 +78,11 @@ pub(super) fn begin(session: &Arc<OperatorSession>) {
                 next = subscription.next() => next,
             };
             let told = match next {
-                Ok(Some(StreamItem::Event(event))) if session.is_live() => tell(&session, &event).await,
-                Ok(Some(StreamItem::Event(_) | StreamItem::Gap { .. })) => true,
+                Ok(Some(StreamItem::Event(event))) => tell_when_read(&session, &event).await,
+                Ok(Some(StreamItem::Gap { .. })) => {
+                    session.end_after_gap();
+                    return;
+                }
                 Ok(None) => return,
                 Err(error) => {
                     tracing::error!(error = %error, "the event log cannot be read");
@@ -91,28 +97,66 @@ pub(super) fn begin(session: &Arc<OperatorSession>) {
     });
 }
 
-/// Tells of an event those who may know of it; false when nobody is there any more.
+/// What came of telling of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// It was told, or is nothing to tell.
+    Done,
+    /// Nobody is there any more.
+    NobodyThere,
+    /// What it is about cannot be read now.
+    Unread,
+}
+
+impl Told {
+    const fn by(is_sent: bool) -> Self {
+        if is_sent { Self::Done } else { Self::NobodyThere }
+    }
+}
+
+/// Tells of an event, again while what it is about cannot be read; false when nobody is there any more. What can never be
+/// read holds up the other news for a while, and then ends the connection.
+async fn tell_when_read(session: &OperatorSession, event: &Publication) -> bool {
+    for _ in 0..TRIES {
+        // The next look ends the connection of a token that opens nothing any more.
+        if !session.is_live() {
+            return true;
+        }
+        match tell(session, event).await {
+            Told::Done => return true,
+            Told::NobodyThere => return false,
+            Told::Unread => tokio::select! {
+                () = session.closed() => return false,
+                () = tokio::time::sleep(RETRY) => {}
+            },
+        }
+    }
+    session.end_after_gap();
+    false
+}
+
+/// Tells of an event those who may know of it.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "every other case, a later one too, is treated alike"
 )]
-async fn tell(session: &OperatorSession, event: &Publication) -> bool {
+async fn tell(session: &OperatorSession, event: &Publication) -> Told {
     let scope = match event.event_type {
         EventType::ApprovalRequested | EventType::ApprovalResolved => OperatorScope::Approvals,
         _ => OperatorScope::Pairing,
     };
     if !session.has(scope) {
-        return true;
+        return Told::Done;
     }
     match event.event_type {
         EventType::ApprovalRequested | EventType::ApprovalResolved => match read::<ApprovalData>(event) {
             Some(data) => tell_of_approval(session, event.event_type, data.approval_id).await,
-            None => true,
+            None => Told::Done,
         },
         event_type => match (read::<PairingData>(event), event_type) {
             (Some(data), EventType::NodePairingRequested) => tell_of_request(session, data.request_id).await,
-            (Some(data), _) => tell_of_decision(session, data),
-            (None, _) => true,
+            (Some(data), _) => Told::by(tell_of_decision(session, data)),
+            (None, _) => Told::Done,
         },
     }
 }
@@ -132,7 +176,7 @@ fn read<T: DeserializeOwned>(event: &Publication) -> Option<T> {
     clippy::wildcard_enum_match_arm,
     reason = "every other case, a later one too, is treated alike"
 )]
-async fn tell_of_approval(session: &OperatorSession, event_type: EventType, id: ApprovalId) -> bool {
+async fn tell_of_approval(session: &OperatorSession, event_type: EventType, id: ApprovalId) -> Told {
     let approval = match session
         .bridge
         .engine()
@@ -141,13 +185,13 @@ async fn tell_of_approval(session: &OperatorSession, event_type: EventType, id: 
         .await
     {
         Ok(Some(approval)) => approval,
-        Ok(None) => return true,
+        Ok(None) => return Told::Done,
         Err(error) => {
             tracing::error!(approval.id = %id, error = %error, "an approval cannot be read");
-            return true;
+            return Told::Unread;
         }
     };
-    match event_type {
+    Told::by(match event_type {
         EventType::ApprovalRequested => {
             // One that has ended in between is told of by its end alone.
             !shape::is_open(&approval, session.now())
@@ -160,25 +204,30 @@ async fn tell_of_approval(session: &OperatorSession, event_type: EventType, id: 
             Some(resolved) => session.tell("exec.approval.resolved", resolved),
             None => true,
         },
-    }
+    })
 }
 
-async fn tell_of_request(session: &OperatorSession, id: Option<String>) -> bool {
-    let Ok(pairings) = session.bridge.pairings().await else {
-        return true;
+async fn tell_of_request(session: &OperatorSession, id: Option<String>) -> Told {
+    let pairings = match session.bridge.pairings().await {
+        Ok(pairings) => pairings,
+        Err(error) => {
+            tracing::error!(error = %error, "the pairing requests cannot be read");
+            return Told::Unread;
+        }
     };
     let request = pairings
         .iter()
         .find(|request| Some(&request.request_id) == id.as_ref());
-    match request {
+    Told::by(match request {
         None => true,
         Some(request) => match request.kind {
             PairingKind::Device => session.tell("device.pair.requested", pairing::device_request(request)),
             PairingKind::Commands => session.tell("node.pair.requested", pairing::surface_request(request)),
         },
-    }
+    })
 }
 
+/// False when nobody is there any more.
 fn tell_of_decision(session: &OperatorSession, data: PairingData) -> bool {
     let PairingData {
         ts,

@@ -154,6 +154,14 @@ impl OperatorSession {
         );
     }
 
+    /// Ends the connection of an operator who missed events: whoever comes back lists what there is.
+    pub(super) fn end_after_gap(&self) {
+        self.outbox.close(
+            countersign_protocol::bridge::POLICY,
+            "slow consumer: events were missed",
+        );
+    }
+
     /// Completes when the connection has ended.
     pub(super) async fn closed(&self) {
         self.outbox.closed().await;
