@@ -127,7 +127,7 @@ async fn a_person_sees_the_patch_and_allows_it_once_or_not() {
 #[tokio::test]
 async fn an_answer_holds_for_this_patch_in_this_place_alone() {
     let server = TestServer::asking().start().await;
-    let (agent, operator) = (server.agent(), server.operator());
+    let agent = server.agent();
     let exec = json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" });
     let changes: [(&str, Value, &str); 3] = [
         (
@@ -142,15 +142,13 @@ async fn an_answer_holds_for_this_patch_in_this_place_alone() {
     for (name, more, reason) in changes {
         server.edit_config(&config(&exec, &json!({})).to_string());
         let pending = send(&agent, input(ADD)).await.expect(202);
-        let run = pending.text("runId");
         if more == json!({}) {
             let place = workspace(&server);
             fs::rename(&place, server.state().join("moved")).unwrap();
             fs::create_dir(&place).unwrap();
         }
         server.edit_config(&config(&exec, &more).to_string());
-        operator.decided(pending.text("approvalId"), "allow-once").await;
-        let run = agent.finished(run).await;
+        let run = server.answered_beside_an_edit(&pending, "allow-once").await;
         assert_has!(run, { "status": "denied", "reason": reason }, "{name}");
         assert!(!workspace(&server).join("new").exists(), "{name}");
     }

@@ -165,7 +165,7 @@ async fn a_policy_that_became_stricter_denies_what_was_approved() {
     )
     .await;
     server.edit_config(r#"{ tools: { exec: { host: "gateway", security: "deny" } } }"#);
-    let run = server.answered(&pending, "allow-once").await;
+    let run = server.answered_beside_an_edit(&pending, "allow-once").await;
     assert_eq!(run["status"], "denied", "{run}");
     assert_eq!(lines(&marks), Vec::<String>::new(), "nothing ran");
 }
@@ -242,7 +242,7 @@ async fn what_was_approved_under_full_does_not_run_where_the_allowlist_counts_by
     let command = format!("echo ran >> {}", marks.display());
     let pending = asked(&server, json!({ "command": command })).await;
     server.edit_config(r#"{ tools: { exec: { host: "gateway", security: "allowlist", ask: "off" } } }"#);
-    let run = server.answered(&pending, "allow-once").await;
+    let run = server.answered_beside_an_edit(&pending, "allow-once").await;
     assert_has!(run, { "status": "denied", "reason": "allowlist-miss" });
     assert_eq!(lines(&marks), Vec::<String>::new(), "nothing ran");
 }

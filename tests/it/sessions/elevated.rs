@@ -140,11 +140,7 @@ async fn the_approvals_of_the_host_apply_to_elevated_calls_too() {
     let without = json!({ "tools": { "exec": denied() },
         "agents": { "defaults": { "elevatedDefault": "full" } } });
     server.edit_config(&without.to_string());
-    server
-        .operator()
-        .decided(asked.text("approvalId"), "allow-once")
-        .await;
-    let ended = api.finished(asked.text("runId")).await;
+    let ended = server.answered_beside_an_edit(&asked, "allow-once").await;
     assert_has!(ended, { "status": "denied", "reason": "security-deny" });
 }
 
