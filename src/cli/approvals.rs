@@ -377,7 +377,7 @@ async fn watch(context: &Context, client: &Client) -> Result<ExitStatus, Failure
     context.console.note("watching for approvals; Ctrl-C ends");
     follow::follow(context, client, &query, stream, async |event| {
         show_news(context.console, event)?;
-        if event["type"] == "events.gap" {
+        if event.get("type").is_some_and(|kind| kind == "events.gap") {
             context
                 .console
                 .note("events were missed; looking again at what waits");

@@ -162,9 +162,9 @@ async fn held(client: &Client) -> Result<Vec<HeldEdit>, Failure> {
         (
             "exec-approvals.json",
             body.document.held,
-            &raw["document"]["held"],
+            raw.pointer("/document/held"),
         ),
-        ("openclaw.json", body.config_held, &raw["configHeld"]),
+        ("openclaw.json", body.config_held, raw.get("configHeld")),
     ];
     let held = held.into_iter();
     Ok(held
@@ -172,7 +172,7 @@ async fn held(client: &Client) -> Result<Vec<HeldEdit>, Failure> {
             Some(HeldEdit {
                 file,
                 edit: edit?,
-                raw: raw.clone(),
+                raw: raw?.clone(),
             })
         })
         .collect())
