@@ -122,6 +122,7 @@ fn spec(cwd: PathBuf) -> LaunchSpec {
             shell: SHELL.to_owned(),
             text: SCRIPT.to_owned(),
         },
+        start: None,
         cwd,
         cwd_dev: directory.dev(),
         cwd_ino: directory.ino(),
@@ -131,6 +132,7 @@ fn spec(cwd: PathBuf) -> LaunchSpec {
         answered: false,
         timeout: None,
         terms: RunTerms {
+            shell: None,
             attempt: Attempt::First,
             least_isolation: Isolation::SameUser,
             env: vec![(OsString::from("PATH"), OsString::from("/usr/bin:/bin"))],

@@ -84,6 +84,10 @@ fn facts(explained: &ExplanationBody) -> Table {
         let detail = explained.binding_detail.as_deref().unwrap_or_default();
         table.fact("binding", &format!("{binding} ({detail})"));
     }
+    if let Some(start) = &explained.start {
+        let detail = explained.start_detail.as_deref().unwrap_or_default();
+        table.fact("start", &format!("{start} ({detail})"));
+    }
     table.each("scripts", &explained.scripts);
     table.each("input", &explained.input);
     if let Some(SandboxBody {

@@ -212,6 +212,7 @@ async fn show(context: &Context, client: &Client, run: &RunId) -> Result<ExitSta
     table.each("nodeId", &run.node_id);
     table.each("isolation", [&run.isolation]);
     table.each("binding", &run.binding);
+    table.each("start", &run.start);
     table.each("scripts", &run.scripts);
     table.each("agentId", [&run.agent_id]);
     table.each("sessionKey", [&run.session_key]);

@@ -45,9 +45,10 @@ fn cases() -> [Case; 5] {
             beside: &["/bin/true"],
         },
         Case {
+            // A word that the shell alone knows, so that no other way leads to the program.
             name: "text-to-shell",
-            ours: text("/bin/true"),
-            beside: &[SHELL, "-c", "/bin/true"],
+            ours: text("exec /bin/true"),
+            beside: &[SHELL, "-c", "exec /bin/true"],
         },
         Case {
             name: "and",

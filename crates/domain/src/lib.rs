@@ -58,7 +58,9 @@ pub use pairing::{
     PairingNeed, PairingRequest, PairingStatus, node_name,
 };
 pub use pattern::{Pattern, PatternWidth};
-pub use policy::{Ask, Backend, ElevatedLevel, Host, HostChoice, Isolation, Leftovers, OnMiss, Security};
+pub use policy::{
+    Ask, Backend, DirectStarts, ElevatedLevel, Host, HostChoice, Isolation, Leftovers, OnMiss, Security,
+};
 pub use precondition::Precondition;
 pub use process::{MAX_INPUT_BYTES, ProcessKind, ProcessStatus};
 pub use reason::{Reason, ReasonClass};
@@ -66,7 +68,9 @@ pub use request::{
     Command, EnvOverrides, EnvSize, EnvTooLarge, ExecRequest, InvalidRequest, MAX_ARGUMENT_BYTES,
     MAX_ARGV_BYTES, MAX_ENV_BYTES, MAX_ENV_VARIABLES, MAX_PATCH_BYTES, MAX_WORDS,
 };
-pub use run::{DecidedBy, Exit, KillCause, LimitReport, OutputStream, Run, RunDecision, RunEnd, RunVerdict};
+pub use run::{
+    DecidedBy, Exit, KillCause, LimitReport, OutputStream, Run, RunDecision, RunEnd, RunVerdict, TextStart,
+};
 pub use run_status::{RunStatus, StatusChangeError};
 pub use secret::Secret;
 pub use sign_in::SignIn;

@@ -108,6 +108,16 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// Whether a program that needs no shell is started without one (`[exec] direct`).
+    pub enum DirectStarts("auto or off") {
+        /// Where that is known to be the same.
+        Auto = "auto",
+        /// The shell starts every text.
+        Off = "off",
+    }
+}
+
+vocabulary! {
     /// As whom and how confined a command runs (`docs/decisions/0010-who-may-answer.md`), from weakest to strongest.
     pub enum Isolation("separate-user, confined or same-user") {
         /// With the server's own rights.

@@ -43,6 +43,16 @@ pub struct RunDecision {
 }
 
 vocabulary! {
+    /// How a text that the host shell would read is started.
+    pub enum TextStart("direct or shell") {
+        /// Its one program, without the shell, which would only find it.
+        Direct = "direct",
+        /// By the host shell.
+        Shell = "shell",
+    }
+}
+
+vocabulary! {
     /// One of the two output streams of a command.
     pub enum OutputStream("stdout or stderr") {
         /// Standard output (and everything of a pseudo-terminal).
@@ -79,6 +89,8 @@ pub struct Exit {
     pub killed: Option<KillCause>,
     /// Whether processes were left behind and killed.
     pub leftovers_killed: bool,
+    /// Whether the shell was started because the program that was to be started without one could not be.
+    pub by_shell: bool,
     /// Bytes of both streams seen, kept or not.
     pub output_bytes: u64,
     /// Bytes of both streams kept in the spool or the inline output.
@@ -140,6 +152,8 @@ pub struct RunEnd {
     pub output_bytes: u64,
     /// The last characters of the output, at most `[output] tail_chars`.
     pub tail: String,
+    /// Whether the shell was started because the program that was to be started without one could not be.
+    pub by_shell: bool,
     /// When the server recorded the end.
     pub ended_at: UnixMillis,
 }
@@ -203,6 +217,9 @@ pub struct Run {
     pub binding: Option<Pinning>,
     /// Whether its scripts are read as they were judged; `None` without any, and in records of before.
     pub scripts: Option<ScriptHold>,
+    /// How its text is started; `None` where no host shell of this machine would read one, for what was denied at once, and
+    /// in records of before. Until it ends it is what was decided.
+    pub start: Option<TextStart>,
     /// Its time limit; `None` for none.
     pub timeout: Option<Duration>,
     /// When it was admitted.

@@ -13,7 +13,8 @@ use utoipa::{
 use crate::{
     ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, DecidedBy, ElevatedLevel, EntryId,
     Host, HostChoice, Isolation, OnMiss, OutputStream, Owner, PatternWidth, Pinning, ProcessStatus, Reason,
-    RunId, RunVerdict, Scope, ScriptHold, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
+    RunId, RunVerdict, Scope, ScriptHold, Security, SessionKey, TerminalReason, TextStart, TokenId,
+    UnixMillis,
 };
 
 /// A schema that begins as that of a text.
@@ -81,6 +82,7 @@ word_schemas!(
     ScriptHold,
     Security,
     TerminalReason,
+    TextStart,
 );
 
 text_schemas! {

@@ -28,7 +28,9 @@ impl HostEnvironment {
     /// The server's environment, sanitised, and the PATH that the login shell told.
     pub fn new(environment: &dyn Environment, login_path: Option<String>) -> Self {
         let mut inherited = env_policy::sanitise_inherited(environment.inherited());
-        inherited.retain(|(name, _value)| name != "PATH" && name != "OPENCLAW_SHELL");
+        // The directories are those of the server itself.
+        let own = ["PATH", "OPENCLAW_SHELL", "PWD", "OLDPWD"];
+        inherited.retain(|(name, _value)| !own.iter().any(|own| name == own));
         Self {
             inherited,
             login_path,
@@ -79,6 +81,25 @@ impl HostEnvironment {
         all.push((OsString::from("PATH"), run_path::join(path)));
         all.push((OsString::from("OPENCLAW_SHELL"), OsString::from("exec")));
         all
+    }
+
+    /// What of that a shell could act on.
+    pub(super) fn variables<'a>(
+        &'a self,
+        path: &'a OsStr,
+        overrides: &'a EnvOverrides,
+    ) -> impl Iterator<Item = (&'a OsStr, &'a OsStr)> + Clone {
+        let overrides = || {
+            overrides
+                .iter()
+                .map(|(name, value)| (OsStr::new(name), OsStr::new(value)))
+        };
+        self.inherited
+            .iter()
+            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+            .filter(move |(name, _value)| !overrides().any(|(other, _value)| *name == other))
+            .chain(overrides())
+            .chain([(OsStr::new("PATH"), path)])
     }
 
     /// The same for a command with a pseudo-terminal of its own, which overrides alone describe otherwise. What guards
@@ -207,6 +228,8 @@ mod tests {
             ("LD_PRELOAD", "/evil.so"),
             ("COUNTERSIGN_TOKEN", "cst_secret"),
             ("OPENCLAW_STATE_DIR", "/state"),
+            ("PWD", "/where/the/server/started"),
+            ("OLDPWD", "/where/it/was/before"),
         ]);
         let host = HostEnvironment::new(&environment, Some("/login".to_owned()));
         let overrides = EnvOverrides::accepted(BTreeMap::from([("LANG".to_owned(), "de".to_owned())]));

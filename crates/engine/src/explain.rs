@@ -15,7 +15,7 @@ use countersign_hosts::sandbox::Placement;
 use countersign_policy::{
     allowlist::Analysis,
     combine::Effective,
-    command::pinning::Pinned,
+    command::{direct::ChosenStart, pinning::Pinned},
     gate::{self, AskWhy, FallbackVerdict, Unanswered, Verdict},
     host::ResolvedHost,
     layers::{Layer, Spoken},
@@ -58,6 +58,9 @@ pub struct Explanation {
     pub would_persist: Vec<Pattern>,
     /// How firmly the run would be what was judged; `None` where it would not start.
     pub pinned: Option<Pinned>,
+    /// How its text would be started, and why; `None` where no host shell of this machine would read one, and where nothing
+    /// would start.
+    pub start: Option<ChosenStart>,
     /// Whether its scripts would be read as they were judged; `None` without any.
     pub scripts: Option<ScriptHold>,
     /// What could be written to it once it ran.
@@ -130,6 +133,7 @@ impl Explanation {
             quorum: None,
             would_persist: Vec::new(),
             pinned: None,
+            start: None,
             stopped: Some(stop),
             ..self
         }
@@ -250,6 +254,7 @@ impl Explanation {
                 Some((_, Verdict::Run | Verdict::Deny(_))) | None => Vec::new(),
             },
             pinned: starts.map(|judged| judged.pinned),
+            start: starts.and_then(|judged| judged.start.clone()),
             scripts: judged.and_then(|judged| judged.binding.held),
             input: judged.map_or_else(|| call.input(), |judged| judged.binding.input),
             node: call.node.as_deref().map(NodeView::of),

@@ -303,6 +303,7 @@ impl Engine {
         let home = analyst.home().to_owned();
         let places = Arc::new(Places::new(gateway.clone(), sandbox.clone(), home));
         let turns = Arc::<Turns>::default();
+        let shell_kind = shell.kind();
         let evaluator = Arc::new(Evaluator {
             policy: Arc::clone(&policy),
             sessions: Arc::clone(&session_state),
@@ -443,6 +444,7 @@ impl Engine {
                 environment,
                 Arc::clone(&places),
                 gateway,
+                shell_kind,
             ),
             warnings: EndWarnings::new(&base),
         };

@@ -35,6 +35,7 @@ pub(crate) fn end_of(
         truncated: output.truncated || exit.kept_bytes < exit.output_bytes,
         output_bytes: exit.output_bytes,
         tail: output.tail,
+        by_shell: exit.by_shell,
         ended_at: now,
     }
 }
@@ -83,6 +84,7 @@ pub(crate) fn end_without_exit(
         truncated: output.truncated,
         output_bytes: 0,
         tail: output.tail,
+        by_shell: false,
         ended_at: now,
     }
 }

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use countersign_config::settings::Limits;
 use countersign_domain::{Host, Isolation};
 use countersign_hosts::{RunTerms, gateway::GatewayHost};
+use countersign_policy::command::direct::ShellKind;
 use countersign_runner::RunLimits;
 
 use crate::{
@@ -24,6 +25,7 @@ pub(crate) struct TermsOfRuns {
     environment: Arc<HostEnvironment>,
     places: Arc<Places>,
     gateway: GatewayHost,
+    shell: Option<ShellKind>,
 }
 
 impl TermsOfRuns {
@@ -32,12 +34,14 @@ impl TermsOfRuns {
         environment: Arc<HostEnvironment>,
         places: Arc<Places>,
         gateway: GatewayHost,
+        shell: Option<ShellKind>,
     ) -> Self {
         Self {
             accepted_policy,
             environment,
             places,
             gateway,
+            shell,
         }
     }
 
@@ -74,6 +78,7 @@ impl TermsOfRuns {
         RunTerms {
             attempt: *attempt,
             least_isolation,
+            shell: self.shell,
             env,
             kill_grace: KILL_GRACE,
             leftovers: exec.leftovers,

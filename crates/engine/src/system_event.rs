@@ -56,6 +56,7 @@ mod tests {
             truncated: false,
             output_bytes: 0,
             tail: String::new(),
+            by_shell: false,
             ended_at: UnixMillis::new(1),
         }
     }

@@ -4,6 +4,7 @@ use std::{ffi::OsString, future::Future, time::Duration};
 
 use countersign_domain::{Isolation, Leftovers, TerminalSize};
 use countersign_ledger::launch::Permit;
+use countersign_policy::command::direct::ShellKind;
 use countersign_runner::RunLimits;
 
 use crate::gateway::{StartError, Supervised};
@@ -24,6 +25,8 @@ pub struct RunTerms {
     pub attempt: Attempt,
     /// The weakest level at which the settings let it run now.
     pub least_isolation: Isolation,
+    /// The host shell, if it is one that is known.
+    pub shell: Option<ShellKind>,
     /// The whole environment on this machine; empty for a sandbox, which has its own.
     pub env: Vec<(OsString, OsString)>,
     /// From `SIGTERM` to `SIGKILL` when it is killed; zero kills straight away.

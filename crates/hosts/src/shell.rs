@@ -4,13 +4,20 @@
 //! request. A shell that others can write is no shell at all: the start fails.
 
 use std::{
+    fs::File,
+    io::Read as _,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
+use countersign_policy::command::direct::ShellKind;
+
 /// The shell that runs approved or unrestricted text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostShell(PathBuf);
+pub struct HostShell {
+    path: PathBuf,
+    kind: Option<ShellKind>,
+}
 
 /// No shell can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,7 +62,10 @@ impl HostShell {
             (None, None) => find(path, "sh").ok_or(NoShell::NotFound)?,
         };
         if is_safe_executable(&chosen) {
-            Ok(Self(chosen))
+            Ok(Self {
+                kind: kind_of(&chosen),
+                path: chosen,
+            })
         } else {
             Err(NoShell::Unusable {
                 named_by: setting.map_or("SHELL", |_setting| "exec.shell"),
@@ -66,14 +76,35 @@ impl HostShell {
 
     /// Whether it reads no file of its own before a text, so that it knows no names but its builtins and those of its PATH.
     pub fn is_plain(&self) -> bool {
-        let name = self.0.file_name().and_then(|name| name.to_str());
+        let name = self.path.file_name().and_then(|name| name.to_str());
         matches!(name, Some("sh" | "dash" | "bash" | "ash"))
     }
 
     /// The shell's path, absolute.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
+
+    /// Which shell it is, if it is one whose start is known.
+    pub const fn kind(&self) -> Option<ShellKind> {
+        self.kind
+    }
+}
+
+/// Which shell a file is, by its real name and by the name that it is started by: `rbash` is bash, and restricts it. What
+/// is no program of the machine may be a script that starts the shell in another way.
+fn kind_of(path: &Path) -> Option<ShellKind> {
+    const PROGRAM: [u8; 4] = *b"\x7fELF";
+    let real = path.canonicalize().ok()?;
+    let name = |path: &Path| path.file_name()?.to_str().map(str::to_owned);
+    let kind = match (name(path)?.as_str(), name(&real)?.as_str()) {
+        ("bash" | "sh", "bash") => ShellKind::Bash,
+        ("dash" | "sh", "dash") => ShellKind::Dash,
+        _ => return None,
+    };
+    let mut first = [0; PROGRAM.len()];
+    File::open(&real).ok()?.read_exact(&mut first).ok()?;
+    (first == PROGRAM).then_some(kind)
 }
 
 fn is_fish(shell: &Path) -> bool {
@@ -114,6 +145,35 @@ mod tests {
     #[test]
     fn fish_gives_way_to_bash() {
         assert_eq!(choose(None, Some("/nowhere/fish")), Ok("/usr/bin/bash".into()));
+    }
+
+    #[test]
+    fn a_shell_is_known_by_what_it_is_and_by_what_it_is_called() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir(at("as")).unwrap();
+        for (name, target) in [
+            ("as/sh", "/bin/bash"),
+            ("rbash", "/bin/bash"),
+            ("bash", "/bin/dash"),
+            ("dash", "/bin/dash"),
+            ("sh", "/bin/bash"),
+            ("-sh", "/bin/bash"),
+        ] {
+            symlink(target, at(name)).unwrap();
+        }
+        std::fs::create_dir(at("script")).unwrap();
+        std::fs::write(at("script/bash"), "#!/bin/sh\nexec /bin/bash -l \"$@\"\n").unwrap();
+        let kind = |path: &Path| kind_of(path);
+        assert_eq!(kind(Path::new("/bin/bash")), Some(ShellKind::Bash));
+        assert_eq!(kind(Path::new("/bin/dash")), Some(ShellKind::Dash));
+        assert_eq!(kind(&at("as/sh")), Some(ShellKind::Bash));
+        assert_eq!(kind(&at("dash")), Some(ShellKind::Dash));
+        for unknown in ["rbash", "bash", "-sh", "script/bash", "none"] {
+            assert_eq!(kind(&at(unknown)), None, "{unknown}");
+        }
+        assert_eq!(kind(Path::new("/bin/cat")), None);
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Job for DirectLaunch {
                 node: terms.node.clone(),
             };
             let ready = match Ready::draw(tx, start)? {
-                Ok(ready) => ready,
+                Ok(ready) => ready.starting(run.start),
                 Err(gone) => {
                     let denial = Denial {
                         run: run.clone(),

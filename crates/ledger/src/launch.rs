@@ -42,7 +42,7 @@ use std::time::Duration;
 use countersign_domain::{
     Actor, ApprovalId, ApprovalState, ApprovalStatus, Binding, CommandInput, DecidedBy, EntryId,
     EnvOverrides, Isolation, LaunchId, LaunchStanding, Launching, Reason, RelaunchStanding, RunDecision,
-    RunId, RunStatus, RunVerdict, UnixMillis, relaunch,
+    RunId, RunStatus, RunVerdict, TextStart, UnixMillis, relaunch,
 };
 
 use super::{
@@ -85,6 +85,8 @@ pub struct PermitParts {
     pub not_after: UnixMillis,
     /// What it is launched with on its node, where the host is one.
     pub node: Option<NodeLaunch>,
+    /// How its text is started, as the run's record names it. What a person answered for is started by the shell.
+    pub start: Option<TextStart>,
     /// Whether a person may have answered for the scripts as they were: then an earlier step must not change them.
     pub answered: bool,
 }
@@ -273,6 +275,8 @@ pub(super) struct LaunchColumns {
     pub(super) isolation: Isolation,
     /// In a table of its own.
     pub(super) node: Option<NodeLaunch>,
+    /// In the run's record already.
+    pub(super) start: Option<TextStart>,
 }
 
 impl Ready {
@@ -302,8 +306,15 @@ impl Ready {
             binding_digest,
             isolation,
             node,
+            start: None,
         };
         Ok(Ok(Self { columns }))
+    }
+
+    /// The same of a text that is started like this.
+    pub(super) fn starting(mut self, start: Option<TextStart>) -> Self {
+        self.columns.start = start;
+        self
     }
 
     pub(super) const fn columns(&self) -> &LaunchColumns {
@@ -326,6 +337,7 @@ impl Ready {
             binding_digest,
             isolation: _,
             node: _,
+            start: _,
         } = &self.columns;
         let changed = tx.execute(
             "UPDATE runs SET status = 'launching', verdict = ?2, verdict_by = ?3, launch_id = ?4, epoch = ?5, \
@@ -369,6 +381,7 @@ impl Ready {
             not_after,
             isolation,
             node,
+            start,
             epoch: _,
             launched_at: _,
             binding_digest: _,
@@ -381,6 +394,7 @@ impl Ready {
             isolation,
             not_after,
             node,
+            start,
             answered: false,
         };
         Permit {
@@ -567,6 +581,7 @@ impl Job for Relaunch {
             isolation: launch.isolation,
             // What may have reached a node is never sent again.
             node: None,
+            start: launch.start,
         };
         let changed = tx.execute(
             "UPDATE runs SET epoch = ?2, boot_id = ?3 WHERE run_id = ?1 AND status = 'launching'",

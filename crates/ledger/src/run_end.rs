@@ -1,7 +1,7 @@
 //! How a run ends or is denied within a transaction. Each is a compare-and-swap by the states that may precede it.
 
 use countersign_domain::{
-    Actor, Host, Reason, RunDecision, RunEnd, RunId, RunLocality, RunStatus, UnixMillis,
+    Actor, Host, Reason, RunDecision, RunEnd, RunId, RunLocality, RunStatus, TextStart, UnixMillis,
 };
 
 use crate::events::{Event, EventKind, RunSummary, Subject, system_text};
@@ -37,6 +37,7 @@ pub(super) fn end_run(tx: &mut Tx<'_>, id: &RunId, end: &RunEnd, by: &Actor) -> 
         truncated,
         output_bytes,
         tail,
+        by_shell,
         ended_at,
     } = end;
     let Some(run) = run_rows::brief(tx.connection, id)? else {
@@ -51,8 +52,8 @@ pub(super) fn end_run(tx: &mut Tx<'_>, id: &RunId, end: &RunEnd, by: &Actor) -> 
     }
     let ended = tx.execute(
         "UPDATE runs SET status = ?2, reason = ?3, detail = ?4, exit_code = ?5, exit_signal = ?6, \
-         timed_out = ?7, truncated = ?8, output_bytes = ?9, tail = ?10, ended_ms = ?11 \
-         WHERE run_id = ?1 AND status = ?12",
+         timed_out = ?7, truncated = ?8, output_bytes = ?9, tail = ?10, ended_ms = ?11, \
+         start = coalesce(?13, start) WHERE run_id = ?1 AND status = ?12",
         rusqlite::params![
             id.as_str(),
             status.as_str(),
@@ -66,6 +67,7 @@ pub(super) fn end_run(tx: &mut Tx<'_>, id: &RunId, end: &RunEnd, by: &Actor) -> 
             tail,
             ended_at.get(),
             run.status.as_str(),
+            by_shell.then_some(TextStart::Shell.as_str()),
         ],
     )?;
     exactly_one(ended)?;
@@ -180,6 +182,7 @@ pub(super) fn not_started(now: UnixMillis) -> RunEnd {
         truncated: false,
         output_bytes: 0,
         tail: String::new(),
+        by_shell: false,
         ended_at: now,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::{Connection, Row};
 
 use countersign_domain::{
-    Actor, Command, Host, Isolation, LaunchId, Run, RunDecision, RunId, RunStatus, UnixMillis,
+    Actor, Command, Host, Isolation, LaunchId, Run, RunDecision, RunId, RunStatus, TextStart, UnixMillis,
 };
 
 use crate::events::Subject;
@@ -82,6 +82,7 @@ pub(super) struct EarlierLaunch {
     pub(super) has_env: bool,
     pub(super) isolation: Isolation,
     pub(super) asker: Actor,
+    pub(super) start: Option<TextStart>,
 }
 
 /// The launch of a run that is still `launching`.
@@ -89,7 +90,7 @@ pub(super) fn earlier_launch(connection: &Connection, id: &RunId) -> Result<Opti
     fetch(
         connection,
         "SELECT run_id, launch_id, epoch, not_after_ms, binding_digest, env_names, isolation, asked_by_kind, \
-         asked_by_id, asked_by_name FROM runs \
+         asked_by_id, asked_by_name, start FROM runs \
          WHERE run_id = ?1 AND status = 'launching'",
         (id.as_str(),),
         |row| {
@@ -103,6 +104,7 @@ pub(super) fn earlier_launch(connection: &Connection, id: &RunId) -> Result<Opti
                 has_env: !columns.json::<Vec<String>>()?.is_empty(),
                 isolation: columns.word()?,
                 asker: columns.actor()?,
+                start: columns.maybe_word()?,
             })
         },
     )
@@ -113,7 +115,7 @@ pub(super) const COLUMNS: &str = "run_id, status, host, node_id, agent_id, sessi
      env_names, asked_by_kind, asked_by_id, asked_by_name, security, ask, verdict, verdict_by, reason, detail, \
      approval_id, session_id, pid, pty, background, diverted, isolation, timeout_ms, created_ms, started_ms, \
      ended_ms, exit_code, exit_signal, timed_out, truncated, output_bytes, tail, warnings, binding, input, \
-     sandbox, scripts";
+     sandbox, scripts, start";
 
 /// A run from a row that begins with [`COLUMNS`].
 pub(super) fn from_row(row: &Row<'_>) -> Result<Run, Fault> {
@@ -159,6 +161,7 @@ pub(super) fn from_row(row: &Row<'_>) -> Result<Run, Fault> {
         input: columns.word()?,
         sandbox: columns.maybe_word()?,
         scripts: columns.maybe_word()?,
+        start: columns.maybe_word()?,
     })
 }
 

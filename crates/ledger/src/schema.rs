@@ -61,6 +61,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0014_stop.sql",
         include_str!("../../../migrations/sqlite/0014_stop.sql"),
     ),
+    (
+        "0015_start.sql",
+        include_str!("../../../migrations/sqlite/0015_start.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

@@ -23,15 +23,15 @@ use countersign_sys::{
     fs::FileStamp,
     hooks,
     process::{
-        self, Asks, Ended, JudgedFile, JudgedFiles, Launch, LaunchError, Launched, Launcher, Lead, Pid,
-        Process, StartPlace, Strings,
+        self, Asks, Candidate, DirectStart, Ended, JudgedFile, JudgedFiles, Launch, LaunchError, Launched,
+        Launcher, Lead, Pid, Process, StartPlace, Strings,
     },
     stamp,
 };
 
 use super::{
     patch,
-    wire::{Action, PatchOrder, Plan, Program, Step},
+    wire::{Action, DirectProgram, PatchOrder, Plan, Program, Step},
 };
 
 /// The exit code of a list that was left because something was not what was judged, and of a program that cannot be
@@ -83,8 +83,13 @@ impl Execution<'_> {
     ) -> Result<Launched, LaunchError> {
         let invalid = || LaunchError::BeforeExecution(Errno::INVAL);
         let environment = environment(&self.plan.environment, &[], &program.assignments);
+        let direct = match &self.plan.direct {
+            None => None,
+            Some(direct) => Some(Direct::of(direct, &self.plan.environment).ok_or_else(invalid)?),
+        };
         let files: Vec<JudgedFile> = self.plan.files.iter().chain(program.files()).cloned().collect();
         let launch = Launch {
+            direct: direct.as_ref().map(Direct::start),
             program: &program.path,
             executable: executable_of(program, self.executables).map_err(LaunchError::BeforeExecution)?,
             judged: JudgedFiles {
@@ -124,6 +129,39 @@ impl Execution<'_> {
             check(self.plan, self.executables)
         };
         lead.launch(fence, check, || leader.run())
+    }
+}
+
+/// What is tried before the program of a plan, in the form that the kernel takes.
+struct Direct {
+    arguments: Strings,
+    environment: Strings,
+    candidates: Vec<Candidate>,
+}
+
+impl Direct {
+    /// `None` for what no kernel takes.
+    fn of(program: &DirectProgram, base: &[u8]) -> Option<Self> {
+        let environment = entries(&environment(base, &[], &program.assignments))
+            .filter(|entry| name_of(entry) != b"_")
+            .collect::<Vec<_>>()
+            .concat();
+        let candidates = entries(&program.candidates)
+            .map(|path| Candidate::at(path.strip_suffix(b"\0")?))
+            .collect::<Option<_>>()?;
+        Some(Self {
+            arguments: Strings::from_nul_terminated(program.arguments.clone())?,
+            environment: Strings::from_nul_terminated(environment)?,
+            candidates,
+        })
+    }
+
+    fn start(&self) -> DirectStart<'_> {
+        DirectStart {
+            arguments: &self.arguments,
+            environment: &self.environment,
+            candidates: &self.candidates,
+        }
     }
 }
 
@@ -381,6 +419,7 @@ impl Leader<'_> {
         let environment = environment(&self.plan.environment, &directories, &program.assignments);
         let files: Vec<JudgedFile> = program.files().cloned().collect();
         let launch = Launch {
+            direct: None,
             program: &program.path,
             executable: executable_of(program, self.executables)?,
             judged: JudgedFiles {
@@ -498,7 +537,6 @@ fn environment(base: &[u8], changes: &[(&[u8], &[u8])], assignments: &[u8]) -> V
         .map(|(name, value)| [name, b"=".as_slice(), value, b"\0"].concat())
         .collect();
     let mut kept: Vec<&[u8]> = Vec::new();
-    let entries = |bytes| <[u8]>::split_inclusive(bytes, |byte: &u8| *byte == 0);
     let all = entries(base)
         .chain(own.iter().map(Vec::as_slice))
         .chain(entries(assignments));
@@ -507,6 +545,11 @@ fn environment(base: &[u8], changes: &[(&[u8], &[u8])], assignments: &[u8]) -> V
         kept.push(entry);
     }
     kept.concat()
+}
+
+/// Texts that each end with NUL, with it.
+fn entries(texts: &[u8]) -> impl Iterator<Item = &[u8]> {
+    texts.split_inclusive(|byte| *byte == 0)
 }
 
 fn name_of(entry: &[u8]) -> &[u8] {

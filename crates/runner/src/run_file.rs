@@ -214,6 +214,10 @@ impl<T: fmt::Display> fmt::Display for OrDash<T> {
     }
 }
 
+/// Which of the flags of an `exit` line says that the shell was started after all: those before it are the leftovers and
+/// the three of the limits.
+const BY_SHELL_BIT: u32 = 4;
+
 #[derive(Clone, Copy)]
 enum Sharing {
     Shared,
@@ -255,6 +259,7 @@ impl Line {
             spawn_errno,
             killed,
             leftovers_killed,
+            by_shell,
             output_bytes,
             kept_bytes,
             limits,
@@ -265,7 +270,7 @@ impl Line {
             OrDash(*signal),
             OrDash(*spawn_errno),
             OrDash(*killed),
-            u8::from(*leftovers_killed) | limits.to_bits() << 1,
+            u8::from(*leftovers_killed) | (limits.to_bits() << 1) | (u8::from(*by_shell) << BY_SHELL_BIT),
         ))
     }
 
@@ -376,6 +381,7 @@ fn parse_line(line: &[u8]) -> Option<RunFileState> {
             let flags: u8 = words.next()?.parse().ok()?;
             RunFileState::Exited(Exit {
                 leftovers_killed: flags & 1 != 0,
+                by_shell: flags & (1 << BY_SHELL_BIT) != 0,
                 limits: LimitReport::of_bits(flags >> 1),
                 ..exit
             })
@@ -445,6 +451,7 @@ mod tests {
             spawn_errno: None,
             killed: Some(KillCause::Timeout),
             leftovers_killed: true,
+            by_shell: true,
             output_bytes: 12,
             kept_bytes: 10,
             limits: LimitReport {

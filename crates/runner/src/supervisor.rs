@@ -250,8 +250,9 @@ fn start_and_watch(
         }
     };
     let Begin { launched, life } = launched;
+    let by_shell = matches!(launched, Ok(Launched::Instead(_)));
     match launched {
-        Ok(Launched::Running(process)) => {
+        Ok(Launched::Running(process) | Launched::Instead(process)) => {
             hooks::reach("sup.child-started");
             let Wiring {
                 output,
@@ -264,6 +265,7 @@ fn start_and_watch(
             drop(ends);
             let command = Command {
                 process,
+                by_shell,
                 output,
                 errors,
                 input,

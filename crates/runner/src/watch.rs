@@ -59,6 +59,8 @@ const STRIKE_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Command<'a> {
     pub(super) process: Process,
+    /// Whether it is the shell of a text whose program was to be started without one.
+    pub(super) by_shell: bool,
     pub(super) output: OwnedFd,
     /// `None` on a terminal, which has one output.
     pub(super) errors: Option<OwnedFd>,
@@ -100,6 +102,7 @@ pub(super) struct Watch<'a> {
     /// Until when leftovers may go on writing; set when the first process ended.
     leftovers_until: Option<Duration>,
     leftovers_killed: bool,
+    by_shell: bool,
     kill: Kill,
     /// Whether the end is in the run file. What happens after that changes it no more.
     is_recorded: bool,
@@ -181,6 +184,7 @@ impl<'a> Watch<'a> {
             life,
             terminal,
             holding,
+            by_shell,
             answers,
         } = command;
         let mut outbox = Outbox::new();
@@ -217,6 +221,7 @@ impl<'a> Watch<'a> {
             is_empty: false,
             leftovers_until: None,
             leftovers_killed: false,
+            by_shell,
             kill: Kill::No,
             is_recorded: false,
             is_stored: false,
@@ -693,6 +698,7 @@ impl<'a> Watch<'a> {
             spawn_errno: None,
             killed: self.kill.cause(),
             leftovers_killed: self.leftovers_killed,
+            by_shell: self.by_shell,
             output_bytes: self.retained.seen(),
             kept_bytes: self.retained.kept(),
             limits: self.holding.report(),

@@ -10,7 +10,7 @@ use crate::{
     approval::PatternBody,
     policy::{NodeBody, ValueBody},
     stop::StopBody,
-    words::{Ask, CommandInput, Host, HostChoice, Pinning, ScriptHold, Security},
+    words::{Ask, CommandInput, Host, HostChoice, Pinning, ScriptHold, Security, TextStart},
 };
 
 /// The whole decision about a call.
@@ -51,6 +51,13 @@ pub struct ExplanationBody {
     /// Why it is that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binding_detail: Option<Cow<'static, str>>,
+    /// How a text that the host shell would read would be started: `direct`, its one program without the shell, or
+    /// `shell`. Absent where no host shell of this machine would read one, and where nothing would start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<TextStart>,
+    /// Why it is that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_detail: Option<Cow<'static, str>>,
     /// Whether the scripts of the command would be read as they were judged: `held`, or `not held` with the reason. Absent
     /// without any.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -14,7 +14,7 @@ use crate::{
     actor::ActorBody,
     words::{
         Ask, Backend, CommandInput, DecidedBy, Host, Isolation, Pinning, Reason, RunStatusName, RunVerdict,
-        ScriptHold, Security,
+        ScriptHold, Security, TextStart,
     },
 };
 
@@ -78,6 +78,11 @@ pub struct RunBody {
     /// without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scripts: Option<ScriptHold>,
+    /// How a text that the host shell would read is started: `direct`, its one program without the shell, or `shell`. Until
+    /// the run ends it is what was decided; the shell also starts what could not be started directly. Absent where no
+    /// host shell of the server's machine reads a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<TextStart>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     pub created_at_ms: UnixMillis,
@@ -158,6 +163,7 @@ impl From<Run> for RunBody {
             sandbox: run.sandbox.map(Into::into),
             binding: run.binding.map(Into::into),
             scripts: run.scripts.map(Into::into),
+            start: run.start.map(Into::into),
             timeout_ms: run
                 .timeout
                 .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),

@@ -31,6 +31,7 @@ pub type RunVerdict = Word<countersign_domain::RunVerdict>;
 pub type Scope = Word<countersign_domain::Scope>;
 pub type ScriptHold = Word<countersign_domain::ScriptHold>;
 pub type Security = Word<countersign_domain::Security>;
+pub type TextStart = Word<countersign_domain::TextStart>;
 pub type TerminalReason = Word<countersign_domain::TerminalReason>;
 
 /// A word of the vocabulary `T`, or one that only a newer server knows.

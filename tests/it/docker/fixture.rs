@@ -104,6 +104,8 @@ impl DockerFixture {
                 argv: vec!["sh".to_owned()],
                 identity: None,
             },
+            start: None,
+            shell: None,
             cwd: PathBuf::from("/"),
             cwd_dev: 0,
             cwd_ino: 0,

@@ -57,7 +57,7 @@ async fn a_place_that_others_may_change_is_refused_and_left_alone() {
     fs::create_dir(&loose).unwrap();
     fs::set_permissions(&loose, Permissions::from_mode(0o777)).unwrap();
     name_socket(&server, &loose.join("s.sock"));
-    expect_not_hosted(&mut server, "may be changed by another account").await;
+    expect_not_hosted(&mut server, "may be changed by one").await;
     assert_eq!(fs::metadata(&loose).unwrap().permissions().mode() & 0o777, 0o777);
     assert_eq!(fs::read_dir(&loose).unwrap().count(), 0);
 }

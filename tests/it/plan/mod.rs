@@ -2,6 +2,7 @@
 //! the decision and the start, nothing runs that was not judged.
 
 mod binding;
+mod direct;
 #[cfg(feature = "test-hooks")]
 mod held;
 mod lists;

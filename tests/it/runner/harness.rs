@@ -158,6 +158,8 @@ impl Server {
             launch_id: LaunchId::parse(SystemIds.random().to_string()).unwrap(),
             isolation: Isolation::SameUser,
             bound,
+            start: None,
+            shell: None,
             cwd: self.path.clone(),
             cwd_dev: directory.dev(),
             cwd_ino: directory.ino(),

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 use serde_json::{Value, json};
 use tracing_subscriber::EnvFilter;
 
-use countersign_domain::{AgentId, Secret};
+use countersign_domain::{AgentId, DirectStarts, Secret};
 use countersign_policy::{approval_rules::ApprovalRule, pattern::ExecutablePattern};
 
 use super::{
@@ -253,6 +253,8 @@ server_settings! {
     exec: Exec {
         #[doc = "Host shell; `None` is chosen from the environment."]
         shell: Option<PathBuf>, "shell" as AutoOr<AbsolutePath> = "auto", Restart, Now;
+        #[doc = "Start a program without the shell where that does nothing but find it."]
+        direct: DirectStarts, "direct" as Word<DirectStarts> = "auto", Live, Now;
         #[doc = "Commands run as this account."]
         run_as: Option<String>, "run_as" as Maybe<Text> = null, Restart, Now;
         #[doc = "Socket of the runner's unit of that account, for a server that is not root; `None` is `/run/countersign/runner-ACCOUNT.sock`."]

@@ -12,11 +12,12 @@ use countersign_config::{
     approvals::document::{self, Listed},
     settings::{self, ExecSettings, Settings, StateDir},
 };
-use countersign_domain::{AgentId, EntryId, UnixMillis};
+use countersign_domain::{AgentId, EntryId, EnvOverrides, UnixMillis};
 use countersign_hosts::{
     node::UNKNOWN_DIRECTORY,
     path_lookup::SystemLookup,
     peer_fs::{self, Blind},
+    run_path,
 };
 use countersign_ledger::GrantUse;
 use countersign_policy::{
@@ -24,7 +25,11 @@ use countersign_policy::{
         self, Analysis, AnalysisPolicy, AnalysisRequest, CreditKind, DenyRule, Entries, Entry, EntryIndex,
         Grant, Protected, SkillBin,
     },
-    command::{PathLookup, safe_bin},
+    command::{
+        PathLookup,
+        direct::{self, ChosenStart, Circumstances},
+        safe_bin,
+    },
     pattern::{PathCase, PatternCache},
 };
 use countersign_sys::clock::Clock;
@@ -162,6 +167,19 @@ impl Analyst {
             .environment
             .run_path(&settings.policy.exec(agent).path_prepend);
         SystemLookup::new(path, self.home.to_string_lossy().into_owned(), &self.files)
+    }
+
+    /// How a text of a call on this machine is started, with the overrides that reach it.
+    pub(crate) fn start_of(
+        &self,
+        text: &str,
+        circumstances: &Circumstances,
+        (call, env): (&Call, &EnvOverrides),
+        settings: &Settings,
+    ) -> ChosenStart {
+        let prepend = &settings.policy.exec(&call.agent).path_prepend;
+        let path = run_path::join(&self.environment.run_path(prepend));
+        direct::start_of(text, circumstances, self.environment.variables(&path, env))
     }
 
     /// Analyses the command of a call on this machine. `spent` are grants found to have no use left.

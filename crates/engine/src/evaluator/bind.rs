@@ -6,7 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use countersign_config::approvals::binding::{self, BoundScripts, Candidate};
+use countersign_config::{
+    approvals::binding::{self, BoundScripts, Candidate},
+    settings::Settings,
+};
 use countersign_domain::{
     Binding, Bound, BoundAction, BoundInterpreter, BoundStep, Command, CommandInput, EnvOverrides,
     FileIdentity, Security, StepJoin,
@@ -23,6 +26,7 @@ use countersign_policy::{
     combine::Effective,
     command::{
         PathLookup as _, Plan,
+        direct::{ChosenStart, Circumstances},
         hashbang::Head,
         names::may_be_builtin,
         operands::{code_words, directory_words, readings},
@@ -34,6 +38,7 @@ use countersign_policy::{
 use super::{
     analyse::{self, Analyst},
     call::Call,
+    judgement::Judgement,
     place::Places,
     policy_now::PolicyView,
     preflight, script_hold,
@@ -213,6 +218,26 @@ impl Binder {
             binding,
             preflight,
         })
+    }
+
+    /// How the text of a judged call is started; `None` where no host shell of this machine would read one.
+    pub(crate) fn start_of(
+        &self,
+        call: &Call,
+        judged: &Judgement,
+        settings: &Settings,
+    ) -> Option<ChosenStart> {
+        let Bound::Text { text, .. } = &judged.binding.bound else {
+            return None;
+        };
+        let circumstances = Circumstances {
+            setting: settings.server.exec.direct,
+            verdict: judged.verdict,
+            shell: self.shell.kind(),
+            binds_scripts: !judged.binding.scripts.is_empty(),
+        };
+        let analyst = &self.analyst;
+        Some(analyst.start_of(text, &circumstances, (call, &judged.env), settings))
     }
 
     /// The first program of a command of this host, if its PATH has none of that name and the shell knows none by itself.

@@ -269,6 +269,10 @@ impl Call {
                 Verdict::Run | Verdict::Ask(_) => judged.binding.held,
                 Verdict::Deny(_) => None,
             },
+            start: match judged.verdict {
+                Verdict::Run | Verdict::Ask(_) => judged.start.as_ref().map(|start| start.way),
+                Verdict::Deny(_) => None,
+            },
             timeout: self.timeout,
         }
     }

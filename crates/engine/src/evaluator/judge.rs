@@ -99,9 +99,8 @@ impl Evaluator {
         if let Some(asker) = &call.asker {
             return Ok(elsewhere::judge_elsewhere(call, asker, now));
         }
-        // Looking at it takes more, but what it lacks only ever makes the verdict stricter. A launch looks for the ledger's
-        // file itself.
-        expect_descriptors(1)?;
+        // Looking at it takes more, but what it lacks only ever makes the verdict stricter.
+        self.expect_means(1)?;
         let judged = turns::run_analysis(&call.command, || self.judge_at_once(call, now, spent));
         if !matches!(&judged, Ok(judged) if judged.verdict == Verdict::Run) {
             // What could not be opened is not known.
@@ -117,7 +116,11 @@ impl Evaluator {
         if self.ledger.health() == Health::Gone {
             return Err(StorageTrouble::Gone.into());
         }
-        expect_descriptors(descriptors)
+        if has_spare_descriptors(descriptors) {
+            Ok(())
+        } else {
+            Err(MachineFault::OpenFiles.into())
+        }
     }
 
     fn judge_at_once(&self, call: &Call, now: &PolicyNow, spent: &[EntryId]) -> Result<Judgement, ExecError> {
@@ -125,10 +128,12 @@ impl Evaluator {
             return Ok(sandboxed::judge_inside(call, place, now));
         }
         let counted = self.judge_under(call, &now.counted, now.stamp(), spent)?;
-        match &now.edited {
-            None => Ok(counted),
-            Some(edited) => Ok(counted.strictest(self.judge_under(call, edited, now.stamp(), spent)?)),
-        }
+        let mut judged = match &now.edited {
+            None => counted,
+            Some(edited) => counted.strictest(self.judge_under(call, edited, now.stamp(), spent)?),
+        };
+        judged.start = self.binder.start_of(call, &judged, now.settings());
+        Ok(judged)
     }
 
     fn judge_under(
@@ -209,6 +214,7 @@ impl Evaluator {
             verdict,
             binding,
             pinned,
+            start: None,
             node: call.node.as_ref().and_then(|node| node.launch()),
             preflight,
             absent,
@@ -308,12 +314,4 @@ fn needs_no_plan(reason: Reason, verdict: Verdict, effective: &Effective) -> boo
     reason == Reason::NodeRefused
         && matches!(verdict, Verdict::Run)
         && effective.security.value == Security::Full
-}
-
-fn expect_descriptors(count: usize) -> Result<(), ExecError> {
-    if has_spare_descriptors(count) {
-        Ok(())
-    } else {
-        Err(MachineFault::OpenFiles.into())
-    }
 }

@@ -15,7 +15,9 @@ use countersign_ledger::{GrantUse, NodeLaunch, PolicyStamp, launch::LaunchTerms}
 use countersign_policy::{
     allowlist::{Analysis, SegmentReport},
     combine::{DocumentPolicy, Effective},
-    command::{Code, Finding, characters::is_escaped_in_display, pinning::Pinned, question},
+    command::{
+        Code, Finding, characters::is_escaped_in_display, direct::ChosenStart, pinning::Pinned, question,
+    },
     gate::{self, AskSpec, AskWhy, GateInput, Verdict},
     pattern::has_wildcard,
 };
@@ -36,6 +38,8 @@ pub(crate) struct Judgement {
     pub(crate) binding: Binding,
     /// How firmly what would be started is what is bound.
     pub(crate) pinned: Pinned,
+    /// How its text is started; `None` where no host shell of this machine would read one.
+    pub(crate) start: Option<ChosenStart>,
     pub(crate) stamp: PolicyStamp,
     pub(crate) grants: Vec<GrantUse>,
     /// The overrides that reach the command.
@@ -71,6 +75,7 @@ impl Judgement {
             input,
             pinned: Pinned::of(&binding),
             binding,
+            start: None,
             stamp,
             grants: Vec::new(),
             env,

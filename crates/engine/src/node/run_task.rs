@@ -126,6 +126,7 @@ impl NodeRuns {
             isolation: _,
             not_after,
             node,
+            start: _,
             answered: _,
         } = permit.into_parts();
         let NodeLaunch {

@@ -133,6 +133,7 @@ impl GatewayHost {
             })],
             enclosed: Some(layout.describe()?),
             held: Vec::new(),
+            direct: None,
         };
         if self.is_separate_user() && sources.is_of_a_sandbox(&workspace) {
             open_to_the_account(&workspace)?;
@@ -180,6 +181,7 @@ impl GatewayHost {
             steps: vec![step],
             enclosed: None,
             held: Vec::new(),
+            direct: None,
         };
         let terms = RunTerms {
             stdin_open: false,
@@ -330,6 +332,7 @@ fn plan_of(client: Client, terms: Terms) -> Result<Plan, StartError> {
         steps: vec![alone(program)],
         enclosed: None,
         held: Vec::new(),
+        direct: None,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::{os::fd::OwnedFd, path::PathBuf, time::Duration};
 
 use countersign_domain::{
-    Bound, BoundScript, FileIdentity, Isolation, LaunchId, Leftovers, RunId, ScriptHold,
+    Bound, BoundScript, FileIdentity, Isolation, LaunchId, Leftovers, RunId, ScriptHold, TextStart,
 };
 use countersign_ledger::launch::{Permit, PermitParts};
 use countersign_runner::wire::Order;
@@ -25,6 +25,8 @@ pub struct LaunchSpec {
     pub isolation: Isolation,
     /// What starts: the plan, text or patch of the binding.
     pub bound: Bound,
+    /// How the text of the binding is started, if it has one.
+    pub start: Option<TextStart>,
     /// The working directory; another device or inode than below is a mismatch.
     pub cwd: PathBuf,
     /// Its device number when it was judged.
@@ -59,6 +61,7 @@ impl LaunchSpec {
             isolation,
             not_after: _,
             node: _,
+            start,
             answered,
         } = permit.into_parts();
         if isolation < terms.least_isolation {
@@ -72,6 +75,7 @@ impl LaunchSpec {
             launch_id,
             isolation,
             bound: binding.bound,
+            start,
             cwd: binding.cwd.into(),
             cwd_dev: binding.cwd_dev,
             cwd_ino: binding.cwd_ino,

@@ -10,9 +10,11 @@ use std::{
 };
 
 use countersign_config::approvals::binding::{self, SeenScript};
-use countersign_domain::{Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity};
-use countersign_policy::command::paths;
-use countersign_runner::wire::{Action, HeldScript, Plan, Program, Step};
+use countersign_domain::{
+    Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity, TextStart,
+};
+use countersign_policy::command::{direct::DirectStart, paths};
+use countersign_runner::wire::{Action, DirectProgram, HeldScript, Plan, Program, Step};
 use countersign_sys::{fs::sealed, hooks, process::JudgedFile, stamp};
 
 use super::{
@@ -106,12 +108,52 @@ pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Opened, Vec<u
         steps,
         enclosed: None,
         held,
+        direct: direct_program(spec)?,
     };
     let opened = Opened {
         programs: programs.opened,
         scripts: bundle,
     };
     Ok((opened, plan.encode()))
+}
+
+/// What is tried before the shell that a text is bound to.
+///
+/// The run's record says that its program is started directly. Where it cannot be, nothing is tried, and the supervisor
+/// reports that the shell was started.
+fn direct_program(spec: &LaunchSpec) -> Result<Option<DirectProgram>, StartError> {
+    let (Bound::Text { text, .. }, Some(TextStart::Direct)) = (&spec.bound, spec.start) else {
+        return Ok(None);
+    };
+    let variables = spec
+        .terms
+        .env
+        .iter()
+        .map(|(name, value)| (name.as_os_str(), value.as_os_str()));
+    let is_bound = spec.held || !spec.scripts.is_empty();
+    let found = spec
+        .terms
+        .shell
+        .filter(|_| !is_bound)
+        .and_then(|shell| DirectStart::of(text, shell, variables).ok());
+    let DirectStart {
+        words,
+        candidates,
+        assignments,
+    } = found.unwrap_or_default();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (mut paths, mut set) = (Vec::new(), Vec::new());
+    for path in &candidates {
+        push_text(&mut paths, &[OsStr::from_bytes(path)])?;
+    }
+    for (name, value) in assignments {
+        push_text(&mut set, &[OsStr::new(name), OsStr::new("="), OsStr::new(value)])?;
+    }
+    Ok(Some(DirectProgram {
+        candidates: paths,
+        arguments: list_of(&words)?,
+        assignments: set,
+    }))
 }
 
 pub(super) const fn alone(program: Program) -> Step {

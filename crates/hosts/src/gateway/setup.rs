@@ -57,6 +57,7 @@ impl GatewayHost {
             launch_id: spec.launch_id.clone(),
             isolation: spec.isolation,
             bound: spec.bound.clone(),
+            start: None,
             cwd: enclosure.settings.workdir.clone(),
             cwd_dev: 0,
             cwd_ino: 0,
@@ -69,6 +70,7 @@ impl GatewayHost {
                 // Another try of the run may have been interrupted in it.
                 attempt: Attempt::Again,
                 least_isolation: spec.terms.least_isolation,
+                shell: None,
                 env: Vec::new(),
                 kill_grace: Duration::ZERO,
                 leftovers: Leftovers::Kill,

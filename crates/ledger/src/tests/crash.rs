@@ -1,6 +1,6 @@
 //! What is left after a kill: the files, and nothing of the memory.
 
-use countersign_domain::Reason;
+use countersign_domain::{Reason, TextStart};
 
 use super::*;
 use crate::open::lock;
@@ -93,7 +93,10 @@ async fn every_unfinished_run_is_found_with_what_recovery_needs() {
 async fn what_never_started_is_launched_again_only_as_it_was_and_in_time() {
     let opened = Opened::new();
     let keyed = DirectLaunch {
-        run: opened.run(),
+        run: NewRun {
+            start: Some(TextStart::Direct),
+            ..opened.run()
+        },
         key: Some(key("k", "b")),
         terms: terms(),
     };
@@ -125,6 +128,7 @@ async fn what_never_started_is_launched_again_only_as_it_was_and_in_time() {
             assert_eq!(again.not_after(), permit.not_after());
             let found = opened.ledger.unfinished_runs().await.unwrap();
             assert_eq!(found[0].launch.as_ref().unwrap().epoch, 2);
+            assert_eq!(again.into_parts().start, Some(TextStart::Direct));
         }
         RelaunchOutcome::NotPossible => panic!("it never started"),
     }
@@ -133,6 +137,15 @@ async fn what_never_started_is_launched_again_only_as_it_was_and_in_time() {
     opened.clock.set(UnixMillis::new(START + 60_001));
     let late = opened.ledger.relaunch(relaunch(binding())).await.unwrap();
     assert!(matches!(late, RelaunchOutcome::NotPossible));
+
+    let mut ended = finish(&run_id);
+    ended.end.by_shell = true;
+    let recorded = opened.ledger.finish(ended).await.unwrap().run.unwrap();
+    assert_eq!(
+        recorded.start,
+        Some(TextStart::Shell),
+        "the program could not be started"
+    );
 }
 
 #[tokio::test]

@@ -167,6 +167,7 @@ impl Opened {
             sandbox: None,
             binding: Some(Pinning::Text),
             scripts: None,
+            start: None,
             timeout: Some(MINUTE),
         }
     }
@@ -435,6 +436,7 @@ pub(super) fn finish(run: &RunId) -> Finish {
             truncated: false,
             output_bytes: 6,
             tail: "hello\n".to_owned(),
+            by_shell: false,
             ended_at: UnixMillis::new(START + 25),
         },
         output: RunOutput::Inline(b"frames".to_vec()),

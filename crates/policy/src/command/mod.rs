@@ -15,6 +15,7 @@ pub(crate) mod word_reader;
 
 pub mod parser;
 
+pub mod direct;
 pub mod hashbang;
 pub mod lookup;
 pub mod paths;

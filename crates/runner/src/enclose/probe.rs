@@ -97,5 +97,6 @@ fn plan() -> Plan {
             limits: Vec::new(),
         }),
         held: Vec::new(),
+        direct: None,
     }
 }

@@ -29,6 +29,23 @@ pub struct Plan {
     pub enclosed: Option<Enclosed>,
     /// Scripts whose content comes in a memory file, one behind the other: programs of the run read that.
     pub held: Vec<HeldScript>,
+    /// The program that the text of the only step needs alone: it is tried before the shell of that step.
+    pub direct: Option<DirectProgram>,
+}
+
+/// A program that is started without the shell that would find it. The shell is started where it cannot be.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectProgram {
+    /// Paths where it may be, in the order of the look-up, each ending with NUL.
+    #[serde(with = "serde_bytes")]
+    pub candidates: Vec<u8>,
+    /// Each ending with NUL.
+    #[serde(with = "serde_bytes")]
+    pub arguments: Vec<u8>,
+    /// Variables that the shell would set for it, each ending with NUL. That in which it would tell it its path, `_`, is
+    /// set beside them.
+    #[serde(with = "serde_bytes")]
+    pub assignments: Vec<u8>,
 }
 
 /// A script of which programs of the run read what was checked.
@@ -136,11 +153,26 @@ impl Plan {
         bytes::read(bytes).filter(Self::is_sound)
     }
 
-    /// Whether there is something to do, only the first step follows nothing, and every program has its name.
+    /// Whether there is something to do, only the first step follows nothing, every program has its name, and what is
+    /// tried first is tried before a single program that reads nothing that is held.
     fn is_sound(&self) -> bool {
         let is_named =
             |step: &Step| !matches!(&step.action, Action::Program(program) if program.arguments.is_empty());
         let mut steps = self.steps.iter().enumerate();
-        !self.steps.is_empty() && steps.all(|(at, step)| (at == 0) == step.join.is_none() && is_named(step))
+        let is_fit = |direct: &DirectProgram| {
+            (direct.candidates.is_empty() || !direct.arguments.is_empty())
+                && self.held.is_empty()
+                && self.enclosed.is_none()
+                && matches!(
+                    self.steps.as_slice(),
+                    [Step {
+                        action: Action::Program(_),
+                        ..
+                    }]
+                )
+        };
+        !self.steps.is_empty()
+            && steps.all(|(at, step)| (at == 0) == step.join.is_none() && is_named(step))
+            && self.direct.as_ref().is_none_or(is_fit)
     }
 }

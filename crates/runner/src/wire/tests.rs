@@ -79,6 +79,7 @@ fn every_answer() -> Vec<FromSupervisor> {
     let exit = Exit {
         code: Some(-1),
         killed: Some(KillCause::Shutdown),
+        by_shell: true,
         output_bytes: 7,
         ..Exit::default()
     };
@@ -226,12 +227,48 @@ fn a_plan_is_read_back() {
             mode: 0o755,
             identity: (1, 1 << 40),
         }],
+        direct: None,
     };
     let bytes = plan.encode();
     assert_eq!(Plan::decode(&bytes), Some(plan));
     for cut in 0..bytes.len() {
         assert_eq!(Plan::decode(&bytes[..cut]), None, "cut at {cut}");
     }
+}
+
+#[test]
+fn only_one_program_alone_has_something_that_is_tried_before_it() {
+    let step = |join| Step {
+        join,
+        action: Action::Program(Program {
+            path: c"/bin/sh".to_owned(),
+            executable: Some(0),
+            stamp: None,
+            file: None,
+            operands: vec![],
+            arguments: b"/bin/sh\0-c\0git\0".to_vec(),
+            assignments: vec![],
+        }),
+    };
+    let plan = |steps, arguments: &[u8]| Plan {
+        directory: c"/d".to_owned(),
+        environment: vec![],
+        files: vec![],
+        steps,
+        enclosed: None,
+        held: vec![],
+        direct: Some(DirectProgram {
+            candidates: b"/bin/git\0/usr/bin/git\0".to_vec(),
+            arguments: arguments.to_vec(),
+            assignments: b"SHLVL=0\0".to_vec(),
+        }),
+    };
+    let alone = plan(vec![step(None)], b"git\0");
+    assert_eq!(Plan::decode(&alone.encode()), Some(alone));
+    let nameless = plan(vec![step(None)], b"");
+    assert_eq!(Plan::decode(&nameless.encode()), None);
+    let several = plan(vec![step(None), step(Some(StepJoin::And))], b"git\0");
+    assert_eq!(Plan::decode(&several.encode()), None);
 }
 
 #[test]

@@ -62,9 +62,49 @@ impl fmt::Debug for Strings {
     }
 }
 
+/// A program that needs no shell, tried before the shell that could start it too.
+///
+/// It is looked for as a shell does it, at the moment when the shell would: the first of the candidates that is there is
+/// executed. Where none is there, where one cannot be looked at, and where it cannot be executed, the shell is started,
+/// which says about that what it says.
+#[derive(Debug)]
+pub struct DirectStart<'a> {
+    /// Its arguments, its name included.
+    pub arguments: &'a Strings,
+    /// The whole environment but the variable `_`, which tells it where it was found.
+    pub environment: &'a Strings,
+    /// Where it may be, in the order in which a shell looks.
+    pub candidates: &'a [Candidate],
+}
+
+/// A place where a program may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// The variable `_` with the path as its value.
+    told: CString,
+}
+
+impl Candidate {
+    const TELLS: &'static [u8] = b"_=";
+
+    /// One at this path; `None` when that has a NUL.
+    pub fn at(path: &[u8]) -> Option<Self> {
+        let told = CString::new([Self::TELLS, path].concat()).ok()?;
+        Some(Self { told })
+    }
+
+    fn path(&self) -> &CStr {
+        let bytes = self.told.as_bytes_with_nul();
+        let path = bytes.get(Self::TELLS.len()..).unwrap_or_default();
+        CStr::from_bytes_with_nul(path).unwrap_or_default()
+    }
+}
+
 /// What a child is to become.
 #[derive(Debug)]
 pub struct Launch<'a> {
+    /// What is tried first, of a launch whose own program is a shell.
+    pub direct: Option<DirectStart<'a>>,
     /// Path of the program.
     pub program: &'a CStr,
     /// The program, opened and checked before. When set, it is started from here, even if the path means something else
@@ -161,8 +201,10 @@ impl JudgedFile {
 /// How [`Launcher::launch`] went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Launched {
-    /// The program was executed; this is its process.
+    /// The program was executed, or what was to be tried first; this is its process.
     Running(Process),
+    /// What was to be tried first could not be executed: this is the process of the program.
+    Instead(Process),
     /// The program could not be executed. The child is gone again.
     NotExecuted(Errno),
 }
@@ -232,6 +274,9 @@ impl Launcher {
         let pid = self.clone(&mut child).map_err(LaunchError::Process)?;
         let errno = child.errno.load(Ordering::Relaxed);
         match (child.is_past_step.load(Ordering::Relaxed), errno, child.process) {
+            (true, 0, Some(process)) if child.is_passed_over.load(Ordering::Relaxed) => {
+                Ok(Launched::Instead(process))
+            }
             (true, 0, Some(process)) => Ok(Launched::Running(process)),
             (true, _, _) => {
                 self.collect(pid);
@@ -297,6 +342,10 @@ struct Child<'a, 'b> {
     parent: Pid,
     process: Option<Process>,
     is_past_step: AtomicBool,
+    /// Whether what was to be tried first was not executed.
+    is_passed_over: AtomicBool,
+    /// The environment of what is tried first, with a place for one variable more.
+    direct_environment: Vec<*const c_char>,
     errno: AtomicI32,
 }
 
@@ -308,6 +357,12 @@ impl<'a, 'b> Child<'a, 'b> {
             parent: rustix::process::getpid().as_raw_pid(),
             process: None,
             is_past_step: AtomicBool::new(false),
+            is_passed_over: AtomicBool::new(false),
+            direct_environment: launch.direct.as_ref().map_or_else(Vec::new, |direct| {
+                let mut pointers = direct.environment.pointers.clone();
+                pointers.push(ptr::null());
+                pointers
+            }),
             errno: AtomicI32::new(0),
         }
     }
@@ -335,6 +390,7 @@ fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
         child.is_past_step.store(true, Ordering::Relaxed);
     }
     let Launch {
+        direct,
         program,
         executable,
         judged,
@@ -379,6 +435,10 @@ fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
         was_at_path = Some(is_at_path());
         // From here on no path may be opened or looked at: who answers waits for the execution.
         filter.install(*whom)?;
+    }
+    if let Some(direct) = direct {
+        execute_first(direct, &mut child.direct_environment);
+        child.is_passed_over.store(true, Ordering::Relaxed);
     }
     match executable {
         None => Err(execute_path(program, arguments, environment)),
@@ -442,6 +502,26 @@ pub fn execute_one_of(
         }
     }
     found
+}
+
+/// Executes the first candidate that is there; comes back only when that could not be. Allocates nothing: `environment`
+/// is that of `direct` with one null pointer more.
+fn execute_first(direct: &DirectStart<'_>, environment: &mut [*const c_char]) {
+    for candidate in direct.candidates {
+        match rustix::fs::statat(rustix::fs::CWD, candidate.path(), AtFlags::empty()) {
+            Ok(_) => {
+                if let [.., place, _end] = &mut *environment {
+                    *place = candidate.told.as_ptr();
+                }
+                let arguments = direct.arguments.pointers.as_ptr();
+                // SAFETY: the path ends with NUL, both lists end with a null pointer, and all of it outlives the call.
+                unsafe { libc::execve(candidate.path().as_ptr(), arguments, environment.as_ptr()) };
+                return;
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(_) => return,
+        }
+    }
 }
 
 fn execute_path(program: &CStr, arguments: &Strings, environment: &Strings) -> Errno {

@@ -23,8 +23,8 @@ pub use fork::{Forked, SharedBytes, exit_now, fork, thread_count};
 pub use inspect::{Process, boot_id, children, current, inspect, list};
 pub use keyring::leave_session_keyring;
 pub use launch::{
-    Asks, JudgedFile, JudgedFiles, Launch, LaunchError, Launched, Launcher, StartPlace, Strings, execute,
-    execute_one_of,
+    Asks, Candidate, DirectStart, JudgedFile, JudgedFiles, Launch, LaunchError, Launched, Launcher,
+    StartPlace, Strings, execute, execute_one_of,
 };
 pub use lead::{Lead, heed_interruption};
 pub use limits::InheritedLimits;

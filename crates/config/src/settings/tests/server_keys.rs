@@ -114,6 +114,7 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("exec.shell", "\"/bin/bash\"", &["\"bash\"", "\"\""]),
+    ("exec.direct", "\"off\"", &["\"on\"", "true"]),
     ("exec.run_as", "\"agent\"", &["\"\""]),
     (
         "exec.runner_socket",
