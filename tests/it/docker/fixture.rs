@@ -105,7 +105,6 @@ impl DockerFixture {
                 identity: None,
             },
             start: None,
-            shell: None,
             cwd: PathBuf::from("/"),
             cwd_dev: 0,
             cwd_ino: 0,
@@ -115,6 +114,7 @@ impl DockerFixture {
             answered: false,
             timeout: order.timeout,
             terms: RunTerms {
+                shell: None,
                 attempt: Attempt::First,
                 least_isolation: Isolation::SameUser,
                 env: vec![],

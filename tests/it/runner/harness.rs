@@ -159,7 +159,6 @@ impl Server {
             isolation: Isolation::SameUser,
             bound,
             start: None,
-            shell: None,
             cwd: self.path.clone(),
             cwd_dev: directory.dev(),
             cwd_ino: directory.ino(),
@@ -169,6 +168,7 @@ impl Server {
             answered: false,
             timeout: None,
             terms: RunTerms {
+                shell: None,
                 attempt: Attempt::First,
                 least_isolation: Isolation::SameUser,
                 env: vec![

@@ -569,15 +569,17 @@ impl TestServer {
 
     /// The same just after an edit that makes the policy stricter: that may end the question a moment before the answer.
     pub(crate) async fn answered_beside_an_edit(&self, pending: &Value, decision: &str) -> Value {
-        let answer = self
-            .operator()
-            .decide(&pending.text("approvalId"), decision)
-            .await;
+        let id = |member: &str| {
+            pending[member]
+                .as_str()
+                .unwrap_or_else(|| panic!("{member} in {pending}"))
+        };
+        let answer = self.operator().decide(id("approvalId"), decision).await;
         if answer.status != 200 {
             let problem = answer.problem(409, "approval-already-resolved");
             assert_eq!(problem["approval"]["resolvedBy"]["id"], "rule", "{problem}");
         }
-        self.agent().finished(&pending.text("runId")).await
+        self.agent().finished(id("runId")).await
     }
 
     /// Makes a token; returns its id and the API as its holder sees it.

@@ -64,14 +64,21 @@ pub(super) fn directory(path: &Path) -> io::Result<Directory> {
 enum Found {
     /// By a descriptor: two calls, no matter how long the path is.
     Opened(OpenedPath),
-    /// By its name: a descriptor does not give one that is not UTF-8, or that ends like that of a deleted file.
+    /// By its name: there is no descriptor left, or it does not give a name that is not UTF-8, or that ends like that of a
+    /// deleted file.
     Named(PathBuf, Metadata),
 }
 
 fn open(path: &Path) -> io::Result<Found> {
-    let descriptor = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    if let Ok(opened) = OpenedPath::of(descriptor) {
-        return Ok(Found::Opened(opened));
+    match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(descriptor) => {
+            if let Ok(opened) = OpenedPath::of(descriptor) {
+                return Ok(Found::Opened(opened));
+            }
+        }
+        // No descriptor is left, which says nothing about the path.
+        Err(Errno::MFILE | Errno::NFILE) => {}
+        Err(error) => return Err(error.into()),
     }
     let real = std::fs::canonicalize(path)?;
     let metadata = std::fs::symlink_metadata(&real)?;
