@@ -240,7 +240,7 @@ async fn tokens_of_an_earlier_version_belong_to_the_operator() {
     let ledger = rusqlite::Connection::open(server.database()).expect("the ledger");
     ledger
         .execute_batch(
-            "DROP TABLE stop; ALTER TABLE tokens DROP COLUMN owner; ALTER TABLE tokens DROP COLUMN proposed_json; \
+            "ALTER TABLE runs DROP COLUMN start; DROP TABLE stop; ALTER TABLE tokens DROP COLUMN owner; ALTER TABLE tokens DROP COLUMN proposed_json; \
              PRAGMA user_version = 12;",
         )
         .expect("the schema of before");

@@ -212,9 +212,12 @@ async fn a_waiting_supervisor_obeys_nobody_else() {
         .unwrap();
     server.kill();
     let socket = accounts.state().join(format!("countersign/attach/{run}.s"));
-    until_there(&socket).await;
+    // Its name is there a moment before it listens.
+    let connect = || std::future::ready(std::os::unix::net::UnixStream::connect(&socket));
     // Root gets through the edge, but it is not the server.
-    let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    let mut stream = eventually("a supervisor that listens", connect, Result::is_ok)
+        .await
+        .unwrap();
     drop(stream.write_all(&[b'K', 1, 0, 0, 0, 2]));
     let mut nothing = [0; 1];
     let read = std::io::Read::read(&mut stream, &mut nothing);
