@@ -186,7 +186,8 @@ async fn what_a_killed_command_line_left_of_an_offer_goes_when_offers_are_looked
     for half in [&left, &fresh] {
         write_file_mode(half, "{\"name\":\"x", 0o600);
     }
-    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
+    let now = fs::metadata(&fresh).and_then(|metadata| metadata.modified());
+    let hour_ago = now.expect("a time") - std::time::Duration::from_hours(1);
     let file = fs::File::options().write(true).open(&left).expect("the file");
     file.set_modified(hour_ago).expect("an older file");
     let unknown = format!("cst_{}", "B".repeat(43));

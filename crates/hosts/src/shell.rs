@@ -129,6 +129,7 @@ fn is_safe_executable(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use countersign_sys::fs::create_private_file;
 
     fn choose(setting: Option<&str>, variable: Option<&str>) -> Result<PathBuf, NoShell> {
         let path = [PathBuf::from("/usr/bin"), PathBuf::from("/bin")];
@@ -164,7 +165,7 @@ mod tests {
             symlink(target, at(name)).unwrap();
         }
         std::fs::create_dir(at("script")).unwrap();
-        std::fs::write(at("script/bash"), "#!/bin/sh\nexec /bin/bash -l \"$@\"\n").unwrap();
+        create_private_file(&at("script/bash"), b"#!/bin/sh\nexec /bin/bash -l \"$@\"\n").unwrap();
         let kind = |path: &Path| kind_of(path);
         assert_eq!(kind(Path::new("/bin/bash")), Some(ShellKind::Bash));
         assert_eq!(kind(Path::new("/bin/dash")), Some(ShellKind::Dash));

@@ -173,13 +173,14 @@ impl Analyst {
     pub(crate) fn start_of(
         &self,
         text: &str,
-        circumstances: &Circumstances,
-        (call, env): (&Call, &EnvOverrides),
+        circumstances: Circumstances,
+        call: &Call,
+        env: &EnvOverrides,
         settings: &Settings,
     ) -> ChosenStart {
         let prepend = &settings.policy.exec(&call.agent).path_prepend;
         let path = run_path::join(&self.environment.run_path(prepend));
-        direct::start_of(text, circumstances, self.environment.variables(&path, env))
+        direct::start_of(text, &circumstances, self.environment.variables(&path, env))
     }
 
     /// Analyses the command of a call on this machine. `spent` are grants found to have no use left.

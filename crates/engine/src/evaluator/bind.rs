@@ -237,7 +237,7 @@ impl Binder {
             binds_scripts: !judged.binding.scripts.is_empty(),
         };
         let analyst = &self.analyst;
-        Some(analyst.start_of(text, &circumstances, (call, &judged.env), settings))
+        Some(analyst.start_of(text, circumstances, call, &judged.env, settings))
     }
 
     /// The first program of a command of this host, if its PATH has none of that name and the shell knows none by itself.
