@@ -2,7 +2,7 @@
 //! run that is allowed and waits for nothing.
 //!
 //! It is the same two steps, in their order, with all their checks ([`Decide`], [`ApprovedLaunch`]). What the launch
-//! needs was looked at before the answer is written, so whatever changed meanwhile is seen by the launch's own checks: a
+//! needs was looked at before the answer is written, so a change meanwhile is seen by the launch's own checks: a
 //! policy that is another by now leaves the run allowed, to be launched by itself.
 
 use countersign_domain::ApprovalStatus;

@@ -373,7 +373,7 @@ fn quoted(chance: &mut Chance, word: &str) -> String {
             text
         }),
         1 if !word.contains(['"', '\\', '$', '`', '!']) => format!("\"{word}\""),
-        // As it stands, whatever comes of it, but for files and for what runs beside each other and ends in any order.
+        // As it stands, but for files and for what runs beside each other and ends in any order.
         2 if chance.one_in(4) && !word.contains(['>', '<', '&', '|']) => word.to_owned(),
         3..=6 if is_plain => word.to_owned(),
         _ => format!("'{}'", word.replace('\'', r"'\''")),

@@ -9,7 +9,7 @@ const PATH: &str = "/v1/policy/document";
 const ENTRIES: usize = 125_000;
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// So many entries of which one covers `date`, as somebody would write them: without ids.
+/// So many entries of which one covers `date`, as a person would write them: without ids.
 fn document(entries: usize) -> Value {
     let others = (1..entries).map(|number| json!({ "pattern": format!("/opt/tools/b{number:06}") }));
     let entries: Vec<Value> = others.chain([json!({ "pattern": "/**/date" })]).collect();

@@ -10,7 +10,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use countersign_sys::readiness;
 
-/// A connected stream socket. Nothing here blocks, whatever the socket itself says.
+/// A connected stream socket. Nothing here blocks, however the socket itself is set.
 #[derive(Debug)]
 pub(super) struct Line {
     reading: AsyncFd<OwnedFd>,

@@ -3,7 +3,7 @@
 //!
 //! [`start_of`] decides, from the text, the shell and the environment alone. It looks at no file: the program is looked
 //! for when it starts, as the shell would do it, and where that fails the shell is started after all. [`DirectStart::of`]
-//! is what starts. Whatever is not known to be the same without the shell is left to the shell.
+//! is what starts. All that is not known to be the same without the shell is left to the shell.
 
 use std::{borrow::Cow, ffi::OsStr, os::unix::ffi::OsStrExt as _};
 

@@ -154,7 +154,7 @@ impl OperatorSession {
         );
     }
 
-    /// Ends the connection of an operator who missed events: whoever comes back lists what there is.
+    /// Ends the connection of an operator who missed events: one who comes back lists what there is.
     pub(super) fn end_after_gap(&self) {
         self.outbox.close(
             countersign_protocol::bridge::POLICY,
