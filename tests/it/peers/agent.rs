@@ -47,6 +47,9 @@ pub(super) enum WaitPolicy {
 
 /// A client with all that it needs around it.
 pub(super) trait Client: Sized + Send + Sync {
+    /// Whether over HTTP it closes the connection of a call that it gives up, and says nothing.
+    const CLOSES_WHAT_IT_GIVES_UP: bool = false;
+
     /// `None`, and a line that says so, where it is not installed.
     fn find() -> Option<Self>;
 
@@ -293,6 +296,15 @@ pub(super) async fn each_command_runs_once_or_not_at_all<C: Client>(way: Way) {
     assert_eq!((count("completed"), count("denied")), (5, 1), "{runs}");
 }
 
+/// How many connections the server has, that of the question included.
+async fn connections(operator: &Api) -> Option<u32> {
+    let metrics = operator.get("/metrics").await.text();
+    let line = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("countersign_http_connections{listener=\"tcp\"} "));
+    line.and_then(|number| number.parse().ok())
+}
+
 /// The client gives a call up before a person answers; the person allows it; and the same call again has its result.
 pub(super) async fn a_call_that_was_given_up_is_joined<C: Client>(way: Way) {
     let client = or_skip!(C::find());
@@ -313,6 +325,11 @@ pub(super) async fn a_call_that_was_given_up_is_joined<C: Client>(way: Way) {
     model.asked_for(1).await;
     assert_eq!(fixture.marks(), Vec::<String>::new());
     let operator = server.operator();
+    if way == Way::Http && C::CLOSES_WHAT_IT_GIVES_UP {
+        // A moment after it told its model. What is answered before then reaches nobody, and a call behind it is a new one.
+        let connections = || async { connections(&operator).await };
+        eventually("closed", connections, |open| *open == Some(1)).await;
+    }
     let asked = operator.pending().await;
     assert_eq!(asked.len(), 1, "{asked:?}");
     let id = asked[0].text("id");
@@ -325,7 +342,8 @@ pub(super) async fn a_call_that_was_given_up_is_joined<C: Client>(way: Way) {
     assert_eq!(fixture.marks(), ["asked late"], "{results:#?}");
     assert!(
         results[1].contains("exit code 0") || results[1].contains("completed"),
-        "{results:#?}"
+        "{results:#?} {:#}",
+        operator.read("/v1/runs").await
     );
     assert!(results[2].contains("/a/"), "{results:#?}");
     let waits = operator.pending().await;

@@ -89,6 +89,8 @@ struct ClaudeCode {
 }
 
 impl Client for ClaudeCode {
+    const CLOSES_WHAT_IT_GIVES_UP: bool = true;
+
     fn find() -> Option<Self> {
         agent::installed_peer("Claude Code", program()).map(|program| Self { program })
     }
