@@ -73,7 +73,7 @@ impl Level {
                     format!("--regid={SERVER_ACCOUNT}"),
                 ];
                 command.args([&user, &group, "--clear-groups"]);
-                command.arg(SERVER).args(SERVE).arg(state);
+                command.arg(SERVER).args(SERVE).arg(state).env("SHELL", SHELL);
                 (
                     command,
                     if self == Self::SameUser {
@@ -331,7 +331,7 @@ impl Restarts {
 /// How long a shell takes for a text.
 pub(crate) fn time_shell(text: &str) -> Duration {
     let begun = Instant::now();
-    let status = program_named(Path::new("/bin/sh"))
+    let status = program_named(Path::new(SHELL))
         .args(["-c", text])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -344,12 +344,17 @@ pub(crate) fn time_shell(text: &str) -> Duration {
 /// The program.
 pub(crate) const SERVER: &str = env!("CARGO_BIN_EXE_countersign");
 
+/// The shell of servers and of the bare server.
+pub(crate) const SHELL: &str = "/bin/bash";
+
 /// Its arguments, before the state directory.
 const SERVE: [&str; 4] = ["serve", "--listen", "127.0.0.1:0", "--state-dir"];
 
 fn countersign(state: &Path) -> Command {
     let mut command = program_named(Path::new(SERVER));
     command.args(SERVE).arg(state).env("HOME", state);
+    // The shell of an account decides how texts are started, so the figures of two machines would not be of one thing.
+    command.env("SHELL", SHELL);
     // Everything here comes from one address.
     command.env("COUNTERSIGN_LIMITS__ANONYMOUS_PER_SECOND", "0");
     command

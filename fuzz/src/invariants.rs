@@ -516,7 +516,9 @@ fn run_file(data: &[u8]) {
             (RunFileState::Empty, _) => cut == 0,
             (RunFileState::Torn, whole) => *whole != RunFileState::Empty,
             (RunFileState::Started(fence), RunFileState::Started(whole)) => fence == whole,
-            (RunFileState::Started(_), RunFileState::Exited(_)) => true,
+            (RunFileState::Started(fence), RunFileState::Exited(_, launch_id)) => {
+                fence.launch_id == *launch_id
+            }
             (part, whole) => part == whole,
         };
         assert!(is_less, "{part:?} of {whole:?}");

@@ -87,6 +87,8 @@ mod program_reads;
 mod pty;
 mod real_commands;
 mod retention;
+#[cfg(feature = "test-hooks")]
+mod run_files;
 mod runner;
 mod sandbox;
 mod schemathesis;

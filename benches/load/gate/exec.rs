@@ -9,7 +9,7 @@ use super::{
     super::{
         connection::Connection,
         exec::window,
-        servers::{Level, Server},
+        servers::{Level, SHELL, Server},
     },
     Report,
     rounds::{compare, compare_rates},
@@ -28,8 +28,6 @@ struct Case {
     ours: Value,
     beside: &'static [&'static str],
 }
-
-const SHELL: &str = "/bin/sh";
 
 fn cases() -> [Case; 5] {
     let text = |text: &str| json!({ "command": text, "workdir": "/" });

@@ -187,7 +187,11 @@ impl Recovery {
                 }
             };
             let traces = match recovered {
-                Recovered::Exited { exit, spool: _ } => {
+                Recovered::Exited {
+                    exit,
+                    launch_id,
+                    spool: _,
+                } if launch_id == launch.launch_id.as_str() => {
                     self.finish_recovered(run, &exit).await;
                     return;
                 }
@@ -201,7 +205,8 @@ impl Recovery {
                 }
                 Recovered::NotStarted => Traces::None,
                 Recovered::Voided => Traces::Void,
-                Recovered::StartedAndGone => Traces::Started,
+                // An end of another launch: power was lost while the file of an earlier run became the file of this one.
+                Recovered::Exited { .. } | Recovered::StartedAndGone => Traces::Started,
             };
             match countersign_domain::after_launch(traces, launch.boot_id == self.boot_id) {
                 Aftermath::StartAgain

@@ -199,8 +199,9 @@ impl RunRecorder {
             .flatten()
     }
 
-    /// Records the end, as often as it takes, and tells all who wait.
-    pub(crate) async fn finish(&self, live: &Arc<LiveRun>, end: RunEnd, remains: Remains) {
+    /// Records the end, as often as it takes, and tells all who wait. Whether an end is on record now: it is not where the
+    /// server stops before the ledger takes it.
+    pub(crate) async fn finish(&self, live: &Arc<LiveRun>, end: RunEnd, remains: Remains) -> bool {
         let run_id = &live.run_id;
         let Remains {
             output,
@@ -225,9 +226,10 @@ impl RunRecorder {
             // Another end was recorded before.
             None => match until_done(run_id, "a run cannot be read", || self.ledger.run(run_id)).await {
                 Some(Some(run)) => run,
-                Some(None) | None => return,
+                Some(None) | None => return false,
             },
         };
+        let is_recorded = run.status.is_final();
         self.sweep_after(&run).await;
         let output = live.with_capture(|capture| capture.captured());
         // It may have ended before it became the session that it was about to be.
@@ -237,6 +239,7 @@ impl RunRecorder {
             live.outlive_caller();
         }
         live.set(LiveState::Ended(Arc::new(Ended { run, output })));
+        is_recorded
     }
 
     /// Ends what a run may have left inside of its sandbox. One that was killed, or whose supervisor is gone, may not have

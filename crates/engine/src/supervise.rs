@@ -196,7 +196,7 @@ impl LocalRuns {
             match self.gateway.recover(run_id).await {
                 // The supervisor that held the file has let it go.
                 Ok(Recovered::NotStarted | Recovered::Voided) => {}
-                Ok(Recovered::Exited { exit, spool: _ }) => {
+                Ok(Recovered::Exited { exit, .. }) => {
                     return Elsewhere::Ended(gateway::EndedRun {
                         exit,
                         output: gateway::KeptOutput::Spooled,
@@ -248,10 +248,13 @@ impl LocalRuns {
             warnings,
             leftovers: leftovers_run.then(|| self.recorder.new_session_id()),
         };
-        self.recorder.finish(live, end, remains).await;
+        let is_recorded = self.recorder.finish(live, end, remains).await;
         // A caller who waits for the answer goes first.
         tokio::task::yield_now().await;
         live.control().stored();
+        if is_recorded && !leftovers_run {
+            self.gateway.release(&live.run_id);
+        }
     }
 
     /// Some output went only into the spool: the text in answers comes from there.

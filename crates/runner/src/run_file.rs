@@ -41,8 +41,8 @@ pub enum RunFileState {
     Void,
     /// The fence was taken: something may have run.
     Started(Fence),
-    /// It ended like this.
-    Exited(Exit),
+    /// It ended like this, by the launch of this id.
+    Exited(Exit, String),
     /// A line that is not whole: something may have run.
     Torn,
 }
@@ -53,7 +53,7 @@ impl RunFileState {
         match self {
             Self::Missing | Self::Empty => Voiding::Append,
             Self::Void => Voiding::Nothing,
-            Self::Started(_) | Self::Exited(_) | Self::Torn => Voiding::TooLate,
+            Self::Started(_) | Self::Exited(..) | Self::Torn => Voiding::TooLate,
         }
     }
 
@@ -63,7 +63,7 @@ impl RunFileState {
             Self::Missing | Self::Empty => Some(Traces::None),
             Self::Void => Some(Traces::Void),
             Self::Started(_) | Self::Torn => Some(Traces::Started),
-            Self::Exited(_) => None,
+            Self::Exited(..) => None,
         }
     }
 }
@@ -340,29 +340,37 @@ pub fn parse(bytes: &[u8]) -> RunFileState {
     }
     let mut state = RunFileState::Torn;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        match (parse_line(line), &state) {
-            (Some(first @ (RunFileState::Started(_) | RunFileState::Void)), RunFileState::Torn) => {
-                state = first;
+        state = match (parse_line(line), state) {
+            (Some(ParsedLine::Void), RunFileState::Torn) => RunFileState::Void,
+            (Some(ParsedLine::Started(fence)), RunFileState::Torn) => RunFileState::Started(fence),
+            (Some(ParsedLine::Exit(exit)), RunFileState::Started(fence)) => {
+                RunFileState::Exited(exit, fence.launch_id)
             }
-            (Some(end @ RunFileState::Exited(_)), RunFileState::Started(_)) => state = end,
             // A torn line after the fence is an exit that nobody will ever know: the fence counts. A torn first
             // line stays torn, and nothing is believed that follows it.
-            _ => break,
-        }
+            (_, state) => return state,
+        };
     }
     state
 }
 
-fn parse_line(line: &[u8]) -> Option<RunFileState> {
+/// What one whole line says.
+enum ParsedLine {
+    Void,
+    Started(Fence),
+    Exit(Exit),
+}
+
+fn parse_line(line: &[u8]) -> Option<ParsedLine> {
     let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
     let (text, sum) = line.rsplit_once(' ')?;
     if u32::from_str_radix(sum, 16).ok()? != checksum(text.as_bytes()) {
         return None;
     }
     let mut words = text.split(' ');
-    let state = match words.next()? {
-        "void" => RunFileState::Void,
-        "started" => RunFileState::Started(Fence {
+    let parsed = match words.next()? {
+        "void" => ParsedLine::Void,
+        "started" => ParsedLine::Started(Fence {
             pid: words.next()?.parse().ok()?,
             boot_id: words.next()?.to_owned(),
             start_time: words.next()?.parse().ok()?,
@@ -379,7 +387,7 @@ fn parse_line(line: &[u8]) -> Option<RunFileState> {
                 ..Exit::default()
             };
             let flags: u8 = words.next()?.parse().ok()?;
-            RunFileState::Exited(Exit {
+            ParsedLine::Exit(Exit {
                 leftovers_killed: flags & 1 != 0,
                 by_shell: flags & (1 << BY_SHELL_BIT) != 0,
                 limits: LimitReport::of_bits(flags >> 1),
@@ -388,7 +396,7 @@ fn parse_line(line: &[u8]) -> Option<RunFileState> {
         }
         _ => return None,
     };
-    words.next().is_none().then_some(state)
+    words.next().is_none().then_some(parsed)
 }
 
 /// `None` for text that is neither.
@@ -497,7 +505,7 @@ mod tests {
         assert_eq!(
             inspect(&path).unwrap(),
             Inspected {
-                state: RunFileState::Exited(exit()),
+                state: RunFileState::Exited(exit(), "launch-1".to_owned()),
                 is_locked: false
             }
         );
@@ -544,7 +552,7 @@ mod tests {
                 0 => RunFileState::Empty,
                 _ if cut < fence_length => RunFileState::Torn,
                 _ if cut < whole.len() => RunFileState::Started(fence()),
-                _ => RunFileState::Exited(exit()),
+                _ => RunFileState::Exited(exit(), "launch-1".to_owned()),
             };
             assert_eq!(parse(&whole[..cut]), expect, "cut at {cut}");
         }

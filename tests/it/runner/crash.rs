@@ -161,7 +161,7 @@ async fn a_background_run_can_lose_its_server_twice_and_end_alone() {
     fs::File::create(dirs.file("go")).unwrap();
     let server = dirs.server();
     until("it ended", || !server.host.inspect(&run_id()).unwrap().is_locked).await;
-    let Recovered::Exited { exit, spool } = server.host.recover(&run_id()).await.unwrap() else {
+    let Recovered::Exited { exit, spool, .. } = server.host.recover(&run_id()).await.unwrap() else {
         panic!()
     };
     assert_eq!(
@@ -222,13 +222,13 @@ async fn the_output_of_a_run_that_ended_before_its_server_died_is_not_lost() {
     let path = dirs.file("runs").join(RUN);
     until("it ended", || {
         let inspected = countersign_runner::run_file::inspect(&path).unwrap();
-        matches!(inspected.state, RunFileState::Exited(_))
+        matches!(inspected.state, RunFileState::Exited(..))
     })
     .await;
     // The server knows by now, or will never know; it has stored nothing.
     kill(old);
     let server = dirs.server();
-    let Recovered::Exited { exit, spool } = server.host.recover(&run_id()).await.unwrap() else {
+    let Recovered::Exited { exit, spool, .. } = server.host.recover(&run_id()).await.unwrap() else {
         panic!()
     };
     assert_eq!((exit.code, exit.kept_bytes), (Some(0), 5));

@@ -22,6 +22,7 @@ async fn a_command_reports_its_output_and_its_exit_code() {
     let server = dirs.server();
     let spec = server.script("echo out; echo err >&2; exit 7");
     let run_id = spec.run_id.clone();
+    let launch_id = spec.launch_id.to_string();
     let report = server.run(spec).await;
     assert_eq!(
         (report.out(), report.stderr.as_slice()),
@@ -38,7 +39,7 @@ async fn a_command_reports_its_output_and_its_exit_code() {
     assert!(report.pid.is_some());
     assert_eq!(
         server.host.inspect(&run_id).unwrap().state,
-        RunFileState::Exited(exit)
+        RunFileState::Exited(exit, launch_id)
     );
     // What is stored elsewhere leaves no file.
     drop(report);
@@ -92,7 +93,7 @@ async fn what_cannot_be_executed_is_an_end_with_its_errno() {
         (vec![script.to_str().unwrap()], Errno::NOENT),
     ] {
         let spec = server.argv(&argv);
-        let run_id = spec.run_id.clone();
+        let (run_id, launch_id) = (spec.run_id.clone(), spec.launch_id.to_string());
         let report = server.run(spec).await;
         let exit = Exit {
             spawn_errno: Some(errno.raw_os_error()),
@@ -101,7 +102,7 @@ async fn what_cannot_be_executed_is_an_end_with_its_errno() {
         assert_eq!(report.exit(), &exit, "{}", argv[0]);
         assert_eq!(
             server.host.inspect(&run_id).unwrap().state,
-            RunFileState::Exited(exit)
+            RunFileState::Exited(exit, launch_id)
         );
     }
 }

@@ -30,6 +30,7 @@ use super::{
     line::Line,
     plan::{self, Opened},
     run_files::{MadeSpool, RunFiles, most},
+    spent_files::SpentFiles,
     supervised::Supervised,
     turns::Turns,
 };
@@ -62,6 +63,8 @@ pub struct GatewayHost {
     separate_user: Option<Arc<SeparateUser>>,
     /// Who starts clients of container engines, where the commands' account is another one: it must never reach an engine.
     clients: Option<Arc<Self>>,
+    /// Files of ended runs.
+    spent: Arc<SpentFiles>,
     /// Setup commands of sandboxes.
     pub(super) setups: Turns,
 }
@@ -88,6 +91,7 @@ impl GatewayHost {
             files: Files::Direct,
             separate_user: None,
             clients: None,
+            spent: Arc::default(),
             setups: Turns::default(),
         }
     }
@@ -247,6 +251,14 @@ impl GatewayHost {
         }
     }
 
+    /// The end of a run is on record, and nothing of it goes on: a later run may have its file.
+    pub fn release(&self, run_id: &RunId) {
+        // Under another account a process of commands may have the file open, and would write to it again.
+        if self.separate_user.is_none() {
+            self.spent.add(run_id.clone());
+        }
+    }
+
     /// Takes away the exact output of a run.
     pub fn forget_output(&self, run_id: &RunId) {
         remove(&self.spool(run_id));
@@ -374,7 +386,12 @@ impl GatewayHost {
 
     fn create_run_file(&self, spec: &LaunchSpec) -> Result<OwnedFd, StartError> {
         let exclusive = match spec.terms.attempt {
-            Attempt::First => OFlags::EXCL,
+            Attempt::First => {
+                if let Some(file) = self.spent.reuse(&self.runs, &spec.run_id) {
+                    return Ok(file);
+                }
+                OFlags::EXCL
+            }
             Attempt::Again => OFlags::empty(),
         };
         let flags =

@@ -15,6 +15,7 @@ mod plan;
 mod recover;
 mod run_files;
 mod setup;
+mod spent_files;
 mod supervised;
 mod turns;
 

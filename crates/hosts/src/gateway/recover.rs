@@ -36,6 +36,8 @@ pub enum Recovered {
         exit: Exit,
         /// Its spool; `None` when it wrote nothing, or when what it wrote was not kept.
         spool: Option<PathBuf>,
+        /// The launch that the file tells of.
+        launch_id: String,
     },
     /// It runs: its supervisor went on and is attached to again. Its output is reported from the beginning.
     Attached(Box<Supervised>),
@@ -81,7 +83,7 @@ impl GatewayHost {
                 })?;
             if is_locked {
                 // What a run left running when it ended is attached to in another way.
-                let has_ended = matches!(state, RunFileState::Exited(_));
+                let has_ended = matches!(state, RunFileState::Exited(..));
                 if !has_ended && let Some(supervised) = self.attach(run_id).await {
                     return Ok(Recovered::Attached(Box::new(supervised)));
                 }
@@ -90,22 +92,22 @@ impl GatewayHost {
                 // whose run has ended but that keeps leftovers stays for as long as they do.
                 let is_late = tokio::time::Instant::now() > deadline;
                 match state {
-                    RunFileState::Exited(exit) if is_late || self.is_spooled(run_id, &exit) => {
-                        return Ok(self.exited(run_id, exit));
+                    RunFileState::Exited(exit, launch_id) if is_late || self.is_spooled(run_id, &exit) => {
+                        return Ok(self.exited(run_id, exit, launch_id));
                     }
                     _ if is_late => return Err(RecoverError::NoAnswer(run_id.clone())),
                     RunFileState::Missing
                     | RunFileState::Empty
                     | RunFileState::Void
                     | RunFileState::Started(_)
-                    | RunFileState::Exited(_)
+                    | RunFileState::Exited(..)
                     | RunFileState::Torn => {}
                 }
                 tokio::time::sleep(LOOK_INTERVAL).await;
                 continue;
             }
             return Ok(match (state.traces(), state) {
-                (_, RunFileState::Exited(exit)) => self.exited(run_id, exit),
+                (_, RunFileState::Exited(exit, launch_id)) => self.exited(run_id, exit, launch_id),
                 (_, RunFileState::Started(fence)) => {
                     // Of another boot nothing is left, and its pids belong to others.
                     if process::boot_id().is_ok_and(|boot_id| boot_id == fence.boot_id) {
@@ -142,12 +144,16 @@ impl GatewayHost {
         None
     }
 
-    fn exited(&self, run_id: &RunId, exit: Exit) -> Recovered {
+    fn exited(&self, run_id: &RunId, exit: Exit, launch_id: String) -> Recovered {
         let run_files = self.run_files(run_id);
         run_files.cut();
         run_files.tidy();
         let spool = Some(self.spool(run_id)).filter(|spool| spool.exists());
-        Recovered::Exited { exit, spool }
+        Recovered::Exited {
+            exit,
+            spool,
+            launch_id,
+        }
     }
 
     fn is_spooled(&self, run_id: &RunId, exit: &Exit) -> bool {

@@ -498,7 +498,7 @@ impl RunEvents {
                 SupervisorEvent::NotStarted(NotStarted::NoReport)
             }
             Ok(RunFileState::Void) => SupervisorEvent::NotStarted(NotStarted::FenceLost),
-            Ok(RunFileState::Exited(exit)) => {
+            Ok(RunFileState::Exited(exit, _launch_id)) => {
                 self.run_files.cut();
                 // All of the output was sent before the end was recorded, unless there is a spool.
                 let output = self
