@@ -98,6 +98,7 @@ mod sessions;
 mod settings_in_force;
 mod sign_in;
 mod skills;
+mod soak;
 mod state_directory;
 mod stop;
 mod tls;
