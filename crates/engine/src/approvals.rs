@@ -74,6 +74,7 @@ impl Approvals {
             decision,
             reason,
             patterns,
+            shown_digest,
         } = answer;
         let decide = Decide {
             approval: id.clone(),
@@ -84,6 +85,7 @@ impl Approvals {
                 let chosen = |(pattern, arg_pattern)| ChosenPattern { pattern, arg_pattern };
                 patterns.into_iter().map(chosen).collect()
             }),
+            shown_digest,
         };
         // In a task of its own: an answer that is in the ledger is followed up even if the answerer left.
         let approvals = Arc::clone(self);
@@ -140,6 +142,7 @@ impl Approvals {
             }
             DecideOutcome::NotAllowedDecision(why) => Err(DecideError::NotAllowed {
                 detail: not_allowed(why, decision).to_owned(),
+                reason: (why == NotAllowed::Binding).then_some(Reason::BindingMismatch),
             }),
             DecideOutcome::OwnRequest => Err(DecideError::OwnRequest),
             DecideOutcome::NotEntitled(approval) => Err(DecideError::NotEntitled {
@@ -263,6 +266,9 @@ const fn not_allowed(why: NotAllowed, decision: ApprovalDecision) -> &'static st
         }
         (NotAllowed::Patterns, _) => {
             "patterns: one or more of proposedPatterns, each with its argPattern, and only with allow-always"
+        }
+        (NotAllowed::Binding, _) => {
+            "bindingDigest is not that of this question, so something else was shown; read the question again"
         }
     }
 }

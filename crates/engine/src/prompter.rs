@@ -125,6 +125,7 @@ impl Prompts {
             decision,
             reason: None,
             patterns: None,
+            shown_digest: None,
         };
         if let Err(error) = self.approvals.decide(&answerer(), &approval.id, answer).await {
             tracing::info!(approval.id = %approval.id, error = %error, "an answer over the approvals socket did not count");

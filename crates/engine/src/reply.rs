@@ -304,6 +304,8 @@ pub struct Answer {
     pub reason: Option<String>,
     /// With `allow-always`: which of the proposed patterns, as (pattern, argPattern); `None` for the default ones.
     pub patterns: Option<Vec<(String, Option<String>)>>,
+    /// The digest of the binding that was shown; the answer counts for no other. `None` for whatever the question covers.
+    pub shown_digest: Option<String>,
 }
 
 /// The result of an answer.
@@ -335,6 +337,8 @@ pub enum DecideError {
     NotAllowed {
         /// What is open instead, for people.
         detail: String,
+        /// `binding-mismatch` where the answer is for another binding.
+        reason: Option<Reason>,
     },
     /// Who asks cannot answer.
     #[error("who asks cannot answer")]

@@ -12,7 +12,7 @@ use axum::{
 };
 
 use countersign_engine::tokens::Tokens;
-use countersign_ledger::auth::{Key, RateStatus, Throttle, ThrottleRates};
+use countersign_ledger::auth::{Key, Limited, RateStatus, Throttle, ThrottleRates};
 use countersign_sys::clock::Ids;
 
 use crate::{
@@ -78,12 +78,34 @@ pub(crate) enum Credentials {
 }
 
 impl RequestSource {
+    /// Counts one more thing that this request asks for as if it were a request of its own.
+    ///
+    /// # Errors
+    /// [`Limited`] when its sender is over their rate.
+    pub(crate) fn count_one_more(&self, throttle: &Throttle) -> Result<Option<RateStatus>, Limited> {
+        count(throttle, &self.credentials, self.address)
+    }
+
     /// The browser that sent this, by its cookie; its second secret may be missing. Only for deciding which page
     /// to show.
     pub(crate) fn browser(&self) -> Option<&Arc<Key>> {
         match &self.credentials {
             Credentials::Valid(key) | Credentials::CookieAlone(key) => key.sign_in().map(|_browser| key),
             Credentials::Absent | Credentials::Wrong | Credentials::Ended | Credentials::ForeignPage => None,
+        }
+    }
+}
+
+/// Counts a request against the rate of whoever sent it: of the token, or of the address without one.
+fn count(
+    throttle: &Throttle,
+    credentials: &Credentials,
+    address: IpAddr,
+) -> Result<Option<RateStatus>, Limited> {
+    match credentials {
+        Credentials::Valid(key) | Credentials::CookieAlone(key) => throttle.count_token(key.number()),
+        Credentials::Absent | Credentials::Wrong | Credentials::Ended | Credentials::ForeignPage => {
+            throttle.count_anonymous(address)
         }
     }
 }
@@ -188,12 +210,7 @@ impl AdmissionMiddleware {
         self.throttle.set_rates(rules.rates);
         let rate = match &credentials {
             _ if EXEMPT_FROM_RATE.contains(&request.uri().path()) => Ok(None),
-            Credentials::Valid(key) | Credentials::CookieAlone(key) => {
-                self.throttle.count_token(key.number())
-            }
-            Credentials::Absent | Credentials::Wrong | Credentials::Ended | Credentials::ForeignPage => {
-                self.throttle.count_anonymous(address)
-            }
+            credentials => count(&self.throttle, credentials, address),
         };
         notes.rate_status = rate.map_err(Problem::limited)?;
         if site == Site::Foreign && is_websocket(headers) {

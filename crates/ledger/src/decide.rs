@@ -40,6 +40,9 @@ pub struct Decide {
     pub reason: Option<String>,
     /// What `allow-always` is to remember; `None` for the patterns offered by default.
     pub patterns: Option<Vec<ChosenPattern>>,
+    /// The digest of the binding that was shown to them; refused unless it is the one of the approval. `None` for whatever
+    /// the approval covers.
+    pub shown_digest: Option<String>,
 }
 
 /// A pattern as a person picks it from the proposed ones.
@@ -88,6 +91,8 @@ pub enum NotAllowed {
     Decision,
     /// A pattern is not among the proposed ones, or none is named.
     Patterns,
+    /// The answer is for another binding than the approval covers.
+    Binding,
 }
 
 impl Ledger {
@@ -146,14 +151,19 @@ impl Change for Decide {
         if let Some(approval) = withdraw::of_gone_asker(tx, &stored)? {
             return Ok(DecideOutcome::Cancelled(approval));
         }
-        let mut approval = Box::new(stored.approval);
+        let StoredApproval {
+            approval,
+            binding_digest,
+            ..
+        } = stored;
+        let mut approval = Box::new(approval);
         if approval.requested_by.is_same_party(&self.by) {
             return Ok(DecideOutcome::OwnRequest);
         }
         if approval.state.status() == ApprovalStatus::Pending {
             settle_voters(tx, &mut approval.votes)?;
         }
-        let chosen = self.chosen(&approval);
+        let chosen = self.chosen(&approval, &binding_digest);
         let token = token_of(tx, &self.by)?;
         let vote = Vote {
             by: self.by.owned(token.as_ref()),
@@ -169,7 +179,11 @@ impl Change for Decide {
         ballot.is_entitled &= !is_revoked;
         let answering = approval.standing(tx.now()).answer(self.decision, ballot);
         match (answering, chosen) {
-            (Answering::Settles | Answering::Counts, Err(why)) => Ok(DecideOutcome::NotAllowedDecision(why)),
+            (Answering::Settles | Answering::Counts, Err(why))
+            // What was said before was said of something else.
+            | (Answering::Repeats, Err(why @ NotAllowed::Binding)) => {
+                Ok(DecideOutcome::NotAllowedDecision(why))
+            }
             (Answering::Settles, Ok(_)) => self.settle(tx, approval, vote),
             (Answering::Counts, Ok(_)) => self.count(tx, approval, vote, &groups),
             (Answering::NotEntitled, _) => Ok(DecideOutcome::NotEntitled(approval)),
@@ -339,7 +353,11 @@ impl Decide {
     }
 
     /// The patterns to remember, unless the answer is not open.
-    fn chosen(&self, approval: &Approval) -> Result<Vec<Pattern>, NotAllowed> {
+    fn chosen(&self, approval: &Approval, binding_digest: &str) -> Result<Vec<Pattern>, NotAllowed> {
+        let is_shown = |shown: &String| shown == binding_digest;
+        if !self.shown_digest.as_ref().is_none_or(is_shown) {
+            return Err(NotAllowed::Binding);
+        }
         if !approval.card.allowed_decisions.contains(&self.decision) {
             return Err(NotAllowed::Decision);
         }

@@ -35,7 +35,8 @@ pub struct ProblemBody {
     /// `internal`: what names the fault in the log of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// `exec-denied`, `stopped`, `document-refused`, `invalid-document`, `patch-failed`: why, as one word.
+    /// `exec-denied`, `stopped`, `decision-not-allowed`, `document-refused`, `invalid-document`, `patch-failed`: why, as
+    /// one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Cow<'static, str>>,
     /// The exact command or key that would change the answer.

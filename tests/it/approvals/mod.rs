@@ -1,5 +1,6 @@
 //! Questions to people: asked, answered once, bound to what was asked, and never lost.
 
+mod batches;
 mod binding;
 mod brief;
 mod decisions;

@@ -300,6 +300,7 @@ impl Served {
             decision,
             reason: None,
             patterns: None,
+            shown_digest: None,
         };
         let decided = self
             .engine

@@ -120,6 +120,7 @@ bodies! {
     tool { "tool": "exec", "args": { "argv": ["/bin/true"] } }
     reason { "reason": "x" }
     decision { "decision": "deny" }
+    decisions { "decisions": [{ "id": "00000000-0000-4000-8000-000000000000", "decision": "deny" }] }
     pattern { "pattern": "/opt/same-every-time", "note": "x" }
     rule { "pattern": "/opt/denied-every-time" }
     note { "note": "changed" }
@@ -183,6 +184,8 @@ pub(super) const TABLE: &[Row] = &[
         Access::Scopes(&["read", "approve"]),
         UNKNOWN,
     ),
+    // The status of each answer stands in its result.
+    row!(POST "/v1/approvals/decisions" APPROVE, LEFT_OUT, Body::Json(decisions) => 200),
     row!(POST "/v1/approvals/{id}/decision" APPROVE, UNKNOWN, Body::Json(decision) => 200),
     row!(POST "/v1/approvals/{id}/revision" APPROVE, UNKNOWN, Body::Json(exec) => 201),
     get("/v1/audit", ADMIN, About::NoAgent),

@@ -157,6 +157,7 @@ impl Sessions {
             decision,
             reason: Some(format!("/approve by {}:{}", sender.provider(), sender.id())),
             patterns: None,
+            shown_digest: None,
         };
         let decided = match self.approvals.decide(caller, &approval.id, answer).await {
             Ok(Decided {

@@ -136,17 +136,24 @@ impl Problem {
 
     /// The document, for the request at `path`.
     pub fn to_json(&self, path: &str, request_id: &str) -> Value {
-        let Inner { code, body, .. } = &*self.0;
         json!(ProblemBody {
+            request_id: (self.0.code == Code::Internal).then(|| request_id.to_owned()),
+            ..self.clone().into_body(path)
+        })
+    }
+
+    /// The document as a part of an answer about several things: what the request at `path` alone would have got.
+    pub(crate) fn into_body(self, path: &str) -> ProblemBody {
+        let Inner { code, body, .. } = *self.0;
+        ProblemBody {
             r#type: format!("/docs#{code}"),
             title: code.title().into(),
             status: code.status().as_u16(),
             instance: shorten(path.to_owned()),
             code: code.as_str().into(),
             retryable: code.retryable(),
-            request_id: (*code == Code::Internal).then(|| request_id.to_owned()),
-            ..body.clone()
-        })
+            ..body
+        }
     }
 
     /// Takes a refusal out of a response that a handler or extractor made of it.

@@ -231,7 +231,8 @@ impl From<DecideError> for Problem {
             DecideError::Cancelled(approval) => {
                 about(Code::ApprovalCancelled, "the request was withdrawn", *approval)
             }
-            DecideError::NotAllowed { detail } => Self::new(Code::DecisionNotAllowed, detail),
+            DecideError::NotAllowed { detail, reason } => Self::new(Code::DecisionNotAllowed, detail)
+                .with(|body| body.reason = reason.map(|reason| reason.as_str().into())),
             DecideError::OwnRequest => Self::new(
                 Code::OwnRequest,
                 "the token that asked for this run cannot decide about it",

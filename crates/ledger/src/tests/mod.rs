@@ -405,6 +405,7 @@ pub(super) fn decision_of(approval: &ApprovalId, decision: ApprovalDecision) -> 
         by: approver(),
         reason: None,
         patterns: None,
+        shown_digest: None,
     }
 }
 

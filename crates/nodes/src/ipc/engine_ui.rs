@@ -165,6 +165,7 @@ impl EngineUi {
             },
             reason: None,
             patterns: None,
+            shown_digest: None,
         };
         for actor in by {
             let by = Principal {

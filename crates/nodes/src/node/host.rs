@@ -559,6 +559,7 @@ impl Host {
             decision,
             reason: None,
             patterns: None,
+            shown_digest: None,
         };
         match self
             .parts

@@ -2,15 +2,18 @@
 //!
 //! A handler must never settle an answer or choose what a caller may see: [`countersign_engine::Engine`] finds out who may
 //! answer and which answer came first, and narrows every list to the caller's agents. Read on: `decide` takes an
-//! answer, `revise.rs` a changed command; [`ApprovalBody`] is the object, and `brief.rs` has what a list needs of it.
+//! answer, `decisions.rs` several of them, `revise.rs` a changed command; [`ApprovalBody`] is the object, and `brief.rs` has what a list needs of it.
 
 mod brief;
+mod decisions;
 mod revise;
 
 use axum::extract::State;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use countersign_domain::{AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Authority, SessionKey};
+use countersign_domain::{
+    AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Authority, Principal, SessionKey,
+};
 use countersign_engine::reply::{Answer, Decided};
 use countersign_ledger::ApprovalFilter;
 use countersign_protocol::ByName;
@@ -43,6 +46,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(list))
         .routes(routes!(one))
         .routes(routes!(decide))
+        .routes(routes!(decisions::decide_several))
         .routes(routes!(revise::revise))
 }
 
@@ -178,11 +182,21 @@ async fn decide(
     JsonBody(body): JsonBody<DecisionBody>,
 ) -> Result<JsonReply<DecidedBody>, Problem> {
     let answer = to_answer(body)?;
-    let Decided { applied, approval } = state.engine().approvals().decide(&caller, &id, answer).await?;
-    Ok(JsonReply(DecidedBody {
+    Ok(JsonReply(decided(&caller, &state, &id, answer).await?))
+}
+
+/// What an answer to one question is answered.
+async fn decided(
+    caller: &Principal,
+    state: &AppState,
+    id: &ApprovalId,
+    answer: Answer,
+) -> Result<DecidedBody, Problem> {
+    let Decided { applied, approval } = state.engine().approvals().decide(caller, id, answer).await?;
+    Ok(DecidedBody {
         applied,
         approval: approval.into(),
-    }))
+    })
 }
 
 fn to_answer(body: DecisionBody) -> Result<Answer, Problem> {
@@ -191,12 +205,7 @@ fn to_answer(body: DecisionBody) -> Result<Answer, Problem> {
         reason,
         patterns,
     } = body;
-    if reason
-        .as_ref()
-        .is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS)
-    {
-        return Err(Problem::field("reason", "expected at most 2000 characters"));
-    }
+    check_reason(reason.as_deref()).map_err(|expected| Problem::field("reason", expected))?;
     if patterns.is_some() && decision != ApprovalDecision::AllowAlways {
         return Err(Problem::new(
             Code::DecisionNotAllowed,
@@ -208,5 +217,13 @@ fn to_answer(body: DecisionBody) -> Result<Answer, Problem> {
         decision,
         reason,
         patterns: patterns.map(|patterns| patterns.into_iter().map(chosen).collect()),
+        shown_digest: None,
     })
+}
+
+fn check_reason(reason: Option<&str>) -> Result<(), &'static str> {
+    if reason.is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS) {
+        return Err("expected at most 2000 characters");
+    }
+    Ok(())
 }

@@ -131,6 +131,7 @@ pub(super) async fn resolve(session: &Arc<OperatorSession>, params: ResolveParam
         decision,
         reason: None,
         patterns: None,
+        shown_digest: None,
     };
     match session
         .bridge
@@ -161,7 +162,10 @@ async fn expect_read(session: &OperatorSession, id: &ApprovalId) -> Result<(), W
                 "parts of the command were not shown here; read the whole of it and answer there: \
                  countersign approvals show {id}"
             );
-            Err(of_decide(session.protocol, &DecideError::NotAllowed { detail }))
+            Err(of_decide(
+                session.protocol,
+                &DecideError::NotAllowed { detail, reason: None },
+            ))
         }
         Some(_) | None => Ok(()),
     }
@@ -435,8 +439,10 @@ fn of_decide(protocol: Protocol, error: &DecideError) -> WireError {
             Protocol::Four => WireError::invalid("approval already resolved")
                 .with_details(json!({ "reason": "APPROVAL_ALREADY_RESOLVED" })),
         },
-        DecideError::NotAllowed { detail } => WireError::invalid(format!("invalid decision: {detail}"))
-            .with_details(json!({ "reason": "APPROVAL_DECISION_NOT_ALLOWED" })),
+        DecideError::NotAllowed { detail, reason: _ } => {
+            WireError::invalid(format!("invalid decision: {detail}"))
+                .with_details(json!({ "reason": "APPROVAL_DECISION_NOT_ALLOWED" }))
+        }
         DecideError::OwnRequest => WireError::invalid("who asks cannot answer")
             .with_details(json!({ "reason": "APPROVAL_OWN_REQUEST" })),
         DecideError::NotEntitled { detail } => {

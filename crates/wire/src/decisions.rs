@@ -1,0 +1,84 @@
+//! Many answers in one request, and what became of each.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use countersign_domain::{ApprovalDecision, ApprovalId, vocabulary};
+use countersign_protocol::ByName;
+
+use crate::{approval::DecidedBody, problem::ProblemBody};
+
+/// So many answers fit into one request.
+pub const MAX_DECISIONS: usize = 100;
+
+vocabulary! {
+    /// An answer that can be one of many: none of them is remembered.
+    #[derive(ToSchema)]
+    #[schema(rename_all = "kebab-case")]
+    pub enum PlainDecision("allow-once or deny") {
+        AllowOnce = "allow-once",
+        Deny = "deny",
+    }
+}
+
+impl From<PlainDecision> for ApprovalDecision {
+    fn from(decision: PlainDecision) -> Self {
+        match decision {
+            PlainDecision::AllowOnce => Self::AllowOnce,
+            PlainDecision::Deny => Self::Deny,
+        }
+    }
+}
+
+/// Answers to several questions. Each counts by itself: they are not applied together or not at all.
+#[derive(Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = Decisions)]
+pub struct DecisionsBody {
+    /// At most one for each id.
+    #[schema(value_type = Vec<DecisionOnBody>, min_items = 1, max_items = 100)]
+    pub decisions: Vec<ByName<DecisionOnBody>>,
+}
+
+/// A person's answer to one of several questions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = DecisionOn)]
+pub struct DecisionOnBody {
+    /// The whole id of the question.
+    pub id: ApprovalId,
+    pub decision: PlainDecision,
+    /// `boundTo.digest` of the question that was shown. `allow-once` needs it. The answer counts for no other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    pub binding_digest: Option<String>,
+    /// Why, in their words.
+    #[schema(max_length = 2000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What became of each answer, in the order of the request.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DecisionsResult)]
+pub struct DecisionsResultBody {
+    pub results: Vec<DecidedOnBody>,
+}
+
+/// What became of one of several answers: what `POST /v1/approvals/{id}/decision` would have answered. It has either
+/// `decided` or `problem`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DecidedOn)]
+pub struct DecidedOnBody {
+    pub id: ApprovalId,
+    /// The status of that answer.
+    pub status: u16,
+    /// Its body, of a status 200.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided: Option<Box<DecidedBody>>,
+    /// Its refusal, of any other status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Box<ProblemBody>>,
+}
