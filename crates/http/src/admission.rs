@@ -208,9 +208,10 @@ impl AdmissionMiddleware {
         let credentials = self.recognise(headers, site).await?;
         let address = peer.client(headers, &rules.is_trusted_proxy);
         self.throttle.set_rates(rules.rates);
-        let rate = match &credentials {
-            _ if EXEMPT_FROM_RATE.contains(&request.uri().path()) => Ok(None),
-            credentials => count(&self.throttle, credentials, address),
+        let rate = if EXEMPT_FROM_RATE.contains(&request.uri().path()) {
+            Ok(None)
+        } else {
+            count(&self.throttle, &credentials, address)
         };
         notes.rate_status = rate.map_err(Problem::limited)?;
         if site == Site::Foreign && is_websocket(headers) {

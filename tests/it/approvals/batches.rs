@@ -46,7 +46,7 @@ async fn send(by: &Api, decisions: Value) -> Answer {
 
 /// The results of a request that is right as a whole.
 async fn results(by: &Api, decisions: Value) -> Vec<Value> {
-    send(by, decisions).await.expect(200).list("results").to_vec()
+    send(by, decisions).await.expect(200).list("results").clone()
 }
 
 /// What a result says: the status and the code of a refusal.
@@ -327,7 +327,7 @@ async fn each_answer_counts_against_the_rate_of_its_token() {
     let ann = server.token_of("ann", &["approve"]).await;
     let nobody = |number: usize| json!({ "id": format!("0000000a-{number:04}"), "decision": "deny" });
     let answer = send(&ann, json!((0..60).map(nobody).collect::<Vec<_>>())).await;
-    let results = answer.expect(200).list("results").to_vec();
+    let results = answer.expect(200).list("results").clone();
     let told: Vec<_> = results.iter().map(told).collect();
     assert!(
         told[..10].iter().all(|one| *one == (404, "approval-not-found")),
