@@ -6,7 +6,6 @@ use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use countersign_domain::{AgentId, ApprovalDecision, ApprovalStatus, SessionKey, UnixMillis};
-use countersign_policy::command::display;
 use countersign_protocol::ByName;
 use countersign_wire::{
     analysis::SegmentBody,
@@ -14,12 +13,13 @@ use countersign_wire::{
         ApprovalBody, ApprovalBriefBody, ApprovalView, ChosenPattern, DecidedBody, DecisionBody, PatternBody,
         VoteBody, WhyBody,
     },
+    decisions::PlainDecision,
     event::ApprovalEvent,
-    shown::Shown,
     words,
 };
 
 use super::{
+    answers::{self, Answers},
     client::{Client, Query, read},
     console::{Console, Format, Tone},
     context::Context,
@@ -27,7 +27,7 @@ use super::{
     duration::clock_face,
     exit::ExitStatus,
     failure::Failure,
-    follow,
+    follow, question,
     table::Table,
     value,
 };
@@ -35,6 +35,9 @@ use super::{
 /// An id is a UUID; anything shorter is a prefix of one.
 const WHOLE_ID: usize = 36;
 const SHORTEST_PREFIX: usize = 8;
+/// So many questions are listed, or found by filters, unless the call says how many.
+const MOST_LISTED: usize = 500;
+const RESOLVE_HELP: &str = "countersign approvals resolve --help";
 
 /// See and answer what waits for a person
 #[derive(Debug, clap::Subcommand)]
@@ -56,9 +59,19 @@ pub(crate) enum ApprovalsCommand {
         /// Its id, or a unique prefix of 8 characters or more
         id: String,
     },
-    /// Answer one
-    #[command(after_help = "Examples:
-  countersign approvals resolve 1a2b3c4d deny --reason 'not on a Friday'")]
+    /// Answer one, or several by their ids or by filters
+    #[command(
+        override_usage = "countersign approvals resolve [OPTIONS] [ID]... <DECISION>",
+        after_help = "Examples:
+  countersign approvals resolve 1a2b3c4d deny --reason 'not on a Friday'
+  countersign approvals resolve 1a2b3c4d 5e6f7a8b allow-once
+  countersign approvals resolve --agent main allow-once --yes
+  countersign approvals resolve --status pending deny
+
+Filters find the questions that wait now and show them; what is asked later is not touched. An
+allow by filters has to be confirmed. Several answers are not one: each counts or not by itself,
+and the exit code is 0 only if all of them count. allow-always takes one id."
+    )]
     Resolve(ResolveArgs),
     /// Show approvals as they come and are answered
     #[command(after_help = "Examples:
@@ -79,23 +92,69 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "KEY")]
     session: Option<SessionKey>,
     /// At most this many
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = MOST_LISTED)]
     limit: usize,
 }
 
 /// An answer.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResolveArgs {
-    /// The approval's id, or a unique prefix of 8 characters or more
-    id: String,
-    /// allow-once, allow-always or deny
-    decision: ApprovalDecision,
+    /// Ids of questions, or unique prefixes of 8 characters or more; then the answer: allow-once, allow-always or deny
+    #[arg(required = true, value_name = "ID")]
+    words: Vec<String>,
+    #[command(flatten)]
+    filters: ResolveFilters,
     /// Why; kept with the record
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// With allow-always: store this proposed pattern instead of the default ones; may be repeated
     #[arg(long = "pattern", value_name = "PATTERN")]
     patterns: Vec<String>,
+    /// Confirm an allow by filters
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Which questions are answered, instead of ids. The same names as those of the list.
+#[derive(Debug, clap::Args)]
+struct ResolveFilters {
+    /// Instead of ids: pending, every question that waits
+    #[arg(long)]
+    status: Option<String>,
+    /// Instead of ids: this agent's
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
+    /// Instead of ids: this session's
+    #[arg(long, value_name = "KEY")]
+    session: Option<SessionKey>,
+    /// With a filter: at most this many, the newest (500 unless given)
+    #[arg(long)]
+    limit: Option<usize>,
+}
+
+impl ResolveFilters {
+    /// What to ask the server for; nothing without a filter.
+    fn query(&self) -> Result<Option<Query>, Failure> {
+        if self.status.as_ref().is_some_and(|status| status != "pending") {
+            return Err(Failure::usage(
+                "only what waits can be answered: --status pending",
+            ));
+        }
+        if self.status.is_none() && self.agent.is_none() && self.session.is_none() {
+            return match self.limit {
+                None => Ok(None),
+                Some(_) => Err(Failure::usage("--limit goes with --status, --agent or --session")),
+            };
+        }
+        let mut query: Query = vec![("status", "pending".to_owned())];
+        query.extend(self.agent.iter().map(|agent| ("agentId", agent.to_string())));
+        query.extend(
+            self.session
+                .iter()
+                .map(|session| ("sessionKey", session.to_string())),
+        );
+        Ok(Some(query))
+    }
 }
 
 pub(crate) async fn run(context: &Context, command: ApprovalsCommand) -> Result<ExitStatus, Failure> {
@@ -124,7 +183,10 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
         let more = if item.truncated { "…" } else { "" };
         table.row([
             item.id.slug().to_owned(),
-            standing(&item.status, progress_of(item.votes, item.approvals_required)),
+            standing(
+                &item.status,
+                question::progress_of(item.votes, item.approvals_required),
+            ),
             time_left(context, &item.status, item.expires_at_ms),
             item.agent_id.to_string(),
             item.host.to_string(),
@@ -143,11 +205,9 @@ async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus
     }
     let approval: ApprovalBody = read(approval)?;
     // The command stands alone and whole: it is what the person answers for.
-    context.console.line(&shown_whole(&approval.display))?;
-    if approval.display.truncated {
-        context.console.line("")?;
-        context.console.line("the whole text:")?;
-        context.console.line(&display::exact(&approval.command))?;
+    context.console.line(&question::shown_whole(&approval.display))?;
+    if let Some(whole) = question::rest_of(&approval) {
+        context.console.line(&whole)?;
     }
     let mut table = Table::without_header();
     table.fact("id", approval.id.as_str());
@@ -170,7 +230,7 @@ async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus
 /// What a person should know about an approval beside the command itself, its state and the time left.
 pub(super) fn facts(approval: &ApprovalBody) -> Table {
     let mut table = Table::without_header();
-    table.each("allowed by", progress(approval));
+    table.each("allowed by", question::progress(approval));
     table.fact("groups", &groups(approval.groups.as_ref()));
     for VoteBody {
         by,
@@ -195,7 +255,7 @@ pub(super) fn facts(approval: &ApprovalBody) -> Table {
     table.each("security", [&approval.security]);
     table.each("ask", [&approval.ask]);
     table.each("askFallback", [&approval.ask_fallback]);
-    variables(&mut table, approval);
+    table.append(&question::variables(approval));
     let segments = Vec::<SegmentBody>::deserialize(&approval.segments).unwrap_or_default();
     parts(&mut table, &segments, "part ");
     let WhyBody {
@@ -239,24 +299,6 @@ pub(super) fn rule_in_words(pattern: &PatternBody) -> String {
     format!("{} {arguments}", pattern.pattern).trim_end().to_owned()
 }
 
-/// The environment overrides: by name, and those that could decide what runs with their values.
-fn variables(table: &mut Table, approval: &ApprovalBody) {
-    for (name, value) in &approval.env_values {
-        table.fact("environment", &format!("{name}={value}"));
-    }
-    let is_named = |name: &&String| !approval.env_values.contains_key(*name);
-    let named: Vec<&str> = approval
-        .env_names
-        .iter()
-        .filter(is_named)
-        .map(String::as_str)
-        .collect();
-    table.fact("environment", &named.join(", "));
-    if let Some(omitted) = approval.env_omitted {
-        table.fact("environment", &format!("{omitted} more variables, not named"));
-    }
-}
-
 /// The parts of a command, and below each those of the text that it hands to a shell.
 fn parts(table: &mut Table, segments: &[SegmentBody], name: &str) {
     for (index, segment) in segments.iter().enumerate() {
@@ -273,11 +315,93 @@ fn parts(table: &mut Table, segments: &[SegmentBody], name: &str) {
 }
 
 async fn resolve(context: &Context, client: &Client, args: ResolveArgs) -> Result<ExitStatus, Failure> {
-    let approval: ApprovalBody = find(client, &args.id).await?;
-    let patterns = chosen(&approval.proposed_patterns, &args.patterns)?;
+    let ResolveArgs {
+        mut words,
+        filters,
+        reason,
+        patterns,
+        yes,
+    } = args;
+    let word = words.pop().unwrap_or_default();
+    let decision: ApprovalDecision = word
+        .parse()
+        .map_err(|expected| Failure::usage(format!("{word} is no answer: {expected}")).hint(RESOLVE_HELP))?;
+    let filter = filters.query()?;
+    if let ([id], None) = (words.as_slice(), &filter) {
+        return resolve_one(context, client, id, (decision, reason, patterns)).await;
+    }
+    let decision = match decision {
+        ApprovalDecision::AllowOnce => PlainDecision::AllowOnce,
+        ApprovalDecision::Deny => PlainDecision::Deny,
+        ApprovalDecision::AllowAlways => {
+            return Err(Failure::usage(
+                "allow-always answers one question, named by its id: what it stores is different for each",
+            ));
+        }
+    };
+    if !patterns.is_empty() {
+        return Err(Failure::usage("--pattern goes with allow-always and one id"));
+    }
+    let answers = Answers {
+        decision,
+        reason,
+        are_found: filter.is_some(),
+        is_confirmed: yes,
+    };
+    let questions = match filter {
+        None if words.is_empty() => {
+            return Err(Failure::usage("name ids of questions, or a filter").hint(RESOLVE_HELP));
+        }
+        Some(_) if !words.is_empty() => {
+            return Err(Failure::usage("name ids of questions or filters, not both").hint(RESOLVE_HELP));
+        }
+        None => named(client, &words).await?,
+        Some(query) => found(context, client, &query, filters.limit.unwrap_or(MOST_LISTED)).await?,
+    };
+    answers::give(context, client, questions, answers).await
+}
+
+/// The questions with these ids, each once.
+async fn named(client: &Client, ids: &[String]) -> Result<Vec<ApprovalBody>, Failure> {
+    let mut questions: Vec<ApprovalBody> = Vec::with_capacity(ids.len());
+    for id in ids {
+        let question: ApprovalBody = find(client, id).await?;
+        if !questions.iter().any(|named| named.id == question.id) {
+            questions.push(question);
+        }
+    }
+    Ok(questions)
+}
+
+/// The questions that the filters find now.
+async fn found(
+    context: &Context,
+    client: &Client,
+    query: &Query,
+    limit: usize,
+) -> Result<Vec<ApprovalBody>, Failure> {
+    let path = ["v1", "approvals"];
+    let mut questions: Vec<ApprovalBody> = client.list(&path, query, limit.saturating_add(1)).await?;
+    if questions.len() > limit {
+        questions.truncate(limit);
+        context.console.note(&format!(
+            "more than {limit} wait; these are the newest of them (--limit)"
+        ));
+    }
+    Ok(questions)
+}
+
+async fn resolve_one(
+    context: &Context,
+    client: &Client,
+    id: &str,
+    (decision, reason, patterns): (ApprovalDecision, Option<String>, Vec<String>),
+) -> Result<ExitStatus, Failure> {
+    let approval: ApprovalBody = find(client, id).await?;
+    let patterns = chosen(&approval.proposed_patterns, &patterns)?;
     let body = DecisionBody {
-        decision: args.decision,
-        reason: args.reason,
+        decision,
+        reason,
         patterns: (!patterns.is_empty()).then_some(patterns),
     };
     let path = ["v1", "approvals", approval.id.as_str(), "decision"];
@@ -286,30 +410,8 @@ async fn resolve(context: &Context, client: &Client, args: ResolveArgs) -> Resul
         context.console.document(&answer)?;
         return Ok(ExitStatus::SUCCESS);
     }
-    let DecidedBody {
-        applied,
-        approval: decided,
-    } = read(answer)?;
-    let slug = &decided.slug;
-    let what = decided
-        .decision
-        .as_ref()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    let progress = progress(&decided).filter(|_| decided.status == ApprovalStatus::Pending);
-    let line = match (progress, applied) {
-        (Some(progress), _) => {
-            let again = if applied {
-                ""
-            } else {
-                ", your answer was there already"
-            };
-            format!("{slug} is allowed by {progress}{again}: it waits for an approver of another owner")
-        }
-        (None, true) => format!("{slug} is answered: {what}"),
-        (None, false) => format!("{slug} was already answered the same: {what}"),
-    };
-    context.console.line(&line)?;
+    let decided: DecidedBody = read(answer)?;
+    context.console.line(&answers::decided_line(&decided))?;
     Ok(ExitStatus::SUCCESS)
 }
 
@@ -467,20 +569,9 @@ pub(super) fn vote_in_words(event: &ApprovalEvent) -> String {
     format!("{by} allowed it, {} of {}", event.votes, event.approvals_required)
 }
 
-/// The same string as every other surface shows, line breaks included. The server has spelled out what is hidden; a
-/// terminal must not have to trust that.
-pub(super) fn shown_whole(shown: &Shown) -> String {
-    let lines: Vec<String> = shown
-        .text
-        .split('\n')
-        .map(|line| display::escape(line).text)
-        .collect();
-    lines.join("\n")
-}
-
 /// The state, with how many people have allowed it where it takes several.
 pub(super) fn status(approval: &ApprovalBody) -> String {
-    standing(&approval.status, progress(approval))
+    standing(&approval.status, question::progress(approval))
 }
 
 fn standing(status: &words::ApprovalStatus, progress: Option<String>) -> String {
@@ -488,19 +579,6 @@ fn standing(status: &words::ApprovalStatus, progress: Option<String>) -> String 
         Some(progress) => format!("{status}, {progress}"),
         None => status.to_string(),
     }
-}
-
-/// How many people have allowed it, of how many; nothing where one is enough.
-pub(super) fn progress(approval: &ApprovalBody) -> Option<String> {
-    let allows = |vote: &&VoteBody| vote.decision != ApprovalDecision::Deny;
-    progress_of(
-        approval.votes.iter().filter(allows).count(),
-        approval.approvals_required,
-    )
-}
-
-fn progress_of(allowing: usize, required: u64) -> Option<String> {
-    (required > 1).then(|| format!("{allowing} of {required}"))
 }
 
 /// Of which groups an approver must be; nothing for any.
@@ -559,17 +637,17 @@ mod tests {
 
     #[test]
     fn progress_is_said_only_where_it_takes_several() {
-        assert_eq!(progress(&approval(json!({}))), None);
+        assert_eq!(question::progress(&approval(json!({}))), None);
         let vote = |decision: &str| {
             let by = json!({ "kind": "token", "id": "t", "name": "ann" });
             json!([{ "by": by, "decision": decision, "atMs": 1 }])
         };
         let two = approval(json!({ "approvalsRequired": 2, "votes": vote("allow-once") }));
-        assert_eq!(progress(&two).as_deref(), Some("1 of 2"));
+        assert_eq!(question::progress(&two).as_deref(), Some("1 of 2"));
         assert_eq!(status(&two), "pending, 1 of 2");
         let denied = approval(json!({ "approvalsRequired": 2, "status": "denied", "votes": vote("deny") }));
         assert_eq!(
-            (progress(&denied).as_deref(), status(&denied).as_str()),
+            (question::progress(&denied).as_deref(), status(&denied).as_str()),
             (Some("0 of 2"), "denied")
         );
     }
@@ -581,22 +659,6 @@ mod tests {
             (status(&newer).as_str(), newer.host.to_string().as_str()),
             ("postponed", "moon")
         );
-    }
-
-    #[test]
-    fn the_terminal_gets_the_string_that_every_surface_gets() {
-        let shown = |text: &str| {
-            shown_whole(&Shown {
-                text: text.to_owned(),
-                spans: Vec::new(),
-                warnings: Vec::new(),
-                truncated: false,
-            })
-        };
-        let escaped = display::escape("ls \u{202e}x\nrm y").text;
-        assert_eq!(shown(&escaped), escaped);
-        // A server that is none of ours could send anything.
-        assert_eq!(shown("a\u{1b}[2Kb\nc"), "a\\u{1B}[2Kb\nc");
     }
 
     #[test]

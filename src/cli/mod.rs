@@ -47,6 +47,7 @@ mod in_force;
 mod man;
 mod openapi;
 
+mod answers;
 mod attach;
 mod caller_lease;
 mod client;
@@ -59,6 +60,7 @@ mod console;
 mod duration;
 mod exit;
 mod failure;
+mod question;
 mod table;
 mod terminal_text;
 mod value;

@@ -131,6 +131,7 @@ impl Stage {
         let patch = "*** Begin Patch\n*** Add File: example\n+x\n*** End Patch\n";
         write_file_mode(&home.join("change.patch"), patch, 0o644);
         let asked = server.accepted(json!({ "argv": ["/bin/date"] })).await;
+        let other = server.accepted(json!({ "argv": ["/bin/date"] })).await;
         let operator = server.operator();
         let text = |value: &Value, member: &str| value[member].as_str().expect(member).to_owned();
         let entry = json!({ "pattern": "/opt/example" });
@@ -154,6 +155,7 @@ impl Stage {
             ("calm-heron-52", past),
             ("RUN", text(&asked, "runId")),
             ("1a2b3c4d", text(&asked, "approvalSlug")),
+            ("5e6f7a8b", text(&other, "approvalSlug")),
             ("ENTRY", text(&entry, "id")),
             ("3f2a9c14", text(&rule, "id")),
             ("TOKEN", text(&token, "id")),

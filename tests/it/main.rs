@@ -25,6 +25,7 @@ mod bound;
 mod bridge;
 mod callers;
 mod cli;
+mod cli_answers;
 mod cli_terminal;
 mod confined;
 mod connections;

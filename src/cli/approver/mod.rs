@@ -37,6 +37,7 @@ use super::{
     duration::clock_face,
     exit::ExitStatus,
     failure::Failure,
+    question,
     sse::EventStream,
     table::Table,
     value,
@@ -305,7 +306,7 @@ impl Approver<'_> {
             }) => {
                 let waits = Some(approval)
                     .filter(|approval| approval.status == ApprovalStatus::Pending)
-                    .and_then(|approval| approvals::progress(&approval));
+                    .and_then(|approval| question::progress(&approval));
                 let more = waits.map_or_else(String::new, |progress| {
                     format!(", allowed by {progress}; it waits for another approver")
                 });
@@ -357,7 +358,7 @@ fn show_card(context: &Context, state: &ApproverState) -> Result<(), Failure> {
     console.table(&facts, "")?;
     // Last, so that it stands above the status line however many facts there are.
     console.line(&console.paint(Tone::Dim, "── command ──"))?;
-    console.line(&approvals::shown_whole(&front.display))
+    console.line(&question::shown_whole(&front.display))
 }
 
 fn show_page(context: &Context, number: usize, of: usize, text: &str) -> Result<(), Failure> {

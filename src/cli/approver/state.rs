@@ -11,7 +11,7 @@ use countersign_wire::{
     words,
 };
 
-use crate::cli::{approvals, duration::clock_face, table::Table, value};
+use crate::cli::{approvals, duration::clock_face, question, table::Table, value};
 
 /// A question that has just come up takes no answer for this long: the key was meant for the one before.
 const ANSWER_GUARD: Duration = Duration::from_millis(400);
@@ -338,7 +338,7 @@ impl ApproverState {
 
     /// Whether all of the command was on the screen: on the card, or page by page.
     fn is_read(&self, front: &Asked) -> bool {
-        let shown = self.screen.rows_of(&approvals::shown_whole(&front.display)).len();
+        let shown = self.screen.rows_of(&question::shown_whole(&front.display)).len();
         (!front.display.truncated && shown <= self.screen.room())
             || self.pages_shown >= self.pages(front).len()
     }
