@@ -118,6 +118,25 @@ fn pause_points_are_listed_and_passed() {
 }
 
 #[test]
+fn panic_points_are_listed_and_passed() {
+    let mut passed = BTreeSet::new();
+    for (path, text) in sources() {
+        if path.ends_with("sys/src/hooks.rs") {
+            continue;
+        }
+        let code = without_comments(&text);
+        let calls = code.split("hooks::panic_at(\"").skip(1);
+        passed.extend(calls.filter_map(|rest| rest.split('"').next()).map(str::to_owned));
+    }
+    let listed: BTreeSet<String> = countersign_sys::hooks::PANIC_POINTS
+        .iter()
+        .chain(countersign_sys::hooks::NODE_PANICS)
+        .map(|point| (*point).to_owned())
+        .collect();
+    assert_eq!(passed, listed);
+}
+
+#[test]
 fn every_protection_that_can_be_left_away_is_listed() {
     let asked: BTreeSet<String> = sources()
         .iter()

@@ -73,6 +73,7 @@ mod oracles;
 mod owners;
 mod packaging;
 mod page;
+mod panics;
 mod peer_fs;
 mod peers;
 mod plan;

@@ -2,9 +2,11 @@
 
 use std::{
     future::Future,
+    panic::AssertUnwindSafe,
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 use tokio_util::{
     sync::{CancellationToken, WaitForCancellationFuture},
@@ -95,4 +97,10 @@ impl Lifecycle {
     pub(crate) async fn finish(&self) {
         self.tasks.wait().await;
     }
+}
+
+/// What some work came to; `None` when it panicked, which is logged where it happens. What it shares with others lies
+/// behind locks that do not mind that.
+pub(crate) async fn unless_it_panics<T>(work: impl Future<Output = T>) -> Option<T> {
+    AssertUnwindSafe(work).catch_unwind().await.ok()
 }

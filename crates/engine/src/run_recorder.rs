@@ -4,7 +4,11 @@
 //! A start or an end is recorded as often as it takes: the run file has the end too, so nothing is lost if the server dies
 //! meanwhile. Nothing here starts, signals or judges anything.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    panic::{self, AssertUnwindSafe},
+    sync::Arc,
+    time::Duration,
+};
 
 use countersign_config::approvals::broker::Broker;
 use countersign_domain::{
@@ -43,6 +47,10 @@ pub(crate) struct Listeners {
 
 /// Pause between attempts to record an end while the ledger cannot be written.
 const RECORD_AGAIN: Duration = Duration::from_secs(1);
+
+/// What the record of a run says whose task panicked.
+pub(crate) const BUG: &str =
+    "a bug of this server ended the task that supervised it; the server's log says where";
 
 /// What is left of a run besides its end.
 pub(crate) struct Remains {
@@ -221,6 +229,7 @@ impl RunRecorder {
             })
             .await;
         hooks::reach("engine.finished");
+        hooks::panic_at("run.recorded");
         let run = match recorded {
             Some(run) => *run,
             // Another end was recorded before.
@@ -240,6 +249,48 @@ impl RunRecorder {
         }
         live.set(LiveState::Ended(Arc::new(Ended { run, output })));
         is_recorded
+    }
+
+    /// Ends a run whose task panicked: records that its outcome is not known, unless its end is on record, and tells all who
+    /// wait. It does as little as it can, since the same bug may be reached again.
+    pub(crate) async fn give_up(&self, live: &Arc<LiveRun>, reason: Reason) {
+        let end = outcome::end_without_exit(
+            reason,
+            Some(BUG.to_owned()),
+            OutputSummary::default(),
+            self.clock.now(),
+        );
+        let run_id = &live.run_id;
+        let finish = Finish {
+            run_id: run_id.clone(),
+            end,
+            output: RunOutput::Spooled,
+            warnings: Vec::new(),
+            leftovers: None,
+            notice: None,
+        };
+        let trouble = "an end cannot be recorded yet";
+        let finished = until_done(run_id, trouble, || self.ledger.finish(finish.clone())).await;
+        let run = match finished.and_then(|finished| finished.run) {
+            Some(run) => *run,
+            None => match until_done(run_id, "a run cannot be read", || self.ledger.run(run_id)).await {
+                Some(Some(run)) => run,
+                Some(None) | None => return,
+            },
+        };
+        self.release_unused(live, &run);
+        let output = panic::catch_unwind(AssertUnwindSafe(|| {
+            live.with_capture(|capture| {
+                capture.finish();
+                capture.captured()
+            })
+        }));
+        let output = output.unwrap_or_default();
+        live.set(LiveState::Ended(Arc::new(Ended {
+            run: run.clone(),
+            output,
+        })));
+        self.sweep_after(&run).await;
     }
 
     /// Ends what a run may have left inside of its sandbox. One that was killed, or whose supervisor is gone, may not have

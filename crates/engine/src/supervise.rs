@@ -19,14 +19,17 @@ use crate::{
     base::Base,
     capture, inside,
     launch::{Launch, Supervision},
-    lifecycle::Lifecycle,
+    lifecycle::{Lifecycle, unless_it_panics},
     live::{Control, LiveRun, LiveRuns},
     outcome::{self, OutputSummary},
     process::SessionRetention,
-    run_recorder::{Listeners, Remains, RunRecorder},
+    run_recorder::{BUG, Listeners, Remains, RunRecorder},
     run_terms::TermsOfRuns,
     warnings::{self, EndWarnings},
 };
+
+/// How long a killed run is heard whose supervision panicked, before its record says that its outcome is not known.
+const KILLED_WITHIN: Duration = Duration::from_secs(3);
 
 /// The runs on this machine, in a sandbox or not: their supervisors are started and heard to the end.
 #[derive(Debug)]
@@ -83,12 +86,27 @@ impl LocalRuns {
             placement,
         } = launch;
         hooks::reach("engine.before-start");
-        let started = match placement {
-            None => self.gateway.run(permit, terms).await,
-            Some(place) => {
-                let inside = inside::inside_of(&permit);
-                self.sandbox.run(permit, terms, &place, inside.as_ref()).await
-            }
+        let starting = async {
+            hooks::panic_at("run.starting");
+            let started = match placement {
+                None => self.gateway.run(permit, terms).await,
+                Some(place) => {
+                    let inside = inside::inside_of(&permit);
+                    self.sandbox.run(permit, terms, &place, inside.as_ref()).await
+                }
+            };
+            hooks::panic_at("run.ordered");
+            started
+        };
+        let Some(started) = unless_it_panics(starting).await else {
+            // Its supervisor may have the order: what there is of it is killed, and nothing starts later.
+            self.rule_out(&supervision.run_id).await;
+            let (run_id, detail) = (&supervision.run_id, BUG.to_owned());
+            self.recorder
+                .end_run(run_id, Reason::RunnerLost, Some(detail))
+                .await;
+            self.recorder.release_holder(&supervision);
+            return None;
         };
         match started {
             Ok(supervised) => {
@@ -109,16 +127,39 @@ impl LocalRuns {
         let live = self.live.enter(&supervision, Control::Supervisor(control));
         let (runs, held) = (Arc::clone(self), Arc::clone(&live));
         self.lifecycle
-            .spawn(async move { runs.supervise(&held, events, supervision).await });
+            .spawn(async move { runs.hear_out(&held, events, supervision).await });
         live
     }
 
-    async fn supervise(
-        self: Arc<Self>,
-        live: &Arc<LiveRun>,
-        mut events: RunEvents,
-        supervision: Supervision,
-    ) {
+    /// Supervises a run to its end. A panic ends it too.
+    async fn hear_out(&self, live: &Arc<LiveRun>, mut events: RunEvents, supervision: Supervision) {
+        let supervising = self.supervise(live, &mut events, &supervision);
+        if unless_it_panics(supervising).await.is_none() {
+            self.end_unsupervised(live, &mut events).await;
+        }
+        self.live.leave(&live.run_id);
+        drop(supervision.slot);
+        if live.is_session() {
+            self.retention.evict(&live.agent).await;
+        }
+    }
+
+    /// Ends a run whose supervision panicked. What runs of it is killed first, so that nothing goes on unsupervised.
+    async fn end_unsupervised(&self, live: &Arc<LiveRun>, events: &mut RunEvents) {
+        live.kill(KillCause::Cancelled);
+        let killed = async { while events.recv().await.is_some() {} };
+        let killed = unless_it_panics(tokio::time::timeout(KILLED_WITHIN, killed)).await;
+        if !matches!(killed, Some(Ok(()))) {
+            tracing::error!(run.id = %live.run_id, "what a run without supervision left was not seen to end");
+        }
+        if !live.has_ended() {
+            self.recorder.give_up(live, Reason::RunnerLost).await;
+        }
+        self.recorder.record_leftovers_end(&live.run_id, true).await;
+    }
+
+    async fn supervise(&self, live: &Arc<LiveRun>, events: &mut RunEvents, supervision: &Supervision) {
+        hooks::panic_at("run.supervised");
         let timeout = supervision.timeout;
         let mut skipped = false;
         let mut listeners = Listeners::default();
@@ -136,9 +177,11 @@ impl LocalRuns {
             let Some(event) = event else { break };
             match event {
                 SupervisorEvent::Started { pid } => {
+                    hooks::panic_at("run.started");
                     self.recorder.started(live, Some(pid), supervision.permitted_at);
                 }
                 SupervisorEvent::Output { stream, bytes } => {
+                    hooks::panic_at("run.output");
                     let offset = live.push(stream, &bytes, self.clock.now());
                     self.recorder
                         .publish_output(live, &mut listeners, offset, stream, &bytes)
@@ -151,6 +194,7 @@ impl LocalRuns {
                 SupervisorEvent::Exit(ended) => {
                     noticed = true;
                     hooks::reach("engine.exit-received");
+                    hooks::panic_at("run.exited");
                     self.finish_exited(live, ended, skipped, timeout).await;
                 }
                 SupervisorEvent::NotStarted(why) => match self.rule_out(&live.run_id).await {
@@ -177,11 +221,6 @@ impl LocalRuns {
                 }
                 SupervisorEvent::LeftoversEnded => self.end_leftovers(live).await,
             }
-        }
-        self.live.leave(&live.run_id);
-        drop(supervision.slot);
-        if live.is_session() {
-            self.retention.evict(&live.agent).await;
         }
     }
 

@@ -1,8 +1,8 @@
 //! Named points and protections of a test build: where a crash test wants the process to die, it dies; where another
-//! test wants to change the world under its feet, it stands still; and what keeps a command out can be left away, so that
+//! test wants to change the world under its feet, it stands still; where a test wants a bug, it panics; and what keeps a command out can be left away, so that
 //! an attack shows what that protection is for.
 //!
-//! Without the feature `test-hooks` nothing of this is in the program: [`reach`] and [`pause`] are empty functions, and no
+//! Without the feature `test-hooks` nothing of this is in the program: [`reach`], [`pause`] and [`panic_at`] are empty functions, and no
 //! protection is ever [off](protection_off).
 
 #[cfg(not(feature = "test-hooks"))]
@@ -112,18 +112,42 @@ pub const RULE_PAUSES: &[&str] = &["engine.judged-again"];
 /// The point of [`pause`] that only a run on a node passes: its task hears the node no more, and no end is recorded yet.
 pub const NODE_PAUSES: &[&str] = &["node.unheard"];
 
+/// The variable that names the point of [`panic_at`]: `name`, or `name:N` for the N-th time it is reached.
+#[cfg(feature = "test-hooks")]
+pub const PANIC_VARIABLE: &str = "COUNTERSIGN_TEST_PANIC";
+
+/// The points of [`panic_at`] of a run on this machine, in the order in which its task reaches them. A test compares the
+/// lists with the calls.
+pub const PANIC_POINTS: &[&str] = &[
+    "run.starting",
+    "run.ordered",
+    "run.supervised",
+    "run.started",
+    "run.output",
+    "run.exited",
+    "run.recorded",
+];
+
+/// The points of [`panic_at`] of a run on a node, in their order.
+pub const NODE_PANICS: &[&str] = &["node-run.starting", "node-run.supervised", "node-run.answered"];
+
 /// The points of [`pause`] that only a patch passes, in its order.
 pub const PATCH_PAUSES: &[&str] = &["patch.checked", "patch.staged", "patch.placed"];
 
 #[cfg(feature = "test-hooks")]
 pub(crate) use armed::hand_down_descriptors;
 #[cfg(feature = "test-hooks")]
-pub use armed::{handed_on, left_away, pause, protection_off, reach, reach_for, setting};
+pub use armed::{handed_on, left_away, panic_at, pause, protection_off, reach, reach_for, setting};
 
 /// Does nothing: this build has no points to stand still at.
 #[cfg(not(feature = "test-hooks"))]
 #[inline]
 pub const fn pause(_point: &str) {}
+
+/// Does nothing: this build has no points to panic at.
+#[cfg(not(feature = "test-hooks"))]
+#[inline]
+pub const fn panic_at(_point: &str) {}
 
 /// Does nothing: this build has no kill points.
 #[cfg(not(feature = "test-hooks"))]
@@ -176,7 +200,7 @@ mod armed {
 
     use rustix::fs::{AtFlags, CWD};
 
-    use super::{KILL_VARIABLE, PAUSE_VARIABLE, PROTECTION_VARIABLE, PROTECTIONS};
+    use super::{KILL_VARIABLE, PANIC_VARIABLE, PAUSE_VARIABLE, PROTECTION_VARIABLE, PROTECTIONS};
     use crate::process::{self, Pid};
 
     /// Longer than the path of any such file.
@@ -193,11 +217,20 @@ mod armed {
         reach_for(point, process::own_id());
     }
 
+    /// Panics when `point` is the one that was asked for.
+    ///
+    /// # Panics
+    /// That is what it is for.
+    pub fn panic_at(point: &str) {
+        let wanted = panics().is_some_and(|target| target.is_due(point));
+        assert!(!wanted, "a test wants a panic at {point}");
+    }
+
     /// The same for another process: a child that shares its memory with that process. Allocates
     /// nothing once [`setting`] was called.
     pub fn reach_for(point: &str, pid: Pid) {
         let Some(target) = target() else { return };
-        if target.point == point && target.passes_left.fetch_sub(1, Ordering::Relaxed) == 1 {
+        if target.is_due(point) {
             process::signal_process(pid, rustix::process::Signal::KILL);
         }
     }
@@ -308,23 +341,35 @@ mod armed {
 
     fn target() -> Option<&'static Target> {
         static TARGET: OnceLock<Option<Target>> = OnceLock::new();
-        TARGET
-            .get_or_init(|| {
-                #[expect(
-                    clippy::disallowed_methods,
-                    reason = "the kill point is no setting of the product"
-                )]
-                let text = std::env::var(KILL_VARIABLE).ok()?;
-                let (point, passes) = match text.split_once(':') {
-                    Some((point, passes)) => (point.to_owned(), passes.parse().unwrap_or(1)),
-                    None => (text.clone(), 1),
-                };
-                Some(Target {
-                    text,
-                    point,
-                    passes_left: AtomicU64::new(passes),
-                })
+        TARGET.get_or_init(|| Target::of_variable(KILL_VARIABLE)).as_ref()
+    }
+
+    fn panics() -> Option<&'static Target> {
+        static TARGET: OnceLock<Option<Target>> = OnceLock::new();
+        TARGET.get_or_init(|| Target::of_variable(PANIC_VARIABLE)).as_ref()
+    }
+
+    impl Target {
+        fn of_variable(name: &str) -> Option<Self> {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a point of a test is no setting of the product"
+            )]
+            let text = std::env::var(name).ok()?;
+            let (point, passes) = match text.split_once(':') {
+                Some((point, passes)) => (point.to_owned(), passes.parse().unwrap_or(1)),
+                None => (text.clone(), 1),
+            };
+            Some(Self {
+                text,
+                point,
+                passes_left: AtomicU64::new(passes),
             })
-            .as_ref()
+        }
+
+        /// Whether this pass of a point is the one that was asked for.
+        fn is_due(&self, point: &str) -> bool {
+            self.point == point && self.passes_left.fetch_sub(1, Ordering::Relaxed) == 1
+        }
     }
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::support::{
     Api, Members, TestServer, eventually,
     node::{Device, Speaks, TestNode, pair},
+    within,
 };
 
 /// A server whose calls all go to nodes.
@@ -129,6 +130,32 @@ async fn story(point: &str, speaks: Speaks) {
     }
     assert!(done.runs.load(Ordering::SeqCst) <= 1, "{what}");
     node.vanish();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wherever_the_task_of_a_run_on_a_node_panics_the_run_ends_and_its_caller_is_answered() {
+    for point in hooks::NODE_PANICS {
+        let mut server = server();
+        server.start().await;
+        let device = Device::new(&server, Speaks::First);
+        pair(&server, &device).await;
+        server.stop().await;
+        server.start_with(&[(hooks::PANIC_VARIABLE, point)]).await;
+        let done = Arc::new(Done::default());
+        let node = TestNode::connect(&server, device, deed(Arc::clone(&done))).await;
+        let body = json!({ "argv": ["echo", "hi"], "yieldMs": 600_000 });
+        let answer = within(point, server.agent().exec(body)).await.json();
+        let (status, reason) = match *point {
+            "node-run.starting" => ("failed", "not-started"),
+            _ => ("lost", "node-disconnected"),
+        };
+        assert_has!(answer, { "status": status, "reason": reason });
+        assert!(answer.text("detail").contains("bug of this server"), "{answer}");
+        let again = server.ran(json!({ "argv": ["echo", "hi"] })).await;
+        assert_has!(again, { "status": "completed", "stdout": "ran\n" });
+        node.vanish();
+        assert_eq!(server.stop().await, Some(0), "{point}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

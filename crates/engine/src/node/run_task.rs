@@ -43,9 +43,10 @@ use super::{
 
 use crate::{
     launch::{self, Launch, Supervision},
+    lifecycle::unless_it_panics,
     live::{Control, LiveRun},
     outcome::{self, OutputSummary},
-    run_recorder::{Listeners, Remains},
+    run_recorder::{BUG, Listeners, Remains},
     system_event,
 };
 
@@ -66,8 +67,14 @@ impl NodeRuns {
     /// Starts a run on its node. `None` when it could not be started: its record says why.
     pub(crate) async fn start(self: &Arc<Self>, launch: Launch) -> Option<Arc<LiveRun>> {
         let (permit, supervision) = launch.into_call();
-        let (node, request) = match self.run_request(permit).await {
+        let starting = async {
+            hooks::panic_at("node-run.starting");
+            self.run_request(permit).await
+        };
+        let ready = unless_it_panics(starting).await;
+        let (node, request) = match ready.unwrap_or(Err(BUG)) {
             Ok(ready) => ready,
+            // Nothing was sent.
             Err(why) => {
                 let run_id = &supervision.run_id;
                 tracing::warn!(run.id = %run_id, error = why, "a run could not be sent to its node");
@@ -112,8 +119,33 @@ impl NodeRuns {
         let live = self.live.enter(&supervision, Control::Node(control));
         let (runs, held) = (Arc::clone(self), Arc::clone(&live));
         self.lifecycle
-            .spawn(async move { runs.run_node_task(&held, task, mailbox, supervision).await });
+            .spawn(async move { runs.follow_on_node(&held, task, mailbox, supervision).await });
         live
+    }
+
+    /// Follows a run on its node to its end. A panic ends it too; the node is told to end it, and an answer that comes later
+    /// finds a lost run.
+    async fn follow_on_node(
+        &self,
+        live: &Arc<LiveRun>,
+        mut task: NodeRunTask,
+        mailbox: Mailbox,
+        supervision: Supervision,
+    ) {
+        let following = Box::pin(self.run_node_task(live, &mut task, mailbox, &supervision));
+        let is_lost = unless_it_panics(following).await;
+        if is_lost.is_none() && !live.has_ended() {
+            self.peers.cancel(&task.node_id, &live.run_id);
+            self.recorder.give_up(live, task.lost).await;
+        }
+        self.live.leave(&live.run_id);
+        drop(supervision.slot);
+        if live.is_session() {
+            self.retention.evict(&live.agent).await;
+        }
+        if is_lost.unwrap_or(true) {
+            self.ask_about_lost(&task.node_id, &live.run_id).await;
+        }
     }
 
     /// The call that a permit allows, and the node that it goes to.
@@ -214,20 +246,23 @@ impl NodeRuns {
         }
     }
 
+    /// Returns whether it ended as lost.
     async fn run_node_task(
         &self,
         live: &Arc<LiveRun>,
-        mut task: NodeRunTask,
+        task: &mut NodeRunTask,
         mut mailbox: Mailbox,
-        supervision: Supervision,
-    ) {
-        let end = Box::pin(self.await_node(live, &mut task, &mut mailbox, &supervision)).await;
+        supervision: &Supervision,
+    ) -> bool {
+        hooks::panic_at("node-run.supervised");
+        let end = Box::pin(self.await_node(live, task, &mut mailbox, supervision)).await;
         hooks::reach("node.answered");
+        hooks::panic_at("node-run.answered");
         // No message is read any more; once the end is recorded a late answer finds the record.
         mailbox.messages.close();
         let killed = *mailbox.kill.borrow();
         let (end, sent) = self
-            .end_on_node(live, &task, supervision.permitted_at, end, killed)
+            .end_on_node(live, task, supervision.permitted_at, end, killed)
             .await;
         let denial = end.reason.filter(|reason| is_denial(*reason));
         let is_lost = end.status == RunStatus::Lost;
@@ -243,14 +278,7 @@ impl NodeRuns {
                 })
                 .await;
         }
-        self.live.leave(&live.run_id);
-        drop(supervision.slot);
-        if live.is_session() {
-            self.retention.evict(&live.agent).await;
-        }
-        if is_lost {
-            self.ask_about_lost(&task.node_id, &live.run_id).await;
-        }
+        is_lost
     }
 
     /// What a person allowed always is in the document of the node by now, and may cover other questions.
