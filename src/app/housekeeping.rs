@@ -155,8 +155,31 @@ async fn remove_old(ledger: &Ledger, gateway: &GatewayHost) {
             gateway.forget(run);
         }
         if !pruned.more {
-            return;
+            break;
         }
+    }
+    give_back(ledger).await;
+}
+
+/// Makes the ledger's file shorter by what was removed from it, in steps that let others write in between.
+async fn give_back(ledger: &Ledger) {
+    let mut bytes: u64 = 0;
+    loop {
+        match ledger.shrink().await {
+            Ok(step) => {
+                bytes = bytes.saturating_add(step.bytes);
+                if !step.more {
+                    break;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the ledger's file stays as long as it is for now");
+                break;
+            }
+        }
+    }
+    if bytes > 0 {
+        tracing::info!(bytes, "the ledger's file gives back the room of what was removed");
     }
 }
 

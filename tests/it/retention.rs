@@ -130,3 +130,67 @@ async fn the_anchor_can_be_neither_moved_nor_removed() {
         assert_eq!(offline.code, Some(1), "{change}: {offline:?}");
     }
 }
+
+fn ledger_bytes(server: &TestServer) -> u64 {
+    std::fs::metadata(server.database()).expect("the ledger").len()
+}
+
+#[tokio::test]
+async fn the_ledger_s_file_gives_back_the_room_of_what_was_removed() {
+    let mut server = TestServer::full().toml(KEEP).start().await;
+    // As much output of each as the record keeps.
+    let output = json!({ "command": "head -c 60000 /dev/zero | tr '\\0' x" });
+    for _ in 0..100 {
+        server.ran(output.clone()).await;
+    }
+    assert_eq!(server.stop().await, Some(0));
+    let before = ledger_bytes(&server);
+    assert!(before > 5 << 20, "{before}");
+    server.start_with(&[("COUNTERSIGN_TEST_DAYS_AHEAD", "31")]).await;
+    let log = || async { server.log() };
+    let told = |log: &String| log.contains("gives back the room");
+    eventually("given back", log, told).await;
+    assert_eq!(verified(&server).await["ok"], true);
+    server.ran(output).await;
+    assert_eq!(server.stop().await, Some(0));
+    let after = ledger_bytes(&server);
+    assert!(after < before / 2, "{before} bytes became {after}");
+}
+
+#[tokio::test]
+async fn a_file_of_an_earlier_version_is_written_anew_at_a_start_if_most_of_it_is_free() {
+    let mut server = TestServer::full().start().await;
+    let run = server.ran(json!({ "argv": ["echo", "kept"] })).await;
+    let run = format!("/v1/runs/{}", run.text("runId"));
+    assert_eq!(server.stop().await, Some(0));
+    let path = server.database();
+    let ledger = || rusqlite::Connection::open(&path).expect("the ledger");
+    let mode = || ledger().query_row("PRAGMA auto_vacuum", (), |row| row.get::<_, i64>(0));
+    assert_eq!(mode(), Ok(2), "a new ledger lets its free pages go");
+    let leave_free = |bytes: u64| {
+        let sql = format!(
+            "PRAGMA auto_vacuum = NONE; VACUUM; CREATE TABLE bulk (bytes); \
+             INSERT INTO bulk VALUES (zeroblob({bytes})); DROP TABLE bulk; PRAGMA wal_checkpoint(TRUNCATE);"
+        );
+        ledger().execute_batch(&sql).expect("free pages");
+    };
+    // It saves little: nothing is done.
+    leave_free(1 << 20);
+    let before = ledger_bytes(&server);
+    server.start().await;
+    assert_eq!(server.stop().await, Some(0));
+    assert_eq!(ledger_bytes(&server), before);
+    assert!(!server.log().contains("written anew"), "{}", server.log());
+
+    leave_free(12 << 20);
+    assert_eq!(mode(), Ok(0));
+    let before = ledger_bytes(&server);
+    server.start().await;
+    assert!(server.log().contains("written anew"), "{}", server.log());
+    assert_has!(server.operator().read(&run).await, { "status": "completed", "tail": "kept\n" });
+    assert_eq!(verified(&server).await["ok"], true);
+    assert_eq!(server.stop().await, Some(0));
+    let after = ledger_bytes(&server);
+    assert!(after < before / 2, "{before} bytes became {after}");
+    assert_eq!(mode(), Ok(2), "from now on it lets its free pages go");
+}

@@ -34,7 +34,7 @@ use super::{
     notes::Notes,
     queue::Queue,
     readers::Readers,
-    schema,
+    schema, shrink,
     sql::fetch,
     stats::LedgerStats,
     stop_switch::StopSwitch,
@@ -78,6 +78,7 @@ impl Ledger {
             path: path.clone(),
             source,
         })?;
+        shrink::rewrite_if_worth_it(&connection, &path);
         let head = HeadFile::at(audit_head.clone());
         let before = Before::read(&connection, &boot_id).map_err(|fault| database(&path, fault.into()))?;
         let Before { epoch, mut state } = before;
