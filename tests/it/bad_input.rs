@@ -267,7 +267,11 @@ async fn oversized_and_foreign_bodies_are_refused() {
         .await;
     let agent = server.agent();
     let body = json!({ "argv": ["true", "x".repeat(20_000)] });
-    agent.exec(body).await.problem(413, "body-too-large");
+    let sent = body.to_string().len();
+    let refused = agent.exec(body).await.problem(413, "body-too-large");
+    assert_has!(refused, { "limitBytes": 10_000, "sentBytes": sent });
+    let detail = format!("the body has {sent} bytes, and at most 10000 are taken ([limits] body_bytes)");
+    assert_eq!(refused["detail"], detail);
     for kind in [
         "text/plain",
         "application/x-www-form-urlencoded",

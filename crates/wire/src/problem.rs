@@ -77,6 +77,12 @@ pub struct ProblemBody {
     /// `patch-failed`: files that could not be put back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_restored: Option<Vec<String>>,
+    /// `body-too-large`: most bytes that are taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
+    /// `body-too-large`: how many were sent, where the request said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent_bytes: Option<u64>,
     /// `not-found` of `POST /tools/invoke`: the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,

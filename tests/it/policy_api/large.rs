@@ -63,10 +63,12 @@ async fn a_larger_document_is_refused_with_its_size_and_the_limit() {
     long["x"] = json!("x".repeat(MAX_BYTES));
     let sent = put(&operator, PATH, Some(&tag), &long).await;
     let detail = sent.problem(413, "body-too-large");
+    let bytes = long.to_string().len();
     assert_eq!(
         detail["detail"],
-        format!("the body is larger than {MAX_BYTES} bytes")
+        format!("the body has {bytes} bytes, and at most {MAX_BYTES} are taken")
     );
+    assert_has!(detail, { "limitBytes": MAX_BYTES, "sentBytes": bytes });
 
     let text = document(2).to_string();
     let padded = format!("{text}{}", " ".repeat(MAX_BYTES + 1 - text.len()));

@@ -45,8 +45,8 @@ pub enum ConfigFileError {
     #[error("openclaw.json: {0}")]
     Unusable(Problem),
     /// The new text is longer than any server would read.
-    #[error("openclaw.json would be longer than {MAX_BYTES} bytes")]
-    TooLarge,
+    #[error("openclaw.json would have {0} bytes, and at most {MAX_BYTES} are read")]
+    TooLarge(usize),
     /// A file operation failed.
     #[error("openclaw.json cannot be written")]
     Io(#[from] io::Error),
@@ -120,7 +120,7 @@ impl ConfigFile {
     /// [`ConfigFileError`]; the file is as it was.
     pub fn stage(&self, text: &str) -> Result<StagedConfig, ConfigFileError> {
         if text.len() > MAX_BYTES {
-            return Err(ConfigFileError::TooLarge);
+            return Err(ConfigFileError::TooLarge(text.len()));
         }
         // The lock keeps others of ours away, so what has this name was left by one that died.
         let temporary = self.beside(STAGED_SUFFIX);

@@ -6,7 +6,7 @@
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use axum::{
-    body::{Body, Bytes},
+    body::{Body, Bytes, HttpBody as _},
     extract::{FromRef, FromRequest, Request},
     http::{HeaderMap, HeaderValue, header},
 };
@@ -251,17 +251,11 @@ async fn read_large(request: Request, limit: &BodyLimit) -> Result<Bytes, Proble
 }
 
 async fn read(body: Body, limit: usize, turns: Option<(&Arc<Turns>, Actor)>) -> Result<Bytes, Problem> {
+    let announced = body.size_hint().exact();
     let arrival = tokio::time::timeout(ARRIVAL, collect(Limited::new(body, limit), turns));
     match arrival.await {
         Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(Unread::Broken(error))) if error.is::<LengthLimitError>() => Err(Problem::new(
-            Code::BodyTooLarge,
-            if FIXED.contains(&limit) {
-                format!("the body is larger than {limit} bytes")
-            } else {
-                format!("the body is larger than {limit} bytes ([limits] body_bytes)")
-            },
-        )),
+        Ok(Err(Unread::Broken(error))) if error.is::<LengthLimitError>() => Err(too_large(limit, announced)),
         Ok(Err(Unread::Broken(_error))) => {
             Err(Problem::new(Code::InvalidRequest, "the body could not be read"))
         }
@@ -271,6 +265,21 @@ async fn read(body: Body, limit: usize, turns: Option<(&Arc<Turns>, Actor)>) -> 
             "the body did not arrive in time",
         )),
     }
+}
+
+/// Refuses a body of so many bytes; one that comes in pieces does not say how many.
+fn too_large(limit: usize, announced: Option<u64>) -> Problem {
+    let size = announced.map_or_else(|| format!("more than {limit}"), |bytes| bytes.to_string());
+    let key = if FIXED.contains(&limit) {
+        ""
+    } else {
+        " ([limits] body_bytes)"
+    };
+    let detail = format!("the body has {size} bytes, and at most {limit} are taken{key}");
+    Problem::new(Code::BodyTooLarge, detail).with(|body| {
+        body.limit_bytes = u64::try_from(limit).ok();
+        body.sent_bytes = announced;
+    })
 }
 
 /// Why a body was not read.
@@ -519,7 +528,7 @@ mod tests {
         let large = refused(JSON, format!("{{}}{}", " ".repeat(99))).await;
         assert_eq!(
             large,
-            "body-too-large [-] the body is larger than 100 bytes ([limits] body_bytes)"
+            "body-too-large [-] the body has 101 bytes, and at most 100 are taken ([limits] body_bytes)"
         );
     }
 

@@ -506,10 +506,9 @@ fn config_file_problem(error: ConfigFileError) -> Problem {
         ConfigFileError::Locked => {
             Problem::new(Code::DocumentLocked, "another program is changing openclaw.json")
         }
-        ConfigFileError::TooLarge => Problem::new(
-            Code::InvalidRequest,
-            "openclaw.json would be too long to be read; nothing was changed",
-        ),
+        ConfigFileError::TooLarge(_) => {
+            Problem::new(Code::InvalidRequest, format!("{error}; nothing was changed"))
+        }
         ConfigFileError::Link | ConfigFileError::Unusable(_) => {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,

@@ -444,7 +444,7 @@ fn a_link_is_not_written_through_and_one_writer_waits_for_the_other() {
     ));
     assert!(matches!(
         held.stage(&" ".repeat(4 * 1024 * 1024 + 1)),
-        Err(ConfigFileError::TooLarge)
+        Err(ConfigFileError::TooLarge(4_194_305))
     ));
     drop(held);
     assert!(ConfigFile::hold(&state_dir).is_ok());
