@@ -1,8 +1,13 @@
-//! A full disk: nothing runs unrecorded, the server says what is wrong, and goes on when there is room again.
+//! A full disk, or a ledger that another program holds: nothing runs unrecorded, the server says what is wrong, nobody waits
+//! for longer than they asked for, and it goes on when there is room again.
 
+use std::{fs, time::Duration};
+
+use countersign_sys::hooks;
+use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::support::{Members, Scratch, SmallDisk, TestServer, eventually, lines, write_file};
+use crate::support::{Answer, Members, Scratch, SmallDisk, TestServer, eventually, lines, write_file};
 
 #[tokio::test]
 async fn a_full_disk_runs_nothing_and_recovers() {
@@ -114,7 +119,7 @@ async fn a_full_disk_under_the_document_loses_no_entry_and_no_answer() {
     operator
         .made("/v1/agents/main/allowlist", json!({ "pattern": "/bin/true" }))
         .await;
-    let before = std::fs::read(&path).unwrap();
+    let before = fs::read(&path).unwrap();
 
     disk.fill();
     operator
@@ -129,8 +134,8 @@ async fn a_full_disk_under_the_document_loses_no_entry_and_no_answer() {
     operator.decided(approval, "allow-always").await;
     let run = server.agent().finished(pending.text("runId")).await;
     assert_has!(run, { "status": "completed", "exitCode": 0 });
-    assert_eq!(std::fs::read(&path).unwrap(), before, "never half a document");
-    let mut left: Vec<_> = std::fs::read_dir(&disk_at)
+    assert_eq!(fs::read(&path).unwrap(), before, "never half a document");
+    let mut left: Vec<_> = fs::read_dir(&disk_at)
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
@@ -149,8 +154,128 @@ async fn a_full_disk_under_the_document_loses_no_entry_and_no_answer() {
     operator
         .made("/v1/agents/main/allowlist", json!({ "pattern": "/opt/kept" }))
         .await;
-    let after = std::fs::read_to_string(&path).unwrap();
+    let after = fs::read_to_string(&path).unwrap();
     assert!(after.contains("/bin/true") && after.contains("/opt/kept") && !after.contains("/opt/lost"));
     drop(server);
     drop(disk);
+}
+
+/// Most that a call may take beyond what it waits for, no matter what fails.
+const BEYOND: Duration = Duration::from_secs(5);
+
+/// Has another program hold the ledger, so that nothing can be written to it until this is dropped.
+fn hold(server: &TestServer) -> Connection {
+    let ledger = Connection::open(server.database()).expect("the ledger");
+    ledger.busy_timeout(BEYOND).expect("a time to wait");
+    ledger
+        .execute_batch("BEGIN IMMEDIATE")
+        .expect("the ledger's lock");
+    ledger
+}
+
+async fn in_time(what: &str, call: impl Future<Output = Answer>) -> Answer {
+    let answer = tokio::time::timeout(BEYOND, call).await;
+    answer.unwrap_or_else(|_elapsed| panic!("{what}: no answer in time"))
+}
+
+#[tokio::test]
+async fn nobody_waits_for_an_end_that_cannot_be_recorded() {
+    let server = TestServer::full().start().await;
+    let agent = server.agent();
+    let place = Scratch::new();
+    let (began, go_on) = (place.join("began"), place.join("go-on"));
+    let command = format!(
+        "touch {}; until [ -e {} ]; do sleep 0.02; done; echo ended",
+        began.display(),
+        go_on.display()
+    );
+    let body = json!({ "command": command, "yieldMs": 600_000 });
+    let mut call = Box::pin(agent.exec_with_key("key", body.clone()));
+    let is_there = || async { began.exists() };
+    tokio::select! {
+        _there = eventually("begun", is_there, |there| *there) => {}
+        answer = &mut call => panic!("{}", answer.text()),
+    }
+    let held = hold(&server);
+    write_file(&go_on, "");
+    let refused = in_time("the call", call).await;
+    let refused = refused.problem(503, "storage-unavailable");
+    assert!(
+        refused.text("detail").contains("its end cannot be recorded yet"),
+        "{refused}"
+    );
+    let run = refused.text("runId").to_owned();
+    // Who asks again, and who cancels, is told the same, and the record says no more than it knows.
+    let again = in_time("the same again", agent.exec_with_key("key", body.clone())).await;
+    assert_eq!(again.problem(503, "storage-unavailable")["runId"], json!(run));
+    let path = format!("/v1/runs/{run}/cancel");
+    let cancel = agent.post(&path, json!({}));
+    in_time("cancelling", cancel)
+        .await
+        .problem(503, "storage-unavailable");
+    assert_eq!(agent.run(&run).await["status"], "running");
+    in_time("another call", agent.exec(json!({ "argv": ["true"] })))
+        .await
+        .problem(503, "storage-unavailable");
+    drop(held);
+    let ended = agent.finished(&run).await;
+    assert_has!(ended, { "status": "completed", "exitCode": 0, "tail": "ended\n" });
+    let again = agent.exec_with_key("key", body).await;
+    assert_has!(again.json(), { "status": "completed", "stdout": "ended\n", "runId": run });
+}
+
+#[tokio::test]
+async fn nobody_waits_for_the_record_of_a_run_that_could_not_start() {
+    let pauses = Scratch::new();
+    let server = TestServer::full()
+        .env(hooks::PAUSE_VARIABLE, pauses.path().to_str().expect("text"))
+        .start()
+        .await;
+    let agent = server.agent();
+    let place = Scratch::new();
+    let workdir = place.dir("gone");
+    let (wanted, reached) = (pauses.join("host.begun"), pauses.join("host.begun.reached"));
+    write_file(&wanted, "");
+    let body = json!({ "argv": ["true"], "workdir": workdir, "yieldMs": 600_000 });
+    let mut call = Box::pin(agent.exec(body));
+    let is_there = || async { reached.exists() };
+    tokio::select! {
+        _there = eventually("permitted", is_there, |there| *there) => {}
+        answer = &mut call => panic!("{}", answer.text()),
+    }
+    fs::remove_dir(&workdir).expect("an empty directory");
+    let held = hold(&server);
+    fs::remove_file(&reached).expect("the way on");
+    let refused = in_time("the call", call).await;
+    let refused = refused.problem(503, "storage-unavailable");
+    let run = refused.text("runId").to_owned();
+    assert_eq!(agent.run(&run).await["status"], "queued");
+    drop(held);
+    let ended = agent.finished(&run).await;
+    assert_has!(ended, { "status": "denied", "reason": "binding-mismatch" });
+    agent.ran(json!({ "argv": ["true"] })).await;
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_record_an_end_still_stops() {
+    let mut server = TestServer::full()
+        .toml("[shutdown]\ngrace_ms = 100\n")
+        .start()
+        .await;
+    let agent = server.agent();
+    let place = Scratch::new();
+    let go_on = place.join("go-on");
+    let command = format!("until [ -e {} ]; do sleep 0.02; done", go_on.display());
+    let running = agent
+        .accepted(json!({ "command": command, "background": true }))
+        .await;
+    let held = hold(&server);
+    write_file(&go_on, "");
+    let refused = in_time("a call", agent.exec(json!({ "argv": ["true"] }))).await;
+    refused.problem(503, "storage-unavailable");
+    server.stop().await;
+    drop(held);
+    server.start().await;
+    let run = server.agent().finished(running.text("runId")).await;
+    assert_has!(run, { "status": "completed", "exitCode": 0 });
 }

@@ -6,7 +6,7 @@ use countersign_config::approvals::broker::Broker;
 use countersign_domain::{Actor, KillCause, Principal, Reason, Run, RunId, Scope};
 use countersign_ledger::{CancelOutcome, Ledger};
 
-use crate::{base::Base, live::LiveRuns, records, reply::CancelError};
+use crate::{base::Base, live::LiveRuns, records, reply::CancelError, run_recorder::RunRecorder};
 
 /// Cancels runs.
 #[derive(Debug)]
@@ -14,6 +14,7 @@ pub struct Cancels {
     ledger: Ledger,
     live: Arc<LiveRuns>,
     broker: Arc<Broker>,
+    recorder: Arc<RunRecorder>,
 }
 
 impl Cancels {
@@ -22,6 +23,7 @@ impl Cancels {
             ledger: base.ledger.clone(),
             live: Arc::clone(&base.live),
             broker: Arc::clone(&base.broker),
+            recorder: Arc::clone(&base.recorder),
         }
     }
 
@@ -63,11 +65,18 @@ impl Cancels {
                 CancelOutcome::Started(_status) => {
                     if let Some(live) = self.live.get(id) {
                         live.kill(KillCause::Cancelled);
-                        live.ended().await;
-                        break;
+                        tokio::select! {
+                            biased;
+                            _ended = live.ended() => break,
+                            trouble = self.recorder.is_unrecorded(id) => return Err(trouble.into()),
+                        }
                     }
                     // Between its permission and its supervisor; that change wakes us.
-                    changes.changed().await;
+                    tokio::select! {
+                        biased;
+                        () = changes.changed() => {}
+                        trouble = self.recorder.is_unrecorded(id) => return Err(trouble.into()),
+                    }
                 }
             }
         }

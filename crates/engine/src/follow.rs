@@ -16,7 +16,7 @@ use crate::{
     cancel::Cancels,
     draft::{OnDisconnect, RunWait, WaitPolicy},
     lifecycle::Lifecycle,
-    live::{LiveRun, LiveRuns},
+    live::{Ended, LiveRun, LiveRuns},
     records::Records,
     reply::{Denial, EndedRun, ExecError, ExecReply, PendingRun, RunningRun, StorageTrouble},
     run_recorder::RunRecorder,
@@ -119,7 +119,12 @@ impl Following {
                 | RunStatus::Cancelled
                 | RunStatus::Lost => return self.ended_reply(run, wait_policy.run).await,
             };
-            if !follower.sees_change_before(give_up).await {
+            let seen = tokio::select! {
+                biased;
+                seen = follower.sees_change_before(give_up) => seen,
+                trouble = self.recorder.is_unrecorded(run_id) => return Err(unrecorded(run_id, trouble)),
+            };
+            if !seen {
                 follower.on_disconnect = match follower.on_disconnect {
                     OnDisconnect::Kill | OnDisconnect::Detach => OnDisconnect::Detach,
                     lapses @ OnDisconnect::Lapse(_) => lapses,
@@ -141,12 +146,13 @@ impl Following {
             on_disconnect: wait_policy.on_disconnect,
         };
         let ended = match wait_policy.run {
-            RunWait::ToTheEnd => Some(live.ended().await),
-            RunWait::For(wait) => tokio::time::timeout(wait, live.ended()).await.ok(),
+            RunWait::ToTheEnd => Some(self.end_of(live).await),
+            RunWait::For(wait) => tokio::time::timeout(wait, self.end_of(live)).await.ok(),
             RunWait::Background => None,
         };
         waiting.end();
         if let Some(ended) = ended {
+            let ended = ended?;
             return reply_to_end(&ended.run, &ended.output);
         }
         // The answer may never reach its caller.
@@ -158,13 +164,28 @@ impl Following {
         self.move_to_background(live, wait_policy.run).await
     }
 
+    /// The end of a run, once it is on record.
+    async fn end_of(&self, live: &LiveRun) -> Result<Arc<Ended>, ExecError> {
+        tokio::select! {
+            biased;
+            ended = live.ended() => Ok(ended),
+            trouble = self.recorder.is_unrecorded(&live.run_id) => Err(unrecorded(&live.run_id, trouble)),
+        }
+    }
+
     async fn move_to_background(&self, live: &Arc<LiveRun>, wait: RunWait) -> Result<ExecReply, ExecError> {
         let session_id = live.to_background(|| self.recorder.new_session_id());
         // "Running" is said of what runs: a process, its id and its start.
-        live.started().await;
+        tokio::select! {
+            biased;
+            () = live.started() => {}
+            trouble = self.recorder.is_unrecorded(&live.run_id) => {
+                return Err(unrecorded(&live.run_id, trouble));
+            }
+        }
         if !self.ledger.background(live.run_id.clone(), session_id).await? {
             // It ended in between.
-            let ended = live.ended().await;
+            let ended = self.end_of(live).await?;
             self.recorder.release_unused(live, &ended.run);
             return reply_after_end(&ended.run, &ended.output, wait);
         }
@@ -207,6 +228,14 @@ impl Following {
             .run(run_id)
             .await?
             .ok_or(ExecError::Storage(StorageTrouble::Unavailable))
+    }
+}
+
+/// The answer about a run that ended, while its end cannot be recorded.
+fn unrecorded(run_id: &RunId, trouble: StorageTrouble) -> ExecError {
+    ExecError::Unrecorded {
+        run_id: run_id.clone(),
+        trouble,
     }
 }
 

@@ -50,6 +50,7 @@ pub mod patch;
 pub mod process;
 mod supervise;
 mod system_event;
+mod unrecorded;
 mod warnings;
 
 pub mod node;
@@ -167,6 +168,7 @@ use crate::{
     stop::{Stoppable, Stops},
     supervise::{LocalHosts, LocalRuns},
     tokens::{TokenAdmin, Tokens},
+    unrecorded::Unrecorded,
     warnings::EndWarnings,
     watch::{PolicySource, Woken},
 };
@@ -398,6 +400,7 @@ impl Engine {
             sandbox: sandbox.clone(),
             sessions: Arc::clone(&process),
             stats: stats.clone(),
+            unrecorded: Unrecorded::default(),
         });
         let retention = Arc::new(SessionRetention::new(
             ledger.clone(),

@@ -254,6 +254,14 @@ pub enum ExecError {
     /// The ledger cannot be written.
     #[error("the ledger cannot be written")]
     Storage(#[from] StorageTrouble),
+    /// A run ended, and the ledger cannot be written: its end is recorded later.
+    #[error("the run has ended, and its end is not on record yet")]
+    Unrecorded {
+        /// The run.
+        run_id: RunId,
+        /// What kind of trouble that is.
+        trouble: StorageTrouble,
+    },
 }
 
 /// What the machine does not give.

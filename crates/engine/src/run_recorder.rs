@@ -6,7 +6,8 @@
 
 use std::{
     panic::{self, AssertUnwindSafe},
-    sync::Arc,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -30,10 +31,13 @@ use crate::{
     EngineStats,
     accepted_policy::AcceptedPolicy,
     launch::{Holder, Supervision},
+    lifecycle::Lifecycle,
     live::{Ended, LiveRun, LiveState},
     outcome::{self, OutputSummary},
     process::ProcessState,
+    reply::StorageTrouble,
     system_event,
+    unrecorded::{PATIENCE, Unrecorded},
     watch::tell,
 };
 
@@ -80,6 +84,7 @@ pub(crate) struct RunRecorder {
     pub(crate) sandbox: SandboxHost,
     pub(crate) sessions: Arc<ProcessState>,
     pub(crate) stats: EngineStats,
+    pub(crate) unrecorded: Unrecorded,
 }
 
 impl RunRecorder {
@@ -233,7 +238,10 @@ impl RunRecorder {
         let run = match recorded {
             Some(run) => *run,
             // Another end was recorded before.
-            None => match until_done(run_id, "a run cannot be read", || self.ledger.run(run_id)).await {
+            None => match self
+                .until_done(run_id, "a run cannot be read", || self.ledger.run(run_id))
+                .await
+            {
                 Some(Some(run)) => run,
                 Some(None) | None => return false,
             },
@@ -270,10 +278,15 @@ impl RunRecorder {
             notice: None,
         };
         let trouble = "an end cannot be recorded yet";
-        let finished = until_done(run_id, trouble, || self.ledger.finish(finish.clone())).await;
+        let finished = self
+            .until_done(run_id, trouble, || self.ledger.finish(finish.clone()))
+            .await;
         let run = match finished.and_then(|finished| finished.run) {
             Some(run) => *run,
-            None => match until_done(run_id, "a run cannot be read", || self.ledger.run(run_id)).await {
+            None => match self
+                .until_done(run_id, "a run cannot be read", || self.ledger.run(run_id))
+                .await
+            {
                 Some(Some(run)) => run,
                 Some(None) | None => return,
             },
@@ -322,7 +335,7 @@ impl RunRecorder {
     /// Records that nothing of what a run left goes on, as often as it takes.
     pub(crate) async fn record_leftovers_end(&self, run_id: &RunId, killed: bool) {
         let trouble = "the end of what a run left running cannot be recorded yet";
-        until_done(run_id, trouble, || {
+        self.until_done(run_id, trouble, || {
             self.ledger.end_leftovers(run_id.clone(), killed)
         })
         .await;
@@ -355,10 +368,11 @@ impl RunRecorder {
                 .await;
             return self.ledger.run(&finish.run_id).await.ok().flatten().map(Box::new);
         }
-        let Finished { outcome, run } = until_done(&finish.run_id, "an end cannot be recorded yet", || {
-            self.ledger.finish(finish.clone())
-        })
-        .await?;
+        let Finished { outcome, run } = self
+            .until_done(&finish.run_id, "an end cannot be recorded yet", || {
+                self.ledger.finish(finish.clone())
+            })
+            .await?;
         if let EndOutcome::Refused(status) = outcome {
             tracing::warn!(run.id = %finish.run_id, run.status = %status, "an end came too late");
         }
@@ -388,7 +402,7 @@ impl RunRecorder {
     }
 
     pub(crate) async fn record_denial(&self, run_id: &RunId, reason: Reason, detail: Option<String>) {
-        until_done(run_id, "a denial cannot be recorded yet", || {
+        self.until_done(run_id, "a denial cannot be recorded yet", || {
             self.ledger.deny(run_id.clone(), reason, detail.clone())
         })
         .await;
@@ -430,21 +444,70 @@ impl RunRecorder {
             }
         }
     }
-}
 
-/// Does something about a run at the ledger, as often as it takes. `None` when the ledger is closed.
-async fn until_done<T, F>(run_id: &RunId, trouble: &str, mut attempt: impl FnMut() -> F) -> Option<T>
-where
-    F: Future<Output = Result<T, LedgerError>>,
-{
-    loop {
-        match attempt().await {
-            Ok(done) => return Some(done),
-            Err(LedgerError::Closed) => return None,
-            Err(error) => {
-                tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "{trouble}");
-                tokio::time::sleep(RECORD_AGAIN).await;
+    /// Waits until the end of a run could not be recorded for so long that its callers are told.
+    pub(crate) async fn is_unrecorded(&self, run_id: &RunId) -> StorageTrouble {
+        self.unrecorded.noted(run_id).await
+    }
+
+    /// [`Self::end_run`] for a caller who waits for the run: it goes on behind them when the ledger cannot be written.
+    pub(crate) async fn end_run_behind(
+        self: &Arc<Self>,
+        lifecycle: &Arc<Lifecycle>,
+        run_id: &RunId,
+        reason: Reason,
+        detail: Option<String>,
+    ) {
+        let (recorder, life, id) = (Arc::clone(self), Arc::clone(lifecycle), run_id.clone());
+        let recording = lifecycle.spawn(async move {
+            let given_up = async {
+                life.stopping().await;
+                tokio::time::sleep(PATIENCE).await;
+            };
+            tokio::select! {
+                () = recorder.end_run(&id, reason, detail) => {}
+                // The next start finds that it did not begin.
+                () = given_up => {}
             }
+        });
+        tokio::select! {
+            _done = recording => {}
+            _trouble = self.is_unrecorded(run_id) => {}
         }
+    }
+
+    /// Does something about a run at the ledger, as often as it takes. `None` when the ledger is closed. Who waits for the
+    /// run is told when that takes long.
+    async fn until_done<T, F>(
+        &self,
+        run_id: &RunId,
+        trouble: &str,
+        mut attempt: impl FnMut() -> F,
+    ) -> Option<T>
+    where
+        F: Future<Output = Result<T, LedgerError>>,
+    {
+        let why = Mutex::new(StorageTrouble::Unavailable);
+        let mut doing = pin!(async {
+            loop {
+                match attempt().await {
+                    Ok(done) => return Some(done),
+                    Err(LedgerError::Closed) => return None,
+                    Err(error) => {
+                        tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "{trouble}");
+                        *why.lock().unwrap_or_else(PoisonError::into_inner) = error.into();
+                        tokio::time::sleep(RECORD_AGAIN).await;
+                    }
+                }
+            }
+        });
+        if let Ok(done) = tokio::time::timeout(PATIENCE, &mut doing).await {
+            return done;
+        }
+        let why = *why.lock().unwrap_or_else(PoisonError::into_inner);
+        self.unrecorded.note(run_id, why);
+        let done = doing.await;
+        self.unrecorded.forget(run_id);
+        done
     }
 }

@@ -103,7 +103,7 @@ impl LocalRuns {
             self.rule_out(&supervision.run_id).await;
             let (run_id, detail) = (&supervision.run_id, BUG.to_owned());
             self.recorder
-                .end_run(run_id, Reason::RunnerLost, Some(detail))
+                .end_run_behind(&self.lifecycle, run_id, Reason::RunnerLost, Some(detail))
                 .await;
             self.recorder.release_holder(&supervision);
             return None;
@@ -401,7 +401,7 @@ impl LocalRuns {
         };
         tracing::warn!(run.id = %run_id, error = error as &dyn std::error::Error, "a run could not be started");
         self.recorder
-            .end_run(run_id, reason, Some(error.to_string()))
+            .end_run_behind(&self.lifecycle, run_id, reason, Some(error.to_string()))
             .await;
     }
 }

@@ -23,6 +23,7 @@ use crate::events::Feed;
 use super::{
     audit::{SealedHead, head},
     config::{Durability, Tuning},
+    connection::{BUSY_AGAIN, BUSY_TIMEOUT, wait_for_locks},
     error::{Fault, LedgerError},
     health::Health,
     job::Ticket,
@@ -427,6 +428,7 @@ impl Committer {
     fn healthy(&mut self) {
         if self.timers.probe_at.is_some() && self.has_reserve() {
             self.timers.probe_at = None;
+            wait_for_locks(&self.connection, BUSY_TIMEOUT);
             self.health.send_replace(Health::Ready);
         }
     }
@@ -448,6 +450,8 @@ impl Committer {
             );
         }
         self.timers.probe_at.get_or_insert_with(|| monotonic() + SECOND);
+        // Who comes next must not wait behind everything that waits for the same lock in vain.
+        wait_for_locks(&self.connection, BUSY_AGAIN);
     }
 
     /// Writes what was left for later, seals the chain and folds the log into the database.

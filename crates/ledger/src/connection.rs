@@ -6,8 +6,12 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::error::LedgerError;
 
-/// How long a statement waits for a lock that another process holds (a backup, the command line).
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a statement waits for a lock that another process holds (a backup, the command line). A job may come right after
+/// another began to wait, and no caller waits 5 seconds longer than it asked for.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long it waits once that was in vain, until the ledger can be written again.
+pub(super) const BUSY_AGAIN: Duration = Duration::from_millis(100);
 
 /// Prepared statements that a connection keeps.
 const STATEMENTS: usize = 128;
@@ -29,6 +33,13 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "secure_delete", true)?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     Ok(connection)
+}
+
+/// Has the statements of a connection wait so long for a lock from now on.
+pub(super) fn wait_for_locks(connection: &Connection, time: Duration) {
+    if let Err(error) = connection.busy_timeout(time) {
+        tracing::warn!(%error, "the ledger waits for locks as long as before");
+    }
 }
 
 /// A connection that can only read.

@@ -346,7 +346,9 @@ mod armed {
 
     fn panics() -> Option<&'static Target> {
         static TARGET: OnceLock<Option<Target>> = OnceLock::new();
-        TARGET.get_or_init(|| Target::of_variable(PANIC_VARIABLE)).as_ref()
+        TARGET
+            .get_or_init(|| Target::of_variable(PANIC_VARIABLE))
+            .as_ref()
     }
 
     impl Target {

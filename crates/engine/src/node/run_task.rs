@@ -79,7 +79,7 @@ impl NodeRuns {
                 let run_id = &supervision.run_id;
                 tracing::warn!(run.id = %run_id, error = why, "a run could not be sent to its node");
                 self.recorder
-                    .end_run(run_id, Reason::NotStarted, Some(why.to_owned()))
+                    .end_run_behind(&self.lifecycle, run_id, Reason::NotStarted, Some(why.to_owned()))
                     .await;
                 self.recorder.release_holder(&supervision);
                 return None;

@@ -8,7 +8,10 @@ use countersign_protocol::terminal::{CursorKeys, keys};
 
 use super::{ProcessError, ProcessReply, Processes, recording::Written};
 
-use crate::reply::{StorageTrouble, Warning};
+use crate::{
+    reply::{StorageTrouble, Warning},
+    unrecorded::PATIENCE,
+};
 
 /// How long a command may take to make room for input.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -117,7 +120,7 @@ impl Processes {
             }
             Ok(Ok(Err(_closed))) => {
                 self.record_refused_input(&written).await;
-                let _ended = live.ended().await;
+                drop(tokio::time::timeout(PATIENCE, live.ended()).await);
                 return Err(self.ended(session));
             }
             Ok(Err(_elapsed)) => {

@@ -104,6 +104,17 @@ impl From<ExecError> for Problem {
             .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
             .with_hint(Some(hint(&["doctor"]))),
             ExecError::Storage(trouble) => trouble.into(),
+            ExecError::Unrecorded { run_id, trouble } => {
+                let code = match trouble {
+                    StorageTrouble::Full => Code::StorageFull,
+                    StorageTrouble::Gone | StorageTrouble::Unavailable => Code::StorageUnavailable,
+                };
+                Self::new(
+                    code,
+                    "the run has ended, and its end cannot be recorded yet; that goes on: ask for the run later",
+                )
+                .with_run(run_id)
+            }
         }
     }
 }

@@ -449,6 +449,7 @@ fn refusal_of(error: &ExecError) -> Refusal {
         ExecError::NoPlace(_) | ExecError::NoTurn(_) | ExecError::Overloaded => Refusal::RateLimit,
         ExecError::ShuttingDown => Refusal::Unavailable("the server is shutting down"),
         ExecError::Stopped(_) => Refusal::UserDenied,
+        ExecError::Unrecorded { .. } => Refusal::Unavailable("the end of the command cannot be recorded yet"),
         ExecError::Blind(_) | ExecError::Machine(_) | ExecError::Storage(_) => {
             Refusal::Unavailable("the server cannot run commands now")
         }

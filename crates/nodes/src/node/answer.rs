@@ -239,7 +239,7 @@ impl Answer {
             ExecError::Blind(_) | ExecError::Machine(_) => {
                 Self::unavailable("NODE_BUSY: the files of the command cannot be seen now")
             }
-            ExecError::Storage(_) => no_record(),
+            ExecError::Storage(_) | ExecError::Unrecorded { .. } => no_record(),
         }
     }
 

@@ -718,7 +718,7 @@ fn of_error(protocol: Protocol, error: &ExecError) -> WireError {
         ExecError::NodeNotFound { detail } => {
             refusal::with_detail(refusal::nobody(protocol), "detail", json!(detail))
         }
-        ExecError::Storage(trouble) => refusal::storage(*trouble),
+        ExecError::Storage(trouble) | ExecError::Unrecorded { trouble, .. } => refusal::storage(*trouble),
         ExecError::Stopped(stop) => stopped(protocol, stop),
         ExecError::NoPlace(full) => WireError::unavailable(format!("{error}: {full}")).retryable(None),
         ExecError::NoTurn(full) => WireError::unavailable(format!("{error}: {full}")).retryable(None),
