@@ -78,9 +78,10 @@ fn types_made_of_the_contract_tell_its_answers_apart() {
 }
 
 /// The operations that clients call most.
-const EXPLAINED: [&str; 11] = [
+const EXPLAINED: [&str; 12] = [
     "add_allowlist_entry",
     "decide_approval",
+    "decide_approvals",
     "exec",
     "explain_exec",
     "get_approval",
