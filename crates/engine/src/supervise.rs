@@ -98,14 +98,8 @@ impl LocalRuns {
             hooks::panic_at("run.ordered");
             started
         };
-        let Some(started) = unless_it_panics(starting).await else {
-            // Its supervisor may have the order: what there is of it is killed, and nothing starts later.
-            self.rule_out(&supervision.run_id).await;
-            let (run_id, detail) = (&supervision.run_id, BUG.to_owned());
-            self.recorder
-                .end_run_behind(&self.lifecycle, run_id, Reason::RunnerLost, Some(detail))
-                .await;
-            self.recorder.release_holder(&supervision);
+        let Some(started) = unless_it_panics(Box::pin(starting)).await else {
+            Box::pin(self.end_half_started(&supervision)).await;
             return None;
         };
         match started {
@@ -114,11 +108,22 @@ impl LocalRuns {
                 Some(self.adopt(supervised, supervision))
             }
             Err(error) => {
-                self.end_unstarted(&supervision.run_id, &error).await;
+                Box::pin(self.end_unstarted(&supervision.run_id, &error)).await;
                 self.recorder.release_holder(&supervision);
                 None
             }
         }
+    }
+
+    /// Ends a run whose start panicked. Its supervisor may have the order: what there is of it is killed, and nothing starts
+    /// later.
+    async fn end_half_started(&self, supervision: &Supervision) {
+        let run_id = &supervision.run_id;
+        self.rule_out(run_id).await;
+        self.recorder
+            .end_run_behind(&self.lifecycle, run_id, Reason::RunnerLost, Some(BUG.to_owned()))
+            .await;
+        self.recorder.release_holder(supervision);
     }
 
     /// Takes a run with a supervisor under this server's supervision.
@@ -133,7 +138,7 @@ impl LocalRuns {
 
     /// Supervises a run to its end. A panic ends it too.
     async fn hear_out(&self, live: &Arc<LiveRun>, mut events: RunEvents, supervision: Supervision) {
-        let supervising = self.supervise(live, &mut events, &supervision);
+        let supervising = Box::pin(self.supervise(live, &mut events, &supervision));
         if unless_it_panics(supervising).await.is_none() {
             self.end_unsupervised(live, &mut events).await;
         }

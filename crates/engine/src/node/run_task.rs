@@ -71,7 +71,7 @@ impl NodeRuns {
             hooks::panic_at("node-run.starting");
             self.run_request(permit).await
         };
-        let ready = unless_it_panics(starting).await;
+        let ready = unless_it_panics(Box::pin(starting)).await;
         let (node, request) = match ready.unwrap_or(Err(BUG)) {
             Ok(ready) => ready,
             // Nothing was sent.
