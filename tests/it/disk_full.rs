@@ -213,7 +213,9 @@ async fn nobody_waits_for_an_end_that_cannot_be_recorded() {
     in_time("cancelling", cancel)
         .await
         .problem(503, "storage-unavailable");
-    assert_eq!(agent.run(&run).await["status"], "running");
+    // Its start may be among what could not be recorded.
+    let status = agent.run(&run).await["status"].clone();
+    assert!(status == "running" || status == "queued", "{status}");
     in_time("another call", agent.exec(json!({ "argv": ["true"] })))
         .await
         .problem(503, "storage-unavailable");
