@@ -10,6 +10,8 @@ use super::{
     servers::{Policy, Server},
 };
 
+/// Agents that ask: of each only so many questions may wait.
+const AGENTS: usize = 40;
 /// Connections that ask.
 const CLIENTS: usize = 8;
 /// How often a page is read.
@@ -61,12 +63,17 @@ pub(crate) async fn measure(options: &Options) {
 }
 
 pub(super) async fn admit(agent: &Caller, count: usize) -> Samples {
-    let request = agent.request("POST", "/v1/exec", Some(&json!({ "argv": ["/bin/true"] })));
+    let requests: Vec<_> = (0..AGENTS)
+        .map(|number| {
+            let body = json!({ "argv": ["/bin/true"], "agentId": format!("agent-{number}") });
+            agent.request("POST", "/v1/exec", Some(&body))
+        })
+        .collect();
     let mut connection = agent.connect().await;
     let mut times = Samples::default();
-    for _ in 0..count {
+    for request in requests.iter().cycle().take(count) {
         let begun = Instant::now();
-        connection.ask(&request).await.expect(202);
+        connection.ask(request).await.expect(202);
         times.add(begun.elapsed());
     }
     times

@@ -47,6 +47,7 @@ mod events;
 mod exec_basics;
 mod exec_limits;
 mod explain;
+mod flood;
 #[cfg(feature = "test-hooks")]
 mod fuzz_seeds;
 mod generators;

@@ -541,7 +541,7 @@ async fn a_full_disk_does_not_prevent_it() {
     let place = Scratch::new();
     let disk_at = place.dir("disk");
     let disk = or_skip!(SmallDisk::mount(&disk_at));
-    let mut server = TestServer::asking()
+    let mut server = TestServer::asking_with("max_pending_per_agent = 100")
         .allowlist(&json!([{ "pattern": "/bin/true" }]))
         .state_dir(&disk_at.join("state"))
         .start()

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use countersign_domain::{Approval, ApprovalId, Reason, Stop};
 use countersign_ledger::{
     Admission, ApprovalFilter, AskOutcome, Asking, Fallback, Ledger, LedgerError, NewApproval, NoRoute,
-    NoRouteOutcome, Page,
+    NoRouteOutcome, Page, TooManyQuestions,
 };
 use countersign_policy::gate::Verdict;
 
@@ -32,9 +32,9 @@ use crate::{
 /// Why nobody is asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// Too many approvals are pending.
-    #[error("too many approvals are pending")]
-    TooManyPending,
+    /// Too many questions wait, or too many were asked.
+    #[error("too many questions")]
+    TooMany(TooManyQuestions),
     /// There is an approval with the chosen id.
     #[error("there is an approval with this id")]
     IdTaken,
@@ -164,14 +164,14 @@ impl AskOnly {
             run,
             approval,
             key: None,
-            max_pending: draft.max_pending(),
+            limits: draft.question_limits(),
         };
         match self.ledger.admit_asking(asking).await? {
             Admission::New(AskOutcome::Asked(approval)) => {
                 self.expiries.note_deadline();
                 Ok(*approval)
             }
-            Admission::New(AskOutcome::TooManyPending) => Err(AskError::TooManyPending),
+            Admission::New(AskOutcome::TooMany(refusal)) => Err(AskError::TooMany(refusal)),
             // Another question took it in between.
             Admission::New(AskOutcome::IdTaken) => Err(AskError::IdTaken),
             // Only a call with an idempotency key can be known.

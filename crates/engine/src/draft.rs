@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use countersign_config::{approvals::broker::Subscription, settings::Settings};
 use countersign_domain::{Command, EntryId, Principal, RunId, hex};
-use countersign_ledger::{Admission, StoredOutcome};
+use countersign_ledger::{Admission, QuestionLimits, StoredOutcome};
 
 use crate::{
     caller_lease::EndsWithCaller,
@@ -152,9 +152,16 @@ impl Draft {
         })
     }
 
-    /// How many questions may wait at once.
-    pub(crate) fn max_pending(&self) -> u64 {
-        u64::try_from(self.settings.server.approvals.max_pending).unwrap_or(u64::MAX)
+    /// How many questions may wait, and how often one may be asked.
+    pub(crate) fn question_limits(&self) -> QuestionLimits {
+        let approvals = &self.settings.server.approvals;
+        QuestionLimits {
+            pending: u64::try_from(approvals.max_pending).unwrap_or(u64::MAX),
+            per_agent: approvals.max_pending_per_agent,
+            per_token: approvals.max_pending_per_token,
+            per_minute: approvals.questions_per_minute_per_token,
+            burst: approvals.question_burst_per_token,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_domain::{ApprovalCard, Reason};
 use countersign_ledger::{
-    AskOutcome, Asking, Fallback, Ledger, NewApproval, NewRun, NoRoute, NoRouteOutcome,
+    AskOutcome, Asking, Fallback, Ledger, NewApproval, NewRun, NoRoute, NoRouteOutcome, QuestionLimit,
 };
 use countersign_policy::{
     approval_rules::Demand,
@@ -123,7 +123,7 @@ impl Questions {
                     run,
                     approval,
                     key: draft.key.clone(),
-                    max_pending: draft.max_pending(),
+                    limits: draft.question_limits(),
                 })
                 .await?,
         )? {
@@ -141,7 +141,12 @@ impl Questions {
                 }
                 Ok(Attempt::Asked(run_id, awaited))
             }
-            Admitted::New(AskOutcome::TooManyPending) => Err(ExecError::Overloaded),
+            Admitted::New(AskOutcome::TooMany(refusal)) => Err(match refusal.limit {
+                QuestionLimit::Server => ExecError::Overloaded,
+                QuestionLimit::Agent | QuestionLimit::Token | QuestionLimit::Rate => {
+                    ExecError::TooManyQuestions(refusal)
+                }
+            }),
             // Ours are drawn at random and never meet another one.
             Admitted::New(AskOutcome::IdTaken) => Err(ExecError::Storage(StorageTrouble::Unavailable)),
             Admitted::Known(run_id) => Ok(Attempt::Follow(run_id)),

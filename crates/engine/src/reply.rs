@@ -5,6 +5,7 @@ use std::sync::Arc;
 use countersign_config::session::gates::Gate;
 use countersign_domain::{Approval, ApprovalDecision, Reason, Run, RunId, Stop};
 use countersign_hosts::{node::InvokeFailure, peer_fs::Blind, workdir::WorkdirError};
+use countersign_ledger::TooManyQuestions;
 use countersign_protocol::{bridge::OwnRule, patch::Patch};
 use countersign_runner::output::Captured;
 
@@ -236,6 +237,9 @@ pub enum ExecError {
     /// Too many large commands of its caller wait to be looked through.
     #[error("too many large commands at once")]
     NoTurn(#[source] NoTurn),
+    /// Too many questions of its agent or its token wait, or its token asks too often.
+    #[error("too many questions")]
+    TooManyQuestions(TooManyQuestions),
     /// The server has too many pending approvals, or its policy changes all the time.
     #[error("too many runs or pending approvals")]
     Overloaded,

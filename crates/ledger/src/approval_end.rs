@@ -65,7 +65,8 @@ pub(super) fn end_undecided(
         ),
     )?;
     exactly_one(changed)?;
-    tx.state.pending = tx.state.pending.saturating_sub(1);
+    let asked = &stored.approval;
+    tx.note_end_of_question(&asked.requested_by, &asked.card.binding.agent);
     let approval = Approval {
         state,
         ..stored.approval.clone()

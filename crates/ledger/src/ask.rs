@@ -27,6 +27,7 @@ use super::{
     run_end,
     sql::{fetch, json},
     tx::{Committed, Tx},
+    waiting::{QuestionLimits, TooManyQuestions},
     withdraw,
 };
 
@@ -52,8 +53,8 @@ pub struct Asking {
     pub approval: NewApproval,
     /// The key it came with.
     pub key: Option<IdempotencyKey>,
-    /// How many approvals may be pending at once.
-    pub max_pending: u64,
+    /// How many may wait, and how often one may be asked.
+    pub limits: QuestionLimits,
 }
 
 /// What became of it.
@@ -61,8 +62,8 @@ pub struct Asking {
 pub enum AskOutcome {
     /// The person is asked until the approval's deadline.
     Asked(Box<Approval>),
-    /// Too many are pending; nothing was written.
-    TooManyPending,
+    /// Too many wait, or too many were asked: there is no question.
+    TooMany(TooManyQuestions),
     /// There is an approval with this id; nothing was written.
     IdTaken,
 }
@@ -70,7 +71,7 @@ pub enum AskOutcome {
 #[derive(Debug)]
 pub(super) enum AskDraft {
     Asked(UnixMillis),
-    TooManyPending,
+    TooMany(TooManyQuestions),
     IdTaken,
 }
 
@@ -113,16 +114,16 @@ impl Job for Asking {
             run,
             approval,
             key,
-            max_pending,
+            limits,
         } = self;
         let key = key.as_ref();
         idempotency::admit(tx, key, |tx| {
             tx.expect_going()?;
-            if tx.state.pending >= *max_pending {
-                return Ok(AskDraft::TooManyPending);
-            }
             if is_taken(tx, &approval.id)? {
                 return Ok(AskDraft::IdTaken);
+            }
+            if let Err(refusal) = tx.admit_question(&run.requested_by, &run.agent, limits)? {
+                return Ok(AskDraft::TooMany(refusal));
             }
             let now = tx.now();
             run.insert(tx, &Entrance::asked(&approval.id, key.is_some()))?;
@@ -151,7 +152,7 @@ impl Job for Asking {
             AskDraft::Asked(now) => {
                 AskOutcome::Asked(Box::new(record(run, approval, ApprovalState::Pending, now)))
             }
-            AskDraft::TooManyPending => AskOutcome::TooManyPending,
+            AskDraft::TooMany(refusal) => AskOutcome::TooMany(refusal),
             AskDraft::IdTaken => AskOutcome::IdTaken,
         })
     }
@@ -388,7 +389,7 @@ pub(super) fn insert_pending(tx: &mut Tx<'_>, run: &NewRun, approval: &NewApprov
         | Bound::Patch { .. } => tx.context.keys.seal(&approval.id, &run.env, &*tx.context.ids),
     };
     insert(tx, run, approval, &ApprovalState::Pending, env_sealed.as_deref())?;
-    tx.state.pending += 1;
+    tx.note_question(&run.requested_by, &run.agent);
     Ok(())
 }
 

@@ -217,7 +217,7 @@ impl SettleByRule {
             ),
         )?;
         exactly_one(changed)?;
-        tx.state.pending = tx.state.pending.saturating_sub(1);
+        tx.note_end_of_question(&approval.requested_by, &approval.card.binding.agent);
         approval_end::tell_resolved(
             tx,
             &approval,

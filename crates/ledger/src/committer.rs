@@ -561,6 +561,7 @@ fn transact(
         state,
         outbox,
         tallies,
+        undo,
         ..
     } = tx;
     let committed = worked.and_then(|()| run("COMMIT").map_err(Rollback::of_begin));
@@ -571,6 +572,7 @@ fn transact(
             tallies,
         }),
         Err(rollback) => {
+            context.waiting.undo(undo);
             // Some failures have rolled back already.
             if !connection.is_autocommit()
                 && let Err(error) = run("ROLLBACK")

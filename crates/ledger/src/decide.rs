@@ -261,7 +261,7 @@ impl Decide {
             ),
         )?;
         exactly_one(changed)?;
-        tx.state.pending = tx.state.pending.saturating_sub(1);
+        tx.note_end_of_question(&approval.requested_by, &approval.card.binding.agent);
         tell_resolved(
             tx,
             &approval,

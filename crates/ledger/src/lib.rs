@@ -62,6 +62,7 @@ mod shrink;
 mod sign_ins;
 mod stop;
 mod tokens;
+mod waiting;
 mod withdraw;
 
 mod agents;
@@ -118,3 +119,4 @@ pub use tokens::{
     NewToken, RevokedToken, Successor, TokenAcceptance, TokenRotation, admin_owners, doubtful_tokens,
     presumed_approvers,
 };
+pub use waiting::{QuestionLimit, QuestionLimits, TooManyQuestions};

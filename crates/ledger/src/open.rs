@@ -39,6 +39,7 @@ use super::{
     stats::LedgerStats,
     stop_switch::StopSwitch,
     tx::{Context, WriterState},
+    waiting::Waiting,
     writer::Writer,
 };
 
@@ -84,6 +85,7 @@ impl Ledger {
         let Before { epoch, mut state } = before;
         let stop = StopSwitch::of_record(&connection).map_err(|fault| database(&path, fault.into()))?;
         let stop = Arc::new(stop);
+        let waiting = Waiting::of_record(&connection).map_err(|fault| database(&path, fault.into()))?;
         let unread = |source| OpenError::File {
             path: audit_head.clone(),
             source,
@@ -132,6 +134,7 @@ impl Ledger {
                 epoch,
                 boot_id,
                 stop: Arc::clone(&stop),
+                waiting,
             },
             state,
             notes: Arc::clone(&notes),

@@ -152,7 +152,7 @@ impl Revise {
             ),
         )?;
         exactly_one(changed)?;
-        tx.state.pending = tx.state.pending.saturating_sub(1);
+        tx.note_end_of_question(&old.requested_by, &old.card.binding.agent);
         old.state = ApprovalState::Denied {
             by: self.by.clone(),
             at,

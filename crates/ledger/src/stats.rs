@@ -7,7 +7,10 @@ use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge,
 
 use countersign_domain::{ApprovalDecision, ApprovalStatus, Reason, RunStatus, RunVerdict};
 
-use crate::events::{EventKind, EventType, PolicyPart};
+use crate::{
+    events::{EventKind, EventType, PolicyPart},
+    waiting::QuestionLimit,
+};
 
 /// A counter for each word of one vocabulary.
 pub(crate) type CountBy = Family<[(&'static str, &'static str); 1], Counter>;
@@ -44,6 +47,8 @@ pub struct LedgerStats {
     pub resolved: CountByTwo,
     /// Approvals that wait now.
     pub pending: Gauge,
+    /// Questions that were not asked because there were too many, by the limit.
+    pub questions_refused: CountBy,
     /// Changes of the policy, by part.
     pub policy_changes: CountBy,
 }
@@ -59,6 +64,7 @@ impl Default for LedgerStats {
             run_seconds: Histogram::new(RUN_SECONDS),
             resolved: Family::default(),
             pending: Gauge::default(),
+            questions_refused: Family::default(),
             policy_changes: Family::default(),
         }
     }
@@ -67,7 +73,7 @@ impl Default for LedgerStats {
 /// What of an event is counted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tally {
-    event_type: EventType,
+    event_type: Option<EventType>,
     fact: Option<Fact>,
 }
 
@@ -78,6 +84,7 @@ enum Fact {
     Denied(Reason),
     Resolved(ApprovalStatus, Option<ApprovalDecision>),
     PolicyChanged(PolicyPart),
+    QuestionRefused(QuestionLimit),
 }
 
 impl Tally {
@@ -114,8 +121,16 @@ impl Tally {
             | EventKind::ServerShutdown { .. } => None,
         };
         Self {
-            event_type: event.event_type(),
+            event_type: Some(event.event_type()),
             fact,
+        }
+    }
+
+    /// Of a question that was not asked: no event tells of it.
+    pub(super) const fn of_refused_question(limit: QuestionLimit) -> Self {
+        Self {
+            event_type: None,
+            fact: Some(Fact::QuestionRefused(limit)),
         }
     }
 }
@@ -126,7 +141,9 @@ impl LedgerStats {
         self.commit_seconds.observe(took.as_secs_f64());
         self.pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
         for Tally { event_type, fact } in tallies {
-            count(&self.events, "type", event_type.as_str());
+            if let Some(event_type) = event_type {
+                count(&self.events, "type", event_type.as_str());
+            }
             match fact {
                 None => {}
                 Some(Fact::Requested(verdict)) => count(&self.requests, "verdict", verdict.as_str()),
@@ -140,6 +157,9 @@ impl LedgerStats {
                     self.resolved
                         .get_or_create(&[("status", status.as_str()), ("decision", decision)])
                         .inc();
+                }
+                Some(Fact::QuestionRefused(limit)) => {
+                    count(&self.questions_refused, "limit", limit.as_str());
                 }
                 Some(Fact::PolicyChanged(part)) => count(&self.policy_changes, "what", part.as_str()),
             }

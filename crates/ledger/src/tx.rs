@@ -17,6 +17,7 @@ use super::{
     keys::Keys,
     stats::Tally,
     stop_switch::StopSwitch,
+    waiting::{Undo, Waiting},
 };
 
 /// Proof that the transaction is on record. Made by the writer alone, after COMMIT; without it no permit.
@@ -54,6 +55,8 @@ pub(super) struct Context {
     pub(super) boot_id: String,
     /// Whether everything is stopped.
     pub(super) stop: Arc<StopSwitch>,
+    /// Who asked what waits.
+    pub(super) waiting: Waiting,
 }
 
 /// The transaction under way.
@@ -65,6 +68,8 @@ pub(super) struct Tx<'open> {
     pub(super) outbox: Vec<Arc<Publication>>,
     /// What to count then.
     pub(super) tallies: Vec<Tally>,
+    /// How to undo what it changed beside the database.
+    pub(super) undo: Vec<Undo>,
     stamp: Option<PolicyStamp>,
     now: Option<UnixMillis>,
 }
@@ -81,6 +86,7 @@ impl<'open> Tx<'open> {
             state,
             outbox: Vec::new(),
             tallies: Vec::new(),
+            undo: Vec::new(),
             stamp: None,
             now: None,
         }

@@ -592,7 +592,7 @@ async fn a_policy_that_changed_while_there_was_no_server_counts_at_its_start() {
 #[tokio::test]
 async fn many_questions_and_many_changes_hold_up_nobody() {
     const MANY: usize = 150;
-    let world = World::new().await;
+    let world = World::of(TestServer::asking_with("max_pending_per_agent = 0")).await;
     let operator = world.server.operator();
     let mut asked = Vec::new();
     for chunk in 0..MANY / 10 {

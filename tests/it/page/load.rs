@@ -11,7 +11,7 @@ const MANY: usize = 1000;
 
 #[tokio::test]
 async fn a_thousand_requests_are_a_list_like_any_other() {
-    let server = TestServer::asking().start().await;
+    let server = TestServer::asking_with("max_pending_per_agent = 0").start().await;
     let asking = stream::iter(0..MANY).map(|number| {
         let server = &server;
         async move { ask(server, &["/bin/echo", &format!("request {number}")]).await }

@@ -170,7 +170,7 @@ fn server_with(ask: &str) -> ServerBuilder {
         .exec(&exec)
         .allowlist(&json!(list))
         .toml(NO_RATES)
-        .toml("[approvals]\nalways_reachable = true\n")
+        .toml("[approvals]\nalways_reachable = true\nmax_pending_per_agent = 0\nquestions_per_minute_per_token = 0\n")
 }
 
 /// Asks for harmless runs; returns the ids of runs and approvals.

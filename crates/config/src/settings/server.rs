@@ -233,6 +233,14 @@ server_settings! {
         fallback_after_timeout: bool, "fallback_after_timeout" as Flag = true, Live, Now;
         #[doc = "Pending approvals at once."]
         max_pending: usize, "max_pending" as Count<1, MANY> = 200_000, Live, Now;
+        #[doc = "Pending approvals of one agent at once, for each token that asks; 0 is off."]
+        max_pending_per_agent: u64, "max_pending_per_agent" as Whole<0, MANY> = 50, Live, Now;
+        #[doc = "Pending approvals of one token at once; 0 is off."]
+        max_pending_per_token: u64, "max_pending_per_token" as Whole<0, MANY> = 2000, Live, Now;
+        #[doc = "New questions per minute and token; 0 is off."]
+        questions_per_minute_per_token: u64, "questions_per_minute_per_token" as Whole<0, MANY> = 600, Live, Now;
+        #[doc = "How many of them at once; 0 is off."]
+        question_burst_per_token: u64, "question_burst_per_token" as Whole<0, MANY> = 2500, Live, Now;
         #[doc = "What a policy change that widens needs."]
         widening: Widening, "widening" as Word<Widening> = "apply", Tighten(tightening::demands_more), Now;
         #[doc = "How many approvers, from which groups; the first rule that matches counts."]

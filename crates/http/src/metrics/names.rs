@@ -148,6 +148,11 @@ fn register_ledger(registry: &mut Registry, engine: &Engine) {
         stats.resolved.clone(),
     );
     registry.register(
+        "questions_refused",
+        "Questions that were not asked because there were too many, by the limit",
+        stats.questions_refused.clone(),
+    );
+    registry.register(
         "policy_changes",
         "Changes of the policy that were taken, by part",
         stats.policy_changes.clone(),

@@ -93,6 +93,8 @@ vocabulary! {
         ScopeConflict = "scope-conflict",
         /// Too many requests or runs.
         RateLimited = "rate-limited",
+        /// Too many questions wait or are asked.
+        TooManyQuestions = "too-many-questions",
         /// A fault of ours.
         Internal = "internal",
         /// No space is left for the record.
@@ -155,7 +157,7 @@ impl Code {
             | Self::DecisionNotAllowed
             | Self::InvalidPattern
             | Self::ScopeConflict => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+            Self::RateLimited | Self::TooManyQuestions => StatusCode::TOO_MANY_REQUESTS,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::StorageFull => StatusCode::INSUFFICIENT_STORAGE,
             Self::SandboxUnavailable
@@ -213,6 +215,7 @@ impl Code {
             Self::InvalidPattern => "The pattern cannot be used",
             Self::ScopeConflict => "The scopes conflict",
             Self::RateLimited => "Too many requests",
+            Self::TooManyQuestions => "Too many questions",
             Self::Internal => "Something went wrong in the server",
             Self::StorageFull => "No space is left for the record",
             Self::SandboxUnavailable => "No sandbox is available",
@@ -228,6 +231,7 @@ impl Code {
     pub const fn retryable(self) -> bool {
         match self {
             Self::RateLimited
+            | Self::TooManyQuestions
             | Self::NodeUnavailable
             | Self::ShuttingDown
             | Self::Overloaded

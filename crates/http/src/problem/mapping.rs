@@ -25,7 +25,9 @@ use countersign_engine::{
     sign_in::LoginLinkError,
     tokens::{CreateTokenError, RotateTokenError},
 };
-use countersign_ledger::{LedgerError, audit::VerifyError, auth::ScopeConflict};
+use countersign_ledger::{
+    LedgerError, QuestionLimit, TooManyQuestions, audit::VerifyError, auth::ScopeConflict,
+};
 use countersign_policy::command::preflight;
 use countersign_wire::problem::NodeCandidate;
 
@@ -81,6 +83,7 @@ impl From<ExecError> for Problem {
             ),
             ExecError::NoPlace(full) => no_place(full),
             ExecError::NoTurn(full) => no_turn(full),
+            ExecError::TooManyQuestions(over) => too_many_questions(over),
             ExecError::Overloaded => Self::new(
                 Code::Overloaded,
                 "too many pending approvals ([approvals] max_pending), or changes of policy",
@@ -182,6 +185,49 @@ fn no_turn(full: NoTurn) -> Problem {
     )
     .with_text_header(HeaderName::from_static("ratelimit"), "\"large-commands\";r=0;t=1")
     .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+}
+
+/// A place comes free when a person answers; the rate says by itself when.
+fn too_many_questions(over: TooManyQuestions) -> Problem {
+    let TooManyQuestions {
+        limit,
+        most,
+        retry_after,
+    } = over;
+    let (name, detail) = match limit {
+        QuestionLimit::Server => (
+            "questions",
+            format!("{most} questions wait, the most that may ([approvals] max_pending)"),
+        ),
+        QuestionLimit::Agent => (
+            "agent-questions",
+            format!(
+                "{most} questions of this agent wait for an answer, the most that may \
+                 ([approvals] max_pending_per_agent); nothing was asked"
+            ),
+        ),
+        QuestionLimit::Token => (
+            "token-questions",
+            format!(
+                "{most} questions of this token wait for an answer, the most that may \
+                 ([approvals] max_pending_per_token); nothing was asked"
+            ),
+        ),
+        QuestionLimit::Rate => (
+            "question-rate",
+            format!(
+                "this token may ask {most} new questions a minute and has asked more \
+                 ([approvals] questions_per_minute_per_token, question_burst_per_token); nothing was asked"
+            ),
+        ),
+    };
+    let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
+    Problem::new(Code::TooManyQuestions, detail)
+        .with_text_header(
+            HeaderName::from_static("ratelimit"),
+            &format!("\"{name}\";r=0;t={}", seconds.max(1)),
+        )
+        .with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
 }
 
 fn patch_failed(failure: PatchFailure) -> Problem {

@@ -48,6 +48,8 @@ pub enum AuditAction {
     StopKills,
     /// An admin proposed to resume; an admin of another owner has to accept that.
     ResumeProposed,
+    /// Questions of an asker are refused, since there are too many.
+    QuestionsRefused,
     /// Something was written to a command that runs.
     ProcessInput,
     /// Old audit records were removed.
@@ -74,6 +76,7 @@ impl AuditAction {
             Self::ApprovalVoted => "approval.voted",
             Self::StopKills => "exec.stop-kills",
             Self::ResumeProposed => "exec.resume-proposed",
+            Self::QuestionsRefused => "questions.refused",
             Self::ProcessInput => "process.input",
             Self::AuditPruned => "audit.pruned",
             Self::RunsPruned => "runs.pruned",

@@ -135,9 +135,9 @@ async fn a_denial_is_a_final_run_with_its_reason() {
 async fn asking_is_bounded() {
     let opened = Opened::new();
     let mut asking = opened.asking();
-    asking.max_pending = 0;
+    asking.limits.pending = 0;
     let refused = opened.ledger.admit_asking(asking).await.unwrap();
-    assert!(matches!(refused, Admission::New(AskOutcome::TooManyPending)));
+    assert!(matches!(refused, Admission::New(AskOutcome::TooMany(_))));
     assert!(opened.events().await.is_empty());
 }
 

@@ -37,8 +37,8 @@ use countersign_sys::clock::{Ids as _, ManualClock, SeededIds};
 
 use super::{
     Admission, AskOutcome, Asking, Decide, DecideOutcome, DirectLaunch, Finish, GrantUse, IdempotencyKey,
-    Ledger, LedgerConfig, LedgerThread, NewApproval, NewRun, OpenError, PolicyStamp, PolicyWatch, RunOutput,
-    Tuning,
+    Ledger, LedgerConfig, LedgerThread, NewApproval, NewRun, OpenError, PolicyStamp, PolicyWatch,
+    QuestionLimits, RunOutput, Tuning,
     launch::{ApprovedLaunch, ApprovedOutcome, LaunchOutcome, LaunchTerms, Permit},
 };
 
@@ -70,6 +70,14 @@ pub(super) struct Opened {
     dir: TempDir,
 }
 
+/// Limits that no test meets by accident.
+pub(super) const NO_LIMITS: QuestionLimits = QuestionLimits {
+    pending: 1000,
+    per_agent: 0,
+    per_token: 0,
+    per_minute: 0,
+    burst: 0,
+};
 const START: i64 = 1_000_000;
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -186,7 +194,7 @@ impl Opened {
             run: self.run(),
             approval: self.approval(),
             key: None,
-            max_pending: 1000,
+            limits: NO_LIMITS,
         }
     }
 

@@ -446,7 +446,10 @@ fn refusal_of(error: &ExecError) -> Refusal {
         | ExecError::ElevatedUnavailable { .. }
         | ExecError::PatchNotAllowed { .. }
         | ExecError::PatchFailed(_) => Refusal::Unavailable("policy does not run commands on this host"),
-        ExecError::NoPlace(_) | ExecError::NoTurn(_) | ExecError::Overloaded => Refusal::RateLimit,
+        ExecError::NoPlace(_)
+        | ExecError::NoTurn(_)
+        | ExecError::TooManyQuestions(_)
+        | ExecError::Overloaded => Refusal::RateLimit,
         ExecError::ShuttingDown => Refusal::Unavailable("the server is shutting down"),
         ExecError::Stopped(_) => Refusal::UserDenied,
         ExecError::Unrecorded { .. } => Refusal::Unavailable("the end of the command cannot be recorded yet"),

@@ -231,9 +231,10 @@ impl Answer {
             | ExecError::PatchNotAllowed { .. }
             | ExecError::PatchFailed(_)
             | ExecError::IdempotencyMismatch => Self::denied(Denied::Outright, dialect),
-            ExecError::NoPlace(_) | ExecError::NoTurn(_) | ExecError::Overloaded => {
-                Self::unavailable("NODE_BUSY: no place to run was free in time")
-            }
+            ExecError::NoPlace(_)
+            | ExecError::NoTurn(_)
+            | ExecError::TooManyQuestions(_)
+            | ExecError::Overloaded => Self::unavailable("NODE_BUSY: no place to run was free in time"),
             ExecError::Stopped(_) => Self::denied(Denied::ByPerson, dialect),
             ExecError::ShuttingDown => Self::unavailable("NODE_STOPPING: the node is shutting down"),
             ExecError::Blind(_) | ExecError::Machine(_) => {

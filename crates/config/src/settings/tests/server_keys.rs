@@ -86,6 +86,10 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
     ("approvals.always_reachable", "true", &["\"true\""]),
     ("approvals.fallback_after_timeout", "false", &["0"]),
     ("approvals.max_pending", "1", &["0"]),
+    ("approvals.max_pending_per_agent", "0", &["-1"]),
+    ("approvals.max_pending_per_token", "0", &["-1"]),
+    ("approvals.questions_per_minute_per_token", "0", &["-1"]),
+    ("approvals.question_burst_per_token", "0", &["1.5"]),
     ("approvals.widening", "\"ask\"", &["\"no\""]),
     (
         "approvals.rules",

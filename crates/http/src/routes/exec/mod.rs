@@ -96,6 +96,7 @@ impl ExecQuery {
         (status = NOT_FOUND, description = "node-not-found"),
         (status = CONFLICT, description = "node-ambiguous"),
         (status = UNPROCESSABLE_ENTITY, description = "idempotency-mismatch"),
+        (status = TOO_MANY_REQUESTS, description = "rate-limited, too-many-questions"),
         (status = SERVICE_UNAVAILABLE, description = "sandbox-unavailable, node-unavailable, overloaded, shutting-down, storage-unavailable"),
     ),
     security(("token" = ["exec"])),

@@ -422,7 +422,7 @@ fn of_ask(error: &AskError) -> WireError {
         AskError::SlugTaken => {
             WireError::invalid("another approval id begins with the same 8 characters; draw a new one")
         }
-        AskError::TooManyPending | AskError::ShuttingDown | AskError::Stopped(_) => {
+        AskError::TooMany(_) | AskError::ShuttingDown | AskError::Stopped(_) => {
             WireError::unavailable(error.to_string()).retryable(None)
         }
         AskError::NotEvaluated(error) => WireError::invalid(error.to_string()),

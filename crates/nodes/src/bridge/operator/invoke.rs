@@ -722,9 +722,11 @@ fn of_error(protocol: Protocol, error: &ExecError) -> WireError {
         ExecError::Stopped(stop) => stopped(protocol, stop),
         ExecError::NoPlace(full) => WireError::unavailable(format!("{error}: {full}")).retryable(None),
         ExecError::NoTurn(full) => WireError::unavailable(format!("{error}: {full}")).retryable(None),
-        ExecError::Overloaded | ExecError::ShuttingDown | ExecError::Blind(_) | ExecError::Machine(_) => {
-            WireError::unavailable(error.to_string()).retryable(None)
-        }
+        ExecError::TooManyQuestions(_)
+        | ExecError::Overloaded
+        | ExecError::ShuttingDown
+        | ExecError::Blind(_)
+        | ExecError::Machine(_) => WireError::unavailable(error.to_string()).retryable(None),
         ExecError::ToolDenied { detail, hint } => {
             let refused = said(
                 "SYSTEM_RUN_DENIED",

@@ -1,0 +1,423 @@
+//! How many questions wait, for each asker and each of its agents, and how often it asks.
+//!
+//! The writer alone looks here, within the transaction that records a question: so a limit counts what is really made,
+//! and two calls at once never share the last place. What a transaction changed is undone with it. A token and the
+//! browsers that stand for it are one asker; a peer of a socket is one, too.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use rusqlite::Connection;
+use serde_json::json;
+
+use countersign_domain::{Actor, ActorKind, AgentId, vocabulary};
+use countersign_sys::process::monotonic;
+
+use super::{
+    audit::{AuditAction, AuditOutcome, Entry},
+    error::Fault,
+    stats::Tally,
+    tx::Tx,
+};
+
+/// When to come back where a place comes free only by an answer.
+const UNTIL_AN_ANSWER: Duration = Duration::from_secs(5);
+
+/// How often refusals of one asker by one limit are put on record.
+const TELL_EVERY: Duration = Duration::from_mins(1);
+
+/// So many askers are remembered before those are forgotten of whom nothing is to be known.
+const SWEEP_FROM: usize = 1024;
+
+/// How many questions may wait, and how often one may be asked (`[approvals]`); all but `pending` are off with 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuestionLimits {
+    /// In all (`max_pending`).
+    pub pending: u64,
+    /// Of one agent, for each token that asks for it (`max_pending_per_agent`).
+    pub per_agent: u64,
+    /// Of one token (`max_pending_per_token`).
+    pub per_token: u64,
+    /// New questions of a token in the long run (`questions_per_minute_per_token`).
+    pub per_minute: u64,
+    /// New questions at once before that slows them (`question_burst_per_token`).
+    pub burst: u64,
+}
+
+vocabulary! {
+    /// What a question was over.
+    pub enum QuestionLimit("server, agent, token or rate") {
+        /// All that may wait.
+        Server = "server",
+        /// What may wait of one agent.
+        Agent = "agent",
+        /// What may wait of one token.
+        Token = "token",
+        /// How often a token may ask.
+        Rate = "rate",
+    }
+}
+
+/// A question that is not asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooManyQuestions {
+    /// What it was over.
+    pub limit: QuestionLimit,
+    /// So many may wait or, with the rate, may be asked in a minute.
+    pub most: u64,
+    /// When to ask again.
+    pub retry_after: Duration,
+}
+
+/// The asker of a question, as limits see it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Party(ActorKind, String);
+
+impl Party {
+    fn of(actor: &Actor) -> Self {
+        actor.token().map_or_else(
+            || Self(actor.kind, actor.id.clone()),
+            |token| Self(ActorKind::Token, token.as_str().to_owned()),
+        )
+    }
+}
+
+/// What is known of one asker.
+#[derive(Debug, Default)]
+struct Asker {
+    waiting: u64,
+    /// Agents with questions that wait, and how many.
+    agents: HashMap<AgentId, u64>,
+    /// When everything that was asked will have been paid for, by the monotonic clock.
+    paid_at: Duration,
+    told: HashMap<QuestionLimit, Told>,
+}
+
+/// Refusals that are on record, and those since.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    at: Duration,
+    since: u64,
+}
+
+impl Asker {
+    fn is_idle(&self, now: Duration) -> bool {
+        self.waiting == 0 && self.paid_at <= now && self.told.values().all(|told| told.at + TELL_EVERY <= now)
+    }
+}
+
+/// The askers of what waits.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(Mutex<Askers>);
+
+#[derive(Debug, Default)]
+struct Askers {
+    all: HashMap<Party, Asker>,
+    sweep_at: usize,
+}
+
+/// How a change is undone when its transaction is.
+#[derive(Debug)]
+pub(super) struct Undo {
+    party: Party,
+    what: Undone,
+}
+
+#[derive(Debug)]
+enum Undone {
+    Waits(AgentId),
+    Ended(AgentId),
+    Paid(Duration),
+    Told(QuestionLimit, Option<Told>),
+}
+
+impl Askers {
+    fn of(&mut self, party: Party) -> &mut Asker {
+        if self.all.len() >= self.sweep_at.max(SWEEP_FROM) && !self.all.contains_key(&party) {
+            let now = monotonic();
+            self.all.retain(|_party, asker| !asker.is_idle(now));
+            self.sweep_at = self.all.len().saturating_mul(2);
+        }
+        self.all.entry(party).or_default()
+    }
+
+    fn add(&mut self, party: &Party, agent: &AgentId, count: u64) {
+        let asker = self.of(party.clone());
+        asker.waiting += count;
+        *asker.agents.entry(agent.clone()).or_default() += count;
+    }
+
+    fn take(&mut self, party: &Party, agent: &AgentId) {
+        let Some(asker) = self.all.get_mut(party) else {
+            return;
+        };
+        asker.waiting = asker.waiting.saturating_sub(1);
+        if let Some(count) = asker.agents.get_mut(agent) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                asker.agents.remove(agent);
+            }
+        }
+    }
+}
+
+impl Waiting {
+    /// What waits when the ledger is opened. How often was asked before is not remembered.
+    pub(super) fn of_record(connection: &Connection) -> Result<Self, Fault> {
+        let waiting = Self::default();
+        let mut statement = connection.prepare(
+            "SELECT asked_by_kind, asked_by_id, agent_id, count(*) FROM approvals WHERE status = 'pending' \
+             GROUP BY asked_by_kind, asked_by_id, agent_id",
+        )?;
+        let mut rows = statement.query(())?;
+        while let Some(row) = rows.next()? {
+            let (kind, id, agent): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let count: i64 = row.get(3)?;
+            let (Ok(kind), Ok(agent)) = (kind.parse(), AgentId::parse(agent)) else {
+                continue;
+            };
+            let asker = Actor {
+                kind,
+                id,
+                name: String::new(),
+                owner: None,
+            };
+            waiting
+                .lock()
+                .add(&Party::of(&asker), &agent, u64::try_from(count).unwrap_or(0));
+        }
+        Ok(waiting)
+    }
+
+    /// Takes back what a transaction changed that was rolled back.
+    pub(super) fn undo(&self, changes: Vec<Undo>) {
+        let mut askers = self.lock();
+        for Undo { party, what } in changes.into_iter().rev() {
+            match what {
+                Undone::Waits(agent) => askers.take(&party, &agent),
+                Undone::Ended(agent) => askers.add(&party, &agent, 1),
+                Undone::Paid(before) => askers.of(party).paid_at = before,
+                Undone::Told(limit, Some(before)) => {
+                    askers.of(party).told.insert(limit, before);
+                }
+                Undone::Told(limit, None) => {
+                    askers.of(party).told.remove(&limit);
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Askers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl QuestionLimits {
+    /// Whether one more question may wait, where `waiting` do.
+    fn check_waiting(&self, waiting: u64, asker: &Asker, agent: &AgentId) -> Result<(), TooManyQuestions> {
+        let over = |limit, most| TooManyQuestions {
+            limit,
+            most,
+            retry_after: UNTIL_AN_ANSWER,
+        };
+        if waiting >= self.pending {
+            return Err(over(QuestionLimit::Server, self.pending));
+        }
+        let of_agent = asker.agents.get(agent).copied().unwrap_or(0);
+        if self.per_agent > 0 && of_agent >= self.per_agent {
+            return Err(over(QuestionLimit::Agent, self.per_agent));
+        }
+        if self.per_token > 0 && asker.waiting >= self.per_token {
+            return Err(over(QuestionLimit::Token, self.per_token));
+        }
+        Ok(())
+    }
+
+    /// When everything will have been paid for after one more question at `now`.
+    fn pay(&self, paid_at: Duration, now: Duration) -> Result<Duration, TooManyQuestions> {
+        if self.per_minute == 0 || self.burst == 0 {
+            return Ok(paid_at);
+        }
+        let nanos = |count: u64| {
+            let nanos = u128::from(count) * 60_000_000_000 / u128::from(self.per_minute);
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        };
+        let after = paid_at.max(now).saturating_add(nanos(1));
+        let latest = now.saturating_add(nanos(self.burst));
+        if after <= latest {
+            return Ok(after);
+        }
+        Err(TooManyQuestions {
+            limit: QuestionLimit::Rate,
+            most: self.per_minute,
+            retry_after: after.saturating_sub(latest),
+        })
+    }
+}
+
+impl Tx<'_> {
+    /// Checks whether `by` may ask one more question for this agent, and counts it against the rate: the caller makes it in
+    /// this transaction. A refusal is counted, and put on record once a minute.
+    pub(super) fn admit_question(
+        &mut self,
+        by: &Actor,
+        agent: &AgentId,
+        limits: &QuestionLimits,
+    ) -> Result<Result<(), TooManyQuestions>, Fault> {
+        let (party, now) = (Party::of(by), monotonic());
+        let paid = {
+            let mut askers = self.context.waiting.lock();
+            let asker = askers.of(party.clone());
+            let before = asker.paid_at;
+            limits
+                .check_waiting(self.state.pending, asker, agent)
+                .and_then(|()| limits.pay(before, now))
+                .map(|paid_at| {
+                    asker.paid_at = paid_at;
+                    before
+                })
+        };
+        match paid {
+            Ok(before) => {
+                let what = Undone::Paid(before);
+                self.undo.push(Undo { party, what });
+                Ok(Ok(()))
+            }
+            Err(refusal) => {
+                self.refuse_question(by, agent, party, refusal)?;
+                Ok(Err(refusal))
+            }
+        }
+    }
+
+    fn refuse_question(
+        &mut self,
+        by: &Actor,
+        agent: &AgentId,
+        party: Party,
+        refusal: TooManyQuestions,
+    ) -> Result<(), Fault> {
+        let TooManyQuestions { limit, most, .. } = refusal;
+        self.tallies.push(Tally::of_refused_question(limit));
+        let now = monotonic();
+        let (before, after) = {
+            let mut askers = self.context.waiting.lock();
+            let told = &mut askers.of(party.clone()).told;
+            let before = told.get(&limit).copied();
+            let after = match before {
+                Some(told) if told.at + TELL_EVERY > now => Told {
+                    since: told.since + 1,
+                    ..told
+                },
+                Some(_) | None => Told { at: now, since: 0 },
+            };
+            told.insert(limit, after);
+            (before, after)
+        };
+        let what = Undone::Told(limit, before);
+        self.undo.push(Undo { party, what });
+        if after.since > 0 {
+            return Ok(());
+        }
+        let refused = before.map_or(0, |told| told.since) + 1;
+        tracing::warn!(
+            asker = %by.id, %agent, %limit, most, refused,
+            "questions are refused: too many"
+        );
+        let detail = json!({
+            "agentId": agent.as_str(), "limit": limit.as_str(), "most": most, "refused": refused,
+        });
+        let token = by.token();
+        let (kind, id) = token
+            .as_ref()
+            .map_or(("server", "countersign"), |token| ("token", token.as_str()));
+        let entry = Entry {
+            outcome: AuditOutcome::Denied,
+            ..Entry::done(AuditAction::QuestionsRefused, kind, id, by, detail)
+        };
+        self.audit(&entry)
+    }
+
+    /// A question waits from now on.
+    pub(super) fn note_question(&mut self, by: &Actor, agent: &AgentId) {
+        self.state.pending += 1;
+        let party = Party::of(by);
+        self.context.waiting.lock().add(&party, agent, 1);
+        let what = Undone::Waits(agent.clone());
+        self.undo.push(Undo { party, what });
+    }
+
+    /// A question waits no longer.
+    pub(super) fn note_end_of_question(&mut self, by: &Actor, agent: &AgentId) {
+        self.state.pending = self.state.pending.saturating_sub(1);
+        let party = Party::of(by);
+        self.context.waiting.lock().take(&party, agent);
+        let what = Undone::Ended(agent.clone());
+        self.undo.push(Undo { party, what });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: QuestionLimits = QuestionLimits {
+        pending: 10,
+        per_agent: 2,
+        per_token: 3,
+        per_minute: 60,
+        burst: 2,
+    };
+
+    #[test]
+    fn a_burst_passes_and_then_one_in_each_interval() {
+        let start = Duration::from_secs(100);
+        let first = LIMITS.pay(Duration::ZERO, start).unwrap();
+        let second = LIMITS.pay(first, start).unwrap();
+        let refused = LIMITS.pay(second, start).unwrap_err();
+        assert_eq!(
+            (refused.limit, refused.most, refused.retry_after),
+            (QuestionLimit::Rate, 60, Duration::from_secs(1))
+        );
+        assert!(LIMITS.pay(second, start + Duration::from_millis(999)).is_err());
+        assert!(LIMITS.pay(second, start + Duration::from_secs(1)).is_ok());
+        let off = QuestionLimits {
+            per_minute: 0,
+            ..LIMITS
+        };
+        assert_eq!(off.pay(second, start), Ok(second));
+    }
+
+    #[test]
+    fn each_limit_names_itself() {
+        let (main, other) = (AgentId::main(), AgentId::parse("other").unwrap());
+        let asker = Asker {
+            waiting: 2,
+            agents: [(main.clone(), 2)].into(),
+            ..Asker::default()
+        };
+        let limit = |limits: QuestionLimits, waiting, agent| {
+            limits
+                .check_waiting(waiting, &asker, agent)
+                .err()
+                .map(|over| over.limit)
+        };
+        assert_eq!(limit(LIMITS, 2, &main), Some(QuestionLimit::Agent));
+        assert_eq!(limit(LIMITS, 2, &other), None);
+        assert_eq!(limit(LIMITS, 10, &other), Some(QuestionLimit::Server));
+        let tight = QuestionLimits {
+            per_token: 2,
+            ..LIMITS
+        };
+        assert_eq!(limit(tight, 2, &other), Some(QuestionLimit::Token));
+        let off = QuestionLimits {
+            per_agent: 0,
+            per_token: 0,
+            ..LIMITS
+        };
+        assert_eq!(limit(off, 9, &main), None);
+    }
+}
