@@ -65,7 +65,7 @@ pub(crate) async fn measure(options: &Options) {
 pub(super) async fn admit(agent: &Caller, count: usize) -> Samples {
     let requests: Vec<_> = (0..AGENTS)
         .map(|number| {
-            let body = json!({ "argv": ["/bin/true"], "agentId": format!("agent-{number}") });
+            let body = json!({ "argv": ["/bin/true"], "agentId": format!("agent-{number}"), "join": false });
             agent.request("POST", "/v1/exec", Some(&body))
         })
         .collect();

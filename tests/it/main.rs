@@ -58,6 +58,7 @@ mod help;
 mod hooks;
 mod idempotency;
 mod ipc;
+mod joined;
 mod judged_again;
 mod lists;
 mod mcp;

@@ -65,7 +65,7 @@ pub use precondition::Precondition;
 pub use process::{MAX_INPUT_BYTES, ProcessKind, ProcessStatus};
 pub use reason::{Reason, ReasonClass};
 pub use request::{
-    Command, EnvOverrides, EnvSize, EnvTooLarge, ExecRequest, InvalidRequest, MAX_ARGUMENT_BYTES,
+    Command, EnvOverrides, EnvSize, EnvTooLarge, ExecRequest, InvalidRequest, Joining, MAX_ARGUMENT_BYTES,
     MAX_ARGV_BYTES, MAX_ENV_BYTES, MAX_ENV_VARIABLES, MAX_PATCH_BYTES, MAX_WORDS,
 };
 pub use run::{

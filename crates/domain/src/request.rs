@@ -295,6 +295,17 @@ pub enum EnvTooLarge {
     Bytes,
 }
 
+/// Whether a call may wait for the answer to a question that was asked before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joining {
+    /// It has a question of its own, which no other call joins.
+    Never,
+    /// It has a question of its own, which others may join.
+    Anew,
+    /// It joins the same question if that waits.
+    Joins,
+}
+
 /// One exec call, parsed (`docs/spec/exec-tool.md#1-parameters-of-one-exec-call`). What is `None` was not said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecRequest {
@@ -328,6 +339,8 @@ pub struct ExecRequest {
     pub session: SessionKey,
     /// How long the caller waits inline for a person's answer.
     pub approval_wait: Duration,
+    /// Whether it may wait for the answer to the same question, where one waits.
+    pub joining: Joining,
 }
 
 #[cfg(test)]

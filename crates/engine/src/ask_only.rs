@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use countersign_domain::{Approval, ApprovalId, Reason, Stop};
+use countersign_domain::{Approval, ApprovalId, Joining, Reason, Stop};
 use countersign_ledger::{
     Admission, ApprovalFilter, AskOutcome, Asking, Fallback, Ledger, LedgerError, NewApproval, NoRoute,
     NoRouteOutcome, Page, TooManyQuestions,
@@ -165,6 +165,7 @@ impl AskOnly {
             approval,
             key: None,
             limits: draft.question_limits(),
+            joining: Joining::Never,
         };
         match self.ledger.admit_asking(asking).await? {
             Admission::New(AskOutcome::Asked(approval)) => {
@@ -174,8 +175,10 @@ impl AskOnly {
             Admission::New(AskOutcome::TooMany(refusal)) => Err(AskError::TooMany(refusal)),
             // Another question took it in between.
             Admission::New(AskOutcome::IdTaken) => Err(AskError::IdTaken),
-            // Only a call with an idempotency key can be known.
-            Admission::Known(_) | Admission::Mismatch => Err(StorageTrouble::Unavailable.into()),
+            // Only a call with an idempotency key can be known, and this one joins no other.
+            Admission::New(AskOutcome::Joined(_)) | Admission::Known(_) | Admission::Mismatch => {
+                Err(StorageTrouble::Unavailable.into())
+            }
         }
     }
 

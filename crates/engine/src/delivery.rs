@@ -207,6 +207,7 @@ impl Deliveries {
         let key = CallKey {
             kept: invocation.key(),
             on_disconnect: OnDisconnect::Detach,
+            is_named: true,
         };
         let run_id = match self
             .calls
@@ -215,7 +216,7 @@ impl Deliveries {
             .way
         {
             Way::Started(live) => return Ok(Delivered::Begun(live.run_id.clone())),
-            Way::Follow(run_id, _) => run_id,
+            Way::Follow(run_id, _) | Way::Joined(run_id) => run_id,
         };
         let run = self.following.fetch_run(&run_id).await?;
         match (run.status, &run.approval_id) {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use countersign_config::{approvals::broker::Subscription, settings::Settings};
-use countersign_domain::{Command, EntryId, Principal, RunId, hex};
+use countersign_domain::{Command, EntryId, Joining, Principal, RunId, hex};
 use countersign_ledger::{Admission, QuestionLimits, StoredOutcome};
 
 use crate::{
@@ -22,6 +22,8 @@ pub struct IdempotencyKey {
     pub body_sha256: [u8; 32],
     /// What becomes of a foreground run whose caller leaves.
     pub on_disconnect: OnDisconnect,
+    /// Whether the caller chose it, and so tells its calls apart itself.
+    pub is_named: bool,
 }
 
 /// The same of a caller who is known.
@@ -30,6 +32,7 @@ pub(crate) struct CallKey {
     /// What the ledger keeps the outcome under.
     pub(crate) kept: countersign_ledger::IdempotencyKey,
     pub(crate) on_disconnect: OnDisconnect,
+    pub(crate) is_named: bool,
 }
 
 impl CallKey {
@@ -48,6 +51,7 @@ impl CallKey {
                 note: None,
             },
             on_disconnect: key.on_disconnect,
+            is_named: key.is_named,
         })
     }
 }
@@ -121,6 +125,8 @@ pub(crate) struct Draft {
     pub(crate) key: Option<countersign_ledger::IdempotencyKey>,
     /// How long its caller waits, and what becomes of its run when they leave.
     pub(crate) wait_policy: WaitPolicy,
+    /// Whether it may wait for the answer to the same question.
+    pub(crate) joining: Joining,
 }
 
 impl Draft {
@@ -143,7 +149,12 @@ impl Draft {
                 key.map_or(OnDisconnect::Kill, |key| key.on_disconnect)
             },
         };
+        let joining = match key {
+            Some(CallKey { is_named: true, .. }) => Joining::Never,
+            None | Some(_) => call.joining,
+        };
         Ok(Self {
+            joining,
             call,
             judged: judged?,
             settings: Arc::clone(policy.settings()),
@@ -171,6 +182,8 @@ pub(crate) enum Attempt {
     Started(Arc<LiveRun>),
     /// A person is asked, and the run is waited for from before that.
     Asked(RunId, Subscription),
+    /// The same question waits, and this run for its answer.
+    Joined(RunId),
     /// Its record says how it stands.
     Follow(RunId),
     /// The policy changed; judge again.

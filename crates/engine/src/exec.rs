@@ -142,6 +142,11 @@ impl Calls {
         self.exec_telling(caller, request, None, asked).await
     }
 
+    /// Whether calls joined a run, and not all of its callers went away.
+    pub fn is_shared(&self, run_id: &RunId) -> bool {
+        self.ledger.is_shared(run_id)
+    }
+
     /// [`Self::exec`], telling of the run that is followed instead of being started at once.
     async fn exec_telling(
         self: &Arc<Self>,
@@ -154,6 +159,7 @@ impl Calls {
         let key = key.as_ref();
         if let Some(run_id) = self.known_or_open(key).await? {
             self.leases.come_back(&run_id);
+            self.ledger.come_back_to(&run_id);
             let on_disconnect = key.map_or(OnDisconnect::Detach, |key| key.on_disconnect);
             let wait_policy = self.following.wait_of_repeat(&request, on_disconnect);
             return self.follow_kept(&run_id, wait_policy, key).await;
@@ -190,6 +196,7 @@ impl Calls {
             let way = match self.attempt_detached(draft, slot).await? {
                 Attempt::Started(live) => Way::Started(live),
                 Attempt::Asked(run_id, awaited) => Way::Follow(run_id, Some(awaited)),
+                Attempt::Joined(run_id) => Way::Joined(run_id),
                 Attempt::Follow(run_id) => Way::Follow(run_id, None),
                 Attempt::Stale => {
                     stale += 1;
@@ -252,6 +259,10 @@ impl Calls {
             Way::Follow(run_id, _awaited) => {
                 followed(&run_id);
                 self.follow_kept(&run_id, wait_policy, key).await?
+            }
+            Way::Joined(run_id) => {
+                followed(&run_id);
+                self.following.follow(&run_id, wait_policy).await?.joined()
             }
         };
         Ok(match not_diverted {
@@ -400,6 +411,8 @@ pub(super) enum Way {
     Started(Arc<LiveRun>),
     /// Its record says how it stands. Where a person is asked about it, it is waited for from before that.
     Follow(RunId, Option<Subscription>),
+    /// The same question waited, and this run for its answer.
+    Joined(RunId),
 }
 
 /// What was begun for a caller who may have left before it could be told. With this becomes of it what becomes of a run
@@ -424,7 +437,7 @@ impl Untaken {
             following: Arc::clone(following),
             run_id: match (attempt, on_disconnect) {
                 (Ok(Attempt::Started(live)), _) => Some(live.run_id.clone()),
-                (Ok(Attempt::Asked(run_id, _)), _)
+                (Ok(Attempt::Asked(run_id, _) | Attempt::Joined(run_id)), _)
                 | (Ok(Attempt::Follow(run_id)), OnDisconnect::Lapse(_)) => Some(run_id.clone()),
                 // What it follows was begun for another call.
                 (Ok(Attempt::Follow(_)), OnDisconnect::Kill | OnDisconnect::Detach)

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use countersign_config::approvals::broker::{Broker, Subscription};
 use countersign_domain::{Actor, ExecRequest, KillCause, Reason, Run, RunId, RunStatus};
-use countersign_ledger::Ledger;
+use countersign_ledger::{CancelOutcome, Leaving, Ledger};
 use countersign_runner::output::{self, Captured};
 
 use crate::{
@@ -74,10 +74,46 @@ impl Following {
 
     /// What becomes of a run, wherever it stands, whose caller leaves.
     pub(crate) fn left(&self, run_id: &RunId, on_disconnect: OnDisconnect) {
+        let leaving = match on_disconnect {
+            OnDisconnect::Kill => self.ledger.leave_run(run_id),
+            OnDisconnect::Detach | OnDisconnect::Lapse(_) => Leaving::OfItsOwn,
+        };
+        let on_disconnect = match leaving {
+            Leaving::OfItsOwn => on_disconnect,
+            // Some wait for it, and others will look at its record.
+            Leaving::OthersStay if self.broker.is_awaited(run_id) => return,
+            Leaving::OthersStay => OnDisconnect::Detach,
+            Leaving::Last => {
+                self.withdraw_left(run_id.clone());
+                on_disconnect
+            }
+        };
         match self.live.get(run_id) {
             Some(live) => leave(self, &live, on_disconnect),
             None => lapse(self, run_id, on_disconnect),
         }
+    }
+
+    /// Withdraws a question that calls had joined, after the last caller went away.
+    fn withdraw_left(&self, run_id: RunId) {
+        let (ledger, broker) = (self.ledger.clone(), Arc::clone(&self.broker));
+        self.lifecycle.spawn(async move {
+            let by = match ledger.run(&run_id).await {
+                Ok(Some(run)) => run.requested_by,
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "a question whose callers left was not withdrawn");
+                    return;
+                }
+            };
+            match ledger.withdraw_left(run_id.clone(), by).await {
+                Ok(CancelOutcome::Cancelled(_)) => broker.touch(&run_id),
+                Ok(CancelOutcome::NotFound | CancelOutcome::Ended(_) | CancelOutcome::Started(_)) => {}
+                Err(error) => {
+                    tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "a question whose callers left was not withdrawn");
+                }
+            }
+        });
     }
 
     /// Withdraws what a peer began that has left.
@@ -107,7 +143,10 @@ impl Following {
         let start_by = wait_policy.run.limit().map(|wait| answer_by + wait);
         loop {
             if let Some(live) = self.live.get(run_id) {
-                return self.follow_live(&live, wait_policy).await;
+                // The follower sees to what becomes of the run when the caller leaves, once for both.
+                let reply = self.wait_for(&live, wait_policy).await?;
+                follower.is_answered();
+                return Ok(reply);
             }
             let run = self.fetch_run(run_id).await?;
             let give_up = match run.status {
@@ -125,10 +164,7 @@ impl Following {
                 trouble = self.recorder.is_unrecorded(run_id) => return Err(unrecorded(run_id, trouble)),
             };
             if !seen {
-                follower.on_disconnect = match follower.on_disconnect {
-                    OnDisconnect::Kill | OnDisconnect::Detach => OnDisconnect::Detach,
-                    lapses @ OnDisconnect::Lapse(_) => lapses,
-                };
+                follower.is_answered();
                 return self.waiting_reply(run).await;
             }
         }
@@ -145,12 +181,17 @@ impl Following {
             live: Some(live),
             on_disconnect: wait_policy.on_disconnect,
         };
+        let reply = self.wait_for(live, wait_policy).await;
+        waiting.end();
+        reply
+    }
+
+    async fn wait_for(&self, live: &Arc<LiveRun>, wait_policy: WaitPolicy) -> Result<ExecReply, ExecError> {
         let ended = match wait_policy.run {
             RunWait::ToTheEnd => Some(self.end_of(live).await),
             RunWait::For(wait) => tokio::time::timeout(wait, self.end_of(live)).await.ok(),
             RunWait::Background => None,
         };
-        waiting.end();
         if let Some(ended) = ended {
             let ended = ended?;
             return reply_to_end(&ended.run, &ended.output);
@@ -195,6 +236,7 @@ impl Following {
             run,
             tail,
             warnings: Vec::new(),
+            joined: false,
         }))
     }
 
@@ -208,11 +250,13 @@ impl Following {
                 run,
                 approval,
                 warnings: Vec::new(),
+                joined: false,
             })),
             None => ExecReply::Running(RunningRun {
                 run,
                 tail: String::new(),
                 warnings: Vec::new(),
+                joined: false,
             }),
         })
     }
@@ -247,6 +291,7 @@ fn reply_after_end(run: &Run, output: &Captured, wait: RunWait) -> Result<ExecRe
             run: run.clone(),
             tail: output::tail(&output.tail, RUNNING_TAIL_CHARS),
             warnings: Vec::new(),
+            joined: false,
         })),
         RunWait::Background | RunWait::For(_) | RunWait::ToTheEnd => reply_to_end(run, output),
     }
@@ -266,6 +311,7 @@ fn reply_to_end(run: &Run, output: &Captured) -> Result<ExecReply, ExecError> {
             run: run.clone(),
             output: output.clone(),
             warnings: warnings::of(run),
+            joined: false,
         })),
     }
 }
@@ -281,6 +327,14 @@ struct Follower<'a> {
 }
 
 impl Follower<'_> {
+    /// The caller has an answer and so did not go away; what they hold may still lapse.
+    fn is_answered(&mut self) {
+        self.on_disconnect = match self.on_disconnect {
+            OnDisconnect::Kill | OnDisconnect::Detach => OnDisconnect::Detach,
+            lapses @ OnDisconnect::Lapse(_) => lapses,
+        };
+    }
+
     /// Waits for a change; false when none came in time.
     async fn sees_change_before(&mut self, give_up: Option<Instant>) -> bool {
         match (&mut self.changes, give_up) {

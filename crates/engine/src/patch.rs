@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use countersign_config::settings::Tool;
 use countersign_domain::{
-    AgentId, Command, ExecRequest, HostChoice, Principal, Reason, Run, RunStatus, SessionKey,
+    AgentId, Command, ExecRequest, HostChoice, Joining, Principal, Reason, Run, RunStatus, SessionKey,
 };
 use countersign_protocol::patch::{Failure, Patch};
 use countersign_runner::output::Captured;
@@ -97,6 +97,7 @@ impl Patches {
             agent,
             session,
             approval_wait,
+            joining: Joining::Never,
         };
         match self.calls.exec(caller, request, key).await? {
             ExecReply::Pending(pending) => Ok(PatchReply::Pending(pending)),

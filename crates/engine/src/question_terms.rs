@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use countersign_domain::{
-    AgentId, ApprovalDecision, ApprovalId, Ask, Command, EnvOverrides, ExecRequest, Host, Principal,
+    AgentId, ApprovalDecision, ApprovalId, Ask, Command, EnvOverrides, ExecRequest, Host, Joining, Principal,
     Security, SessionKey,
 };
 
@@ -82,6 +82,7 @@ impl AskRequest {
             agent: self.agent.clone(),
             session: self.session.clone(),
             approval_wait: Duration::ZERO,
+            joining: Joining::Never,
         }
     }
 

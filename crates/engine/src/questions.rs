@@ -124,6 +124,7 @@ impl Questions {
                     approval,
                     key: draft.key.clone(),
                     limits: draft.question_limits(),
+                    joining: draft.joining,
                 })
                 .await?,
         )? {
@@ -141,6 +142,7 @@ impl Questions {
                 }
                 Ok(Attempt::Asked(run_id, awaited))
             }
+            Admitted::New(AskOutcome::Joined(run_id)) => Ok(Attempt::Joined(run_id)),
             Admitted::New(AskOutcome::TooMany(refusal)) => Err(match refusal.limit {
                 QuestionLimit::Server => ExecError::Overloaded,
                 QuestionLimit::Agent | QuestionLimit::Token | QuestionLimit::Rate => {

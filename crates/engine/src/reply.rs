@@ -23,6 +23,17 @@ pub enum ExecReply {
 }
 
 impl ExecReply {
+    /// The same for a call that joined the run of another.
+    #[must_use]
+    pub(super) fn joined(mut self) -> Self {
+        match &mut self {
+            Self::Ended(ended) => ended.joined = true,
+            Self::Running(running) => running.joined = true,
+            Self::Pending(pending) => pending.joined = true,
+        }
+        self
+    }
+
     /// The same with something more that the caller should know.
     #[must_use]
     pub(super) fn with_warning(mut self, warning: Warning) -> Self {
@@ -44,6 +55,8 @@ pub struct EndedRun {
     pub output: Captured,
     /// What the caller should know besides.
     pub warnings: Vec<Warning>,
+    /// Whether the call joined the run of another, which waited for the answer to the same question.
+    pub joined: bool,
 }
 
 /// A run that went on without its caller.
@@ -55,6 +68,8 @@ pub struct RunningRun {
     pub tail: String,
     /// What the caller should know besides.
     pub warnings: Vec<Warning>,
+    /// Whether the call joined the run of another, which waited for the answer to the same question.
+    pub joined: bool,
 }
 
 /// A run that waits for a person.
@@ -66,6 +81,8 @@ pub struct PendingRun {
     pub approval: Approval,
     /// What the caller should know besides.
     pub warnings: Vec<Warning>,
+    /// Whether the call joined the run of another, which waited for the answer to the same question.
+    pub joined: bool,
 }
 
 /// The answer to a patch that was not refused.

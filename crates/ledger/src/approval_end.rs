@@ -65,8 +65,7 @@ pub(super) fn end_undecided(
         ),
     )?;
     exactly_one(changed)?;
-    let asked = &stored.approval;
-    tx.note_end_of_question(&asked.requested_by, &asked.card.binding.agent);
+    tx.note_end_of_question(&stored.approval);
     let approval = Approval {
         state,
         ..stored.approval.clone()

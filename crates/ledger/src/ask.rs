@@ -7,8 +7,8 @@ use rusqlite::params;
 use countersign_domain::quoting;
 use countersign_domain::{
     Actor, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Bound,
-    Command, DecidedBy, EntryId, EnvOverrides, Reason, RunDecision, RunStatus, RunVerdict, TerminalReason,
-    UnixMillis,
+    Command, DecidedBy, EntryId, EnvOverrides, Joining, Reason, RunDecision, RunId, RunStatus, RunVerdict,
+    TerminalReason, UnixMillis,
 };
 
 use crate::events::{Event, EventKind, Resolution, Subject};
@@ -55,6 +55,8 @@ pub struct Asking {
     pub key: Option<IdempotencyKey>,
     /// How many may wait, and how often one may be asked.
     pub limits: QuestionLimits,
+    /// Whether it may wait for the answer to the same question.
+    pub joining: Joining,
 }
 
 /// What became of it.
@@ -64,6 +66,8 @@ pub enum AskOutcome {
     Asked(Box<Approval>),
     /// Too many wait, or too many were asked: there is no question.
     TooMany(TooManyQuestions),
+    /// The same question waits, and this is the run that waits for it.
+    Joined(RunId),
     /// There is an approval with this id; nothing was written.
     IdTaken,
 }
@@ -72,6 +76,7 @@ pub enum AskOutcome {
 pub(super) enum AskDraft {
     Asked(UnixMillis),
     TooMany(TooManyQuestions),
+    Joined(RunId),
     IdTaken,
 }
 
@@ -115,12 +120,24 @@ impl Job for Asking {
             approval,
             key,
             limits,
+            joining,
         } = self;
         let key = key.as_ref();
         idempotency::admit(tx, key, |tx| {
             tx.expect_going()?;
             if is_taken(tx, &approval.id)? {
                 return Ok(AskDraft::IdTaken);
+            }
+            if *joining == Joining::Joins
+                && let Some(joined) = tx.join_question(run, approval, limits)?
+            {
+                return match joined {
+                    Ok(run_id) => {
+                        idempotency::keep_run(tx, key, &run_id)?;
+                        Ok(AskDraft::Joined(run_id))
+                    }
+                    Err(refusal) => Ok(AskDraft::TooMany(refusal)),
+                };
             }
             if let Err(refusal) = tx.admit_question(&run.requested_by, &run.agent, limits)? {
                 return Ok(AskDraft::TooMany(refusal));
@@ -129,6 +146,9 @@ impl Job for Asking {
             run.insert(tx, &Entrance::asked(&approval.id, key.is_some()))?;
             idempotency::keep_run(tx, key, &run.id)?;
             insert_pending(tx, run, approval)?;
+            if *joining != Joining::Never {
+                tx.open_question(run, approval);
+            }
             tx.log(
                 Event {
                     subject: subject(run, &approval.id),
@@ -153,6 +173,7 @@ impl Job for Asking {
                 AskOutcome::Asked(Box::new(record(run, approval, ApprovalState::Pending, now)))
             }
             AskDraft::TooMany(refusal) => AskOutcome::TooMany(refusal),
+            AskDraft::Joined(run_id) => AskOutcome::Joined(run_id),
             AskDraft::IdTaken => AskOutcome::IdTaken,
         })
     }
@@ -389,7 +410,7 @@ pub(super) fn insert_pending(tx: &mut Tx<'_>, run: &NewRun, approval: &NewApprov
         | Bound::Patch { .. } => tx.context.keys.seal(&approval.id, &run.env, &*tx.context.ids),
     };
     insert(tx, run, approval, &ApprovalState::Pending, env_sealed.as_deref())?;
-    tx.note_question(&run.requested_by, &run.agent);
+    tx.note_question(run);
     Ok(())
 }
 

@@ -217,7 +217,7 @@ impl SettleByRule {
             ),
         )?;
         exactly_one(changed)?;
-        tx.note_end_of_question(&approval.requested_by, &approval.card.binding.agent);
+        tx.note_end_of_question(&approval);
         approval_end::tell_resolved(
             tx,
             &approval,

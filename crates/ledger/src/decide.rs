@@ -261,7 +261,7 @@ impl Decide {
             ),
         )?;
         exactly_one(changed)?;
-        tx.note_end_of_question(&approval.requested_by, &approval.card.binding.agent);
+        tx.note_end_of_question(&approval);
         tell_resolved(
             tx,
             &approval,

@@ -96,7 +96,30 @@ impl Ledger {
         reason: Reason,
         by: Actor,
     ) -> Result<CancelOutcome, LedgerError> {
-        self.queue.submit(Cancel { run_id, reason, by }).await
+        self.queue
+            .submit(Cancel {
+                run_id,
+                reason,
+                by,
+                if_left: false,
+            })
+            .await
+    }
+
+    /// Withdraws a question that calls had joined, after the last of its callers went away, unless another call joined it
+    /// since.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then nothing was.
+    pub async fn withdraw_left(&self, run_id: RunId, by: Actor) -> Result<CancelOutcome, LedgerError> {
+        self.queue
+            .submit(Cancel {
+                run_id,
+                reason: Reason::Cancelled,
+                by,
+                if_left: true,
+            })
+            .await
     }
 }
 
@@ -183,6 +206,8 @@ struct Cancel {
     run_id: RunId,
     reason: Reason,
     by: Actor,
+    /// Only a question that nobody waits for.
+    if_left: bool,
 }
 
 /// What became of a cancellation.
@@ -210,6 +235,10 @@ impl Change for Cancel {
         let Some(run) = run_rows::brief(tx.connection, &self.run_id)? else {
             return Ok(CancelOutcome::NotFound);
         };
+        if self.if_left && tx.context.waiting.is_shared(&self.run_id) {
+            // Another call joined it in between.
+            return Ok(CancelOutcome::Ended(run.status));
+        }
         match run.status {
             RunStatus::Launching | RunStatus::Running => return Ok(CancelOutcome::Started(run.status)),
             RunStatus::Requested | RunStatus::Asking => {}

@@ -6,13 +6,22 @@ use std::{sync::Arc, thread::JoinHandle};
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
+use countersign_domain::RunId;
 use countersign_sys::clock::Clock;
 
 use crate::events::Feed;
 
 use super::{
-    audit, config::Tuning, health::Health, keys::Keys, ledger_file::Files, queue::Queue, readers::Readers,
-    stats::LedgerStats, stop_switch::StopSwitch,
+    audit,
+    config::Tuning,
+    health::Health,
+    keys::Keys,
+    ledger_file::Files,
+    queue::Queue,
+    readers::Readers,
+    stats::LedgerStats,
+    stop_switch::StopSwitch,
+    waiting::{Leaving, Waiting},
 };
 
 /// The ledger, as everybody but its writer sees it. Cheap to clone.
@@ -33,6 +42,7 @@ pub struct Ledger {
     pub(super) files: Arc<Files>,
     pub(super) record: Option<audit::ProblemKind>,
     pub(super) stop: Arc<StopSwitch>,
+    pub(super) waiting: Arc<Waiting>,
 }
 
 /// The writer's thread. Stop it after everybody who writes has ended.
@@ -53,6 +63,21 @@ impl LedgerThread {
 }
 
 impl Ledger {
+    /// A caller of a run goes away: what that means for others who joined it.
+    pub fn leave_run(&self, run: &RunId) -> Leaving {
+        self.waiting.leave(run)
+    }
+
+    /// A caller of a run is there again.
+    pub fn come_back_to(&self, run: &RunId) {
+        self.waiting.come_back(run);
+    }
+
+    /// Whether calls joined a run, and not all of its callers went away.
+    pub fn is_shared(&self, run: &RunId) -> bool {
+        self.waiting.is_shared(run)
+    }
+
     /// What was wrong with the end of the audit record when the ledger was opened.
     pub fn broken_record(&self) -> Option<audit::ProblemKind> {
         self.record

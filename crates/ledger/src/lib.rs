@@ -119,4 +119,4 @@ pub use tokens::{
     NewToken, RevokedToken, Successor, TokenAcceptance, TokenRotation, admin_owners, doubtful_tokens,
     presumed_approvers,
 };
-pub use waiting::{QuestionLimit, QuestionLimits, TooManyQuestions};
+pub use waiting::{Leaving, QuestionLimit, QuestionLimits, TooManyQuestions};

@@ -86,6 +86,7 @@ impl Ledger {
         let stop = StopSwitch::of_record(&connection).map_err(|fault| database(&path, fault.into()))?;
         let stop = Arc::new(stop);
         let waiting = Waiting::of_record(&connection).map_err(|fault| database(&path, fault.into()))?;
+        let waiting = Arc::new(waiting);
         let unread = |source| OpenError::File {
             path: audit_head.clone(),
             source,
@@ -134,7 +135,7 @@ impl Ledger {
                 epoch,
                 boot_id,
                 stop: Arc::clone(&stop),
-                waiting,
+                waiting: Arc::clone(&waiting),
             },
             state,
             notes: Arc::clone(&notes),
@@ -169,6 +170,7 @@ impl Ledger {
             files,
             record: record.map(|problem| problem.kind),
             stop,
+            waiting,
         };
         let thread = std::thread::Builder::new()
             .name("ledger".to_owned())

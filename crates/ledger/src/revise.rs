@@ -152,7 +152,7 @@ impl Revise {
             ),
         )?;
         exactly_one(changed)?;
-        tx.note_end_of_question(&old.requested_by, &old.card.binding.agent);
+        tx.note_end_of_question(&old);
         old.state = ApprovalState::Denied {
             by: self.by.clone(),
             at,

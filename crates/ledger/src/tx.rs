@@ -56,7 +56,7 @@ pub(super) struct Context {
     /// Whether everything is stopped.
     pub(super) stop: Arc<StopSwitch>,
     /// Who asked what waits.
-    pub(super) waiting: Waiting,
+    pub(super) waiting: Arc<Waiting>,
 }
 
 /// The transaction under way.

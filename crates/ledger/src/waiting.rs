@@ -5,7 +5,7 @@
 //! browsers that stand for it are one asker; a peer of a socket is one, too.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -13,12 +13,19 @@ use std::{
 use rusqlite::Connection;
 use serde_json::json;
 
-use countersign_domain::{Actor, ActorKind, AgentId, vocabulary};
+use sha2::{Digest as _, Sha256};
+
+use countersign_domain::{
+    Actor, ActorKind, AgentId, Approval, ApprovalCard, ApprovalId, RunId, UnixMillis, vocabulary,
+};
 use countersign_sys::process::monotonic;
 
 use super::{
+    ask::NewApproval,
     audit::{AuditAction, AuditOutcome, Entry},
     error::Fault,
+    new_run::NewRun,
+    sql::json,
     stats::Tally,
     tx::Tx,
 };
@@ -31,6 +38,9 @@ const TELL_EVERY: Duration = Duration::from_mins(1);
 
 /// So many askers are remembered before those are forgotten of whom nothing is to be known.
 const SWEEP_FROM: usize = 1024;
+
+/// So many runs whose question was joined are remembered after its end; the oldest goes.
+const SHARED: usize = 4096;
 
 /// How many questions may wait, and how often one may be asked (`[approvals]`); all but `pending` are off with 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +82,88 @@ pub struct TooManyQuestions {
     pub retry_after: Duration,
 }
 
+/// What becomes of others when a caller of a run goes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaving {
+    /// No other call ever joined it.
+    OfItsOwn,
+    /// Others still want it.
+    OthersStay,
+    /// Calls had joined it, and this caller was the last.
+    Last,
+}
+
+/// What two calls have in common that are one question, beside their asker.
+type Sameness = [u8; 32];
+
+/// What may be joined: everything that an answer covers, and how it is run.
+fn sameness(card: &ApprovalCard, run: &HowRun) -> Sameness {
+    let mut hash = Sha256::new();
+    for part in [
+        card.binding.digest(),
+        json(&card.wishes),
+        json(&card.quorum),
+        json(&card.allowed_decisions),
+        json(&(card.security, card.ask, card.ask_fallback)),
+        json(&(card.elevated, card.needs_person)),
+        json(&(run.background, run.pty, run.timeout_ms)),
+    ] {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+/// How a call wants to be run, as far as its binding does not say it.
+struct HowRun {
+    background: bool,
+    pty: bool,
+    timeout_ms: Option<i64>,
+}
+
+impl HowRun {
+    fn of(run: &NewRun) -> Self {
+        Self {
+            background: run.background,
+            pty: run.pty,
+            timeout_ms: run.timeout.map(super::sql::millis),
+        }
+    }
+}
+
+/// A question that calls may join.
+#[derive(Debug, Clone)]
+struct Open {
+    sameness: Sameness,
+    approval: ApprovalId,
+    expires: UnixMillis,
+    callers: Callers,
+}
+
+/// The callers of a run that did not go away.
+#[derive(Debug, Clone, Copy)]
+struct Callers {
+    here: u64,
+    /// Whether a call joined the first.
+    are_several: bool,
+}
+
+impl Callers {
+    const ONE: Self = Self {
+        here: 1,
+        are_several: false,
+    };
+
+    fn leave(&mut self) -> Leaving {
+        self.here = self.here.saturating_sub(1);
+        match (self.are_several, self.here) {
+            (false, _) => Leaving::OfItsOwn,
+            (true, 0) => Leaving::Last,
+            (true, _) => Leaving::OthersStay,
+        }
+    }
+}
+
 /// The asker of a question, as limits see it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Party(ActorKind, String);
@@ -94,6 +186,8 @@ struct Asker {
     /// When everything that was asked will have been paid for, by the monotonic clock.
     paid_at: Duration,
     told: HashMap<QuestionLimit, Told>,
+    /// Its questions that calls may join, the oldest first.
+    open: BTreeMap<RunId, Open>,
 }
 
 /// Refusals that are on record, and those since.
@@ -117,6 +211,10 @@ pub(super) struct Waiting(Mutex<Askers>);
 struct Askers {
     all: HashMap<Party, Asker>,
     sweep_at: usize,
+    /// Runs of which several callers were told, after the end of their question.
+    shared: HashMap<RunId, Callers>,
+    /// The same in the order in which they came.
+    shared_since: VecDeque<RunId>,
 }
 
 /// How a change is undone when its transaction is.
@@ -128,8 +226,9 @@ pub(super) struct Undo {
 
 #[derive(Debug)]
 enum Undone {
-    Waits(AgentId),
-    Ended(AgentId),
+    Waits(AgentId, RunId),
+    Ended(AgentId, RunId, Option<Open>),
+    Joined(RunId, bool),
     Paid(Duration),
     Told(QuestionLimit, Option<Told>),
 }
@@ -150,16 +249,41 @@ impl Askers {
         *asker.agents.entry(agent.clone()).or_default() += count;
     }
 
-    fn take(&mut self, party: &Party, agent: &AgentId) {
-        let Some(asker) = self.all.get_mut(party) else {
-            return;
-        };
+    /// One question less; what calls could join of it.
+    fn take(&mut self, party: &Party, agent: &AgentId, run: &RunId) -> Option<Open> {
+        let asker = self.all.get_mut(party)?;
         asker.waiting = asker.waiting.saturating_sub(1);
         if let Some(count) = asker.agents.get_mut(agent) {
             *count = count.saturating_sub(1);
             if *count == 0 {
                 asker.agents.remove(agent);
             }
+        }
+        asker.open.remove(run)
+    }
+
+    /// The callers of a run, wherever it stands.
+    fn callers_of(&mut self, run: &RunId) -> Option<&mut Callers> {
+        let open = self.all.values_mut().find_map(|asker| asker.open.get_mut(run));
+        match open {
+            Some(open) => Some(&mut open.callers),
+            None => self.shared.get_mut(run),
+        }
+    }
+
+    /// Several callers of a run go on with it after its question.
+    fn share(&mut self, run: &RunId, callers: Callers) {
+        if !callers.are_several {
+            return;
+        }
+        if self.shared.insert(run.clone(), callers).is_some() {
+            return;
+        }
+        self.shared_since.push_back(run.clone());
+        if self.shared_since.len() > SHARED
+            && let Some(oldest) = self.shared_since.pop_front()
+        {
+            self.shared.remove(&oldest);
         }
     }
 }
@@ -189,7 +313,72 @@ impl Waiting {
                 .lock()
                 .add(&Party::of(&asker), &agent, u64::try_from(count).unwrap_or(0));
         }
+        drop(rows);
+        drop(statement);
+        waiting.read_open(connection)?;
         Ok(waiting)
+    }
+
+    /// Which of them calls may join. A key may be one of a caller, so what came with one is not among them.
+    fn read_open(&self, connection: &Connection) -> Result<(), Fault> {
+        let mut statement = connection.prepare(
+            "SELECT a.id, a.card_json, a.expires_ms, a.asked_by_kind, a.asked_by_id, r.run_id, r.background, r.pty, \
+             r.timeout_ms FROM approvals a JOIN runs r ON r.run_id = a.run_id \
+             WHERE a.status = 'pending' AND r.keyed = 0 AND a.revises IS NULL AND r.tool = 'exec' \
+             AND a.asked_by_kind IN ('token', 'session')",
+        )?;
+        let mut rows = statement.query(())?;
+        while let Some(row) = rows.next()? {
+            let (approval, card, expires): (String, String, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let (kind, id, run): (String, String, String) = (row.get(3)?, row.get(4)?, row.get(5)?);
+            let how = HowRun {
+                background: row.get(6)?,
+                pty: row.get(7)?,
+                timeout_ms: row.get(8)?,
+            };
+            let (Ok(approval), Ok(card), Ok(kind), Ok(run)) = (
+                ApprovalId::parse(approval),
+                serde_json::from_str::<ApprovalCard>(&card),
+                kind.parse(),
+                RunId::parse(run),
+            ) else {
+                continue;
+            };
+            let asker = Actor {
+                kind,
+                id,
+                name: String::new(),
+                owner: None,
+            };
+            let open = Open {
+                sameness: sameness(&card, &how),
+                approval,
+                expires: UnixMillis::new(expires),
+                callers: Callers::ONE,
+            };
+            self.lock().of(Party::of(&asker)).open.insert(run, open);
+        }
+        Ok(())
+    }
+
+    /// A caller of a run goes away.
+    pub(super) fn leave(&self, run: &RunId) -> Leaving {
+        let mut askers = self.lock();
+        askers.callers_of(run).map_or(Leaving::OfItsOwn, Callers::leave)
+    }
+
+    /// A caller of a run is there again.
+    pub(super) fn come_back(&self, run: &RunId) {
+        if let Some(callers) = self.lock().callers_of(run) {
+            callers.here += 1;
+        }
+    }
+
+    /// Whether calls joined a run, and not all of its callers went away.
+    pub(super) fn is_shared(&self, run: &RunId) -> bool {
+        self.lock()
+            .callers_of(run)
+            .is_some_and(|callers| callers.are_several && callers.here > 0)
     }
 
     /// Takes back what a transaction changed that was rolled back.
@@ -197,8 +386,20 @@ impl Waiting {
         let mut askers = self.lock();
         for Undo { party, what } in changes.into_iter().rev() {
             match what {
-                Undone::Waits(agent) => askers.take(&party, &agent),
-                Undone::Ended(agent) => askers.add(&party, &agent, 1),
+                Undone::Waits(agent, run) => drop(askers.take(&party, &agent, &run)),
+                Undone::Ended(agent, run, open) => {
+                    askers.add(&party, &agent, 1);
+                    if let Some(open) = open {
+                        askers.of(party).open.insert(run, open);
+                    }
+                }
+                Undone::Joined(run, were_several) => {
+                    if let Some(callers) = askers.callers_of(&run) {
+                        // Others may have gone meanwhile.
+                        callers.here = callers.here.saturating_sub(1);
+                        callers.are_several = were_several;
+                    }
+                }
                 Undone::Paid(before) => askers.of(party).paid_at = before,
                 Undone::Told(limit, Some(before)) => {
                     askers.of(party).told.insert(limit, before);
@@ -342,21 +543,101 @@ impl Tx<'_> {
     }
 
     /// A question waits from now on.
-    pub(super) fn note_question(&mut self, by: &Actor, agent: &AgentId) {
+    pub(super) fn note_question(&mut self, run: &NewRun) {
         self.state.pending += 1;
-        let party = Party::of(by);
-        self.context.waiting.lock().add(&party, agent, 1);
-        let what = Undone::Waits(agent.clone());
+        let party = Party::of(&run.requested_by);
+        self.context.waiting.lock().add(&party, &run.agent, 1);
+        let what = Undone::Waits(run.agent.clone(), run.id.clone());
         self.undo.push(Undo { party, what });
     }
 
+    /// Calls may join a question, which was noted before.
+    pub(super) fn open_question(&mut self, run: &NewRun, approval: &NewApproval) {
+        let open = Open {
+            sameness: sameness(&approval.card, &HowRun::of(run)),
+            approval: approval.id.clone(),
+            expires: self.now() + approval.timeout,
+            callers: Callers::ONE,
+        };
+        let party = Party::of(&run.requested_by);
+        self.context
+            .waiting
+            .lock()
+            .of(party)
+            .open
+            .insert(run.id.clone(), open);
+    }
+
     /// A question waits no longer.
-    pub(super) fn note_end_of_question(&mut self, by: &Actor, agent: &AgentId) {
+    pub(super) fn note_end_of_question(&mut self, asked: &Approval) {
         self.state.pending = self.state.pending.saturating_sub(1);
-        let party = Party::of(by);
-        self.context.waiting.lock().take(&party, agent);
-        let what = Undone::Ended(agent.clone());
+        let (party, agent) = (Party::of(&asked.requested_by), &asked.card.binding.agent);
+        let open = {
+            let mut askers = self.context.waiting.lock();
+            let open = askers.take(&party, agent, &asked.run_id);
+            if let Some(open) = &open {
+                askers.share(&asked.run_id, open.callers);
+            }
+            open
+        };
+        let what = Undone::Ended(agent.clone(), asked.run_id.clone(), open);
         self.undo.push(Undo { party, what });
+    }
+
+    /// Joins the same question if one waits: the run that waits for it. It counts as one that is asked.
+    pub(super) fn join_question(
+        &mut self,
+        run: &NewRun,
+        approval: &NewApproval,
+        limits: &QuestionLimits,
+    ) -> Result<Option<Result<RunId, TooManyQuestions>>, Fault> {
+        let (wall, now) = (self.now(), monotonic());
+        let party = Party::of(&run.requested_by);
+        let same = sameness(&approval.card, &HowRun::of(run));
+        let joined = {
+            let mut askers = self.context.waiting.lock();
+            let asker = askers.of(party.clone());
+            let found = asker
+                .open
+                .iter_mut()
+                .rev()
+                .find(|(_run, open)| open.sameness == same && wall < open.expires);
+            let Some((run_id, open)) = found else {
+                return Ok(None);
+            };
+            let before = (asker.paid_at, open.callers);
+            limits.pay(asker.paid_at, now).map(|paid_at| {
+                asker.paid_at = paid_at;
+                open.callers = Callers {
+                    here: open.callers.here + 1,
+                    are_several: true,
+                };
+                (run_id.clone(), open.approval.clone(), before)
+            })
+        };
+        let (run_id, approval, (paid_at, callers)) = match joined {
+            Ok(joined) => joined,
+            Err(refusal) => {
+                self.refuse_question(&run.requested_by, &run.agent, party, refusal)?;
+                return Ok(Some(Err(refusal)));
+            }
+        };
+        for what in [
+            Undone::Paid(paid_at),
+            Undone::Joined(run_id.clone(), callers.are_several),
+        ] {
+            let party = party.clone();
+            self.undo.push(Undo { party, what });
+        }
+        let detail = json!({ "runId": run_id.as_str(), "callers": callers.here + 1 });
+        self.audit(&Entry::done(
+            AuditAction::QuestionJoined,
+            "approval",
+            approval.as_str(),
+            &run.requested_by,
+            detail,
+        ))?;
+        Ok(Some(Ok(run_id)))
     }
 }
 

@@ -56,6 +56,10 @@ pub struct Finished {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub input_closed: bool,
+    /// The call joined the run of another, which waited for the answer to the same question. Absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub joined: bool,
     pub warnings: Vec<WarningBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_id: Option<ApprovalId>,
@@ -109,6 +113,10 @@ pub struct Running {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub input_closed: bool,
+    /// The call joined the run of another, which waited for the answer to the same question. Absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub joined: bool,
     pub warnings: Vec<WarningBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_id: Option<ApprovalId>,
@@ -132,6 +140,10 @@ pub struct Pending {
     pub node_id: Option<String>,
     pub command: String,
     pub cwd: String,
+    /// The call joined the run of another, which waited for the answer to the same question. Absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub joined: bool,
     pub warnings: Vec<WarningBody>,
 }
 

@@ -116,7 +116,8 @@ async fn a_bound_token_sees_its_agents_and_pages_follow_each_other() {
     let server = TestServer::asking().start().await;
     let bound = server.bound_token(&["read"], "main").await;
     for agent in ["main", "b", "main", "b", "main"] {
-        asked(&server, json!({ "argv": ["/bin/date"], "agentId": agent })).await;
+        let call = json!({ "argv": ["/bin/date"], "agentId": agent, "join": false });
+        asked(&server, call).await;
     }
     let all = list(&bound, "").await;
     assert_eq!(all.len(), 3);

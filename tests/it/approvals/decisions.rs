@@ -288,6 +288,7 @@ async fn a_wait_that_ends_first_leaves_the_question_open() {
     body["approvalWaitMs"] = json!(1);
     let pending = asked(&server, body.clone()).await;
     body["approvalWaitMs"] = json!(600_000);
+    body["join"] = json!(false);
     let waiting = tokio::spawn({
         let agent = server.agent();
         async move { agent.exec(body).await }

@@ -55,7 +55,8 @@ impl World {
 
     /// A call of a program that leaves its line in a file.
     fn call(&self, program: &str, file: &str) -> Value {
-        json!({ "argv": [self.program(program), self.work.join(file)], "workdir": self.work })
+        // Each has a question of its own.
+        json!({ "argv": [self.program(program), self.work.join(file)], "workdir": self.work, "join": false })
     }
 
     async fn ask(&self, file: &str) -> Value {

@@ -47,7 +47,9 @@ impl Far {
 
     async fn ask(&self, file: &str) -> Value {
         let argv = json!([self.program, self.node.file(file)]);
-        self.server.asked(json!({ "argv": argv, "host": "node" })).await
+        self.server
+            .asked(json!({ "argv": argv, "host": "node", "join": false }))
+            .await
     }
 
     fn ran(&self, file: &str) -> usize {

@@ -630,3 +630,39 @@ async fn large_messages_of_one_token_wait_for_each_other_and_hold_up_nobody_else
         assert_ne!(answer["isError"], true, "{answer}");
     }
 }
+
+#[tokio::test]
+async fn a_tool_call_joins_the_question_of_a_request_and_may_ask_anew() {
+    let server = TestServer::asking().start().await;
+    let (agent, operator) = (server.agent(), server.operator());
+    let client = connected(&server).await;
+    let file = server.scratch().join("lines");
+    let first = agent.accepted(append_line(&file)).await;
+    let told = client.exec(5, &append_line(&file)).await;
+    assert_has!(told, { "structuredContent/joined": true, "structuredContent/runId": first["runId"] });
+    let mut waits = append_line(&file);
+    waits["approvalWaitMs"] = json!(60_000);
+    let sent = tokio::spawn({
+        let message = call(6, "exec", &waits);
+        // Another session of the same token.
+        let other = connected(&server).await;
+        async move { other.send(&message).await }
+    });
+    let records = || operator.read("/v1/audit?action=question.joined");
+    eventually("joined", records, |page| page.list("items").len() == 2).await;
+    let mut anew = append_line(&file);
+    anew["join"] = json!(false);
+    let own = client.exec(7, &anew).await;
+    let own_run = own["structuredContent"].text("runId");
+    assert_ne!(own_run, first.text("runId"), "{own}");
+    assert_eq!(own["structuredContent"].get("joined"), None, "{own}");
+
+    operator.decided(first.text("approvalId"), "allow-once").await;
+    let done = super::result(&within("the end", sent).await.expect("an answer"));
+    assert_has!(done, {
+        "structuredContent/joined": true, "structuredContent/status": "completed",
+        "structuredContent/runId": first["runId"],
+    });
+    assert_eq!(lines(&file), ["ran"]);
+    assert_eq!(agent.run(own_run).await["status"], "approval-pending");
+}

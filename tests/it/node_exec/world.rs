@@ -83,6 +83,7 @@ impl Call {
             session: SessionKey::main_of(&agent),
             agent,
             approval_wait: Duration::ZERO,
+            joining: countersign_domain::Joining::Never,
         })
     }
 

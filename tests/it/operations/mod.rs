@@ -45,7 +45,9 @@ impl Things {
         operator
             .posted("/v1/resume", json!({ "reason": "the next call" }))
             .await;
-        let asked = asker.accepted(json!({ "argv": ["/bin/date"] })).await;
+        let asked = asker
+            .accepted(json!({ "argv": ["/bin/date"], "join": false }))
+            .await;
         let own = text(&asked, "runId");
         let mut parameters = vec![
             ("{agentId}", "main".to_owned()),

@@ -177,7 +177,9 @@ fn server_with(ask: &str) -> ServerBuilder {
 async fn questions(server: &TestServer, count: usize) -> (Vec<String>, Vec<String>) {
     let (mut runs, mut approvals) = (Vec::new(), Vec::new());
     for _ in 0..count {
-        let asked = server.accepted(json!({ "argv": ["/bin/true"] })).await;
+        let asked = server
+            .accepted(json!({ "argv": ["/bin/true"], "join": false }))
+            .await;
         runs.push(asked.text("runId").to_owned());
         approvals.push(asked.text("approvalId").to_owned());
     }

@@ -9,7 +9,7 @@ use countersign_config::{
 };
 use countersign_domain::{
     Actor, AgentId, Binding, Bound, CallWishes, Command, CommandInput, EnvOverrides, ExecRequest, Host,
-    Isolation, Principal, Run, RunId, SessionKey,
+    Isolation, Joining, Principal, Run, RunId, SessionKey,
 };
 use countersign_hosts::{peer_fs::Files, sandbox::Placement, workdir::Workdir};
 use countersign_ledger::NewRun;
@@ -54,6 +54,8 @@ pub(crate) struct Call {
     /// How long the caller waits for the run; `None` for as long as it takes.
     pub(crate) yield_after: Option<Duration>,
     pub(crate) approval_wait: Duration,
+    /// Whether it may wait for the answer to the same question.
+    pub(crate) joining: Joining,
     /// Asked for in the background from the start.
     pub(crate) background: bool,
     pub(crate) pty: bool,
@@ -86,6 +88,7 @@ impl Call {
             timeout: None,
             yield_after: None,
             approval_wait: Duration::ZERO,
+            joining: Joining::Never,
             background: true,
             pty: false,
             input: CommandInput::Closed,
@@ -309,6 +312,7 @@ impl Requested<'_> {
                     agent,
                     session,
                     approval_wait,
+                    joining,
                 },
             asked,
             env,
@@ -342,6 +346,7 @@ impl Requested<'_> {
             timeout: timeout.map_or(exec.timeout, |limit| (!limit.is_zero()).then_some(limit)),
             yield_after,
             approval_wait,
+            joining,
             background: background_now,
             pty,
             input: CommandInput::wanted(background_now, pty),

@@ -57,6 +57,9 @@ pub struct CallContext<C> {
     pub cancelled: CancellationToken,
 }
 
+/// Member of an answer about a run of another call.
+const JOINED: &str = "joined";
+
 /// One call on its way to the backend.
 #[derive(Debug, Clone)]
 pub struct ExecCall {
@@ -66,6 +69,8 @@ pub struct ExecCall {
     pub arguments: JsonObject,
     /// Under which the call happens once.
     pub key: String,
+    /// Whether the client named the key.
+    pub is_named: bool,
     /// SHA-256 of everything about the arguments that says what is run.
     pub digest: [u8; 32],
     /// Whether the call may wait for a person's answer.
@@ -91,6 +96,22 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Whether the call joined the run of another.
+    pub(super) fn is_joined(&self) -> bool {
+        match self {
+            Self::Answered(answer) => answer.get(JOINED) == Some(&Value::Bool(true)),
+            Self::Refused(_) => false,
+        }
+    }
+
+    /// The same, told again about a call that did.
+    pub(super) fn joined(mut self) -> Self {
+        if let Self::Answered(Value::Object(members)) = &mut self {
+            members.insert(JOINED.to_owned(), Value::Bool(true));
+        }
+        self
+    }
+
     /// Whether it is the end of a run that was cancelled.
     pub(super) fn was_cancelled(&self) -> bool {
         match self {

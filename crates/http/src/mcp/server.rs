@@ -224,10 +224,14 @@ impl<D: Backend> Conduct<'_, D> {
                 .await;
             if !wait.is_zero() {
                 call.wait_policy = WaitPolicy::AsAsked;
+                let is_joined = outcome.is_joined();
                 outcome = self
                     .progress
                     .during(self.exec_once(&call), || self.describe(&answer))
                     .await;
+                if is_joined {
+                    outcome = outcome.joined();
+                }
             }
         }
         self.remember(&call, &outcome);
@@ -244,14 +248,18 @@ impl<D: Backend> Conduct<'_, D> {
         let bad_key = |error: key::BadKey| ErrorData::invalid_params(error.to_string(), None);
         let state = request.request_state.as_deref().map(key::check).transpose();
         let named = key::named(&self.context.meta);
-        let (key, doubt) = match (state.map_err(bad_key)?, named.map_err(bad_key)?) {
+        let named = named.map_err(bad_key)?;
+        let is_named = named.is_some();
+        let (key, doubt) = match (state.map_err(bad_key)?, named) {
             (Some(key), _) | (None, Some(key)) => (key, Doubt::No),
+            (None, None) if asks_anew(&arguments) => (self.new_key(&digest), Doubt::No),
             (None, None) => self.key_of(&digest),
         };
         let call = ExecCall {
             tool,
             arguments,
             key,
+            is_named,
             digest,
             wait_policy: WaitPolicy::None,
         };
@@ -408,6 +416,11 @@ impl<D: Backend> Conduct<'_, D> {
     fn now(&self) -> UnixMillis {
         self.server.clock.now()
     }
+}
+
+/// Whether a call wants a question of its own, and so does not mean the call that waits.
+fn asks_anew(arguments: &JsonObject) -> bool {
+    arguments.get("join") == Some(&Value::Bool(false))
 }
 
 /// How long a call may wait for a person; whether the number is acceptable is for the backend to say.

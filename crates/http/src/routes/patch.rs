@@ -148,6 +148,7 @@ async fn apply_patch(
         key,
         body_sha256: Sha256::digest(&bytes).into(),
         on_disconnect: OnDisconnect::Detach,
+        is_named: true,
     });
     let reply = state.engine().patches().apply(&caller, request, key).await?;
     Ok(PatchAnswer::of_patch(reply, |run_id| {

@@ -188,6 +188,7 @@ impl ToolBody {
             key,
             body_sha256,
             on_disconnect: OnDisconnect::Detach,
+            is_named: true,
         });
         Ok(ToolCall {
             tool,

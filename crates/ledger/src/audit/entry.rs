@@ -50,6 +50,8 @@ pub enum AuditAction {
     ResumeProposed,
     /// Questions of an asker are refused, since there are too many.
     QuestionsRefused,
+    /// A call waits for the answer to a question that was asked before it.
+    QuestionJoined,
     /// Something was written to a command that runs.
     ProcessInput,
     /// Old audit records were removed.
@@ -77,6 +79,7 @@ impl AuditAction {
             Self::StopKills => "exec.stop-kills",
             Self::ResumeProposed => "exec.resume-proposed",
             Self::QuestionsRefused => "questions.refused",
+            Self::QuestionJoined => "question.joined",
             Self::ProcessInput => "process.input",
             Self::AuditPruned => "audit.pruned",
             Self::RunsPruned => "runs.pruned",

@@ -195,6 +195,7 @@ impl Opened {
             approval: self.approval(),
             key: None,
             limits: NO_LIMITS,
+            joining: countersign_domain::Joining::Never,
         }
     }
 

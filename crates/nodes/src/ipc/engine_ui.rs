@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use countersign_domain::{
     Actor, ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalState, Authority, Command, EnvOverrides,
-    ExecRequest, Host, HostChoice, Principal, Reason, ReasonClass, RunId, Scope, Secret, SessionKey,
+    ExecRequest, Host, HostChoice, Joining, Principal, Reason, ReasonClass, RunId, Scope, Secret, SessionKey,
 };
 use countersign_engine::{
     Engine,
@@ -336,6 +336,7 @@ impl SessionPlace {
             agent,
             session,
             approval_wait: AS_LONG_AS_IT_TAKES,
+            joining: Joining::Never,
         })
     }
 

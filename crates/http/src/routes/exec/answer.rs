@@ -92,6 +92,7 @@ fn finished(
         run,
         output,
         warnings,
+        joined,
     }: EndedRun,
 ) -> Finished {
     let cut = output.truncated || run.truncated;
@@ -115,12 +116,20 @@ fn finished(
         cwd: run.cwd,
         diverted: run.diverted,
         input_closed: run.input == CommandInput::Withheld,
+        joined,
         warnings: warnings.into_iter().map(warning).collect(),
         approval_id: run.approval_id,
     }
 }
 
-fn running(RunningRun { run, tail, warnings }: RunningRun) -> Running {
+fn running(
+    RunningRun {
+        run,
+        tail,
+        warnings,
+        joined,
+    }: RunningRun,
+) -> Running {
     Running {
         // A background run has a session from the moment it has moved there.
         session_id: run.session_id.unwrap_or_default(),
@@ -133,6 +142,7 @@ fn running(RunningRun { run, tail, warnings }: RunningRun) -> Running {
         tail,
         diverted: run.diverted,
         input_closed: run.input == CommandInput::Withheld,
+        joined,
         warnings: warnings.into_iter().map(warning).collect(),
         approval_id: run.approval_id,
     }
@@ -143,6 +153,7 @@ fn pending(
         run,
         approval,
         warnings,
+        joined,
     }: PendingRun,
 ) -> Pending {
     Pending {
@@ -156,6 +167,7 @@ fn pending(
         node_id: run.node_id,
         command: run.command.to_short_text(),
         cwd: run.cwd,
+        joined,
         warnings: warnings.into_iter().map(warning).collect(),
     }
 }

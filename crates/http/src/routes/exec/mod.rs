@@ -114,6 +114,7 @@ async fn exec(
         key,
         body_sha256: Sha256::digest(&bytes).into(),
         on_disconnect: OnDisconnect::Detach,
+        is_named: true,
     });
     // Awaited here and nowhere else: a client that leaves drops this future, and with it its run.
     let engine = state.engine();

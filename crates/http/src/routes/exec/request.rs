@@ -9,7 +9,7 @@ use serde::{
 use utoipa::ToSchema;
 
 use countersign_domain::{
-    AgentId, Ask, Command, EnvSize, ExecRequest, HostChoice, InvalidRequest, MAX_ARGUMENT_BYTES,
+    AgentId, Ask, Command, EnvSize, ExecRequest, HostChoice, InvalidRequest, Joining, MAX_ARGUMENT_BYTES,
     MAX_ARGV_BYTES, MAX_WORDS, Security, SessionKey,
 };
 
@@ -74,6 +74,8 @@ pub(in crate::routes) struct ExecBody {
     /// How long to wait in milliseconds for a person's decision.
     #[schema(maximum = 600_000)]
     approval_wait_ms: Option<u64>,
+    /// False asks anew also where the same question waits; else the call waits with it for one answer.
+    join: Option<bool>,
 }
 
 impl ExecBody {
@@ -105,6 +107,10 @@ impl ExecBody {
             agent,
             session,
             approval_wait: approval_wait(self.approval_wait_ms)?,
+            joining: match self.join {
+                Some(false) => Joining::Anew,
+                Some(true) | None => Joining::Joins,
+            },
         })
     }
 }
@@ -371,6 +377,7 @@ mod tests {
                 agent: AgentId::main(),
                 session: SessionKey::parse("agent:main:main").unwrap(),
                 approval_wait: Duration::ZERO,
+                joining: Joining::Joins,
             }
         );
     }

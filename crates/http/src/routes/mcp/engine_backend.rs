@@ -108,6 +108,7 @@ impl EngineBackend {
             key: call.key,
             body_sha256: call.digest,
             on_disconnect: OnDisconnect::Kill,
+            is_named: call.is_named,
         };
         let wait = |wait| match call.wait_policy {
             WaitPolicy::None => Duration::ZERO,
@@ -204,6 +205,10 @@ impl Backend for EngineBackend {
         let Ok(run_id) = RunId::parse(run_id.to_owned()) else {
             return;
         };
+        if self.engine.calls().is_shared(&run_id) {
+            // Other callers wait for its end.
+            return;
+        }
         match self.engine.cancels().cancel(caller, &run_id).await {
             Ok(_) | Err(CancelError::Ended(_)) => {}
             Err(error @ (CancelError::NotFound | CancelError::Storage(_))) => {

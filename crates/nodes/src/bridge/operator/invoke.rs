@@ -16,8 +16,8 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use countersign_domain::{
-    AgentId, Command, EnvSize, ExecRequest, HostChoice, InvalidRequest, Reason, ReasonClass, Run, RunId,
-    RunStatus, SessionKey, Stop,
+    AgentId, Command, EnvSize, ExecRequest, HostChoice, InvalidRequest, Joining, Reason, ReasonClass, Run,
+    RunId, RunStatus, SessionKey, Stop,
 };
 use countersign_engine::{
     IdempotencyKey, OnDisconnect,
@@ -441,6 +441,7 @@ fn request(
         approval_wait: asked_timeout.map_or(TIMEOUT_FOR_PERSON, |asked_timeout| {
             asked_timeout.min(TIMEOUT_FOR_PERSON)
         }),
+        joining: Joining::Never,
     })
 }
 
@@ -546,6 +547,7 @@ fn idempotency_key(key: &str, node_id: &str, params: &Value) -> Result<Idempoten
         key: format!("node.invoke:{key}"),
         body_sha256: Sha256::digest(body.as_bytes()).into(),
         on_disconnect: OnDisconnect::Kill,
+        is_named: true,
     })
 }
 
