@@ -132,7 +132,7 @@ async fn filters_answer_what_they_find_and_nothing_else() {
 
 #[tokio::test]
 async fn more_questions_than_one_request_takes_are_all_answered() {
-    let server = TestServer::asking().start().await;
+    let server = TestServer::asking_with("max_pending_per_agent = 0").start().await;
     for number in 0..103 {
         asked(&server, "build", &number.to_string()).await;
     }

@@ -91,7 +91,7 @@ async fn the_same_call_joins_the_run_that_waits_and_nothing_runs_twice() {
         json!({ "env": { "LANG": "C.UTF-8" } }),
         json!({ "workdir": "/" }),
         json!({ "ask": "always" }),
-        json!({ "argv": ["/bin/sh", "-c", "true"] }),
+        json!({ "argv": ["/bin/date", "-u"] }),
         json!({ "join": false }),
     ] {
         let answer = agent.accepted(with(&call, more.clone())).await;

@@ -55,6 +55,7 @@ pub mod launch;
 mod new_run;
 mod nodes;
 mod progress;
+mod questions;
 mod record;
 mod revise;
 mod run_end;

@@ -11,30 +11,21 @@ use std::{
 };
 
 use rusqlite::Connection;
-use serde_json::json;
 
 use sha2::{Digest as _, Sha256};
 
 use countersign_domain::{
-    Actor, ActorKind, AgentId, Approval, ApprovalCard, ApprovalId, RunId, UnixMillis, vocabulary,
+    Actor, ActorKind, AgentId, ApprovalCard, ApprovalId, RunId, UnixMillis, vocabulary,
 };
 use countersign_sys::process::monotonic;
 
-use super::{
-    ask::NewApproval,
-    audit::{AuditAction, AuditOutcome, Entry},
-    error::Fault,
-    new_run::NewRun,
-    sql::json,
-    stats::Tally,
-    tx::Tx,
-};
+use super::{error::Fault, sql::json};
 
 /// When to come back where a place comes free only by an answer.
 const UNTIL_AN_ANSWER: Duration = Duration::from_secs(5);
 
 /// How often refusals of one asker by one limit are put on record.
-const TELL_EVERY: Duration = Duration::from_mins(1);
+pub(super) const TELL_EVERY: Duration = Duration::from_mins(1);
 
 /// So many askers are remembered before those are forgotten of whom nothing is to be known.
 const SWEEP_FROM: usize = 1024;
@@ -97,7 +88,7 @@ pub enum Leaving {
 type Sameness = [u8; 32];
 
 /// What may be joined: everything that an answer covers, and how it is run.
-fn sameness(card: &ApprovalCard, run: &HowRun) -> Sameness {
+pub(super) fn sameness(card: &ApprovalCard, run: &HowRun) -> Sameness {
     let mut hash = Sha256::new();
     for part in [
         card.binding.digest(),
@@ -115,46 +106,36 @@ fn sameness(card: &ApprovalCard, run: &HowRun) -> Sameness {
 }
 
 /// How a call wants to be run, as far as its binding does not say it.
-struct HowRun {
-    background: bool,
-    pty: bool,
-    timeout_ms: Option<i64>,
-}
-
-impl HowRun {
-    fn of(run: &NewRun) -> Self {
-        Self {
-            background: run.background,
-            pty: run.pty,
-            timeout_ms: run.timeout.map(super::sql::millis),
-        }
-    }
+pub(super) struct HowRun {
+    pub(super) background: bool,
+    pub(super) pty: bool,
+    pub(super) timeout_ms: Option<i64>,
 }
 
 /// A question that calls may join.
 #[derive(Debug, Clone)]
-struct Open {
-    sameness: Sameness,
-    approval: ApprovalId,
-    expires: UnixMillis,
-    callers: Callers,
+pub(super) struct Open {
+    pub(super) sameness: Sameness,
+    pub(super) approval: ApprovalId,
+    pub(super) expires: UnixMillis,
+    pub(super) callers: Callers,
 }
 
 /// The callers of a run that did not go away.
 #[derive(Debug, Clone, Copy)]
-struct Callers {
-    here: u64,
+pub(super) struct Callers {
+    pub(super) here: u64,
     /// Whether a call joined the first.
-    are_several: bool,
+    pub(super) are_several: bool,
 }
 
 impl Callers {
-    const ONE: Self = Self {
+    pub(super) const ONE: Self = Self {
         here: 1,
         are_several: false,
     };
 
-    fn leave(&mut self) -> Leaving {
+    pub(super) fn leave(&mut self) -> Leaving {
         self.here = self.here.saturating_sub(1);
         match (self.are_several, self.here) {
             (false, _) => Leaving::OfItsOwn,
@@ -166,10 +147,10 @@ impl Callers {
 
 /// The asker of a question, as limits see it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Party(ActorKind, String);
+pub(super) struct Party(ActorKind, String);
 
 impl Party {
-    fn of(actor: &Actor) -> Self {
+    pub(super) fn of(actor: &Actor) -> Self {
         actor.token().map_or_else(
             || Self(actor.kind, actor.id.clone()),
             |token| Self(ActorKind::Token, token.as_str().to_owned()),
@@ -179,26 +160,26 @@ impl Party {
 
 /// What is known of one asker.
 #[derive(Debug, Default)]
-struct Asker {
-    waiting: u64,
+pub(super) struct Asker {
+    pub(super) waiting: u64,
     /// Agents with questions that wait, and how many.
-    agents: HashMap<AgentId, u64>,
+    pub(super) agents: HashMap<AgentId, u64>,
     /// When everything that was asked will have been paid for, by the monotonic clock.
-    paid_at: Duration,
-    told: HashMap<QuestionLimit, Told>,
+    pub(super) paid_at: Duration,
+    pub(super) told: HashMap<QuestionLimit, Told>,
     /// Its questions that calls may join, the oldest first.
-    open: BTreeMap<RunId, Open>,
+    pub(super) open: BTreeMap<RunId, Open>,
 }
 
 /// Refusals that are on record, and those since.
 #[derive(Debug, Clone, Copy)]
-struct Told {
-    at: Duration,
-    since: u64,
+pub(super) struct Told {
+    pub(super) at: Duration,
+    pub(super) since: u64,
 }
 
 impl Asker {
-    fn is_idle(&self, now: Duration) -> bool {
+    pub(super) fn is_idle(&self, now: Duration) -> bool {
         self.waiting == 0 && self.paid_at <= now && self.told.values().all(|told| told.at + TELL_EVERY <= now)
     }
 }
@@ -208,24 +189,24 @@ impl Asker {
 pub(super) struct Waiting(Mutex<Askers>);
 
 #[derive(Debug, Default)]
-struct Askers {
-    all: HashMap<Party, Asker>,
-    sweep_at: usize,
+pub(super) struct Askers {
+    pub(super) all: HashMap<Party, Asker>,
+    pub(super) sweep_at: usize,
     /// Runs of which several callers were told, after the end of their question.
-    shared: HashMap<RunId, Callers>,
+    pub(super) shared: HashMap<RunId, Callers>,
     /// The same in the order in which they came.
-    shared_since: VecDeque<RunId>,
+    pub(super) shared_since: VecDeque<RunId>,
 }
 
 /// How a change is undone when its transaction is.
 #[derive(Debug)]
 pub(super) struct Undo {
-    party: Party,
-    what: Undone,
+    pub(super) party: Party,
+    pub(super) what: Undone,
 }
 
 #[derive(Debug)]
-enum Undone {
+pub(super) enum Undone {
     Waits(AgentId, RunId),
     Ended(AgentId, RunId, Option<Open>),
     Joined(RunId, bool),
@@ -234,7 +215,7 @@ enum Undone {
 }
 
 impl Askers {
-    fn of(&mut self, party: Party) -> &mut Asker {
+    pub(super) fn of(&mut self, party: Party) -> &mut Asker {
         if self.all.len() >= self.sweep_at.max(SWEEP_FROM) && !self.all.contains_key(&party) {
             let now = monotonic();
             self.all.retain(|_party, asker| !asker.is_idle(now));
@@ -243,14 +224,14 @@ impl Askers {
         self.all.entry(party).or_default()
     }
 
-    fn add(&mut self, party: &Party, agent: &AgentId, count: u64) {
+    pub(super) fn add(&mut self, party: &Party, agent: &AgentId, count: u64) {
         let asker = self.of(party.clone());
         asker.waiting += count;
         *asker.agents.entry(agent.clone()).or_default() += count;
     }
 
     /// One question less; what calls could join of it.
-    fn take(&mut self, party: &Party, agent: &AgentId, run: &RunId) -> Option<Open> {
+    pub(super) fn take(&mut self, party: &Party, agent: &AgentId, run: &RunId) -> Option<Open> {
         let asker = self.all.get_mut(party)?;
         asker.waiting = asker.waiting.saturating_sub(1);
         if let Some(count) = asker.agents.get_mut(agent) {
@@ -263,7 +244,7 @@ impl Askers {
     }
 
     /// The callers of a run, wherever it stands.
-    fn callers_of(&mut self, run: &RunId) -> Option<&mut Callers> {
+    pub(super) fn callers_of(&mut self, run: &RunId) -> Option<&mut Callers> {
         let open = self.all.values_mut().find_map(|asker| asker.open.get_mut(run));
         match open {
             Some(open) => Some(&mut open.callers),
@@ -272,7 +253,7 @@ impl Askers {
     }
 
     /// Several callers of a run go on with it after its question.
-    fn share(&mut self, run: &RunId, callers: Callers) {
+    pub(super) fn share(&mut self, run: &RunId, callers: Callers) {
         if !callers.are_several {
             return;
         }
@@ -320,7 +301,7 @@ impl Waiting {
     }
 
     /// Which of them calls may join. A key may be one of a caller, so what came with one is not among them.
-    fn read_open(&self, connection: &Connection) -> Result<(), Fault> {
+    pub(super) fn read_open(&self, connection: &Connection) -> Result<(), Fault> {
         let mut statement = connection.prepare(
             "SELECT a.id, a.card_json, a.expires_ms, a.asked_by_kind, a.asked_by_id, r.run_id, r.background, r.pty, \
              r.timeout_ms FROM approvals a JOIN runs r ON r.run_id = a.run_id \
@@ -411,14 +392,19 @@ impl Waiting {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Askers> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Askers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl QuestionLimits {
     /// Whether one more question may wait, where `waiting` do.
-    fn check_waiting(&self, waiting: u64, asker: &Asker, agent: &AgentId) -> Result<(), TooManyQuestions> {
+    pub(super) fn check_waiting(
+        &self,
+        waiting: u64,
+        asker: &Asker,
+        agent: &AgentId,
+    ) -> Result<(), TooManyQuestions> {
         let over = |limit, most| TooManyQuestions {
             limit,
             most,
@@ -438,7 +424,7 @@ impl QuestionLimits {
     }
 
     /// When everything will have been paid for after one more question at `now`.
-    fn pay(&self, paid_at: Duration, now: Duration) -> Result<Duration, TooManyQuestions> {
+    pub(super) fn pay(&self, paid_at: Duration, now: Duration) -> Result<Duration, TooManyQuestions> {
         if self.per_minute == 0 || self.burst == 0 {
             return Ok(paid_at);
         }
@@ -456,188 +442,6 @@ impl QuestionLimits {
             most: self.per_minute,
             retry_after: after.saturating_sub(latest),
         })
-    }
-}
-
-impl Tx<'_> {
-    /// Checks whether `by` may ask one more question for this agent, and counts it against the rate: the caller makes it in
-    /// this transaction. A refusal is counted, and put on record once a minute.
-    pub(super) fn admit_question(
-        &mut self,
-        by: &Actor,
-        agent: &AgentId,
-        limits: &QuestionLimits,
-    ) -> Result<Result<(), TooManyQuestions>, Fault> {
-        let (party, now) = (Party::of(by), monotonic());
-        let paid = {
-            let mut askers = self.context.waiting.lock();
-            let asker = askers.of(party.clone());
-            let before = asker.paid_at;
-            limits
-                .check_waiting(self.state.pending, asker, agent)
-                .and_then(|()| limits.pay(before, now))
-                .map(|paid_at| {
-                    asker.paid_at = paid_at;
-                    before
-                })
-        };
-        match paid {
-            Ok(before) => {
-                let what = Undone::Paid(before);
-                self.undo.push(Undo { party, what });
-                Ok(Ok(()))
-            }
-            Err(refusal) => {
-                self.refuse_question(by, agent, party, refusal)?;
-                Ok(Err(refusal))
-            }
-        }
-    }
-
-    fn refuse_question(
-        &mut self,
-        by: &Actor,
-        agent: &AgentId,
-        party: Party,
-        refusal: TooManyQuestions,
-    ) -> Result<(), Fault> {
-        let TooManyQuestions { limit, most, .. } = refusal;
-        self.tallies.push(Tally::of_refused_question(limit));
-        let now = monotonic();
-        let (before, after) = {
-            let mut askers = self.context.waiting.lock();
-            let told = &mut askers.of(party.clone()).told;
-            let before = told.get(&limit).copied();
-            let after = match before {
-                Some(told) if told.at + TELL_EVERY > now => Told {
-                    since: told.since + 1,
-                    ..told
-                },
-                Some(_) | None => Told { at: now, since: 0 },
-            };
-            told.insert(limit, after);
-            (before, after)
-        };
-        let what = Undone::Told(limit, before);
-        self.undo.push(Undo { party, what });
-        if after.since > 0 {
-            return Ok(());
-        }
-        let refused = before.map_or(0, |told| told.since) + 1;
-        tracing::warn!(
-            asker = %by.id, %agent, %limit, most, refused,
-            "questions are refused: too many"
-        );
-        let detail = json!({
-            "agentId": agent.as_str(), "limit": limit.as_str(), "most": most, "refused": refused,
-        });
-        let token = by.token();
-        let (kind, id) = token
-            .as_ref()
-            .map_or(("server", "countersign"), |token| ("token", token.as_str()));
-        let entry = Entry {
-            outcome: AuditOutcome::Denied,
-            ..Entry::done(AuditAction::QuestionsRefused, kind, id, by, detail)
-        };
-        self.audit(&entry)
-    }
-
-    /// A question waits from now on.
-    pub(super) fn note_question(&mut self, run: &NewRun) {
-        self.state.pending += 1;
-        let party = Party::of(&run.requested_by);
-        self.context.waiting.lock().add(&party, &run.agent, 1);
-        let what = Undone::Waits(run.agent.clone(), run.id.clone());
-        self.undo.push(Undo { party, what });
-    }
-
-    /// Calls may join a question, which was noted before.
-    pub(super) fn open_question(&mut self, run: &NewRun, approval: &NewApproval) {
-        let open = Open {
-            sameness: sameness(&approval.card, &HowRun::of(run)),
-            approval: approval.id.clone(),
-            expires: self.now() + approval.timeout,
-            callers: Callers::ONE,
-        };
-        let party = Party::of(&run.requested_by);
-        self.context
-            .waiting
-            .lock()
-            .of(party)
-            .open
-            .insert(run.id.clone(), open);
-    }
-
-    /// A question waits no longer.
-    pub(super) fn note_end_of_question(&mut self, asked: &Approval) {
-        self.state.pending = self.state.pending.saturating_sub(1);
-        let (party, agent) = (Party::of(&asked.requested_by), &asked.card.binding.agent);
-        let open = {
-            let mut askers = self.context.waiting.lock();
-            let open = askers.take(&party, agent, &asked.run_id);
-            if let Some(open) = &open {
-                askers.share(&asked.run_id, open.callers);
-            }
-            open
-        };
-        let what = Undone::Ended(agent.clone(), asked.run_id.clone(), open);
-        self.undo.push(Undo { party, what });
-    }
-
-    /// Joins the same question if one waits: the run that waits for it. It counts as one that is asked.
-    pub(super) fn join_question(
-        &mut self,
-        run: &NewRun,
-        approval: &NewApproval,
-        limits: &QuestionLimits,
-    ) -> Result<Option<Result<RunId, TooManyQuestions>>, Fault> {
-        let (wall, now) = (self.now(), monotonic());
-        let party = Party::of(&run.requested_by);
-        let same = sameness(&approval.card, &HowRun::of(run));
-        let joined = {
-            let mut askers = self.context.waiting.lock();
-            let asker = askers.of(party.clone());
-            let found = asker
-                .open
-                .iter_mut()
-                .rev()
-                .find(|(_run, open)| open.sameness == same && wall < open.expires);
-            let Some((run_id, open)) = found else {
-                return Ok(None);
-            };
-            let before = (asker.paid_at, open.callers);
-            limits.pay(asker.paid_at, now).map(|paid_at| {
-                asker.paid_at = paid_at;
-                open.callers = Callers {
-                    here: open.callers.here + 1,
-                    are_several: true,
-                };
-                (run_id.clone(), open.approval.clone(), before)
-            })
-        };
-        let (run_id, approval, (paid_at, callers)) = match joined {
-            Ok(joined) => joined,
-            Err(refusal) => {
-                self.refuse_question(&run.requested_by, &run.agent, party, refusal)?;
-                return Ok(Some(Err(refusal)));
-            }
-        };
-        for what in [
-            Undone::Paid(paid_at),
-            Undone::Joined(run_id.clone(), callers.are_several),
-        ] {
-            let party = party.clone();
-            self.undo.push(Undo { party, what });
-        }
-        let detail = json!({ "runId": run_id.as_str(), "callers": callers.here + 1 });
-        self.audit(&Entry::done(
-            AuditAction::QuestionJoined,
-            "approval",
-            approval.as_str(),
-            &run.requested_by,
-            detail,
-        ))?;
-        Ok(Some(Ok(run_id)))
     }
 }
 

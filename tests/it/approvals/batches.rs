@@ -20,6 +20,7 @@ impl Question {
     async fn new(server: &TestServer, agent: &str) -> Self {
         let mut body = append_line(&server.scratch().join("lines"));
         body["agentId"] = json!(agent);
+        body["join"] = json!(false);
         let pending = asked(server, body).await;
         let approval = id(&pending, "approvalId");
         let shown = server.operator().approval(&approval).await;

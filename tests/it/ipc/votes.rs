@@ -211,7 +211,7 @@ async fn a_question_with_votes_outlives_the_ui_that_leaves() {
     // Nobody else is there: a question that nobody has answered ends with the UI, and by then the other one would have.
     let answer = server
         .agent()
-        .exec(json!({ "argv": ["/bin/date"], "approvalWaitMs": 60_000 }))
+        .exec(json!({ "argv": ["/bin/date"], "approvalWaitMs": 60_000, "join": false }))
         .await;
     assert_eq!(answer.problem(403, "exec-denied")["reason"], "no-approver");
     assert_has!(server.answered(&pending, "allow-once").await, { "status": "completed" });

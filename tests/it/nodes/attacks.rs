@@ -259,7 +259,7 @@ async fn what_is_asked_in_the_wrong_role_or_not_at_all_is_refused_in_words() {
 
 #[tokio::test]
 async fn a_crowd_of_unanswered_questions_is_cut_short_and_answered_one_by_one() {
-    let server = TestServer::asking().start().await;
+    let server = TestServer::asking_with("max_pending_per_agent = 0").start().await;
     let mut asker = OperatorClient::new(&server.gateway_token(), &["operator.write"])
         .connect(&server)
         .await;
@@ -418,7 +418,7 @@ async fn a_list_of_large_questions_ends_no_approvers_connection_and_hides_no_sma
 
 #[tokio::test]
 async fn one_token_fills_no_list_that_everybody_reads() {
-    let server = TestServer::asking().start().await;
+    let server = TestServer::asking_with("max_pending_per_agent = 0").start().await;
     let mut links = Vec::new();
     let mut first = Value::Null;
     for _ in 0..4 {

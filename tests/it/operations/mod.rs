@@ -189,7 +189,7 @@ fn refused(answer: &Answer, status: u16, code: &str, who: &str, row: &Row) -> Va
 }
 
 async fn server() -> TestServer {
-    TestServer::asking()
+    TestServer::asking_with("max_pending_per_agent = 0")
         .allowlist(&json!([{ "pattern": "/bin/true" }]))
         .toml("[auth]\nfailures_per_minute = 1000000\n[limits]\nanonymous_per_second = 0\n")
         .start()
