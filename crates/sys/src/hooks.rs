@@ -1,9 +1,9 @@
 //! Named points and protections of a test build: where a crash test wants the process to die, it dies; where another
-//! test wants to change the world under its feet, it stands still; where a test wants a bug, it panics; and what keeps a command out can be left away, so that
-//! an attack shows what that protection is for.
+//! test wants to change the world under its feet, it stands still; where a test wants a bug, it panics; and what keeps a
+//! command out can be left away, so that an attack shows what that protection is for.
 //!
-//! Without the feature `test-hooks` nothing of this is in the program: [`reach`], [`pause`] and [`panic_at`] are empty functions, and no
-//! protection is ever [off](protection_off).
+//! Without the feature `test-hooks` nothing of this is in the program: [`reach`], [`pause`] and [`panic_at`] are empty
+//! functions, and no protection is ever [off](protection_off).
 
 #[cfg(not(feature = "test-hooks"))]
 use std::ffi::OsString;

@@ -2,7 +2,8 @@
 //!
 //! A handler must never settle an answer or choose what a caller may see: [`countersign_engine::Engine`] finds out who may
 //! answer and which answer came first, and narrows every list to the caller's agents. Read on: `decide` takes an
-//! answer, `decisions.rs` several of them, `revise.rs` a changed command; [`ApprovalBody`] is the object, and `brief.rs` has what a list needs of it.
+//! answer, `decisions.rs` several of them, `revise.rs` a changed command; [`ApprovalBody`] is the object, and `brief.rs` has
+//! what a list needs of it.
 
 mod brief;
 mod decisions;
