@@ -370,7 +370,7 @@ async fn pending_questions_end_denied_with_reason_stopped() {
     let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
     let agent = server.agent();
     let waiting = tokio::spawn(async move {
-        let body = json!({ "argv": ["/bin/date"], "approvalWaitMs": 60_000 });
+        let body = json!({ "argv": ["/bin/date"], "approvalWaitMs": 60_000, "join": false });
         agent.exec(body).await
     });
     let question = json!({ "command": "/bin/date --utc", "agentId": "main" });

@@ -112,7 +112,7 @@ async fn a_question_that_a_session_allowed_to_be_asked_can_be_answered_as_long_a
     put(&server, MAIN, json!({ "security": "allowlist" }))
         .await
         .expect(200);
-    let ask = || agent.exec(json!({ "argv": ["/bin/true"] }));
+    let ask = || agent.exec(json!({ "argv": ["/bin/true"], "join": false }));
     let first = ask().await.expect(202);
     let second = ask().await.expect(202);
     operator.decided(first.text("approvalId"), "allow-once").await;

@@ -17,6 +17,9 @@ use crate::support::{Answer, Api, within};
 
 use super::promises::{Call, Kind};
 
+/// How the mark of a call begins; a number and a hyphen follow.
+pub(super) const MARK: &str = "mark-";
+
 /// What commands and patches leave, and the programs that do it.
 #[derive(Debug)]
 pub(super) struct World {
@@ -134,7 +137,7 @@ impl Load {
 
     async fn act(&self, turn: u32, agent: &Api, operator: &Api) -> Result<(), Dead> {
         let number = self.count.fetch_add(1, Ordering::SeqCst);
-        let mark = format!("mark-{number}-");
+        let mark = format!("{MARK}{number}-");
         match (turn >> 16) % 16 {
             0..=4 => self.call(&mark, Kind::Covered, agent).await,
             5..=7 => self.call(&mark, Kind::Keyed, agent).await,

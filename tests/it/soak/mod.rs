@@ -234,8 +234,7 @@ async fn seen(server: &TestServer, load: &Load) -> Seen {
     let mut runs: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for run in all(&operator, "/v1/runs").await {
         let text = format!("{}{}", run["command"], run["argv"]);
-        let call = calls.iter().find(|call| text.contains(&call.mark));
-        let mark = call.map_or_else(|| text.clone(), |call| call.mark.clone());
+        let mark = mark_in(&text).unwrap_or(&text).to_owned();
         runs.entry(mark).or_default().push(run);
     }
     let approvals = all(&operator, "/v1/approvals?status=all").await;
@@ -259,6 +258,14 @@ async fn seen(server: &TestServer, load: &Load) -> Seen {
         audit_verifies: operator.read("/v1/audit/verify").await["ok"] == true,
         calls,
     }
+}
+
+/// The mark of the call that a command is of.
+fn mark_in(text: &str) -> Option<&str> {
+    let begin = text.find(load::MARK)?;
+    let rest = text.get(begin..)?;
+    let length = rest.get(load::MARK.len()..)?.find('-')?;
+    rest.get(..=load::MARK.len() + length)
 }
 
 fn marks(world: &World) -> BTreeMap<String, usize> {
