@@ -157,12 +157,12 @@ impl Evaluator {
                 let document = self.nodes.see_document(&node, now.settings()).await;
                 node.document = document.map_err(|full| ExecError::NodeUnavailable {
                     failure: InvokeFailure::Full,
-                    detail: full.to_owned(),
+                    detail: full.into_owned(),
                 })?;
             }
             (None, Purpose::Explanation) => {
                 let document = self.nodes.see_document(&node, now.settings()).await;
-                node.document = document.unwrap_or_else(|full| NodeDocument::Unknown(full.to_owned()));
+                node.document = document.unwrap_or_else(|full| NodeDocument::Unknown(full.into_owned()));
             }
         }
         let mut asked = 0;

@@ -2,6 +2,7 @@
 //! the command. Each answer is bounded in time and size; what is not to be had leaves our own layers and the node's gate.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -120,22 +121,22 @@ enum Unanswered {
 impl Unanswered {
     fn in_words(&self) -> String {
         match self {
-            Self::Link(failure) => describe(failure).to_owned(),
+            Self::Link(failure) => describe(failure).into_owned(),
             Self::Node(error) => answers::refusal(error).1,
         }
     }
 }
 
 /// Why there was no answer, for people.
-pub(super) fn describe(failure: &InvokeFailure) -> &'static str {
-    match failure {
+pub(super) fn describe(failure: &InvokeFailure) -> Cow<'static, str> {
+    Cow::Borrowed(match failure {
         InvokeFailure::NotConnected => "the node is not connected",
         InvokeFailure::NotAllowed { reason } => reason,
         InvokeFailure::Full => "too many calls wait for the node already",
-        InvokeFailure::TooLarge => "the call is larger than what a node takes",
+        InvokeFailure::TooLarge(size) => return Cow::Owned(size.to_string()),
         InvokeFailure::Disconnected => "the connection of the node ended before it answered",
         InvokeFailure::TimedOut => "the node did not answer in time",
-    }
+    })
 }
 
 /// The way to nodes, and what they said lately.
@@ -190,7 +191,7 @@ impl NodePeers {
             NodeDocument::Unknown(away.detail)
         } else {
             let document = self.see_document(&node, settings).await;
-            document.unwrap_or_else(|full| NodeDocument::Unknown(full.to_owned()))
+            document.unwrap_or_else(|full| NodeDocument::Unknown(full.into_owned()))
         };
         node
     }
@@ -200,7 +201,7 @@ impl NodePeers {
         &self,
         node: &OnNode,
         settings: &Settings,
-    ) -> Result<NodeDocument, &'static str> {
+    ) -> Result<NodeDocument, Cow<'static, str>> {
         let info = &node.info;
         if !info.offers(APPROVALS_GET) {
             let detail = format!("the node does not offer {APPROVALS_GET}");
@@ -284,7 +285,7 @@ impl NodePeers {
                 (_, why) => refused(Reason::NodeRefused, why),
             },
             Err(Unanswered::Link(failure)) => Err(ExecError::NodeUnavailable {
-                detail: describe(&failure).to_owned(),
+                detail: describe(&failure).into_owned(),
                 failure,
             }),
         }
@@ -341,9 +342,9 @@ impl NodePeers {
                 // A node's own words may repeat the command.
                 let error = match &unanswered {
                     Unanswered::Link(failure) => describe(failure),
-                    Unanswered::Node(_) => "the node answered with an error",
+                    Unanswered::Node(_) => Cow::Borrowed("the node answered with an error"),
                 };
-                tracing::warn!(run.id = %run_id, error, "a node did not say what became of a run");
+                tracing::warn!(run.id = %run_id, %error, "a node did not say what became of a run");
                 None
             }
         }

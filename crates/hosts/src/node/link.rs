@@ -112,18 +112,34 @@ pub enum InvokeFailure {
     /// Too much waits for it already, in all or in the name of the same token. Nothing was sent.
     Full,
     /// The call is larger than what a node takes. Nothing was sent.
-    TooLarge,
+    TooLarge(Oversize),
     /// The connection ended after the call was sent. Whether it was carried out is unknown.
     Disconnected,
     /// No answer came in time. Whether it is still being carried out is unknown.
     TimedOut,
 }
 
+/// How large a call is, and what a node takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Oversize {
+    /// Bytes of the call as it would be sent.
+    pub bytes: usize,
+    /// The most that would be sent.
+    pub most: usize,
+}
+
+impl std::fmt::Display for Oversize {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { bytes, most } = self;
+        write!(f, "the call has {bytes} bytes, and a node takes at most {most}")
+    }
+}
+
 impl InvokeFailure {
     /// Whether it is certain that the node never saw the call.
     pub const fn was_not_sent(&self) -> bool {
         match self {
-            Self::NotConnected | Self::NotAllowed { .. } | Self::Full | Self::TooLarge => true,
+            Self::NotConnected | Self::NotAllowed { .. } | Self::Full | Self::TooLarge(_) => true,
             Self::Disconnected | Self::TimedOut => false,
         }
     }

@@ -15,7 +15,7 @@ mod plan;
 
 pub use link::{
     ConnectionId, Heard, InvokeFailure, InvokeRequest, InvokeResult, NodeError, NodeGeneration, NodeInfo,
-    NodeLink, NodeSink,
+    NodeLink, NodeSink, Oversize,
 };
 pub use lookup::{NodeLookup, UNKNOWN_DIRECTORY};
 pub use none::NoNodes;

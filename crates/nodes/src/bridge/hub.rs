@@ -16,7 +16,7 @@ use countersign_config::settings::SettingsStore;
 use countersign_domain::PairedNode;
 use countersign_hosts::node::{
     ConnectionId, Heard, InvokeFailure, InvokeRequest, InvokeResult, NodeGeneration, NodeInfo, NodeLink,
-    NodeSink,
+    NodeSink, Oversize,
 };
 use countersign_ledger::{Ledger, LedgerError, events::EventKind};
 use countersign_protocol::bridge::{CommandRules, Event, Frame, InvokeCall, InvokeCancel, POLICY};
@@ -220,7 +220,10 @@ impl NodeHub {
         let text = Frame::from(frame.to_event()).to_text();
         drop(frame);
         if text.len() > MOST_TO_NODE {
-            return Err(InvokeFailure::TooLarge);
+            return Err(InvokeFailure::TooLarge(Oversize {
+                bytes: text.len(),
+                most: MOST_TO_NODE,
+            }));
         }
         let rules = self.rules();
         let mut registry = self.registry();
@@ -238,7 +241,7 @@ impl NodeHub {
             return Err(match unsent {
                 Unsent::Closing => InvokeFailure::NotConnected,
                 Unsent::Full => InvokeFailure::Full,
-                Unsent::TooLarge => InvokeFailure::TooLarge,
+                Unsent::TooLarge(size) => InvokeFailure::TooLarge(size),
             });
         }
         Ok(Call {

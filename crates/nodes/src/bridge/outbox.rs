@@ -8,6 +8,7 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use countersign_hosts::node::Oversize;
 use countersign_protocol::bridge::{AUTH_CHANGED, Close, Frame, POLICY};
 
 /// What part of an outbox calls leave free for what has to be told: ticks, answers, the end.
@@ -47,7 +48,7 @@ pub(super) enum Unsent {
     /// Too much waits already.
     Full,
     /// It would not fit if nothing waited.
-    TooLarge,
+    TooLarge(Oversize),
 }
 
 /// What to do next on the wire.
@@ -109,7 +110,10 @@ impl Outbox {
     pub(super) fn offer(&self, text: String) -> Result<(), Unsent> {
         let room = self.0.limit - self.0.limit / KEPT_FREE;
         if text.len() > room {
-            return Err(Unsent::TooLarge);
+            return Err(Unsent::TooLarge(Oversize {
+                bytes: text.len(),
+                most: room,
+            }));
         }
         let mut state = self.state();
         if state.closing.is_some() {
@@ -240,7 +244,13 @@ mod tests {
     #[tokio::test]
     async fn what_is_offered_never_ends_the_connection() {
         let outbox = Outbox::new(800);
-        assert_eq!(outbox.offer("x".repeat(701)), Err(Unsent::TooLarge));
+        assert_eq!(
+            outbox.offer("x".repeat(701)),
+            Err(Unsent::TooLarge(Oversize {
+                bytes: 701,
+                most: 700
+            }))
+        );
         assert_eq!(outbox.offer("x".repeat(700)), Ok(()));
         assert_eq!(outbox.offer("x".to_owned()), Err(Unsent::Full));
         assert!(!outbox.is_closed());

@@ -40,7 +40,7 @@ impl BridgeStats {
             Err(InvokeFailure::NotConnected) => "not-connected",
             Err(InvokeFailure::NotAllowed { .. }) => "not-allowed",
             Err(InvokeFailure::Full) => "full",
-            Err(InvokeFailure::TooLarge) => "too-large",
+            Err(InvokeFailure::TooLarge(_)) => "too-large",
             Err(InvokeFailure::Disconnected) => "disconnected",
             Err(InvokeFailure::TimedOut) => "timed-out",
         };

@@ -149,12 +149,12 @@ async fn call(
         Ok(InvokeResult { outcome }) => Ok(outcome),
         Err(failure) => Err(unavailable(
             match failure {
+                InvokeFailure::TooLarge(size) => return Err(unavailable(size.to_string())),
                 InvokeFailure::NotConnected => "the node is not connected",
                 InvokeFailure::NotAllowed { .. } => {
                     "the node does not offer its document, or a person has not approved that it does"
                 }
                 InvokeFailure::Full => "too many calls wait for the node",
-                InvokeFailure::TooLarge => "the document is larger than what a node takes at once",
                 InvokeFailure::Disconnected => {
                     "the node disconnected before it answered; look what it has now"
                 }

@@ -101,7 +101,7 @@ pub(super) fn of_invoke(
         InvokeFailure::NotConnected => not_connected(),
         InvokeFailure::NotAllowed { reason } => not_allowed(protocol, reason, command),
         InvokeFailure::Full => WireError::unavailable("too many calls wait for the node").retryable(None),
-        InvokeFailure::TooLarge => WireError::invalid("the call is larger than what a node takes"),
+        InvokeFailure::TooLarge(size) => WireError::invalid(size.to_string()),
         InvokeFailure::Disconnected => {
             node("DISCONNECTED", format!("node disconnected ({})", shown(command)))
         }
