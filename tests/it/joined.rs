@@ -2,9 +2,12 @@
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio::{io::AsyncWriteExt as _, task::JoinHandle};
 
-use crate::support::{Answer, Api, Members, TestServer, eventually, lines, only, soon, write_file};
+use crate::{
+    ipc::support::Asker,
+    support::{Answer, Api, Members, OperatorClient, TestServer, eventually, lines, only, soon, write_file},
+};
 
 /// As many rounds as make both orders of a race likely.
 const RACES: usize = 25;
@@ -333,4 +336,51 @@ async fn who_joins_while_the_last_one_leaves_has_a_question_that_waits() {
         );
         assert_eq!(lines(&file), ["ran"]);
     }
+}
+
+/// A peer of the socket or the Bridge runs the command itself, or has an answer of its own to give back.
+#[tokio::test]
+async fn what_comes_over_the_approvals_socket_or_the_bridge_joins_nothing() {
+    let server = TestServer::asking().with_socket().start().await;
+    let (agent, operator) = (server.agent(), server.operator());
+    let call = json!({ "argv": ["/bin/echo", "x"], "workdir": "/tmp" });
+    agent.accepted(call.clone()).await;
+    agent.accepted(call).await;
+    let mut pending = operator.pending().await.len();
+    assert_eq!(pending, 1, "the twin: over HTTP they join");
+
+    let socket = Asker::of(&server);
+    let mut bridge = OperatorClient::new(&server.gateway_token(), &["operator.write"])
+        .connect(&server)
+        .await;
+    let mut peers = Vec::new();
+    for _ in 0..2 {
+        for line in [
+            socket.exec_line("e", &json!({ "command": ["/bin/echo", "x"], "cwd": "/tmp" })),
+            socket.request_line("q", &json!({ "command": "/bin/echo x", "cwd": "/tmp" })),
+        ] {
+            let mut peer = socket.connect().await;
+            peer.write_all(format!("{line}\n").as_bytes())
+                .await
+                .expect("sent");
+            peers.push(peer);
+            pending += 1;
+            eventually(
+                "asked anew",
+                || operator.pending(),
+                |found| found.len() == pending,
+            )
+            .await;
+        }
+        let params = json!({ "command": "/bin/echo x", "cwd": "/tmp", "timeoutMs": 60_000 });
+        bridge.send("exec.approval.request", params).await;
+        pending += 1;
+        eventually(
+            "asked anew",
+            || operator.pending(),
+            |found| found.len() == pending,
+        )
+        .await;
+    }
+    assert_eq!(joined(&server, 1).await.len(), 1, "the twin alone");
 }
