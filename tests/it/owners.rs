@@ -241,7 +241,9 @@ async fn tokens_of_an_earlier_version_belong_to_the_operator() {
     let ledger = rusqlite::Connection::open(server.database()).expect("the ledger");
     ledger
         .execute_batch(
-            "ALTER TABLE runs DROP COLUMN start; DROP TABLE stop; ALTER TABLE tokens DROP COLUMN owner; ALTER TABLE tokens DROP COLUMN proposed_json; \
+            "DROP TABLE unfinished; DELETE FROM meta WHERE key = 'unfinished_from'; \
+             CREATE INDEX runs_by_time ON runs (created_ms); CREATE INDEX runs_unfinished ON runs (status); \
+             ALTER TABLE runs DROP COLUMN start; DROP TABLE stop; ALTER TABLE tokens DROP COLUMN owner; ALTER TABLE tokens DROP COLUMN proposed_json; \
              PRAGMA user_version = 12;",
         )
         .expect("the schema of before");

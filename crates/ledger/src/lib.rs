@@ -59,6 +59,7 @@ mod questions;
 mod record;
 mod revise;
 mod run_end;
+mod run_order;
 mod shrink;
 mod sign_ins;
 mod stop;

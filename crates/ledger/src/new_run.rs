@@ -15,7 +15,7 @@ use crate::events::{Event, EventKind, Subject};
 use super::{
     error::Fault,
     launch::Ready,
-    run_rows,
+    run_order, run_rows,
     sql::{json, millis},
     tx::Tx,
 };
@@ -197,6 +197,7 @@ impl NewRun {
                 self.start.map(TextStart::as_str),
             ],
         )?;
+        run_order::admitted(tx)?;
         if let Some(ready) = ready {
             ready.note_node(tx, &self.id)?;
         }

@@ -8,6 +8,7 @@ use super::{
     error::LedgerError,
     handle::Ledger,
     rows::Columns,
+    run_order::{NUMBERS, UNFINISHED},
     run_rows,
     sql::{fetch, list},
 };
@@ -67,7 +68,7 @@ impl Ledger {
             .blocking(|connection| {
                 let sql = format!(
                     "SELECT {}, keyed, launch_id, epoch, boot_id, not_after_ms FROM runs \
-                     WHERE status IN ('requested', 'asking', 'launching', 'running') ORDER BY seq",
+                     WHERE seq IN {NUMBERS} AND status IN {UNFINISHED} ORDER BY seq",
                     run_rows::COLUMNS
                 );
                 let mut unfinished = list(connection, &sql, (), |row| {

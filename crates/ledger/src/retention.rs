@@ -12,6 +12,7 @@ use super::{
     idempotency,
     job::Change,
     rows::Columns,
+    run_order::{self, UNFINISHED},
     sign_ins,
     sql::{fetch, list, millis},
     trim::{ROWS, as_count},
@@ -101,17 +102,20 @@ impl Change for Prune {
 }
 
 fn prune_runs(tx: &Tx<'_>, before: i64, with_approval_before: i64) -> Result<Vec<RunId>, Fault> {
-    let runs = list(
-        tx.connection,
-        "SELECT run_id FROM runs WHERE created_ms < ?1 AND (approval_id IS NULL OR created_ms < ?2) \
-         AND status NOT IN ('requested', 'asking', 'launching', 'running') ORDER BY created_ms LIMIT ?3",
-        (before, with_approval_before, STEP),
-        |row| Columns::of("runs", row).word::<RunId>(),
-    )?;
+    let sql = format!(
+        "SELECT run_id FROM runs WHERE seq < ?1 AND (approval_id IS NULL OR seq < ?2) \
+         AND status NOT IN {UNFINISHED} ORDER BY seq LIMIT ?3"
+    );
+    let first_kept = run_order::first_since(tx.connection, before)?;
+    let first_asked_kept = run_order::first_since(tx.connection, with_approval_before)?;
+    let runs = list(tx.connection, &sql, (first_kept, first_asked_kept, STEP), |row| {
+        Columns::of("runs", row).word::<RunId>()
+    })?;
     for run in &runs {
         // Its output and approval go with it.
         tx.execute("DELETE FROM runs WHERE run_id = ?1", (run.as_str(),))?;
     }
+    run_order::removed(tx)?;
     Ok(runs)
 }
 

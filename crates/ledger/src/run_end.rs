@@ -8,6 +8,7 @@ use crate::events::{Event, EventKind, RunSummary, Subject, system_text};
 
 use super::{
     error::Fault,
+    run_order,
     run_rows::{self, Brief},
     session_notice, session_rows,
     sql::exactly_one,
@@ -71,6 +72,7 @@ pub(super) fn end_run(tx: &mut Tx<'_>, id: &RunId, end: &RunEnd, by: &Actor) -> 
         ],
     )?;
     exactly_one(ended)?;
+    run_order::ended(tx, run.seq)?;
     forget_env(tx, &run)?;
     let duration = |start: UnixMillis| ended_at.get().saturating_sub(start.get()).max(0);
     let summary = RunSummary {
@@ -138,6 +140,7 @@ pub(super) fn deny_run(
         ),
     )?;
     exactly_one(denied)?;
+    run_order::ended(tx, run.seq)?;
     forget_env(tx, &run)?;
     // A caller who was answered that the run waits or runs hears only in this way that it does not.
     // When a node refuses a run that it has, the engine tells.

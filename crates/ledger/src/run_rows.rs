@@ -29,6 +29,7 @@ pub(super) fn warn(tx: &Tx<'_>, id: &RunId, code: &str) -> Result<(), Fault> {
 
 /// What a transition needs to know about a run.
 pub(super) struct Brief {
+    pub(super) seq: i64,
     pub(super) subject: Subject,
     pub(super) status: RunStatus,
     pub(super) started_at: Option<UnixMillis>,
@@ -44,7 +45,7 @@ pub(super) fn brief(connection: &Connection, id: &RunId) -> Result<Option<Brief>
     fetch(
         connection,
         "SELECT run_id, approval_id, agent_id, session_key, host, node_id, asked_by_kind, asked_by_id, \
-         asked_by_name, status, started_ms, diverted, background, keyed, isolation FROM runs WHERE run_id = ?1",
+         asked_by_name, status, started_ms, diverted, background, keyed, isolation, seq FROM runs WHERE run_id = ?1",
         (id.as_str(),),
         |row| {
             let mut columns = Columns::of("runs", row);
@@ -68,6 +69,7 @@ pub(super) fn brief(connection: &Connection, id: &RunId) -> Result<Option<Brief>
                 diverted,
                 outlives_caller,
                 isolation: columns.word()?,
+                seq: columns.take()?,
             })
         },
     )

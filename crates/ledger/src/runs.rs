@@ -2,15 +2,16 @@
 
 use std::fmt::Write as _;
 
-use rusqlite::types::Value;
+use rusqlite::{Connection, types::Value};
 
 use countersign_domain::{AgentId, Authority, Host, Run, RunId, RunStatus, SessionKey, TokenId, UnixMillis};
 
 use super::{
-    error::LedgerError,
+    error::{Fault, LedgerError},
     handle::Ledger,
     idempotency::{self, IdempotencyKey, KeyState},
     readers::{Cursor, Listing, Page, agents_within},
+    run_order::{self, NUMBERS},
     run_rows::{COLUMNS, fetch_run, from_row},
     sql::{fetch, list},
 };
@@ -40,6 +41,12 @@ pub struct RunFilter {
     pub authority: Authority,
 }
 
+/// From one number to before another, where there is one.
+struct Period {
+    first: Option<i64>,
+    end: Option<i64>,
+}
+
 /// Where the output of a run is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredOutput {
@@ -65,7 +72,8 @@ impl Ledger {
     pub async fn runs(&self, filter: RunFilter, page: Page) -> Result<Listing<Run>, LedgerError> {
         self.readers
             .blocking(move |connection| {
-                let (conditions, params) = filter.conditions(page.cursor, page.fetch_limit());
+                let period = filter.period(connection)?;
+                let (conditions, params) = filter.conditions(&period, page.cursor, page.fetch_limit());
                 let sql =
                     format!("SELECT {COLUMNS}, seq FROM runs WHERE {conditions} ORDER BY seq DESC LIMIT ?");
                 let rows = list(connection, &sql, rusqlite::params_from_iter(params), |row| {
@@ -134,15 +142,24 @@ impl Ledger {
 }
 
 impl RunFilter {
-    fn conditions(&self, cursor: Option<Cursor>, limit: i64) -> (String, Vec<Value>) {
+    /// The numbers of the runs of the time that is wanted, on both sides where that is bounded.
+    fn period(&self, connection: &Connection) -> Result<Period, Fault> {
+        let first_since = |at: UnixMillis| run_order::first_since(connection, at.get());
+        Ok(Period {
+            first: self.since.map(first_since).transpose()?,
+            end: self.until.map(first_since).transpose()?,
+        })
+    }
+
+    fn conditions(&self, period: &Period, cursor: Option<Cursor>, limit: i64) -> (String, Vec<Value>) {
         let Self {
             agent,
             session,
             host,
             node_id,
             statuses,
-            since,
-            until,
+            since: _,
+            until: _,
             query,
             owner,
             authority,
@@ -173,11 +190,11 @@ impl RunFilter {
         if let Some(node) = node_id {
             add("node_id = ?", text(node));
         }
-        if let Some(since) = since {
-            add("created_ms >= ?", Value::Integer(since.get()));
+        if let Some(first) = period.first {
+            add("seq >= ?", Value::Integer(first));
         }
-        if let Some(until) = until {
-            add("created_ms < ?", Value::Integer(until.get()));
+        if let Some(end) = period.end {
+            add("seq < ?", Value::Integer(end));
         }
         if let Some(query) = query {
             add("instr(command, ?) > 0", text(query));
@@ -193,6 +210,9 @@ impl RunFilter {
         if !statuses.is_empty() {
             let places = vec!["?"; statuses.len()].join(", ");
             write!(sql, " AND status IN ({places})").expect("writing to a String cannot fail");
+            if run_order::are_unfinished(statuses) {
+                write!(sql, " AND seq IN {NUMBERS}").expect("writing to a String cannot fail");
+            }
             params.extend(statuses.iter().map(|status| text(status.as_str())));
         }
         params.push(Value::Integer(limit));

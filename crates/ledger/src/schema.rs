@@ -65,6 +65,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0015_start.sql",
         include_str!("../../../migrations/sqlite/0015_start.sql"),
     ),
+    (
+        "0016_fewer_indexes.sql",
+        include_str!("../../../migrations/sqlite/0016_fewer_indexes.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

@@ -25,6 +25,7 @@ use super::{
     job::Job,
     rows::Columns,
     run_end,
+    run_order::NUMBERS,
     sql::{fetch, json as text, list},
     stop_switch::{Pressed, StopStanding, StopSwitch},
     token_rows,
@@ -205,12 +206,8 @@ fn deny_pending(tx: &mut Tx<'_>, stop: &Stop) -> Result<Vec<RunId>, Fault> {
 
 /// Ends what was allowed and has no permission yet. It must not start when everything goes on.
 fn deny_allowed(tx: &mut Tx<'_>, stop: &Stop) -> Result<Vec<RunId>, Fault> {
-    let allowed: Vec<RunId> = list(
-        tx.connection,
-        "SELECT run_id FROM runs WHERE status = 'requested' ORDER BY seq",
-        (),
-        |row| Columns::of("runs", row).word(),
-    )?;
+    let sql = format!("SELECT run_id FROM runs WHERE seq IN {NUMBERS} AND status = 'requested' ORDER BY seq");
+    let allowed: Vec<RunId> = list(tx.connection, &sql, (), |row| Columns::of("runs", row).word())?;
     for run in &allowed {
         deny(tx, run, stop)?;
     }

@@ -16,6 +16,7 @@ mod launches;
 mod node_runs;
 mod nodes;
 mod retention;
+mod run_order;
 mod storage;
 mod tokens;
 
