@@ -271,7 +271,7 @@ fn is_plain_npm(call: &Call<'_>) -> bool {
 }
 
 const GO_BUILD: &str = "-C:d -a -n -p: -race -msan -asan -cover -covermode: -coverpkg: -v -work -x -buildmode: -buildvcs: \
-     -gcflags: -json -ldflags:t -mod: -tags: -trimpath -linkshared";
+     -gcflags:t -json -ldflags:t -mod: -tags: -trimpath -linkshared";
 
 pub(super) const GO: Grammar = Grammar {
     programs: &["go"],
@@ -315,12 +315,27 @@ pub(super) const GO: Grammar = Grammar {
     check: is_plain_go,
 };
 
-/// The linker's options may name another linker, and `go run NAME@VERSION` fetches the program that it runs. `gcflags`
-/// are for the compiler, which loads nothing.
+/// The linker's options may name another linker, the compiler's may name files that it writes, and `go run NAME@VERSION`
+/// fetches the program that it runs.
 fn is_plain_go(call: &Call<'_>) -> bool {
     let is_fetched = |word: &&str| word.contains('@');
     let runs_fetched = call.command == "run" && call.operands.first().is_some_and(is_fetched);
-    !runs_fetched && call.values(&["ldflags"]).all(are_linker_flags)
+    !runs_fetched
+        && call.values(&["ldflags"]).all(are_linker_flags)
+        && call.values(&["gcflags"]).all(are_compiler_flags)
+}
+
+/// What a person turns off to debug, or has explained: `-N -l`, `all=-m=2`.
+fn are_compiler_flags(flags: &str) -> bool {
+    const KNOWN: &[&str] = &["-B", "-N", "-S", "-e", "-l", "-live", "-m"];
+    let flags = flags.strip_prefix("all=").unwrap_or(flags);
+    let mut words = flags
+        .split_whitespace()
+        .map(|word| word.trim_matches(['\'', '"']));
+    words.all(|word| {
+        let (name, level) = word.split_once('=').unwrap_or((word, ""));
+        KNOWN.contains(&name) && level.chars().all(|digit| digit.is_ascii_digit())
+    })
 }
 
 /// `-s -w -X name=value`.

@@ -643,6 +643,12 @@ mod tests {
             ("go build -toolexec x", "go build -o x ./cmd/x"),
             ("go build -overlay x", "go build -ldflags -s~-w~-X~main.v=1 ."),
             ("go build -ldflags=-extld=x", "go build -ldflags=-s"),
+            (
+                "go build -gcflags=-o=/w/.npmrc ./p",
+                "go build -gcflags=all=-N~-l ./p",
+            ),
+            ("go test -gcflags -asmhdr=x .", "go test -gcflags=-m=2 ."),
+            ("go vet -gcflags=all=-N~-cpuprofile=x", "go vet -gcflags=-e"),
             ("go env -w CC=x", "go env GOPATH"),
             ("go vet -vettool=x ./...", "go vet ./..."),
             ("go run x.org/y@latest", "go run ./cmd/x -exec y"),
