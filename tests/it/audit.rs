@@ -249,6 +249,23 @@ async fn a_chain_that_was_dropped_stays_broken_until_the_operator_begins_another
     assert_eq!(ready["degraded"], false, "{ready}");
 }
 
+/// A start makes a new key, which seals nothing that was recorded under the other.
+#[tokio::test]
+async fn a_key_that_went_with_its_head_is_missed_while_there_are_runs() {
+    let mut server = recorded().await;
+    let place = server.state().join("countersign");
+    for file in ["audit.key", "audit.head"] {
+        fs::remove_file(place.join(file)).unwrap();
+    }
+    let before = server.cli(&["doctor", "--json"]).await;
+    assert!(before.stdout.contains("audit-broken"), "{before:?}");
+    server.start().await;
+    let verified = verify(&server).await;
+    assert_eq!(verified["ok"], false, "{verified}");
+    let after = server.cli(&["doctor", "--json"]).await;
+    assert!(after.stdout.contains("audit-broken"), "{after:?}");
+}
+
 /// A first start that was cut off anywhere leaves nothing that a later one takes for tampering.
 #[tokio::test]
 async fn a_head_without_key_and_history_is_a_start_that_was_cut_off() {

@@ -24,13 +24,19 @@ use super::{
 /// # Errors
 /// When a file cannot be read.
 pub fn glance(ledger: &Path, key: &Path, head: &Path) -> Result<Option<Problem>, VerifyError> {
-    if !ledger.exists() || !key.exists() {
+    if !ledger.exists() {
         return Ok(None);
     }
-    let keys = Keys::load(key).map_err(VerifyError::Key)?;
     let connection = connection::open(ledger).map_err(VerifyError::Ledger)?;
-    let head = HeadFile::at(head.to_owned());
     let unread = |fault: Fault| VerifyError::Ledger(LedgerError::from(fault));
+    if !key.exists() {
+        // A first start that was cut off left no history either.
+        let is_removed = has_history(&connection).map_err(unread)?;
+        let stored = ChainHead::stored(&connection).map_err(unread)?;
+        return Ok(is_removed.then(|| Problem::of_chain(stored.seq, ProblemKind::Missing)));
+    }
+    let keys = Keys::load(key).map_err(VerifyError::Key)?;
+    let head = HeadFile::at(head.to_owned());
     // Before the records, as a verification does.
     let sealed = head.load().map_err(VerifyError::Head)?;
     let stored = ChainHead::stored(&connection).map_err(unread)?;
