@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use countersign_domain::{AgentId, Command, Host, PatternWidth, UnixMillis, quoting};
-use countersign_policy::pattern;
+use countersign_policy::{command::redaction, pattern};
 use countersign_wire::{
     approval::{ApprovalBody, NO_ENV_HASH},
     explain::ExplanationBody,
@@ -334,7 +334,7 @@ impl Habit {
 
     /// The command in one harmless line.
     fn text(&self) -> String {
-        value::visible(&quoting::line(&self.command))
+        value::visible(&redaction::masked(&quoting::line(&self.command)))
     }
 
     fn names(&self) -> Vec<&str> {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use countersign_domain::{Security, quoting};
 use countersign_engine::candidate::{Foreseen, Opinion, RecordedCommand};
+use countersign_policy::command::redaction;
 use countersign_wire::run::RunBody;
 
 use super::past::{self, Fingerprint, LeftOut, Past};
@@ -251,7 +252,7 @@ pub(super) fn cells(compared: &Compared) -> [String; 4] {
         recorded.agent.to_string(),
         format!("{then} -> {now}"),
         compared.now.why.clone(),
-        quoting::line(&recorded.command),
+        redaction::masked(&quoting::line(&recorded.command)),
     ]
 }
 

@@ -5,7 +5,8 @@ use std::fs;
 use serde_json::json;
 
 use crate::support::{
-    Invocation, Members, Terminal, TestServer, assert_says, inherited_path, run_program, write_file_mode,
+    Invocation, Members, Terminal, TestServer, assert_says, eventually, inherited_path, run_program,
+    write_file, write_file_mode,
 };
 
 /// Names of programs that a shell would not take as one word.
@@ -162,4 +163,39 @@ async fn secrets_are_masked_where_people_look_and_kept_for_machines() {
     }
     let machines = server.cli(&["runs", "show", run, "--json"]).await;
     assert!(machines.stdout.contains(command), "{machines:?}");
+}
+
+#[tokio::test]
+async fn secrets_are_masked_in_what_is_told_of_rules_sessions_and_earlier_commands() {
+    const ENTRY: &str = "11111111-2222-4333-8444-555555555555";
+    let command = "/bin/sleep 600 --token abcdef0123456789";
+    let server = TestServer::asking()
+        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": [
+            { "id": ENTRY, "pattern": "/bin/true", "lastUsedCommand": command, "lastUsedAt": 1 },
+        ] } } }))
+        .start()
+        .await;
+    let operator = server.operator();
+    let earlier = json!({ "argv": ["/bin/sleep", "0", "--token=abcdef0123456789"] });
+    let earlier = server.asked(earlier).await;
+    server.answered(&earlier, "allow-once").await;
+    let asked = json!({ "command": "sleep --token abcdef0123456789; sleep 600", "background": true });
+    let asked = server.asked(asked).await;
+    operator.decided(asked.text("approvalId"), "allow-once").await;
+    let run = asked.text("runId");
+    let agent = server.agent();
+    eventually("it runs", || agent.run(run), |run| run["status"] == "running").await;
+    let candidate = server.scratch().join("candidate.json");
+    write_file(&candidate, r#"{"version":1,"defaults":{"security":"deny"}}"#);
+    let candidate = candidate.to_str().expect("text");
+    for (arguments, shown) in [
+        (&["allowlist", "show", ENTRY][..], "sleep 600 --token ⟨secret"),
+        (&["process", "list"], "sleep"),
+        (&["policy", "backtest", "--document", candidate], "⟨secret"),
+    ] {
+        let people = server.cli(arguments).await;
+        assert!(people.stdout.contains(shown), "{people:?}");
+        assert!(!people.stdout.contains("abcdef0123456789"), "{people:?}");
+    }
+    operator.cancel(run).await;
 }

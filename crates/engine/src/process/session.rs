@@ -6,7 +6,7 @@ use countersign_domain::{
     AgentId, Command, Host, ProcessKind, ProcessStatus, RunId, SessionKey, TerminalSize, UnixMillis,
 };
 use countersign_ledger::ProcessSession;
-use countersign_policy::command::{self, syntax::Segment};
+use countersign_policy::command::{self, redaction, syntax::Segment};
 use countersign_runner::output;
 
 use super::Processes;
@@ -134,7 +134,7 @@ fn seems_to_wait(idle: Duration) -> bool {
     idle >= IDLE
 }
 
-/// The program and its first argument that is no flag.
+/// The program and its first argument that is no flag and no secret.
 fn name_of(command: &Command) -> String {
     const MAX_CHARS: usize = 60;
     let words: Vec<String> = match command {
@@ -142,13 +142,14 @@ fn name_of(command: &Command) -> String {
         Command::Argv(argv) => argv.clone(),
         Command::Patch(_) => vec!["apply_patch".to_owned()],
     };
+    let shown = redaction::masked(&words.join(" "));
     let mut words = words.iter().map(String::as_str).filter(|word| !word.is_empty());
     let program = words.next().unwrap_or_default();
     let program = Path::new(program)
         .file_name()
         .and_then(|name| name.to_str())
         .unwrap_or(program);
-    let argument = words.find(|word| !word.starts_with('-'));
+    let argument = words.find(|word| !word.starts_with('-') && shown.contains(word));
     let name = match argument {
         Some(argument) => format!("{program} {argument}"),
         None => program.to_owned(),

@@ -22,6 +22,7 @@ use countersign_engine::{
     lint::EntryWarning,
 };
 use countersign_ledger::events::AllowlistList;
+use countersign_policy::command::redaction;
 use countersign_wire::{
     entry::{EntryBody, EntryKind, EntryState, EntryWarningBody},
     page::Page,
@@ -447,7 +448,8 @@ fn written(entry: AllowlistEntry) -> EntryBody {
         input: entry.input,
         unguarded: entry.unguarded,
         last_used_at: entry.last_used_at,
-        last_used_command: entry.last_used_command,
+        // People read it, here and on the page; the document has it as it was.
+        last_used_command: entry.last_used_command.as_deref().map(redaction::masked),
         last_resolved_path: entry.last_resolved_path,
         expires_at_ms: expires_at,
         max_uses,
