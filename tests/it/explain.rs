@@ -210,6 +210,12 @@ async fn what_is_rejected_is_explained() {
         "env": { "blocked": blocked, "passed": [] }, "wouldPersist": [] });
         assert_has!(explained["analysis"], { "verdict": "reject", "reason": code });
     }
+    let mixed = json!({ "command": "echo hi", "env": { "A-B": "x", "LD_PRELOAD": "x" } });
+    let problem = server.agent().exec(mixed).await.problem(400, "blocked-env");
+    assert_eq!(
+        problem["detail"],
+        "these variables can never be set: LD_PRELOAD; these are no names of variables: A-B"
+    );
     let refused = [
         (json!({ "command": " " }), 400, "blank-command"),
         (json!({ "command": "ls", "argv": ["ls"] }), 400, "invalid-request"),

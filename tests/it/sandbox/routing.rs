@@ -65,7 +65,7 @@ async fn every_row(backend: &str, is_usable: bool) {
     if is_usable {
         or_skip!(possible(&server).await);
     }
-    for (agent, configured, mode) in agents() {
+    for (index, (agent, configured, mode)) in agents().into_iter().enumerate() {
         for session in ["main", "other"] {
             let includes = match mode {
                 None | Some("all") => true,
@@ -89,6 +89,13 @@ async fn every_row(backend: &str, is_usable: bool) {
                     assert_eq!(said["sandbox"].is_object(), want == "sandbox", "{row}");
                 } else {
                     assert_eq!(said["code"], want, "{row}: {said}");
+                    if (configured, call) == (Some("auto"), Some("gateway")) {
+                        let key = match mode {
+                            None => "agents.defaults.sandbox.mode".to_owned(),
+                            Some(_) => format!("'agents.list[{index}].sandbox.mode'"),
+                        };
+                        assert_eq!(said["hint"], format!("countersign config set {key} off"), "{row}");
+                    }
                 }
                 // Starting something takes longer than saying no.
                 if call.is_none() || explained.status != 200 {

@@ -24,6 +24,8 @@ const HOUR: Duration = Duration::from_hours(1);
 pub struct SandboxSettings {
     /// Which sessions; `None` is unset.
     pub mode: Option<SandboxMode>,
+    /// The key that says so, or would say it for every agent.
+    pub mode_key: String,
     /// Which calls share one sandbox.
     pub scope: SandboxScope,
     /// What it sees of the workspace.
@@ -94,8 +96,13 @@ impl SandboxSettings {
             agent: levels.agent.filter(|_| scope != SandboxScope::Shared),
             ..*levels
         };
+        let (mode, mode_key) = match levels.said(|level| &level.sandbox_mode) {
+            Some(Said { value, source }) => (Some(value), source),
+            None => (None, "agents.defaults.sandbox.mode".to_owned()),
+        };
         Self {
-            mode: levels.said(|level| &level.sandbox_mode).map(|said| said.value),
+            mode,
+            mode_key,
             scope,
             workspace_access: levels.value(|level| &level.sandbox_workspace_access),
             workspace_root: shared.value(|level| &level.sandbox_workspace_root),

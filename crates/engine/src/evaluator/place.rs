@@ -105,7 +105,10 @@ impl<'a> Destination<'a> {
                 hint: match (configured, key.as_str()) {
                     (_, "session") => hint(&["session", "clear", session.as_str()]),
                     // Only its sandbox keeps the gateway from such a call.
-                    (HostChoice::Auto, _) => hint(&["config", "set", "agents.defaults.sandbox.mode", "off"]),
+                    (HostChoice::Auto, _) => {
+                        let key = &settings.policy.sandbox(agent).mode_key;
+                        hint(&["config", "set", key, "off"])
+                    }
                     (HostChoice::Sandbox | HostChoice::Gateway | HostChoice::Node, key) => {
                         hint(&["config", "set", key, requested.as_str()])
                     }

@@ -143,19 +143,12 @@ fn bad_command(command: &Command) -> Option<Finding> {
 }
 
 fn blocked_finding(names: &[String]) -> Finding {
-    let all = names.join(", ");
-    let (code, detail) = if names.iter().any(|name| env_policy::is_well_formed(name)) {
-        (
-            Code::EnvBlocked,
-            format!("these variables can never be set: {all}"),
-        )
+    let code = if names.iter().any(|name| env_policy::is_well_formed(name)) {
+        Code::EnvBlocked
     } else {
-        (
-            Code::EnvInvalid,
-            format!("these are no names of variables: {all}"),
-        )
+        Code::EnvInvalid
     };
-    Finding::new(code, "E1", Span::default(), detail)
+    Finding::new(code, "E1", Span::default(), env_policy::refusal(names))
 }
 
 /// Files as far as a name finds them on the run PATH; nothing else seems to be there.

@@ -211,6 +211,7 @@ mod tests {
 
     fn settings(access: WorkspaceAccess) -> SandboxSettings {
         SandboxSettings {
+            mode_key: "agents.defaults.sandbox.mode".to_owned(),
             mode: None,
             scope: SandboxScope::Agent,
             workspace_access: access,

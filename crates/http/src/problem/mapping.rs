@@ -28,7 +28,7 @@ use countersign_engine::{
 use countersign_ledger::{
     LedgerError, QuestionLimit, TooManyQuestions, audit::VerifyError, auth::ScopeConflict,
 };
-use countersign_policy::command::preflight;
+use countersign_policy::command::{env_policy, preflight};
 use countersign_wire::problem::NodeCandidate;
 
 use crate::problem::{Code, Problem};
@@ -43,7 +43,7 @@ impl From<ExecError> for Problem {
             ExecError::InvalidRequest { path, message } => Self::field(path, message),
             ExecError::BlockedEnv { names } => Self::new(
                 Code::BlockedEnv,
-                format!("these variables can never be set: {}", names.join(", ")),
+                env_policy::refusal(&names),
             )
             .with(|body| body.names = Some(names)),
             ExecError::WorkdirUnavailable { detail } => Self::new(Code::WorkdirUnavailable, detail),

@@ -9,6 +9,6 @@ mod rules;
 
 pub use rules::{
     BlockedEnv, check_inside_overrides, check_overrides, check_overrides_under, harmless_only, is_harmless,
-    is_well_formed, sanitise_inherited, unknown_overrides,
+    is_well_formed, refusal, sanitise_inherited, unknown_overrides,
 };
 pub(crate) use rules::{is_blocked, is_harmless_under, unknown_overrides_under};

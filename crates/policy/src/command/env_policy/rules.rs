@@ -155,6 +155,23 @@ fn turns_pager_off(upper: &str, value: &str) -> bool {
     matches!(upper, "PAGER" | "GIT_PAGER") && matches!(value, "" | "cat")
 }
 
+/// Why variables of these names are refused, in words.
+pub fn refusal(names: &[String]) -> String {
+    let (blocked, malformed): (Vec<&str>, Vec<&str>) = names
+        .iter()
+        .map(String::as_str)
+        .partition(|name| is_well_formed(name));
+    let sentences = [
+        ("these variables can never be set", blocked),
+        ("these are no names of variables", malformed),
+    ];
+    let told = sentences.iter().filter(|(_, names)| !names.is_empty());
+    let told: Vec<String> = told
+        .map(|(why, names)| format!("{why}: {}", names.join(", ")))
+        .collect();
+    told.join("; ")
+}
+
 /// Whether a variable can have this name at all.
 pub fn is_well_formed(name: &str) -> bool {
     let mut bytes = name.bytes();
