@@ -271,6 +271,16 @@ async fn without_a_server_nothing_runs() {
 }
 
 #[tokio::test]
+async fn nobody_answers_its_call() {
+    agent::nobody_answers_its_call::<ClaudeCode>(Way::Stdio).await;
+}
+
+#[tokio::test]
+async fn nobody_answers_its_call_over_http() {
+    agent::nobody_answers_its_call::<ClaudeCode>(Way::Http).await;
+}
+
+#[tokio::test]
 async fn nobody_answers_its_hook() {
     agent::nobody_answers_its_hook::<ClaudeCode>().await;
 }

@@ -152,6 +152,16 @@ async fn without_a_server_nothing_runs() {
 }
 
 #[tokio::test]
+async fn nobody_answers_its_call() {
+    agent::nobody_answers_its_call::<Codex>(Way::Stdio).await;
+}
+
+#[tokio::test]
+async fn nobody_answers_its_call_over_http() {
+    agent::nobody_answers_its_call::<Codex>(Way::Http).await;
+}
+
+#[tokio::test]
 async fn nobody_answers_its_hook() {
     agent::nobody_answers_its_hook::<Codex>().await;
 }

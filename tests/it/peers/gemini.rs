@@ -136,6 +136,21 @@ async fn without_a_server_nothing_runs() {
 }
 
 #[tokio::test]
+async fn a_call_that_was_given_up_over_http_is_joined() {
+    agent::a_call_that_was_given_up_is_joined::<Gemini>(Way::Http).await;
+}
+
+#[tokio::test]
+async fn nobody_answers_its_call() {
+    agent::nobody_answers_its_call::<Gemini>(Way::Stdio).await;
+}
+
+#[tokio::test]
+async fn nobody_answers_its_call_over_http() {
+    agent::nobody_answers_its_call::<Gemini>(Way::Http).await;
+}
+
+#[tokio::test]
 async fn nobody_answers_its_hook() {
     agent::nobody_answers_its_hook::<Gemini>().await;
 }

@@ -96,6 +96,9 @@ impl ToolName {
                 "{text} Without `workdir` it runs in {workdir}, or in the agent's workspace where the host has no such \
                  directory."
             ),
+            (Self::Asking(AskingTool::Exec), None) => {
+                format!("{text} Without `workdir` it runs in the agent's workspace.")
+            }
             (Self::Explain, Some(_)) => {
                 format!("{text} Without `workdir` it is about the directory of `exec`.")
             }
