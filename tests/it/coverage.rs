@@ -91,13 +91,33 @@ fn rows() -> Vec<(String, Vec<String>)> {
     rows.collect()
 }
 
+/// What no test shows, and the page says so.
+const OPEN: [&str; 2] = [
+    "It is a launchd agent on macOS and a service on Windows",
+    "The runner is what executes on macOS and Windows",
+];
+
+#[test]
+fn what_is_open_says_so_and_why() {
+    let text = fs::read_to_string(root().join("docs/coverage.md")).expect("docs/coverage.md");
+    let open = text.lines().filter_map(|line| {
+        let (requirement, why) = line.strip_prefix("| ")?.split_once(" | open: ")?;
+        assert!(why.len() > 10, "{line}");
+        Some(requirement)
+    });
+    assert_eq!(open.collect::<Vec<_>>(), OPEN);
+}
+
 #[test]
 fn every_requirement_names_tests_that_exist() {
     let there = tests();
     let rows = rows();
     assert!(rows.len() > 150, "only {} rows were read", rows.len());
     let mut wrong = Vec::new();
-    for (requirement, named) in &rows {
+    for (requirement, named) in rows
+        .iter()
+        .filter(|(requirement, _)| !OPEN.contains(&requirement.as_str()))
+    {
         if named.is_empty() {
             wrong.push(format!("no test shows: {requirement}"));
         }
