@@ -22,7 +22,17 @@ pub(crate) struct Caller {
 impl Caller {
     /// A request as bytes, to be sent as often as wanted.
     pub(crate) fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Vec<u8> {
-        let mut request = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.address);
+        self.request_with("", method, path, body)
+    }
+
+    /// A call of a command that has an idempotency key.
+    pub(crate) fn keyed(&self, key: usize, call: &Value) -> Vec<u8> {
+        let header = format!("idempotency-key: key-{key}\r\n");
+        self.request_with(&header, "POST", "/v1/exec", Some(call))
+    }
+
+    fn request_with(&self, header: &str, method: &str, path: &str, body: Option<&Value>) -> Vec<u8> {
+        let mut request = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n{header}", self.address);
         if let Some(token) = &self.token {
             request.push_str("authorization: Bearer ");
             request.push_str(token);

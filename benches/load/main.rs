@@ -4,6 +4,7 @@
 //! * `exec`: what an exec costs beside the cost of starting the command
 //! * `approval`: request, event, decision, result
 //! * `pending`: many approvals that wait
+//! * `flood`: an approval while another token floods the server with questions
 //! * `sse`: many subscribers of the events
 //! * `explain`: a decision over HTTP, with few and many allowlist entries
 //! * `isolation`: what each level of isolation adds to an exec; started by root it tries them all, and the servers
@@ -37,6 +38,7 @@ mod docker;
 mod echo;
 mod exec;
 mod explain;
+mod flood;
 mod gate;
 mod isolation;
 mod leaks;
@@ -84,6 +86,9 @@ fn main() -> ExitCode {
         }
         if options.wants("pending") {
             pending::measure(&options).await;
+        }
+        if options.wants("flood") {
+            flood::measure(&options).await;
         }
         if options.wants("sse") {
             sse::measure(&options).await;

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use super::gate::GROUPS;
+
 /// What can be measured, in the order of a run.
-const MEASURES: [&str; 13] = [
+const MEASURES: [&str; 14] = [
     "exec",
     "approval",
     "pending",
+    "flood",
     "sse",
     "explain",
     "isolation",
@@ -17,11 +20,6 @@ const MEASURES: [&str; 13] = [
     "nodes",
     "leaks",
     "gate",
-];
-
-/// The groups of the guard's rows.
-const GROUPS: [&str; 9] = [
-    "exec", "decision", "approval", "list", "output", "events", "calls", "memory", "start",
 ];
 
 /// What to measure, and how long.

@@ -207,6 +207,16 @@ impl Server {
         self.caller(self.operator.as_ref())
     }
 
+    /// An agent's gateway with a token of its own.
+    pub(crate) async fn other_gateway(&self) -> Caller {
+        let operator = self.operator();
+        let body = json!({ "name": "other", "scopes": ["exec"] });
+        let request = operator.request("POST", "/v1/tokens", Some(&body));
+        let made = operator.connect().await.ask(&request).await.json(201);
+        let token = made.get("secret").and_then(serde_json::Value::as_str);
+        self.caller(Some(&token.expect("a token").to_owned()))
+    }
+
     fn caller(&self, token: Option<&String>) -> Caller {
         Caller {
             address: self.address.clone(),

@@ -152,8 +152,8 @@ impl<'limits> Report<'limits> {
 }
 
 /// The groups of rows, in the order of their measurement.
-const GROUPS: [&str; 9] = [
-    "exec", "decision", "approval", "list", "output", "events", "calls", "memory", "start",
+pub(super) const GROUPS: [&str; 11] = [
+    "exec", "decision", "keyed", "approval", "flood", "list", "output", "events", "calls", "memory", "start",
 ];
 
 /// How often a group is measured again. A virtual machine can be in a slow state for some minutes.
@@ -164,7 +164,9 @@ async fn measure(group: &str, report: &mut Report<'_>, options: &Options) {
     match group {
         "exec" => exec::measure(report).await,
         "decision" => questions::decisions(report).await,
+        "keyed" => questions::keyed(report).await,
         "approval" => questions::approval(report, options).await,
+        "flood" => questions::flood(report, options).await,
         "list" => questions::list(report).await,
         "output" => streams::output(report).await,
         "events" => streams::events(report).await,

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::{sync::Mutex, time::Instant};
 
 use super::{
     super::{
         approval::Pair,
         connection::Connection,
+        flood::{Flood, Water},
         options::Options,
         pending,
+        samples::ratio,
         servers::{Policy, Server},
     },
     Report,
@@ -22,6 +24,8 @@ const FEW: usize = 10;
 const MANY: usize = 10_000;
 const WAITING: usize = 1000;
 const PAGE: usize = 500;
+/// Connections of a flood.
+const FLOODING: usize = 4;
 
 /// A refusal with its record: beside the bare server that syncs a line, and with many entries beside few.
 pub(super) async fn decisions(report: &mut Report<'_>) {
@@ -62,6 +66,31 @@ pub(super) async fn decisions(report: &mut Report<'_>) {
     );
 }
 
+/// A run with an idempotency key, which is synced before it starts, beside the bare server that syncs a line first.
+pub(super) async fn keyed(report: &mut Report<'_>) {
+    let server = Server::countersign(Policy::Full);
+    let bare = Server::synced_reference();
+    let call = json!({ "argv": ["/bin/true"], "workdir": "/" });
+    let (agent, mut keys) = (server.agent(), 0..);
+    let mut next = || agent.keyed(keys.next().expect("a number"), &call);
+    let recorded = json!({ "argv": ["/bin/true"], "record": true });
+    let of_bare = bare.agent().request("POST", "/v1/exec", Some(&recorded));
+    let mut ours = agent.connect().await;
+    let mut beside = bare.agent().connect().await;
+    for _ in 0..30 {
+        ask(&mut ours, &next(), 200).await;
+        ask(&mut beside, &of_bare, 200).await;
+    }
+    let compared = compare(
+        report.enough("keyed/p50"),
+        20,
+        async || ask(&mut ours, &next(), 200).await,
+        async || ask(&mut beside, &of_bare, 200).await,
+    )
+    .await;
+    report.add("keyed/p50", compared.ratio, times(&compared));
+}
+
 /// Question, event, answer, result, beside the same four steps with two synced lines.
 pub(super) async fn approval(report: &mut Report<'_>, options: &Options) {
     let mut ours = Pair::new(Server::countersign(Policy::Ask), options).await;
@@ -78,6 +107,24 @@ pub(super) async fn approval(report: &mut Report<'_>, options: &Options) {
     )
     .await;
     report.add("approval/p50", compared.ratio, times(&compared));
+}
+
+/// The same while another token floods the server, beside the same server without that flood.
+pub(super) async fn flood(report: &mut Report<'_>, options: &Options) {
+    for (water, name) in [(Water::Questions, "questions"), (Water::Analyses, "analyses")] {
+        let flood = Mutex::new(Flood::new(water, FLOODING, options).await);
+        let row = format!("flood/{name}/p50");
+        let compared = compare(
+            report.enough(&row),
+            20,
+            async || flood.lock().await.go(true).await,
+            async || flood.lock().await.go(false).await,
+        )
+        .await;
+        report.add(row, compared.ratio, times(&compared));
+        let slowest = ratio(compared.ours.p99(), compared.beside.p99());
+        report.add(format!("flood/{name}/p99"), Interval::exact(slowest), "");
+    }
 }
 
 /// A page of waiting questions, whole and brief, beside the bare server that reads and writes the same JSON.

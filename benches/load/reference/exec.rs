@@ -13,6 +13,9 @@ pub(super) struct Request {
     argv: Vec<String>,
     /// Asks first; how long it waits is not looked at here.
     approval_wait_ms: Option<u64>,
+    /// Syncs a line before it starts anything.
+    #[serde(default)]
+    record: bool,
 }
 
 #[derive(Serialize)]
@@ -27,6 +30,8 @@ pub(super) struct Answer {
 pub(super) async fn exec(State(shared): State<Arc<Shared>>, Json(request): Json<Request>) -> Json<Answer> {
     if request.approval_wait_ms.is_some() {
         shared.approvals.ask(&shared.broadcast).await;
+    }
+    if request.record || request.approval_wait_ms.is_some() {
         shared.approvals.record("start").await;
     }
     let output = tokio::task::spawn_blocking(move || run(&request.argv))
