@@ -9,7 +9,7 @@ use tokio::{
     sync::watch,
 };
 
-use crate::support::{Members, Terminal, TestServer, assert_says, lines, soon, within};
+use crate::support::{Members, Terminal, TestServer, assert_says, eventually, lines, soon, within};
 
 /// The approver at a pseudo-terminal.
 fn approver(server: &TestServer) -> Terminal {
@@ -79,6 +79,23 @@ async fn a_person_allows_one_and_denies_the_next_with_a_reason() {
     terminal.sees("nothing waits").await;
     assert_eq!(lines(&file), ["first"]);
     quits(terminal).await;
+}
+
+/// Where a miss is refused while nobody answers.
+#[tokio::test]
+async fn while_it_runs_somebody_is_there_to_answer() {
+    let server = TestServer::allowlist_only()
+        .exec(&json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" }))
+        .start()
+        .await;
+    let status = async || server.agent().exec(json!({ "argv": ["/bin/date"] })).await.status;
+    assert_eq!(status().await, 403);
+    let terminal = approver(&server);
+    terminal.sees("nothing waits").await;
+    eventually("it listens", status, |status| *status == 202).await;
+    terminal.sees("d deny").await;
+    quits(terminal).await;
+    eventually("nobody is there", status, |status| *status == 403).await;
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! What is shown of the settings is what is in force: in the API, the probes, the events and on the command line.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::support::{Finished, Members, TestServer, eventually};
@@ -61,6 +63,13 @@ async fn every_setting_is_listed_with_its_value_and_its_origin() {
         );
     }
     assert_eq!(ready(&server).await["restartNeeded"], false);
+    // A test of the command line holds that page against the keys.
+    let documented = include_str!("../../docs/defaults.md").lines();
+    let documented = documented.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let documented: BTreeSet<&str> = documented.filter(|word| word.contains('.')).collect();
+    let settings = server.operator().read("/v1/settings").await;
+    let listed = settings.list("items").iter().map(|setting| setting.text("path"));
+    assert_eq!(listed.collect::<BTreeSet<_>>(), documented);
 }
 
 #[tokio::test]

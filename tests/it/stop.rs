@@ -310,6 +310,8 @@ async fn after_the_answer_no_edge_starts_anything() {
         .await;
     }
 
+    let other = json!({ "argv": ["/bin/sleep", "600"], "background": true });
+    let other = server.accepted(other).await;
     let answer = stop(&server.operator()).await;
     assert_has!(answer, { "stopped": true, "already": false, "durable": true });
     let running = answer.list("running");
@@ -336,6 +338,9 @@ async fn after_the_answer_no_edge_starts_anything() {
     let poll = json!({ "action": "poll", "sessionId": world.session });
     server.agent().posted("/v1/process", poll).await;
     server.agent().read("/v1/runs").await;
+    let cancel = format!("/v1/runs/{}/cancel", other.text("runId"));
+    let cancelled = server.agent().posted(&cancel, json!({})).await;
+    assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
     let listed = server.operator().read("/v1/runs?status=running").await;
     assert_eq!(
         listed["items"].as_array().map(Vec::len),

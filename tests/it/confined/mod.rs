@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 use crate::support::{Invocation, ServerBuilder, TestServer, inherited_path, is_root, needed, run_program};
 
 /// An account that every system has. Not `nobody`: in a namespace everything of root looks as if it were nobody's.
-const ACCOUNT: u32 = 1;
+pub(crate) const ACCOUNT: u32 = 1;
 
 /// Programs of the system: what lies in root's home cannot be run by another account.
-const PROGRAMS: &str = "/usr/local/bin:/usr/bin:/bin";
+pub(crate) const PROGRAMS: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The agent that is taken out.
 const FREE: &str = "free";
@@ -38,7 +38,7 @@ fn builder() -> ServerBuilder {
 }
 
 /// What every test of the level needs; `None` where it is missing.
-fn possible() -> Option<()> {
+pub(crate) fn possible() -> Option<()> {
     needed(is_root(), "running a server under another account needs root")?;
     let server = TestServer::full().prepare();
     let program = server.invocation(&["--version"]);

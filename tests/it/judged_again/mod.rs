@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::ipc::support::Asker;
 use crate::support::{
     Api, Members, OperatorClient, ServerBuilder, TestServer, eventually, lines, sha256, write_file,
     write_file_mode,
@@ -188,7 +189,10 @@ async fn only_what_the_whole_policy_lets_run_is_settled() {
     let exec = json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" });
     let world = World::of(TestServer::asking().config(&json!({
         "tools": { "exec": exec },
-        "agents": { "list": [{ "id": "careful", "tools": { "exec": always } }, { "id": "build" }] },
+        "agents": { "list": [
+            { "id": "careful", "tools": { "exec": always } }, { "id": "build" },
+            { "id": "inline", "tools": { "exec": { "strictInlineEval": true } } },
+        ] },
     })))
     .await;
     let with = |more: Value| {
@@ -204,6 +208,11 @@ async fn only_what_the_whole_policy_lets_run_is_settled() {
         ask(json!({ "agentId": "careful" })).await,
         // It has an allowlist of its own.
         ask(json!({ "agentId": "build" })).await,
+        // Code in the call needs a person each time.
+        world
+            .server
+            .asked(json!({ "argv": ["python3", "-c", "print(1)"], "agentId": "inline" }))
+            .await,
         // Nothing is said about this directory.
         world.server.asked(world.call("other", "file")).await,
     ];
@@ -216,6 +225,12 @@ async fn only_what_the_whole_policy_lets_run_is_settled() {
             "/v1/agents/careful/allowlist",
             json!({ "pattern": world.program("mark") }),
         )
+        .await;
+    let python = json!({ "pattern": "/**/python3*", "argPattern": "." });
+    world
+        .server
+        .operator()
+        .made("/v1/agents/inline/allowlist", python)
         .await;
     assert_eq!(world.ended(&covered).await["status"], "completed");
     world.all_judged().await;
@@ -538,6 +553,37 @@ async fn what_the_asker_starts_itself_waits_on() {
     world.server.operator().made(DENY, rule).await;
     world.all_judged().await;
     assert_eq!(list().await[0]["id"], waiting[0]["id"]);
+}
+
+#[tokio::test]
+async fn what_a_peer_of_the_socket_starts_itself_waits_on() {
+    let world = World::of(TestServer::asking().with_socket()).await;
+    let asker = Asker::of(&world.server);
+    let question = json!({ "command": world.program("mark"), "cwd": world.work, "ask": "on-miss" });
+    let asked = tokio::spawn(async move { asker.ask(&question).await });
+    let waiting = world.server.operator().waiting().await;
+    world.allow_mark().await;
+    world.all_judged().await;
+    let id = waiting[0].text("id");
+    assert_eq!(world.server.operator().pending().await[0]["id"], id);
+    world.server.operator().decided(id, "deny").await;
+    assert_eq!(asked.await.expect("an answer"), "deny");
+}
+
+#[tokio::test]
+async fn what_a_rule_allowed_starts_in_its_time_or_not_at_all() {
+    let mut world = World::prepare(TestServer::asking_with("start_by_ms = 1"));
+    let kill = [("COUNTERSIGN_TEST_KILL", "engine.launched-by-rule")];
+    world.server.start_with(&kill).await;
+    let pending = world.ask("file").await;
+    let entry = json!({ "pattern": world.program("mark") });
+    let request = world.server.operator().request(Method::POST, LIST).json(&entry);
+    drop(Api::try_send(request).await);
+    world.server.wait_killed().await;
+    world.server.start().await;
+    assert_has!(world.ended(&pending).await, { "status": "failed", "reason": "not-started" });
+    assert_eq!(world.approval(&pending).await["decision"], "allow-once");
+    assert_eq!(world.ran("file"), 0);
 }
 
 #[tokio::test]

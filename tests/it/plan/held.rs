@@ -15,8 +15,11 @@ use countersign_sys::hooks;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 
-use crate::support::{
-    Members, TestServer, eventually, is_root, own_variable, sha256, skip, write_file, write_file_mode,
+use crate::{
+    confined,
+    support::{
+        Members, TestServer, eventually, is_root, own_variable, sha256, skip, write_file, write_file_mode,
+    },
 };
 
 /// Runs of each kind under a grant, and a tenth of them after a person's answer. `COUNTERSIGN_TEST_RACES` says more.
@@ -225,25 +228,31 @@ enum Account {
     Same,
     /// Another one, which only root can give them.
     Separate,
+    /// That of the server, which is not root's, and confined.
+    Confined,
 }
 
 impl Account {
     async fn asking(self) -> TestServer {
-        if self == Self::Same {
-            return TestServer::asking().start().await;
-        }
         // Every test is a process of its own.
         let account = 2_000_000 + 10 * std::process::id();
-        let mut server = TestServer::asking()
-            .owned_by(account)
-            .argument("--run-as")
-            .argument(&(account + 1).to_string())
-            .prepare();
+        let (builder, isolation) = match self {
+            Self::Same => return TestServer::asking().start().await,
+            Self::Separate => {
+                let builder = TestServer::asking().owned_by(account).argument("--run-as");
+                (builder.argument(&(account + 1).to_string()), "separate-user")
+            }
+            Self::Confined => {
+                let builder = TestServer::asking().env("PATH", confined::PROGRAMS);
+                (builder.run_as(confined::ACCOUNT), "confined")
+            }
+        };
+        let mut server = builder.prepare();
         let all_may_pass = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(server.scratch().path(), all_may_pass).unwrap();
         server.start().await;
         let ready = server.ready_line();
-        assert!(ready.contains("isolation=separate-user"), "{ready}");
+        assert!(ready.contains(&format!("isolation={isolation}")), "{ready}");
         server
     }
 }
@@ -253,6 +262,9 @@ async fn after_an_answer(text: &str, argv: &[&str], workdir: &str) {
         after_an_answer_to(text, (argv, workdir), exchange, Account::Same).await;
         if is_root() {
             after_an_answer_to(text, (argv, workdir), exchange, Account::Separate).await;
+        }
+        if confined::possible().is_some() {
+            after_an_answer_to(text, (argv, workdir), exchange, Account::Confined).await;
         }
     }
 }

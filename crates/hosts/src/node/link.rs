@@ -128,8 +128,8 @@ pub struct Oversize {
     pub most: usize,
 }
 
-impl std::fmt::Display for Oversize {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Oversize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bytes, most } = self;
         write!(f, "the call has {bytes} bytes, and a node takes at most {most}")
     }

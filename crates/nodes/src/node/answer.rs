@@ -420,3 +420,28 @@ fn launch_error(detail: Option<&str>) -> String {
     };
     format!("Command failed during launch or output capture ({word})")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use countersign_domain::{Actor, Stop, UnixMillis};
+
+    use super::*;
+
+    #[test]
+    fn a_stop_is_told_as_what_a_person_denied() {
+        let stopped = ExecError::Stopped(Arc::new(Stop {
+            by: Actor::system(),
+            at: UnixMillis::new(0),
+            reason: "keys leaked".to_owned(),
+        }));
+        for dialect in [Dialect::First, Dialect::Present] {
+            let denied = Answer::denied(Denied::of_reason(Some(Reason::UserDenied)), dialect);
+            assert_eq!(
+                Answer::of_error(&stopped, None, dialect).to_text(),
+                denied.to_text()
+            );
+        }
+    }
+}
