@@ -137,6 +137,33 @@ fn panic_points_are_listed_and_passed() {
 }
 
 #[test]
+fn fault_points_are_listed_and_passed() {
+    use countersign_sys::faults::{AUDIT, FILES, LEDGER, PATCH, RUN_FILES, START, SUPERVISOR};
+    let mut passed = BTreeSet::new();
+    for (path, text) in sources() {
+        if path.ends_with("sys/src/faults.rs") {
+            continue;
+        }
+        let code = without_comments(&text);
+        for call in ["fail_at(\"", "length_at(\"", "WriteAt::new(\"", "&Line::"] {
+            // Of a line of a run file the point is the last argument.
+            let after = code.split(call).skip(1);
+            let name = |rest: &str| match call.ends_with('"') {
+                true => rest.split('"').next().map(str::to_owned),
+                false => rest.split('"').nth(1).map(str::to_owned),
+            };
+            passed.extend(after.filter_map(name));
+        }
+    }
+    let listed: BTreeSet<String> = [LEDGER, AUDIT, START, FILES, RUN_FILES, SUPERVISOR, PATCH]
+        .into_iter()
+        .flatten()
+        .map(|point| point.name.to_owned())
+        .collect();
+    assert_eq!(passed, listed);
+}
+
+#[test]
 fn every_protection_that_can_be_left_away_is_listed() {
     let asked: BTreeSet<String> = sources()
         .iter()

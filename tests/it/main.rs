@@ -47,6 +47,8 @@ mod events;
 mod exec_basics;
 mod exec_limits;
 mod explain;
+#[cfg(feature = "test-hooks")]
+mod faults;
 mod flood;
 #[cfg(feature = "test-hooks")]
 mod fuzz_seeds;

@@ -17,7 +17,10 @@ use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use countersign_domain::{ApprovalId, EnvOverrides, hex};
-use countersign_sys::clock::Ids;
+use countersign_sys::{
+    clock::Ids,
+    faults::{WriteAt, fail_at},
+};
 
 use super::error::OpenError;
 
@@ -159,10 +162,14 @@ impl Keys {
 /// the server out of its own audit chain.
 fn create_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or_else(|| Path::new("/"));
+    fail_at("start.create-key")?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(content)?;
+    WriteAt::new("start.write-key", &mut file).write_all(content)?;
+    fail_at("start.sync-key")?;
     file.as_file().sync_all()?;
+    fail_at("start.rename-key")?;
     file.persist_noclobber(path)?;
+    fail_at("start.sync-directory")?;
     File::open(folder)?.sync_all()
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions, Permissions, TryLockError},
-    io,
+    io::{self, Write as _},
     os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use countersign_domain::UnixMillis;
 use countersign_sys::{
     clock::{Clock, Ids},
+    faults::{self, WriteAt},
     process,
 };
 
@@ -66,6 +67,8 @@ impl Ledger {
             readers,
             tuning,
         } = config;
+        #[cfg(feature = "test-hooks")]
+        countersign_sys::sqlite_faults::install();
         let lock = lock(&path)?;
         make_private(&path)?;
         let (keys, new_key) = Keys::load_or_make(&audit_key, &*ids)?;
@@ -245,6 +248,7 @@ pub(super) fn lock(path: &Path) -> Result<File, OpenError> {
         path: lock_path.clone(),
         source,
     };
+    faults::fail_at("start.open-lock").map_err(|errno| failed(errno.into()))?;
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -261,7 +265,7 @@ pub(super) fn lock(path: &Path) -> Result<File, OpenError> {
     }
     let holder = format!("{}\n", process::own_id());
     file.set_len(0)
-        .and_then(|()| file.write_all_at(holder.as_bytes(), 0))
+        .and_then(|()| WriteAt::new("start.write-lock", &file).write_all(holder.as_bytes()))
         .map_err(failed)?;
     Ok(file)
 }
@@ -292,6 +296,7 @@ fn make_private(path: &Path) -> Result<(), OpenError> {
         path: path.to_owned(),
         source,
     };
+    faults::fail_at("start.create-ledger").map_err(|errno| failed(errno.into()))?;
     let file = OpenOptions::new()
         .write(true)
         .create(true)

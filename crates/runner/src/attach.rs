@@ -7,7 +7,7 @@ use rustix::{
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
 };
 
-use countersign_sys::peer;
+use countersign_sys::{faults, peer};
 
 /// Where supervisors wait, and for whom.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +50,7 @@ impl<'a> Listener<'a> {
             Err(error) => return Err(error),
         }
         let address = SocketAddrUnix::new(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()))?;
+        faults::fail_at("sup.attach")?;
         rustix::net::bind(&socket, &address)?;
         let listener = Self {
             socket,

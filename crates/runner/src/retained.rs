@@ -11,6 +11,7 @@ use rustix::{
 };
 
 use countersign_domain::OutputStream;
+use countersign_sys::faults;
 
 use crate::output::spool;
 
@@ -78,6 +79,7 @@ pub(super) enum SpoolPlace<'a> {
 
 impl SpoolPlace<'_> {
     fn open(self, name: &str) -> Result<OwnedFd, Errno> {
+        faults::fail_at("sup.open-spool")?;
         match self {
             Self::Directory(directory) => {
                 let flags =
@@ -207,7 +209,7 @@ fn append(file: &OwnedFd, end: &mut u64, header: &[u8], payload: &[u8]) -> Resul
         let payload = payload
             .get(written.saturating_sub(total - payload.len())..)
             .unwrap_or_default();
-        match rustix::io::writev(file, &[IoSlice::new(header), IoSlice::new(payload)]) {
+        match write(file, header, payload) {
             Ok(0) => return cut(file, *end, Errno::NOSPC),
             Ok(more) => written += more,
             Err(Errno::INTR) => {}
@@ -218,7 +220,15 @@ fn append(file: &OwnedFd, end: &mut u64, header: &[u8], payload: &[u8]) -> Resul
     Ok(())
 }
 
+fn write(file: &OwnedFd, header: &[u8], payload: &[u8]) -> Result<usize, Errno> {
+    let length = faults::length_at("sup.write-spool", header.len() + payload.len())?;
+    let header = header.get(..length).unwrap_or(header);
+    let payload = payload.get(..length - header.len()).unwrap_or(payload);
+    rustix::io::writev(file, &[IoSlice::new(header), IoSlice::new(payload)])
+}
+
 fn cut(file: &OwnedFd, end: u64, error: Errno) -> Result<(), Errno> {
+    faults::fail_at("sup.cut-spool")?;
     rustix::fs::ftruncate(file, end)?;
     Err(error)
 }

@@ -25,7 +25,10 @@ use std::{
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use countersign_domain::{Exit, KillCause, LaunchId, LimitReport, Traces};
-use countersign_sys::process::{Pid, Process};
+use countersign_sys::{
+    faults,
+    process::{Pid, Process},
+};
 
 /// More than both lines of the longest ids need.
 const MAX_BYTES: usize = 1024;
@@ -117,6 +120,7 @@ pub enum Voided {
 /// # Errors
 /// When it is there but cannot be read.
 pub fn inspect(path: &Path) -> io::Result<Inspected> {
+    faults::fail_at("run-file.inspect")?;
     let file = match rustix::fs::open(
         path,
         OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
@@ -144,6 +148,7 @@ pub fn inspect(path: &Path) -> io::Result<Inspected> {
 /// When the file cannot be made, read or written.
 pub fn void(path: &Path) -> io::Result<Voided> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    faults::fail_at("run-file.open-to-void")?;
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
     if !try_lock(file.as_fd(), Sharing::Exclusive)? {
         return Ok(Voided::Locked);
@@ -151,7 +156,7 @@ pub fn void(path: &Path) -> io::Result<Voided> {
     let state = read(&file)?;
     match state.voiding() {
         Voiding::Append => {
-            append(file.as_fd(), &Line::void())?;
+            append(file.as_fd(), &Line::void(), "run-file.void")?;
             Ok(Voided::Done)
         }
         Voiding::Nothing => Ok(Voided::Done),
@@ -195,12 +200,12 @@ pub(super) fn append_fence(
     boot_id: &str,
     launch_id: &LaunchId,
 ) -> Result<(), rustix::io::Errno> {
-    append(file, &Line::fence(process, boot_id, launch_id))
+    append(file, &Line::fence(process, boot_id, launch_id), "sup.fence")
 }
 
 /// Appends the end of the run.
 pub(super) fn append_exit(file: BorrowedFd<'_>, exit: &Exit) -> Result<(), rustix::io::Errno> {
-    append(file, &Line::exit(exit))
+    append(file, &Line::exit(exit), "sup.exit-line")
 }
 
 struct OrDash<T>(Option<T>);
@@ -309,13 +314,17 @@ impl fmt::Write for Line {
     }
 }
 
-fn append(file: BorrowedFd<'_>, line: &Line) -> Result<(), rustix::io::Errno> {
+fn append(file: BorrowedFd<'_>, line: &Line, point: &str) -> Result<(), rustix::io::Errno> {
     if !line.is_whole {
         return Err(rustix::io::Errno::NAMETOOLONG);
     }
     let bytes = line.as_bytes();
-    // One write: a line is there or torn, and a torn line is noticed.
-    match rustix::io::write(file, bytes)? {
+    // One write: a line is there or torn, and a torn line is noticed. One that was interrupted has written nothing.
+    let write = || {
+        let length = faults::length_at(point, bytes.len())?;
+        rustix::io::write(file, bytes.get(..length).unwrap_or(bytes))
+    };
+    match rustix::io::retry_on_intr(write)? {
         written if written == bytes.len() => Ok(()),
         _ => Err(rustix::io::Errno::NOSPC),
     }

@@ -13,7 +13,7 @@ use rustix::{
 
 use countersign_domain::{Exit, TerminalSize};
 use countersign_sys::{
-    hooks,
+    faults, hooks,
     interception::Filter,
     process::{self, Asks, ChildSignals, LaunchError, Launched, Launcher, Process, Reaped, StartPlace},
     socket::{self, Received},
@@ -298,7 +298,9 @@ fn start_and_watch(
         Err(LaunchError::Process(error)) => Err(NotStarted::System(error.raw_os_error().unwrap_or(0))),
         Err(LaunchError::BeforeExecution(errno)) => {
             // A fence that was torn by a full disk must not look like a run that may have happened.
-            rustix::fs::ftruncate(run_file, 0).map_err(system)?;
+            faults::fail_at("sup.empty-run-file")
+                .and_then(|()| rustix::fs::ftruncate(run_file, 0))
+                .map_err(system)?;
             Err(system(errno))
         }
         Err(LaunchError::Vanished) => Err(system(Errno::INTR)),

@@ -55,6 +55,9 @@ const MAX_STRIKE_INTERVAL: Duration = Duration::from_secs(1);
 /// their user. They are struck on, but the end is reported.
 const STRIKE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// After so long a socket is tried for again that could not be made. A server that starts looks for longer.
+const LISTEN_AGAIN: Duration = Duration::from_millis(500);
+
 /// A command that was started.
 #[derive(Debug)]
 pub(super) struct Command<'a> {
@@ -114,6 +117,8 @@ pub(super) struct Watch<'a> {
 struct Server<'a> {
     stream: Option<Stream>,
     listener: Option<Listener<'a>>,
+    /// When a socket is tried for again that could not be made.
+    listen_at: Option<Duration>,
     inbox: Inbox,
     outbox: Outbox,
     /// Before this nothing is sent, so that a short command needs one message.
@@ -210,6 +215,7 @@ impl<'a> Watch<'a> {
                 // Without a descriptor to spare there is no server to talk to; the run goes on as without one.
                 stream: control.try_clone().ok().map(Stream),
                 listener: None,
+                listen_at: None,
                 inbox: Inbox::default(),
                 outbox,
                 quiet_until: now + FIRST_WORD_DELAY,
@@ -318,6 +324,9 @@ impl<'a> Watch<'a> {
                 interval: Some(interval),
                 give_up_at,
             };
+        }
+        if self.server.listen_at.is_some_and(|at| now >= at) {
+            self.await_server();
         }
         if self.server.outbox.tail_due().is_some_and(|due| now >= due) {
             self.server.outbox.queue_tail(now);
@@ -438,7 +447,7 @@ impl<'a> Watch<'a> {
             .and_then(|_| self.server.outbox.tail_due());
         let timeout = self.timeout_at.filter(|_| self.first_ended.is_none());
         let leftovers = self.leftovers_until.filter(|_| self.kill == Kill::No);
-        [kill, first_word, tail, timeout, leftovers]
+        [kill, first_word, tail, timeout, leftovers, self.server.listen_at]
             .into_iter()
             .flatten()
             .min()
@@ -618,13 +627,20 @@ impl<'a> Watch<'a> {
             return;
         }
         self.retained.spool();
-        self.server.listener = Listener::bind(self.post.meeting, self.order.run_id.as_str()).ok();
+        self.await_server();
+    }
+
+    /// Waits where the next server looks. On a full disk there is no room for a socket, and it is tried again.
+    fn await_server(&mut self) {
+        let listener = Listener::bind(self.post.meeting, self.order.run_id.as_str());
+        self.server.listen_at = listener.is_err().then(|| process::monotonic() + LISTEN_AGAIN);
+        self.server.listener = listener.ok();
     }
 
     /// What was left running can be found and ended by the next server, too.
     fn await_server_for_leftovers(&mut self) {
         if self.is_with_leftovers {
-            self.server.listener = Listener::bind(self.post.meeting, self.order.run_id.as_str()).ok();
+            self.await_server();
         }
     }
 
@@ -633,6 +649,7 @@ impl<'a> Watch<'a> {
             return;
         };
         self.server.listener = None;
+        self.server.listen_at = None;
         self.server.stream = Some(Stream(stream));
         self.server.outbox = Outbox::after_the_spool(self.retained.seen());
         let Process { pid, start_time, .. } = self.process;
@@ -677,6 +694,7 @@ impl<'a> Watch<'a> {
         self.tell_server();
         hooks::reach("sup.exit-sent");
         self.server.listener = None;
+        self.server.listen_at = None;
         self.await_stored();
         if leftovers_run {
             self.stay_with_leftovers();

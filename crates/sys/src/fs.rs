@@ -20,6 +20,8 @@ use std::{
 
 use rustix::fs::{AtFlags, FileType, MemfdFlags, Mode, OFlags, SealFlags};
 
+use crate::faults::{self, WriteAt};
+
 /// Mode of the files we make.
 pub const PRIVATE_FILE: u32 = 0o600;
 const PRIVATE_DIR: u32 = 0o700;
@@ -94,6 +96,7 @@ impl Staged {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(directory_of(path), flags, Mode::empty())?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        faults::fail_at("files.create")?;
         let file = rustix::fs::openat(&directory, temporary, flags, Mode::RUSR | Mode::WUSR)?;
         let staged = Self {
             directory,
@@ -101,20 +104,23 @@ impl Staged {
             name,
             lasting,
         };
-        let mut file = File::from(file);
-        file.write_all(bytes)?;
+        let file = File::from(file);
+        WriteAt::new("files.write", &file).write_all(bytes)?;
         // Through the file, since the mode at creation is subject to the umask.
         file.set_permissions(fs::Permissions::from_mode(mode))?;
         if lasting == Lasting::Synced {
+            faults::fail_at("files.sync")?;
             file.sync_all()?;
         }
         Ok(staged)
     }
 
-    /// Renames the file over its target and syncs the directory. A target with several names loses only this one.
+    /// Renames the file over its target and syncs the directory. A target with several names loses only this one. Where
+    /// the directory cannot be synced, the log says so: the target is replaced.
     ///
     /// # Errors
-    /// `InvalidInput` when the target is there and not a regular file; else the error of the failed step.
+    /// `InvalidInput` when the target is there and not a regular file; else the error of the failed step. The target is
+    /// unchanged then.
     pub fn commit(mut self) -> io::Result<()> {
         match rustix::fs::statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
@@ -127,11 +133,21 @@ impl Staged {
             Err(error) => return Err(error.into()),
         }
         if let Some(temporary) = &self.temporary {
+            faults::fail_at("files.rename")?;
             rustix::fs::renameat(&self.directory, temporary, &self.directory, &self.name)?;
         }
         self.temporary = None;
         if self.lasting == Lasting::Synced {
-            rustix::fs::fsync(&self.directory)?;
+            let synced =
+                faults::fail_at("files.sync-directory").and_then(|()| rustix::fs::fsync(&self.directory));
+            // The file has its new content, and everybody reads that: to say that it has not would be wrong.
+            if let Err(error) = synced {
+                tracing::error!(
+                    file.name = %self.name.display(),
+                    error = &error as &dyn std::error::Error,
+                    "a file was replaced, and a loss of power may undo that"
+                );
+            }
         }
         Ok(())
     }
@@ -170,8 +186,11 @@ pub fn create_passing_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn create_new(path: &Path, bytes: &[u8], finish: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
-    let written = file.write_all(bytes).and_then(|()| finish(&file));
+    faults::fail_at("files.create")?;
+    let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
+    let written = WriteAt::new("files.write", &file)
+        .write_all(bytes)
+        .and_then(|()| finish(&file));
     // The error that matters is the one of writing.
     if written.is_err()
         && let Err(error) = fs::remove_file(path)

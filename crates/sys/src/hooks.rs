@@ -3,7 +3,8 @@
 //! command out can be left away, so that an attack shows what that protection is for.
 //!
 //! Without the feature `test-hooks` nothing of this is in the program: [`reach`], [`pause`] and [`panic_at`] are empty
-//! functions, and no protection is ever [off](protection_off).
+//! functions, and no protection is ever [off](protection_off). Calls of the system that fail are those of
+//! [`faults`](crate::faults).
 
 #[cfg(not(feature = "test-hooks"))]
 use std::ffi::OsString;
@@ -189,8 +190,7 @@ pub(crate) const fn hand_down_descriptors() {}
 #[expect(unsafe_code, reason = "a flag of descriptors that nothing here owns")]
 mod armed {
     use std::{
-        ffi::{CStr, OsStr, OsString},
-        os::unix::ffi::OsStrExt as _,
+        ffi::{OsStr, OsString},
         sync::{
             OnceLock,
             atomic::{AtomicU64, Ordering},
@@ -201,10 +201,10 @@ mod armed {
     use rustix::fs::{AtFlags, CWD};
 
     use super::{KILL_VARIABLE, PANIC_VARIABLE, PAUSE_VARIABLE, PROTECTION_VARIABLE, PROTECTIONS};
-    use crate::process::{self, Pid};
-
-    /// Longer than the path of any such file.
-    const PATH_BYTES: usize = 1024;
+    use crate::{
+        faults::{self, PATH_BYTES, path_of_point},
+        process::{self, Pid},
+    };
 
     struct Target {
         text: String,
@@ -244,7 +244,8 @@ mod armed {
     pub fn handed_on() -> Vec<(OsString, OsString)> {
         let kill = setting().map(|point| (OsString::from(KILL_VARIABLE), OsString::from(point)));
         let pause = pause_directory().map(|path| (OsString::from(PAUSE_VARIABLE), path.to_owned()));
-        kill.into_iter().chain(pause).collect()
+        let faults = faults::directory().map(|path| (OsString::from(faults::VARIABLE), path.to_owned()));
+        kill.into_iter().chain(pause).chain(faults).collect()
     }
 
     /// Stands still if a test wants that: the directory holds a file named like the point. Then the file is renamed to
@@ -256,8 +257,8 @@ mod armed {
         };
         let (mut wanted, mut reached) = ([0; PATH_BYTES], [0; PATH_BYTES]);
         let (Some(wanted), Some(reached)) = (
-            path(&mut wanted, directory, point, ""),
-            path(&mut reached, directory, point, ".reached"),
+            path_of_point(&mut wanted, directory, point, ""),
+            path_of_point(&mut reached, directory, point, ".reached"),
         ) else {
             return;
         };
@@ -269,21 +270,6 @@ mod armed {
                 return;
             }
         }
-    }
-
-    /// `DIRECTORY/POINT` with an ending, in a buffer that begins as zeros.
-    fn path<'a>(
-        buffer: &'a mut [u8; PATH_BYTES],
-        directory: &OsStr,
-        point: &str,
-        ending: &str,
-    ) -> Option<&'a CStr> {
-        let mut at = 0;
-        for part in [directory.as_bytes(), b"/", point.as_bytes(), ending.as_bytes()] {
-            buffer.get_mut(at..at + part.len())?.copy_from_slice(part);
-            at += part.len();
-        }
-        CStr::from_bytes_until_nul(buffer).ok()
     }
 
     fn pause_directory() -> Option<&'static OsStr> {

@@ -4,7 +4,8 @@
 //!
 //! Read on in [`process`] (starting and ending processes), [`fs`] (private files), [`clock`] (time and ids, which
 //! everybody takes from there), and [`namespace`], [`mounts`] and [`enclosure`] (the kernel's side of sandboxes).
-//! [`hooks`] are the kill points and fault switches of tests; without the feature `test-hooks` they are empty.
+//! [`hooks`] are the kill points of tests and [`faults`] are calls that fail; without the feature `test-hooks` they are
+//! empty.
 
 pub mod clock;
 pub mod spool;
@@ -13,6 +14,7 @@ pub mod account;
 pub mod beneath;
 pub mod descriptors;
 pub mod enclosure;
+pub mod faults;
 pub mod fs;
 pub mod hooks;
 pub mod interception;
@@ -24,6 +26,8 @@ pub mod peer;
 pub mod process;
 pub mod readiness;
 pub mod socket;
+#[cfg(feature = "test-hooks")]
+pub mod sqlite_faults;
 pub mod stamp;
 pub mod system_calls;
 pub mod usage;

@@ -287,6 +287,22 @@ struct Running {
     ready_line: String,
 }
 
+impl Running {
+    fn of(child: Child, ready_line: String) -> Self {
+        let base = ready_line
+            .split_whitespace()
+            .find(|word| word.starts_with("http://") || word.starts_with("https://"))
+            .unwrap_or_else(|| panic!("no address in the ready line: {ready_line:?}"))
+            .trim_end_matches([',', '/', '.'])
+            .to_owned();
+        Self {
+            child,
+            base,
+            ready_line,
+        }
+    }
+}
+
 impl TestServer {
     /// Everything runs, nobody is asked.
     pub(crate) fn full() -> ServerBuilder {
@@ -320,17 +336,7 @@ impl TestServer {
         let (mut child, ready) = self.launch(env);
         match within("the ready line", ready).await {
             Ok(line) => {
-                let base = line
-                    .split_whitespace()
-                    .find(|word| word.starts_with("http://") || word.starts_with("https://"))
-                    .unwrap_or_else(|| panic!("no address in the ready line: {line:?}"))
-                    .trim_end_matches([',', '/', '.'])
-                    .to_owned();
-                self.running = Some(Running {
-                    child,
-                    base,
-                    ready_line: line,
-                });
+                self.running = Some(Running::of(child, line));
             }
             Err(_closed) => {
                 let status = child.wait().expect("the server's end");
@@ -350,6 +356,16 @@ impl TestServer {
             panic!("the server became ready: {line}");
         }
         child.wait().expect("the server's end").code()
+    }
+
+    /// Starts a server that may not be able to; its exit code, unless it is ready.
+    pub(crate) async fn start_or_end(&mut self) -> Option<i32> {
+        let (mut child, ready) = self.launch(&[]);
+        let Ok(line) = within("the ready line or the end", ready).await else {
+            return child.wait().expect("the server's end").code();
+        };
+        self.running = Some(Running::of(child, line));
+        None
     }
 
     /// Starts a server that is to die at a kill point, perhaps before it is ready.

@@ -16,7 +16,7 @@ use countersign_runner::{
     run_file::{self, Inspected, Voided},
     wire::MAX_FRAME_BYTES,
 };
-use countersign_sys::{fs::sealed, hooks, socket};
+use countersign_sys::{faults, fs::sealed, hooks, socket};
 
 use crate::{
     Attempt, Host, RunTerms,
@@ -396,15 +396,16 @@ impl GatewayHost {
         };
         let flags =
             OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | exclusive;
-        rustix::fs::open(self.run_file(&spec.run_id), flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
-            match error {
+        let path = self.run_file(&spec.run_id);
+        faults::fail_at("run-file.create")
+            .and_then(|()| rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR))
+            .map_err(|error| match error {
                 rustix::io::Errno::EXIST => StartError::AttemptedBefore(spec.run_id.clone()),
                 error => StartError::RunFile {
                     run_id: spec.run_id.clone(),
                     source: error.into(),
                 },
-            }
-        })
+            })
     }
 
     /// The spool, opened for a supervisor that cannot reach it. Empty ones are taken away when the run has ended.

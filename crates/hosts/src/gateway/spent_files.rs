@@ -21,6 +21,7 @@ use rustix::{
 };
 
 use countersign_domain::RunId;
+use countersign_sys::faults;
 
 /// How many ended runs keep their files. The ledger's log goes round with every thousandth page, and a run writes eleven.
 /// Tests have few runs, and are to use files again.
@@ -63,10 +64,13 @@ impl SpentFiles {
 /// Empties a file and gives it another name that nothing has yet.
 fn rename_spent(from: &Path, to: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    faults::fail_at("run-file.open-spent")?;
     let file = rustix::fs::open(from, flags, Mode::empty())?;
     // The supervisor gets this very lock with the descriptor. No other can hold it then, and write to the file.
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    faults::fail_at("run-file.empty-spent")?;
     rustix::fs::ftruncate(&file, 0)?;
+    faults::fail_at("run-file.rename-spent")?;
     rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?;
     Ok(file)
 }

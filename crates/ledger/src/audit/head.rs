@@ -6,9 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use countersign_domain::UnixMillis;
+use countersign_sys::faults::{WriteAt, fail_at};
 
 use crate::{error::LedgerError, keys::Keys};
 
@@ -36,6 +38,12 @@ pub(crate) enum SealError {
     File(#[from] io::Error),
 }
 
+impl From<Errno> for SealError {
+    fn from(errno: Errno) -> Self {
+        Self::File(errno.into())
+    }
+}
+
 impl HeadFile {
     pub(crate) const fn at(path: PathBuf) -> Self {
         Self(path)
@@ -53,10 +61,14 @@ impl HeadFile {
         let text = serde_json::to_vec(&sealed).expect("plain data is JSON");
         let folder = self.0.parent().unwrap_or_else(|| Path::new("/"));
         // Made with mode 0600 by its library.
+        fail_at("audit.create-head")?;
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(&text)?;
+        WriteAt::new("audit.write-head", &mut file).write_all(&text)?;
+        fail_at("audit.sync-head")?;
         file.as_file().sync_all()?;
+        fail_at("audit.rename-head")?;
         file.persist(&self.0).map_err(|refused| refused.error)?;
+        fail_at("audit.sync-directory")?;
         File::open(folder)?.sync_all()?;
         Ok(())
     }

@@ -20,6 +20,7 @@ use rustix::{
 use countersign_protocol::patch::{Failure, TEMPORARY_PREFIX};
 use countersign_sys::{
     beneath::{self, Entry, Renames},
+    faults::{self, WriteAt},
     hooks,
     process::{self, Pid},
 };
@@ -190,6 +191,7 @@ impl<'a> Work<'a> {
     fn replace(&mut self, target: &Target, new: &Named, place: &Named) -> Result<Undo, Trouble> {
         let exchange = |work: &mut Self| {
             let spare = work.names.next();
+            faults::fail_at("patch.rename")?;
             work.renames.exchange(&*place.0, &new.1, &place.1, &spare)
         };
         if let Err(errno) = exchange(self) {
@@ -234,9 +236,8 @@ impl<'a> Work<'a> {
     }
 
     fn move_new(&self, from: &Named, to: &Named) -> Result<(), Trouble> {
-        let moved = self
-            .renames
-            .move_new((&*from.0, from.1.as_os_str()), (&*to.0, to.1.as_os_str()));
+        let names = ((&*from.0, from.1.as_os_str()), (&*to.0, to.1.as_os_str()));
+        let moved = faults::fail_at("patch.rename").and_then(|()| self.renames.move_new(names.0, names.1));
         moved.map_err(|errno| match errno {
             Errno::EXIST => Trouble::Exists,
             Errno::NOENT => Trouble::Changed,
@@ -255,7 +256,9 @@ impl<'a> Work<'a> {
                 directory = Rc::clone(known);
                 continue;
             }
-            match rustix::fs::mkdirat(&*directory, name, NEW_DIRECTORY) {
+            let made = faults::fail_at("patch.make-directory")
+                .and_then(|()| rustix::fs::mkdirat(&*directory, name, NEW_DIRECTORY));
+            match made {
                 Ok(()) => self.made.push((Rc::clone(&directory), name.clone())),
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(Trouble::system("its directory cannot be made", errno)),
@@ -281,18 +284,21 @@ impl<'a> Work<'a> {
         let name = self.names.next();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = like.map_or(NEW_FILE, |_like| Mode::RUSR | Mode::WUSR);
-        let file = rustix::fs::openat(&**directory, &name, flags, mode)
+        let file = faults::fail_at("patch.create")
+            .and_then(|()| rustix::fs::openat(&**directory, &name, flags, mode))
             .map_err(|errno| Trouble::system("nothing can be written beside it", errno))?;
         let named = (Rc::clone(directory), name);
         self.temporary.push(named.clone());
-        let mut file = File::from(file);
+        let file = File::from(file);
         let failed = |error: std::io::Error| {
             Trouble::system(
                 "its new content cannot be written",
                 Errno::from_io_error(&error).unwrap_or(Errno::IO),
             )
         };
-        file.write_all(content).map_err(failed)?;
+        WriteAt::new("patch.write", &file)
+            .write_all(content)
+            .map_err(failed)?;
         if let Some(like) = like {
             let own =
                 Entry::of_open(&file).map_err(|errno| Trouble::system("it cannot be looked at", errno))?;
@@ -304,7 +310,10 @@ impl<'a> Work<'a> {
             let mode = std::fs::Permissions::from_mode(like.mode & 0o777);
             file.set_permissions(mode).map_err(failed)?;
         }
-        file.sync_data().map_err(failed)?;
+        faults::fail_at("patch.sync")
+            .map_err(std::io::Error::from)
+            .and_then(|()| file.sync_data())
+            .map_err(failed)?;
         Ok(named)
     }
 

@@ -1,0 +1,91 @@
+//! The files of runs, as the server makes them and looks at them.
+
+use countersign_sys::faults::RUN_FILES;
+
+use super::{Story, each, named};
+use crate::support::{Members, TestServer};
+
+#[tokio::test]
+async fn a_run_whose_file_cannot_be_made_does_not_start_and_says_so() {
+    let mut story = Story::begin(TestServer::asking()).await;
+    for (point, fault) in each(&named(RUN_FILES, &["run-file.create"])) {
+        let what = format!("{} {fault}", point.name);
+        // Files of earlier runs are used before one is made.
+        story.faults.arm("run-file.open-spent", "EACCES");
+        story.faults.arm(point.name, fault);
+        let run = story.run().await.expect(200);
+        assert_has!(run, { "status": "failed", "reason": "spawn-failed" }, "{what}");
+        story.run_with_key().await;
+        story.ask().await;
+        assert!(story.faults.disarm(point.name), "{what}");
+        story.faults.disarm("run-file.open-spent");
+        story.settle(&what).await;
+        story.works().await;
+    }
+    story.outlives_a_restart().await;
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_used_again_is_made_anew() {
+    let mut story = Story::begin(TestServer::asking()).await;
+    let points = [
+        "run-file.open-spent",
+        "run-file.empty-spent",
+        "run-file.rename-spent",
+    ];
+    for (point, fault) in each(&named(RUN_FILES, &points)) {
+        let what = format!("{} {fault}", point.name);
+        // More than are kept.
+        story.works().await;
+        story.faults.arm(point.name, fault);
+        story.works().await;
+        story.run_with_key().await;
+        assert!(story.faults.disarm(point.name), "{what}");
+        story.settle(&what).await;
+    }
+    story.outlives_a_restart().await;
+}
+
+/// A run that did not start is made impossible, or its file says what became of it.
+#[tokio::test]
+async fn a_run_that_cannot_be_made_impossible_is_not_started_all_the_same() {
+    let mut story = Story::begin(TestServer::asking()).await;
+    for (point, fault) in each(&named(RUN_FILES, &["run-file.open-to-void", "run-file.void"])) {
+        let what = format!("{} {fault}", point.name);
+        story.faults.arm("sup.fence", "ENOSPC");
+        story.faults.arm(point.name, fault);
+        let run = story.run().await.expect(200);
+        assert_has!(run, { "status": "failed", "reason": "not-started" }, "{what}");
+        story.run_with_key().await;
+        assert!(story.faults.disarm(point.name), "{what}");
+        story.faults.disarm("sup.fence");
+        story.settle(&what).await;
+        story.works().await;
+    }
+    story.outlives_a_restart().await;
+}
+
+/// The file is looked at when a supervisor goes without a word, and at a start.
+#[tokio::test]
+async fn a_run_whose_file_cannot_be_read_is_lost_and_does_not_stay_open() {
+    let mut story = Story::begin(TestServer::asking()).await;
+    for (point, fault) in each(&named(RUN_FILES, &["run-file.inspect"])) {
+        let what = format!("{} {fault}", point.name);
+        let command = serde_json::json!({
+            "argv": [story.directory.join("covered"), "background"],
+            "workdir": story.directory,
+            "background": true,
+        });
+        story.faults.arm("sup.exit-line", "EIO");
+        let run = story.server.accepted(command).await;
+        story.server.agent().finished(run.text("runId")).await;
+        story.faults.disarm("sup.exit-line");
+        story.faults.arm(point.name, fault);
+        story.server.kill();
+        story.server.start().await;
+        story.faults.disarm(point.name);
+        story.settle(&what).await;
+        story.works().await;
+    }
+    story.outlives_a_restart().await;
+}
