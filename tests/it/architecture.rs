@@ -148,10 +148,8 @@ fn fault_points_are_listed_and_passed() {
         for call in ["fail_at(\"", "length_at(\"", "WriteAt::new(\"", "&Line::"] {
             // Of a line of a run file the point is the last argument.
             let after = code.split(call).skip(1);
-            let name = |rest: &str| match call.ends_with('"') {
-                true => rest.split('"').next().map(str::to_owned),
-                false => rest.split('"').nth(1).map(str::to_owned),
-            };
+            let at = usize::from(!call.ends_with('"'));
+            let name = |rest: &str| rest.split('"').nth(at).map(str::to_owned);
             passed.extend(after.filter_map(name));
         }
     }

@@ -237,12 +237,41 @@ impl Committer {
             }
             Err(Rollback::Storage(error)) => {
                 self.unhealthy(&error);
+                if error.is_io() {
+                    self.bury();
+                }
                 self.notes.put_back(notes);
                 for job in batch {
                     job.fail(error.clone());
                 }
             }
             Err(Rollback::OneJob(error)) => self.write_individually(batch, notes, &error),
+        }
+    }
+
+    /// Writes over what the log may have of a transaction that was rolled back. Where only the sync of its commit failed, all
+    /// of it is there, and a start after a crash would take it for committed: what was answered with an error would
+    /// have been done.
+    fn bury(&mut self) {
+        let buried = transact(
+            &self.connection,
+            &self.context,
+            &self.state,
+            &mut self.timers.synchronous,
+            Durability::Normal,
+            |tx| {
+                // Nothing is written where the row is the same as before.
+                let row = "INSERT OR REPLACE INTO meta (key, value) VALUES ('probe', randomblob(16))";
+                tx.execute(row, ()).map(drop).map_err(Rollback::of_one)
+            },
+        );
+        // The probe that follows takes the row away, or tries the same again.
+        if let Err(rollback) = buried {
+            let error = rollback.into_error();
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "what failed may count after a crash"
+            );
         }
     }
 

@@ -161,6 +161,19 @@ impl LedgerError {
         }
     }
 
+    /// Whether a call of the system failed, and it is not known how far it came.
+    pub(super) fn is_io(&self) -> bool {
+        match self {
+            Self::Unavailable(fault) => fault.0.sqlite_error_code() == Some(ErrorCode::SystemIoFailure),
+            Self::StorageFull
+            | Self::Gone
+            | Self::Inconsistent(_)
+            | Self::Refused(_)
+            | Self::Stopped(_)
+            | Self::Closed => false,
+        }
+    }
+
     /// Whether the storage failed, and not this one job.
     pub(super) const fn is_storage(&self) -> bool {
         match self {

@@ -1,9 +1,9 @@
 //! The ledger's database, its write-ahead log, and the head of the audit chain.
 
-use countersign_sys::faults::{AUDIT, LEDGER};
+use countersign_sys::faults::{AUDIT, Call, LEDGER};
 
 use super::{Story, each, in_time, named};
-use crate::support::TestServer;
+use crate::support::{Members, TestServer};
 
 /// Fails every write and every sync of the log, while calls of every kind are made.
 async fn the_log_fails(points: &[&str]) {
@@ -34,6 +34,30 @@ async fn nothing_runs_unrecorded_while_the_log_cannot_be_written() {
 #[tokio::test]
 async fn nothing_runs_unrecorded_while_the_log_cannot_be_synced() {
     the_log_fails(&["ledger.sync-wal"]).await;
+}
+
+/// The log has all of a transaction whose sync failed, and a start reads the log.
+#[tokio::test]
+async fn an_answer_that_was_refused_does_not_count_after_a_crash() {
+    let mut story = Story::begin(TestServer::asking()).await;
+    for fault in Call::Sync.faults() {
+        story.works().await;
+        let (_name, body) = story.call("asked");
+        let asked = story.server.accepted(body).await;
+        let id = asked.text("approvalId");
+        story.faults.arm("ledger.sync-wal", fault);
+        let operator = story.server.operator();
+        let refused = in_time("an answer", operator.decide(id, "allow-once")).await;
+        story.expect_trouble("an answer", &refused);
+        story.server.kill();
+        assert!(story.faults.disarm("ledger.sync-wal"), "{fault}");
+        story.server.start().await;
+        let approval = story.server.operator().approval(id).await;
+        assert_eq!(approval["status"], "pending", "{fault}: {approval}");
+        story.server.operator().decided(id, "allow-once").await;
+        let run = story.server.agent().finished(asked.text("runId")).await;
+        assert_has!(run, { "status": "completed" }, "{fault}");
+    }
 }
 
 /// What folds the log into the database may fail: the log has everything.
