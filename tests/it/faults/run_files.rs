@@ -1,9 +1,12 @@
 //! The files of runs, as the server makes them and looks at them.
 
+use std::fs;
+
 use countersign_sys::faults::RUN_FILES;
+use serde_json::json;
 
 use super::{Story, each, named};
-use crate::support::{Members, TestServer};
+use crate::support::{Members, TestServer, lines, soon, write_file};
 
 #[tokio::test]
 async fn a_run_whose_file_cannot_be_made_does_not_start_and_says_so() {
@@ -65,27 +68,31 @@ async fn a_run_that_cannot_be_made_impossible_is_not_started_all_the_same() {
     story.outlives_a_restart().await;
 }
 
-/// The file is looked at when a supervisor goes without a word, and at a start.
+/// A start looks at the files of the runs that were not over.
 #[tokio::test]
 async fn a_run_whose_file_cannot_be_read_is_lost_and_does_not_stay_open() {
-    let mut story = Story::begin(TestServer::asking()).await;
+    let mut story = Story::begin(TestServer::full()).await;
     for (point, fault) in each(&named(RUN_FILES, &["run-file.inspect"])) {
         let what = format!("{} {fault}", point.name);
-        let command = serde_json::json!({
-            "argv": [story.directory.join("covered"), "background"],
-            "workdir": story.directory,
-            "background": true,
-        });
-        story.faults.arm("sup.exit-line", "EIO");
-        let run = story.server.accepted(command).await;
-        story.server.agent().finished(run.text("runId")).await;
-        story.faults.disarm("sup.exit-line");
-        story.faults.arm(point.name, fault);
+        let go_on = story.directory.join("go-on");
+        let command = format!("until [ -e {} ]; do sleep 0.02; done", go_on.display());
+        let run = story
+            .server
+            .accepted(json!({ "command": command, "background": true }))
+            .await;
+        let id = run.text("runId");
         story.server.kill();
+        write_file(&go_on, "");
+        let file = story.server.state().join("countersign/runs").join(id);
+        let ended = || lines(&file).iter().any(|line| line.starts_with("exit "));
+        soon("the end in the file", ended, |ended| *ended).await;
+        story.faults.arm(point.name, fault);
         story.server.start().await;
-        story.faults.disarm(point.name);
+        let run = story.server.agent().finished(id).await;
+        assert_has!(run, { "status": "lost" }, "{what}");
+        assert!(story.faults.disarm(point.name), "{what}");
+        fs::remove_file(&go_on).expect("the file");
         story.settle(&what).await;
-        story.works().await;
+        story.server.ran(json!({ "argv": ["true"] })).await;
     }
-    story.outlives_a_restart().await;
 }
