@@ -131,7 +131,7 @@ pub(super) async fn prune(
         let Output {
             quota_bytes, keep, ..
         } = settings.current().server.output;
-        let written_after = clock.now().get().saturating_sub(as_millis(keep));
+        let written_after = clock.wall().get().saturating_sub(as_millis(keep));
         if let Err(error) = make_room(ledger, gateway, quota_bytes, written_after).await {
             tracing::warn!(
                 error = &*error,

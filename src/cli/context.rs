@@ -4,7 +4,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use countersign_config::settings::{Environment, StateDir};
-use countersign_sys::clock::{Clock, SystemClock};
+use countersign_sys::clock::{Clock, SteadyClock};
 
 use super::{console::Console, failure::Failure};
 
@@ -55,7 +55,7 @@ impl Context {
         Self {
             console,
             environment,
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(SteadyClock::of_machine()),
             server,
         }
     }

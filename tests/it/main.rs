@@ -63,6 +63,7 @@ mod ipc;
 mod joined;
 mod judged_again;
 mod lists;
+mod machine;
 mod mcp;
 mod metrics;
 mod modes;

@@ -27,6 +27,9 @@ use crate::{
 /// (`docs/spec/exec-tool.md#4-what-the-caller-gets`).
 const RUNNING_TAIL_CHARS: usize = 2_000;
 
+/// How long an answer about a run in the background waits for its process.
+const STARTED_WITHIN: Duration = Duration::from_secs(2);
+
 /// Follows runs for callers.
 #[derive(Debug)]
 pub(crate) struct Following {
@@ -216,10 +219,12 @@ impl Following {
 
     async fn move_to_background(&self, live: &Arc<LiveRun>, wait: RunWait) -> Result<ExecReply, ExecError> {
         let session_id = live.to_background(|| self.recorder.new_session_id());
-        // "Running" is said of what runs: a process, its id and its start.
+        // "Running" is said of what runs: a process, its id and its start. A machine that starts no more processes keeps
+        // nobody waiting: then it has none of these yet.
         tokio::select! {
             biased;
             () = live.started() => {}
+            () = tokio::time::sleep(STARTED_WITHIN) => {}
             trouble = self.recorder.is_unrecorded(&live.run_id) => {
                 return Err(unrecorded(&live.run_id, trouble));
             }

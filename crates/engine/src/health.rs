@@ -1,12 +1,15 @@
 //! Whether the server can do its work, and what is wrong where it cannot.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use countersign_config::{approvals::store::DocumentStatus, settings::Settings};
 use countersign_domain::{AgentId, HostChoice};
 use countersign_hosts::{gateway::GatewayHost, sandbox::SandboxHost};
 use countersign_ledger::{Health as LedgerHealth, Ledger};
-use countersign_sys::descriptors::{SPARE_DESCRIPTORS, has_spare_descriptors};
+use countersign_sys::{
+    clock::Clock,
+    descriptors::{SPARE_DESCRIPTORS, has_spare_descriptors},
+};
 
 use crate::{lifecycle::Lifecycle, socket::ApprovalsSocket, watch::PolicySource};
 
@@ -29,6 +32,8 @@ pub struct Readiness {
     pub sandbox: Option<Check>,
     /// The approvals socket is hosted where it should be.
     pub ipc: Check,
+    /// The clock of the machine shows the server's time.
+    pub clock: Check,
     /// The server is stopping.
     pub draining: bool,
     /// A changed setting waits for a restart. Which one is for those who may read.
@@ -64,7 +69,11 @@ pub struct Health {
     pub(crate) sandbox: SandboxHost,
     pub(crate) socket: Arc<ApprovalsSocket>,
     pub(crate) lifecycle: Arc<Lifecycle>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
+
+/// How far the server's time may be ahead of the machine's clock before that is said.
+const CLOCK_TOLERANCE: Duration = Duration::from_mins(2);
 
 impl Health {
     /// Whether the server can do its work.
@@ -80,6 +89,9 @@ impl Health {
                     "the state directory or the ledger in it was deleted, moved or replaced; restart the server"
                         .to_owned(),
                 ),
+                LedgerHealth::ReadOnly => {
+                    Some("the file system of the state directory is read-only".to_owned())
+                }
                 LedgerHealth::Unavailable => Some("the ledger cannot be written".to_owned()),
             }),
             machine: Check::of((!has_spare_descriptors(SPARE_DESCRIPTORS)).then(|| {
@@ -115,10 +127,22 @@ impl Health {
                 self.socket.is_missing()
                     .then(|| "the approvals socket cannot be hosted; countersign doctor says why".to_owned()),
             ),
+            clock: Check::of(self.clock_behind().map(|behind| {
+                format!(
+                    "the clock of the machine was set back: the time of the server goes on and is {} minutes ahead of it",
+                    behind.as_secs() / 60
+                )
+            })),
             draining: self.lifecycle.is_draining(),
             restart_needed: !in_effect.settings.waiting.is_empty(),
             stopped: self.ledger.stopped().is_some(),
         }
+    }
+
+    /// How far the clock of the machine is behind the time of the server, if that is worth saying.
+    fn clock_behind(&self) -> Option<Duration> {
+        let behind = self.clock.now().since(self.clock.wall());
+        (behind > CLOCK_TOLERANCE).then_some(behind)
     }
 
     /// Nothing is looked for here: who asks whether the server is ready asks often.

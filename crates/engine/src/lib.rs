@@ -360,6 +360,7 @@ impl Engine {
             sandbox: sandbox.clone(),
             socket: Arc::clone(&socket),
             lifecycle: Arc::clone(&lifecycle),
+            clock: Arc::clone(&clock),
         };
         let (broker, deadlines) = (Arc::<Broker>::default(), Arc::<Notify>::default());
         let switch = Arc::new(StopSwitch::new(ledger.clone()));

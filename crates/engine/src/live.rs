@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use countersign_config::{approvals::broker::Broker, settings::SettingsStore};
 use countersign_domain::{AgentId, Host, KillCause, OutputStream, Run, RunId, TerminalSize, UnixMillis};
@@ -49,6 +49,8 @@ pub(super) struct LiveRun {
     active_at: AtomicI64,
     /// Whether what it leaves running is to be killed.
     leftovers_killed: AtomicBool,
+    /// It was told to end.
+    told_to_end: Notify,
 }
 
 /// Who can be told something about a live run.
@@ -197,6 +199,7 @@ impl LiveRun {
             terminal: Mutex::new(supervision.terminal),
             active_at: AtomicI64::new(now.get()),
             leftovers_killed: AtomicBool::new(false),
+            told_to_end: Notify::new(),
         })
     }
 
@@ -244,6 +247,12 @@ impl LiveRun {
             self.leftovers_killed.store(true, Ordering::SeqCst);
         }
         self.control.kill(cause);
+        self.told_to_end.notify_one();
+    }
+
+    /// Waits until it is told to end. For the one task that supervises it.
+    pub(super) async fn told_to_end(&self) {
+        self.told_to_end.notified().await;
     }
 
     /// Whether a kill ended what it left running.

@@ -154,7 +154,7 @@ impl Tokens {
     /// Removes what a command line that was killed left of an offer.
     fn remove_if_left(&self, path: &Path) {
         let written = fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
-        let now = UNIX_EPOCH + Duration::from_millis(u64::try_from(self.clock.now().get()).unwrap_or(0));
+        let now = UNIX_EPOCH + Duration::from_millis(u64::try_from(self.clock.wall().get()).unwrap_or(0));
         // One of the future is as good as new: the clock was set.
         let age = written.ok().and_then(|written| now.duration_since(written).ok());
         if age.is_some_and(|age| age >= LEFT_AFTER)

@@ -319,6 +319,9 @@ pub enum StorageTrouble {
     /// The state directory or the database in it is not there any more.
     #[error("the state directory was deleted or replaced")]
     Gone,
+    /// The file system of the state directory is read-only.
+    #[error("the file system of the record is read-only")]
+    ReadOnly,
     /// The database cannot be used.
     #[error("the record cannot be reached")]
     Unavailable,

@@ -31,6 +31,12 @@ use crate::{
 /// How long a killed run is heard whose supervision panicked, before its record says that its outcome is not known.
 const KILLED_WITHIN: Duration = Duration::from_secs(3);
 
+/// The least time in which a supervisor can take a run: a machine that is busy is not one without processes.
+const TAKEN_WITHIN: Duration = Duration::from_secs(3);
+
+/// How long a supervisor may take to say that it started nothing of what was called off.
+const CALLED_OFF_WITHIN: Duration = Duration::from_secs(1);
+
 /// The runs on this machine, in a sandbox or not: their supervisors are started and heard to the end.
 #[derive(Debug)]
 pub(super) struct LocalRuns {
@@ -170,16 +176,34 @@ impl LocalRuns {
         let mut listeners = Listeners::default();
         let mut notice = std::pin::pin!(self.recorder.notice_running(live, supervision.notice_after));
         let mut noticed = false;
+        let mut given_up = std::pin::pin!(self.give_up(live, supervision));
+        // What an earlier server ordered has a supervisor.
+        let mut is_taken = supervision.permitted_at.is_none();
         loop {
             let event = tokio::select! {
                 biased;
                 event = events.recv() => event,
+                () = &mut given_up, if !is_taken => {
+                    is_taken = true;
+                    // Ruled out first: a supervisor that was only slow has the file, and goes on with it.
+                    if self.void(&live.run_id).await == Some(Voided::Done) {
+                        live.kill(KillCause::Cancelled);
+                        let detail = "no process could be made for it in time".to_owned();
+                        let end = self.end_now(Reason::NotStarted, Some(detail), live);
+                        self.recorder
+                            .finish(live, end, Remains::of(RunOutput::Spooled))
+                            .await;
+                        return;
+                    }
+                    continue;
+                }
                 () = &mut notice, if !noticed => {
                     noticed = true;
                     continue;
                 }
             };
             let Some(event) = event else { break };
+            is_taken = true;
             match event {
                 SupervisorEvent::Started { pid } => {
                     hooks::panic_at("run.started");
@@ -226,6 +250,19 @@ impl LocalRuns {
                 }
                 SupervisorEvent::LeftoversEnded => self.end_leftovers(live).await,
             }
+        }
+    }
+
+    /// Waits as long as a run may wait for a supervisor: no longer than it may take, and than it may begin after an answer.
+    /// One that is told to end waits for a moment: a supervisor that has it says itself that it started nothing.
+    async fn give_up(&self, live: &LiveRun, supervision: &Supervision) {
+        let start_by = self.settings.current().server.approvals.start_by;
+        let limit = supervision
+            .timeout
+            .map_or(start_by, |timeout| timeout.min(start_by));
+        tokio::select! {
+            () = tokio::time::sleep(limit.max(TAKEN_WITHIN)) => {}
+            () = live.told_to_end() => tokio::time::sleep(CALLED_OFF_WITHIN).await,
         }
     }
 
@@ -391,8 +428,10 @@ impl LocalRuns {
     /// Ends a launched run that its host did not start.
     async fn end_unstarted(&self, run_id: &RunId, error: &StartError) {
         let reason = match error {
+            _ if error.is_lack_of_machine() => Reason::NotStarted,
             StartError::BindingMismatch { .. } => Reason::BindingMismatch,
-            StartError::Isolation { .. }
+            StartError::Machine { .. }
+            | StartError::Isolation { .. }
             | StartError::Blind(_)
             | StartError::Sandbox(_)
             | StartError::Runner(_) => Reason::NotStarted,

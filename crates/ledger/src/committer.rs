@@ -46,6 +46,9 @@ const RESERVE_BYTES: u64 = 4 * 1024 * 1024;
 /// How many files must still fit on it: a run has a few of its own.
 const RESERVE_FILES: u64 = 16;
 
+/// How often the time is put on record while nothing else is.
+const TIME_ON_RECORD: Duration = Duration::from_mins(1);
+
 /// How long a token's last use may stay unwritten.
 const TOKEN_USES: Duration = Duration::from_secs(10);
 
@@ -84,6 +87,7 @@ pub(super) struct Timers {
     probe_at: Option<Duration>,
     token_uses_at: Option<Duration>,
     checkpoint_at: Option<Duration>,
+    time_at: Option<Duration>,
     /// Commits since the log was folded in.
     commits: u32,
     /// When the thread looks here by itself; `None` while it sleeps until it is woken.
@@ -214,6 +218,9 @@ impl Committer {
         if !self.ledger_file.is_there() {
             return Err(LedgerError::Gone);
         }
+        if self.timers.probe_at.is_some() && self.is_read_only() {
+            return Err(LedgerError::ReadOnly);
+        }
         let Ok(disk) = rustix::fs::statvfs(path) else {
             return Ok(());
         };
@@ -227,6 +234,25 @@ impl Committer {
         }
     }
 
+    /// What stands behind an error of the storage, where it is more than the database says.
+    fn explained(&self, error: LedgerError) -> LedgerError {
+        if matches!(error, LedgerError::Unavailable(_)) && self.is_read_only() {
+            LedgerError::ReadOnly
+        } else {
+            error
+        }
+    }
+
+    /// Whether the file system takes no changes. It is tried with one that changes nothing: after an error of its disk it
+    /// may be read-only without saying so.
+    fn is_read_only(&self) -> bool {
+        let Some(path) = self.connection.path().filter(|path| !path.is_empty()) else {
+            return false;
+        };
+        let changed = rustix::fs::stat(path).and_then(|file| rustix::fs::chmod(path, file.st_mode.into()));
+        changed == Err(rustix::io::Errno::ROFS)
+    }
+
     fn write_together(&mut self, mut batch: Vec<Box<dyn Ticket>>, notes: Vec<Started>) {
         match self.attempt(&mut batch, &notes) {
             Ok(()) => {
@@ -236,6 +262,7 @@ impl Committer {
                 }
             }
             Err(Rollback::Storage(error)) => {
+                let error = self.explained(error);
                 self.unhealthy(&error);
                 if error.is_io() {
                     self.bury();
@@ -352,6 +379,10 @@ impl Committer {
         if due(self.timers.checkpoint_at) {
             self.checkpoint("PASSIVE");
         }
+        if due(self.timers.time_at) {
+            self.keep_time();
+        }
+        self.timers.time_at.get_or_insert(now + TIME_ON_RECORD);
         self.timers.thread_wakes_at = self.timers.next();
         self.timers.thread_wakes_at
     }
@@ -420,6 +451,29 @@ impl Committer {
         }
     }
 
+    /// Puts the time on record: a server that starts after the clock was set back goes on from there.
+    fn keep_time(&mut self) {
+        self.timers.time_at = Some(monotonic() + TIME_ON_RECORD);
+        if self.timers.probe_at.is_some() {
+            return;
+        }
+        let kept = transact(
+            &self.connection,
+            &self.context,
+            &self.state,
+            &mut self.timers.synchronous,
+            Durability::Normal,
+            |tx| tx.keep_high_water().map_err(Rollback::of_one),
+        );
+        match kept {
+            Ok(committed) => self.state = committed.state,
+            Err(rollback) => {
+                let error = self.explained(rollback.into_error());
+                self.unhealthy(&error);
+            }
+        }
+    }
+
     fn probe(&mut self) {
         self.timers.probe_at = Some(monotonic() + SECOND);
         self.checkpoint("PASSIVE");
@@ -450,7 +504,10 @@ impl Committer {
                     tracing::info!("the ledger can be written again");
                 }
             }
-            Err(rollback) => self.unhealthy(&rollback.into_error()),
+            Err(rollback) => {
+                let error = self.explained(rollback.into_error());
+                self.unhealthy(&error);
+            }
         }
     }
 
@@ -466,6 +523,7 @@ impl Committer {
         let health = match error {
             LedgerError::StorageFull => Health::StorageFull,
             LedgerError::Gone => Health::Gone,
+            LedgerError::ReadOnly => Health::ReadOnly,
             LedgerError::Unavailable(_)
             | LedgerError::Inconsistent(_)
             | LedgerError::Refused(_)
@@ -509,9 +567,10 @@ impl Timers {
             seal_at,
             probe_at,
             checkpoint_at,
+            time_at,
             ..
         } = self;
-        [*linger_until, *seal_at, *probe_at, *checkpoint_at]
+        [*linger_until, *seal_at, *probe_at, *checkpoint_at, *time_at]
             .into_iter()
             .flatten()
             .min()

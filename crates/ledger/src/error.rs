@@ -15,6 +15,9 @@ pub enum LedgerError {
     /// The file was deleted, moved or replaced: what is written goes nowhere.
     #[error("the file of the ledger was deleted or replaced")]
     Gone,
+    /// Its file system is read-only; the same call may work later.
+    #[error("the file system of the ledger is read-only")]
+    ReadOnly,
     /// The file cannot be read or written now; the same call may work later.
     #[error("the ledger cannot be used now")]
     Unavailable(#[source] StorageFault),
@@ -128,6 +131,7 @@ impl LedgerError {
             Self::Refused(fault) => Self::Unavailable(fault),
             full_or_unavailable @ (Self::StorageFull
             | Self::Gone
+            | Self::ReadOnly
             | Self::Unavailable(_)
             | Self::Inconsistent(_)
             | Self::Stopped(_)
@@ -154,6 +158,7 @@ impl LedgerError {
             Self::Stopped(stop) => Ok(stop),
             error @ (Self::StorageFull
             | Self::Gone
+            | Self::ReadOnly
             | Self::Unavailable(_)
             | Self::Inconsistent(_)
             | Self::Refused(_)
@@ -177,7 +182,7 @@ impl LedgerError {
     /// Whether the storage failed, and not this one job.
     pub(super) const fn is_storage(&self) -> bool {
         match self {
-            Self::StorageFull | Self::Gone | Self::Unavailable(_) | Self::Closed => true,
+            Self::StorageFull | Self::Gone | Self::ReadOnly | Self::Unavailable(_) | Self::Closed => true,
             Self::Inconsistent(_) | Self::Refused(_) | Self::Stopped(_) => false,
         }
     }

@@ -9,6 +9,8 @@ pub enum Health {
     StorageFull,
     /// No: its file was deleted or replaced.
     Gone,
+    /// Its file system is read-only.
+    ReadOnly,
     /// Not now, or not any more.
     Unavailable,
 }

@@ -86,6 +86,8 @@ impl Ledger {
         let head = HeadFile::at(audit_head.clone());
         let before = Before::read(&connection, &boot_id).map_err(|fault| database(&path, fault.into()))?;
         let Before { epoch, mut state } = before;
+        // What was over stays over, although the clock was set back meanwhile.
+        clock.not_before(state.high_water);
         let stop = StopSwitch::of_record(&connection).map_err(|fault| database(&path, fault.into()))?;
         let stop = Arc::new(stop);
         let waiting = Waiting::of_record(&connection).map_err(|fault| database(&path, fault.into()))?;

@@ -77,6 +77,11 @@ pub const NODE_POINTS: &[&str] = &["node.before-send", "node.sent", "node.answer
 /// The kill points of the process that applies a patch, in their order.
 pub const PATCH_POINTS: &[&str] = &["patch.staged", "patch.placed", "patch.finished"];
 
+/// The variable that names a file with the milliseconds by which a test sets the clock, forward or, below zero, back. It
+/// is read whenever the time is.
+#[cfg(feature = "test-hooks")]
+pub const CLOCK_VARIABLE: &str = "COUNTERSIGN_TEST_CLOCK";
+
 /// The variable that names the directory of [`pause`].
 #[cfg(feature = "test-hooks")]
 pub const PAUSE_VARIABLE: &str = "COUNTERSIGN_TEST_PAUSE";
@@ -136,7 +141,7 @@ pub const NODE_PANICS: &[&str] = &["node-run.starting", "node-run.supervised", "
 pub const PATCH_PAUSES: &[&str] = &["patch.checked", "patch.staged", "patch.placed"];
 
 #[cfg(feature = "test-hooks")]
-pub(crate) use armed::hand_down_descriptors;
+pub(crate) use armed::{clock_set_by, hand_down_descriptors};
 #[cfg(feature = "test-hooks")]
 pub use armed::{handed_on, left_away, panic_at, pause, protection_off, reach, reach_for, setting};
 
@@ -200,7 +205,9 @@ mod armed {
 
     use rustix::fs::{AtFlags, CWD};
 
-    use super::{KILL_VARIABLE, PANIC_VARIABLE, PAUSE_VARIABLE, PROTECTION_VARIABLE, PROTECTIONS};
+    use super::{
+        CLOCK_VARIABLE, KILL_VARIABLE, PANIC_VARIABLE, PAUSE_VARIABLE, PROTECTION_VARIABLE, PROTECTIONS,
+    };
     use crate::{
         faults::{self, PATH_BYTES, path_of_point},
         process::{self, Pid},
@@ -270,6 +277,18 @@ mod armed {
                 return;
             }
         }
+    }
+
+    /// By how many milliseconds the clock is set at this moment: zero without a file that says so.
+    pub(crate) fn clock_set_by() -> i64 {
+        static FILE: OnceLock<Option<OsString>> = OnceLock::new();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the clock of a test is no setting of the product"
+        )]
+        let file = FILE.get_or_init(|| std::env::var_os(CLOCK_VARIABLE));
+        let text = file.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
+        text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
     }
 
     fn pause_directory() -> Option<&'static OsStr> {

@@ -47,6 +47,9 @@ pub struct Checks {
     /// There unless `[ipc] role = "off"`; not ok while the approvals socket should be hosted and is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ipc: Option<CheckBody>,
+    /// There only while the server's time is ahead of the machine's clock, which was set back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<CheckBody>,
 }
 
 /// One thing that was looked at.

@@ -60,8 +60,8 @@ pub(super) fn clock(ahead: Duration) -> Option<Finding> {
         severity: Severity::Warning,
         key: "clock".to_owned(),
         explanation: format!(
-            "files of the server were written {} minutes from now: the clock was set back. Deadlines of approvals go on \
-             from the later time, and nodes whose clock is right are refused",
+            "files of the server were written {} minutes from now: the clock was set back. The time of the server \
+             goes on from the later time, so that nothing lives longer, and is ahead of the clock",
             ahead.as_secs() / 60
         ),
         fix: "set the clock right (timedatectl set-ntp true)".to_owned(),

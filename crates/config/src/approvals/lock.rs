@@ -80,7 +80,7 @@ impl FileLock {
         let pid = std::process::id();
         let holder = Holder {
             pid,
-            created_at: iso_8601(clock.now()),
+            created_at: iso_8601(clock.wall()),
             nonce: ids.random().to_string(),
             starttime: start_time(pid),
         };
@@ -95,7 +95,7 @@ impl FileLock {
                 Err(error) => return Err(LockError::Io(error)),
             }
             if look % LOOKS_PER_CHECK == 0
-                && let Some(stale) = stale(&path, clock.now()).map_err(LockError::Io)?
+                && let Some(stale) = stale(&path, clock.wall()).map_err(LockError::Io)?
             {
                 return Err(LockError::Stale { pid: stale.pid });
             }
@@ -212,7 +212,7 @@ pub struct LeftLock {
 /// The lock of the document, if its holder is gone. Looks only.
 pub(super) fn left(document: &Path, clock: &dyn Clock) -> io::Result<Option<LeftLock>> {
     let path = lock_path(document)?;
-    let now = clock.now();
+    let now = clock.wall();
     let found = stale(&path, now)?;
     Ok(found.map(|Stale { pid, created_at }| LeftLock {
         path,

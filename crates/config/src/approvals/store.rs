@@ -368,7 +368,7 @@ impl DocumentStore {
 
     fn reload(&self) -> Arc<Cached> {
         let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.clock.now().get();
+        let now = self.clock.wall().get();
         let previous = self.cached.load_full();
         let cached = match file::read(&self.path, &self.home) {
             Found::Missing => Cached {

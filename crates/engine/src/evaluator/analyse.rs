@@ -157,8 +157,9 @@ impl Analyst {
         &self.protected
     }
 
-    pub(crate) fn now(&self) -> UnixMillis {
-        self.clock.now()
+    /// The time by which files are stamped.
+    pub(crate) fn wall(&self) -> UnixMillis {
+        self.clock.wall()
     }
 
     /// The run PATH of an agent, as look-up sees it.

@@ -287,7 +287,7 @@ impl Binder {
             return false;
         };
         let open = |path: &Path| lookup.open_regular(path);
-        match self.shebangs.of(identity, self.analyst.now(), open) {
+        match self.shebangs.of(identity, self.analyst.wall(), open) {
             Some(Head::Script(_) | Head::Other) => true,
             Some(Head::Program) | None => false,
         }
@@ -308,7 +308,7 @@ impl Binder {
         lookup: &SystemLookup,
     ) -> BoundScripts {
         let open = |path: &Path| lookup.open_regular(path);
-        let now = self.analyst.now();
+        let now = self.analyst.wall();
         let mut candidates: Vec<Candidate> = started(bound, executables)
             .filter_map(|(path, identity)| match self.shebangs.of(identity, now, open)? {
                 Head::Program => None,

@@ -286,6 +286,7 @@ impl From<LedgerError> for StorageTrouble {
         match error {
             LedgerError::StorageFull => Self::Full,
             LedgerError::Gone => Self::Gone,
+            LedgerError::ReadOnly => Self::ReadOnly,
             // Callers that can say why look for the stop first.
             LedgerError::Stopped(_) => Self::Unavailable,
             LedgerError::Unavailable(_)

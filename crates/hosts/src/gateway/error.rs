@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use rustix::io::Errno;
+
 use countersign_domain::{Isolation, RunId};
 
 use crate::{peer_fs::Blind, sandbox::Unusable};
@@ -33,6 +35,15 @@ pub enum StartError {
         what: Mismatch,
         /// Its path; for a sandbox its name or the working directory, for a node and elsewhere the working directory.
         path: PathBuf,
+    },
+    /// The machine lacks what opening a file takes, which says nothing about the file.
+    #[error("the machine cannot open {path} now")]
+    Machine {
+        /// The file.
+        path: PathBuf,
+        /// What it lacks.
+        #[source]
+        source: io::Error,
     },
     /// The working directory cannot be opened.
     #[error("cannot open the working directory {path}")]
@@ -86,4 +97,41 @@ pub enum StartError {
     /// The runner cannot be reached.
     #[error("cannot hand the run to the runner")]
     Runner(#[source] io::Error),
+}
+
+impl StartError {
+    /// What stands against a file: that it is no longer what was judged, or that the machine could not open it.
+    pub(super) fn of_file(source: io::Error, what: Mismatch, path: &str) -> Self {
+        let path = PathBuf::from(path);
+        if is_lack(&source) {
+            Self::Machine { path, source }
+        } else {
+            Self::BindingMismatch { what, path }
+        }
+    }
+
+    /// Whether the machine lacks something, which says nothing about the command.
+    pub fn is_lack_of_machine(&self) -> bool {
+        if let Self::WorkingDirectory { source, .. } | Self::RunFile { source, .. } = self {
+            return is_lack(source);
+        }
+        matches!(self, Self::Machine { .. })
+    }
+}
+
+/// Whether an error says what the machine lacks, and nothing of the file that was to be opened.
+pub(super) fn is_lack(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::MFILE
+                | Errno::NFILE
+                | Errno::NOMEM
+                | Errno::NOBUFS
+                | Errno::NOSPC
+                | Errno::DQUOT
+                | Errno::ROFS
+                | Errno::IO
+        )
+    )
 }

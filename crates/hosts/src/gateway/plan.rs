@@ -4,10 +4,13 @@
 //! here. The supervisor starts this file or nothing, even if the path means something else from now on.
 
 use std::{
+    cell::Cell,
     ffi::{CString, OsStr, OsString},
     os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
     path::{Path, PathBuf},
 };
+
+use rustix::io::Errno;
 
 use countersign_config::approvals::binding::{self, SeenScript};
 use countersign_domain::{
@@ -18,7 +21,7 @@ use countersign_runner::wire::{Action, DirectProgram, HeldScript, Plan, Program,
 use countersign_sys::{fs::sealed, hooks, process::JudgedFile, stamp};
 
 use super::{
-    error::{Mismatch, StartError},
+    error::{Mismatch, StartError, is_lack},
     launch_spec::LaunchSpec,
 };
 use crate::patching::patching;
@@ -200,10 +203,12 @@ impl<'a> Programs<'a> {
             let file = match (self.files.open_program(Path::new(path)), identity) {
                 (Ok(file), _) => file,
                 (Err(FileAccessError::Blind(blind)), _) => return Err(blind.into()),
-                (Err(FileAccessError::Refused(_)), Some(_)) => {
-                    return Err(mismatch(Mismatch::Executable, path));
+                (Err(FileAccessError::Refused(error)), identity) => {
+                    if identity.is_some() || is_lack(&error) {
+                        return Err(StartError::of_file(error, Mismatch::Executable, path));
+                    }
+                    return Ok(None);
                 }
-                (Err(FileAccessError::Refused(_)), None) => return Ok(None),
             };
             hooks::pause("host.program-open");
             self.paths.push(path.to_owned());
@@ -360,9 +365,21 @@ impl Preparation<'_, '_> {
 
 /// Each script as it is now, if it is what was judged. It is read once: this content is compared, and held.
 fn seen_scripts(scripts: &[BoundScript], files: &Files) -> Result<Vec<SeenScript>, StartError> {
-    binding::look_again(scripts, |path| files.open_regular(path)).map_err(|path| {
+    let lack = Cell::new(None);
+    let open = |path: &Path| {
+        files.open_regular(path).inspect_err(|error| {
+            if is_lack(error) {
+                lack.set(Errno::from_io_error(error));
+            }
+        })
+    };
+    binding::look_again(scripts, open).map_err(|path| {
         if files.is_blind() {
             return Blind.into();
+        }
+        if let Some(errno) = lack.get() {
+            let source = errno.into();
+            return StartError::Machine { path, source };
         }
         StartError::BindingMismatch {
             what: Mismatch::Script,
@@ -402,7 +419,9 @@ fn hold(
         match files.real(Path::new(&script.path)) {
             Ok(real) => names.push(c_path(real.as_os_str())?),
             Err(FileAccessError::Blind(blind)) => return Err(blind.into()),
-            Err(FileAccessError::Refused(_)) => return Err(mismatch(Mismatch::Script, &script.path)),
+            Err(FileAccessError::Refused(error)) => {
+                return Err(StartError::of_file(error, Mismatch::Script, &script.path));
+            }
         }
         names.dedup();
         held.push(HeldScript {
@@ -430,6 +449,9 @@ fn one_of_the_judged<'a>(
     let found = match files.open_program(Path::new(path)) {
         Ok(file) => stamp::of_open(&file).ok(),
         Err(FileAccessError::Blind(blind)) => return Err(blind.into()),
+        Err(FileAccessError::Refused(error)) if is_lack(&error) => {
+            return Err(StartError::of_file(error, Mismatch::Executable, path));
+        }
         Err(FileAccessError::Refused(_)) => None,
     };
     let judged = spec

@@ -194,6 +194,8 @@ impl Now {
             // Known only once a command wanted one; doctor looks.
             sandbox: _,
             ipc,
+            // `/readyz` says so, and time is a thing that monitoring knows of itself.
+            clock: _,
             draining,
             // `/readyz`, the event and doctor say so.
             restart_needed: _,

@@ -110,7 +110,7 @@ impl From<ExecError> for Problem {
             ExecError::Unrecorded { run_id, trouble } => {
                 let code = match trouble {
                     StorageTrouble::Full => Code::StorageFull,
-                    StorageTrouble::Gone | StorageTrouble::Unavailable => Code::StorageUnavailable,
+                    StorageTrouble::Gone | StorageTrouble::ReadOnly | StorageTrouble::Unavailable => Code::StorageUnavailable,
                 };
                 Self::new(
                     code,
@@ -381,6 +381,11 @@ impl From<StorageTrouble> for Problem {
                 Code::StorageUnavailable,
                 "the state directory or the ledger in it was deleted, moved or replaced: put it back, or restart the server; \
                  nothing was done",
+            )
+            .with_hint(Some(hint(&["doctor"]))),
+            StorageTrouble::ReadOnly => Self::new(
+                Code::StorageUnavailable,
+                "the file system of the state directory is read-only; nothing was done",
             )
             .with_hint(Some(hint(&["doctor"]))),
             StorageTrouble::Unavailable => Self::new(

@@ -52,6 +52,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
         runner,
         sandbox,
         ipc,
+        clock,
         draining,
         restart_needed,
         stopped,
@@ -76,6 +77,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
             && runner.ok
             && bridge.as_ref().is_none_or(|bridge| bridge.ok)
             && ipc.ok
+            && clock.ok
             && sandbox.as_ref().is_none_or(|sandbox| sandbox.ok)),
         checks: Checks {
             database: looked_at(database),
@@ -92,6 +94,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
             runner: (!runner.ok).then(|| looked_at(runner)),
             sandbox: sandbox.filter(|check| !check.ok).map(looked_at),
             ipc: has_ipc.then(|| looked_at(ipc)),
+            clock: (!clock.ok).then(|| looked_at(clock)),
         },
     };
     let status = if ready {

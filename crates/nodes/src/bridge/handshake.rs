@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::RwLockReadGuard;
 
-use countersign_domain::{NodeProfile, PairedNode, PairingNeed, Secret, hex};
+use countersign_domain::{NodeProfile, PairedNode, PairingNeed, Secret, UnixMillis, hex};
 use countersign_hosts::node::NodeGeneration;
 use countersign_ledger::{
     ConnectNode, LedgerError, NodeAdmission, NodeCredential, NodeToken,
@@ -78,7 +78,10 @@ fn proven(
     let Some(device) = &params.device else {
         return Ok(None);
     };
-    let now = bridge.hub.clock.now();
+    // A node signs the time of the challenge or that of its own clock, and the server's own may be ahead of every clock.
+    let clock = &bridge.hub.clock;
+    let signed_at = UnixMillis::new(device.signed_at_ms);
+    let now = signed_at.max(clock.wall()).min(clock.now());
     verify_proof(device, params.proof_input(device), &challenge.nonce, now)
         .map(|(key, _version)| Some(key))
         .map_err(Refusal::Device)

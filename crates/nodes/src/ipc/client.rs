@@ -132,7 +132,7 @@ impl Client {
         let hello = Hello::new(self.ids.random().to_string(), self.nonce());
         let answer = match peer::write(
             &mut stream,
-            format!("{}\n", hello.line(self.clock.now())).as_bytes(),
+            format!("{}\n", hello.line(self.clock.wall())).as_bytes(),
         )
         .await
         {
@@ -219,7 +219,7 @@ impl Connection {
         let token = self.token.expose();
         let line = match &self.form {
             Form::Proven(challenge) => {
-                Some(challenge.request_line(&id, self.clock.now(), &question.to_json(), token))
+                Some(challenge.request_line(&id, self.clock.wall(), &question.to_json(), token))
             }
             Form::Plain => Some(ipc::plain_request_line(&id, question, token)),
             Form::Refused(_) => None,

@@ -208,7 +208,7 @@ impl<U: Ui> Host<U> {
             let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
             let mut verifier = LineVerifier {
                 token: token.expose(),
-                now: self.clock.now(),
+                now: self.clock.wall(),
                 not_before: self.not_before(),
                 nonces: &mut nonces,
                 policy: Policy {
@@ -220,7 +220,7 @@ impl<U: Ui> Host<U> {
         match outcome {
             LineOutcome::Open(hello) => {
                 let (handshake, challenge) =
-                    Handshake::open(hello, self.nonce(), token.expose(), self.clock.now());
+                    Handshake::open(hello, self.nonce(), token.expose(), self.clock.wall());
                 if peer::write(&mut stream, format!("{challenge}\n").as_bytes())
                     .await
                     .is_err()
@@ -230,7 +230,7 @@ impl<U: Ui> Host<U> {
                 let ttl = Duration::from_millis(ipc::TTL_MS);
                 match peer::read_line(&mut stream, &mut reader, ttl).await {
                     Incoming::Line(second) => {
-                        let opened = handshake.verify(&second, token.expose(), self.clock.now());
+                        let opened = handshake.verify(&second, token.expose(), self.clock.wall());
                         self.answer_sealed(stream, opened, &token, &stop).await;
                     }
                     Incoming::Silence | Incoming::Closed => {}

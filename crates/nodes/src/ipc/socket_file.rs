@@ -122,7 +122,7 @@ impl Hosted {
         expect_safe_ancestors(directory)?;
         let lock = take_lock(&lock_path(path))?;
         // The earlier host answers no more, and this one answers nobody yet.
-        let since = clock.now();
+        let since = clock.wall();
         clear_the_way(path, &address)?;
         let failed = SocketFileError::io(path);
         let socket = rustix::net::socket_with(
