@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use countersign_config::settings::{SettingsStore, StartOptions, StateDir};
 use countersign_domain::Actor;
 use countersign_http::verification_body;
-use countersign_ledger::audit;
+use countersign_ledger::audit::{self, ProblemKind};
 use countersign_sys::clock::SystemIds;
 use countersign_wire::audit::{AuditBody, HeadBody, ProblemBody, TargetBody, VerificationBody};
 
@@ -186,6 +186,20 @@ fn show_report(
             format!("the audit record is not the one that the witness saw: {kind} at record {seq}"),
         )
         .hint("the history was rewritten by a program that has the key; keep the witness and a copy of the ledger"));
+    }
+    if *kind == ProblemKind::Forgotten.as_str() {
+        let which = target.as_ref().map_or("", |target| target.id.as_str());
+        return Err(Failure::new(
+            "audit-forgotten",
+            format!(
+                "the ledger lost the records of runs that were started; the first is {} (record {seq})",
+                value::visible(which)
+            ),
+        )
+        .hint(
+            "power was lost, or a file of the ledger; countersign runs list --status lost shows them, and countersign audit \
+             reset --reason TEXT begins a new record",
+        ));
     }
     let at = match target {
         None => format!("{kind} at record {seq}"),

@@ -50,6 +50,7 @@ mod explain;
 #[cfg(feature = "test-hooks")]
 mod faults;
 mod flood;
+mod forgotten;
 #[cfg(feature = "test-hooks")]
 mod fuzz_seeds;
 mod generators;

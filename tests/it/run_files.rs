@@ -71,7 +71,7 @@ async fn what_a_file_tells_of_another_launch_is_not_believed() {
 }
 
 /// CRC-32 as `IEEE` 802.3 has it, behind the text.
-fn with_checksum(text: &str) -> String {
+pub(crate) fn with_checksum(text: &str) -> String {
     let remainder = text.bytes().fold(u32::MAX, |sum, byte| {
         (0..8).fold(sum ^ u32::from(byte), |sum, _| {
             (sum >> 1) ^ (0xedb8_8320 * (sum & 1))

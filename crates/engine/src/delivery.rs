@@ -48,6 +48,9 @@ pub enum Unstarted {
     StartAgain,
     /// None is started, and questions are withdrawn. For a node host, whose gateway asks what became of each.
     Void,
+    /// None is started, and questions stay open: the ledger has forgotten something, so that what is not on record may
+    /// have started all the same.
+    Unknown,
 }
 
 /// The id of an invocation.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use countersign_config::{approvals::store::DocumentStatus, settings::Settings};
 use countersign_domain::{AgentId, HostChoice};
 use countersign_hosts::{gateway::GatewayHost, sandbox::SandboxHost};
-use countersign_ledger::{Health as LedgerHealth, Ledger};
+use countersign_ledger::{Health as LedgerHealth, Ledger, audit::ProblemKind};
 use countersign_sys::{
     clock::Clock,
     descriptors::{SPARE_DESCRIPTORS, has_spare_descriptors},
@@ -98,8 +98,17 @@ impl Health {
                 "the server may open no more files: too many connections or commands for its limit of open files"
                     .to_owned()
             })),
-            record: Check::of(self.ledger.broken_record().map(|kind| {
-                format!("the audit record was tampered with ({kind}); countersign audit verify says more")
+            record: Check::of(self.ledger.broken_record().map(|kind| match kind {
+                ProblemKind::Forgotten => "the ledger lost the records of runs that were started, which are recorded as lost; \
+                                           countersign audit verify says more"
+                    .to_owned(),
+                ProblemKind::Edited
+                | ProblemKind::Missing
+                | ProblemKind::Reordered
+                | ProblemKind::Truncated
+                | ProblemKind::Forged => {
+                    format!("the audit record was tampered with ({kind}); countersign audit verify says more")
+                }
             })),
             document: Check::of(match &in_effect.document.status {
                 DocumentStatus::Missing | DocumentStatus::Ok => in_effect.pending_document.as_ref().map(|held| {

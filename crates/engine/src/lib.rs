@@ -57,6 +57,7 @@ pub mod node;
 pub mod session;
 
 mod draft;
+mod forgotten;
 mod launch;
 mod lifecycle;
 mod recover;
@@ -148,6 +149,7 @@ use crate::{
     expiry::Expiries,
     explain::Explainer,
     follow::Following,
+    forgotten::Forgotten,
     judge_again::JudgeAgain,
     lifecycle::Lifecycle,
     lint::PolicyLint,
@@ -238,6 +240,7 @@ pub struct Engine {
     lifecycle: Arc<Lifecycle>,
     recorder: Arc<RunRecorder>,
     node_news: Arc<NodeNews>,
+    forgotten: Arc<Forgotten>,
     recovery: Arc<Recovery>,
     approvers: Arc<Approvers>,
     approvals: Arc<Approvals>,
@@ -467,6 +470,7 @@ impl Engine {
             node_runs: Arc::clone(&node_runs),
             runs: Arc::clone(&runs),
         };
+        let forgotten = Arc::new(Forgotten::new(&base));
         let recovery = Arc::new(Recovery::new(&base, resuming, boot_id));
         let approvers = Arc::new(Approvers::new(&base));
         let explainer = Explainer::new(&base, Arc::clone(&approvers));
@@ -569,6 +573,7 @@ impl Engine {
             lifecycle,
             recorder,
             node_news: Arc::new(NodeNews(node_runs)),
+            forgotten,
             recovery,
             approvers,
             approvals,

@@ -52,6 +52,11 @@ impl Engine {
             self.remembered.persist_after_restart(&approval).await;
         }
         self.processes.take_names().await?;
+        let forgot = self.forgotten.record().await?;
+        let unstarted = match unstarted {
+            Unstarted::StartAgain if forgot || self.ledger.was_cut() => Unstarted::Unknown,
+            Unstarted::StartAgain | Unstarted::Void | Unstarted::Unknown => unstarted,
+        };
         let leftovers = self.ledger.running_leftovers().await?;
         let mut foreground = Vec::new();
         for unfinished in self.ledger.unfinished_runs().await? {
@@ -78,6 +83,10 @@ impl Engine {
                 // A question whose time ran out meanwhile never lets anything start.
                 (Way::Expire, Some(approval)) => {
                     self.expiries.expire(approval, Expiry::FoundAfterRestart).await;
+                }
+                // The ledger forgot what came later, so this may have started.
+                (Way::Launch, Some(_)) if unstarted == Unstarted::Unknown => {
+                    self.forgotten.record_unknown(run).await?;
                 }
                 // Decided but without permission yet: goes on at step 4.
                 (Way::Launch, Some(approval)) => {
@@ -214,13 +223,23 @@ impl Recovery {
                 {
                     return;
                 }
-                Aftermath::StartAgain | Aftermath::Void => match self.local.void(run_id).await {
-                    Some(Voided::Locked | Voided::TooLate(_)) => {}
-                    Some(Voided::Done) | None => {
-                        self.recorder.end_run(run_id, Reason::NotStarted, None).await;
-                        return;
+                aftermath @ (Aftermath::StartAgain | Aftermath::Void) => {
+                    match self.local.void(run_id).await {
+                        Some(Voided::Locked | Voided::TooLate(_)) => {}
+                        Some(Voided::Done) | None => {
+                            // Its file may have become that of a run which the ledger forgot.
+                            let is_unknown =
+                                aftermath == Aftermath::StartAgain && unstarted == Unstarted::Unknown;
+                            let reason = if is_unknown {
+                                Reason::ServerRestart
+                            } else {
+                                Reason::NotStarted
+                            };
+                            self.recorder.end_run(run_id, reason, None).await;
+                            return;
+                        }
                     }
-                },
+                }
                 Aftermath::Lost => {
                     self.recorder.sweep_after(run).await;
                     self.recorder.end_run(run_id, Reason::ServerRestart, None).await;

@@ -83,6 +83,18 @@ pub enum OpenError {
         #[source]
         source: rusqlite_migration::Error,
     },
+    /// Its log was cut or changed, and what is left contradicts itself.
+    #[error(
+        "the ledger {} was damaged while no server used it ({what}); put a copy from before in place, with its companions, \
+         or move it away with them",
+        path.display()
+    )]
+    Damaged {
+        /// The database file.
+        path: PathBuf,
+        /// The first contradiction.
+        what: String,
+    },
     /// The database answered with an error.
     #[error("cannot read the ledger {}", path.display())]
     Database {

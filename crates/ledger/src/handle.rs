@@ -1,7 +1,13 @@
 //! The handle that everybody holds. The methods that change or read something lie beside what they work with, each in
 //! its own file.
 
-use std::{sync::Arc, thread::JoinHandle};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
@@ -41,6 +47,8 @@ pub struct Ledger {
     pub(super) sealed: watch::Receiver<audit::SealedHead>,
     pub(super) files: Arc<Files>,
     pub(super) record: Option<audit::ProblemKind>,
+    /// Whether runs were found since that it had forgotten.
+    pub(super) forgot: Arc<AtomicBool>,
     pub(super) stop: Arc<StopSwitch>,
     pub(super) waiting: Arc<Waiting>,
 }
@@ -78,9 +86,16 @@ impl Ledger {
         self.waiting.is_shared(run)
     }
 
-    /// What was wrong with the end of the audit record when the ledger was opened.
+    /// What was wrong with the end of the audit record when the ledger was opened, or what was found since.
     pub fn broken_record(&self) -> Option<audit::ProblemKind> {
+        let forgot = self.forgot.load(Ordering::Relaxed);
         self.record
+            .or_else(|| forgot.then_some(audit::ProblemKind::Forgotten))
+    }
+
+    /// Whether the newest records were gone when the ledger was opened.
+    pub fn was_cut(&self) -> bool {
+        self.record == Some(audit::ProblemKind::Truncated)
     }
 
     /// Whether the ledger can be written now.

@@ -28,10 +28,12 @@ use super::{
     config::{LedgerConfig, PolicyWatch},
     connection::connect,
     error::{Fault, LedgerError, OpenError},
+    forgotten,
     handle::{Ledger, LedgerThread},
     health::Health,
     keys::Keys,
     ledger_file::{Files, LedgerFile},
+    log_damage,
     notes::Notes,
     queue::Queue,
     readers::Readers,
@@ -72,8 +74,9 @@ impl Ledger {
         let lock = lock(&path)?;
         make_private(&path)?;
         let (keys, new_key) = Keys::load_or_make(&audit_key, &*ids)?;
-        let mut connection =
-            connect(&path).map_err(|error| database(&path, LedgerError::unavailable(error)))?;
+        let mut connection = log_damage::open_sound(&path, || {
+            connect(&path).map_err(|error| database(&path, LedgerError::unavailable(error)))
+        })?;
         // What a crash undoes of a new schema is made again; `Before::read` syncs it.
         connection
             .pragma_update(None, "synchronous", "NORMAL")
@@ -116,7 +119,7 @@ impl Ledger {
             tracing::error!(
                 kind = %problem.kind,
                 seq = problem.seq,
-                "the audit record was tampered with; countersign audit verify says more"
+                "the audit record is broken; countersign audit verify says more"
             );
         }
         let feed = Feed::starting_after(state.event_head);
@@ -174,6 +177,7 @@ impl Ledger {
             sealed: seals,
             files,
             record: record.map(|problem| problem.kind),
+            forgot: Arc::default(),
             stop,
             waiting,
         };
@@ -224,6 +228,7 @@ impl Before {
         connection.pragma_update(None, "synchronous", "FULL")?;
         let put = "INSERT OR REPLACE INTO meta (key, value) VALUES ('epoch', ?1), ('boot_id', ?2)";
         connection.execute(put, (epoch, boot_id))?;
+        forgotten::begin(connection)?;
         Ok(Self { epoch, state })
     }
 }

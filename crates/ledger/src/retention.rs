@@ -8,6 +8,7 @@ use super::{
     audit::{AuditAction, AuditOutcome, Entry, Target, chain::Anchor},
     config::{Durability, Retention, Tuning},
     error::{Fault, LedgerError},
+    forgotten,
     handle::Ledger,
     idempotency,
     job::Change,
@@ -81,6 +82,7 @@ impl Change for Prune {
             if !pruned.runs.is_empty() {
                 // Without this a verification could not tell them from runs that were taken out.
                 tell_pruned(tx, pruned.runs.len(), before, with_approval_before)?;
+                forgotten::note_pruned(tx, before)?;
             }
         }
         if let Some(age) = events_age {
@@ -173,6 +175,10 @@ fn prune_audit(tx: &mut Tx<'_>, before: i64) -> Result<u64, Fault> {
         (super::sql::json(&anchor),),
     )?;
     let removed = tx.execute("DELETE FROM audit WHERE seq <= ?1", (last,))?;
+    tx.execute(
+        "DELETE FROM meta WHERE key = 'forgotten' AND value <= ?1",
+        (last,),
+    )?;
     let mut detail = serde_json::Map::new();
     detail.insert("fromSeq".to_owned(), first.unwrap_or(last).into());
     detail.insert("throughSeq".to_owned(), last.into());

@@ -200,6 +200,17 @@ pub trait Ids: Debug + Send + Sync {
     }
 }
 
+/// When a run id was made, as far as the id says it: ids of [`Ids::run_id`] do, others need not.
+pub fn made_at(id: &RunId) -> Option<UnixMillis> {
+    let id = Uuid::parse_str(id.as_str()).ok()?;
+    let (seconds, nanos) = id
+        .get_timestamp()
+        .filter(|_| id.get_version_num() == 7)?
+        .to_unix();
+    let millis = i64::try_from(seconds).ok()?.checked_mul(1000)?;
+    Some(UnixMillis::new(millis.checked_add(i64::from(nanos / 1_000_000))?))
+}
+
 /// Ids from the system's random source.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemIds;

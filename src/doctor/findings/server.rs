@@ -1,13 +1,30 @@
 //! What a server leaves and shares: its note of itself, and the approvals socket.
 
+use countersign_ledger::audit::ProblemKind;
+
 use crate::doctor::{Finding, InForce, Repair, ServerState, Severity, Snapshot, SocketState, WaitingSetting};
 
 pub(super) fn record(snapshot: &Snapshot) -> Option<Finding> {
     let kind = snapshot.record?;
+    let key = snapshot.state_dir.join("countersign").display().to_string();
+    if kind == ProblemKind::Forgotten {
+        return Some(Finding {
+            id: "ledger-forgot-runs",
+            severity: Severity::Error,
+            key,
+            explanation: "the ledger lost the records of runs that were started, by a loss of power or a damaged file; \
+                          they are recorded as lost"
+                .to_owned(),
+            fix: "look at what they did: countersign runs list --status lost; then countersign audit reset --reason TEXT \
+                  begins a new record"
+                .to_owned(),
+            repair: None,
+        });
+    }
     Some(Finding {
         id: "audit-broken",
         severity: Severity::Error,
-        key: snapshot.state_dir.join("countersign").display().to_string(),
+        key,
         explanation: format!("the audit record was tampered with: {kind}"),
         fix: "keep a copy of the state directory; countersign audit verify --offline says what is wrong, and countersign audit \
               reset --reason TEXT begins a new record"
@@ -108,11 +125,22 @@ mod tests {
     #[test]
     fn a_broken_record_is_an_error() {
         let mut snapshot = sound();
-        snapshot.record = Some(countersign_ledger::audit::ProblemKind::Missing);
+        snapshot.record = Some(ProblemKind::Missing);
         let found = findings(&snapshot);
         assert_eq!(
             (found[0].id, found[0].severity),
             ("audit-broken", Severity::Error)
+        );
+    }
+
+    #[test]
+    fn runs_that_the_ledger_forgot_are_an_error_of_their_own() {
+        let mut snapshot = sound();
+        snapshot.record = Some(ProblemKind::Forgotten);
+        let found = findings(&snapshot);
+        assert_eq!(
+            (found[0].id, found[0].severity, found.len()),
+            ("ledger-forgot-runs", Severity::Error, 1)
         );
     }
 

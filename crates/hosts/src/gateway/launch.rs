@@ -10,13 +10,13 @@ use std::{
 use rustix::fs::{Mode, OFlags};
 
 use countersign_domain::{Isolation, RunId};
-use countersign_ledger::launch::Permit;
+use countersign_ledger::{FoundRun, launch::Permit};
 use countersign_runner::{
     RunnerHandle,
     run_file::{self, Inspected, Voided},
     wire::MAX_FRAME_BYTES,
 };
-use countersign_sys::{faults, fs::sealed, hooks, socket};
+use countersign_sys::{clock, faults, fs::sealed, hooks, socket};
 
 use crate::{
     Attempt, Host, RunTerms,
@@ -190,29 +190,29 @@ impl GatewayHost {
             .as_ref()
             .map_or(u64::MAX, |separate_user| most(separate_user.max_run_bytes));
         let mut spools = Vec::new();
-        for entry in fs::read_dir(&self.output)? {
-            let entry = entry?;
-            let run_id = entry
-                .file_name()
-                .into_string()
-                .ok()
-                .and_then(|name| RunId::parse(name).ok());
-            let metadata = match entry.metadata() {
-                Ok(metadata) if metadata.is_file() => metadata,
-                // It went meanwhile, or is none of ours.
-                Ok(_) | Err(_) => continue,
-            };
-            if let Some(run_id) = run_id {
-                spools.push(StoredSpool {
-                    run_id,
-                    // While it is written to, its length is the word of the account that runs commands.
-                    bytes: metadata.len().min(longest),
-                    written_ms: metadata.mtime().saturating_mul(1000) + metadata.mtime_nsec() / 1_000_000,
-                });
-            }
+        for FileOfRun { run_id, metadata } in files_of_runs(&self.output)? {
+            spools.push(StoredSpool {
+                run_id,
+                // While it is written to, its length is the word of the account that runs commands.
+                bytes: metadata.len().min(longest),
+                written_ms: metadata.mtime().saturating_mul(1000) + metadata.mtime_nsec() / 1_000_000,
+            });
         }
         spools.sort_by_key(|spool| spool.written_ms);
         Ok(spools)
+    }
+
+    /// The runs that have a file. What is not named by an id of ours is none: setup commands have files, too.
+    ///
+    /// # Errors
+    /// When their directory cannot be read.
+    pub fn found_runs(&self) -> io::Result<Vec<FoundRun>> {
+        let files = files_of_runs(&self.runs)?.into_iter();
+        let found = files.filter_map(|FileOfRun { run_id, .. }| {
+            let made_at = clock::made_at(&run_id)?;
+            Some(FoundRun { run_id, made_at })
+        });
+        Ok(found.collect())
     }
 
     /// The socket of a run's supervisor while that has no server, and the account that it must be of.
@@ -438,6 +438,26 @@ impl Host for GatewayHost {
     async fn run(&self, permit: Permit, terms: RunTerms) -> Result<Supervised, StartError> {
         self.launch(LaunchSpec::new(permit, terms)?).await
     }
+}
+
+/// A file that is named like a run.
+struct FileOfRun {
+    run_id: RunId,
+    metadata: fs::Metadata,
+}
+
+fn files_of_runs(directory: &Path) -> io::Result<Vec<FileOfRun>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().into_string().ok();
+        match (name.and_then(|name| RunId::parse(name).ok()), entry.metadata()) {
+            (Some(run_id), Ok(metadata)) if metadata.is_file() => files.push(FileOfRun { run_id, metadata }),
+            // It went meanwhile, or is none of ours.
+            (Some(_) | None, Ok(_) | Err(_)) => {}
+        }
+    }
+    Ok(files)
 }
 
 fn remove(path: &Path) {

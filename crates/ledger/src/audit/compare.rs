@@ -47,21 +47,27 @@ pub(super) struct Expected {
     stop: Option<(i64, Option<String>)>,
     /// When the oldest record was written: rows from before it may have lost theirs to retention.
     oldest: Option<i64>,
-    /// Runs from before this time were forgotten; and those with an approval.
-    forgotten: (i64, i64),
+    /// Runs from before this time were removed by retention; and those with an approval.
+    pruned: (i64, i64),
+    /// The first run whose records were lost, and the record that says so.
+    lost: Option<(i64, String)>,
 }
 
 impl Expected {
     /// Takes the next record of the chain.
     pub(super) fn record(&mut self, body: &Body) {
         self.oldest.get_or_insert_with(|| body.ts.get());
+        if body.action == AuditAction::RunForgotten.as_str() {
+            self.lost
+                .get_or_insert_with(|| (body.seq, body.target.id.clone()));
+        }
         let is = |event: EventType| body.action == event.as_str();
         let detail = Members(&body.detail);
         if body.action == AuditAction::RunsPruned.as_str() {
             let before = |name: &str| body.detail.get(name).and_then(Value::as_i64).unwrap_or(0);
-            self.forgotten.0 = self.forgotten.0.max(before("beforeMs"));
-            self.forgotten.1 = self.forgotten.1.max(before("withApprovalBeforeMs"));
-        } else if is(EventType::ExecRequested) {
+            self.pruned.0 = self.pruned.0.max(before("beforeMs"));
+            self.pruned.1 = self.pruned.1.max(before("withApprovalBeforeMs"));
+        } else if is(EventType::ExecRequested) || is_put_in(body) {
             let facts = ["command", "cwd", "agentId", "sessionKey", "host"].map(|name| detail.text(name));
             let run = self.runs.entry(body.target.id.clone()).or_default();
             (run.seq, run.ts) = (body.seq, body.ts.get());
@@ -131,6 +137,9 @@ impl Expected {
         self.compare_runs(connection, &mut found)?;
         self.compare_approvals(connection, &mut found)?;
         self.compare_stop(connection, &mut found)?;
+        if let Some((seq, id)) = self.lost {
+            found.add(seq, ProblemKind::Forgotten, "run", id);
+        }
         Ok(found.0)
     }
 
@@ -194,9 +203,9 @@ impl Expected {
         }
         for (id, run) in std::mem::take(&mut self.runs) {
             let before = if run.other.is_some() {
-                self.forgotten.1
+                self.pruned.1
             } else {
-                self.forgotten.0
+                self.pruned.0
             };
             if run.begun.is_some() && run.ts >= before {
                 found.add(run.seq, ProblemKind::Missing, "run", id);
@@ -240,7 +249,7 @@ impl Expected {
             }
         }
         for (id, approval) in std::mem::take(&mut self.approvals) {
-            if approval.begun.is_some() && approval.ts >= self.forgotten.1 {
+            if approval.begun.is_some() && approval.ts >= self.pruned.1 {
                 found.add(approval.seq, ProblemKind::Missing, "approval", id);
             }
         }
@@ -253,6 +262,11 @@ impl Expected {
             found.add(0, ProblemKind::Forged, kind, id);
         }
     }
+}
+
+/// Whether a run is told of that came into the ledger only because its file was found.
+fn is_put_in(body: &Body) -> bool {
+    body.action == AuditAction::RunForgotten.as_str() && body.detail.contains_key("requestedBy")
 }
 
 /// The first problem, by its record.

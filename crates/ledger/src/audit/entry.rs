@@ -58,6 +58,8 @@ pub enum AuditAction {
     AuditPruned,
     /// Old runs were removed.
     RunsPruned,
+    /// A run was started that the ledger did not know: its record was lost.
+    RunForgotten,
     /// A broken chain was put away and a new one begun.
     AuditReset,
 }
@@ -83,6 +85,7 @@ impl AuditAction {
             Self::ProcessInput => "process.input",
             Self::AuditPruned => "audit.pruned",
             Self::RunsPruned => "runs.pruned",
+            Self::RunForgotten => "run.forgotten",
             Self::AuditReset => "audit.reset",
         }
     }

@@ -46,8 +46,19 @@ pub fn glance(ledger: &Path, key: &Path, head: &Path) -> Result<Option<Problem>,
         Some(sealed) if stored.seq < sealed.seq => {
             Some(Problem::of_chain(stored.seq + 1, ProblemKind::Truncated))
         }
-        Some(_) => None,
+        Some(_) => forgotten(&connection).map_err(unread)?,
     })
+}
+
+/// What the server noted that found runs which the ledger had forgotten. The chain says the same, further back.
+fn forgotten(connection: &Connection) -> Result<Option<Problem>, Fault> {
+    let seq = fetch(
+        connection,
+        "SELECT value FROM meta WHERE key = 'forgotten'",
+        (),
+        |row| Ok(row.get(0)?),
+    )?;
+    Ok(seq.map(|seq| Problem::of_chain(seq, ProblemKind::Forgotten)))
 }
 
 /// Whether the ledger tells of anything that happened.

@@ -6,7 +6,7 @@ use super::entry::Target;
 
 vocabulary! {
     /// What is wrong with the chain.
-    pub enum ProblemKind("edited, missing, reordered, truncated or forged") {
+    pub enum ProblemKind("edited, missing, reordered, truncated, forged or forgotten") {
         /// A record is not what was hashed.
         Edited = "edited",
         /// A record, or the sealed head, is gone.
@@ -17,6 +17,8 @@ vocabulary! {
         Truncated = "truncated",
         /// Something was made without the key, or another history was put in place.
         Forged = "forged",
+        /// A run was started whose records are gone: power or a file of the ledger was lost.
+        Forgotten = "forgotten",
     }
 }
 

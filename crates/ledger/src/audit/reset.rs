@@ -211,6 +211,7 @@ fn begin(
     }
     .next(entry, now, keys);
     transaction.execute("DELETE FROM audit", ())?;
+    transaction.execute("DELETE FROM meta WHERE key = 'forgotten'", ())?;
     transaction.execute(
         "INSERT OR REPLACE INTO meta (key, value) VALUES ('audit_anchor', ?1)",
         (text(&anchor),),

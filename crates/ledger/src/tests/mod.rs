@@ -12,6 +12,7 @@ mod crash;
 mod decisions;
 mod elsewhere;
 mod event_stream;
+mod forgotten;
 mod launches;
 mod node_runs;
 mod nodes;
