@@ -163,20 +163,33 @@ fn fault_points_are_listed_and_passed() {
 
 #[test]
 fn every_protection_that_can_be_left_away_is_listed() {
-    let asked: BTreeSet<String> = sources()
-        .iter()
-        .flat_map(|(_, text)| {
-            let code = without_comments(text);
-            let names = code.split("protection_off(\"").skip(1);
-            let names = names.filter_map(|rest| rest.split('"').next());
-            names.map(str::to_owned).collect::<Vec<_>>()
-        })
-        .collect();
-    let listed: BTreeSet<String> = countersign_sys::hooks::PROTECTIONS
-        .iter()
-        .map(|name| (*name).to_owned())
-        .collect();
-    assert_eq!(asked, listed);
+    assert_eq!(
+        asked("protection_off(\""),
+        listed(countersign_sys::hooks::PROTECTIONS)
+    );
+}
+
+#[test]
+fn every_promise_that_can_be_dropped_is_listed() {
+    assert_eq!(
+        asked("promise_dropped(\""),
+        listed(countersign_sys::hooks::PROMISES)
+    );
+}
+
+/// The names that the program asks for by this.
+fn asked(question: &str) -> BTreeSet<String> {
+    let asked = sources().into_iter().flat_map(|(_, text)| {
+        let code = without_comments(&text);
+        let names = code.split(question).skip(1);
+        let names = names.filter_map(|rest| rest.split('"').next());
+        names.map(str::to_owned).collect::<Vec<_>>()
+    });
+    asked.collect()
+}
+
+fn listed(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 #[test]

@@ -328,8 +328,8 @@ impl Calls {
         if self.lifecycle.is_draining() {
             return Err(ExecError::ShuttingDown);
         }
-        match (self.switch.stopped(), self.known_run(key).await) {
-            (Some(standing), Ok(None) | Err(_)) => Err(ExecError::Stopped(Arc::clone(&standing.stop))),
+        match (self.switch.expect_going(), self.known_run(key).await) {
+            (Err(stop), Ok(None) | Err(_)) => Err(ExecError::Stopped(stop)),
             (_, known) => known,
         }
     }

@@ -1,6 +1,7 @@
 //! Admitting runs that nobody has to be asked about: those that may start at once, and those denied.
 
 use countersign_domain::{DecidedBy, EntryId, Reason, RunDecision, RunStatus, RunVerdict};
+use countersign_sys::hooks;
 
 use super::{
     config::{Durability, Tuning},
@@ -119,6 +120,9 @@ impl Job for DirectLaunch {
                 launch: Some(&ready),
             };
             run.insert(tx, &entrance)?;
+            if hooks::promise_dropped("record-first") {
+                tx.execute("DELETE FROM runs WHERE run_id = ?1", (run.id.as_str(),))?;
+            }
             idempotency::keep_run(tx, key, &run.id)?;
             grants::count(tx, &terms.grants, &run.id)?;
             Ok(DirectDraft::Ready(ready))

@@ -44,6 +44,7 @@ use countersign_domain::{
     EnvOverrides, Isolation, LaunchId, LaunchStanding, Launching, Reason, RelaunchStanding, RunDecision,
     RunId, RunStatus, RunVerdict, TextStart, UnixMillis, relaunch,
 };
+use countersign_sys::hooks;
 
 use super::{
     approvals,
@@ -505,10 +506,11 @@ impl Job for ApprovedLaunch {
             }
         };
         let now = tx.now().get();
+        let used_up = (!hooks::promise_dropped("approval-once")).then_some(now);
         let consumed = tx.execute(
             "UPDATE approvals SET consumed_ms = ?2, env_sealed = NULL \
              WHERE id = ?1 AND status = 'allowed' AND consumed_ms IS NULL AND binding_digest = ?3",
-            (self.approval.as_str(), now, &stored.binding_digest),
+            (self.approval.as_str(), used_up, &stored.binding_digest),
         )?;
         exactly_one(consumed)?;
         ready.write(

@@ -1,10 +1,11 @@
 //! Named points and protections of a test build: where a crash test wants the process to die, it dies; where another
 //! test wants to change the world under its feet, it stands still; where a test wants a bug, it panics; and what keeps a
-//! command out can be left away, so that an attack shows what that protection is for.
+//! command out can be left away, so that an attack shows what that protection is for. A promise of the program can be
+//! dropped in the same way, so that the check of what was promised shows that it would notice.
 //!
 //! Without the feature `test-hooks` nothing of this is in the program: [`reach`], [`pause`] and [`panic_at`] are empty
-//! functions, and no protection is ever [off](protection_off). Calls of the system that fail are those of
-//! [`faults`](crate::faults).
+//! functions, no protection is ever [off](protection_off), and no promise is ever [dropped](promise_dropped). Calls of the
+//! system that fail are those of [`faults`](crate::faults).
 
 #[cfg(not(feature = "test-hooks"))]
 use std::ffi::OsString;
@@ -13,7 +14,7 @@ use std::ffi::OsString;
 #[cfg(feature = "test-hooks")]
 pub const KILL_VARIABLE: &str = "COUNTERSIGN_TEST_KILL";
 
-/// The variable that names the protections to leave away, with commas between them.
+/// The variable that names the protections to leave away and the promises to drop, with commas between them.
 #[cfg(feature = "test-hooks")]
 pub const PROTECTION_VARIABLE: &str = "COUNTERSIGN_TEST_PROTECTION_OFF";
 
@@ -26,6 +27,10 @@ pub const PROTECTIONS: &[&str] = &[
     "pins",
     "scripts",
 ];
+
+/// The promises that can be dropped: an allow-once is used once, a run starts once, its launch is on record before it
+/// starts, and nothing starts during a stop. A test compares the list with the questions, another with what notices.
+pub const PROMISES: &[&str] = &["approval-once", "fence", "record-first", "stop"];
 
 /// The kill points of the server, its runner and its supervisors, each group in the order in which a run
 /// reaches them. A test compares the list with the calls.
@@ -143,7 +148,9 @@ pub const PATCH_PAUSES: &[&str] = &["patch.checked", "patch.staged", "patch.plac
 #[cfg(feature = "test-hooks")]
 pub(crate) use armed::{clock_set_by, hand_down_descriptors};
 #[cfg(feature = "test-hooks")]
-pub use armed::{handed_on, left_away, panic_at, pause, protection_off, reach, reach_for, setting};
+pub use armed::{
+    handed_on, left_away, panic_at, pause, promise_dropped, protection_off, reach, reach_for, setting,
+};
 
 /// Does nothing: this build has no points to stand still at.
 #[cfg(not(feature = "test-hooks"))]
@@ -186,6 +193,13 @@ pub const fn protection_off(_name: &str) -> bool {
     false
 }
 
+/// Whether a promise is dropped: none ever is.
+#[cfg(not(feature = "test-hooks"))]
+#[inline]
+pub const fn promise_dropped(_name: &str) -> bool {
+    false
+}
+
 /// Does nothing: this build leaves no protection away.
 #[cfg(not(feature = "test-hooks"))]
 #[inline]
@@ -206,7 +220,8 @@ mod armed {
     use rustix::fs::{AtFlags, CWD};
 
     use super::{
-        CLOCK_VARIABLE, KILL_VARIABLE, PANIC_VARIABLE, PAUSE_VARIABLE, PROTECTION_VARIABLE, PROTECTIONS,
+        CLOCK_VARIABLE, KILL_VARIABLE, PANIC_VARIABLE, PAUSE_VARIABLE, PROMISES, PROTECTION_VARIABLE,
+        PROTECTIONS,
     };
     use crate::{
         faults::{self, PATH_BYTES, path_of_point},
@@ -316,6 +331,15 @@ mod armed {
         names(protections_off()).any(|off| off == name)
     }
 
+    /// Whether a promise is to be dropped. Allocates nothing once it was called.
+    ///
+    /// # Panics
+    /// For a name that is not listed, and for a variable that names one: the check would show nothing.
+    pub fn promise_dropped(name: &str) -> bool {
+        assert!(PROMISES.contains(&name), "no such promise");
+        names(protections_off()).any(|off| off == name)
+    }
+
     fn names(text: &str) -> impl Iterator<Item = &str> {
         text.split(',').filter(|name| !name.is_empty())
     }
@@ -329,8 +353,8 @@ mod armed {
             )]
             let text = std::env::var(PROTECTION_VARIABLE).unwrap_or_default();
             assert!(
-                names(&text).all(|name| PROTECTIONS.contains(&name)),
-                "no such protection: {text}"
+                names(&text).all(|name| PROTECTIONS.contains(&name) || PROMISES.contains(&name)),
+                "no such protection or promise: {text}"
             );
             text
         })

@@ -34,6 +34,8 @@ pub(super) struct World {
 #[derive(Debug)]
 pub(super) struct Load {
     world: World,
+    /// What half of the calls are, where that is not left to chance.
+    mostly: Option<Kind>,
     calls: Mutex<Vec<Call>>,
     entries: Mutex<Vec<String>>,
     is_stopped: AtomicBool,
@@ -55,12 +57,21 @@ impl Load {
     pub(super) fn new(world: World) -> Self {
         Self {
             world,
+            mostly: None,
             calls: Mutex::default(),
             entries: Mutex::default(),
             is_stopped: AtomicBool::new(false),
             round: AtomicU32::new(0),
             count: AtomicU32::new(0),
             workers: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The same load, half of it of one kind.
+    pub(super) fn mostly(self, kind: Kind) -> Self {
+        Self {
+            mostly: Some(kind),
+            ..self
         }
     }
 
@@ -138,7 +149,14 @@ impl Load {
     async fn act(&self, turn: u32, agent: &Api, operator: &Api) -> Result<(), Dead> {
         let number = self.count.fetch_add(1, Ordering::SeqCst);
         let mark = format!("{MARK}{number}-");
-        match (turn >> 16) % 16 {
+        let choice = match self.mostly {
+            Some(Kind::Covered) if turn >> 21 & 1 == 0 => 0,
+            Some(Kind::Keyed) if turn >> 21 & 1 == 0 => 5,
+            Some(Kind::Asked) if turn >> 21 & 1 == 0 => 8,
+            Some(Kind::Patch) if turn >> 21 & 1 == 0 => 12,
+            Some(_) | None => (turn >> 16) % 16,
+        };
+        match choice {
             0..=4 => self.call(&mark, Kind::Covered, agent).await,
             5..=7 => self.call(&mark, Kind::Keyed, agent).await,
             8..=11 => {
@@ -151,7 +169,7 @@ impl Load {
                 self.decide(&mark, asked, "allow-once", operator).await
             }
             14 => self.add_entry(number, operator).await,
-            _ if number.is_multiple_of(29) => self.stop(operator).await,
+            _ if number.is_multiple_of(29) => self.press_stop(operator).await,
             _ => answered(operator.request(Method::GET, "/v1/runs?limit=5"))
                 .await
                 .map(drop),
@@ -170,6 +188,7 @@ impl Load {
             kind,
             // In this round, or in the next, which may go on with it.
             may_be_lost: (0..=1).any(|later| ends_everything(self.round.load(Ordering::SeqCst) + later)),
+            while_stopped: self.is_stopped(),
             run: None,
             completed: false,
             decided: None,
@@ -254,7 +273,12 @@ impl Load {
         Ok(())
     }
 
-    async fn stop(&self, operator: &Api) -> Result<(), Dead> {
+    /// Stops everything, whether or not the server lives to say so.
+    pub(super) async fn stop(&self, operator: &Api) {
+        drop(self.press_stop(operator).await);
+    }
+
+    async fn press_stop(&self, operator: &Api) -> Result<(), Dead> {
         let body: Value = json!({ "reason": "a drill" });
         if answered(operator.request(Method::POST, "/v1/stop").json(&body))
             .await?

@@ -1,6 +1,7 @@
 //! Rounds of mixed load that end with `kill -9`: runs, questions, answers, patches, policy changes and the stop. Nothing may run
 //! without a record or twice, and nothing that was answered may be lost. `dev/soak` has many rounds and a long time.
 
+mod dropped;
 mod load;
 mod promises;
 

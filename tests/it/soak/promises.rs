@@ -25,6 +25,8 @@ pub(super) struct Call {
     pub(super) kind: Kind,
     /// Everything that the server had started was killed while it may have run.
     pub(super) may_be_lost: bool,
+    /// A stop had been answered before it was sent, and no resume since.
+    pub(super) while_stopped: bool,
     /// The run that an answer named.
     pub(super) run: Option<String>,
     /// An answer said that it completed.
@@ -95,6 +97,11 @@ fn broken_for(call: &Call, seen: &Seen) -> Vec<String> {
     );
     expect(!call.completed || ran == 1, "it completed and did not run");
     expect(call.decided != Some("deny") || ran == 0, "it was denied and ran");
+    // One with a key is sent again later.
+    expect(
+        !call.while_stopped || call.kind == Kind::Keyed || ran == 0,
+        "it ran during a stop",
+    );
     let Some(run) = runs.first() else { return broken };
     let status = run["status"].as_str().unwrap_or_default();
     expect(
@@ -145,6 +152,7 @@ mod tests {
             mark: "m".to_owned(),
             kind: Kind::Asked,
             may_be_lost: false,
+            while_stopped: false,
             run: Some("r".to_owned()),
             completed: true,
             decided: Some("allow-once"),
@@ -180,7 +188,7 @@ mod tests {
 
     #[test]
     fn each_broken_promise_is_noticed() {
-        let cases: [(&str, Break); 14] = [
+        let cases: [(&str, Break); 15] = [
             ("it ran more than once", |seen| {
                 _ = seen.marks.insert("m".to_owned(), 2);
             }),
@@ -192,6 +200,7 @@ mod tests {
             }),
             ("another run", |seen| run_of(seen)["runId"] = json!("other")),
             ("completed and did not run", |seen| seen.marks.clear()),
+            ("ran during a stop", |seen| seen.calls[0].while_stopped = true),
             ("was denied and ran", |seen| seen.calls[0].decided = Some("deny")),
             ("recorded otherwise", |seen| {
                 run_of(seen)["status"] = json!("lost");
