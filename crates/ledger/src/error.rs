@@ -183,6 +183,7 @@ impl LedgerError {
         match self {
             Self::Unavailable(fault) => fault.0.sqlite_error_code() == Some(ErrorCode::SystemIoFailure),
             Self::StorageFull
+            | Self::ReadOnly
             | Self::Gone
             | Self::Inconsistent(_)
             | Self::Refused(_)
