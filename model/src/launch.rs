@@ -476,7 +476,7 @@ impl Protocol {
         let Some(launch) = state.rows.launch else { return };
         let said = said(&state.file);
         let traces = match (&said, said.traces()) {
-            (RunFileState::Exited(exit), _) => return self.finish(state, exit.killed.is_some()),
+            (RunFileState::Exited(exit, _), _) => return self.finish(state, exit.killed.is_some()),
             (_, Some(traces)) => traces,
             (_, None) => return,
         };
@@ -537,7 +537,7 @@ impl Protocol {
             return self.end(state, Reason::RunnerLost);
         }
         match said(&state.file) {
-            RunFileState::Exited(exit) => self.finish(state, exit.killed.is_some()),
+            RunFileState::Exited(exit, _) => self.finish(state, exit.killed.is_some()),
             RunFileState::Missing
             | RunFileState::Empty
             | RunFileState::Void
@@ -559,7 +559,7 @@ impl Protocol {
             Stage::Exited => self.finish(state, post.is_called_off),
             Stage::Declined => add(state, Task::RuleOut),
             Stage::Dead => match said(&state.file) {
-                RunFileState::Exited(exit) => self.finish(state, exit.killed.is_some()),
+                RunFileState::Exited(exit, _) => self.finish(state, exit.killed.is_some()),
                 RunFileState::Missing | RunFileState::Empty | RunFileState::Void => add(state, Task::RuleOut),
                 RunFileState::Started(_) | RunFileState::Torn => self.end(state, Reason::RunnerLost),
             },

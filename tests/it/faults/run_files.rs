@@ -17,7 +17,7 @@ async fn a_run_whose_file_cannot_be_made_does_not_start_and_says_so() {
         story.faults.arm("run-file.open-spent", "EACCES");
         story.faults.arm(point.name, fault);
         let run = story.run().await.expect(200);
-        assert_has!(run, { "status": "failed", "reason": "spawn-failed" }, "{what}");
+        assert_has!(run, { "status": "failed", "reason": "not-started" }, "{what}");
         story.run_with_key().await;
         story.ask().await;
         assert!(story.faults.disarm(point.name), "{what}");
