@@ -430,7 +430,9 @@ impl LocalRuns {
         let reason = match error {
             _ if error.is_lack_of_machine() => Reason::NotStarted,
             StartError::BindingMismatch { .. } => Reason::BindingMismatch,
+            // The file of a run is the server's own.
             StartError::Machine { .. }
+            | StartError::RunFile { .. }
             | StartError::Isolation { .. }
             | StartError::Blind(_)
             | StartError::Sandbox(_)
@@ -440,8 +442,7 @@ impl LocalRuns {
             | StartError::ReplacedDirectory(_)
             | StartError::NotPassable
             | StartError::NoProgram(_)
-            | StartError::AttemptedBefore(_)
-            | StartError::RunFile { .. } => Reason::SpawnFailed,
+            | StartError::AttemptedBefore(_) => Reason::SpawnFailed,
         };
         tracing::warn!(run.id = %run_id, error = error as &dyn std::error::Error, "a run could not be started");
         self.recorder

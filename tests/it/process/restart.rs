@@ -5,8 +5,10 @@ use serde_json::json;
 use super::{act, ended, joined, list, one, start, stream, to_the_end, wrote};
 use crate::support::{Members, TestServer};
 
-/// Writes numbers for as long as there is somebody to go on for.
-const WRITER: &str = "i=0; while [ ! -e stop ]; do i=$((i+1)); echo $i; done; echo end";
+/// Writes numbers for as long as there is somebody to go on for. It rests now and then: else a server that starts late on a
+/// busy machine has gigabytes to tell.
+const WRITER: &str = "i=0; while [ ! -e stop ]; do i=$((i+1)); echo $i; [ $((i % 1000)) -gt 0 ] || sleep 0.01; done; \
+                      echo end";
 
 #[tokio::test]
 async fn a_session_that_writes_while_the_server_dies_is_whole_and_told_once() {

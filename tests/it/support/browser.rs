@@ -202,10 +202,14 @@ impl Browser {
         let id = element[ELEMENT]
             .as_str()
             .unwrap_or_else(|| panic!("{selector}: {element}"));
-        // Not below the head of the page, which stays where it is.
-        self.run(
-            "arguments[0].scrollIntoView({ block: 'center' })",
-            json!([element]),
+        // Not below the head of the page, which stays where it is, nor below what moves while the page is laid out.
+        let is_in_front = "arguments[0].scrollIntoView({ block: 'center' });
+            const { x, y, width, height } = arguments[0].getClientRects()[0];
+            return arguments[0].contains(document.elementFromPoint(x + width / 2, y + height / 2));";
+        eventually(
+            &format!("{selector} in front"),
+            || self.run(is_in_front, json!([element])),
+            |is| *is == true,
         )
         .await;
         self.post(&format!("/element/{id}/click"), json!({})).await;

@@ -112,7 +112,7 @@ impl StartError {
 
     /// Whether the machine lacks something, which says nothing about the command.
     pub fn is_lack_of_machine(&self) -> bool {
-        if let Self::WorkingDirectory { source, .. } | Self::RunFile { source, .. } = self {
+        if let Self::WorkingDirectory { source, .. } = self {
             return is_lack(source);
         }
         matches!(self, Self::Machine { .. })
