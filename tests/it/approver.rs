@@ -84,10 +84,7 @@ async fn a_person_allows_one_and_denies_the_next_with_a_reason() {
 /// Where a miss is refused while nobody answers.
 #[tokio::test]
 async fn while_it_runs_somebody_is_there_to_answer() {
-    let server = TestServer::allowlist_only()
-        .exec(&json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" }))
-        .start()
-        .await;
+    let server = TestServer::asking_approvers_that_are_there().start().await;
     let status = async || server.agent().exec(json!({ "argv": ["/bin/date"] })).await.status;
     assert_eq!(status().await, 403);
     let terminal = approver(&server);

@@ -41,6 +41,11 @@ async fn joined(server: &TestServer, count: usize) -> Vec<Value> {
     eventually("joined", records, |records| records.len() >= count).await
 }
 
+/// Waits until so many questions are open.
+async fn asked(operator: &Api, count: usize) {
+    eventually("asked", || operator.pending(), |pending| pending.len() == count).await;
+}
+
 async fn asked_once(server: &TestServer) -> Value {
     let operator = server.operator();
     let pending = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
@@ -373,22 +378,12 @@ async fn what_comes_over_the_approvals_socket_or_the_bridge_joins_nothing() {
                 .expect("sent");
             peers.push(peer);
             pending += 1;
-            eventually(
-                "asked anew",
-                || operator.pending(),
-                |found| found.len() == pending,
-            )
-            .await;
+            asked(&operator, pending).await;
         }
         let params = json!({ "command": "/bin/echo x", "cwd": "/tmp", "timeoutMs": 60_000 });
         bridge.send("exec.approval.request", params).await;
         pending += 1;
-        eventually(
-            "asked anew",
-            || operator.pending(),
-            |found| found.len() == pending,
-        )
-        .await;
+        asked(&operator, pending).await;
     }
     assert_eq!(joined(&server, 1).await.len(), 1, "the twin alone");
 }

@@ -1,6 +1,6 @@
 //! Named points and protections of a test build: where a crash test wants the process to die, it dies; where another
 //! test wants to change the world under its feet, it stands still; where a test wants a bug, it panics; and what keeps a
-//! command out can be left away, so that an attack shows what that protection is for. A promise of the program can be
+//! command out can be switched off, so that an attack shows what that protection is for. A promise of the program can be
 //! dropped in the same way, so that the check of what was promised shows that it would notice.
 //!
 //! Without the feature `test-hooks` nothing of this is in the program: [`reach`], [`pause`] and [`panic_at`] are empty

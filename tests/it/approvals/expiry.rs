@@ -210,10 +210,7 @@ async fn a_connected_approver_is_asked() {
 
 #[tokio::test]
 async fn who_only_reads_along_is_no_approver() {
-    let server = TestServer::allowlist_only()
-        .exec(&json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" }))
-        .start()
-        .await;
+    let server = TestServer::asking_approvers_that_are_there().start().await;
     let status = async || server.agent().exec(json!({ "argv": ["/bin/date"] })).await.status;
     let reader = server.token_of("rita", &["read"]).await;
     let refused = reader.get_bytes("/v1/events?approver=true", None).await;
@@ -263,10 +260,7 @@ async fn a_terminal_that_missed_events_says_so_and_looks_again() {
 
 #[tokio::test]
 async fn a_terminal_that_only_watches_counts_by_its_token() {
-    let server = TestServer::allowlist_only()
-        .exec(&json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" }))
-        .start()
-        .await;
+    let server = TestServer::asking_approvers_that_are_there().start().await;
     let status = async || server.agent().exec(json!({ "argv": ["/bin/date"] })).await.status;
     let rita = server.token_of("rita", &["read"]).await;
     let watch = |token: Option<&str>| {

@@ -69,29 +69,15 @@ async fn calls_succeed_while_the_log_cannot_be_folded_in() {
         "ledger.sync-database",
         "ledger.truncate-database",
     ];
-    for (point, fault) in each(&named(LEDGER, &points)) {
-        story.faults.arm(point.name, fault);
-        story.works().await;
-        // Within a second the chain is sealed, and the log folded in.
-        story.faults.until_met(point.name).await;
-        story.works().await;
-        story.faults.disarm(point.name);
-        story.settle(&format!("{} {fault}", point.name)).await;
-    }
+    // Within a second the chain is sealed, and the log folded in.
+    story.works_beside(&named(LEDGER, &points)).await;
     story.outlives_a_restart().await;
 }
 
 #[tokio::test]
 async fn calls_succeed_while_the_chain_cannot_be_sealed() {
     let mut story = Story::begin(TestServer::asking()).await;
-    for (point, fault) in each(AUDIT) {
-        story.faults.arm(point.name, fault);
-        story.works().await;
-        story.faults.until_met(point.name).await;
-        story.works().await;
-        story.faults.disarm(point.name);
-        story.settle(&format!("{} {fault}", point.name)).await;
-    }
+    story.works_beside(AUDIT).await;
     story.outlives_a_restart().await;
 }
 

@@ -96,6 +96,32 @@ struct Called {
 }
 
 impl Story {
+    /// Calls succeed although they pass these points.
+    async fn works_despite(&mut self, points: &[Point]) {
+        for (point, fault) in each(points) {
+            let what = format!("{} {fault}", point.name);
+            // More runs than files are kept of.
+            self.works().await;
+            self.faults.arm(point.name, fault);
+            self.works().await;
+            self.run_with_key().await;
+            assert!(self.faults.disarm(point.name), "{what}");
+            self.settle(&what).await;
+        }
+    }
+
+    /// Calls succeed while the server itself comes to these points.
+    async fn works_beside(&mut self, points: &[Point]) {
+        for (point, fault) in each(points) {
+            self.faults.arm(point.name, fault);
+            self.works().await;
+            self.faults.until_met(point.name).await;
+            self.works().await;
+            self.faults.disarm(point.name);
+            self.settle(&format!("{} {fault}", point.name)).await;
+        }
+    }
+
     async fn begin(server: ServerBuilder) -> Self {
         let faults = Faults::new();
         let server = faults.of(server).prepare();

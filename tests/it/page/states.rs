@@ -357,10 +357,7 @@ async fn a_card_shows_what_its_session_overrides() {
 /// Where a miss is refused while nobody answers.
 #[tokio::test]
 async fn while_the_page_is_open_somebody_is_there_to_answer() {
-    let server = TestServer::allowlist_only()
-        .exec(&json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" }))
-        .start()
-        .await;
+    let server = TestServer::asking_approvers_that_are_there().start().await;
     let status = async || server.agent().exec(json!({ "argv": ["/bin/date"] })).await.status;
     assert_eq!(status().await, 403);
     let browser = or_skip!(signed_in(&server, Screen::PHONE).await);

@@ -5,8 +5,8 @@ use serde_json::json;
 use super::{act, ended, joined, list, one, start, stream, to_the_end, wrote};
 use crate::support::{Members, TestServer};
 
-/// Writes numbers for as long as there is somebody to go on for. It rests now and then: else a server that starts late on a
-/// busy machine has gigabytes to tell.
+/// Writes numbers until a file named `stop` appears. It pauses now and then, so that a server that starts late on a busy
+/// machine does not have gigabytes to tell.
 const WRITER: &str = "i=0; while [ ! -e stop ]; do i=$((i+1)); echo $i; [ $((i % 1000)) -gt 0 ] || sleep 0.01; done; \
                       echo end";
 

@@ -325,6 +325,11 @@ impl TestServer {
         ServerBuilder::new(&json!({ "host": "gateway", "security": "allowlist", "ask": "off" }))
     }
 
+    /// A miss is asked about while there is an approver, and refused otherwise.
+    pub(crate) fn asking_approvers_that_are_there() -> ServerBuilder {
+        ServerBuilder::new(&json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" }))
+    }
+
     /// Starts it, or starts it again, and waits for its ready line.
     pub(crate) async fn start(&mut self) {
         self.start_with(&[]).await;
