@@ -72,6 +72,11 @@ fn last_chars(text: &str, max_chars: usize) -> &str {
     let Some(before) = max_chars.checked_sub(1) else {
         return "";
     };
+    // Most output is ASCII, whose end need not be looked for: every piece of output passes here.
+    let end = text.get(text.len() - max_chars..).filter(|end| end.is_ascii());
+    if let Some(end) = end {
+        return end;
+    }
     let start = text.char_indices().rev().nth(before).map_or(0, |(at, _)| at);
     text.get(start..).unwrap_or_default()
 }
