@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{AgentId, Command, CommandInput, Host, SessionKey, vocabulary};
+use super::{AgentId, Command, CommandInput, Confinement, Host, SessionKey, vocabulary};
 
 /// What identifies a file at the moment it was checked.
 ///
@@ -297,6 +297,9 @@ pub struct Binding {
     /// Whether they are read as they were judged. `None` without any, and in older records.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub held: Option<ScriptHold>,
+    /// What the kernel keeps of the programs that it starts. Older records do not have it: nothing was kept.
+    #[serde(skip_serializing_if = "Confinement::is_open", default)]
+    pub confinement: Confinement,
     /// Whether it has a pseudo-terminal.
     pub pty: bool,
     /// Whether more can be written to it once it runs. Records of before do not have it: nobody was told of it then.

@@ -15,6 +15,7 @@ mod approval_state;
 mod approval_votes;
 mod authority;
 mod binding;
+mod confinement;
 mod deciding;
 mod ids;
 mod input;
@@ -47,6 +48,7 @@ pub use binding::{
     Binding, Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity, Pinning, ScriptHold,
     StepJoin, hex,
 };
+pub use confinement::{Confine, Confinement, NotKept, ProgramLimits, Startable, Starts, WritePlace};
 pub use deciding::{Deciding, deciding, deciding_names, may_hold_deciding};
 pub use ids::{
     AgentId, ApprovalId, EntryId, InvalidId, LaunchId, Owner, RunId, SessionKey, SignInId, TokenId,

@@ -22,6 +22,11 @@ pub const PROTECTION_VARIABLE: &str = "COUNTERSIGN_TEST_PROTECTION_OFF";
 pub const PROTECTIONS: &[&str] = &[
     "descriptors",
     "dumpable",
+    "landlock-0",
+    "landlock-1",
+    "landlock-3",
+    "landlock-4",
+    "landlock-6",
     "landlock-scopes",
     "masks",
     "pins",

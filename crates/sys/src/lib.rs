@@ -18,6 +18,7 @@ pub mod faults;
 pub mod fs;
 pub mod hooks;
 pub mod interception;
+pub mod landlock;
 pub mod memory;
 pub mod metadata;
 pub mod mounts;

@@ -22,7 +22,7 @@ use rustix::{
     thread::{CapabilitySet, CapabilitySets, LinkNameSpaceType, UnshareFlags},
 };
 
-use super::hooks;
+use super::{hooks, landlock};
 
 /// Makes this process the owner of new user and mount namespaces, in which it has every capability.
 ///
@@ -136,16 +136,9 @@ pub fn make_read_only(path: &CStr) -> io::Result<()> {
 /// Bits of Landlock's `scoped`: abstract Unix sockets of others, signals to others.
 const SCOPES: u64 = 1 | 2;
 
-/// The first version of Landlock that has both.
-const SCOPES_SINCE: i64 = 6;
-
 /// Whether Landlock can keep signals and abstract sockets inside.
 pub fn has_scopes() -> bool {
-    const ASK_FOR_VERSION: u32 = 1;
-    let no_ruleset = std::ptr::null::<u8>();
-    // SAFETY: with this flag the kernel reads nothing and answers with a number.
-    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, no_ruleset, 0, ASK_FOR_VERSION) };
-    version >= SCOPES_SINCE
+    landlock::version() >= landlock::SCOPES_SINCE
 }
 
 /// `struct landlock_ruleset_attr` of the kernel.

@@ -8,8 +8,8 @@ use countersign_config::{
     settings::{Settings, Tool},
 };
 use countersign_domain::{
-    Actor, AgentId, Binding, Bound, CallWishes, Command, CommandInput, EnvOverrides, ExecRequest, Host,
-    Isolation, Joining, Principal, Run, RunId, SessionKey,
+    Actor, AgentId, Binding, Bound, CallWishes, Command, CommandInput, Confinement, EnvOverrides,
+    ExecRequest, Host, Isolation, Joining, Principal, Run, RunId, SessionKey,
 };
 use countersign_hosts::{peer_fs::Files, sandbox::Placement, workdir::Workdir};
 use countersign_ledger::NewRun;
@@ -202,6 +202,7 @@ impl Call {
             script: None,
             scripts: Vec::new(),
             held: None,
+            confinement: Confinement::default(),
             pty: self.pty && self.node.is_none(),
             input: self.input(),
             timeout_ms: self.timeout_ms(),

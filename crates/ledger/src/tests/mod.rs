@@ -32,8 +32,8 @@ use tempfile::TempDir;
 
 use countersign_domain::{
     Actor, ActorKind, AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, Ask, Binding, Bound,
-    Command, CommandInput, EnvOverrides, Host, Isolation, Pattern, PatternWidth, Pinning, Quorum, RunEnd,
-    RunId, RunStatus, Security, SessionKey, ShownEnv, UnixMillis, Why,
+    Command, CommandInput, Confinement, EnvOverrides, Host, Isolation, Pattern, PatternWidth, Pinning,
+    Quorum, RunEnd, RunId, RunStatus, Security, SessionKey, ShownEnv, UnixMillis, Why,
 };
 use countersign_sys::clock::{Ids as _, ManualClock, SeededIds};
 
@@ -337,6 +337,7 @@ pub(super) fn binding() -> Binding {
         script: None,
         scripts: Vec::new(),
         held: None,
+        confinement: Confinement::default(),
         pty: false,
         input: CommandInput::Closed,
         timeout_ms: 60_000,

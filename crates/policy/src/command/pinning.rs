@@ -217,7 +217,7 @@ fn loose_interpreter(script: &BoundScript) -> Option<&'static str> {
 mod tests {
     use super::*;
     use countersign_domain::{
-        AgentId, BoundInterpreter, BoundStep, Command, CommandInput, Host, SessionKey, StepJoin,
+        AgentId, BoundInterpreter, BoundStep, Command, CommandInput, Confinement, Host, SessionKey, StepJoin,
     };
 
     fn identity(path: &str) -> FileIdentity {
@@ -279,6 +279,7 @@ mod tests {
             script: None,
             scripts,
             held: None,
+            confinement: Confinement::default(),
             pty: false,
             input: CommandInput::Closed,
             timeout_ms: 0,
