@@ -17,6 +17,7 @@ pub mod parser;
 
 pub mod direct;
 pub mod hashbang;
+pub mod helpers;
 pub mod lookup;
 pub mod paths;
 pub mod pinning;
