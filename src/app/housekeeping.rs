@@ -5,7 +5,7 @@ use std::{convert::Infallible, error::Error, sync::Arc, time::Duration};
 use tokio::time::{MissedTickBehavior, interval};
 
 use countersign_config::{
-    settings::{Durability, Output, Server, Settings, SettingsStore},
+    settings::{Durability, Output, Server, Settings, SettingsStore, WaitsFor},
     tls::LiveTls,
 };
 use countersign_engine::Engine;
@@ -72,13 +72,23 @@ impl LiveSettings {
         if let Err(error) = self.log.set_filter(&settings.server.telemetry.log_filter) {
             tracing::warn!(%error, "the log goes on as it was");
         }
-        let keys: Vec<&str> = settings
-            .waiting
-            .iter()
-            .map(|waiting| waiting.key.as_str())
-            .collect();
+        let waiting_for = |what: WaitsFor| -> Vec<&str> {
+            let waiting = settings
+                .waiting
+                .iter()
+                .filter(|waiting| waiting.waits_for == what);
+            waiting.map(|waiting| waiting.key.as_str()).collect()
+        };
+        let keys = waiting_for(WaitsFor::Restart);
         if !keys.is_empty() {
             tracing::warn!(keys = keys.join(" "), "changed settings that need a restart");
+        }
+        let keys = waiting_for(WaitsFor::Acceptance);
+        if !keys.is_empty() {
+            tracing::warn!(
+                keys = keys.join(" "),
+                "changed settings that another admin has to accept: countersign policy diff"
+            );
         }
     }
 

@@ -117,7 +117,7 @@ pub(crate) async fn accept(
         for hash in &hashes {
             context
                 .console
-                .line(&format!("in force: {}", value::visible(hash)))?;
+                .line(&format!("accepted: {}", value::visible(hash)))?;
         }
     }
     Ok(ExitStatus::SUCCESS)
@@ -165,6 +165,7 @@ async fn held(client: &Client) -> Result<Vec<HeldEdit>, Failure> {
             raw.pointer("/document/held"),
         ),
         ("openclaw.json", body.config_held, raw.get("configHeld")),
+        ("countersign.toml", body.server_held, raw.get("serverHeld")),
     ];
     let held = held.into_iter();
     Ok(held

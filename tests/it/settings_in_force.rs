@@ -200,7 +200,7 @@ async fn the_same_settings_that_wait_are_told_of_once() {
 }
 
 #[tokio::test]
-async fn a_demand_that_is_taken_out_of_the_file_stays_in_force_until_a_restart() {
+async fn a_demand_that_is_taken_out_of_the_file_waits_for_another_owner() {
     let server = TestServer::allowlist_only().second_owner().start().await;
     server.edit_toml(&format!("{BASE}[approvals]\nwidening = \"ask\"\n"));
     let tightened = setting(&server, "approvals.widening").await;
@@ -210,7 +210,8 @@ async fn a_demand_that_is_taken_out_of_the_file_stays_in_force_until_a_restart()
     );
     server.edit_toml(BASE);
     let loosened = setting(&server, "approvals.widening").await;
-    assert_has!(loosened, { "value": "ask", "waiting": "apply", "waitsFor": "restart" });
+    assert_has!(loosened, { "value": "ask", "waiting": "apply", "waitsFor": "acceptance" });
+    assert_eq!(ready(&server).await["restartNeeded"], false);
 
     // A wider policy waits for another owner, and is shown as such.
     server.edit_config(r#"{ tools: { exec: { host: "gateway", security: "full", ask: "off" } } }"#);

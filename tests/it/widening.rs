@@ -262,10 +262,100 @@ async fn the_demand_counts_at_once_and_its_end_after_a_restart() {
         propose(&operator, &format!("/**/{program}")).await;
         is_denied(&server, program).await;
     }
+    let other = admin(&server, "second").await;
+    for accepts in [false, true] {
+        // A restart accepts nothing by itself.
+        server.stop().await;
+        server.start().await;
+        let operator = server.operator();
+        propose(&operator, if accepts { "/**/arch" } else { "/**/logname" }).await;
+        is_denied(&server, if accepts { "arch" } else { "logname" }).await;
+        let hash = held_hash(&server, "/serverHeld").await;
+        accept(&operator, &hash).await.problem(403, "own-request");
+        if accepts {
+            accept(&operator.with_token(other.token()), &hash)
+                .await
+                .expect(200);
+            assert_eq!(held(&server, "/serverHeld").await, Value::Null);
+            // What is accepted waits for the restart alone.
+            propose(&operator, "/**/whoami").await;
+            is_denied(&server, "whoami").await;
+        }
+    }
     server.stop().await;
     server.start().await;
-    propose(&server.operator(), "/**/whoami").await;
-    runs(&server, "whoami").await;
+    propose(&server.operator(), "/**/groups").await;
+    runs(&server, "groups").await;
+}
+
+#[tokio::test]
+async fn a_rule_that_is_taken_out_of_the_file_is_in_effect_until_another_owner_accepts_it() {
+    const RULE: &str = "[[approvals.rules]]\npatterns = [\"**\"]\napprovals_required = 2\n";
+    let with_rules = |rules: &str| format!("[approvals]\nwidening = \"ask\"\n{rules}");
+    let mut server = TestServer::allowlist_only()
+        .toml(&with_rules(RULE))
+        .second_owner()
+        .start()
+        .await;
+    let other = admin(&server, "second").await;
+    let setting = async |server: &TestServer| {
+        let settings = server.operator().read("/v1/settings").await;
+        let found = settings
+            .list("items")
+            .iter()
+            .find(|item| item["path"] == "approvals.rules");
+        found.cloned().unwrap_or_default()
+    };
+    server.edit_toml(&with_rules(""));
+    assert_has!(setting(&server).await, { "waiting": [], "waitsFor": "acceptance" });
+    server.stop().await;
+    server.start().await;
+    let kept = setting(&server).await;
+    assert_has!(kept, { "waiting": [], "waitsFor": "acceptance" });
+    assert_eq!(kept["value"][0]["approvals_required"], 2, "{kept}");
+    // What tightens is followed at once, and what comes back to what was accepted waits for nobody.
+    server.edit_toml(&with_rules(&RULE.replace('2', "3")));
+    let tightened = setting(&server).await;
+    assert_eq!(
+        (
+            &tightened["value"][0]["approvals_required"],
+            tightened.get("waiting")
+        ),
+        (&json!(3), None)
+    );
+    server.edit_toml(&with_rules(RULE));
+    assert_has!(setting(&server).await, { "waitsFor": "acceptance" });
+    let shown = server.cli(&["policy", "diff"]).await;
+    assert!(shown.stdout.contains("countersign.toml"), "{shown:?}");
+    assert!(shown.stdout.contains("approvals.rules becomes"), "{shown:?}");
+
+    let hash = held_hash(&server, "/serverHeld").await;
+    // It is about this very content.
+    server.edit_toml(&with_rules(""));
+    let other = server.operator().with_token(other.token());
+    accept(&other, &hash).await.problem(412, "base-hash-mismatch");
+    let hash = held_hash(&server, "/serverHeld").await;
+    accept(&other, &hash).await.expect(200);
+    assert_has!(setting(&server).await, { "waiting": [], "waitsFor": "restart" });
+    server.stop().await;
+    server.start().await;
+    let accepted = setting(&server).await;
+    assert_eq!((&accepted["value"], accepted.get("waiting")), (&json!([]), None));
+}
+
+#[tokio::test]
+async fn without_the_accepted_settings_no_server_starts() {
+    let mut server = two_needed().start().await;
+    server.stop().await;
+    let kept = server
+        .document_path()
+        .with_file_name("countersign/accepted-guards.json");
+    let text = std::fs::read_to_string(&kept).unwrap();
+    std::fs::write(&kept, "{}").unwrap();
+    assert!(server.start_fails().await.is_some_and(|code| code != 0));
+    assert!(server.log().contains("accepted-guards.json"), "{}", server.log());
+    std::fs::write(&kept, text).unwrap();
+    server.start().await;
 }
 
 #[tokio::test]

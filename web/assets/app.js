@@ -223,7 +223,8 @@ async function showPolicy() {
   notice("document", stored.status === "refused" ? `The approvals document cannot be used, so everything is denied (${stored.reason}).` : "");
   held("held", "the approvals document", stored.held);
   held("held-config", "the settings", policy.configHeld);
-  notice("config", configError && !policy.configHeld ? `The last edit of the settings is not in force: ${configError}` : "");
+  held("held-server", "the settings of the server", policy.serverHeld);
+  notice("config", configError && !policy.configHeld && !policy.serverHeld ? `The last edit of the settings is not in force: ${configError}` : "");
 }
 
 /** A change that does not count yet: what it would newly allow, and for administrators a way to accept it. */

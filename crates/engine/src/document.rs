@@ -18,7 +18,7 @@ use countersign_ledger::{
 };
 
 use crate::{
-    accepted_policy::{Accepted, Ours, PendingChange, PolicyFile},
+    accepted_policy::{Accepted, AcceptedPolicy, Ours, PendingChange, PolicyFile},
     effective::DocumentView,
     policy_admin::PolicyAdmin,
     reply::StorageTrouble,
@@ -166,7 +166,7 @@ impl PolicyAdmin {
         Ok(redacted(&snapshot)?)
     }
 
-    /// Accepts a held edit of the document or of `openclaw.json` by its hash.
+    /// Accepts a held edit of the document, of `openclaw.json` or of `countersign.toml` by its hash.
     ///
     /// # Errors
     /// [`DocumentError`]; nothing was accepted.
@@ -186,6 +186,9 @@ impl PolicyAdmin {
     fn accept_edit_blocking(&self, by: &Actor, hash: &str) -> Result<Acceptance, DocumentError> {
         let in_effect = self.policy.refresh();
         let is_edit = |held: &Option<PendingChange>| held.as_ref().is_some_and(|held| held.hash == hash);
+        if is_edit(&in_effect.pending_server) {
+            return self.accept_server_edit(by, hash);
+        }
         let file = if is_edit(&in_effect.pending_document) {
             PolicyFile::Document
         } else if is_edit(&in_effect.pending_config) {
@@ -195,7 +198,7 @@ impl PolicyAdmin {
             readable(&in_effect.document)?;
             let counts = in_effect.pending_document.is_none() && in_effect.document.has_hash(hash);
             if counts && self.accepted_policy.has_lost_rules() {
-                self.record_blocking(by, accepted(by, PolicyFile::Document, hash))?;
+                self.record_blocking(by, accepted(by, PolicyPart::Document, hash))?;
                 self.accepted_policy.forget_lost_rules();
             }
             let current = in_effect
@@ -213,7 +216,7 @@ impl PolicyAdmin {
         if self.accepted_policy.is_own_proposal(file, by) {
             return Ok(Acceptance::OwnProposal);
         }
-        self.record_blocking(by, accepted(by, file, hash))?;
+        self.record_blocking(by, accepted(by, part_of(file), hash))?;
         match self
             .accepted_policy
             .accept(file, hash, by, || self.policy.is_idle())
@@ -228,6 +231,27 @@ impl PolicyAdmin {
                 current: self.document_view().hash,
             }),
         }
+    }
+
+    /// Accepts what of `countersign.toml` waits for a second person. It is in force after a restart.
+    fn accept_server_edit(&self, by: &Actor, hash: &str) -> Result<Acceptance, DocumentError> {
+        if AcceptedPolicy::is_own_server_edit(by) {
+            return Ok(Acceptance::OwnProposal);
+        }
+        self.record_blocking(by, accepted(by, PolicyPart::Config, hash))?;
+        let accepted = self.accepted_policy.accept_server(hash).map_err(|error| {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "an accepted setting cannot be kept"
+            );
+            StorageTrouble::Unavailable
+        })?;
+        let view = self.document_view();
+        Ok(if accepted {
+            Acceptance::InForce(Box::new(view))
+        } else {
+            Acceptance::Other { current: view.hash }
+        })
     }
 
     async fn replace_readable(
@@ -489,11 +513,14 @@ pub(super) fn changed_document(by: &Actor, hash: &str) -> EventKind {
     }
 }
 
-fn accepted(by: &Actor, file: PolicyFile, hash: &str) -> Telling {
-    let what = match file {
+const fn part_of(file: PolicyFile) -> PolicyPart {
+    match file {
         PolicyFile::Document => PolicyPart::Document,
         PolicyFile::Config => PolicyPart::Config,
-    };
+    }
+}
+
+fn accepted(by: &Actor, what: PolicyPart, hash: &str) -> Telling {
     let kind = EventKind::PolicyChanged {
         what,
         hash: Some(hash.to_owned()),

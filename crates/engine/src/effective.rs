@@ -64,6 +64,8 @@ pub struct EffectivePolicy {
     pub on_node: Option<NodeView>,
     /// An edit of `openclaw.json` that does not count yet.
     pub pending_config: Option<PendingChange>,
+    /// What of `countersign.toml` waits for a second person.
+    pub pending_server: Option<PendingChange>,
     /// Why an edit of a settings file is not in force.
     pub config_error: Option<String>,
 }
@@ -184,6 +186,7 @@ impl EffectivePolicies {
             document: DocumentView::of(&in_effect),
             on_node,
             pending_config: in_effect.pending_config.clone(),
+            pending_server: in_effect.pending_server.clone(),
             config_error: self.policy.config_error(&in_effect),
         }
     }

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use countersign_config::{approvals::store::DocumentStatus, settings::Settings};
+use countersign_config::{
+    approvals::store::DocumentStatus,
+    settings::{Settings, WaitsFor},
+};
 use countersign_domain::{AgentId, HostChoice};
 use countersign_hosts::{gateway::GatewayHost, sandbox::SandboxHost};
 use countersign_ledger::{Health as LedgerHealth, Ledger, audit::ProblemKind};
@@ -143,7 +146,11 @@ impl Health {
                 )
             })),
             draining: self.lifecycle.is_draining(),
-            restart_needed: !in_effect.settings.waiting.is_empty(),
+            restart_needed: in_effect
+                .settings
+                .waiting
+                .iter()
+                .any(|waiting| waiting.waits_for == WaitsFor::Restart),
             stopped: self.ledger.stopped().is_some(),
         }
     }

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use countersign_config::settings::{EffectiveValue, Source, WaitingValue, config_values, is_server_setting};
+use countersign_config::settings::{
+    EffectiveValue, Source, WaitingValue, WaitsFor, config_values, is_server_setting,
+};
 
 use crate::policy_admin::PolicyAdmin;
 
@@ -26,25 +28,6 @@ pub struct PendingSetting {
     pub waits_for: WaitsFor,
 }
 
-/// What a value waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WaitsFor {
-    /// A restart of the server.
-    Restart,
-    /// An admin who accepts an edit of `openclaw.json`. What the edit forbids is in force before that.
-    Acceptance,
-}
-
-impl WaitsFor {
-    /// As the API says it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Restart => "restart",
-            Self::Acceptance => "acceptance",
-        }
-    }
-}
-
 impl PolicyAdmin {
     /// The settings in force: those of `countersign.toml`, then those of `openclaw.json`.
     pub fn settings_in_force(&self) -> Vec<SettingInForce> {
@@ -55,25 +38,25 @@ impl PolicyAdmin {
             .iter()
             .cloned()
             .partition(|setting| is_server_setting(&setting.key));
-        let mut in_force = until_restart(server, &settings.waiting);
+        let mut in_force = with_waiting(server, &settings.waiting);
         in_force.extend(match self.accepted_policy.accepted_config() {
             // An accepted text that does not read any more allows nothing, and no value of it is in force.
             Some(accepted) => until_accepted(
                 config_values(accepted.text.as_deref(), self.settings.state_dir()).unwrap_or_default(),
                 &file,
             ),
-            None => until_restart(file, &[]),
+            None => with_waiting(file, &[]),
         });
         in_force
     }
 }
 
-fn until_restart(values: Vec<EffectiveValue>, waiting: &[WaitingValue]) -> Vec<SettingInForce> {
+fn with_waiting(values: Vec<EffectiveValue>, waiting: &[WaitingValue]) -> Vec<SettingInForce> {
     let waits = |key: &str| {
         let waiting = waiting.iter().find(|waiting| waiting.key == key)?;
         Some(PendingSetting {
             value: waiting.value.clone(),
-            waits_for: WaitsFor::Restart,
+            waits_for: waiting.waits_for,
         })
     };
     let in_force = |setting: EffectiveValue| SettingInForce {

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use countersign_config::{
     approvals::store::{DocumentStatus, Pending},
-    settings::{ConfigFile, RejectedFile, SettingsStore, StagedConfig, WaitingValue},
+    settings::{ConfigFile, RejectedFile, SettingsStore, StagedConfig, WaitingValue, WaitsFor},
 };
 use countersign_domain::Actor;
 use countersign_ledger::{
@@ -95,7 +95,7 @@ struct ObservedPolicy {
     document: String,
     pending_document: Option<String>,
     is_config_pending: bool,
-    /// What waits for a restart.
+    /// What of `countersign.toml` is not in force.
     waiting: Vec<WaitingValue>,
 }
 
@@ -292,7 +292,11 @@ impl PolicySource {
         let mut rejected = self.settings.rejected_files();
         rejected.extend(in_effect.pending_config.as_ref().map(|held| RejectedFile {
             name: "openclaw.json".to_owned(),
-            problem: pending_config(held),
+            problem: pending_edit("openclaw.json", held),
+        }));
+        rejected.extend(in_effect.pending_server.as_ref().map(|held| RejectedFile {
+            name: "countersign.toml".to_owned(),
+            problem: pending_edit("countersign.toml", held),
         }));
         rejected
     }
@@ -339,11 +343,15 @@ fn events_of(
             message: file.problem.clone(),
         });
     }
-    if !now.waiting.is_empty() && now.waiting != before.waiting {
-        let paths = now.waiting.iter().map(|waiting| waiting.key.clone());
-        events.push(EventKind::ConfigRestartNeeded {
-            paths: paths.collect(),
-        });
+    let waits = |waiting: &&WaitingValue| waiting.waits_for == WaitsFor::Restart;
+    let paths: Vec<String> = now
+        .waiting
+        .iter()
+        .filter(waits)
+        .map(|waiting| waiting.key.clone())
+        .collect();
+    if !paths.is_empty() && now.waiting != before.waiting {
+        events.push(EventKind::ConfigRestartNeeded { paths });
     }
     if let Some(hash) = &now.pending_document {
         if before.pending_document.as_ref() != Some(hash) {
@@ -365,9 +373,9 @@ fn events_of(
     events
 }
 
-fn pending_config(held: &PendingChange) -> String {
+fn pending_edit(file: &str, held: &PendingChange) -> String {
     format!(
-        "openclaw.json was edited and would newly allow: {}; what it allowed before holds until {} accepts the edit \
+        "{file} was edited and would newly allow: {}; what it allowed before holds until {} accepts the edit \
          (countersign policy accept {})",
         held.allows.join("; "),
         held.who_accepts(),

@@ -47,6 +47,10 @@ pub struct EffectiveBody {
     /// An edit of `openclaw.json` that is held in the same way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_held: Option<HeldBody>,
+    /// What of `countersign.toml` waits for a second person, under `[approvals] widening = "ask"`. Once accepted it is in
+    /// force after a restart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_held: Option<HeldBody>,
     /// Why an edit of a settings file is not in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_error: Option<String>,

@@ -27,6 +27,7 @@ mod start_check;
 mod start_options;
 
 mod exec_settings;
+mod guards;
 mod policy_check;
 mod policy_config;
 mod policy_keys;
@@ -70,7 +71,7 @@ pub use start_options::StartOptions;
 pub use state_dir::{StateDir, StateDirError};
 pub use store::{PolicyText, Refresh, RejectedFile, Settings, SettingsStore, named_account, wanted_account};
 pub use tool_policy::{Tool, ToolPolicy};
-pub use values::{Effect, EffectiveValue, WaitingValue};
+pub use values::{Effect, EffectiveValue, WaitingValue, WaitsFor};
 pub(crate) use words::ExecMode;
 pub use words::{
     BackgroundRuns, Durability, IpcRole, IsolationChoice, LogFormat, PathCase, SandboxBackend, SandboxMode,

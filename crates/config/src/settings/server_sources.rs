@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value};
 
 use super::{
     Effect, EffectiveValue, Environment, Problem, Server, SettingsProblem, Source, StartOptions,
-    WaitingValue,
+    WaitingValue, WaitsFor,
     kinds::{Fault, Mismatch},
     nearest::nearest,
     problem::MAX_PROBLEMS,
@@ -148,11 +148,23 @@ impl ServerValues {
                     } else {
                         new.0.clone()
                     },
+                    waits_for: WaitsFor::Restart,
                 });
                 new.clone_from(old);
             }
         }
         changed
+    }
+
+    /// The value of a key.
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).map(|(value, _source)| value)
+    }
+
+    /// Gives a key another value, of the same source. Returns the one before.
+    pub(super) fn replace(&mut self, name: &str, value: Value) -> Option<Value> {
+        let (own, _source) = self.0.get_mut(name)?;
+        Some(std::mem::replace(own, value))
     }
 
     /// Takes what a running server says of its keys. Secrets, which it does not say, stay.

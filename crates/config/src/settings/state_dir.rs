@@ -238,6 +238,11 @@ impl StateDir {
         self.countersign().join("accepted-config.json")
     }
 
+    /// The guards of `countersign.toml` that count until two people loosen them.
+    pub fn accepted_guards(&self) -> PathBuf {
+        self.countersign().join("accepted-guards.json")
+    }
+
     /// The file of the token with the scopes `read`, `approve` and `admin`.
     pub fn operator_token(&self) -> PathBuf {
         self.countersign().join("operator.token")

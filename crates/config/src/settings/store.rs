@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
+    fmt, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -16,10 +16,11 @@ use serde_json::Value;
 
 use super::{
     Effect, EffectiveValue, Environment, PolicyConfig, Problem, Server, SettingsFinding, SettingsProblem,
-    Source, StartOptions, StateDir, WaitingValue, Widening, config_file,
+    Source, StartOptions, StateDir, WaitingValue, WaitsFor, Widening, config_file,
+    guards::Guards,
     home::expand_home,
     policy_config::{self, ParsedPolicy},
-    server::ServerKey,
+    server::{KEYS, ServerKey},
     server_sources::{self, Given, ServerValues},
     source_file::{self, SourceFile, Stamp},
     start_check,
@@ -39,8 +40,10 @@ pub struct Settings {
     pub values: Vec<EffectiveValue>,
     /// What works but should be known.
     pub findings: Vec<SettingsFinding>,
-    /// Values of the file that wait for a restart.
+    /// Values of the file that are not in force.
     pub waiting: Vec<WaitingValue>,
+    /// The hash of `countersign.toml` as it was last read.
+    pub server_hash: String,
 }
 
 impl Settings {
@@ -54,6 +57,7 @@ impl Settings {
             values: self.values.clone(),
             findings: self.findings.clone(),
             waiting: self.waiting.clone(),
+            server_hash: self.server_hash.clone(),
         }
     }
 }
@@ -128,6 +132,10 @@ struct Watched {
     server: WatchedFile,
     policy: WatchedFile,
     server_values: ServerValues,
+    /// What the sources say, whether it is in force or waits.
+    wanted: ServerValues,
+    /// What was accepted of the guards, while it takes two people to loosen them.
+    guards: Option<Guards>,
     waiting: Vec<WaitingValue>,
     policy_values: Vec<EffectiveValue>,
     policy_findings: Vec<SettingsFinding>,
@@ -170,7 +178,7 @@ impl SettingsStore {
         let (mut server, mut policy) = (WatchedFile::look(&server_file), WatchedFile::look(&policy_file));
         let parsed_server = parse_server(&server_file, &server, &places, [variables.clone(), flags.clone()]);
         let parsed_policy = parse_policy(&policy_file, &policy, &places);
-        let (server_values, typed_server, parsed_policy) = match (parsed_server, parsed_policy) {
+        let (mut server_values, mut typed_server, parsed_policy) = match (parsed_server, parsed_policy) {
             (Ok((values, typed)), Ok(parsed)) if problems.is_empty() => (values, typed, parsed),
             (parsed_server, parsed_policy) => {
                 problems.splice(0..0, parsed_server.err().unwrap_or_default());
@@ -180,11 +188,22 @@ impl SettingsStore {
         };
         server.accept();
         policy.accept();
+        let wanted = server_values.clone();
+        let guards = accepted_guards(&state_dir)?;
+        let mut waiting = Vec::new();
+        if let Some(guards) = &guards {
+            waiting = keep_accepted(&mut server_values, guards);
+            if !waiting.is_empty() {
+                typed_server = to_server(&server_values, &places)?;
+            }
+        }
         let watched = Watched {
             server,
             policy,
             server_values,
-            waiting: Vec::new(),
+            wanted,
+            guards,
+            waiting,
             policy_values: parsed_policy.values,
             policy_findings: parsed_policy.findings,
         };
@@ -355,8 +374,11 @@ impl SettingsStore {
         has_two: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<(), Vec<SettingsProblem>> {
         self.owners.get_or_init(|| TwoOwners(Box::new(has_two)));
-        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        self.expect_two_owners(&self.current().server, &watched.server_values)
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = &self.current().server;
+        self.expect_two_owners(server, &watched.server_values)?;
+        self.follow_guards(&mut watched, server);
+        Ok(())
     }
 
     /// Refuses what takes two people where there is one.
@@ -373,25 +395,97 @@ impl SettingsStore {
         }
     }
 
+    /// Accepts the guards as `countersign.toml` has them, if that is the content with this hash and some wait for it. They are
+    /// in force after a restart. Returns whether they were accepted.
+    ///
+    /// # Errors
+    /// What the system answers when this cannot be kept; then nothing was accepted.
+    pub fn accept_guards(&self, hash: &str) -> io::Result<bool> {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = |waiting: &WaitingValue| waiting.waits_for == WaitsFor::Acceptance;
+        if watched.server.hash != hash || !watched.waiting.iter().any(waits) {
+            return Ok(false);
+        }
+        let guards = Guards::of(&watched.wanted);
+        guards.write(&self.state_dir.accepted_guards())?;
+        watched.guards = Some(guards);
+        for waiting in &mut watched.waiting {
+            waiting.waits_for = WaitsFor::Restart;
+        }
+        let current = self.current();
+        self.current.store(Arc::new(watched.to_settings(
+            &self.server_file,
+            &self.policy_file,
+            current.server.clone(),
+            current.policy.clone(),
+            current.generation + 1,
+        )));
+        Ok(true)
+    }
+
+    /// Takes note of what is accepted of the guards, and says which values wait for two people. What cannot be written
+    /// leaves the guards of before, which the next server keeps to.
+    fn follow_guards(&self, watched: &mut Watched, server: &Server) {
+        let path = self.state_dir.accepted_guards();
+        // A program that only looks at the settings keeps nothing.
+        let serves = self.owners.get().is_some();
+        let kept = match server.approvals.widening {
+            Widening::Apply => {
+                watched.guards = None;
+                if serves { remove_file(&path) } else { Ok(()) }
+            }
+            Widening::Ask => {
+                let mut guards = watched
+                    .guards
+                    .clone()
+                    .unwrap_or_else(|| Guards::of(&watched.server_values));
+                guards.tighten(&watched.wanted);
+                for waiting in &mut watched.waiting {
+                    if guards.tighter_than(&waiting.key, &waiting.value).is_some() {
+                        waiting.waits_for = WaitsFor::Acceptance;
+                    }
+                }
+                let is_new = watched.guards.as_ref() != Some(&guards);
+                let kept = if is_new && serves {
+                    guards.write(&path)
+                } else {
+                    Ok(())
+                };
+                watched.guards = Some(guards);
+                kept
+            }
+        };
+        if let Err(error) = kept {
+            tracing::error!(
+                file.path = %path.display(),
+                error = &error as &dyn std::error::Error,
+                "the accepted settings cannot be kept; after a restart edits may have to be accepted again"
+            );
+        }
+    }
+
     fn reload_server(&self, watched: &mut Watched) -> Result<Server, Vec<SettingsProblem>> {
         let others = [self.variables.clone(), self.flags.clone()];
         let running = watched.server_values.clone();
         let reloaded = parse_server(&self.server_file, &watched.server, &self.places, others).and_then(
             |(mut values, _typed)| {
+                let wanted = values.clone();
                 let waiting = values.keep_until_restart(&running);
                 let typed = to_server(&values, &self.places)?;
                 // What is in force stays so, even if an owner left since.
                 if self.current().server.approvals.widening == Widening::Apply {
                     self.expect_two_owners(&typed, &values)?;
                 }
-                Ok((values, typed, waiting))
+                Ok((values, typed, wanted, waiting))
             },
         );
         match reloaded {
-            Ok((values, typed, waiting)) => {
+            Ok((values, typed, wanted, waiting)) => {
                 watched.server.accept();
                 watched.server_values = values;
+                watched.wanted = wanted;
                 watched.waiting = waiting;
+                self.follow_guards(watched, &typed);
                 Ok(typed)
             }
             Err(problems) => {
@@ -494,7 +588,48 @@ impl Watched {
             values,
             findings,
             waiting: self.waiting.clone(),
+            server_hash: self.server.hash.clone(),
         }
+    }
+}
+
+/// What an earlier server accepted of the guards, where it takes two people to loosen them.
+fn accepted_guards(state_dir: &StateDir) -> Result<Option<Guards>, Vec<SettingsProblem>> {
+    let path = state_dir.accepted_guards();
+    match Guards::read(&path) {
+        Ok(guards) => Ok(guards.filter(Guards::take_two)),
+        Err(error) => {
+            let problem = Problem::Unreadable(error.kind());
+            Err(vec![SettingsProblem::whole(Source::File(path), problem)])
+        }
+    }
+}
+
+/// Keeps what was accepted of each guard that the sources loosen; returns what waits.
+fn keep_accepted(values: &mut ServerValues, guards: &Guards) -> Vec<WaitingValue> {
+    let mut waiting = Vec::new();
+    for key in KEYS {
+        let later = values.get(key.name);
+        let accepted = later
+            .and_then(|later| guards.tighter_than(key.name, later))
+            .cloned();
+        if let Some(accepted) = accepted
+            && let Some(value) = values.replace(key.name, accepted)
+        {
+            waiting.push(WaitingValue {
+                key: key.name.to_owned(),
+                value,
+                waits_for: WaitsFor::Acceptance,
+            });
+        }
+    }
+    waiting
+}
+
+fn remove_file(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

@@ -30,13 +30,34 @@ pub struct EffectiveValue {
     pub effective_now: bool,
 }
 
-/// A value of `countersign.toml` that differs from the one in force and counts after a restart.
+/// A value of `countersign.toml` that differs from the one in force.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WaitingValue {
     /// The key, such as `http.listen`.
     pub key: String,
-    /// What a restart brings; `null` for unset, and `true` in place of a secret or of its end.
+    /// What the file says; `null` for unset, and `true` in place of a secret or of its end.
     pub value: Value,
+    /// What it waits for.
+    pub waits_for: WaitsFor,
+}
+
+/// What a value waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// A restart of the server.
+    Restart,
+    /// An admin who accepts the edit of its file. What the edit forbids is in force before that.
+    Acceptance,
+}
+
+impl WaitsFor {
+    /// As the API says it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Restart => "restart",
+            Self::Acceptance => "acceptance",
+        }
+    }
 }
 
 /// The directories that values may refer to.

@@ -10,6 +10,7 @@ mod kept;
 mod watched;
 
 use std::{
+    io,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -20,7 +21,8 @@ use countersign_config::{
         store::{DocumentStatus, DocumentStore, Pending, Snapshot},
     },
     settings::{
-        ConfigFile, PolicyConfig, PolicyText, Settings, SettingsStore, StagedConfig, StateDir, Widening,
+        ConfigFile, PolicyConfig, PolicyText, Settings, SettingsStore, StagedConfig, StateDir, WaitsFor,
+        Widening,
     },
 };
 use countersign_domain::{Actor, UnixMillis};
@@ -46,6 +48,8 @@ pub struct PolicyInEffect {
     pub(crate) pending_document: Option<PendingChange>,
     /// The pending change of `openclaw.json`.
     pub pending_config: Option<PendingChange>,
+    /// What of `countersign.toml` waits for a second person. It is not in force before a restart either.
+    pub pending_server: Option<PendingChange>,
     /// The document as it is on disk.
     pub on_disk: Arc<Snapshot>,
     /// Generation of the settings on disk.
@@ -127,6 +131,8 @@ struct AcceptanceState {
     lost: Vec<LostRules>,
     revision: u64,
     in_effect: Option<Arc<PolicyInEffect>>,
+    /// The content of `countersign.toml` of which something waits for a second person, and since when.
+    server_edit: Option<(String, UnixMillis)>,
 }
 
 impl PolicyInEffect {
@@ -168,6 +174,7 @@ impl AcceptedPolicy {
             quiet_since,
             revision: 0,
             in_effect: None,
+            server_edit: None,
         };
         Self {
             settings,
@@ -324,6 +331,19 @@ impl AcceptedPolicy {
         }
     }
 
+    /// Whether this person edited `countersign.toml`, as the account that owns the state directory.
+    pub(super) fn is_own_server_edit(by: &Actor) -> bool {
+        by.is_same_person(&Actor::state_directory())
+    }
+
+    /// Accepts what of the content of `countersign.toml` with this hash waits for a second person.
+    ///
+    /// # Errors
+    /// What the system answers when that cannot be kept.
+    pub(super) fn accept_server(&self, hash: &str) -> io::Result<bool> {
+        self.settings.accept_guards(hash)
+    }
+
     /// Whether what is pending takes a person other than this one.
     pub(super) fn is_own_proposal(&self, file: PolicyFile, by: &Actor) -> bool {
         self.is_own(&self.lock(), file, by)
@@ -414,6 +434,7 @@ impl AcceptedPolicy {
             self.see_config(state, text, settings.policy.clone());
         }
         self.see_document(state, &document);
+        state.see_server(&settings, self.clock.now());
         let in_effect = Arc::new(state.assemble(settings, document));
         state.in_effect = Some(Arc::clone(&in_effect));
         in_effect
@@ -603,6 +624,36 @@ impl AcceptanceState {
         }
     }
 
+    /// Notes which content of `countersign.toml` waits for a second person.
+    fn see_server(&mut self, settings: &Settings, now: UnixMillis) {
+        let waits = settings
+            .waiting
+            .iter()
+            .any(|waiting| waiting.waits_for == WaitsFor::Acceptance);
+        self.server_edit = match self.server_edit.take() {
+            _ if !waits => None,
+            Some(seen) if seen.0 == settings.server_hash => Some(seen),
+            Some(_) | None => Some((settings.server_hash.clone(), now)),
+        };
+    }
+
+    /// An edit of that file is a proposal of the account that owns the state directory.
+    fn pending_server(&self, settings: &Settings) -> Option<PendingChange> {
+        let (hash, since) = self.server_edit.clone()?;
+        let waiting = settings
+            .waiting
+            .iter()
+            .filter(|waiting| waiting.waits_for == WaitsFor::Acceptance);
+        Some(PendingChange {
+            hash,
+            since,
+            allows: waiting
+                .map(|waiting| format!("{} becomes {}", waiting.key, waiting.value))
+                .collect(),
+            proposed_by: vec![Actor::state_directory()],
+        })
+    }
+
     fn is_pending(&self) -> bool {
         self.document.control.pending().is_some() || self.config.control.pending().is_some()
     }
@@ -629,6 +680,7 @@ impl AcceptanceState {
             revision: self.revision,
             pending_document: self.document.pending_change(),
             pending_config: self.config.pending_change(),
+            pending_server: self.pending_server(&settings),
             settings: counted,
             document: counted_document,
             edited: self.is_pending().then_some((settings, document)),

@@ -189,8 +189,8 @@ async fn replace(
     Ok(response)
 }
 
-/// Accepts a change of the approvals document or of `openclaw.json` that is held: an edit from outside, or what takes a
-/// second person. What is in force needs no acceptance: then this only says what it is.
+/// Accepts a change of the approvals document, of `openclaw.json` or of `countersign.toml` that is held: an edit from
+/// outside, or what takes a second person. What is in force needs no acceptance: then this only says what it is.
 #[utoipa::path(
     post, path = "/v1/policy/document/accept", tag = "policy", operation_id = "accept_policy_document",
     request_body = AcceptBody,

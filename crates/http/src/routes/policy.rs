@@ -166,6 +166,7 @@ fn effective_body(policy: EffectivePolicy) -> EffectiveBody {
         document: document(policy.document),
         on_node: policy.on_node.map(node),
         config_held: policy.pending_config.map(held),
+        server_held: policy.pending_server.map(held),
         config_error: policy.config_error,
     }
 }

@@ -175,11 +175,17 @@ fn keys_that_need_a_restart_keep_their_value() {
     let waiting: Vec<_> = settings
         .waiting
         .iter()
-        .map(|WaitingValue { key, value }| (key.as_str(), value.clone()))
+        .map(
+            |WaitingValue {
+                 key,
+                 value,
+                 waits_for,
+             }| (key.as_str(), value.clone(), *waits_for),
+        )
         .collect();
     let expected = [
-        ("http.listen", serde_json::json!("127.0.0.1:2")),
-        ("output.tail_chars", serde_json::json!(1)),
+        ("http.listen", serde_json::json!("127.0.0.1:2"), WaitsFor::Restart),
+        ("output.tail_chars", serde_json::json!(1), WaitsFor::Restart),
     ];
     assert_eq!(waiting, expected);
     let _scene = scene.server("[http]\nlisten = \"127.0.0.1:1\"\n[approvals]\nmax_pending = 6");
@@ -188,9 +194,10 @@ fn keys_that_need_a_restart_keep_their_value() {
 }
 
 #[test]
-fn a_guard_is_put_up_at_once_and_taken_down_by_a_restart() {
+fn a_guard_is_put_up_at_once_and_taken_down_by_a_second_person_and_a_restart() {
     let mut scene = Scene::new().server("");
     let store = scene.load().unwrap();
+    store.look_for_owners(|| true).unwrap();
     let widening = || store.current().server.approvals.widening;
     for looser in ["[approvals]\nwidening = \"apply\"", ""] {
         scene = scene.server("[approvals]\nwidening = \"ask\"");
@@ -199,8 +206,32 @@ fn a_guard_is_put_up_at_once_and_taken_down_by_a_restart() {
         let kept = reloaded(&["approvals.widening"]);
         assert_eq!((store.refresh(), widening()), (kept, Widening::Ask), "{looser}");
     }
+    let waiting = |settings: &Settings| -> Vec<_> {
+        let waiting = settings.waiting.iter();
+        waiting
+            .map(|waiting| (waiting.key.clone(), waiting.waits_for))
+            .collect()
+    };
+    let key = || "approvals.widening".to_owned();
+    assert_eq!(waiting(&store.current()), [(key(), WaitsFor::Acceptance)]);
+    let restarted = scene.load().unwrap();
+    restarted.look_for_owners(|| true).unwrap();
+    let settings = restarted.current();
+    assert_eq!(settings.server.approvals.widening, Widening::Ask);
+    assert_eq!(waiting(&settings), [(key(), WaitsFor::Acceptance)]);
+    assert!(!restarted.accept_guards("another content").unwrap());
+    assert!(restarted.accept_guards(&settings.server_hash).unwrap());
+    assert!(
+        !restarted.accept_guards(&settings.server_hash).unwrap(),
+        "nothing waits any more"
+    );
+    let accepted = restarted.current();
+    assert_eq!(accepted.server.approvals.widening, Widening::Ask);
+    assert_eq!(waiting(&accepted), [(key(), WaitsFor::Restart)]);
+    assert!(accepted.generation > settings.generation);
     let restarted = scene.load().unwrap();
     assert_eq!(restarted.current().server.approvals.widening, Widening::Apply);
+    assert_eq!(waiting(&restarted.current()), []);
 }
 
 #[test]
