@@ -1,0 +1,443 @@
+//! How often a person would be asked about commands that agents issued: `dev/questions DIR`.
+//!
+//! Reads the `command` of each line of `DIR/*.jsonl`, each distinct text once, and judges it under several allowlists with
+//! the analysis and the gate of the server, in a world where every program lies in `/usr/bin` and every file is there.
+//! Nothing runs, and no file besides those in `DIR` is read.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    error::Error,
+    fs,
+    io::{self, Write as _},
+    path::Path,
+    process::ExitCode,
+};
+
+use countersign_domain::{
+    AgentId, Ask, Command, CommandInput, EnvOverrides, FileIdentity, Security, UnixMillis,
+};
+use countersign_policy::{
+    allowlist::{
+        Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Protected, Typing, analyze,
+    },
+    command::{DirectoryTrust, Finding, Inspected, PathLookup},
+    gate::{Coverage, GateInput, Verdict, gate},
+    pattern::{PathCase, PatternCache},
+};
+
+const HOME: &str = "/home/agent";
+const WORKSPACE: &str = "/home/agent/work";
+/// `tools.exec.safeBins` unless it is set (`docs/spec/settings.md#3-openclawjson-the-keys-we-read`).
+const SAFE_BINS: [&str; 6] = ["cut", "uniq", "head", "tail", "tr", "wc"];
+/// How many of the most frequent programs have a bare entry.
+const COMMONEST: usize = 80;
+/// After so many answers the rest is counted.
+const ANSWERS: [usize; 3] = [0, 50, 500];
+
+/// Programs that mostly read, and git.
+const READING: [&str; 39] = [
+    "awk", "basename", "cat", "cmp", "comm", "column", "cut", "date", "df", "diff", "dirname", "du", "echo",
+    "env", "fd", "file", "find", "git", "grep", "head", "jq", "ls", "nl", "od", "printenv", "printf", "ps",
+    "pwd", "readlink", "realpath", "rg", "sed", "sort", "stat", "tail", "tree", "uniq", "wc", "which",
+];
+
+/// Words of the shell, behind which the program comes or none.
+const SHELL_WORDS: [&str; 40] = [
+    "!", "alias", "break", "case", "cd", "command", "continue", "do", "done", "elif", "else", "esac", "eval",
+    "exec", "exit", "export", "fi", "for", "function", "if", "in", "local", "popd", "pushd", "read",
+    "return", "set", "shift", "shopt", "source", "test", "then", "time", "trap", "type", "ulimit", "unset",
+    "until", "wait", "while",
+];
+
+fn main() -> ExitCode {
+    match print() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Without a standard error nobody reads it.
+            writeln!(io::stderr(), "dev/questions: {error}").unwrap_or(());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args_os().skip(1);
+    let Some(directory) = arguments.next() else {
+        return Err("name the directory with the commands".into());
+    };
+    let commands = read(Path::new(&directory))?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{} distinct commands\n", commands.len())?;
+    let commonest = commonest(&commands);
+    let allowlists: [(&str, &[String], bool, bool); 5] = [
+        ("no entry (`cautious` as `init` leaves it)", &[], false, true),
+        (
+            "39 programs that mostly read, and git",
+            &READING.map(str::to_owned),
+            false,
+            true,
+        ),
+        (
+            "bare entries for the 80 commonest programs",
+            &commonest,
+            false,
+            true,
+        ),
+        ("the same, `strictInlineEval`", &commonest, true, true),
+        ("the same, without `strictDelegation`", &commonest, false, false),
+    ];
+    writeln!(out, "| allowlist | allowed | asked | denied |")?;
+    writeln!(out, "| --- | ---: | ---: | ---: |")?;
+    let mut wide = None;
+    for (name, programs, strict_inline_eval, strict_delegation) in allowlists {
+        let world = World::new(programs, strict_inline_eval, strict_delegation);
+        let tally = world.tally(&commands);
+        let percent = |count| percent(count, commands.len());
+        let (allowed, asked, denied) = (
+            percent(tally.allowed),
+            percent(tally.asked),
+            percent(tally.denied),
+        );
+        writeln!(out, "| {name} | {allowed:.1} | {asked:.1} | {denied:.1} |")?;
+        if programs == commonest && !strict_inline_eval && strict_delegation {
+            wide = Some((world, tally));
+        }
+    }
+    let Some((world, tally)) = wide else { return Ok(()) };
+    writeln!(
+        out,
+        "\nUnder bare entries, what is asked, by the rule that is named first, and what each rule alone would save:\n"
+    )?;
+    writeln!(out, "| rule | asked | asked by it alone |")?;
+    writeln!(out, "| --- | ---: | ---: |")?;
+    let mut rules: Vec<_> = tally.first.iter().collect();
+    rules.sort_by_key(|(rule, count)| (std::cmp::Reverse(**count), **rule));
+    for (rule, count) in rules {
+        let alone = tally.alone.get(rule).copied().unwrap_or(0);
+        let (count, alone) = (percent(*count, commands.len()), percent(alone, commands.len()));
+        writeln!(out, "| {rule} | {count:.1} | {alone:.1} |")?;
+    }
+    writeln!(out, "\nWhere every question is answered with *always*:\n")?;
+    writeln!(
+        out,
+        "| allowlist | {} |",
+        ANSWERS
+            .map(|answers| format!("asked after {answers} answers"))
+            .join(" | ")
+    )?;
+    writeln!(out, "| --- | ---: | ---: | ---: |")?;
+    for (name, programs) in [
+        (
+            "39 programs that mostly read, and git",
+            READING.map(str::to_owned).to_vec(),
+        ),
+        ("bare entries for the 80 commonest programs", world.programs),
+    ] {
+        let learned = World::new(&programs, false, true).learn(&commands);
+        let cells = learned.map(|asked| asked.map_or_else(|| "-".to_owned(), |asked| format!("{asked:.1}")));
+        writeln!(out, "| {name} | {} |", cells.join(" | "))?;
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn percent(count: usize, of: usize) -> f64 {
+    100.0 * count as f64 / of.max(1) as f64
+}
+
+/// The distinct texts, in the order in which they came.
+fn read(directory: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let mut files: Vec<_> = fs::read_dir(directory)
+        .map_err(|error| format!("{}: {error}", directory.display()))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    files.sort();
+    let (mut known, mut commands) = (BTreeSet::new(), Vec::new());
+    for file in &files {
+        let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        for (at, line) in text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim().is_empty())
+        {
+            let place = || format!("{} line {}", file.display(), at + 1);
+            let value: serde_json::Value =
+                serde_json::from_str(line).map_err(|error| format!("{}: {error}", place()))?;
+            let command = value
+                .get("command")
+                .and_then(serde_json::Value::as_str)
+                .ok_or_else(|| format!("{}: no command", place()))?;
+            if known.insert(command.to_owned()) {
+                commands.push(command.to_owned());
+            }
+        }
+    }
+    if commands.is_empty() {
+        return Err(format!("{} has no *.jsonl with commands", directory.display()).into());
+    }
+    Ok(commands)
+}
+
+/// The programs that most commands name. Most texts cannot be taken apart, so their words are read roughly: what begins a
+/// line or follows an operator, up to the first here-document.
+fn commonest(commands: &[String]) -> Vec<String> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for command in commands {
+        let before_document = command.split("<<").next().unwrap_or_default();
+        let parts = before_document.split(['\n', ';', '|', '&', '(', ')', '`', '{', '}']);
+        let names: BTreeSet<&str> = parts.filter_map(first_program).collect();
+        for name in names {
+            *counts.entry(name).or_default() += 1;
+        }
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(other.0)));
+    counts
+        .into_iter()
+        .take(COMMONEST)
+        .map(|(name, _count)| name.to_owned())
+        .collect()
+}
+
+/// The first word that may be a program, behind words of the shell and assignments.
+fn first_program(part: &str) -> Option<&str> {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "._+-".contains(character);
+    let mut words = part.split_ascii_whitespace();
+    let word = words.find(|word| !SHELL_WORDS.contains(word) && !word.contains('='))?;
+    let begins = word.starts_with(|character: char| character.is_ascii_lowercase());
+    (begins && word.len() > 1 && word.chars().all(is_plain)).then_some(word)
+}
+
+/// What became of all commands.
+#[derive(Default)]
+struct Tally {
+    allowed: usize,
+    asked: usize,
+    denied: usize,
+    /// By the first finding.
+    first: BTreeMap<&'static str, usize>,
+    /// Where all findings are of one rule.
+    alone: BTreeMap<&'static str, usize>,
+}
+
+/// An entry that was stored.
+struct Stored {
+    pattern: String,
+    arg_pattern: Option<String>,
+    source: Option<String>,
+}
+
+/// A machine and its policy.
+struct World {
+    programs: Vec<String>,
+    strict_inline_eval: bool,
+    strict_delegation: bool,
+    agent: AgentId,
+    safe_bins: Vec<String>,
+    cache: PatternCache,
+}
+
+impl World {
+    fn new(programs: &[String], strict_inline_eval: bool, strict_delegation: bool) -> Self {
+        Self {
+            programs: programs.to_vec(),
+            strict_inline_eval,
+            strict_delegation,
+            agent: AgentId::main(),
+            safe_bins: SAFE_BINS.map(str::to_owned).to_vec(),
+            cache: PatternCache::default(),
+        }
+    }
+
+    /// The entries for the programs, and those that answers stored.
+    fn entries(&self, stored: &[Stored]) -> EntryIndex {
+        let patterns: Vec<String> = self
+            .programs
+            .iter()
+            .map(|name| format!("/usr/bin/{name}"))
+            .collect();
+        let plain = patterns.iter().map(|pattern| Entry {
+            owner: self.agent.as_str(),
+            id: pattern,
+            pattern,
+            arg_pattern: None,
+            source: None,
+            command_sha256: None,
+            typing: Typing::Nothing,
+        });
+        let learned = stored.iter().map(|stored| Entry {
+            owner: self.agent.as_str(),
+            id: &stored.pattern,
+            pattern: &stored.pattern,
+            arg_pattern: stored.arg_pattern.as_deref(),
+            source: stored.source.as_deref(),
+            command_sha256: None,
+            typing: Typing::Nothing,
+        });
+        EntryIndex::new(plain.chain(learned), PathCase::Sensitive, HOME, |path| {
+            Some(path.to_owned())
+        })
+    }
+
+    fn analyse(&self, entries: &EntryIndex, command: &str) -> Analysis {
+        let env = EnvOverrides::default();
+        let request = AnalysisRequest {
+            cwd: WORKSPACE,
+            cwd_real: WORKSPACE,
+            env: &env,
+            agent: &self.agent,
+            input: CommandInput::default(),
+        };
+        let policy = AnalysisPolicy {
+            entries: Entries::Indexed(entries),
+            grants: &[],
+            deny_rules: &[],
+            safe_bins: &self.safe_bins,
+            safe_bin_profiles: &BTreeMap::new(),
+            trusted_dirs: &[],
+            skills: &[],
+            strict_inline_eval: self.strict_inline_eval,
+            strict_delegation: self.strict_delegation,
+            exact_text_grants: true,
+            path_case: PathCase::Sensitive,
+            now: UnixMillis::new(0),
+            protected: &Protected::default(),
+            cache: &self.cache,
+        };
+        analyze(&Command::Shell(command.to_owned()), &request, &policy, &Files)
+    }
+
+    fn tally(&self, commands: &[String]) -> Tally {
+        let entries = self.entries(&[]);
+        let mut tally = Tally::default();
+        for command in commands {
+            let analysis = self.analyse(&entries, command);
+            match verdict(&analysis) {
+                Verdict::Run => tally.allowed += 1,
+                Verdict::Deny(_) => tally.denied += 1,
+                Verdict::Ask(_) => {
+                    tally.asked += 1;
+                    let rule = analysis.verdict.finding().map_or("-", rule_of);
+                    *tally.first.entry(rule).or_default() += 1;
+                    if analysis.findings.iter().all(|finding| rule_of(finding) == rule) {
+                        *tally.alone.entry(rule).or_default() += 1;
+                    }
+                }
+            }
+        }
+        tally
+    }
+
+    /// How many of a hundred of those commands are asked about that come after so many answers.
+    fn learn(&self, commands: &[String]) -> [Option<f64>; 3] {
+        let mut stored: Vec<Stored> = Vec::new();
+        let mut entries = self.entries(&stored);
+        let mut asked_at = Vec::new();
+        let mut answers = 0;
+        let mut rest = [None; 3];
+        for (at, command) in commands.iter().enumerate() {
+            for (slot, wanted) in rest.iter_mut().zip(ANSWERS) {
+                if slot.is_none() && answers == wanted {
+                    *slot = Some(at);
+                }
+            }
+            let analysis = self.analyse(&entries, command);
+            if !matches!(verdict(&analysis), Verdict::Ask(_)) {
+                continue;
+            }
+            asked_at.push(at);
+            answers += 1;
+            if answers > ANSWERS[2] {
+                // What comes after the last count is judged by what was stored before it.
+                continue;
+            }
+            let proposed = analysis
+                .proposed_patterns
+                .iter()
+                .filter(|proposed| proposed.default);
+            let before = stored.len();
+            stored.extend(proposed.map(|proposed| Stored {
+                pattern: proposed.pattern.clone(),
+                arg_pattern: proposed.arg_pattern.clone(),
+                source: proposed.source.clone(),
+            }));
+            if stored.len() > before {
+                entries = self.entries(&stored);
+            }
+        }
+        rest.map(|from| {
+            let from = from?;
+            let asked = asked_at.iter().filter(|at| **at >= from).count();
+            Some(percent(asked, commands.len() - from))
+        })
+    }
+}
+
+fn rule_of(finding: &Finding) -> &'static str {
+    finding.rule
+}
+
+/// `cautious`: security `allowlist`, ask `on-miss`.
+fn verdict(analysis: &Analysis) -> Verdict {
+    gate(&GateInput {
+        security: Security::Allowlist,
+        ask: Ask::OnMiss,
+        ask_fallback: Security::Deny,
+        coverage: Coverage {
+            satisfied: analysis.satisfied,
+            analysis_ok: analysis.ok,
+            durable: analysis.durable,
+        },
+        denylisted: analysis.denylisted.is_some(),
+        needs_person: analysis.needs_person,
+        document_refused: false,
+        tool_denied: false,
+    })
+}
+
+/// Every program is in `/usr/bin`, every file is there, and no name is a link.
+#[derive(Debug)]
+struct Files;
+
+impl PathLookup for Files {
+    fn search(&self, name: &str) -> Option<String> {
+        let is_plain = |character: char| character.is_ascii_alphanumeric() || "._+-".contains(character);
+        (!name.is_empty() && name.chars().all(is_plain)).then(|| format!("/usr/bin/{name}"))
+    }
+
+    fn depends_on_process(&self, _path: &str) -> bool {
+        false
+    }
+
+    fn inspect(&self, path: &str) -> Option<Inspected> {
+        let identity = FileIdentity {
+            path: path.to_owned(),
+            dev: 1,
+            ino: 1,
+            size: 1,
+            mtime_ns: 0,
+            ctime_ns: 0,
+        };
+        Some(Inspected {
+            real: path.to_owned(),
+            identity,
+        })
+    }
+
+    fn real(&self, path: &str) -> Option<String> {
+        Some(path.to_owned())
+    }
+
+    fn home(&self) -> &'static str {
+        HOME
+    }
+
+    fn directory_trust(&self, _directory: &str) -> DirectoryTrust {
+        DirectoryTrust::Ours
+    }
+
+    fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
+        None
+    }
+}
