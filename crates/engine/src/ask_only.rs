@@ -24,7 +24,7 @@ use crate::{
     evaluator::{Evaluator, Mode, call::Call},
     expiry::Expiries,
     lifecycle::Lifecycle,
-    questions::{Question, Questions},
+    questions::{Question, Questions, REFUSED_AFTER},
     reply::{ExecError, StorageTrouble},
     stop_switch::StopSwitch,
 };
@@ -172,7 +172,10 @@ impl AskOnly {
                 self.expiries.note_deadline();
                 Ok(*approval)
             }
-            Admission::New(AskOutcome::TooMany(refusal)) => Err(AskError::TooMany(refusal)),
+            Admission::New(AskOutcome::TooMany(refusal)) => {
+                tokio::time::sleep(REFUSED_AFTER).await;
+                Err(AskError::TooMany(refusal))
+            }
             // Another question took it in between.
             Admission::New(AskOutcome::IdTaken) => Err(AskError::IdTaken),
             // Only a call with an idempotency key can be known, and this one joins no other.

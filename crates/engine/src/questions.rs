@@ -1,6 +1,6 @@
 //! What is not simply run: asking a person, the fallback where nobody can be reached, and a denial with its record.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use countersign_domain::{ApprovalCard, Reason};
 use countersign_ledger::{
@@ -32,6 +32,10 @@ use crate::{
 /// Why a run is denied about which a person would be asked.
 const NOBODY_THERE: &str = "a person would have to be asked, and nobody can be reached";
 const HOW_TO_BE_THERE: [&str; 1] = ["approver"];
+
+/// How long a question over a limit of its asker waits for its refusal. An asker that does not heed `Retry-After` sends so much
+/// less, and keeps nobody else from being answered.
+pub(crate) const REFUSED_AFTER: Duration = Duration::from_millis(25);
 
 /// Asks people about calls, and records denials.
 #[derive(Debug)]
@@ -143,12 +147,16 @@ impl Questions {
                 Ok(Attempt::Asked(run_id, awaited))
             }
             Admitted::New(AskOutcome::Joined(run_id)) => Ok(Attempt::Joined(run_id)),
-            Admitted::New(AskOutcome::TooMany(refusal)) => Err(match refusal.limit {
-                QuestionLimit::Server => ExecError::Overloaded,
-                QuestionLimit::Agent | QuestionLimit::Token | QuestionLimit::Rate => {
-                    ExecError::TooManyQuestions(refusal)
+            Admitted::New(AskOutcome::TooMany(refusal)) => {
+                drop(awaited);
+                match refusal.limit {
+                    QuestionLimit::Server => Err(ExecError::Overloaded),
+                    QuestionLimit::Agent | QuestionLimit::Token | QuestionLimit::Rate => {
+                        tokio::time::sleep(REFUSED_AFTER).await;
+                        Err(ExecError::TooManyQuestions(refusal))
+                    }
                 }
-            }),
+            }
             // Ours are drawn at random and never meet another one.
             Admitted::New(AskOutcome::IdTaken) => Err(ExecError::Storage(StorageTrouble::Unavailable)),
             Admitted::Known(run_id) => Ok(Attempt::Follow(run_id)),
