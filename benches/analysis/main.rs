@@ -167,6 +167,7 @@ fn decide(text: &str, entries: Entries<'_>, cache: &PatternCache, lookup: &dyn P
         input: CommandInput::Closed,
     };
     let policy = AnalysisPolicy {
+        grammar: countersign_policy::command::syntax::Grammar::default(),
         entries,
         grants: &[],
         deny_rules: &[],

@@ -140,6 +140,7 @@ fn plan_of(list: &List) -> Plan {
         name: String::new(),
         identity: None,
         words: segment.words.iter().map(|word| word.value.clone()).collect(),
+        redirections: segment.redirections.clone(),
     };
     Plan {
         items: list

@@ -121,6 +121,44 @@ vocabulary! {
     }
 }
 
+/// Where standard input, output or error of one program goes, in place of where they went before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Redirection {
+    /// `</dev/null`.
+    InputFromNull,
+    /// `>/dev/null`.
+    OutputToNull,
+    /// `2>/dev/null`.
+    ErrorsToNull,
+    /// `2>&1`: to where standard output goes at that moment.
+    ErrorsToOutput,
+    /// `>&2`: to where standard error goes at that moment.
+    OutputToErrors,
+}
+
+impl Redirection {
+    /// As every POSIX shell reads it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InputFromNull => "</dev/null",
+            Self::OutputToNull => ">/dev/null",
+            Self::ErrorsToNull => "2>/dev/null",
+            Self::ErrorsToOutput => "2>&1",
+            Self::OutputToErrors => ">&2",
+        }
+    }
+
+    /// The descriptor that it changes.
+    pub const fn descriptor(self) -> u8 {
+        match self {
+            Self::InputFromNull => 0,
+            Self::OutputToNull | Self::OutputToErrors => 1,
+            Self::ErrorsToNull | Self::ErrorsToOutput => 2,
+        }
+    }
+}
+
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundStep {
@@ -144,6 +182,9 @@ pub enum BoundAction {
         assignments: Vec<(String, String)>,
         /// The file that was judged.
         identity: FileIdentity,
+        /// In this order, after the pipes of the pipeline. Older records have none.
+        #[serde(skip_serializing_if = "Vec::is_empty", default)]
+        redirections: Vec<Redirection>,
     },
     /// Changes the directory of all later steps.
     ChangeDirectory {
@@ -362,6 +403,7 @@ mod tests {
                 argv: vec!["x".to_owned()],
                 assignments: vec![("TZ".to_owned(), "UTC".to_owned())],
                 identity: identity.clone(),
+                redirections: vec![Redirection::ErrorsToOutput],
             };
             for bound in [
                 Bound::Exec {

@@ -45,8 +45,8 @@ pub use approval_state::{ApprovalDecision, ApprovalState, ApprovalStatus, Persis
 pub use approval_votes::{Quorum, Vote};
 pub use authority::{Access, Authority, Belongs};
 pub use binding::{
-    Binding, Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity, Pinning, ScriptHold,
-    StepJoin, hex,
+    Binding, Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity, Pinning,
+    Redirection, ScriptHold, StepJoin, hex,
 };
 pub use confinement::{Confine, Confinement, NotKept, ProgramLimits, Startable, Starts, WritePlace};
 pub use deciding::{Deciding, deciding, deciding_names, may_hold_deciding};

@@ -20,7 +20,7 @@ use countersign_policy::{
     allowlist::{
         Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Protected, Typing, analyze,
     },
-    command::{DirectoryTrust, Finding, Inspected, PathLookup},
+    command::{DirectoryTrust, Finding, Inspected, PathLookup, syntax::Grammar},
     gate::{Coverage, GateInput, Verdict, gate},
     pattern::{PathCase, PatternCache},
 };
@@ -233,6 +233,7 @@ struct World {
     programs: Vec<String>,
     strict_inline_eval: bool,
     strict_delegation: bool,
+    grammar: Grammar,
     agent: AgentId,
     safe_bins: Vec<String>,
     cache: PatternCache,
@@ -244,6 +245,7 @@ impl World {
             programs: programs.to_vec(),
             strict_inline_eval,
             strict_delegation,
+            grammar: Grammar::default(),
             agent: AgentId::main(),
             safe_bins: SAFE_BINS.map(str::to_owned).to_vec(),
             cache: PatternCache::default(),
@@ -290,6 +292,7 @@ impl World {
             input: CommandInput::default(),
         };
         let policy = AnalysisPolicy {
+            grammar: self.grammar,
             entries: Entries::Indexed(entries),
             grants: &[],
             deny_rules: &[],

@@ -18,7 +18,7 @@ use rustix::{
     pipe::PipeFlags,
 };
 
-use countersign_domain::StepJoin;
+use countersign_domain::{Redirection, StepJoin};
 use countersign_sys::{
     fs::FileStamp,
     hooks,
@@ -39,6 +39,8 @@ use super::{
 const CANNOT_EXECUTE: i32 = 126;
 /// The exit code of a program that is not there.
 const NOT_FOUND: i32 = 127;
+/// What is neither written nor read.
+const NULL: &CStr = c"/dev/null";
 /// The exit code of a `cd` that failed, and of a builtin that could not write, as `dash` has them.
 const BUILTIN_FAILED: i32 = 2;
 /// The exit code of a patch that does not apply.
@@ -71,7 +73,8 @@ impl Execution<'_> {
                     action: Action::Program(program),
                     ..
                 },
-            ] => self.launch_one(program, fence),
+                // The leader takes the terminal before the program gets something else in place of it.
+            ] if program.redirections.is_empty() || !self.on_terminal => self.launch_one(program, fence),
             _ => self.lead(fence),
         }
     }
@@ -88,6 +91,7 @@ impl Execution<'_> {
             Some(direct) => Some(Direct::of(direct, &self.plan.environment).ok_or_else(invalid)?),
         };
         let files: Vec<JudgedFile> = self.plan.files.iter().chain(program.files()).cloned().collect();
+        let standard = Standard::of(program, self.standard).map_err(LaunchError::BeforeExecution)?;
         let launch = Launch {
             direct: direct.as_ref().map(Direct::start),
             program: &program.path,
@@ -99,7 +103,7 @@ impl Execution<'_> {
             arguments: &Strings::from_nul_terminated(program.arguments.clone()).ok_or_else(invalid)?,
             environment: &Strings::from_nul_terminated(environment).ok_or_else(invalid)?,
             place: Some(self.place),
-            standard: self.standard,
+            standard: standard.descriptors(),
             takes_terminal: self.on_terminal,
             asks: self.asks,
         };
@@ -129,6 +133,86 @@ impl Execution<'_> {
             check(self.plan, self.executables)
         };
         lead.launch(fence, check, || leader.run())
+    }
+}
+
+/// Standard input, output and error of a program, after its redirections.
+struct Standard<'a> {
+    before: [BorrowedFd<'a>; 3],
+    null: Option<OwnedFd>,
+    /// Where one went that another goes to: its number may be given away before that one is made from it.
+    shared: Option<OwnedFd>,
+    /// Where each goes.
+    goes: [Goes; 3],
+}
+
+/// Where one of them goes.
+#[derive(Debug, Clone, Copy)]
+enum Goes {
+    Itself,
+    /// To where this one went before.
+    Other(usize),
+    Null,
+}
+
+impl<'a> Standard<'a> {
+    fn of(program: &Program, before: [BorrowedFd<'a>; 3]) -> Result<Self, Errno> {
+        const OUTPUT: usize = 1;
+        const ERRORS: usize = 2;
+        let [mut input, mut output, mut errors] = [Goes::Itself; 3];
+        for redirection in &program.redirections {
+            match redirection {
+                Redirection::InputFromNull => input = Goes::Null,
+                Redirection::OutputToNull => output = Goes::Null,
+                Redirection::ErrorsToNull => errors = Goes::Null,
+                Redirection::ErrorsToOutput => {
+                    errors = match output {
+                        Goes::Itself => Goes::Other(OUTPUT),
+                        Goes::Other(ERRORS) => Goes::Itself,
+                        elsewhere => elsewhere,
+                    }
+                }
+                Redirection::OutputToErrors => {
+                    output = match errors {
+                        Goes::Itself => Goes::Other(ERRORS),
+                        Goes::Other(OUTPUT) => Goes::Itself,
+                        elsewhere => elsewhere,
+                    }
+                }
+            }
+        }
+        let goes = [input, output, errors];
+        let shared = goes.iter().find_map(|goes| match goes {
+            Goes::Other(at) => before.get(*at),
+            Goes::Itself | Goes::Null => None,
+        });
+        let shared = shared.map(|shared| rustix::io::fcntl_dupfd_cloexec(shared, 3));
+        let null = goes.iter().any(|goes| matches!(goes, Goes::Null));
+        let null = null.then(|| rustix::fs::open(NULL, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()));
+        Ok(Self {
+            before,
+            null: null.transpose()?,
+            shared: shared.transpose()?,
+            goes,
+        })
+    }
+
+    fn descriptors(&self) -> [BorrowedFd<'_>; 3] {
+        let [input, output, errors] = self.before;
+        let [of_input, of_output, of_errors] = self.goes;
+        let place = |goes, itself| {
+            let other = match goes {
+                Goes::Itself => None,
+                Goes::Other(_) => self.shared.as_ref(),
+                Goes::Null => self.null.as_ref(),
+            };
+            other.map_or(itself, AsFd::as_fd)
+        };
+        [
+            place(of_input, input),
+            place(of_output, output),
+            place(of_errors, errors),
+        ]
     }
 }
 
@@ -418,6 +502,7 @@ impl Leader<'_> {
         );
         let environment = environment(&self.plan.environment, &directories, &program.assignments);
         let files: Vec<JudgedFile> = program.files().cloned().collect();
+        let standard = Standard::of(program, [input, output, rustix::stdio::stderr()])?;
         let launch = Launch {
             direct: None,
             program: &program.path,
@@ -429,7 +514,7 @@ impl Leader<'_> {
             arguments: &Strings::from_nul_terminated(program.arguments.clone()).ok_or(Errno::INVAL)?,
             environment: &Strings::from_nul_terminated(environment).ok_or(Errno::INVAL)?,
             place: None,
-            standard: [input, output, rustix::stdio::stderr()],
+            standard: standard.descriptors(),
             takes_terminal: false,
             asks: self.asks,
         };

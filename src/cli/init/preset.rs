@@ -64,7 +64,14 @@ impl InitPreset {
             ask,
             ask_fallback: _,
         } = self.values();
-        json!({ "tools": { "exec": { "host": host, "security": security, "ask": ask } } })
+        let mut config = json!({ "tools": { "exec": { "host": host, "security": security, "ask": ask } } });
+        if matches!(self, Self::Cautious | Self::SandboxOnly)
+            && let Some(exec) = config.pointer_mut("/tools/exec").and_then(Value::as_object_mut)
+        {
+            // Fewer questions about what is harmless; a file that nobody wrote keeps to the plain grammar.
+            exec.insert("reads".to_owned(), json!({ "nullRedirections": true }));
+        }
+        config
     }
 
     /// What the approvals document must say.

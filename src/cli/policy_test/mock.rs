@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use countersign_domain::{AgentId, Command, FileIdentity, UnixMillis};
 use countersign_policy::{
     allowlist::{self, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected, Typing},
-    command::{DirectoryTrust, Inspected, PathLookup, env_policy},
+    command::{DirectoryTrust, Inspected, PathLookup, env_policy, syntax::Grammar},
     pattern::{PathCase, PatternCache},
 };
 
@@ -59,6 +59,7 @@ pub(super) fn evaluate(case: &Case, world: &OwnWorld) -> CaseResult {
         input: case.input(),
     };
     let policy = AnalysisPolicy {
+        grammar: Grammar::default(),
         entries: Entries::Listed(&entries),
         grants: &[],
         deny_rules: &[],

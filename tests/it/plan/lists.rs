@@ -13,7 +13,7 @@ use crate::support::{Members, TestServer, eventually, write_file};
 
 /// What a list came to.
 #[derive(Debug, PartialEq, Eq)]
-struct Came {
+pub(super) struct Came {
     code: i64,
     stdout: String,
     stderr: String,
@@ -23,7 +23,7 @@ struct Came {
     clippy::disallowed_methods,
     reason = "the shells are what a list is compared with"
 )]
-fn by_shell(shell: &str, text: &str, directory: &Path) -> Came {
+pub(super) fn by_shell(shell: &str, text: &str, directory: &Path) -> Came {
     let output = Command::new(shell)
         .args(["-c", text])
         .current_dir(directory)
@@ -44,7 +44,7 @@ fn by_shell(shell: &str, text: &str, directory: &Path) -> Came {
     }
 }
 
-async fn by_plan(server: &TestServer, text: &str, directory: &Path) -> Came {
+pub(super) async fn by_plan(server: &TestServer, text: &str, directory: &Path) -> Came {
     let answer = server
         .agent()
         .exec(json!({ "command": text, "workdir": directory }))

@@ -6,6 +6,7 @@ mod direct;
 #[cfg(feature = "test-hooks")]
 mod held;
 mod lists;
+mod redirections;
 #[cfg(feature = "test-hooks")]
 mod swaps;
 mod unasked;

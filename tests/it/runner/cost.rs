@@ -70,6 +70,7 @@ async fn a_pipeline_costs_less_than_through_a_shell() {
             argv: vec![path.to_owned()],
             assignments: vec![],
             identity: identity(Path::new(path)),
+            redirections: vec![],
         },
     };
     let plan = Bound::Plan {

@@ -154,6 +154,7 @@ async fn a_plan_of_several_programs_is_held_as_a_whole() {
             argv: argv.iter().map(|word| (*word).to_owned()).collect(),
             assignments: vec![],
             identity: super::harness::identity(&fs::canonicalize(program).unwrap()),
+            redirections: vec![],
         },
     };
     let steps = vec![

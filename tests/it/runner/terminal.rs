@@ -247,6 +247,7 @@ async fn what_is_typed_to_interrupt_ends_a_list_only_if_it_ends_a_program() {
             argv: ["sh", "-c", script].map(str::to_owned).into(),
             assignments: vec![],
             identity: identity(&fs::canonicalize("/bin/sh").unwrap()),
+            redirections: vec![],
         },
     };
     let patient = "trap 'echo caught; exit 0' INT; echo ready; while :; do sleep 0.01; done";

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use countersign_domain::{Isolation, Leftovers, OnMiss};
-use countersign_policy::layers::{Layer, Resolved, Spoken};
+use countersign_policy::{
+    command::syntax::Grammar,
+    layers::{Layer, Resolved, Spoken},
+};
 
 use super::{
     SafeBinProfile,
@@ -29,6 +32,8 @@ pub struct ExecSettings {
     pub strict_inline_eval: Resolved<bool>,
     /// Whether delegation is judged strictly (rule D1).
     pub strict_delegation: Resolved<bool>,
+    /// What the analysis reads besides the plain grammar.
+    pub grammar: Grammar,
     /// What becomes of processes that a foreground command leaves behind.
     pub leftovers: Leftovers,
     /// The level of isolation the agent was put on, if it was.
@@ -128,6 +133,9 @@ impl ExecSettings {
             approval_running_notice: levels.value(|level| &level.approval_running_notice),
             strict_inline_eval: resolved(levels.spoken(|level| level.strict_inline_eval.clone())),
             strict_delegation: resolved(levels.spoken(|level| level.strict_delegation.clone())),
+            grammar: Grammar {
+                null_redirections: levels.value(|level| &level.null_redirections),
+            },
             leftovers: levels.value(|level| &level.leftovers),
             isolation: levels.said(|level| &level.isolation).map(|said| said.value),
             on_miss: resolved(levels.spoken(|level| level.on_miss.clone())),

@@ -242,6 +242,7 @@ policy_settings! {
         approval_running_notice: Option<Duration>, "tools.exec.approvalRunningNoticeMs", "tools.exec.approvalRunningNoticeMs" as ZeroIsNone<Millis<0>> = 10000, Now;
         strict_inline_eval: bool, "tools.exec.strictInlineEval", "tools.exec.strictInlineEval" as Flag = false, Now;
         strict_delegation: bool, "tools.exec.strictDelegation", "tools.exec.strictDelegation" as Flag = true, Now;
+        null_redirections: bool, "tools.exec.reads.nullRedirections", "tools.exec.reads.nullRedirections" as Flag = false, Now;
         leftovers: Leftovers, "tools.exec.leftovers", "tools.exec.leftovers" as Word<Leftovers> = "kill", Now;
         isolation: Isolation, "tools.exec.isolation", "tools.exec.isolation" as SameUser = null, Now;
         on_miss: OnMiss, "tools.exec.onMiss", "tools.exec.onMiss" as Word<OnMiss> = "ask", Now;

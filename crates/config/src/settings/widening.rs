@@ -3,6 +3,7 @@
 
 use countersign_domain::{AgentId, Ask, HostChoice, Leftovers, OnMiss, Security};
 use countersign_policy::{
+    command::syntax::Grammar,
     layers::Spoken,
     pending_change::{Allowances, quoted},
 };
@@ -107,6 +108,7 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
         approval_running_notice: _,
         strict_inline_eval,
         strict_delegation,
+        grammar: Grammar { null_redirections },
         leftovers,
         isolation,
         on_miss,
@@ -121,6 +123,9 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
     }
     if strict_delegation.value && !later.strict_delegation.value {
         found.add(format!("{who}: delegation is no longer judged strictly"));
+    }
+    if !null_redirections && later.grammar.null_redirections {
+        found.add(format!("{who}: redirections from and to /dev/null are read"));
     }
     if *leftovers != later.leftovers && later.leftovers == Leftovers::Keep {
         found.add(format!("{who}: what a command leaves running is kept"));
@@ -195,6 +200,7 @@ mod tests {
         );
         check(&exec("strictInlineEval: true"), "{}", "inline code");
         check("{}", &exec("strictDelegation: false"), "delegation");
+        check("{}", &exec("reads: { nullRedirections: true }"), "/dev/null");
         check("{}", &exec("leftovers: 'keep'"), "kept");
         check("{}", &exec("isolation: 'same-user'"), "less isolated");
         check(

@@ -284,6 +284,7 @@ impl Analyst {
             },
             &AnalysisPolicy {
                 entries,
+                grammar: exec.grammar,
                 grants: &grants,
                 deny_rules: &deny_rules,
                 safe_bins: &exec.safe_bins,

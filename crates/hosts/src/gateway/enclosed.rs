@@ -130,6 +130,7 @@ impl GatewayHost {
                 operands: Vec::new(),
                 arguments: list_of(&words)?,
                 assignments: Vec::new(),
+                redirections: Vec::new(),
             })],
             enclosed: Some(layout.describe()?),
             held: Vec::new(),
@@ -324,6 +325,7 @@ fn plan_of(client: Client, terms: Terms) -> Result<Plan, StartError> {
         operands: Vec::new(),
         arguments: all_arguments,
         assignments: Vec::new(),
+        redirections: Vec::new(),
     };
     Ok(Plan {
         directory: ROOT.to_owned(),

@@ -249,8 +249,10 @@ impl Preparation<'_, '_> {
                     argv,
                     assignments,
                     identity,
+                    redirections,
                 } => {
                     let mut program = self.program(path, argv, assignments, Some(identity))?;
+                    program.redirections.clone_from(redirections);
                     if program.file.is_none() && !is_alone {
                         // An earlier step may make another of it, which nobody judged.
                         program.file = Some(JudgedFile {
@@ -349,6 +351,7 @@ impl Preparation<'_, '_> {
             operands: Vec::new(),
             arguments: list_of(&arguments)?,
             assignments: set,
+            redirections: Vec::new(),
         })
     }
 

@@ -19,7 +19,7 @@ use crate::{
     command::{
         Code, Finding, PathLookup, Plan, Rule, RuleSet, SourceMap, Span, env_policy, parser,
         rendering::PlanItem,
-        syntax::{Item, Join, List, Segment, Word},
+        syntax::{Grammar, Item, Join, List, Segment, Word},
     },
     pattern::{ArgumentRule, GENERATED_SOURCE, command_digest, command_marker},
 };
@@ -85,7 +85,7 @@ fn evaluate(
 ) -> (Analysis, bool) {
     let scanning = Effort::default();
     let mut evaluation = Evaluation::new(rules, request, policy, lookup, &scanning);
-    let evaluated = match read(rules, command) {
+    let evaluated = match read(rules, policy.grammar, command) {
         Err(Unread::Rejected(finding)) => return (rejected(finding), false),
         Ok(list) => {
             let directory = Directory::new(request.cwd_real);
@@ -117,11 +117,13 @@ enum Unread {
     Outside(Finding),
 }
 
-fn read(rules: RuleSet, command: &Command) -> Result<List, Unread> {
+fn read(rules: RuleSet, grammar: Grammar, command: &Command) -> Result<List, Unread> {
     match command {
         Command::Shell(text) => match parser::rejection_under(rules, text) {
             Some(finding) => Err(Unread::Rejected(finding)),
-            None => parser::parse_under(rules, text, &SourceMap::identity()).map_err(Unread::Outside),
+            None => {
+                parser::parse_under(rules, grammar, text, &SourceMap::identity()).map_err(Unread::Outside)
+            }
         },
         Command::Argv(words) => match words.iter().find_map(|word| nul_finding(word)) {
             Some(finding) => Err(Unread::Rejected(finding)),
@@ -571,7 +573,7 @@ impl Analysis {
     /// its parts, of which none is looked up. Where it cannot be taken apart a finding says why, and allows it all the
     /// same.
     pub fn of_parts(command: &Command) -> Self {
-        let (segments, finding) = match read(RuleSet::ALL, command) {
+        let (segments, finding) = match read(RuleSet::ALL, Grammar::default(), command) {
             Ok(list) => (parts(&list), None),
             Err(Unread::Rejected(finding) | Unread::Outside(finding)) => (Vec::new(), Some(finding)),
         };
@@ -692,6 +694,7 @@ fn argv_list(words: &[String]) -> List {
                 span,
                 assignments: Vec::new(),
                 words,
+                redirections: Vec::new(),
             }],
         }],
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use countersign_domain::{AgentId, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
 
 use crate::{
-    command::{paths, safe_bin::SafeBinProfile},
+    command::{paths, safe_bin::SafeBinProfile, syntax::Grammar},
     pattern::{PathCase, PatternCache},
 };
 
@@ -35,6 +35,8 @@ pub struct AnalysisPolicy<'a> {
     pub grants: &'a [Grant<'a>],
     /// Looked at for everything that might run, always without case. One that matches wins.
     pub deny_rules: &'a [DenyRule<'a>],
+    /// What is read besides the plain grammar (`tools.exec.reads`).
+    pub grammar: Grammar,
     /// Base names of safe bins (`tools.exec.safeBins`).
     pub safe_bins: &'a [String],
     /// Profiles from the configuration by base name; each changes the built-in one of that name.

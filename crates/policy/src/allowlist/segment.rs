@@ -33,6 +33,11 @@ impl Evaluation<'_> {
         self.check_assignments(&mut work);
         self.check_protected(&mut work);
         if self.rules.holds(Rule::B1, is_builtin(&work)) {
+            if self.rules.holds(Rule::G7, !segment.redirections.is_empty()) {
+                let detail = "a redirection of what the shell does itself";
+                work.fail(Code::Redirection, "G7", detail);
+                work.plannable = false;
+            }
             return self.evaluate_builtin(work);
         }
         match self.unwrap(&mut work) {

@@ -93,7 +93,7 @@ impl Evaluation<'_> {
             return self.miss(work);
         }
         let before = self.usage();
-        let payload = match parser::parse_under(self.rules, &word.value, &word.map) {
+        let payload = match parser::parse_under(self.rules, self.policy.grammar, &word.value, &word.map) {
             Ok(list) => self.evaluate_payload(&list, work.context),
             Err(finding) => {
                 self.parsed = false;

@@ -233,6 +233,7 @@ impl World {
         let profiles: BTreeMap<String, SafeBinProfile> = BTreeMap::new();
         let cache = PatternCache::default();
         let policy = AnalysisPolicy {
+            grammar: crate::command::syntax::Grammar::default(),
             entries: Entries::Listed(&self.entries),
             grants: &self.grants,
             deny_rules: &self.deny_rules,
@@ -257,6 +258,7 @@ impl World {
             real,
         );
         let policy = AnalysisPolicy {
+            grammar: crate::command::syntax::Grammar::default(),
             entries: Entries::Indexed(&index),
             ..policy
         };

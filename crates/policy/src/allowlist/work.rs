@@ -226,6 +226,7 @@ impl<'a> Work<'a> {
             name: self.first_name.clone().unwrap_or_default(),
             words: self.planned.clone(),
             identity: self.first_identity.clone(),
+            redirections: self.segment.redirections.clone(),
         }
     }
 
@@ -237,6 +238,7 @@ impl<'a> Work<'a> {
             name: self.typed().to_owned(),
             words,
             identity: None,
+            redirections: self.segment.redirections.clone(),
         }
     }
 

@@ -1,9 +1,11 @@
 //! Text to [`List`]: one linear pass, no recovery (G1 to G10).
 
+use countersign_domain::Redirection;
+
 use super::{
     Code, Finding, Rule, RuleSet, SourceMap,
     characters::is_forbidden,
-    syntax::{Assignment, Item, Join, List, Segment, Word, WordClass},
+    syntax::{Assignment, Grammar, Item, Join, List, Segment, Word, WordClass},
     word_reader::{Cursor, read_word},
 };
 
@@ -58,10 +60,16 @@ pub fn parse(text: &str) -> Result<List, Finding> {
 /// # Errors
 /// As [`parse`], with spans of the source.
 pub(crate) fn parse_mapped(text: &str, map: &SourceMap) -> Result<List, Finding> {
-    parse_under(RuleSet::ALL, text, map)
+    parse_under(RuleSet::ALL, Grammar::default(), text, map)
 }
 
-pub(crate) fn parse_under(rules: RuleSet, text: &str, map: &SourceMap) -> Result<List, Finding> {
+/// Parses what a grammar has besides the plain one, under a set of rules.
+pub(crate) fn parse_under(
+    rules: RuleSet,
+    grammar: Grammar,
+    text: &str,
+    map: &SourceMap,
+) -> Result<List, Finding> {
     if let Some(finding) = rejection_under(rules, text) {
         return Err(finding);
     }
@@ -87,6 +95,7 @@ pub(crate) fn parse_under(rules: RuleSet, text: &str, map: &SourceMap) -> Result
     }
     Parser {
         rules,
+        grammar,
         cursor: Cursor::new(text, map),
         segments: 0,
         max_segments: MAX_SEGMENTS,
@@ -99,6 +108,7 @@ pub(crate) fn parse_under(rules: RuleSet, text: &str, map: &SourceMap) -> Result
 pub(crate) fn parse_rendered(script: &str) -> Result<List, Finding> {
     Parser {
         rules: RuleSet::ALL,
+        grammar: Grammar::WIDEST,
         cursor: Cursor::new(script, &SourceMap::identity()),
         segments: 0,
         max_segments: usize::MAX,
@@ -108,6 +118,7 @@ pub(crate) fn parse_rendered(script: &str) -> Result<List, Finding> {
 
 struct Parser<'a> {
     rules: RuleSet,
+    grammar: Grammar,
     cursor: Cursor<'a>,
     segments: usize,
     max_segments: usize,
@@ -148,10 +159,25 @@ impl Parser<'_> {
     }
 
     fn pipeline(&mut self) -> Result<(Vec<Segment>, Option<Join>), Finding> {
-        let mut pipeline = Vec::new();
+        let mut pipeline: Vec<Segment> = Vec::new();
         loop {
-            pipeline.push(self.segment()?);
-            match self.operator()? {
+            let start = self.cursor.position();
+            let segment = self.segment()?;
+            // zsh hands to and takes from both, other shells do not.
+            let changes = |segment: &Segment, descriptor| {
+                let mut changed = segment.redirections.iter();
+                changed.any(|redirection| redirection.descriptor() == descriptor)
+            };
+            let mut in_two_places = !pipeline.is_empty() && changes(&segment, 0);
+            let writes_elsewhere = changes(&segment, 1);
+            pipeline.push(segment);
+            let after = self.operator()?;
+            in_two_places |= matches!(after, After::Pipe) && writes_elsewhere;
+            if self.rules.holds(Rule::G7, in_two_places) {
+                let detail = "a redirection of what a pipe reads or writes";
+                return self.cursor.fail(Code::Redirection, "G7", start, detail);
+            }
+            match after {
                 After::Pipe => {
                     self.skip_lines()?;
                     if self.cursor.peek().is_none() {
@@ -181,7 +207,19 @@ impl Parser<'_> {
         let mut end = start;
         let mut assignments = Vec::new();
         let mut words: Vec<Word> = Vec::new();
-        while self.at_word(&words)? {
+        let mut redirections: Vec<Redirection> = Vec::new();
+        loop {
+            if !words.is_empty()
+                && let Some(redirection) = self.null_redirection(end, &redirections)
+            {
+                end = self.cursor.position();
+                redirections.push(redirection);
+                self.skip_blanks();
+                continue;
+            }
+            if !self.at_word(&words)? {
+                break;
+            }
             let at = self.cursor.position();
             let word = read_word(self.rules, &mut self.cursor)?;
             end = self.cursor.position();
@@ -211,7 +249,26 @@ impl Parser<'_> {
             span: self.cursor.span(start, end),
             assignments,
             words,
+            redirections,
         })
+    }
+
+    /// Takes a redirection that is accepted (G11), where a blank is before it: directly behind a word a number or a name in
+    /// braces is a part of it. `end` is that of what came before.
+    fn null_redirection(&mut self, end: usize, before: &[Redirection]) -> Option<Redirection> {
+        if !self.grammar.null_redirections || self.cursor.position() == end {
+            return None;
+        }
+        let (length, redirection) = self.cursor.redirection()?;
+        // Shells differ on what becomes of a descriptor that goes to two places.
+        let is_first = before
+            .iter()
+            .all(|other| other.descriptor() != redirection.descriptor());
+        if !self.rules.holds(Rule::G11, is_first) {
+            return None;
+        }
+        self.cursor.advance(length);
+        Some(redirection)
     }
 
     /// Whether a word begins here; what can only be something that is refused is refused here.
@@ -469,6 +526,53 @@ mod tests {
     #[track_caller]
     fn check_refused(text: &str, code: Code) {
         assert_eq!(parse(text).map_err(|finding| finding.code), Err(code), "{text:?}");
+    }
+
+    /// The words of each segment with its redirections, under the widest grammar.
+    fn redirected(text: &str) -> Result<Vec<(String, Vec<&'static str>)>, Code> {
+        let list = parse_under(RuleSet::ALL, Grammar::WIDEST, text, &SourceMap::identity());
+        let list = list.map_err(|finding| finding.code)?;
+        let segments = list.segments().map(|segment| {
+            let words: Vec<&str> = segment.words.iter().map(|word| word.value.as_str()).collect();
+            let redirections = segment.redirections.iter();
+            (
+                words.join(" "),
+                redirections.map(|redirection| redirection.as_str()).collect(),
+            )
+        });
+        Ok(segments.collect())
+    }
+
+    #[test]
+    fn plain_redirections_are_no_words() {
+        let one =
+            |words: &str, redirections: &[&'static str]| Ok(vec![(words.to_owned(), redirections.to_vec())]);
+        for (text, words, redirections) in [
+            ("a 2>&1", "a", &["2>&1"][..]),
+            ("a b >/dev/null 2>&1", "a b", &[">/dev/null", "2>&1"]),
+            ("a 2>&1 >> /dev/null b", "a b", &["2>&1", ">/dev/null"]),
+            ("a 0</dev/null\t1>&2", "a", &["</dev/null", ">&2"]),
+            ("a 2 >/dev/null", "a 2", &[">/dev/null"]),
+            ("a 2>/dev/null;", "a", &["2>/dev/null"]),
+            ("a '2'", "a 2", &[]),
+        ] {
+            assert_eq!(redirected(text), one(words, redirections), "{text}");
+        }
+        for text in [
+            ">/dev/null a",
+            "X=1 >/dev/null",
+            "a >/dev/null | b",
+            "a >&2 | b",
+            "a | b </dev/null",
+            "a \\\n2>&1x",
+            "a 2>\\&1",
+            "a 2> &1",
+            "a 2>&1)",
+            "a >/dev/null(",
+        ] {
+            assert!(redirected(text).is_err(), "{text}");
+        }
+        assert!(redirected("a 2>&1 | b 2>/dev/null | c").is_ok());
     }
 
     #[test]

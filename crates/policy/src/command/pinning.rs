@@ -156,6 +156,7 @@ fn loose_action(action: &BoundAction, scripts: Scripts<'_>) -> Option<&'static s
             argv,
             assignments: _,
             identity,
+            redirections: _,
         } => loose_program(path, argv, Some(identity), scripts),
         BoundAction::ChangeDirectory { pinned: None, .. } => {
             Some("a directory is looked for while the command runs")
@@ -249,6 +250,7 @@ mod tests {
             argv: words(argv),
             assignments: vec![],
             identity: identity(path),
+            redirections: vec![],
         }
     }
 

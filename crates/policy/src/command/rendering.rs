@@ -1,6 +1,6 @@
 //! What is started instead of the text: the plan, and its canonical script (X1).
 
-use countersign_domain::{Bound, BoundAction, BoundStep, FileIdentity, StepJoin};
+use countersign_domain::{Bound, BoundAction, BoundStep, FileIdentity, Redirection, StepJoin};
 
 use super::{
     names, parser,
@@ -41,6 +41,8 @@ pub struct PlanStep {
     pub words: Vec<String>,
     /// The file that `words[0]` was when it was looked at.
     pub identity: Option<FileIdentity>,
+    /// Where its standard input, output and error go, in this order.
+    pub redirections: Vec<Redirection>,
 }
 
 /// What starts a step.
@@ -83,7 +85,8 @@ impl Plan {
                 argv,
                 assignments,
                 identity,
-            } if assignments.is_empty() => Some(Bound::Exec {
+                redirections,
+            } if assignments.is_empty() && redirections.is_empty() => Some(Bound::Exec {
                 path: std::mem::take(path),
                 argv: std::mem::take(argv),
                 identity: Some(identity.clone()),
@@ -142,6 +145,7 @@ impl Plan {
                     && planned.steps.len() == read.pipeline.len()
                     && planned.steps.iter().zip(&read.pipeline).all(|(step, segment)| {
                         step.words.iter().eq(segment.words.iter().map(|word| &word.value))
+                            && step.redirections == segment.redirections
                             && step.assignments.len() == segment.assignments.len()
                             && step
                                 .assignments
@@ -164,8 +168,10 @@ impl PlanStep {
                     argv: std::iter::once(self.name.clone()).chain(arguments).collect(),
                     assignments: self.assignments.clone(),
                     identity: self.identity.clone()?,
+                    redirections: self.redirections.clone(),
                 })
             }
+            StepKind::Word if !self.redirections.is_empty() => None,
             StepKind::Word => match words.as_slice() {
                 ["true" | ":"] => Some(BoundAction::Settle { succeeds: true }),
                 ["false"] => Some(BoundAction::Settle { succeeds: false }),
@@ -195,6 +201,10 @@ impl PlanStep {
                 script.push(' ');
             }
             push_quoted(script, word);
+        }
+        for redirection in &self.redirections {
+            script.push(' ');
+            script.push_str(redirection.as_str());
         }
     }
 }
@@ -233,6 +243,7 @@ mod tests {
                 mtime_ns: 4,
                 ctime_ns: 5,
             }),
+            redirections: Vec::new(),
         }
     }
 
@@ -243,6 +254,7 @@ mod tests {
             name: words[0].to_owned(),
             words: words.iter().map(|word| (*word).to_owned()).collect(),
             identity: None,
+            redirections: Vec::new(),
         }
     }
 

@@ -49,6 +49,11 @@ vocabulary! {
         ///
         /// `docs/spec/command-analysis.md#g10`
         G10 = "G10",
+        /// Where `tools.exec.reads.nullRedirections` says so, redirections from and to `/dev/null`, and between standard output
+        /// and standard error, are a part of the step.
+        ///
+        /// `docs/spec/command-analysis.md#g11`
+        G11 = "G11",
         /// `true`, `false`, `:`, `pwd` and `cd` to one literal directory need no entry.
         ///
         /// `docs/spec/command-analysis.md#b1`

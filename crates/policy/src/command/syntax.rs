@@ -1,6 +1,6 @@
 //! The accepted grammar as values (G1): lists of pipelines of segments of literal words.
 
-use countersign_domain::StepJoin;
+use countersign_domain::{Redirection, StepJoin};
 
 use super::{SourceMap, Span};
 
@@ -69,6 +69,22 @@ pub struct Segment {
     pub assignments: Vec<Assignment>,
     /// Never empty; the first is the command word.
     pub words: Vec<Word>,
+    /// Behind the words or between them, in this order.
+    pub redirections: Vec<Redirection>,
+}
+
+/// What is read besides the plain grammar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Grammar {
+    /// Redirections from and to `/dev/null`, and between standard output and standard error (G11).
+    pub null_redirections: bool,
+}
+
+impl Grammar {
+    /// All that is read anywhere.
+    pub const WIDEST: Self = Self {
+        null_redirections: true,
+    };
 }
 
 /// `NAME=value` before a command word.

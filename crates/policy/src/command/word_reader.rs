@@ -1,5 +1,7 @@
 //! Reads one word: quotes, escapes, and the refusal of everything a shell would expand (G3 to G6).
 
+use countersign_domain::Redirection;
+
 use super::{
     Code, Finding, Rule, RuleSet, SourceMap, Span,
     syntax::{Word, WordClass},
@@ -49,6 +51,40 @@ impl<'a> Cursor<'a> {
     /// Whether `<`, `>` or `&>` stands here.
     pub(crate) fn at_redirection(&self) -> bool {
         matches!(self.peek(), Some('<' | '>')) || self.starts_with("&>")
+    }
+
+    /// The redirection from or to `/dev/null`, or between standard output and error, that stands here in one of its plain
+    /// forms, and its length in bytes.
+    pub(crate) fn redirection(&self) -> Option<(usize, Redirection)> {
+        const FORMS: [(&str, Redirection); 11] = [
+            ("</dev/null", Redirection::InputFromNull),
+            ("0</dev/null", Redirection::InputFromNull),
+            (">/dev/null", Redirection::OutputToNull),
+            ("1>/dev/null", Redirection::OutputToNull),
+            (">>/dev/null", Redirection::OutputToNull),
+            ("1>>/dev/null", Redirection::OutputToNull),
+            ("2>/dev/null", Redirection::ErrorsToNull),
+            ("2>>/dev/null", Redirection::ErrorsToNull),
+            ("2>&1", Redirection::ErrorsToOutput),
+            (">&2", Redirection::OutputToErrors),
+            ("1>&2", Redirection::OutputToErrors),
+        ];
+        let rest = self.rest();
+        // Blanks may stand before the name of the file, and nowhere else.
+        FORMS.into_iter().find_map(|(form, redirection)| {
+            let length = match form.split_once('/') {
+                None => rest.starts_with(form).then_some(form.len())?,
+                Some((operator, name)) => {
+                    let behind = rest.strip_prefix(operator)?;
+                    let file = behind.trim_start_matches([' ', '\t']);
+                    let _rest = file.strip_prefix('/')?.strip_prefix(name)?;
+                    rest.len() - file.len() + name.len() + 1
+                }
+            };
+            let next = rest.get(length..)?.chars().next();
+            let ends = matches!(next, None | Some(' ' | '\t' | '\n' | ';' | '|' | '&'));
+            ends.then_some((length, redirection))
+        })
     }
 
     pub(crate) fn advance(&mut self, bytes: usize) {

@@ -8,7 +8,7 @@ use countersign_policy::{
         Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected, Typing,
         analyze_under,
     },
-    command::{DirectoryTrust, Inspected, PathLookup, RuleSet, env_policy, paths},
+    command::{DirectoryTrust, Inspected, PathLookup, RuleSet, env_policy, paths, syntax::Grammar},
     pattern::{PathCase, PatternCache},
 };
 use serde::Deserialize;
@@ -31,6 +31,9 @@ pub(crate) struct Case {
     pub(crate) realpaths: BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) trusted_dirs: Vec<String>,
+    /// `tools.exec.reads.nullRedirections`.
+    #[serde(default)]
+    pub(crate) null_redirections: bool,
     /// Whether it is looked at without rule D1, which asks for the same words as other rules do.
     #[serde(skip)]
     pub(crate) without_delegation: bool,
@@ -185,6 +188,9 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
         input: CommandInput::Closed,
     };
     let policy = AnalysisPolicy {
+        grammar: Grammar {
+            null_redirections: case.null_redirections,
+        },
         entries: Entries::Listed(&entries),
         grants: &[],
         deny_rules: &[],

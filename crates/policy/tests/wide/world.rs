@@ -216,6 +216,7 @@ impl World {
             input: CommandInput::Closed,
         };
         let policy = AnalysisPolicy {
+            grammar: countersign_policy::command::syntax::Grammar::default(),
             entries: Entries::Listed(&entries),
             grants: &[],
             deny_rules: &deny_rules,

@@ -87,6 +87,7 @@ fn plan() -> Plan {
                 operands: Vec::new(),
                 arguments: b"sh\0-c\0exit 0\0".to_vec(),
                 assignments: Vec::new(),
+                redirections: vec![],
             }),
         }],
         enclosed: Some(Enclosed {

@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use serde::{Deserialize, Serialize};
 
-use countersign_domain::StepJoin;
+use countersign_domain::{Redirection, StepJoin};
 use countersign_sys::{fs::FileStamp, process::JudgedFile};
 
 use super::bytes;
@@ -133,6 +133,8 @@ pub struct Program {
     /// Variables of this program alone, each ending with NUL.
     #[serde(with = "serde_bytes")]
     pub assignments: Vec<u8>,
+    /// Where its standard input, output and error go, in this order, after the pipes.
+    pub redirections: Vec<Redirection>,
 }
 
 impl Program {

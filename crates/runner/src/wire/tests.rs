@@ -184,6 +184,7 @@ fn a_plan_is_read_back() {
             operands: executable.map(|_| file(Some([1; 32]))).into_iter().collect(),
             arguments: b"x\0\0".to_vec(),
             assignments: b"A=1\0".to_vec(),
+            redirections: vec![],
         })
     };
     let joined = |join, action| Step {
@@ -248,6 +249,7 @@ fn only_one_program_alone_has_something_that_is_tried_before_it() {
             operands: vec![],
             arguments: b"/bin/sh\0-c\0git\0".to_vec(),
             assignments: vec![],
+            redirections: vec![],
         }),
     };
     let plan = |steps, arguments: &[u8]| Plan {

@@ -32,6 +32,7 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
     ("tools.exec.approvalRunningNoticeMs", "0", &["-1"]),
     ("tools.exec.strictInlineEval", "true", &["'yes'"]),
     ("tools.exec.strictDelegation", "false", &["[]"]),
+    ("tools.exec.reads.nullRedirections", "true", &["1"]),
     ("tools.exec.leftovers", "'keep'", &["'ignore'"]),
     ("tools.exec.isolation", "'same-user'", &["'confined'", "'auto'"]),
     ("tools.exec.onMiss", "'sandbox'", &["'deny'"]),

@@ -210,6 +210,7 @@ fn analysis(world: &World, rules: RuleSet) -> Analysis {
         input: world.input,
     };
     let policy = AnalysisPolicy {
+        grammar: countersign_policy::command::syntax::Grammar::default(),
         entries: Entries::Listed(&world.entries),
         grants: &[],
         deny_rules: &[],
