@@ -107,6 +107,7 @@ mod settings_in_force;
 mod sign_in;
 mod skills;
 mod soak;
+mod starts;
 mod state_directory;
 mod stop;
 mod tls;

@@ -434,6 +434,7 @@ impl LocalRuns {
             StartError::Machine { .. }
             | StartError::RunFile { .. }
             | StartError::Isolation { .. }
+            | StartError::Unkept { .. }
             | StartError::Blind(_)
             | StartError::Sandbox(_)
             | StartError::Runner(_) => Reason::NotStarted,

@@ -22,6 +22,7 @@ use countersign_domain::{Redirection, StepJoin};
 use countersign_sys::{
     fs::FileStamp,
     hooks,
+    interception::{Filter, KeptCalls},
     process::{
         self, Asks, Candidate, DirectStart, Ended, JudgedFile, JudgedFiles, Launch, LaunchError, Launched,
         Launcher, Lead, Pid, Process, StartPlace, Strings,
@@ -57,8 +58,53 @@ pub(super) struct Execution<'a> {
     pub(super) standard: [BorrowedFd<'a>; 3],
     /// Whether these are a terminal.
     pub(super) on_terminal: bool,
-    /// Who answers for the scripts that its programs read.
-    pub(super) asks: Option<Asks<'a>>,
+    /// What its programs are held to.
+    pub(super) holds: Holds<'a>,
+}
+
+/// What the programs of a run are held to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Holds<'a> {
+    /// Rulesets of the kernel, which came as descriptors.
+    pub(super) rulesets: &'a [OwnedFd],
+    /// Whether they read scripts that are held.
+    pub(super) has_scripts: bool,
+    /// Who answers their calls and hears of them.
+    pub(super) whom: Option<BorrowedFd<'a>>,
+}
+
+impl<'a> Holds<'a> {
+    /// The ruleset of a program; `INVAL` where it did not come.
+    fn ruleset(&self, program: &Program) -> Result<Option<BorrowedFd<'a>>, Errno> {
+        let Some(kept) = &program.kept else {
+            return Ok(None);
+        };
+        let ruleset = self.rulesets.get(usize::from(kept.ruleset));
+        ruleset.map(AsFd::as_fd).map(Some).ok_or(Errno::INVAL)
+    }
+
+    /// The filter of a program; `NOSYS` where there can be none.
+    fn filter(&self, program: &Program) -> Result<Option<Filter>, Errno> {
+        let kept = program.kept.map_or_else(KeptCalls::default, |kept| KeptCalls {
+            starts: kept.starts,
+            connects: kept.connects,
+        });
+        if !self.has_scripts && kept == KeptCalls::default() {
+            return Ok(None);
+        }
+        let filter = Filter::keeping(kept, self.has_scripts);
+        filter.map(Some).ok_or(Errno::NOSYS)
+    }
+
+    const fn asks<'f>(&self, filter: &'f Filter) -> Asks<'f>
+    where
+        'a: 'f,
+    {
+        Asks {
+            filter,
+            whom: self.whom,
+        }
+    }
 }
 
 impl Execution<'_> {
@@ -92,6 +138,7 @@ impl Execution<'_> {
         };
         let files: Vec<JudgedFile> = self.plan.files.iter().chain(program.files()).cloned().collect();
         let standard = Standard::of(program, self.standard).map_err(LaunchError::BeforeExecution)?;
+        let filter = self.holds.filter(program).map_err(LaunchError::BeforeExecution)?;
         let launch = Launch {
             direct: direct.as_ref().map(Direct::start),
             program: &program.path,
@@ -105,14 +152,19 @@ impl Execution<'_> {
             place: Some(self.place),
             standard: standard.descriptors(),
             takes_terminal: self.on_terminal,
-            asks: self.asks,
+            ruleset: self
+                .holds
+                .ruleset(program)
+                .map_err(LaunchError::BeforeExecution)?,
+            asks: filter.as_ref().map(|filter| self.holds.asks(filter)),
         };
         self.launcher.launch(&launch, fence)
     }
 
     fn lead(&self, fence: &mut dyn FnMut(&Process) -> Result<(), Errno>) -> Result<Launched, LaunchError> {
-        let whom = self.asks.map(|asks| asks.whom);
-        let kept: Vec<_> = self.executables.iter().map(AsFd::as_fd).chain(whom).collect();
+        let Holds { rulesets, whom, .. } = self.holds;
+        let descriptors = self.executables.iter().chain(rulesets);
+        let kept: Vec<_> = descriptors.map(AsFd::as_fd).chain(whom).collect();
         let lead = Lead {
             place: self.place,
             standard: self.standard,
@@ -124,13 +176,13 @@ impl Execution<'_> {
             plan: self.plan,
             executables: self.executables,
             on_terminal: self.on_terminal,
-            asks: self.asks,
+            holds: self.holds,
             directory: self.plan.directory.as_bytes().to_vec(),
             old_directory: None,
         };
         let check = || {
             hooks::pause("sup.plan-begun");
-            check(self.plan, self.executables)
+            check(self.plan, self.executables, &self.holds)
         };
         lead.launch(fence, check, || leader.run())
     }
@@ -250,20 +302,19 @@ impl Direct {
 }
 
 /// Looks whether everything that the plan names is what was judged, before anything of it runs.
-fn check(plan: &Plan, executables: &[OwnedFd]) -> Result<(), Errno> {
+fn check(plan: &Plan, executables: &[OwnedFd], holds: &Holds<'_>) -> Result<(), Errno> {
     if !plan.files.iter().all(JudgedFile::is_unchanged) {
         return Err(Errno::STALE);
     }
-    for step in &plan.steps {
-        if let Action::Program(program) = &step.action {
-            let executable = executable_of(program, executables)?;
-            let found = executable.map(stamp::of_open).transpose()?;
-            if program.stamp.is_some() && found != program.stamp {
-                return Err(Errno::STALE);
-            }
-            if !program.files().all(JudgedFile::is_unchanged) {
-                return Err(Errno::STALE);
-            }
+    for program in plan.programs() {
+        holds.ruleset(program)?;
+        let executable = executable_of(program, executables)?;
+        let found = executable.map(stamp::of_open).transpose()?;
+        if program.stamp.is_some() && found != program.stamp {
+            return Err(Errno::STALE);
+        }
+        if !program.files().all(JudgedFile::is_unchanged) {
+            return Err(Errno::STALE);
         }
     }
     for (pinned, directory) in pinned_directories(plan) {
@@ -295,13 +346,7 @@ pub(super) fn pinned_directories(plan: &Plan) -> Vec<((u64, u64), Vec<u8>)> {
 
 /// The stamps of everything that a plan was judged with.
 pub(super) fn judged_stamps(plan: &Plan) -> impl Iterator<Item = &FileStamp> {
-    let of_steps = plan.steps.iter().filter_map(|step| match &step.action {
-        Action::Program(program) => program.stamp.as_ref(),
-        Action::ChangeDirectory { .. }
-        | Action::PrintDirectory { .. }
-        | Action::Settle { .. }
-        | Action::ApplyPatch(_) => None,
-    });
+    let of_steps = plan.programs().filter_map(|program| program.stamp.as_ref());
     plan.files.iter().map(|file| &file.stamp).chain(of_steps)
 }
 
@@ -344,7 +389,7 @@ struct Leader<'a> {
     plan: &'a Plan,
     executables: &'a [OwnedFd],
     on_terminal: bool,
-    asks: Option<Asks<'a>>,
+    holds: Holds<'a>,
     /// `PWD`: the directory by the way that led there.
     directory: Vec<u8>,
     /// `OLDPWD`, once there was a `cd`.
@@ -503,6 +548,7 @@ impl Leader<'_> {
         let environment = environment(&self.plan.environment, &directories, &program.assignments);
         let files: Vec<JudgedFile> = program.files().cloned().collect();
         let standard = Standard::of(program, [input, output, rustix::stdio::stderr()])?;
+        let filter = self.holds.filter(program)?;
         let launch = Launch {
             direct: None,
             program: &program.path,
@@ -516,7 +562,8 @@ impl Leader<'_> {
             place: None,
             standard: standard.descriptors(),
             takes_terminal: false,
-            asks: self.asks,
+            ruleset: self.holds.ruleset(program)?,
+            asks: filter.as_ref().map(|filter| self.holds.asks(filter)),
         };
         self.launcher.launch_inside(&launch)
     }

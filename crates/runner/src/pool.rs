@@ -11,8 +11,8 @@ use std::{
 use rustix::event::{PollFd, PollFlags};
 
 use countersign_sys::{
-    hooks,
-    namespace::{self, Confines},
+    hooks, landlock,
+    namespace::Confines,
     process::{self, ChildSignals, Forked, Pid, Reaped},
 };
 
@@ -91,7 +91,7 @@ fn run(settings: &Settings) -> io::Result<()> {
         RunnerPlace::Confining => {
             process::leave_session_keyring()?;
             let [socket, runs, output, user, mounts] = process::inherited_descriptors(3)?;
-            let scopes = namespace::scopes()?;
+            let scopes = landlock::scopes()?;
             (
                 socket,
                 runs,

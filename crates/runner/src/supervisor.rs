@@ -14,8 +14,7 @@ use rustix::{
 use countersign_domain::{Exit, TerminalSize};
 use countersign_sys::{
     faults, hooks,
-    interception::Filter,
-    process::{self, Asks, ChildSignals, LaunchError, Launched, Launcher, Process, Reaped, StartPlace},
+    process::{self, ChildSignals, LaunchError, Launched, Launcher, Process, Reaped, StartPlace},
     socket::{self, Received},
 };
 
@@ -23,7 +22,7 @@ use super::{
     answers::Answers,
     cgroup::Limiter,
     enclose::{Begun, Enclosing, NotBegun, Workshop},
-    execute::{self, Execution},
+    execute::{self, Execution, Holds},
     input::Input,
     limits::MAX_QUIET_IDLE,
     post::{Post, Tools},
@@ -90,6 +89,7 @@ struct Start {
     control: OwnedFd,
     directory: OwnedFd,
     executables: Vec<OwnedFd>,
+    rulesets: Vec<OwnedFd>,
     memory_file: Option<OwnedFd>,
     spool: Option<OwnedFd>,
     scripts: Option<OwnedFd>,
@@ -100,11 +100,13 @@ impl Start {
         let order = Order::decode(frame)?;
         let mut descriptors = descriptors.into_iter();
         let (run_file, control, directory) = (descriptors.next()?, descriptors.next()?, descriptors.next()?);
-        let count = usize::from(order.executables);
-        let executables: Vec<_> = descriptors.by_ref().take(count).collect();
-        if executables.len() < count {
-            return None;
-        }
+        let mut several = |count: u8| {
+            let count = usize::from(count);
+            let taken: Vec<_> = descriptors.by_ref().take(count).collect();
+            (taken.len() == count).then_some(taken)
+        };
+        let executables = several(order.executables)?;
+        let rulesets = several(order.rulesets)?;
         let memory_file = if order.plan.is_none() {
             Some(descriptors.next()?)
         } else {
@@ -126,6 +128,7 @@ impl Start {
             control,
             directory,
             executables,
+            rulesets,
             memory_file,
             spool,
             scripts,
@@ -237,7 +240,11 @@ fn start_and_watch(
             },
             standard,
             on_terminal,
-            asks: asking.as_ref().map(Asking::asks),
+            holds: Holds {
+                rulesets: &start.rulesets,
+                has_scripts: asking.is_some(),
+                whom: asking.as_ref().map(|asking| asking.whom.as_fd()),
+            },
         };
         // Called in what becomes the command.
         let mut begin = |process: &Process| {
@@ -309,7 +316,6 @@ fn start_and_watch(
 
 /// How the programs of a run come to ask for the scripts that are held, and who answers.
 struct Asking {
-    filter: Filter,
     whom: OwnedFd,
     answers: Answers,
 }
@@ -323,17 +329,9 @@ impl Asking {
         let (arrivals, whom) =
             socket::frame_pair().map_err(|error| NotStarted::System(error.raw_os_error().unwrap_or(0)))?;
         Ok(Some(Self {
-            filter: Filter::new().ok_or(system(Errno::NOSYS))?,
             whom,
             answers: answers(plan, start, arrivals).map_err(system)?,
         }))
-    }
-
-    fn asks(&self) -> Asks<'_> {
-        Asks {
-            filter: &self.filter,
-            whom: self.whom.as_fd(),
-        }
     }
 }
 

@@ -19,7 +19,7 @@ use rustix::{
     thread::UnshareFlags,
 };
 
-use super::{namespace, system_calls::Filters};
+use super::{landlock, namespace, system_calls::Filters};
 
 fn last_error() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::NOSYS)
@@ -219,7 +219,7 @@ impl Surrender<'_> {
         let Self { scopes, filters } = self;
         give_up_rights()?;
         if let Some(scopes) = scopes {
-            namespace::restrict(scopes.as_fd())?;
+            landlock::restrict(scopes.as_fd())?;
         }
         filters.apply()
     }

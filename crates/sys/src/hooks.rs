@@ -31,6 +31,7 @@ pub const PROTECTIONS: &[&str] = &[
     "masks",
     "pins",
     "scripts",
+    "starts",
 ];
 
 /// The promises that can be dropped: an allow-once is used once, a run starts once, its launch is on record before it

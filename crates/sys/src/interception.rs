@@ -26,6 +26,7 @@ use rustix::{
 };
 
 use super::{
+    clock,
     metadata::Form,
     process::{self, Pid},
 };
@@ -182,6 +183,13 @@ pub enum Wish {
     },
     /// To become the parent of what its descendants leave behind.
     Adopt,
+    /// To become the program at a path.
+    Execute {
+        /// As for [`Wish::Open`].
+        directory: i32,
+        /// As for [`Wish::Open`].
+        path: u64,
+    },
 }
 
 /// Where the flags of an opening are.
@@ -338,6 +346,14 @@ impl Wish {
                 shares_parent: directory(a) & libc::CLONE_PARENT != 0,
             },
             libc::SYS_prctl => Self::Adopt,
+            libc::SYS_execve => Self::Execute {
+                directory: HERE,
+                path: a,
+            },
+            libc::SYS_execveat => Self::Execute {
+                directory: directory(a),
+                path: b,
+            },
             number => return Self::of_old(number, data.arguments),
         })
     }
@@ -388,9 +404,61 @@ impl Wish {
     }
 }
 
+/// What else a filter does for a program that is held to rules of [`super::landlock`]: what those do not see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KeptCalls {
+    /// Which files are executed. A file without a name can have no rule, so there is none that could be executed; and who
+    /// holds the listener hears of every execution but the first, and lets it through.
+    pub starts: bool,
+    /// To which TCP ports connections are made: neither by the first packet of data, nor by protocols that turn into TCP.
+    pub connects: bool,
+}
+
+impl KeptCalls {
+    const NONE: Self = Self {
+        starts: false,
+        connects: false,
+    };
+}
+
 /// What makes the calls of a program wait, ready for the kernel.
 #[derive(Debug)]
-pub struct Filter(Vec<libc::sock_filter>);
+pub struct Filter {
+    program: Vec<libc::sock_filter>,
+    /// What is installed where nobody listens, or can: the same without calls that wait. `None` where that would not do.
+    quiet: Option<Vec<libc::sock_filter>>,
+    /// The mark of the execution that is not asked about.
+    mark: u64,
+}
+
+/// Whose calls wait.
+#[derive(Debug, Clone, Copy)]
+struct Stopping<'a> {
+    /// These calls of files.
+    files: &'a [i64],
+    /// Executions.
+    executions: bool,
+}
+
+const LOAD_WORD: u16 = 0x20;
+const JUMP_IF_EQUAL: u16 = 0x15;
+const JUMP_IF_AT_LEAST: u16 = 0x35;
+const JUMP_IF_ANY_BIT: u16 = 0x45;
+const RETURN: u16 = 0x06;
+const REFUSE: u32 = 0x0005_0000;
+const MISSING: u32 = REFUSE | libc::ENOSYS.unsigned_abs();
+const STOP: u32 = 0x7fc0_0000;
+const ALLOW: u32 = 0x7fff_0000;
+/// Where the arguments begin in `struct seccomp_data`. The lower half of each comes first.
+const ARGUMENTS: u32 = 16;
+
+const fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code, jt, jf, k }
+}
+
+fn number(call: i64) -> Option<u32> {
+    u32::try_from(call).ok()
+}
 
 impl Filter {
     /// Translates the list; `None` for an architecture whose numbers are not known here.
@@ -399,24 +467,40 @@ impl Filter {
     /// call do not exist for the program: they would get past it. Nor does `clone3`, which says in memory what it starts:
     /// libraries then use `clone`.
     pub fn new() -> Option<Self> {
-        Self::stopping(STOPPED)
+        Self::of(STOPPED, KeptCalls::NONE)
     }
 
-    fn stopping(stopped: &[i64]) -> Option<Self> {
-        const LOAD_WORD: u16 = 0x20;
-        const JUMP_IF_EQUAL: u16 = 0x15;
-        const JUMP_IF_AT_LEAST: u16 = 0x35;
-        const JUMP_IF_ANY_BIT: u16 = 0x45;
-        const RETURN: u16 = 0x06;
-        const MISSING: u32 = 0x0005_0000 | libc::ENOSYS.unsigned_abs();
-        const STOP: u32 = 0x7fc0_0000;
-        const ALLOW: u32 = 0x7fff_0000;
+    /// For a program that is held to rules, with or without scripts of which it must read what was checked. Calls of another
+    /// architecture do not exist for it either.
+    pub fn keeping(kept: KeptCalls, has_scripts: bool) -> Option<Self> {
+        Self::of(if has_scripts { STOPPED } else { &[] }, kept)
+    }
+
+    /// The first execution has a mark that no program can know: of what a process was, nothing is left when it is executed.
+    fn of(files: &[i64], kept: KeptCalls) -> Option<Self> {
+        let mut mark = [0; 8];
+        clock::Ids::secret_bytes(&clock::SystemIds, &mut mark);
+        let mark = u64::from_ne_bytes(mark);
+        let build = |executions| Self::translated(Stopping { files, executions }, kept, mark);
+        Some(Self {
+            program: build(kept.starts)?,
+            quiet: files.is_empty().then(|| build(false)).flatten(),
+            mark,
+        })
+    }
+
+    /// The mark that the execution of the program itself must have as its sixth argument, which the kernel does not look at.
+    pub const fn mark(&self) -> u64 {
+        self.mark
+    }
+
+    fn translated(stopping: Stopping<'_>, kept: KeptCalls, mark: u64) -> Option<Vec<libc::sock_filter>> {
         const X32: u32 = 0x4000_0000;
         const SHARES: u32 = (libc::CLONE_FS | libc::CLONE_PARENT).unsigned_abs();
-        /// Where the arguments begin in `struct seccomp_data`.
-        const ARGUMENTS: u32 = 16;
-        let instruction = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-        let number = |call: i64| u32::try_from(call).ok();
+        let Stopping {
+            files: stopped,
+            executions,
+        } = stopping;
         let mut program = vec![
             instruction(LOAD_WORD, 0, 0, 4),
             instruction(JUMP_IF_EQUAL, 1, 0, ARCHITECTURE?),
@@ -424,9 +508,20 @@ impl Filter {
             instruction(LOAD_WORD, 0, 0, 0),
             instruction(JUMP_IF_AT_LEAST, 0, 1, X32),
             instruction(RETURN, 0, 0, MISSING),
-            instruction(JUMP_IF_EQUAL, 0, 1, number(libc::SYS_io_uring_setup)?),
-            instruction(RETURN, 0, 0, MISSING),
         ];
+        // It opens files, and sends, without a call.
+        if !stopped.is_empty() || kept.connects {
+            program.extend([
+                instruction(JUMP_IF_EQUAL, 0, 1, number(libc::SYS_io_uring_setup)?),
+                instruction(RETURN, 0, 0, MISSING),
+            ]);
+        }
+        if kept.starts {
+            program.extend(of_starts(executions, mark)?);
+        }
+        if kept.connects {
+            program.extend(of_connections()?);
+        }
         let of_open_files = OF_OPEN_FILES.iter().filter(|(call, _)| stopped.contains(call));
         for (call, argument) in of_open_files {
             program.extend([
@@ -462,23 +557,31 @@ impl Filter {
         }
         program.push(instruction(RETURN, 0, 0, ALLOW));
         program.push(instruction(RETURN, 0, 0, STOP));
-        Some(Self(program))
+        Some(program)
     }
 
     /// Puts it into this thread and what that becomes, and hands the listener over `to`, with the id of this process in its
-    /// four bytes. A thread without privilege gains none by what it executes from then on. Safe to call between `clone`
-    /// and `exec`: allocates nothing.
+    /// four bytes. Without `to`, and where another listener is there already, no call waits; a filter that needs answers
+    /// cannot be installed then. A thread without privilege gains none by what it executes from then on. Safe to call
+    /// between `clone` and `exec`: allocates nothing.
     ///
     /// # Errors
     /// What the kernel answers; then the thread must not execute anything.
-    pub fn install(&self, to: BorrowedFd<'_>) -> Result<(), Errno> {
+    pub fn install(&self, to: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+        let Some(to) = to else {
+            return self.install_quietly(Errno::NOSYS);
+        };
         let listener = match self.listen() {
             // Neither privileged nor without a way to become it.
             Err(Errno::ACCESS) => {
                 rustix::thread::set_no_new_privs(true)?;
-                self.listen()?
+                self.listen()
             }
-            listener => listener?,
+            listener => listener,
+        };
+        let listener = match listener {
+            Ok(listener) => listener,
+            Err(errno) => return self.install_quietly(errno),
         };
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -491,25 +594,107 @@ impl Filter {
         Ok(())
     }
 
-    fn listen(&self) -> Result<OwnedFd, Errno> {
-        match self.seccomp(NEW_LISTENER | WAIT_KILLABLE) {
-            // A kernel that lets a waiting call be interrupted: it begins anew then.
-            Err(Errno::INVAL) => self.seccomp(NEW_LISTENER),
-            listener => listener,
+    /// `otherwise` is the error where calls must wait.
+    fn install_quietly(&self, otherwise: Errno) -> Result<(), Errno> {
+        let quiet = self.quiet.as_deref().ok_or(otherwise)?;
+        match seccomp(quiet, 0) {
+            Err(Errno::ACCESS) => {
+                rustix::thread::set_no_new_privs(true)?;
+                seccomp(quiet, 0)?;
+            }
+            done => drop(done?),
         }
+        Ok(())
     }
 
-    fn seccomp(&self, flags: libc::c_ulong) -> Result<OwnedFd, Errno> {
-        let program = libc::sock_fprog {
-            len: libc::c_ushort::try_from(self.0.len()).map_err(|_too_long| Errno::TOOBIG)?,
-            filter: self.0.as_ptr().cast_mut(),
+    fn listen(&self) -> Result<OwnedFd, Errno> {
+        let listener = match seccomp(&self.program, NEW_LISTENER | WAIT_KILLABLE) {
+            // A kernel that lets a waiting call be interrupted: it begins anew then.
+            Err(Errno::INVAL) => seccomp(&self.program, NEW_LISTENER),
+            listener => listener,
         };
-        // SAFETY: the kernel copies the program, whose length is right and whose instructions have the kernel's form.
-        let number = unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, flags, &raw const program) };
-        let number = i32::try_from(done(number)?).map_err(|_no_descriptor| Errno::IO)?;
+        let number = i32::try_from(listener?).map_err(|_no_descriptor| Errno::IO)?;
         // SAFETY: the kernel just made this descriptor, close-on-exec, and nothing else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(number) })
     }
+}
+
+fn seccomp(program: &[libc::sock_filter], flags: libc::c_ulong) -> Result<i64, Errno> {
+    let program = libc::sock_fprog {
+        len: libc::c_ushort::try_from(program.len()).map_err(|_too_long| Errno::TOOBIG)?,
+        filter: program.as_ptr().cast_mut(),
+    };
+    // SAFETY: the kernel copies the program, whose length is right and whose instructions have the kernel's form.
+    done(unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, flags, &raw const program) })
+}
+
+/// Executions and files without a name, for a filter that has loaded the number of the call.
+fn of_starts(are_heard: bool, mark: u64) -> Option<Vec<libc::sock_filter>> {
+    /// `MFD_NOEXEC_SEAL`: it can never be executed.
+    const NEVER_EXECUTED: u32 = 8;
+    let (low, high) = (
+        u32::try_from(mark & 0xffff_ffff).ok()?,
+        u32::try_from(mark >> 32).ok()?,
+    );
+    let otherwise = if are_heard { STOP } else { ALLOW };
+    let (execve, execveat) = (number(libc::SYS_execve)?, number(libc::SYS_execveat)?);
+    Some(vec![
+        instruction(JUMP_IF_EQUAL, 0, 4, number(libc::SYS_memfd_create)?),
+        instruction(LOAD_WORD, 0, 0, ARGUMENTS + 8),
+        instruction(JUMP_IF_ANY_BIT, 1, 0, NEVER_EXECUTED),
+        instruction(RETURN, 0, 0, REFUSE | libc::EPERM.unsigned_abs()),
+        instruction(RETURN, 0, 0, ALLOW),
+        instruction(JUMP_IF_EQUAL, 1, 0, execve),
+        instruction(JUMP_IF_EQUAL, 0, 11, execveat),
+        // That of the program itself.
+        instruction(LOAD_WORD, 0, 0, ARGUMENTS + 8 * 5),
+        instruction(JUMP_IF_EQUAL, 0, 3, low),
+        instruction(LOAD_WORD, 0, 0, ARGUMENTS + 8 * 5 + 4),
+        instruction(JUMP_IF_EQUAL, 0, 1, high),
+        instruction(RETURN, 0, 0, ALLOW),
+        // What is only open was never looked at by its name.
+        instruction(LOAD_WORD, 0, 0, 0),
+        instruction(JUMP_IF_EQUAL, 3, 0, execve),
+        instruction(LOAD_WORD, 0, 0, ARGUMENTS + 8 * 4),
+        instruction(JUMP_IF_ANY_BIT, 0, 1, libc::AT_EMPTY_PATH.unsigned_abs()),
+        instruction(RETURN, 0, 0, REFUSE | libc::EPERM.unsigned_abs()),
+        instruction(RETURN, 0, 0, otherwise),
+    ])
+}
+
+/// Ways to a TCP port past the call that is checked, for a filter that has loaded the number of the call. Programs know
+/// the answers from kernels that do not have these ways.
+fn of_connections() -> Option<Vec<libc::sock_filter>> {
+    const FAST_OPEN: u32 = 0x2000_0000;
+    const NO_FAST_OPEN: u32 = REFUSE | libc::EOPNOTSUPP.unsigned_abs();
+    const NO_PROTOCOL: u32 = REFUSE | libc::EPROTONOSUPPORT.unsigned_abs();
+    const MPTCP: u32 = 262;
+    const SMC: u32 = 256;
+    const AF_SMC: u32 = 43;
+    let mut program = vec![
+        instruction(JUMP_IF_EQUAL, 0, 7, number(libc::SYS_socket)?),
+        instruction(LOAD_WORD, 0, 0, ARGUMENTS),
+        instruction(JUMP_IF_EQUAL, 3, 0, AF_SMC),
+        instruction(LOAD_WORD, 0, 0, ARGUMENTS + 8 * 2),
+        instruction(JUMP_IF_EQUAL, 1, 0, MPTCP),
+        instruction(JUMP_IF_EQUAL, 0, 1, SMC),
+        instruction(RETURN, 0, 0, NO_PROTOCOL),
+        instruction(RETURN, 0, 0, ALLOW),
+    ];
+    for (call, argument) in [
+        (libc::SYS_sendto, 3),
+        (libc::SYS_sendmsg, 2),
+        (libc::SYS_sendmmsg, 3),
+    ] {
+        program.extend([
+            instruction(JUMP_IF_EQUAL, 0, 4, number(call)?),
+            instruction(LOAD_WORD, 0, 0, ARGUMENTS + 8 * argument),
+            instruction(JUMP_IF_ANY_BIT, 0, 1, FAST_OPEN),
+            instruction(RETURN, 0, 0, NO_FAST_OPEN),
+            instruction(RETURN, 0, 0, ALLOW),
+        ]);
+    }
+    Some(program)
 }
 
 /// Whether this kernel lets a call be answered with a descriptor, and lets this program ask for it.
@@ -542,7 +727,7 @@ fn reads_descendants() -> bool {
 /// In a thread of its own.
 fn answers_with_descriptors() -> bool {
     // Nothing that this thread still does may wait for an answer.
-    let Some(filter) = Filter::stopping(&[]) else {
+    let Some(filter) = Filter::keeping(KeptCalls::NONE, false) else {
         return false;
     };
     if rustix::thread::set_no_new_privs(true).is_err() {

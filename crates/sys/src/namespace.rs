@@ -5,13 +5,13 @@
 //! allocates nor locks.
 #![expect(
     unsafe_code,
-    reason = "unshare, mount_setattr and Landlock have no safe wrapper in rustix"
+    reason = "unshare and mount_setattr have no safe wrapper in rustix"
 )]
 
 use std::{
     ffi::CStr,
     fs, io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
 };
 
@@ -133,48 +133,9 @@ pub fn make_read_only(path: &CStr) -> io::Result<()> {
     done(result)
 }
 
-/// Bits of Landlock's `scoped`: abstract Unix sockets of others, signals to others.
-const SCOPES: u64 = 1 | 2;
-
 /// Whether Landlock can keep signals and abstract sockets inside.
 pub fn has_scopes() -> bool {
     landlock::version() >= landlock::SCOPES_SINCE
-}
-
-/// `struct landlock_ruleset_attr` of the kernel.
-#[repr(C)]
-struct Ruleset {
-    files: u64,
-    net: u64,
-    scoped: u64,
-}
-
-/// What keeps signals and abstract sockets inside; `None` where the kernel cannot.
-///
-/// # Errors
-/// What the kernel answers.
-pub fn scopes() -> io::Result<Option<OwnedFd>> {
-    if !has_scopes() {
-        return Ok(None);
-    }
-    let ruleset = Ruleset {
-        files: 0,
-        net: 0,
-        scoped: SCOPES,
-    };
-    // SAFETY: the structure is the one the kernel knows by this size, and outlives the call.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_landlock_create_ruleset,
-            &raw const ruleset,
-            size_of::<Ruleset>(),
-            0,
-        )
-    };
-    done(result)?;
-    let number = i32::try_from(result).map_err(|_no_descriptor| io::ErrorKind::Other)?;
-    // SAFETY: the kernel just made this descriptor, close-on-exec, and nothing else owns it.
-    Ok(Some(unsafe { OwnedFd::from_raw_fd(number) }))
 }
 
 fn done(result: i64) -> io::Result<()> {
@@ -228,7 +189,7 @@ impl Confines {
         match scopes {
             None => Ok(()),
             Some(_) if hooks::protection_off("landlock-scopes") => Ok(()),
-            Some(scopes) => restrict(scopes.as_fd()),
+            Some(scopes) => landlock::restrict(scopes.as_fd()),
         }
     }
 }
@@ -258,10 +219,4 @@ pub(super) fn drop_bounding_set() -> Result<(), Errno> {
         }
     }
     Ok(())
-}
-
-pub(super) fn restrict(ruleset: BorrowedFd<'_>) -> Result<(), Errno> {
-    // SAFETY: the descriptor is open; the call changes the rights of this process only.
-    let result = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
-    done(result).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::PERM))
 }

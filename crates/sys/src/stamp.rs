@@ -31,7 +31,8 @@ pub fn at(path: &CStr) -> Result<FileStamp, Errno> {
     Ok(of_stat(&rustix::fs::statat(CWD, path, AtFlags::empty())?))
 }
 
-fn of_stat(stat: &Stat) -> FileStamp {
+/// The stamp of what was looked at already.
+pub fn of_stat(stat: &Stat) -> FileStamp {
     let nanoseconds = |seconds: i64, rest: u64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
     FileStamp {
         dev: stat.st_dev,

@@ -10,7 +10,7 @@ use std::{
 
 use countersign_config::settings::DockerSettings;
 use countersign_domain::{
-    Bound, Exit, Isolation, KillCause, LaunchId, Leftovers, OutputStream, RunId, TerminalSize,
+    Bound, Confinement, Exit, Isolation, KillCause, LaunchId, Leftovers, OutputStream, RunId, TerminalSize,
 };
 use countersign_hosts::{
     Attempt, RunTerms,
@@ -110,6 +110,7 @@ impl DockerFixture {
             cwd_ino: 0,
             executables: vec![],
             scripts: vec![],
+            confinement: Confinement::default(),
             held: false,
             answered: false,
             timeout: order.timeout,

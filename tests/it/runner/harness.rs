@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use countersign_domain::{Bound, Exit, FileIdentity, Isolation, LaunchId, Leftovers, OutputStream, RunId};
+use countersign_domain::{
+    Bound, Confinement, Exit, FileIdentity, Isolation, LaunchId, Leftovers, OutputStream, RunId,
+};
 use countersign_hosts::{
     Attempt, RunTerms,
     gateway::{EndedRun, GatewayHost, KeptOutput, LaunchSpec, RunControl, Supervised, SupervisorEvent},
@@ -164,6 +166,7 @@ impl Server {
             cwd_ino: directory.ino(),
             executables: vec![],
             scripts: vec![],
+            confinement: Confinement::default(),
             held: false,
             answered: false,
             timeout: None,

@@ -29,6 +29,7 @@ use super::{
     GatewayHost, StartError, Supervised,
     launch_spec::LaunchSpec,
     plan::{Opened, alone, c_path, list_of, push_environment},
+    rulesets::expect_nothing_to_keep,
 };
 
 use crate::{
@@ -131,6 +132,7 @@ impl GatewayHost {
                 arguments: list_of(&words)?,
                 assignments: Vec::new(),
                 redirections: Vec::new(),
+                kept: None,
             })],
             enclosed: Some(layout.describe()?),
             held: Vec::new(),
@@ -326,6 +328,7 @@ fn plan_of(client: Client, terms: Terms) -> Result<Plan, StartError> {
         arguments: all_arguments,
         assignments: Vec::new(),
         redirections: Vec::new(),
+        kept: None,
     };
     Ok(Plan {
         directory: ROOT.to_owned(),
@@ -340,6 +343,7 @@ fn plan_of(client: Client, terms: Terms) -> Result<Plan, StartError> {
 
 /// What was recorded as anything else is not started by way of a sandbox.
 fn expect_sandbox(spec: &LaunchSpec) -> Result<(), StartError> {
+    expect_nothing_to_keep(&spec.confinement)?;
     if spec.isolation == Isolation::Sandbox {
         return Ok(());
     }

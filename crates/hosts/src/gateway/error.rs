@@ -25,6 +25,29 @@ pub enum Mismatch {
     Elsewhere,
 }
 
+/// Why the kernel does not keep what a record says of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unkept {
+    /// It does not know how.
+    #[error("the kernel of this machine cannot")]
+    Kernel,
+    /// The program is set-uid, set-gid or has capabilities, which it would lose.
+    #[error("the program gains privileges when it starts")]
+    GainsPrivileges,
+    /// The record does not show which file was judged.
+    #[error("the record does not show which file was judged")]
+    NotJudged,
+    /// The record names limits of other programs than those that it starts, or limits that it says are not kept.
+    #[error("the record contradicts itself")]
+    Contradiction,
+    /// More programs with limits of their own than a run can have.
+    #[error("too many programs have different limits")]
+    TooMany,
+    /// The kernel refused.
+    #[error("the kernel refused: {0}")]
+    Failed(io::ErrorKind),
+}
+
 /// Why a host started nothing for a permit.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -70,6 +93,14 @@ pub enum StartError {
         "{0} was made again while the server ran; confined commands see it after a restart of the server"
     )]
     ReplacedDirectory(PathBuf),
+    /// The kernel would not keep what the record says that it does.
+    #[error("what {program} may start, write or reach cannot be kept: {why}")]
+    Unkept {
+        /// The name of the program; empty where the record names none.
+        program: String,
+        /// Why.
+        why: Unkept,
+    },
     /// A text for the program holds a NUL, or a name of the environment is empty or holds `=`.
     #[error("an argument or variable cannot be passed to a program")]
     NotPassable,

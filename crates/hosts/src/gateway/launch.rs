@@ -26,9 +26,10 @@ use crate::{
 
 use super::{
     error::{Mismatch, StartError},
-    launch_spec::LaunchSpec,
+    launch_spec::{Counts, LaunchSpec},
     line::Line,
     plan::{self, Opened},
+    rulesets::Rulesets,
     run_files::{MadeSpool, RunFiles, most},
     spent_files::SpentFiles,
     supervised::Supervised,
@@ -65,6 +66,8 @@ pub struct GatewayHost {
     clients: Option<Arc<Self>>,
     /// Files of ended runs.
     spent: Arc<SpentFiles>,
+    /// What the kernel was told of programs before.
+    rulesets: Arc<Rulesets>,
     /// Setup commands of sandboxes.
     pub(super) setups: Turns,
 }
@@ -92,6 +95,7 @@ impl GatewayHost {
             separate_user: None,
             clients: None,
             spent: Arc::default(),
+            rulesets: Arc::default(),
             setups: Turns::default(),
         }
     }
@@ -298,7 +302,7 @@ impl GatewayHost {
         hooks::pause("host.begun");
         let directory = open_directory(&self.files, &spec)?;
         hooks::pause("host.directory-open");
-        let (opened, plan) = plan::prepare(&spec, &self.files)?;
+        let (opened, plan) = plan::prepare(&spec, &self.files, &self.rulesets, directory.as_fd())?;
         self.dispatch(&spec, &directory, &opened, plan).await
     }
 
@@ -317,7 +321,7 @@ impl GatewayHost {
         &self,
         spec: &LaunchSpec,
         directory: &OwnedFd,
-        Opened { programs, scripts }: &Opened,
+        opened: &Opened,
         plan: Vec<u8>,
     ) -> Result<Supervised, StartError> {
         let (ours, theirs) = socket::stream_pair().map_err(StartError::Runner)?;
@@ -325,10 +329,21 @@ impl GatewayHost {
         let run_file = self.create_run_file(spec)?;
         let spool = self.create_spool(spec)?;
 
+        let Opened {
+            programs,
+            rulesets,
+            scripts,
+        } = opened;
         let mut descriptors = vec![run_file.as_fd(), theirs.as_fd(), directory.as_fd()];
         descriptors.extend(programs.iter().map(AsFd::as_fd));
-        let executables = u8::try_from(programs.len()).map_err(|_too_many| StartError::NotPassable)?;
-        let mut order = spec.order(executables, spool.as_ref(), scripts.as_ref());
+        descriptors.extend(rulesets.iter().map(AsFd::as_fd));
+        let count =
+            |descriptors: usize| u8::try_from(descriptors).map_err(|_too_many| StartError::NotPassable);
+        let counts = Counts {
+            executables: count(programs.len())?,
+            rulesets: count(rulesets.len())?,
+        };
+        let mut order = spec.order(counts, spool.as_ref(), scripts.as_ref());
         let memory_file;
         if plan.len() <= MAX_FRAME_BYTES - FRAME_HEAD_BYTES {
             order.plan = Some(plan);

@@ -3,7 +3,8 @@
 use std::{os::fd::OwnedFd, path::PathBuf, time::Duration};
 
 use countersign_domain::{
-    Bound, BoundScript, FileIdentity, Isolation, LaunchId, Leftovers, RunId, ScriptHold, TextStart,
+    Bound, BoundScript, Confinement, FileIdentity, Isolation, LaunchId, Leftovers, RunId, ScriptHold,
+    TextStart,
 };
 use countersign_ledger::launch::{Permit, PermitParts};
 use countersign_runner::wire::Order;
@@ -37,6 +38,8 @@ pub struct LaunchSpec {
     pub executables: Vec<FileIdentity>,
     /// The scripts that were judged.
     pub scripts: Vec<BoundScript>,
+    /// What the kernel keeps of its programs.
+    pub confinement: Confinement,
     /// Whether its programs must read them as they were judged, or not run at all.
     pub held: bool,
     /// Whether a person may have answered for them as they were.
@@ -45,6 +48,13 @@ pub struct LaunchSpec {
     pub timeout: Option<Duration>,
     /// What it is given besides.
     pub terms: RunTerms,
+}
+
+/// How many descriptors of a kind go along with an order.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counts {
+    pub(super) executables: u8,
+    pub(super) rulesets: u8,
 }
 
 impl LaunchSpec {
@@ -81,6 +91,7 @@ impl LaunchSpec {
             cwd_ino: binding.cwd_ino,
             executables: binding.executables,
             scripts: binding.scripts,
+            confinement: binding.confinement,
             held: binding.held == Some(ScriptHold::Held),
             answered,
             timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
@@ -89,7 +100,7 @@ impl LaunchSpec {
     }
 
     /// The order without its plan; what is opened is sent along.
-    pub(super) fn order(&self, executables: u8, spool: Option<&OwnedFd>, scripts: Option<&OwnedFd>) -> Order {
+    pub(super) fn order(&self, counts: Counts, spool: Option<&OwnedFd>, scripts: Option<&OwnedFd>) -> Order {
         let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
         let terms = &self.terms;
         Order {
@@ -98,7 +109,8 @@ impl LaunchSpec {
             outlives_server: terms.keep_when_orphaned,
             keeps_leftovers: terms.leftovers == Leftovers::Keep,
             stdin_open: terms.stdin_open,
-            executables,
+            executables: counts.executables,
+            rulesets: counts.rulesets,
             confined: self.isolation == Isolation::Confined,
             has_spool: spool.is_some(),
             has_scripts: scripts.is_some(),

@@ -11,15 +11,17 @@ mod error;
 mod launch;
 mod launch_spec;
 mod line;
+mod loader;
 mod plan;
 mod recover;
+mod rulesets;
 mod run_files;
 mod setup;
 mod spent_files;
 mod supervised;
 mod turns;
 
-pub use error::{Mismatch, StartError};
+pub use error::{Mismatch, StartError, Unkept};
 pub use launch::{GatewayHost, StoredSpool};
 pub use launch_spec::LaunchSpec;
 pub use recover::{RecoverError, Recovered};

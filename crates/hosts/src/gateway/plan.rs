@@ -6,8 +6,12 @@
 use std::{
     cell::Cell,
     ffi::{CString, OsStr, OsString},
-    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
+    os::{
+        fd::{BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use rustix::io::Errno;
@@ -23,6 +27,7 @@ use countersign_sys::{fs::sealed, hooks, process::JudgedFile, stamp};
 use super::{
     error::{Mismatch, StartError, is_lack},
     launch_spec::LaunchSpec,
+    rulesets::{Rulesets, RunRulesets},
 };
 use crate::patching::patching;
 
@@ -36,6 +41,8 @@ use crate::{
 pub(super) struct Opened {
     /// The programs that it starts.
     pub(super) programs: Vec<OwnedFd>,
+    /// What the kernel keeps of them.
+    pub(super) rulesets: Vec<Arc<OwnedFd>>,
     /// The content of the scripts that are held, one behind the other.
     pub(super) scripts: Option<OwnedFd>,
 }
@@ -46,7 +53,12 @@ const RENDERED_SHELL: &str = "/bin/sh";
 const DIRECTORY_VARIABLE: &str = "PWD";
 
 /// Checks and opens everything, and writes down what is to be executed.
-pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Opened, Vec<u8>), StartError> {
+pub(super) fn prepare(
+    spec: &LaunchSpec,
+    files: &Files,
+    rulesets: &Rulesets,
+    directory: BorrowedFd<'_>,
+) -> Result<(Opened, Vec<u8>), StartError> {
     let mut programs = Programs::new(files);
     let seen = seen_scripts(&spec.scripts, files)?;
     let scripts = judged_scripts(&spec.scripts, &seen)?;
@@ -60,6 +72,7 @@ pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Opened, Vec<u
         answered: spec.answered,
         judged: scripts,
         programs: &mut programs,
+        rulesets: RunRulesets::new(&spec.confinement, spec.isolation, rulesets, files, directory),
     };
     let steps = match &spec.bound {
         Bound::Exec { path, argv, identity } => {
@@ -85,6 +98,7 @@ pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Opened, Vec<u
         }
         Bound::Patch { .. } => vec![patching(&spec.bound, &spec.cwd).ok_or(StartError::NotPassable)?],
     };
+    let rulesets = preparation.rulesets.finish()?;
     // Another program opens what is left of the scripts and the programs, by its path.
     let mut judged = preparation.judged;
     judged.retain(|file| !steps.iter().any(|step| names(step, file)));
@@ -115,6 +129,7 @@ pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Opened, Vec<u
     };
     let opened = Opened {
         programs: programs.opened,
+        rulesets,
         scripts: bundle,
     };
     Ok((opened, plan.encode()))
@@ -236,6 +251,7 @@ struct Preparation<'a, 'f> {
     /// The same scripts as they are now.
     judged: Vec<JudgedFile>,
     programs: &'a mut Programs<'f>,
+    rulesets: RunRulesets<'a>,
 }
 
 impl Preparation<'_, '_> {
@@ -343,6 +359,9 @@ impl Preparation<'_, '_> {
                 argv.iter().map(String::as_str).collect(),
             ),
         };
+        let own = interpreter.map(|interpreter| &interpreter.identity);
+        let own: Vec<_> = identity.into_iter().chain(own).collect();
+        let kept = self.rulesets.next(&own)?;
         Ok(Program {
             path: c_path(OsStr::new(started))?,
             executable,
@@ -352,6 +371,7 @@ impl Preparation<'_, '_> {
             arguments: list_of(&arguments)?,
             assignments: set,
             redirections: Vec::new(),
+            kept,
         })
     }
 

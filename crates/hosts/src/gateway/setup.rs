@@ -12,7 +12,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use countersign_domain::{Leftovers, OutputStream, RunId, hex};
+use countersign_domain::{Confinement, Leftovers, OutputStream, RunId, hex};
 
 use super::{GatewayHost, LaunchSpec, StartError, SupervisorEvent};
 
@@ -63,6 +63,7 @@ impl GatewayHost {
             cwd_ino: 0,
             executables: Vec::new(),
             scripts: Vec::new(),
+            confinement: Confinement::default(),
             held: false,
             answered: false,
             timeout: Some(TIMEOUT),

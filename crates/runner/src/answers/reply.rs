@@ -32,6 +32,8 @@ impl Scripts {
             self.view = Some(caller.view()?);
         }
         match wish {
+            // Of what is executed the kernel decides.
+            Wish::Execute { .. } => Ok(Answer::Through),
             Wish::Open {
                 directory,
                 path,

@@ -26,7 +26,7 @@ use std::{
 use rustix::{io::Errno, pipe::PipeFlags};
 
 use countersign_sys::{
-    enclosure, namespace,
+    enclosure, landlock,
     process::{self, Forked, Pid, Process},
     system_calls::Filters,
 };
@@ -249,7 +249,7 @@ impl Workshop {
         if prepared.is_none() {
             *prepared = Some(Prepared {
                 filters: Filters::new().ok_or(NotBegun::Sandbox(Obstacle::Filter, Errno::NOSYS))?,
-                scopes: namespace::scopes().at(Obstacle::Filter)?,
+                scopes: landlock::scopes().at(Obstacle::Filter)?,
                 maps: BTreeMap::new(),
             });
         }

@@ -88,6 +88,7 @@ fn plan() -> Plan {
                 arguments: b"sh\0-c\0exit 0\0".to_vec(),
                 assignments: Vec::new(),
                 redirections: vec![],
+                kept: None,
             }),
         }],
         enclosed: Some(Enclosed {

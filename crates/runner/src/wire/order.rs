@@ -30,6 +30,8 @@ pub struct Order {
     pub stdin_open: bool,
     /// How many descriptors of programs come with it.
     pub executables: u8,
+    /// How many descriptors of rulesets come after those.
+    pub rulesets: u8,
     /// Runs in the prepared namespaces; a supervisor that has none starts nothing.
     pub confined: bool,
     /// The spool comes opened, for a supervisor that cannot make one.

@@ -135,6 +135,19 @@ pub struct Program {
     pub assignments: Vec<u8>,
     /// Where its standard input, output and error go, in this order, after the pipes.
     pub redirections: Vec<Redirection>,
+    /// What the kernel keeps of it and of everything that it starts; `None` for nothing.
+    pub kept: Option<Kept>,
+}
+
+/// What the kernel keeps of a program, and of everything that it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Which of the rulesets.
+    pub ruleset: u8,
+    /// Whether that says which files are executed.
+    pub starts: bool,
+    /// Whether it says to which ports connections are made.
+    pub connects: bool,
 }
 
 impl Program {
@@ -155,8 +168,20 @@ impl Plan {
         bytes::read(bytes).filter(Self::is_sound)
     }
 
-    /// Whether there is something to do, only the first step follows nothing, every program has its name, and what is
-    /// tried first is tried before a single program that reads nothing that is held.
+    /// The programs of its steps.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &Program> {
+        self.steps.iter().filter_map(|step| match &step.action {
+            Action::Program(program) => Some(program),
+            Action::ChangeDirectory { .. }
+            | Action::PrintDirectory { .. }
+            | Action::Settle { .. }
+            | Action::ApplyPatch(_) => None,
+        })
+    }
+
+    /// Whether there is something to do, only the first step follows nothing, every program has its name, what is tried first
+    /// is tried before a single program that reads nothing that is held, and what happens in a sandbox is kept there by the
+    /// sandbox.
     fn is_sound(&self) -> bool {
         let is_named =
             |step: &Step| !matches!(&step.action, Action::Program(program) if program.arguments.is_empty());
@@ -176,5 +201,6 @@ impl Plan {
         !self.steps.is_empty()
             && steps.all(|(at, step)| (at == 0) == step.join.is_none() && is_named(step))
             && self.direct.as_ref().is_none_or(is_fit)
+            && (self.enclosed.is_none() || self.programs().all(|program| program.kept.is_none()))
     }
 }

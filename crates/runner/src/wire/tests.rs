@@ -23,6 +23,7 @@ fn order(plan: Option<Vec<u8>>) -> Order {
         keeps_leftovers: false,
         stdin_open: true,
         executables: 7,
+        rulesets: 2,
         confined: true,
         has_spool: true,
         has_scripts: true,
@@ -185,6 +186,7 @@ fn a_plan_is_read_back() {
             arguments: b"x\0\0".to_vec(),
             assignments: b"A=1\0".to_vec(),
             redirections: vec![],
+            kept: None,
         })
     };
     let joined = |join, action| Step {
@@ -250,6 +252,11 @@ fn only_one_program_alone_has_something_that_is_tried_before_it() {
             arguments: b"/bin/sh\0-c\0git\0".to_vec(),
             assignments: vec![],
             redirections: vec![],
+            kept: Some(Kept {
+                ruleset: 1,
+                starts: true,
+                connects: false,
+            }),
         }),
     };
     let plan = |steps, arguments: &[u8]| Plan {

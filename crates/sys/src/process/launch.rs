@@ -15,7 +15,7 @@ use std::{
 use rustix::{fs::AtFlags, io::Errno, process::Signal};
 
 use super::{Pid, Process, inspect, signals};
-use crate::{fs::FileStamp, hooks, interception::Filter, namespace::Confines, stamp};
+use crate::{fs::FileStamp, hooks, interception::Filter, landlock, namespace::Confines, stamp};
 
 /// Bytes of the stack on which a child runs until it executes, without the guard page below it.
 const STACK_BYTES: usize = 128 * 1024;
@@ -122,7 +122,9 @@ pub struct Launch<'a> {
     pub standard: [BorrowedFd<'a>; 3],
     /// Whether descriptor 0 is a terminal that becomes the one of its session. Only of a session of its own.
     pub takes_terminal: bool,
-    /// What makes its calls wait for an answer.
+    /// What it and everything that it starts is held to by the kernel: a ruleset of [`crate::landlock`].
+    pub ruleset: Option<BorrowedFd<'a>>,
+    /// What makes its calls wait for an answer, or refuses them.
     pub asks: Option<Asks<'a>>,
 }
 
@@ -131,8 +133,8 @@ pub struct Launch<'a> {
 pub struct Asks<'a> {
     /// Which calls wait.
     pub filter: &'a Filter,
-    /// Where the end goes at which they are answered.
-    pub whom: BorrowedFd<'a>,
+    /// Where the end goes at which they are answered. `None` where nobody answers.
+    pub whom: Option<BorrowedFd<'a>>,
 }
 
 /// The working directory of a command, and what it is put into.
@@ -399,6 +401,7 @@ fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
         place,
         standard,
         takes_terminal,
+        ruleset,
         asks,
     } = child.launch;
     if let Some(place) = place {
@@ -431,22 +434,30 @@ fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
     judged.look(*executable)?;
     let is_at_path = || executable.is_some_and(|file| is_same_file(file, program));
     let mut was_at_path = None;
-    if let Some(Asks { filter, whom }) = asks {
+    if asks.is_some() || ruleset.is_some() {
         was_at_path = Some(is_at_path());
+    }
+    if let Some(ruleset) = ruleset {
+        rustix::thread::set_no_new_privs(true)?;
+        landlock::restrict(*ruleset)?;
+    }
+    let mut mark = 0;
+    if let Some(Asks { filter, whom }) = asks {
+        mark = filter.mark();
         // From here on no path may be opened or looked at: who answers waits for the execution.
         filter.install(*whom)?;
     }
     if let Some(direct) = direct {
-        execute_first(direct, &mut child.direct_environment);
+        execute_first(direct, &mut child.direct_environment, mark);
         child.is_passed_over.store(true, Ordering::Relaxed);
     }
     match executable {
-        None => Err(execute_path(program, arguments, environment)),
-        Some(file) => match execute_file(*file, arguments, environment) {
+        None => Err(execute_path(program, arguments, environment, mark)),
+        Some(file) => match execute_file(*file, arguments, environment, mark) {
             // A script whose first line nobody read before: the kernel cannot hand a descriptor that is closed on
             // execution to the interpreter. The path is as good as long as it still means that file.
             Errno::NOENT if was_at_path.unwrap_or_else(is_at_path) => {
-                Err(execute_path(program, arguments, environment))
+                Err(execute_path(program, arguments, environment, mark))
             }
             errno => Err(errno),
         },
@@ -495,7 +506,7 @@ pub fn execute_one_of(
     // As a shell looks for a program: one that is there and cannot be executed is told rather than that there is none.
     let mut found = Errno::NOENT;
     for program in programs {
-        match execute_path(program, arguments, environment) {
+        match execute_path(program, arguments, environment, 0) {
             Errno::NOENT | Errno::NOTDIR => {}
             Errno::ACCESS => found = Errno::ACCESS,
             errno => return errno,
@@ -506,7 +517,7 @@ pub fn execute_one_of(
 
 /// Executes the first candidate that is there; comes back only when that could not be. Allocates nothing: `environment`
 /// is that of `direct` with one null pointer more.
-fn execute_first(direct: &DirectStart<'_>, environment: &mut [*const c_char]) {
+fn execute_first(direct: &DirectStart<'_>, environment: &mut [*const c_char], mark: u64) {
     for candidate in direct.candidates {
         match rustix::fs::statat(rustix::fs::CWD, candidate.path(), AtFlags::empty()) {
             Ok(_) => {
@@ -514,8 +525,7 @@ fn execute_first(direct: &DirectStart<'_>, environment: &mut [*const c_char]) {
                     *place = candidate.told.as_ptr();
                 }
                 let arguments = direct.arguments.pointers.as_ptr();
-                // SAFETY: the path ends with NUL, both lists end with a null pointer, and all of it outlives the call.
-                unsafe { libc::execve(candidate.path().as_ptr(), arguments, environment.as_ptr()) };
+                execute_marked(candidate.path(), arguments, environment.as_ptr(), mark);
                 return;
             }
             Err(Errno::NOENT | Errno::NOTDIR) => {}
@@ -524,19 +534,35 @@ fn execute_first(direct: &DirectStart<'_>, environment: &mut [*const c_char]) {
     }
 }
 
-fn execute_path(program: &CStr, arguments: &Strings, environment: &Strings) -> Errno {
-    // SAFETY: the path ends with NUL, both lists end with a null pointer, and all of it outlives the call.
-    unsafe {
-        libc::execve(
-            program.as_ptr(),
-            arguments.pointers.as_ptr(),
-            environment.pointers.as_ptr(),
-        )
-    };
+fn execute_path(program: &CStr, arguments: &Strings, environment: &Strings, mark: u64) -> Errno {
+    let (arguments, environment) = (arguments.pointers.as_ptr(), environment.pointers.as_ptr());
+    execute_marked(program, arguments, environment, mark);
     last_errno()
 }
 
-fn execute_file(file: BorrowedFd<'_>, arguments: &Strings, environment: &Strings) -> Errno {
+/// Both lists must end with a null pointer and outlive the call. The kernel does not look at the mark: a filter of this
+/// process may.
+fn execute_marked(
+    program: &CStr,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+    mark: u64,
+) {
+    // SAFETY: the path ends with NUL, both lists end with a null pointer, and all of it outlives the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execve,
+            program.as_ptr(),
+            arguments,
+            environment,
+            0_u64,
+            0_u64,
+            mark,
+        )
+    };
+}
+
+fn execute_file(file: BorrowedFd<'_>, arguments: &Strings, environment: &Strings, mark: u64) -> Errno {
     let (arguments, environment) = (arguments.pointers.as_ptr(), environment.pointers.as_ptr());
     // SAFETY: as in `execute_path`; the descriptor is open, and the empty path means the descriptor itself.
     unsafe {
@@ -547,6 +573,7 @@ fn execute_file(file: BorrowedFd<'_>, arguments: &Strings, environment: &Strings
             arguments,
             environment,
             libc::AT_EMPTY_PATH,
+            mark,
         )
     };
     last_errno()

@@ -1,0 +1,7 @@
+//! The kernel keeps what a command's programs start, write and connect to. Each way past it is tried beside a harmless
+//! twin, and without the limits.
+
+mod fixture;
+
+mod limits;
+mod programs;
