@@ -346,11 +346,11 @@ impl Wish {
                 shares_parent: directory(a) & libc::CLONE_PARENT != 0,
             },
             libc::SYS_prctl => Self::Adopt,
-            libc::SYS_execve => Self::Execute {
+            process::EXECVE => Self::Execute {
                 directory: HERE,
                 path: a,
             },
-            libc::SYS_execveat => Self::Execute {
+            process::EXECVEAT => Self::Execute {
                 directory: directory(a),
                 path: b,
             },
@@ -637,7 +637,7 @@ fn of_starts(are_heard: bool, mark: u64) -> Option<Vec<libc::sock_filter>> {
         u32::try_from(mark >> 32).ok()?,
     );
     let otherwise = if are_heard { STOP } else { ALLOW };
-    let (execve, execveat) = (number(libc::SYS_execve)?, number(libc::SYS_execveat)?);
+    let (execve, execveat) = (number(process::EXECVE)?, number(process::EXECVEAT)?);
     Some(vec![
         instruction(JUMP_IF_EQUAL, 0, 4, number(libc::SYS_memfd_create)?),
         instruction(LOAD_WORD, 0, 0, ARGUMENTS + 8),

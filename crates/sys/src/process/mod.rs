@@ -29,7 +29,7 @@ pub use launch::{
 pub use lead::{Lead, heed_interruption};
 pub use limits::InheritedLimits;
 pub use siblings::Alone;
-pub(super) use siblings::{CLONE, CLONE3};
+pub(super) use siblings::{CLONE, CLONE3, EXECVE, EXECVEAT};
 pub use signals::{
     ChildSignals, Ended, Reaped, group_of, put_off_termination, reap, reset_dispositions, signal_group,
     signal_process, wait_any, wait_for,

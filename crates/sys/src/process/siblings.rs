@@ -8,6 +8,9 @@ use super::{Forked, thread_count};
 /// The calls that make processes and namespaces, by their numbers.
 pub(crate) const CLONE: i64 = libc::SYS_clone;
 pub(crate) const CLONE3: i64 = libc::SYS_clone3;
+/// The calls that make another program of a process.
+pub(crate) const EXECVE: i64 = libc::SYS_execve;
+pub(crate) const EXECVEAT: i64 = libc::SYS_execveat;
 
 /// The proof that this process has one thread, so that copies of it are whole. Copies of it have one thread, too.
 #[derive(Debug, Clone, Copy)]
