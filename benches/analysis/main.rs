@@ -179,6 +179,7 @@ fn decide(text: &str, entries: Entries<'_>, cache: &PatternCache, lookup: &dyn P
         strict_delegation: true,
         exact_text_grants: false,
         path_case: PathCase::Sensitive,
+        keeps: Keeps::default(),
         now: UnixMillis::new(0),
         protected: &Protected::default(),
         cache,

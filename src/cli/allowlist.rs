@@ -44,6 +44,7 @@ pub(crate) enum AllowlistCommand {
     #[command(after_help = "Examples:
   countersign allowlist add /usr/bin/git
   countersign allowlist add /usr/bin/make --arg-pattern '^test$' --expires 2h --max-uses 3
+  countersign allowlist add /usr/bin/git --starts judged,ssh --writes workspace,tmp --connects 22,443
   countersign allowlist add /usr/bin/npm --arg-pattern '^run dev$' --input")]
     Add(AddArgs),
     /// Remove an entry or grant
@@ -99,6 +100,15 @@ pub(crate) struct AddArgs {
     /// Let their terminals keep pagers and editors, into which any command can be typed
     #[arg(long, requires = "input")]
     unguarded: bool,
+    /// Programs that it may start: names, paths, DIRECTORY/**, `judged` for what it is known to start, or `any`; '' for none
+    #[arg(long, value_name = "PROGRAMS", value_delimiter = ',')]
+    starts: Option<Vec<String>>,
+    /// Where it may write: `workspace`, `tmp`, paths, or `any`; '' for nowhere
+    #[arg(long, value_name = "PLACES", value_delimiter = ',')]
+    writes: Option<Vec<String>>,
+    /// TCP ports that it may connect to, or `any`; '' for none
+    #[arg(long, value_name = "PORTS", value_delimiter = ',')]
+    connects: Option<Vec<String>>,
     /// Why it is there
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
@@ -178,7 +188,16 @@ async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), F
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
-    let mut table = Table::new(&["ID", "KIND", "STATE", "PATTERN", "ARGUMENTS", "LAST USED", "NOTE"]);
+    let mut table = Table::new(&[
+        "ID",
+        "KIND",
+        "STATE",
+        "PATTERN",
+        "ARGUMENTS",
+        "CONFINE",
+        "LAST USED",
+        "NOTE",
+    ]);
     for entry in &items {
         table.row([
             entry.id.to_string(),
@@ -186,6 +205,7 @@ async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), F
             entry.state.to_string(),
             entry.pattern.clone(),
             value::shown(entry.arg_pattern.as_ref()),
+            value::shown(entry.confine.as_ref().map(confine_line).as_ref()),
             value::moment(entry.last_used_at.map(UnixMillis::new)),
             value::shown(entry.note.as_ref()),
         ]);
@@ -209,6 +229,7 @@ async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Fa
     member("note", args.note.map(Value::from));
     member("input", args.input.then_some(json!(true)));
     member("unguarded", args.unguarded.then_some(json!(true)));
+    member("confine", confine(args.starts, args.writes, args.connects)?);
     member(
         "expiresAtMs",
         args.expires.map(|expires| json!(context.clock.now() + expires)),
@@ -221,6 +242,59 @@ async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Fa
         .post(&["v1", "agents", &args.owner.agent, LIST], &Value::Object(body))
         .await?;
     show(context, &args.owner, &args.owner.named_in(entry))
+}
+
+/// The member `confine` that the options say; `None` without any.
+fn confine(
+    starts: Option<Vec<String>>,
+    writes: Option<Vec<String>>,
+    connects: Option<Vec<String>>,
+) -> Result<Option<Value>, Failure> {
+    fn list(said: Option<Vec<String>>) -> Option<Value> {
+        let words: Vec<String> = said?.into_iter().filter(|word| !word.is_empty()).collect();
+        Some(match words.as_slice() {
+            [only] if only == "any" => json!("any"),
+            _ => json!(words),
+        })
+    }
+    let ports = match list(connects) {
+        Some(Value::Array(words)) => {
+            let port = |word: &Value| word.as_str().and_then(|word| word.parse::<u16>().ok());
+            let ports: Option<Vec<u16>> = words.iter().map(port).collect();
+            let ports = ports.ok_or_else(|| {
+                Failure::usage("--connects takes TCP ports from 1 to 65535, or any".to_owned())
+            })?;
+            Some(json!(ports))
+        }
+        said => said,
+    };
+    let said = [
+        ("starts", list(starts)),
+        ("writes", list(writes)),
+        ("connects", ports),
+    ];
+    let members: Map<String, Value> = said
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect();
+    Ok((!members.is_empty()).then_some(Value::Object(members)))
+}
+
+/// The member `confine` of an entry in one line: `starts judged, ssh; writes workspace`.
+fn confine_line(confine: &Value) -> String {
+    let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let Some(members) = confine.as_object() else {
+        return word(confine);
+    };
+    let lines: Vec<String> = members
+        .iter()
+        .map(|(name, value)| match value.as_array() {
+            Some(items) if items.is_empty() => format!("{name} nothing"),
+            Some(items) => format!("{name} {}", items.iter().map(word).collect::<Vec<_>>().join(", ")),
+            None => format!("{name} {}", word(value)),
+        })
+        .collect();
+    lines.join("; ")
 }
 
 /// SHA-256 of the file that the pattern names, as this machine has it.
@@ -262,6 +336,7 @@ fn show(context: &Context, owner: &Owner, entry: &Answer<EntryBody>) -> Result<(
     table.each("note", &entry.note);
     table.each("input", entry.input.then_some(true));
     table.each("unguarded", entry.unguarded.then_some(true));
+    table.each("confine", entry.confine.as_ref().map(confine_line));
     table.each("maxUses", entry.max_uses);
     table.each("uses", entry.uses);
     table.each("sha256", &entry.sha256);
@@ -334,6 +409,28 @@ mod tests {
         assert_eq!(parse_owner("*"), Ok("*".to_owned()));
         assert_eq!(parse_owner("build"), Ok("build".to_owned()));
         assert!(parse_owner("a/b").is_err());
+    }
+
+    #[test]
+    fn options_say_what_a_program_may_do() {
+        let words = |text: &str| Some(text.split(',').map(str::to_owned).collect());
+        assert_eq!(confine(None, None, None), Ok(None));
+        assert_eq!(
+            confine(words("judged,ssh"), words("workspace"), words("22,443")),
+            Ok(Some(
+                json!({"starts": ["judged", "ssh"], "writes": ["workspace"], "connects": [22, 443]})
+            ))
+        );
+        assert_eq!(
+            confine(words(""), words("any"), None),
+            Ok(Some(json!({"starts": [], "writes": "any"})))
+        );
+        assert_eq!(
+            confine(None, None, words("ssh")).unwrap_err().exit,
+            ExitStatus::USAGE
+        );
+        let line = confine_line(&json!({"connects": [22], "starts": [], "writes": "any"}));
+        assert_eq!(line, "connects 22; starts nothing; writes any");
     }
 
     #[test]

@@ -252,6 +252,7 @@ pub(super) fn facts(approval: &ApprovalBody) -> Table {
     table.each("binding", [&approval.binding]);
     table.fact("bindingDetail", &approval.binding_detail);
     table.each("scripts", &approval.scripts);
+    table.each("confined", &approval.confined);
     table.each("security", [&approval.security]);
     table.each("ask", [&approval.ask]);
     table.each("askFallback", [&approval.ask_fallback]);

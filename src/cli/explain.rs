@@ -89,6 +89,7 @@ fn facts(explained: &ExplanationBody) -> Table {
         table.fact("start", &format!("{start} ({detail})"));
     }
     table.each("scripts", &explained.scripts);
+    table.each("confined", &explained.confined);
     table.each("input", &explained.input);
     if let Some(SandboxBody {
         backend,

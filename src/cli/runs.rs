@@ -214,6 +214,7 @@ async fn show(context: &Context, client: &Client, run: &RunId) -> Result<ExitSta
     table.each("binding", &run.binding);
     table.each("start", &run.start);
     table.each("scripts", &run.scripts);
+    table.each("confined", &run.confined);
     table.each("agentId", [&run.agent_id]);
     table.each("sessionKey", [&run.session_key]);
     table.fact("cwd", &run.cwd);

@@ -292,6 +292,7 @@ function details(approval, overridesFact) {
       approval.input ? fact("Input", h("span", { class: "chip warn" }, "stays open"), approval.input === "pipe" ? " for what the agent writes to it" : " for what the agent types at its terminal") : undefined,
       fact("Pinned", h("span", { class: approval.binding === "exact" ? "chip good" : "chip", title: "How firmly the run is what you approve" }, visible(approval.binding)), " ", visible(approval.bindingDetail)),
       approval.scripts && fact("Scripts", h("span", { class: approval.scripts === "held" ? "chip good" : "chip", title: "Whether interpreters read the scripts as you see them hashed" }, visible(approval.scripts))),
+      approval.confined && fact("Confined", h("span", { title: "What the kernel lets its programs do" }, visible(approval.confined))),
         fact("Session", mono(approval.sessionKey)),
         overridesFact,
       fact("Asked by", h("bdi", {}, visible(who(approval.requestedBy)))),

@@ -13,6 +13,7 @@ const MOST_SHOWN = 500;
 const LABEL_LENGTH = 60;
 const PATTERN_LENGTH = 4096;
 const TEXT_LENGTH = 1000;
+const CONFINE_LENGTH = 400;
 
 /** What the two lists differ in; `adds` and `removes` say what that allows, where it allows anything. */
 const KINDS = {
@@ -173,9 +174,17 @@ function facts(item) {
   if (item.maxUses) lines.push([`Used ${item.uses ?? 0} of ${item.maxUses} times`]);
   if (item.sha256) lines.push(["Only for the content ", mono(item.sha256)]);
   if (item.input) lines.push([item.unguarded ? "Also with open input, at an unguarded terminal" : "Also with open input"]);
+  if (item.confine !== undefined) lines.push(["Confined: ", mono(brief(confineLine(item.confine), CONFINE_LENGTH))]);
   const said = item.note ?? item.reason;
   if (said) lines.push([h("bdi", {}, visible(said))]);
   return lines;
+}
+
+/** What an entry says its program may do: `starts judged, ssh; writes workspace`. */
+function confineLine(confine) {
+  if (typeof confine !== "object" || confine === null || Array.isArray(confine)) return JSON.stringify(confine);
+  const words = (value) => (Array.isArray(value) ? value.map(String).join(", ") || "nothing" : typeof value === "string" ? value : JSON.stringify(value));
+  return Object.entries(confine).map(([name, value]) => `${name} ${words(value)}`).join("; ");
 }
 
 const mono = (text) => h("code", { dir: "ltr" }, visible(text));

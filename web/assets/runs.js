@@ -129,6 +129,7 @@ function runFacts(run) {
     run.binding && fact("Pinned", visible(run.binding)),
     run.start && fact("Started", run.start === "direct" ? "without the shell, which would only have found the program" : "by the shell"),
     run.scripts && fact("Scripts", visible(run.scripts)),
+    run.confined && fact("Confined", visible(run.confined)),
     run.decision && fact("Decided by", visible(run.decision.by)),
     run.approvalId && fact("Request", h("a", { href: `/a/${run.approvalId}` }, run.approvalId.slice(0, 8))));
 }

@@ -100,9 +100,90 @@ impl Confinement {
     }
 }
 
+impl Confinement {
+    /// What two policies both let the programs of one plan do.
+    #[must_use]
+    pub fn strictest(self, other: &Self) -> Self {
+        if self.programs.len() != other.programs.len() {
+            // One of them limits nothing, and has no programs; two plans of one command are the same.
+            let (programs, not_kept) = if self.programs.is_empty() {
+                (other.programs.clone(), self.not_kept.or(other.not_kept))
+            } else {
+                (self.programs, self.not_kept.or(other.not_kept))
+            };
+            return Self { programs, not_kept };
+        }
+        Self {
+            programs: self
+                .programs
+                .into_iter()
+                .zip(&other.programs)
+                .map(|(one, two)| one.strictest(two))
+                .collect(),
+            not_kept: self.not_kept.or(other.not_kept),
+        }
+    }
+}
+
 impl ProgramLimits {
+    fn strictest(self, other: &Self) -> Self {
+        Self {
+            program: self.program,
+            starts: both(self.starts, other.starts.as_ref(), |mut mine, theirs| {
+                mine.retain(|one| theirs.contains(one));
+                mine
+            }),
+            writes: both(self.writes, other.writes.as_ref(), |mut mine, theirs| {
+                mine.retain(|one| theirs.contains(one));
+                mine
+            }),
+            connects: both(self.connects, other.connects.as_ref(), |mut mine, theirs| {
+                mine.retain(|one| theirs.contains(one));
+                mine
+            }),
+        }
+    }
+
     /// Whether nothing is limited.
     pub const fn is_open(&self) -> bool {
         self.starts.is_none() && self.writes.is_none() && self.connects.is_none()
+    }
+}
+
+/// What is in both limits; `None` is no limit.
+fn both<T: Clone>(mine: Option<T>, theirs: Option<&T>, common: impl FnOnce(T, &T) -> T) -> Option<T> {
+    match (mine, theirs) {
+        (Some(mine), Some(theirs)) => Some(common(mine, theirs)),
+        (Some(mine), None) => Some(mine),
+        (None, theirs) => theirs.cloned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(starts: Option<&[&str]>, connects: Option<&[u16]>) -> Confinement {
+        let below = |path: &&str| Startable::Below((*path).to_owned());
+        Confinement {
+            programs: vec![ProgramLimits {
+                program: "x".to_owned(),
+                starts: starts.map(|starts| starts.iter().map(below).collect()),
+                writes: None,
+                connects: connects.map(|ports| ports.iter().copied().collect()),
+            }],
+            not_kept: None,
+        }
+    }
+
+    #[test]
+    fn of_two_policies_what_both_let_be_done() {
+        let one = limits(Some(&["/a", "/b"]), None);
+        let two = limits(Some(&["/b", "/c"]), Some(&[22]));
+        let both = limits(Some(&["/b"]), Some(&[22]));
+        assert_eq!(one.clone().strictest(&two), both);
+        assert_eq!(two.strictest(&one), both);
+        assert_eq!(one.clone().strictest(&Confinement::default()), one);
+        assert_eq!(Confinement::default().strictest(&one), one);
     }
 }

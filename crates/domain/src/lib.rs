@@ -16,6 +16,7 @@ mod approval_votes;
 mod authority;
 mod binding;
 mod confinement;
+mod confinement_words;
 mod deciding;
 mod ids;
 mod input;
@@ -61,7 +62,8 @@ pub use pairing::{
 };
 pub use pattern::{Pattern, PatternWidth};
 pub use policy::{
-    Ask, Backend, DirectStarts, ElevatedLevel, Host, HostChoice, Isolation, Leftovers, OnMiss, Security,
+    Ask, Backend, ConfineFallback, DirectStarts, ElevatedLevel, Host, HostChoice, Isolation, Leftovers,
+    OnMiss, Security,
 };
 pub use precondition::Precondition;
 pub use process::{MAX_INPUT_BYTES, ProcessKind, ProcessStatus};

@@ -108,6 +108,16 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// What becomes of an entry whose `confine` cannot be kept (`tools.exec.confineFallback`).
+    pub enum ConfineFallback("refuse or text") {
+        /// It covers nothing.
+        Refuse = "refuse",
+        /// It covers, and the rules about the text count alone.
+        Text = "text",
+    }
+}
+
+vocabulary! {
     /// Whether a program that needs no shell is started without one (`[exec] direct`).
     pub enum DirectStarts("auto or off") {
         /// Where that is known to be the same.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Actor, AgentId, ApprovalId, Ask, Backend, Command, CommandInput, Host, Isolation, Pinning, Reason, RunId,
-    RunStatus, ScriptHold, Security, SessionKey, UnixMillis, vocabulary,
+    Actor, AgentId, ApprovalId, Ask, Backend, Command, CommandInput, Confinement, Host, Isolation, Pinning,
+    Reason, RunId, RunStatus, ScriptHold, Security, SessionKey, UnixMillis, vocabulary,
 };
 
 vocabulary! {
@@ -217,6 +217,8 @@ pub struct Run {
     pub binding: Option<Pinning>,
     /// Whether its scripts are read as they were judged; `None` without any, and in records of before.
     pub scripts: Option<ScriptHold>,
+    /// What the kernel keeps of its programs; open in records of before.
+    pub confinement: Confinement,
     /// How its text is started; `None` where no host shell of this machine would read one, for what was denied at once, and
     /// in records of before. Until it ends it is what was decided.
     pub start: Option<TextStart>,

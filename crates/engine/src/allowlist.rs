@@ -5,7 +5,8 @@ use std::{convert::Infallible, sync::Arc};
 
 use countersign_config::approvals::{
     document::{
-        DenyRule, Document, Entry, EntryForm, Grant, Keyed, NewPattern, Number, PatternChange, Removed,
+        Confined, DenyRule, Document, Entry, EntryForm, Grant, Keyed, NewPattern, Number, PatternChange,
+        Removed,
     },
     store::{DocumentStore, Pending, Snapshot, StoreError},
 };
@@ -43,6 +44,8 @@ pub struct AllowlistEntry {
     pub input: bool,
     /// Whether their terminals keep pagers and editors that take commands.
     pub unguarded: bool,
+    /// What its program may do, as written.
+    pub confine: Option<serde_json::Value>,
     /// When it last matched, in Unix milliseconds.
     pub last_used_at: Option<i64>,
     /// The command that it last matched.
@@ -439,6 +442,7 @@ fn matching_changes(change: &PatternChange) -> bool {
         note: _,
         input: _,
         unguarded: _,
+        confine: _,
         expires_at,
         max_uses,
         sha256,
@@ -518,6 +522,7 @@ fn entry_of(Keyed { id, item }: &Keyed<Entry>) -> AllowlistEntry {
         note: item.note.clone(),
         input: item.input.unwrap_or_default(),
         unguarded: item.unguarded.unwrap_or_default(),
+        confine: item.confine.as_ref().map(Confined::to_value),
         last_used_at: item.last_used_at.as_ref().map(Number::floor),
         last_used_command: item.last_used_command.clone(),
         last_resolved_path: item.last_resolved_path.clone(),
@@ -561,6 +566,7 @@ fn grant_of(Keyed { id, item }: &Keyed<Grant>, now: UnixMillis, counted: Option<
         note: item.note.clone(),
         input: item.input.unwrap_or_default(),
         unguarded: item.unguarded.unwrap_or_default(),
+        confine: item.confine.as_ref().map(Confined::to_value),
         last_used_at: None,
         last_used_command: None,
         last_resolved_path: None,

@@ -245,7 +245,7 @@ impl ApprovedStarts {
         Ok(Foreseen {
             launch: ApprovedLaunch {
                 approval: approval.id.clone(),
-                binding: self.evaluator.rebind(binding, now)?,
+                binding: self.evaluator.rebind(binding, approval.card.security, now)?,
                 stamp: now.stamp(),
                 start_by: start_by(approval, now),
                 node: now.node.as_ref().and_then(|node| node.launch()),

@@ -13,7 +13,9 @@ use countersign_config::{
     approvals::store::Snapshot,
     settings::{Settings, StateDir},
 };
-use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, HostChoice, Reason, Security};
+use countersign_domain::{
+    AgentId, Command, CommandInput, EnvOverrides, HostChoice, Isolation, Reason, Security,
+};
 use countersign_hosts::{
     peer_fs::{self, Blind},
     workdir::{Workdir, WorkdirError},
@@ -125,6 +127,8 @@ impl Candidate {
                 clock,
                 Arc::new(environment),
                 peer_fs::Files::Direct,
+                // Which level a server would reach is not known: nothing counts as kept that the least would not.
+                Isolation::SameUser,
                 OwnFiles {
                     state_dir: &state_dir,
                     document: &document_path,

@@ -148,7 +148,7 @@ impl Expiries {
                 FallbackVerdict::Deny(reason) => (None, Fallback::deny(reason)),
                 FallbackVerdict::Run => {
                     match self.runs.take_slot(&card.binding.agent, now.settings()).await {
-                        Ok(slot) => match self.evaluator.rebind(&card.binding, &now) {
+                        Ok(slot) => match self.evaluator.rebind(&card.binding, card.security, &now) {
                             Ok(binding) => {
                                 let input = match (&covering, security.min(input.ask_fallback)) {
                                     (_, Security::Full) => binding.input,

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use countersign_config::settings::{SandboxScope, Settings, WorkspaceAccess};
 use countersign_domain::{
-    Backend, CommandInput, ExecRequest, Host, Pattern, Principal, Quorum, Reason, ScriptHold, Stop,
+    Backend, CommandInput, Confinement, ExecRequest, Host, Pattern, Principal, Quorum, Reason, ScriptHold,
+    Stop,
 };
 use countersign_hosts::sandbox::Placement;
 use countersign_policy::{
@@ -63,6 +64,10 @@ pub struct Explanation {
     pub start: Option<ChosenStart>,
     /// Whether its scripts would be read as they were judged; `None` without any.
     pub scripts: Option<ScriptHold>,
+    /// What the kernel would keep of its programs.
+    pub confinement: Confinement,
+    /// The same in one line; `None` where no program of this machine would start by its plan.
+    pub confined: Option<String>,
     /// What could be written to it once it ran.
     pub input: CommandInput,
     /// The node that it would run on.
@@ -256,6 +261,10 @@ impl Explanation {
             pinned: starts.map(|judged| judged.pinned),
             start: starts.and_then(|judged| judged.start.clone()),
             scripts: judged.and_then(|judged| judged.binding.held),
+            confinement: judged
+                .map(|judged| judged.binding.confinement.clone())
+                .unwrap_or_default(),
+            confined: judged.and_then(|judged| judged.binding.confined()),
             input: judged.map_or_else(|| call.input(), |judged| judged.binding.input),
             node: call.node.as_deref().map(NodeView::of),
             sandbox: call

@@ -298,6 +298,7 @@ impl Engine {
             Arc::clone(&clock),
             Arc::clone(&environment),
             gateway.files().clone(),
+            gateway.isolation(),
             OwnFiles {
                 state_dir: &state_dir,
                 document: documents.path(),

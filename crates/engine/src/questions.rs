@@ -207,7 +207,8 @@ impl Questions {
                 if slot.was_waited_for() {
                     let now =
                         Box::pin(self.evaluator.policy_for(&judged.binding, &call.requested_by)).await?;
-                    if self.evaluator.rebind(&judged.binding, &now)? != judged.binding {
+                    let security = judged.input.security;
+                    if self.evaluator.rebind(&judged.binding, security, &now)? != judged.binding {
                         return Ok(Attempt::Stale);
                     }
                 }

@@ -14,6 +14,7 @@ use crate::{
     approvers::Approvers,
     evaluator::{
         Evaluator, Purpose,
+        bind::confinement_again,
         call::Call,
         judgement::Judgement,
         place::{self, Destination, Places},
@@ -224,11 +225,15 @@ impl Reevaluation {
         if shown.host == Host::Node {
             // The node is told by which rule it runs, and that is taken from the record of the question.
             let is_same_rule = judged.effective.security.value == approval.card.security;
-            let present = self.evaluator.rebind(shown, now)?;
+            let present = self.evaluator.rebind(shown, approval.card.security, now)?;
             return Ok((is_same_rule && present == *shown).then_some(present));
         }
         let mut present = judged.binding.clone();
         present.input = shown.input;
+        // While an edit is held back, what is kept is what both policies say.
+        if judged.effective.security.value == Security::Allowlist && now.edited.is_none() {
+            present.confinement = confinement_again(shown, judged.analysis.as_ref());
+        }
         if present == *shown {
             return Ok(Some(present));
         }
@@ -241,7 +246,7 @@ impl Reevaluation {
         if analysis.is_some_and(|analysis| analysis.executables != shown.executables) {
             return Ok(None);
         }
-        let present = self.evaluator.rebind(shown, now)?;
+        let present = self.evaluator.rebind(shown, approval.card.security, now)?;
         Ok((present == *shown).then_some(present))
     }
 

@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
@@ -99,6 +100,16 @@ impl SystemLookup {
     }
 }
 
+/// Whether a program becomes more than the process that starts it: it is set-uid, set-gid or has capabilities.
+pub fn has_rights(file: &File) -> bool {
+    const RIGHTS: u32 = 0o6000;
+    // More than any version of them takes.
+    let mut value = [0; 64];
+    file.metadata()
+        .map_or(true, |metadata| metadata.mode() & RIGHTS != 0)
+        || rustix::fs::fgetxattr(file, "security.capability", &mut value).is_ok()
+}
+
 impl PathLookup for SystemLookup {
     fn search(&self, name: &str) -> Option<String> {
         if name.is_empty() || name.contains('/') || matches!(name, "." | "..") {
@@ -153,6 +164,12 @@ impl PathLookup for SystemLookup {
                 read => digest.update(buffer.get(..read)?),
             }
         }
+    }
+
+    fn gains_privileges(&self, file: &FileIdentity) -> bool {
+        // What cannot be read is nearly always set-uid, too.
+        self.open_regular(Path::new(&file.path))
+            .map_or(true, |opened| has_rights(&opened))
     }
 }
 

@@ -69,6 +69,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0016_fewer_indexes.sql",
         include_str!("../../../migrations/sqlite/0016_fewer_indexes.sql"),
     ),
+    (
+        "0017_confinement.sql",
+        include_str!("../../../migrations/sqlite/0017_confinement.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

@@ -13,6 +13,7 @@ pub mod command;
 
 pub mod approval_rules;
 pub mod combine;
+pub mod confine;
 pub mod gate;
 pub mod host;
 pub mod layers;

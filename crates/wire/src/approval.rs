@@ -17,6 +17,7 @@ use countersign_protocol::ByName;
 
 use crate::{
     actor::ActorBody,
+    confined::ConfinementBody,
     shown::Shown,
     words::{
         ApprovalDecision, ApprovalStatus, Ask, CommandInput, Host, PatternWidth, Pinning, ScriptHold,
@@ -115,6 +116,12 @@ pub struct ApprovalBody {
     /// without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scripts: Option<ScriptHold>,
+    /// What the kernel keeps of each program. Absent where it keeps nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confinement: Option<ConfinementBody>,
+    /// The same in one line. Absent where no program of the server's machine starts by its plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confined: Option<String>,
 }
 
 vocabulary! {
@@ -315,6 +322,7 @@ impl From<Approval> for ApprovalBody {
         let resolved = Resolved::from(state);
         let digest = binding.digest();
         let pinned = Pinned::of(&binding);
+        let confined = binding.confined();
         let Binding {
             host,
             node_id,
@@ -328,6 +336,7 @@ impl From<Approval> for ApprovalBody {
             script,
             scripts,
             held,
+            confinement,
             input,
             ..
         } = binding;
@@ -372,6 +381,8 @@ impl From<Approval> for ApprovalBody {
             binding: pinned.pinning.into(),
             binding_detail: pinned.detail.into(),
             scripts: held.map(Into::into),
+            confinement: ConfinementBody::of(&confinement),
+            confined,
             bound_to: BindingBody::new(bound, &command, cwd, env_hash, digest)
                 .with_hashes(executable_sha256, script.map(|(_path, sha256)| sha256)),
         }

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use crate::{
     analysis::AnalysisBody,
     approval::PatternBody,
+    confined::ConfinementBody,
     policy::{NodeBody, ValueBody},
     stop::StopBody,
     words::{Ask, CommandInput, Host, HostChoice, Pinning, ScriptHold, Security, TextStart},
@@ -62,6 +63,12 @@ pub struct ExplanationBody {
     /// without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scripts: Option<ScriptHold>,
+    /// What the kernel would keep of each program. Absent where it would keep nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confinement: Option<ConfinementBody>,
+    /// The same in one line. Absent where no program of this machine would start by its plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confined: Option<String>,
     /// What could be written to it once it ran: `pipe`, `terminal`, `guarded-terminal`, or `withheld` where the call wants
     /// that and what covers the command does not include it. Absent for a command that reads end of file.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -14,6 +14,7 @@ pub mod actor;
 pub mod analysis;
 pub mod approval;
 pub mod audit;
+pub mod confined;
 pub mod decisions;
 pub mod entry;
 pub mod event;

@@ -12,6 +12,7 @@ use countersign_policy::command::redaction;
 
 use crate::{
     actor::ActorBody,
+    confined::ConfinementBody,
     words::{
         Ask, Backend, CommandInput, DecidedBy, Host, Isolation, Pinning, Reason, RunStatusName, RunVerdict,
         ScriptHold, Security, TextStart,
@@ -78,6 +79,12 @@ pub struct RunBody {
     /// without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scripts: Option<ScriptHold>,
+    /// What the kernel keeps of each program. Absent where it keeps nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confinement: Option<ConfinementBody>,
+    /// The same in one line. Absent where nothing is kept and nothing would be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confined: Option<String>,
     /// How a text that the host shell would read is started: `direct`, its one program without the shell, or `shell`. Until
     /// the run ends it is what was decided; the shell also starts what could not be started directly. Absent where no
     /// host shell of the server's machine reads a text.
@@ -163,6 +170,8 @@ impl From<Run> for RunBody {
             sandbox: run.sandbox.map(Into::into),
             binding: run.binding.map(Into::into),
             scripts: run.scripts.map(Into::into),
+            confined: run.confinement.to_noteworthy_line(),
+            confinement: ConfinementBody::of(&run.confinement),
             start: run.start.map(Into::into),
             timeout_ms: run
                 .timeout

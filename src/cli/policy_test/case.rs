@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use countersign_domain::{AgentId, CommandInput};
+use countersign_policy::confine::ConfineRule;
 
 /// What policy is expected to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -71,6 +72,13 @@ pub(super) struct OwnEntry {
     pub(super) input: bool,
     #[serde(default)]
     pub(super) unguarded: bool,
+    #[serde(default, deserialize_with = "confine")]
+    pub(super) confine: Option<ConfineRule>,
+}
+
+/// One that is not understood covers nothing, as in the document.
+fn confine<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ConfineRule>, D::Error> {
+    serde_json::Value::deserialize(deserializer).map(|value| Some(ConfineRule::read(&value)))
 }
 
 /// As it is written. `platform`, `why` and `ref` are for people.

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_domain::{AgentId, Command, FileIdentity, UnixMillis};
 use countersign_policy::{
-    allowlist::{self, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected, Typing},
+    allowlist::{
+        self, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Keeps, Protected, Typing,
+    },
     command::{DirectoryTrust, Inspected, PathLookup, env_policy, syntax::Grammar},
     pattern::{PathCase, PatternCache},
 };
@@ -46,6 +48,7 @@ pub(super) fn evaluate(case: &Case, world: &OwnWorld) -> CaseResult {
             source: entry.source.as_deref(),
             command_sha256: None,
             typing: Typing::of(entry.input, entry.unguarded),
+            confine: entry.confine.as_ref(),
         })
         .collect();
     let by_default = || SAFE_BINS.map(str::to_owned).to_vec();
@@ -71,6 +74,12 @@ pub(super) fn evaluate(case: &Case, world: &OwnWorld) -> CaseResult {
         strict_delegation: true,
         exact_text_grants: false,
         path_case: PathCase::Sensitive,
+        keeps: Keeps {
+            starts: true,
+            writes: true,
+            connects: true,
+            ..Keeps::default()
+        },
         now: UnixMillis::new(0),
         protected: &Protected::default(),
         cache: &PatternCache::default(),

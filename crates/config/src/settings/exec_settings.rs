@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use countersign_domain::{Isolation, Leftovers, OnMiss};
+use countersign_domain::{ConfineFallback, Isolation, Leftovers, OnMiss};
 use countersign_policy::{
     command::syntax::Grammar,
     layers::{Layer, Resolved, Spoken},
@@ -34,6 +34,8 @@ pub struct ExecSettings {
     pub strict_delegation: Resolved<bool>,
     /// What the analysis reads besides the plain grammar.
     pub grammar: Grammar,
+    /// What becomes of an entry whose `confine` cannot be kept.
+    pub confine_fallback: ConfineFallback,
     /// What becomes of processes that a foreground command leaves behind.
     pub leftovers: Leftovers,
     /// The level of isolation the agent was put on, if it was.
@@ -136,6 +138,7 @@ impl ExecSettings {
             grammar: Grammar {
                 null_redirections: levels.value(|level| &level.null_redirections),
             },
+            confine_fallback: levels.value(|level| &level.confine_fallback),
             leftovers: levels.value(|level| &level.leftovers),
             isolation: levels.said(|level| &level.isolation).map(|said| said.value),
             on_miss: resolved(levels.spoken(|level| level.on_miss.clone())),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use serde_json::{Value, json};
 
-use countersign_domain::{Ask, HostChoice, Isolation, Leftovers, OnMiss, Security};
+use countersign_domain::{Ask, ConfineFallback, HostChoice, Isolation, Leftovers, OnMiss, Security};
 
 use super::{
     Effect, ElevatedLevel, ExecMode, Problem, SafeBinProfile, SandboxMode, SandboxScope, WorkspaceAccess,
@@ -243,6 +243,7 @@ policy_settings! {
         strict_inline_eval: bool, "tools.exec.strictInlineEval", "tools.exec.strictInlineEval" as Flag = false, Now;
         strict_delegation: bool, "tools.exec.strictDelegation", "tools.exec.strictDelegation" as Flag = true, Now;
         null_redirections: bool, "tools.exec.reads.nullRedirections", "tools.exec.reads.nullRedirections" as Flag = false, Now;
+        confine_fallback: ConfineFallback, "tools.exec.confineFallback", "tools.exec.confineFallback" as Word<ConfineFallback> = "refuse", Now;
         leftovers: Leftovers, "tools.exec.leftovers", "tools.exec.leftovers" as Word<Leftovers> = "kill", Now;
         isolation: Isolation, "tools.exec.isolation", "tools.exec.isolation" as SameUser = null, Now;
         on_miss: OnMiss, "tools.exec.onMiss", "tools.exec.onMiss" as Word<OnMiss> = "ask", Now;

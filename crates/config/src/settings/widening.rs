@@ -1,7 +1,7 @@
 //! What an edit of `openclaw.json` would newly allow (`docs/decisions/0010-who-may-answer.md`). Pure. What cannot be
 //! compared counts.
 
-use countersign_domain::{AgentId, Ask, HostChoice, Leftovers, OnMiss, Security};
+use countersign_domain::{AgentId, Ask, ConfineFallback, HostChoice, Leftovers, OnMiss, Security};
 use countersign_policy::{
     command::syntax::Grammar,
     layers::Spoken,
@@ -109,6 +109,7 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
         strict_inline_eval,
         strict_delegation,
         grammar: Grammar { null_redirections },
+        confine_fallback,
         leftovers,
         isolation,
         on_miss,
@@ -126,6 +127,11 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
     }
     if !null_redirections && later.grammar.null_redirections {
         found.add(format!("{who}: redirections from and to /dev/null are read"));
+    }
+    if *confine_fallback != later.confine_fallback && later.confine_fallback == ConfineFallback::Text {
+        found.add(format!(
+            "{who}: entries cover what they confine where that cannot be kept"
+        ));
     }
     if *leftovers != later.leftovers && later.leftovers == Leftovers::Keep {
         found.add(format!("{who}: what a command leaves running is kept"));
@@ -201,6 +207,7 @@ mod tests {
         check(&exec("strictInlineEval: true"), "{}", "inline code");
         check("{}", &exec("strictDelegation: false"), "delegation");
         check("{}", &exec("reads: { nullRedirections: true }"), "/dev/null");
+        check("{}", &exec("confineFallback: 'text'"), "cannot be kept");
         check("{}", &exec("leftovers: 'keep'"), "kept");
         check("{}", &exec("isolation: 'same-user'"), "less isolated");
         check(

@@ -9,10 +9,10 @@ use std::{
 };
 
 use countersign_config::{
-    approvals::document::{self, Listed},
+    approvals::document::{self, Confined, Listed},
     settings::{self, ExecSettings, Settings, StateDir},
 };
-use countersign_domain::{AgentId, EntryId, EnvOverrides, UnixMillis};
+use countersign_domain::{AgentId, EntryId, EnvOverrides, Isolation, UnixMillis};
 use countersign_hosts::{
     node::UNKNOWN_DIRECTORY,
     path_lookup::SystemLookup,
@@ -23,7 +23,7 @@ use countersign_ledger::GrantUse;
 use countersign_policy::{
     allowlist::{
         self, Analysis, AnalysisPolicy, AnalysisRequest, CreditKind, DenyRule, Entries, Entry, EntryIndex,
-        Grant, Protected, SkillBin,
+        Grant, Keeps, Protected, SkillBin,
     },
     command::{
         PathLookup,
@@ -38,6 +38,7 @@ use super::{
     Evaluator,
     call::Call,
     entry_indexes::{EntryIndexes, MIN_INDEXED},
+    keeping,
     policy_now::PolicyView,
 };
 use crate::{environment::HostEnvironment, turns};
@@ -96,6 +97,8 @@ pub(crate) struct Analyst {
     /// What commands inherit on this machine; its `PATH` finds programs.
     environment: Arc<HostEnvironment>,
     files: peer_fs::Files,
+    /// The best level of isolation that commands reach.
+    isolation: Isolation,
     protected: Protected,
     patterns: PatternCache,
     trusted_dirs: TrustedDirs,
@@ -127,6 +130,7 @@ impl Analyst {
         clock: Arc<dyn Clock>,
         environment: Arc<HostEnvironment>,
         files: peer_fs::Files,
+        isolation: Isolation,
         own: OwnFiles<'_>,
     ) -> Self {
         let OwnFiles {
@@ -140,6 +144,7 @@ impl Analyst {
             home: state_dir.home().unwrap_or_else(|| Path::new("/")).to_path_buf(),
             environment,
             files,
+            isolation,
             protected: protected(state_dir.root(), document, &workspaces, binary),
             patterns: PatternCache::default(),
             trusted_dirs: TrustedDirs::default(),
@@ -269,6 +274,12 @@ impl Analyst {
             let trusted_dirs = self.trusted_dirs.of(exec, now.settings.generation, &system)?;
             (trusted_dirs, skills(call, now))
         };
+        let keeps = if on_node {
+            // What a node keeps it judges by itself.
+            Keeps::default()
+        } else {
+            keeping::keeps(exec, self.isolation)
+        };
         let cwd = match &call.node {
             Some(_) => call.node_cwd().unwrap_or(UNKNOWN_DIRECTORY).into(),
             None => call.workdir.path.to_string_lossy(),
@@ -295,6 +306,7 @@ impl Analyst {
                 strict_delegation: exec.strict_delegation.value && path_policy.delegation_table,
                 exact_text_grants: path_policy.exact_text_grants,
                 path_case: case,
+                keeps,
                 now: self.clock.now(),
                 protected: &self.protected,
                 cache: patterns,
@@ -391,6 +403,7 @@ pub(crate) fn entry_of<'a>(listed: &Listed<'a, document::Entry>) -> Entry<'a> {
         source: listed.item.source.as_deref(),
         command_sha256: listed.item.command_sha256.as_deref(),
         typing: listed.item.typing(),
+        confine: listed.item.confine.as_ref().map(Confined::rule),
     }
 }
 
@@ -407,6 +420,7 @@ pub(crate) fn grant_of<'a>(listed: &Listed<'a, document::Grant>, uses: u64) -> G
         uses,
         sha256: listed.item.sha256.as_deref(),
         typing: listed.item.typing(),
+        confine: listed.item.confine.as_ref().map(Confined::rule),
     }
 }
 

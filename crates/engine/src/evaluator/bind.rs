@@ -11,8 +11,8 @@ use countersign_config::{
     settings::Settings,
 };
 use countersign_domain::{
-    Binding, Bound, BoundAction, BoundInterpreter, BoundStep, Command, CommandInput, EnvOverrides,
-    FileIdentity, Security, StepJoin,
+    Binding, Bound, BoundAction, BoundInterpreter, BoundStep, Command, CommandInput, Confinement,
+    EnvOverrides, FileIdentity, ProgramLimits, Security, StepJoin,
 };
 use countersign_hosts::{
     path_lookup::SystemLookup,
@@ -191,6 +191,7 @@ impl Binder {
                 )
             })
             .flatten();
+        let confinement = confinement_of(analysis.filter(|_| from_plan), &bound);
         let held = script_hold::Subject {
             bound: &bound,
             scripts: &scripts,
@@ -207,6 +208,7 @@ impl Binder {
             script: binding::sum_of(&scripts),
             scripts,
             held,
+            confinement,
             ..call.bind(bound, env)
         };
         Ok(Fastened {
@@ -365,6 +367,50 @@ fn bound_of(analysis: &Analysis, workdir: &Workdir, files: &Files) -> Option<Bou
         .and_then(|plan| from_plan(plan, workdir, files));
     let rendered = || analysis.rendered.clone().map(|script| Bound::Rendered { script });
     planned.or_else(rendered)
+}
+
+/// What the kernel is to keep of what is bound: of the programs of a plan, and of nothing else.
+pub(crate) fn confinement_of(analysis: Option<&Analysis>, bound: &Bound) -> Confinement {
+    let is_planned = match bound {
+        Bound::Exec { .. } | Bound::Plan { .. } => analysis.is_some_and(|analysis| analysis.plan.is_some()),
+        Bound::Text { .. }
+        | Bound::Rendered { .. }
+        | Bound::Inside { .. }
+        | Bound::OnNode { .. }
+        | Bound::Patch { .. }
+        | Bound::Elsewhere { .. } => false,
+    };
+    let of_analysis = analysis.map(|analysis| &analysis.confinement);
+    match of_analysis {
+        Some(confinement) if is_planned && !confinement.is_open() => confinement.clone(),
+        // A text of which an entry wanted something to be kept says why it is not.
+        Some(confinement) if confinement.not_kept.is_some() => Confinement {
+            programs: Vec::new(),
+            not_kept: confinement.not_kept,
+        },
+        Some(_) | None => Confinement::default(),
+    }
+}
+
+/// The same for what was shown, by what a policy says now. What was shown as open to everything stays so, unless an entry
+/// says more by now: an answer that was remembered, or an entry that was added, has no other default than it was told.
+pub(crate) fn confinement_again(shown: &Binding, analysis: Option<&Analysis>) -> Confinement {
+    let mut now = confinement_of(analysis, &shown.bound);
+    let said = analysis.map_or(&[][..], |analysis| &analysis.confined_by_entries);
+    let programs = now.programs.iter_mut().zip(said).enumerate();
+    for (at, (limits, is_said)) in programs {
+        let shown = shown.confinement.programs.get(at);
+        if !is_said && shown.is_none_or(ProgramLimits::is_open) {
+            *limits = ProgramLimits {
+                program: std::mem::take(&mut limits.program),
+                ..ProgramLimits::default()
+            };
+        }
+    }
+    if now.is_open() {
+        return Confinement::default();
+    }
+    now
 }
 
 /// What of a plan a run is bound to: its steps, with the directories that lie before everything else.

@@ -6,7 +6,9 @@ use std::{
 };
 
 use countersign_config::approvals::binding::{self, BoundScripts};
-use countersign_domain::{Actor, Approval, ApprovalCard, Binding, Command, CommandInput, EntryId, Host};
+use countersign_domain::{
+    Actor, Approval, ApprovalCard, Binding, Command, CommandInput, EntryId, Host, Security,
+};
 use countersign_hosts::{
     node::InvokeFailure,
     peer_fs::Blind,
@@ -20,7 +22,7 @@ use countersign_policy::{
 };
 
 use super::{
-    Evaluator, Purpose, analyse,
+    Evaluator, Purpose, analyse, bind,
     call::Call,
     judgement,
     policy_now::{PolicyNow, PolicyView},
@@ -83,7 +85,11 @@ impl Evaluator {
     ) -> Option<(Binding, Option<Arc<Placement>>)> {
         let now = self.policy.now();
         if let Some(approval) = &unfinished.approval {
-            return Some((self.rebind(&approval.card.binding, &now).ok()?, None));
+            return Some((
+                self.rebind(&approval.card.binding, approval.card.security, &now)
+                    .ok()?,
+                None,
+            ));
         }
         let run = &unfinished.run;
         let call = match run.host {
@@ -139,11 +145,17 @@ impl Evaluator {
     }
 
     /// The same binding with what is there now: equal digests mean that nothing changed. Programs are looked up
-    /// again, not only looked at: another file may come first in the PATH, or be there at last.
+    /// again, not only looked at: another file may come first in the PATH, or be there at last. `security` is that of the
+    /// question: under another than `allowlist` there is no plan of which something is kept.
     ///
     /// # Errors
     /// [`Blind`] when it cannot be looked at now; it may well be what it was.
-    pub(crate) fn rebind(&self, approved: &Binding, now: &PolicyNow) -> Result<Binding, Blind> {
+    pub(crate) fn rebind(
+        &self,
+        approved: &Binding,
+        security: Security,
+        now: &PolicyNow,
+    ) -> Result<Binding, Blind> {
         if approved.host == Host::Node {
             let seen = now.node.as_ref();
             return seen.map(|node| node.rebind(approved)).ok_or(Blind);
@@ -163,7 +175,7 @@ impl Evaluator {
             present.bound = self.binder.bound_patch(text, keeps_in);
             return Ok(present);
         }
-        let analysis = self.analyse(&Call::of_binding(approved, directory), &now.counted, &[])?;
+        let analysis = self.analyse(&Call::of_binding(approved, directory.clone()), &now.counted, &[])?;
         let lookup = self.analyst.path_lookup(&approved.agent, &now.counted.settings);
         let BoundScripts { scripts, are_whole } = self.binder.scripts_of(
             Some(&analysis),
@@ -183,6 +195,14 @@ impl Evaluator {
         }
         .hold(&lookup);
         lookup.check()?;
+        let is_planned = security == Security::Allowlist;
+        let mut confinement = bind::confinement_again(approved, Some(&analysis).filter(|_| is_planned));
+        if let Some(edited) = &now.edited {
+            let analysis = self.analyse(&Call::of_binding(approved, directory), edited, &[])?;
+            let of_edited = bind::confinement_again(approved, Some(&analysis).filter(|_| is_planned));
+            confinement = confinement.strictest(&of_edited);
+        }
+        present.confinement = confinement;
         present.script = binding::sum_of(&present.scripts);
         present.executables = analysis.executables;
         Ok(present)

@@ -273,6 +273,10 @@ impl Call {
                 Verdict::Run | Verdict::Ask(_) => judged.binding.held,
                 Verdict::Deny(_) => None,
             },
+            confinement: match judged.verdict {
+                Verdict::Run | Verdict::Ask(_) => judged.binding.confinement.clone(),
+                Verdict::Deny(_) => Confinement::default(),
+            },
             start: match judged.verdict {
                 Verdict::Run | Verdict::Ask(_) => judged.start.as_ref().map(|start| start.way),
                 Verdict::Deny(_) => None,

@@ -136,6 +136,8 @@ impl Judgement {
         if judged.verdict == Verdict::Run {
             judged.binding.input = lesser_input(judged.binding.input, lesser.binding.input);
         }
+        let confinement = std::mem::take(&mut judged.binding.confinement);
+        judged.binding.confinement = confinement.strictest(&lesser.binding.confinement);
         if let (Some(analysis), Some(other)) = (&mut judged.analysis, &lesser.analysis) {
             analysis.input = lesser_input(analysis.input, other.input);
         }

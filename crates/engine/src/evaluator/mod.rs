@@ -16,6 +16,7 @@ mod elsewhere;
 pub(crate) mod entry_indexes;
 pub(crate) mod judge;
 pub(crate) mod judgement;
+pub(crate) mod keeping;
 mod on_node;
 mod patches;
 pub(crate) mod place;

@@ -21,6 +21,7 @@ use super::{
     Mode, PlaceRule,
     asked::Asked,
     call::{Call, Requested},
+    keeping,
     policy_now::PolicyNow,
     sandbox_availability::{SandboxAvailability, no_sandbox},
 };
@@ -301,15 +302,9 @@ impl Places {
         }
     }
 
-    /// The level at which an agent's commands run: the best there is, unless the agent was taken out of it. Nobody is
-    /// taken out of another account: the server has no rights of its own to give.
+    /// The level at which an agent's commands run: the best there is, unless the agent was taken out of it.
     pub(crate) fn isolation_of(&self, agent: &AgentId, settings: &Settings) -> Isolation {
-        let taken_out = settings.policy.exec(agent).isolation;
-        let reached = self.gateway.isolation();
-        if reached == Isolation::SeparateUser {
-            return reached;
-        }
-        taken_out.map_or(reached, |level| level.min(reached))
+        keeping::level_of(self.gateway.isolation(), settings.policy.exec(agent).isolation)
     }
 }
 

@@ -3,19 +3,17 @@
 //! What is called held here is held by the supervisor (`runner::answers`), or the run does not start. Everything else is
 //! called by the reason why not.
 
-use std::{fs::File, os::unix::fs::MetadataExt as _, path::Path};
+use std::path::Path;
 
 use countersign_domain::{Bound, BoundAction, BoundScript, FileIdentity, Isolation, ScriptHold};
-use countersign_hosts::path_lookup::SystemLookup;
+use countersign_hosts::path_lookup::{SystemLookup, has_rights};
 use countersign_policy::{
     allowlist::{Analysis, MatchKind, SegmentReport},
     command::{PathLookup as _, moving::Moves, operands::directory_words},
 };
 use countersign_sys::interception;
 
-use crate::evaluator::policy_now::PolicyView;
-
-const RIGHTS: u32 = 0o6000;
+use crate::evaluator::{keeping::lets_gain, policy_now::PolicyView};
 
 /// What is looked at for the decision.
 #[derive(Debug)]
@@ -113,10 +111,7 @@ impl Subject<'_> {
     /// Programs that become more than they were started as must not be stopped in their calls, and those that cannot be
     /// looked into cannot be answered.
     fn of_programs(&self, lookup: &SystemLookup) -> ScriptHold {
-        let may_gain = match self.isolation {
-            Isolation::SameUser | Isolation::SeparateUser => true,
-            Isolation::Confined | Isolation::Sandbox | Isolation::Node => false,
-        };
+        let may_gain = lets_gain(self.isolation);
         let interpreters = self
             .scripts
             .iter()
@@ -194,12 +189,4 @@ fn first_move(segments: &[SegmentReport]) -> Option<Moves> {
         let own = segment.moves.filter(|_| !segment.code_operands.is_empty());
         own.or_else(|| first_move(&segment.segments))
     })
-}
-
-fn has_rights(file: &File) -> bool {
-    // More than any version of them takes.
-    let mut value = [0; 64];
-    file.metadata()
-        .map_or(true, |metadata| metadata.mode() & RIGHTS != 0)
-        || rustix::fs::fgetxattr(file, "security.capability", &mut value).is_ok()
 }

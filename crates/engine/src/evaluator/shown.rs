@@ -193,4 +193,8 @@ impl PathLookup for RunPathOnly {
     fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
+
+    fn gains_privileges(&self, file: &FileIdentity) -> bool {
+        self.0.gains_privileges(file)
+    }
 }

@@ -247,6 +247,7 @@ fn shape(kind: EventType) -> Shape {
             .named("verdict", "RunVerdict")
             .maybe("binding", reference("Pinning"))
             .maybe("scripts", reference("ScriptHold"))
+            .maybe("confined", text())
             .maybe("input", input()),
         EventType::ExecStarted => Shape::of(RUN, "A run started.")
             .maybe("pid", json!({"type": "integer", "format": "int32"}))
@@ -278,6 +279,7 @@ fn shape(kind: EventType) -> Shape {
             .named("reason", "Reason")
             .maybe("detail", text()),
         EventType::ApprovalRequested => Shape::of(APPROVAL, "A person is asked.")
+            .maybe("confined", text())
             .member("slug", text())
             .member("command", text())
             .member("cwd", text())

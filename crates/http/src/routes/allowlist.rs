@@ -15,7 +15,7 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use countersign_config::approvals::document::{Limits, NewPattern, PatternChange};
+use countersign_config::approvals::document::{Confined, Limits, NewPattern, PatternChange};
 use countersign_domain::{EntryId, UnixMillis};
 use countersign_engine::{
     allowlist::{self, AllowlistEntry, EntryLimits},
@@ -24,7 +24,7 @@ use countersign_engine::{
 use countersign_ledger::events::AllowlistList;
 use countersign_policy::command::redaction;
 use countersign_wire::{
-    entry::{EntryBody, EntryKind, EntryState, EntryWarningBody},
+    entry::{Confine, EntryBody, EntryKind, EntryState, EntryWarningBody},
     page::Page,
 };
 
@@ -72,6 +72,10 @@ struct NewEntryBody {
     #[serde(default)]
     #[schema(required = false)]
     unguarded: bool,
+    /// What its program may do.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = Confine, required = false)]
+    confine: Option<serde_json::Value>,
     #[serde(default, deserialize_with = "not_null")]
     #[schema(value_type = UnixMillis, required = false)]
     expires_at_ms: Option<UnixMillis>,
@@ -233,6 +237,10 @@ struct EntryChangeBody {
     #[schema(value_type = bool, required = false)]
     #[serde(deserialize_with = "not_null")]
     unguarded: Option<bool>,
+    /// What its program may do; null for the default.
+    #[schema(value_type = Option<Confine>, required = false)]
+    #[serde(deserialize_with = "present")]
+    confine: Option<Option<serde_json::Value>>,
     #[serde(deserialize_with = "present")]
     #[schema(schema_with = number_or_null)]
     expires_at_ms: Option<Option<UnixMillis>>,
@@ -330,6 +338,7 @@ impl EntryChangeBody {
             note,
             input,
             unguarded,
+            confine,
             expires_at_ms,
             max_uses,
             sha256,
@@ -348,6 +357,9 @@ impl EntryChangeBody {
             note,
             input,
             unguarded,
+            confine: confine
+                .map(|said| said.as_ref().map(confined).transpose())
+                .transpose()?,
             expires_at: expires_at_ms,
             max_uses,
             sha256,
@@ -363,6 +375,7 @@ impl NewEntryBody {
             note,
             input,
             unguarded,
+            confine,
             expires_at_ms,
             max_uses,
             sha256,
@@ -378,6 +391,7 @@ impl NewEntryBody {
             note,
             input,
             unguarded,
+            confine: confine.as_ref().map(confined).transpose()?,
             limits: Limits {
                 expires_at: expires_at_ms,
                 max_uses,
@@ -411,6 +425,10 @@ fn check_uses(max_uses: Option<u64>) -> Result<(), Problem> {
         return Err(Problem::field("maxUses", "expected 1 to 9007199254740991"));
     }
     Ok(())
+}
+
+fn confined(value: &serde_json::Value) -> Result<Confined, Problem> {
+    Confined::of_request(value).map_err(|why| Problem::field("confine", why))
 }
 
 fn digest_of(text: &str) -> Result<String, Problem> {
@@ -447,6 +465,7 @@ fn written(entry: AllowlistEntry) -> EntryBody {
         note: entry.note,
         input: entry.input,
         unguarded: entry.unguarded,
+        confine: entry.confine,
         last_used_at: entry.last_used_at,
         // People read it, here and on the page; the document has it as it was.
         last_used_command: entry.last_used_command.as_deref().map(redaction::masked),

@@ -205,6 +205,8 @@ pub enum EventKind {
         binding: Option<Pinning>,
         /// Whether its scripts are read as they were judged; `None` without any.
         scripts: Option<ScriptHold>,
+        /// What the kernel keeps of its programs, in one line; `None` where that is nothing.
+        confined: Option<String>,
         /// What can be written to it once it runs.
         input: CommandInput,
     },
@@ -237,6 +239,8 @@ pub enum EventKind {
     },
     /// A person is asked about a run that was just admitted.
     ApprovalRequested {
+        /// What the kernel would keep of its programs, in one line; `None` where no program of this machine starts by a plan.
+        confined: Option<String>,
         /// What could be written to the command once it ran.
         input: CommandInput,
         /// First characters of the id.
@@ -475,6 +479,7 @@ impl EventKind {
                 verdict,
                 binding,
                 scripts,
+                confined,
                 input,
             } => {
                 members.text("command", command).text("cwd", cwd);
@@ -483,6 +488,7 @@ impl EventKind {
                     .text("verdict", verdict.as_str())
                     .maybe("binding", binding.map(Pinning::as_str))
                     .maybe("scripts", scripts.map(ScriptHold::as_str))
+                    .maybe("confined", confined.as_deref())
                     .maybe("input", input.noteworthy().map(CommandInput::as_str));
             }
             Self::ExecStarted {
@@ -511,6 +517,7 @@ impl EventKind {
                     .maybe("detail", detail.as_deref());
             }
             Self::ApprovalRequested {
+                confined,
                 input,
                 slug,
                 command,
@@ -530,6 +537,7 @@ impl EventKind {
                     .text("security", security.as_str())
                     .text("ask", ask.as_str());
                 members
+                    .maybe("confined", confined.as_deref())
                     .maybe("input", input.noteworthy().map(CommandInput::as_str))
                     .put("createdAtMs", created_at.get())
                     .put("expiresAtMs", expires_at.get());

@@ -1,6 +1,6 @@
 //! What an analysis finds.
 
-use countersign_domain::{CommandInput, FileIdentity, Pattern, vocabulary};
+use countersign_domain::{CommandInput, Confinement, FileIdentity, Pattern, vocabulary};
 
 use crate::command::{Finding, Plan, Span, moving::Moves};
 
@@ -42,6 +42,10 @@ pub struct Analysis {
     pub rendered: Option<String>,
     /// Every executable of the command with its identity, each once.
     pub executables: Vec<FileIdentity>,
+    /// What the kernel is to keep of each program of the plan.
+    pub confinement: Confinement,
+    /// Of each of these programs, whether an entry says so and it is no default.
+    pub confined_by_entries: Vec<bool>,
     /// What `allow-always` could store.
     pub proposed_patterns: Vec<Pattern>,
 }

@@ -2,6 +2,7 @@
 
 use super::{
     AnalysisPolicy, AnalysisRequest, CreditKind, CreditedEntry, Entry, Grant, Match, MatchKind, Typing,
+    keeps::LimitsFrom,
 };
 use crate::{
     command::{
@@ -10,6 +11,7 @@ use crate::{
         multi_call, paths,
         safe_bin::{Limits, SafeBinMiss, may_be_safe_under},
     },
+    confine::ConfineRule,
     pattern::{ArgumentMatch, ArgumentRule, ExecutablePattern, GENERATED_SOURCE, PathCase, cwd_argv_pattern},
 };
 
@@ -24,6 +26,8 @@ pub(super) enum Need {
     Any,
     /// Only one that names the program and its arguments (W2, S2, D1).
     Arguments,
+    /// The same, or one by which the kernel keeps what the arguments could start (D1).
+    ArgumentsOrStarts,
 }
 
 /// A segment as entries see it.
@@ -53,6 +57,10 @@ pub(super) struct Cover {
     pub(super) keeps_link: bool,
     /// What it includes of an open input.
     pub(super) typing: Typing,
+    /// What it says about what its program may do.
+    pub(super) limits: LimitsFrom,
+    /// It names the arguments by what the kernel keeps of them (D1).
+    pub(super) is_by_starts: bool,
 }
 
 /// The rules of a request with what matching needs.
@@ -143,9 +151,15 @@ impl Coverage<'_> {
                 }
                 continue;
             }
+            if !self.keeps(entry.confine, candidate.executable) {
+                if self.covers_by(rule, candidate) {
+                    missed(miss, Code::ConfineUnavailable);
+                }
+                continue;
+            }
             match rule {
                 ArgumentRule::Inert if self.rules.on(Rule::M5) => missed(miss, Code::GeneratedEntryInert),
-                ArgumentRule::Any | ArgumentRule::Inert if candidate.need == Need::Any => {
+                ArgumentRule::Any | ArgumentRule::Inert if self.is_enough(entry.confine, candidate) => {
                     if path_only.is_none() || self.covers_link(entry.pattern, candidate) {
                         path_only = Some(entry);
                     }
@@ -160,6 +174,15 @@ impl Coverage<'_> {
             }
         }
         path_only.map(|entry| self.entry_cover(&entry, candidate))
+    }
+
+    /// Whether an entry that says nothing of the arguments covers the program with them.
+    fn is_enough(&self, confine: Option<&ConfineRule>, candidate: &Candidate<'_>) -> bool {
+        match candidate.need {
+            Need::Any => true,
+            Need::Arguments => false,
+            Need::ArgumentsOrStarts => self.keeps_starts(confine, candidate.executable),
+        }
     }
 
     /// Whether an entry that names the program covers it with these arguments.
@@ -189,8 +212,16 @@ impl Coverage<'_> {
                 }
                 continue;
             }
+            if !self.keeps(grant.confine, candidate.executable) {
+                if self.covers_by(rule, candidate) {
+                    missed(miss, Code::ConfineUnavailable);
+                }
+                continue;
+            }
             match rule {
-                ArgumentRule::Any if candidate.need == Need::Any => path_only = path_only.or(Some(grant)),
+                ArgumentRule::Any if self.is_enough(grant.confine, candidate) => {
+                    path_only = path_only.or(Some(grant));
+                }
                 ArgumentRule::Any | ArgumentRule::Inert => {}
                 rule if self.has_arguments(rule, candidate) => {
                     return Some(self.grant_cover(grant, candidate));
@@ -333,7 +364,12 @@ impl Coverage<'_> {
 
     /// Whether a bare name that was found there may be believed (P3).
     fn is_believable(&self, executable: &Executable) -> bool {
-        let is_believable = [&executable.resolved, &executable.real].into_iter().all(|file| {
+        self.is_believable_file(&executable.resolved, &executable.real)
+    }
+
+    /// The same for a name that was found at `resolved`, whose file is `real`.
+    pub(super) fn is_believable_file(&self, resolved: &str, real: &str) -> bool {
+        let is_believable = [resolved, real].into_iter().all(|file| {
             let directory = paths::directory(file);
             let in_cwd = [self.request.cwd, self.request.cwd_real]
                 .iter()
@@ -414,6 +450,8 @@ impl Coverage<'_> {
                 durable: false,
                 keeps_link: self.is_fixed(executable),
                 typing: Typing::Nothing,
+                limits: LimitsFrom::Cover(None),
+                is_by_starts: false,
             }),
             Err(SafeBinMiss::Flag(_)) => Err(Code::SafeBinFlag),
             Err(SafeBinMiss::Operands) => Err(Code::SafeBinOperand),
@@ -433,6 +471,8 @@ impl Coverage<'_> {
             durable: false,
             keeps_link: self.is_fixed(executable),
             typing: Typing::Nothing,
+            limits: LimitsFrom::Nothing,
+            is_by_starts: false,
         })
     }
 
@@ -454,6 +494,9 @@ impl Coverage<'_> {
             durable: entry.source == Some(GENERATED_SOURCE),
             keeps_link: self.covers_link(entry.pattern, candidate),
             typing: entry.typing,
+            limits: LimitsFrom::Cover(entry.confine.and_then(ConfineRule::understood).cloned()),
+            is_by_starts: candidate.need == Need::ArgumentsOrStarts
+                && ArgumentRule::of(entry.arg_pattern, entry.source) == ArgumentRule::Any,
         }
     }
 
@@ -475,13 +518,16 @@ impl Coverage<'_> {
             durable: false,
             keeps_link: self.covers_link(grant.pattern, candidate),
             typing: grant.typing,
+            limits: LimitsFrom::Cover(grant.confine.and_then(ConfineRule::understood).cloned()),
+            is_by_starts: candidate.need == Need::ArgumentsOrStarts
+                && ArgumentRule::of(grant.arg_pattern, None) == ArgumentRule::Any,
         }
     }
 }
 
-/// Notes why nothing covers a segment. That something would, were its input not open, says most.
+/// Notes why nothing covers a segment. That something would, were its input not open or more kept of it, says most.
 fn missed(miss: &mut Code, code: Code) {
-    if *miss != Code::OpenInput {
+    if !matches!(*miss, Code::OpenInput | Code::ConfineUnavailable) {
         *miss = code;
     }
 }

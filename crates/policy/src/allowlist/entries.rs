@@ -5,6 +5,7 @@ use super::{
     coverage::{Candidate, Cover, Coverage, Need},
     directory::Directory,
     evaluation::Evaluation,
+    keeps::LimitsFrom,
     proposal::{Proposal, Remembered},
     unseen::is_fed,
     work::{EvaluatedSegment, Work},
@@ -23,23 +24,34 @@ pub(super) type Reason = (Code, &'static str, &'static str);
 
 impl Evaluation<'_> {
     /// Looks for something that covers the segment; with a `reason`, only entries that name the arguments count.
-    pub(super) fn evaluate_entries(
-        &mut self,
-        mut work: Work<'_>,
-        reason: Option<Reason>,
-    ) -> EvaluatedSegment {
-        self.check_inline_eval(&mut work, reason.is_some());
+    pub(super) fn evaluate_entries(&mut self, work: Work<'_>, reason: Option<Reason>) -> EvaluatedSegment {
         let need = if reason.is_some() {
             Need::Arguments
         } else {
             Need::Any
         };
+        self.evaluate_entries_for(work, reason, need)
+    }
+
+    /// The same for what is needed of entries.
+    pub(super) fn evaluate_entries_for(
+        &mut self,
+        mut work: Work<'_>,
+        reason: Option<Reason>,
+        need: Need,
+    ) -> EvaluatedSegment {
+        self.check_inline_eval(&mut work, reason.is_some());
         let cover = self.cover(&work, need);
         match cover {
             Ok(cover) if work.findings.is_empty() => self.covered(work, cover),
             Ok(_) => self.miss(work),
             Err(code) => {
-                let proposal = self.remember(&work, reason);
+                let proposal = if code == Code::ConfineUnavailable {
+                    // It would cover more than the entry that is there.
+                    Proposal::Never
+                } else {
+                    self.remember(&work, reason)
+                };
                 let spent = self.spent_grant(&work, need);
                 if !self.has_one_script(&work) {
                     work.notes
@@ -50,7 +62,7 @@ impl Evaluation<'_> {
                         .push("its file is another program under another name, so it is not remembered");
                 }
                 match (reason, spent) {
-                    (_, None) if code == Code::OpenInput => {
+                    (_, None) if matches!(code, Code::OpenInput | Code::ConfineUnavailable) => {
                         let (rule, detail) = miss_text(code);
                         work.fail(code, rule, detail);
                     }
@@ -61,6 +73,11 @@ impl Evaluation<'_> {
                         work.fail(code, rule, spent.unwrap_or(detail));
                     }
                 }
+                let lacks_only_entry =
+                    matches!(work.findings.as_slice(), [only] if only.code == Code::NotAllowlisted);
+                if lacks_only_entry {
+                    work.limits_from = LimitsFrom::Question;
+                }
                 self.finish(work, Match::plain(MatchKind::None), vec![proposal])
             }
         }
@@ -69,6 +86,10 @@ impl Evaluation<'_> {
     /// The end of a segment that an entry covers.
     pub(super) fn covered(&mut self, mut work: Work<'_>, cover: Cover) -> EvaluatedSegment {
         work.keeps_link = cover.keeps_link;
+        if let LimitsFrom::Cover(confine) = &cover.limits {
+            self.note_explicit(work.span(), confine.as_ref(), cover.is_by_starts);
+        }
+        work.limits_from = cover.limits;
         self.typing = self.typing.min(cover.typing);
         self.credit(cover.credit);
         self.note_durable(cover.durable);
@@ -234,6 +255,10 @@ fn miss_text(code: Code) -> (&'static str, &'static str) {
         Code::OpenInput => (
             "O1",
             "its input stays open, and what covers it does not include that",
+        ),
+        Code::ConfineUnavailable => (
+            "C1",
+            "the entry for this confines its program in a way that cannot be kept here",
         ),
         Code::SafeBinFlag => ("SB2", "a flag outside the safe bin's profile"),
         Code::SafeBinOperand => ("SB4", "an operand outside the safe bin's profile"),

@@ -2,6 +2,8 @@
 
 use countersign_domain::UnixMillis;
 
+use crate::confine::ConfineRule;
+
 /// What an entry or a grant includes of a call whose input stays open, from least to most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Typing {
@@ -42,6 +44,8 @@ pub struct Entry<'a> {
     pub command_sha256: Option<&'a str>,
     /// What it says about open input.
     pub typing: Typing,
+    /// What it says about what its program may do.
+    pub confine: Option<&'a ConfineRule>,
 }
 
 /// An entry with a limit.
@@ -65,6 +69,8 @@ pub struct Grant<'a> {
     pub sha256: Option<&'a str>,
     /// What it says about open input.
     pub typing: Typing,
+    /// What it says about what its program may do.
+    pub confine: Option<&'a ConfineRule>,
 }
 
 impl Grant<'_> {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use countersign_domain::{Command, CommandInput, FileIdentity, Pattern};
+use countersign_domain::{Command, CommandInput, Confinement, FileIdentity, NotKept, Pattern};
 
 use super::{
     Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, CreditKind, CreditedEntry, DenyHit, Match,
@@ -11,6 +11,7 @@ use super::{
     denial::Denial,
     directory::Directory,
     effort::Effort,
+    keeps::{Explicit, Limits},
     proposal::{self, Proposal},
     work::SegmentContext,
 };
@@ -181,6 +182,10 @@ pub(super) struct Evaluation<'a> {
     pub(super) lacks_input: Cell<bool>,
     /// What everything that was covered so far includes of an open input.
     pub(super) typing: Typing,
+    /// What entries that cover something say of it.
+    pub(super) explicit: Vec<Explicit>,
+    /// Why not all of that is kept.
+    pub(super) not_kept: Option<NotKept>,
 }
 
 /// A state of the credits.
@@ -188,6 +193,8 @@ pub(super) struct Evaluation<'a> {
 pub(super) struct Usage {
     credited: usize,
     durable: Option<bool>,
+    explicit: usize,
+    not_kept: Option<NotKept>,
 }
 
 /// What became of a list.
@@ -198,6 +205,10 @@ pub(super) struct EvaluatedList {
     pub(super) plan: Option<Plan>,
     /// With the index of the segment in this list.
     pub(super) proposals: Vec<(usize, Proposal)>,
+    /// What is to be kept of each of its programs; builtins have none.
+    pub(super) limits: Vec<Limits>,
+    /// The files of its programs.
+    pub(super) judged: Vec<FileIdentity>,
 }
 
 impl<'a> Evaluation<'a> {
@@ -228,6 +239,8 @@ impl<'a> Evaluation<'a> {
             durable: None,
             lacks_input: Cell::new(false),
             typing: Typing::Anything,
+            explicit: Vec::new(),
+            not_kept: None,
         }
     }
 
@@ -286,6 +299,8 @@ impl<'a> Evaluation<'a> {
                 let at = evaluated.reports.len();
                 evaluated.reports.push(one.report);
                 evaluated.findings.extend(one.findings);
+                evaluated.limits.extend(one.limits);
+                evaluated.judged.extend(one.judged);
                 evaluated
                     .proposals
                     .extend(one.proposals.into_iter().map(|proposal| (at, proposal)));
@@ -354,6 +369,8 @@ impl<'a> Evaluation<'a> {
         Usage {
             credited: self.credited.len(),
             durable: self.durable,
+            explicit: self.explicit.len(),
+            not_kept: self.not_kept,
         }
     }
 
@@ -361,6 +378,8 @@ impl<'a> Evaluation<'a> {
     pub(super) fn restore_usage(&mut self, usage: Usage) {
         self.credited.truncate(usage.credited);
         self.durable = usage.durable;
+        self.explicit.truncate(usage.explicit);
+        self.not_kept = usage.not_kept;
     }
 
     pub(super) fn note_durable(&mut self, durable: bool) {
@@ -390,6 +409,11 @@ impl<'a> Evaluation<'a> {
                 "no plan could be made of the command",
             ));
         }
+        let is_planned = plan.as_ref().is_some_and(|plan| plan.to_bound().is_some());
+        let confined_by_entries = evaluated.limits.iter().map(|one| one.is_said).collect();
+        let limits = evaluated.limits.into_iter().map(|one| one.program).collect();
+        let (confinement, unkept) = self.confinement(limits, is_planned);
+        findings.extend(unkept.filter(|_| findings.is_empty()));
         let marker = self.exact_text(command, &findings, &unknown);
         let input = self.covered_input(
             marker
@@ -413,7 +437,11 @@ impl<'a> Evaluation<'a> {
             // A variable may start what no rule can see, like an option may.
             || (denial.has_rules()
                 && (!self.parsed || self.opaque || !unknown.is_empty() || denial.has_unreadable_rules()));
-        let proposed_patterns = if satisfied || !unknown.is_empty() || self.request.input.is_open() {
+        let lacks_limits = findings
+            .iter()
+            .any(|finding| finding.code == Code::ConfineUnavailable);
+        let is_limited = !unknown.is_empty() || lacks_limits || self.request.input.is_open();
+        let proposed_patterns = if satisfied || is_limited {
             Vec::new()
         } else {
             self.propose(command, &evaluated.proposals)
@@ -435,6 +463,15 @@ impl<'a> Evaluation<'a> {
             credited: std::mem::take(&mut self.credited),
             segments: evaluated.reports,
             // What an exact text covers runs as that text (X2), unless its segments are covered anyway.
+            confinement: if !satisfied || findings.is_empty() {
+                confinement
+            } else {
+                Confinement {
+                    programs: Vec::new(),
+                    not_kept: confinement.not_kept,
+                }
+            },
+            confined_by_entries,
             plan: plan.filter(|_| !satisfied || findings.is_empty()),
             rendered: rendered.filter(|_| !satisfied || findings.is_empty()),
             findings,
@@ -505,6 +542,10 @@ impl<'a> Evaluation<'a> {
         }
         if !self.coverage().includes_input(entry.typing) {
             self.lacks_input.set(true);
+            return None;
+        }
+        // A shell reads it, of which nothing is kept.
+        if !self.coverage().keeps(entry.confine, None) {
             return None;
         }
         let credited = CreditedEntry {
@@ -593,6 +634,8 @@ impl Analysis {
             plan: None,
             rendered: None,
             executables: Vec::new(),
+            confinement: Confinement::default(),
+            confined_by_entries: Vec::new(),
             proposed_patterns: Vec::new(),
         }
     }
@@ -655,6 +698,8 @@ fn rejected(finding: Finding) -> Analysis {
         plan: None,
         rendered: None,
         executables: Vec::new(),
+        confinement: Confinement::default(),
+        confined_by_entries: Vec::new(),
         proposed_patterns: Vec::new(),
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::{Entry, Typing};
+use crate::confine::ConfineRule;
 use crate::{
     command::Executable,
     pattern::{COMMAND_MARKER, ExecutablePattern, PathCase, fold},
@@ -87,6 +88,7 @@ struct OwnedEntry {
     source: Option<String>,
     command_sha256: Option<String>,
     typing: Typing,
+    confine: Option<ConfineRule>,
 }
 
 impl EntryIndex {
@@ -117,6 +119,7 @@ impl EntryIndex {
                 source: entry.source.map(str::to_owned),
                 command_sha256: entry.command_sha256.map(str::to_owned),
                 typing: entry.typing,
+                confine: entry.confine.cloned(),
             });
         }
         index
@@ -183,6 +186,7 @@ impl EntryIndex {
             source,
             command_sha256,
             typing,
+            confine,
         } = self.entries.get(at)?;
         Some(Entry {
             owner,
@@ -192,6 +196,7 @@ impl EntryIndex {
             source: source.as_deref(),
             command_sha256: command_sha256.as_deref(),
             typing: *typing,
+            confine: confine.as_ref(),
         })
     }
 

@@ -9,7 +9,7 @@ use crate::{
     pattern::{PathCase, PatternCache},
 };
 
-use super::{Entries, Grant};
+use super::{Entries, Grant, Keeps};
 
 /// Where and for whom a command is analysed.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +57,8 @@ pub struct AnalysisPolicy<'a> {
     pub now: UnixMillis,
     /// What belongs to the server itself (P6).
     pub protected: &'a Protected,
+    /// What of `confine` can be kept where it runs.
+    pub keeps: Keeps,
     /// Compiled patterns of earlier analyses; answers do not depend on it.
     pub cache: &'a PatternCache,
 }

@@ -11,8 +11,10 @@ mod evaluation;
 mod explain;
 mod index;
 mod input;
+mod keeps;
 
 mod entries;
+mod limits;
 mod segment;
 mod shells;
 mod unseen;
@@ -34,6 +36,9 @@ pub use entry::{Entry, Grant, Typing};
 pub use evaluation::{analyze, analyze_under};
 pub use index::{Entries, EntryIndex};
 pub use input::{AnalysisPolicy, AnalysisRequest, DenyRule, Protected, SkillBin};
+pub use keeps::Keeps;
 
+#[cfg(test)]
+mod limits_tests;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use percent_encoding::percent_decode_str;
 
 use super::{
     Match, MatchKind, SegmentReport,
+    coverage::Need,
     denial::{Arguments, Scan},
     evaluation::Evaluation,
     proposal::Proposal,
@@ -264,6 +265,7 @@ impl Evaluation<'_> {
                 .filter(|_| work.plannable)
                 .map(|words| work.builtin_step(words)),
             changes_to,
+            limits: None,
             ..self.report(work, Match::plain(kind), vec![proposal])
         }
     }
@@ -351,7 +353,17 @@ impl Evaluation<'_> {
             Delegation::None | Delegation::Known => "an argument makes this program run another",
         };
         let reason = (Code::Delegation, "D1", detail);
-        self.evaluate_entries(work, Some(reason))
+        // Of a program inside of a shell's text it is not kept by itself.
+        let may_be_kept = !writes_deciding
+            && reading.delegation != Delegation::Unknown
+            && reading.knows_outputs
+            && work.context.depth == 0;
+        let need = if may_be_kept {
+            Need::ArgumentsOrStarts
+        } else {
+            Need::Arguments
+        };
+        self.evaluate_entries_for(work, Some(reason), need)
     }
 
     /// Matches deny rules against the word that runs next.
@@ -405,6 +417,7 @@ impl Evaluation<'_> {
             && delegation::runs_what_is_typed(&work.names(), &work.arguments(), input.is_terminal());
         self.opaque |= runs_what_is_typed;
         let runs_unseen = work.runs_unseen() || runs_what_is_typed;
+        let limits = self.limits_of(&work);
         let report = SegmentReport {
             span: work.segment.span,
             operator: work.context.operator,
@@ -429,6 +442,8 @@ impl Evaluation<'_> {
             step: None,
             proposals,
             changes_to: None,
+            limits: Some(limits),
+            judged: work.judged,
         }
     }
 }

@@ -1,10 +1,13 @@
 //! Shells: a payload is judged as a list of its own, everything else needs an argument pattern (S1 to S4).
 
+use countersign_domain::FileIdentity;
+
 use super::{
     Match, MatchKind, SegmentReport,
     coverage::Need,
     entries::Reason,
     evaluation::Evaluation,
+    keeps::{Limits, LimitsFrom},
     proposal::Proposal,
     work::{EvaluatedSegment, SegmentContext, Work},
 };
@@ -25,6 +28,9 @@ struct Payload {
     findings: Vec<Finding>,
     script: Option<String>,
     proposals: Vec<Proposal>,
+    /// What is to be kept of each of its programs.
+    limits: Vec<Limits>,
+    judged: Vec<FileIdentity>,
 }
 
 impl Evaluation<'_> {
@@ -93,6 +99,7 @@ impl Evaluation<'_> {
             return self.miss(work);
         }
         let before = self.usage();
+        let explicit = self.explicit.len();
         let payload = match parser::parse_under(self.rules, self.policy.grammar, &word.value, &word.map) {
             Ok(list) => self.evaluate_payload(&list, work.context),
             Err(finding) => {
@@ -100,10 +107,22 @@ impl Evaluation<'_> {
                 Payload::unread(finding)
             }
         };
+        for file in &payload.judged {
+            if !work.judged.contains(file) {
+                work.judged.push(file.clone());
+            }
+        }
         if payload.findings.is_empty() && work.findings.is_empty() {
             work.keeps_link = work
                 .executable()
                 .is_none_or(|executable| self.coverage().is_fixed(executable));
+            work.limits_from = LimitsFrom::Payload(payload.limits.clone());
+            let lets_out = self.lets_out(&self.limits_of(&work).program, explicit);
+            if self.rules.on(Rule::C1) && lets_out {
+                let detail = "an entry confines a part of the shell's text, and another part is not confined";
+                work.fail(Code::ConfineUnavailable, "C1", detail);
+                return self.uncovered(work, payload);
+            }
             let evaluated = self.finish(work, Match::plain(MatchKind::Payload), vec![Proposal::Covered]);
             return payload.put_into(evaluated);
         }
@@ -134,6 +153,8 @@ impl Evaluation<'_> {
         };
         let evaluated = self.evaluate_list(list, inner);
         Payload {
+            limits: evaluated.limits,
+            judged: evaluated.judged,
             segments: evaluated.reports,
             findings: evaluated.findings,
             script: evaluated.plan.and_then(|plan| plan.checked_script().ok()),
@@ -175,6 +196,8 @@ impl Payload {
             findings: vec![finding],
             script: None,
             proposals: vec![Proposal::Never],
+            limits: Vec::new(),
+            judged: Vec::new(),
         }
     }
 

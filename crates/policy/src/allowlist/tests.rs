@@ -171,6 +171,7 @@ fn entry(pattern: &str) -> Entry<'static> {
         source: None,
         command_sha256: None,
         typing: Typing::Nothing,
+        confine: None,
     }
 }
 
@@ -185,6 +186,7 @@ fn grant(pattern: &'static str) -> Grant<'static> {
         uses: 0,
         sha256: None,
         typing: Typing::Nothing,
+        confine: None,
     }
 }
 
@@ -245,6 +247,7 @@ impl World {
             strict_delegation: self.strict_delegation,
             exact_text_grants: self.exact_text_grants,
             path_case: self.path_case,
+            keeps: Keeps::default(),
             now: UnixMillis::new(1_000),
             protected: &self.protected,
             cache: &cache,

@@ -23,6 +23,9 @@ impl Evaluation<'_> {
                 if !self.executables.contains(&executable.identity) {
                     self.executables.push(executable.identity.clone());
                 }
+                if !work.judged.contains(&executable.identity) {
+                    work.judged.push(executable.identity.clone());
+                }
                 let is_own = self
                     .policy
                     .protected

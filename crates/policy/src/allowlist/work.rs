@@ -2,7 +2,12 @@
 
 use countersign_domain::FileIdentity;
 
-use super::{DenyHit, SegmentReport, WrapperReport, directory::Directory, proposal::Proposal};
+use super::{
+    DenyHit, SegmentReport, WrapperReport,
+    directory::Directory,
+    keeps::{Limits, LimitsFrom},
+    proposal::Proposal,
+};
 use crate::command::{
     Code, Executable, Finding, PlanStep, Span, delegation, inline_eval,
     lookup::Unresolved,
@@ -35,6 +40,10 @@ pub(super) struct EvaluatedSegment {
     pub(super) proposals: Vec<Proposal>,
     /// The literal target of an accepted `cd`.
     pub(super) changes_to: Option<String>,
+    /// What is to be kept of its program; `None` for a builtin.
+    pub(super) limits: Option<Limits>,
+    /// The files of its programs, those of its payload among them.
+    pub(super) judged: Vec<FileIdentity>,
 }
 
 /// What is behind the wrappers.
@@ -70,6 +79,10 @@ pub(super) struct Work<'a> {
     pub(super) plannable: bool,
     /// Whether the link that the current word may be is part of what is judged, so that the program may know of it.
     pub(super) keeps_link: bool,
+    /// The files of the programs in it: wrappers, what they start, and what a payload starts.
+    pub(super) judged: Vec<FileIdentity>,
+    /// What the limits of its program are made of.
+    pub(super) limits_from: LimitsFrom,
     /// Words of the plan so far.
     planned: Vec<String>,
     /// `argv[0]` of the plan's first program.
@@ -101,6 +114,8 @@ impl<'a> Work<'a> {
             unread_text: false,
             plannable: true,
             keeps_link: true,
+            judged: Vec::new(),
+            limits_from: LimitsFrom::Nothing,
             planned: Vec::new(),
             first_name: None,
             first_identity: None,
@@ -136,6 +151,17 @@ impl<'a> Work<'a> {
 
     pub(super) fn executable(&self) -> Option<&Executable> {
         self.executable.as_ref().ok()
+    }
+
+    /// The file that is started first, once it was planned.
+    pub(super) const fn started(&self) -> Option<&FileIdentity> {
+        self.first_identity.as_ref()
+    }
+
+    /// What people call the program that is started first.
+    pub(super) fn label(&self) -> &str {
+        let first = self.first_name.as_deref().unwrap_or_else(|| self.typed());
+        paths::base_name(first)
     }
 
     /// Every base name the program goes by.

@@ -101,6 +101,8 @@ vocabulary! {
         ArgPatternMiss = "arg-pattern-miss",
         /// What covers the segment does not include an input that stays open.
         OpenInput = "open-input",
+        /// The entry for the segment says what its program may do, and that cannot be kept.
+        ConfineUnavailable = "confine-unavailable",
         /// Only an inert generated entry names the executable.
         GeneratedEntryInert = "generated-entry-inert",
         /// A flag that the safe bin's profile does not accept.

@@ -27,6 +27,11 @@ pub trait PathLookup: Debug + Send + Sync {
     /// SHA-256 of a file's content as lower-case hex, for grants that are bound to it; `None` when it is another file
     /// by now.
     fn content_sha256(&self, file: &FileIdentity) -> Option<String>;
+    /// Whether a program becomes more than the process that starts it: it is set-uid, set-gid or has capabilities. What
+    /// cannot be looked into may.
+    fn gains_privileges(&self, _file: &FileIdentity) -> bool {
+        true
+    }
 }
 
 /// An executable regular file at the moment of the look-up.

@@ -115,6 +115,10 @@ vocabulary! {
         ///
         /// `docs/spec/command-analysis.md#o1`
         O1 = "O1",
+        /// An entry whose `confine` cannot be kept, or is not understood, covers nothing.
+        ///
+        /// `docs/spec/command-analysis.md#c1`
+        C1 = "C1",
         /// A wrapper in an accepted form needs no entry; the command behind it has to be covered.
         ///
         /// `docs/spec/command-analysis.md#w1`

@@ -88,6 +88,7 @@ fn entry<'a>(id: &'a str, pattern: &'a str, arg_pattern: Option<&'a str>) -> Ent
         source: None,
         command_sha256: None,
         typing: Typing::Nothing,
+        confine: None,
     }
 }
 
@@ -112,6 +113,7 @@ fn grant(pattern: &str) -> Grant<'_> {
         uses: 0,
         sha256: None,
         typing: Typing::Nothing,
+        confine: None,
     }
 }
 

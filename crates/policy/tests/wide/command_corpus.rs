@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
 use countersign_policy::{
     allowlist::{
-        Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected, Typing,
+        Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Keeps, Protected, Typing,
         analyze_under,
     },
     command::{DirectoryTrust, Inspected, PathLookup, RuleSet, env_policy, paths, syntax::Grammar},
@@ -177,6 +177,7 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
             source: entry.source.as_deref(),
             command_sha256: None,
             typing: Typing::Nothing,
+            confine: None,
         })
         .collect();
     let agent = AgentId::main();
@@ -202,6 +203,7 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
         strict_delegation: !case.without_delegation,
         exact_text_grants: false,
         path_case: PathCase::Sensitive,
+        keeps: Keeps::default(),
         now: UnixMillis::new(0),
         protected: &Protected::default(),
         cache: &PatternCache::default(),

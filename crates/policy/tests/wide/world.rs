@@ -8,8 +8,8 @@ use std::{
 use countersign_domain::{AgentId, Command, CommandInput, FileIdentity, UnixMillis};
 use countersign_policy::{
     allowlist::{
-        Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entries, Entry, Protected, SkillBin, Typing,
-        analyze,
+        Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entries, Entry, Keeps, Protected, SkillBin,
+        Typing, analyze,
     },
     command::{DirectoryTrust, Inspected, PathLookup, env_policy, safe_bin::SafeBinProfile},
     pattern::{PathCase, PatternCache},
@@ -193,6 +193,7 @@ impl World {
                 source: entry.source.as_deref(),
                 command_sha256: None,
                 typing: Typing::Nothing,
+                confine: None,
             })
             .collect();
         let deny_rules: Vec<DenyRule<'_>> = self
@@ -228,6 +229,7 @@ impl World {
             strict_delegation: self.strict_delegation,
             exact_text_grants: false,
             path_case: self.path_case,
+            keeps: Keeps::default(),
             now: UnixMillis::new(0),
             protected: &self.protected,
             cache: &self.cache,

@@ -160,11 +160,13 @@ fn carry_agent(agent: &mut Agent, old: Agent, incoming: Incoming) {
     if incoming == Incoming::Product {
         agent.grants = agent.grants.take().or_else(|| grants.clone());
         agent.denylist = agent.denylist.take().or_else(|| denylist.clone());
-        let ours = |old: &Entry| old.note.is_some() || old.command_sha256.is_some();
+        let ours = |old: &Entry| old.note.is_some() || old.command_sha256.is_some() || old.confine.is_some();
         let mut entries = by_id(agent.allowlist.as_mut());
         for Keyed { id, item: old } in allowlist.iter().flatten().filter(|known| ours(&known.item)) {
             if let Some(known) = entries.get_mut(id.as_str()) {
                 known.note = known.note.take().or_else(|| old.note.clone());
+                // Without it the entry would let more be done.
+                known.confine = known.confine.take().or_else(|| old.confine.clone());
                 // The digest limits a marker further, and only for as long as it is the same marker.
                 if known.pattern == old.pattern && known.command_sha256.is_none() {
                     known.command_sha256.clone_from(&old.command_sha256);

@@ -8,10 +8,14 @@ use serde::{Deserialize, Serialize};
 use countersign_domain::{Ask, EntryId, Security};
 use countersign_policy::{
     allowlist::Typing,
+    confine::is_within,
     pending_change::{Allowances, quoted},
 };
 
-use super::model::{Agent, ByName, Document, Entry, Grant, Keyed, WILDCARD};
+use super::{
+    confined::Confined,
+    model::{Agent, ByName, Document, Entry, Grant, Keyed, WILDCARD},
+};
 
 /// Which way a change goes. Where that cannot be seen it counts as widening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,7 +196,7 @@ fn has_same_socket(before: &Document, later: &Document) -> bool {
 
 /// What the wildcard's lists say, for every agent. Where they change, the wildcard itself shows it.
 struct Everybody<'a> {
-    entries: BTreeSet<EntryKey<'a>>,
+    entries: EntryMap<'a>,
     deny_rules: BTreeSet<RuleKey<'a>>,
 }
 
@@ -200,7 +204,7 @@ impl<'a> Everybody<'a> {
     fn of(document: &ByName<'a>) -> Self {
         let wildcard = document.agent(WILDCARD);
         Self {
-            entries: entries_of(wildcard).collect(),
+            entries: entries_of(wildcard),
             deny_rules: rules_of(wildcard).collect(),
         }
     }
@@ -213,16 +217,21 @@ struct AgentPermissions<'a> {
     ask: Ask,
     ask_fallback: Security,
     auto_allow_skills: bool,
-    entries: BTreeSet<EntryKey<'a>>,
+    entries: EntryMap<'a>,
     grants: BTreeMap<RuleKey<'a>, Vec<(&'a EntryId, &'a Grant)>>,
     deny_rules: BTreeSet<RuleKey<'a>>,
 }
 
-type EntryKey<'a> = (&'a str, Option<&'a str>, bool, Option<&'a str>, Typing);
+/// Pattern, argument pattern, whether a decision made it, and the digest of a marker.
+type EntryKey<'a> = (&'a str, Option<&'a str>, bool, Option<&'a str>);
+/// What entries of one key include and let be done.
+type EntryMap<'a> = BTreeMap<EntryKey<'a>, Vec<EntryReach<'a>>>;
+/// What one of them includes of an open input, and what its program may do.
+type EntryReach<'a> = (Typing, Option<&'a Confined>);
 /// Pattern and argument pattern.
 type RuleKey<'a> = (&'a str, Option<&'a str>);
 
-/// How many grants of one pattern are compared with another; beyond it a grant counts as new.
+/// How many entries or grants of one pattern are compared with another; beyond it one counts as new.
 const MAX_COMPARED: usize = 64;
 
 impl<'a> AgentPermissions<'a> {
@@ -242,7 +251,7 @@ impl<'a> AgentPermissions<'a> {
                 .last()
                 .map_or(Security::Deny, |said| said.value),
             auto_allow_skills: policy.auto_allow_skills.last().is_some_and(|said| said.value),
-            entries: entries_of(agent).collect(),
+            entries: entries_of(agent),
             grants,
             deny_rules: rules_of(agent).collect(),
         }
@@ -286,16 +295,27 @@ impl<'a> AgentPermissions<'a> {
         if *auto_allow_skills && !there.auto_allow_skills {
             found.add(format!("{who}: skills are allowed by themselves"));
         }
-        for entry in entries {
-            if !includes(&there.entries, entry) && !includes(&everybody.entries, entry) {
-                let (pattern, arguments, .., typing) = *entry;
+        let reaches = entries
+            .iter()
+            .flat_map(|(key, reaches)| reaches.iter().map(move |reach| (key, reach)));
+        for (key, reach) in reaches {
+            if !includes(&there.entries, key, reach) && !includes(&everybody.entries, key, reach) {
+                let (pattern, arguments, ..) = *key;
+                let (typing, confine) = *reach;
                 let with_input = match typing {
                     Typing::Nothing => "",
                     Typing::Guarded => " with open input",
                     Typing::Anything => " with open input and an unguarded terminal",
                 };
                 let rule = rule_text((pattern, arguments));
-                found.add(format!("{who}: {rule} is allowed{with_input}"));
+                let is_confined_otherwise =
+                    there.entries.contains_key(key) || everybody.entries.contains_key(key);
+                let confined = match confine {
+                    Some(_) => " with this confine",
+                    None if is_confined_otherwise => " without its confine",
+                    None => "",
+                };
+                found.add(format!("{who}: {rule} is allowed{with_input}{confined}"));
             }
         }
         for (rule, listed) in grants {
@@ -323,11 +343,16 @@ fn rule_text((pattern, arguments): RuleKey<'_>) -> String {
     }
 }
 
-fn entries_of(agent: Option<&Agent>) -> impl Iterator<Item = EntryKey<'_>> {
-    agent
+fn entries_of(agent: Option<&Agent>) -> EntryMap<'_> {
+    let mut entries = EntryMap::new();
+    for keyed in agent
         .into_iter()
         .flat_map(|agent| agent.allowlist.iter().flatten())
-        .map(|keyed| entry_key(&keyed.item))
+    {
+        let reach = (keyed.item.typing(), keyed.item.confine.as_ref());
+        entries.entry(entry_key(&keyed.item)).or_default().push(reach);
+    }
+    entries
 }
 
 fn rules_of(agent: Option<&Agent>) -> impl Iterator<Item = RuleKey<'_>> {
@@ -343,20 +368,20 @@ fn entry_key(entry: &Entry) -> EntryKey<'_> {
         entry.arg_pattern.as_deref(),
         entry.is_generated(),
         entry.command_sha256.as_deref(),
-        entry.typing(),
     )
 }
 
-/// Whether entries have this one, or the same one that includes more of an open input.
-fn includes(entries: &BTreeSet<EntryKey<'_>>, entry: &EntryKey<'_>) -> bool {
-    let (pattern, arguments, is_generated, sha256, typing) = *entry;
-    entries
-        .range((pattern, arguments, is_generated, sha256, typing)..)
-        .next()
-        .is_some_and(|(other, others_arguments, generated, others_sha256, _)| {
-            (*other, *others_arguments, *generated, *others_sha256)
-                == (pattern, arguments, is_generated, sha256)
-        })
+/// Whether entries have this one, or the same one that includes more of an open input and lets more be done.
+fn includes(entries: &EntryMap<'_>, key: &EntryKey<'_>, (typing, confine): &EntryReach<'_>) -> bool {
+    let known = entries.get(key).map_or(&[][..], Vec::as_slice);
+    known
+        .iter()
+        .take(MAX_COMPARED)
+        .any(|(others_typing, others)| typing <= others_typing && confine_within(*confine, *others))
+}
+
+fn confine_within(narrow: Option<&Confined>, wide: Option<&Confined>) -> bool {
+    is_within(narrow.map(Confined::rule), wide.map(Confined::rule))
 }
 
 /// Uses are counted by id, so that a new id would begin to count anew.
@@ -372,5 +397,6 @@ fn grant_within((id, grant): (&EntryId, &Grant), (wider_id, wider): (&EntryId, &
             .max_uses
             .is_none_or(|most| id == wider_id && grant.max_uses.is_some_and(|uses| uses <= most))
         && grant.typing() <= wider.typing()
+        && confine_within(grant.confine.as_ref(), wider.confine.as_ref())
         && (wider.sha256.is_none() || grant.sha256 == wider.sha256)
 }

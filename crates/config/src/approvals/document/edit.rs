@@ -4,6 +4,7 @@ use countersign_domain::{EntryId, Secret, UnixMillis};
 use countersign_policy::preset::{Preset, PresetValues};
 
 use super::{
+    confined::Confined,
     json::Number,
     model::{Agent, Defaults, DenyRule, Document, Entry, Grant, Keyed, PolicyFields, Rule, Socket},
     text::trim,
@@ -31,6 +32,8 @@ pub struct NewPattern {
     pub input: bool,
     /// Their terminals keep pagers and editors that take commands.
     pub unguarded: bool,
+    /// What its program may do.
+    pub confine: Option<Confined>,
     /// With any limit the pattern becomes a grant, which other programs do not take for unlimited.
     pub limits: Limits,
 }
@@ -83,6 +86,8 @@ pub struct PatternChange {
     pub input: Option<bool>,
     /// Whether their terminals keep pagers and editors.
     pub unguarded: Option<bool>,
+    /// What its program may do.
+    pub confine: Option<Option<Confined>>,
     /// Another expiry; from this instant on the grant matches nothing.
     pub expires_at: Option<Option<UnixMillis>>,
     /// A new number of uses.
@@ -169,6 +174,7 @@ impl Document {
             note,
             input,
             unguarded,
+            confine,
             limits,
         } = new;
         let (input, unguarded) = (input.then_some(true), unguarded.then_some(true));
@@ -180,6 +186,7 @@ impl Document {
                 note,
                 input,
                 unguarded,
+                confine,
                 last_used_at: Some(now.get().into()),
                 ..Entry::default()
             };
@@ -196,6 +203,7 @@ impl Document {
             sha256: limits.sha256,
             input,
             unguarded,
+            confine,
             extra: Vec::new(),
         };
         if self.has_pattern(agent, &id) {
@@ -262,6 +270,7 @@ impl Document {
             note,
             input,
             unguarded,
+            confine,
             expires_at,
             max_uses,
             sha256,
@@ -274,6 +283,7 @@ impl Document {
         let said = |change: Option<bool>, before| change.map_or(before, |wanted| wanted.then_some(true));
         grant.input = said(input, grant.input);
         grant.unguarded = said(unguarded, grant.unguarded);
+        grant.confine = confine.unwrap_or(grant.confine);
         if let Some(at) = expires_at {
             grant.expires_at_ms = at.map(|at| at.get().into());
         }
@@ -288,6 +298,7 @@ impl Document {
             note: grant.note.clone(),
             input: grant.input,
             unguarded: grant.unguarded,
+            confine: grant.confine.clone(),
             extra: grant.extra.clone(),
             ..entry.unwrap_or_default()
         };
@@ -430,6 +441,7 @@ fn same_rule(known: &impl Rule, new: &impl Rule) -> bool {
     trim(known.pattern()) == trim(new.pattern())
         && known.arg_pattern().unwrap_or_default() == new.arg_pattern().unwrap_or_default()
         && known.typing() == new.typing()
+        && known.confine() == new.confine()
 }
 
 fn as_grant(entry: &Entry) -> Grant {
@@ -439,6 +451,7 @@ fn as_grant(entry: &Entry) -> Grant {
         note: entry.note.clone(),
         input: entry.input,
         unguarded: entry.unguarded,
+        confine: entry.confine.clone(),
         extra: entry.extra.clone(),
         ..Grant::default()
     }

@@ -6,6 +6,7 @@
 //! that we do not know is kept. Nothing here touches a file or a clock.
 
 mod carry;
+mod confined;
 mod difference;
 mod edit;
 mod form;
@@ -21,6 +22,7 @@ mod write;
 mod tests;
 
 pub use carry::Incoming;
+pub use confined::Confined;
 pub use difference::{ChangeDirection, Difference, LostRules};
 pub use edit::{Added, Limits, NewPattern, PatternChange, PolicyTarget, Removed, Use};
 pub use form::{EntryForm, Inert};

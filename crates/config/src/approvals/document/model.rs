@@ -10,7 +10,10 @@ use countersign_policy::{
     layers::{Layer, Spoken},
 };
 
-use super::json::{Json, Number, pointer_step};
+use super::{
+    confined::Confined,
+    json::{Json, Number, pointer_step},
+};
 
 /// The agent whose part of the document speaks for every agent.
 pub(super) const WILDCARD: &str = "*";
@@ -147,6 +150,8 @@ pub struct Entry {
     pub input: Option<bool>,
     /// Ours: their terminals keep pagers and editors that take commands.
     pub unguarded: Option<bool>,
+    /// Ours: what its program may do.
+    pub confine: Option<Confined>,
     /// Members of the entry that we do not know; they are written back.
     pub extra: Members,
 }
@@ -174,6 +179,8 @@ pub struct Grant {
     pub input: Option<bool>,
     /// As for an entry.
     pub unguarded: Option<bool>,
+    /// As for an entry.
+    pub confine: Option<Confined>,
     /// Members of the grant that we do not know; they are written back.
     pub extra: Members,
 }
@@ -215,12 +222,14 @@ pub(super) trait Rule {
     fn arg_pattern(&self) -> Option<&str>;
     /// What it includes of an open input; nothing for a deny rule.
     fn typing(&self) -> Typing;
+    /// What it says about what its program may do; nothing for a deny rule.
+    fn confine(&self) -> Option<&Confined>;
     fn extra(&self) -> &Members;
     fn extra_mut(&mut self) -> &mut Members;
 }
 
 macro_rules! rule {
-    ($($name:ident: $typing:expr),+) => {$(
+    ($($name:ident: $typing:expr, $confine:expr);+) => {$(
         impl Rule for $name {
             fn pattern(&self) -> &str {
                 &self.pattern
@@ -232,6 +241,10 @@ macro_rules! rule {
                 let typing: fn(&$name) -> Typing = $typing;
                 typing(self)
             }
+            fn confine(&self) -> Option<&Confined> {
+                let confine: fn(&$name) -> Option<&Confined> = $confine;
+                confine(self)
+            }
             fn extra(&self) -> &Members {
                 &self.extra
             }
@@ -242,7 +255,11 @@ macro_rules! rule {
     )+};
 }
 
-rule!(Entry: Entry::typing, Grant: Grant::typing, DenyRule: |_| Typing::Nothing);
+rule!(
+    Entry: Entry::typing, |entry| entry.confine.as_ref();
+    Grant: Grant::typing, |grant| grant.confine.as_ref();
+    DenyRule: |_| Typing::Nothing, |_| None
+);
 
 /// An item in matching order, with the agent whose list it stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use countersign_domain::InvalidName;
 
 use super::{
+    confined::Confined,
     json::{self, Json, Number, pointer_step},
     model::{Defaults, DenyRule, Document, Entry, Grant, Members, PolicyFields, Socket},
     normalise::{self, Draft, DraftAgent, DraftDocument},
@@ -176,6 +177,7 @@ fn entry(item: Json, pointer: String) -> Result<Draft<Entry>, Refusal> {
             note: object.string("note")?,
             input: object.boolean("input")?,
             unguarded: object.boolean("unguarded")?,
+            confine: object.take("confine").map(Confined::read),
             extra: object.rest(),
         },
     })
@@ -194,6 +196,7 @@ fn grant(mut object: Object) -> Result<Draft<Grant>, Refusal> {
         sha256: object.sha256()?,
         input: object.boolean("input")?,
         unguarded: object.boolean("unguarded")?,
+        confine: object.take("confine").map(Confined::read),
         extra: Members::new(),
     };
     // Without a limit it would be an entry that lasts for ever, which a typo must not make.

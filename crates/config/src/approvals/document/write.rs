@@ -147,6 +147,7 @@ fn push_entry(members: &mut Members, entry: &Entry) {
         note,
         input,
         unguarded,
+        confine,
         extra,
     } = entry;
     push_text(members, "pattern", Some(pattern));
@@ -159,6 +160,11 @@ fn push_entry(members: &mut Members, entry: &Entry) {
     push_text(members, "note", note.as_ref());
     push(members, "input", input.map(Json::Bool));
     push(members, "unguarded", unguarded.map(Json::Bool));
+    push(
+        members,
+        "confine",
+        confine.as_ref().map(|confine| confine.json().clone()),
+    );
     members.extend(extra.iter().cloned());
 }
 
@@ -174,6 +180,7 @@ fn push_grant(members: &mut Members, grant: &Grant) {
         sha256,
         input,
         unguarded,
+        confine,
         extra,
     } = grant;
     push_text(members, "pattern", Some(pattern));
@@ -190,6 +197,11 @@ fn push_grant(members: &mut Members, grant: &Grant) {
     push_text(members, "sha256", sha256.as_ref());
     push(members, "input", input.map(Json::Bool));
     push(members, "unguarded", unguarded.map(Json::Bool));
+    push(
+        members,
+        "confine",
+        confine.as_ref().map(|confine| confine.json().clone()),
+    );
     members.extend(extra.iter().cloned());
 }
 

@@ -6,6 +6,7 @@ use countersign_engine::explain::{Explanation, Outcome, SandboxView};
 use countersign_policy::combine::Effective;
 use countersign_wire::{
     approval::PatternBody,
+    confined::ConfinementBody,
     explain::{EnvBody, ExplanationBody, HostBody, SandboxBody},
     stop::StopBody,
 };
@@ -90,6 +91,8 @@ pub(in crate::routes) fn explanation_body(explanation: Explanation) -> Explanati
         pinned,
         start,
         scripts,
+        confinement,
+        confined,
         input,
         node,
         sandbox,
@@ -129,6 +132,8 @@ pub(in crate::routes) fn explanation_body(explanation: Explanation) -> Explanati
         start: start.as_ref().map(|start| start.way.into()),
         start_detail: start.map(|start| start.detail),
         scripts: scripts.filter(|_| pinned.is_some()).map(Into::into),
+        confinement: pinned.and_then(|_| ConfinementBody::of(&confinement)),
+        confined: confined.filter(|_| pinned.is_some()),
         input: input.noteworthy().map(Into::into),
         node_id: node.as_ref().and_then(|node| node.node_id.clone()),
         node: node.map(policy::node),

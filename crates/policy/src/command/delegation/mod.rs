@@ -46,6 +46,8 @@ pub struct Reading {
     pub is_plain: bool,
     /// Files that the call may write because its words name them.
     pub outputs: Vec<String>,
+    /// Whether these are all of them.
+    pub knows_outputs: bool,
 }
 
 /// Whether arguments make a program start, load or be configured by something that the call chooses.
@@ -72,11 +74,13 @@ pub fn read(names: &[&str], arguments: &[&str]) -> Reading {
         None => Delegation::Unknown,
         Some(_) => delegation,
     };
+    let knows_outputs = written.is_some();
     outputs.extend(written.unwrap_or_default());
     Reading {
         delegation,
         is_plain,
         outputs,
+        knows_outputs,
     }
 }
 

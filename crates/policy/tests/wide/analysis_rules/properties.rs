@@ -9,8 +9,8 @@ use std::{
 use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
 use countersign_policy::{
     allowlist::{
-        Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, DenyRule, Entries, Entry, Protected,
-        Typing, analyze,
+        Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, DenyRule, Entries, Entry, Keeps,
+        Protected, Typing, analyze,
     },
     command::{self, DirectoryTrust, Inspected, PathLookup, rendering::StepKind},
     pattern::{PathCase, PatternCache},
@@ -194,6 +194,7 @@ fn analysis(text: &str, strictness: &Strictness, machine: &Machine) -> Analysis 
             source: None,
             command_sha256: None,
             typing: Typing::Nothing,
+            confine: None,
         })
         .collect();
     let deny = [DenyRule {
@@ -235,6 +236,7 @@ fn analysis(text: &str, strictness: &Strictness, machine: &Machine) -> Analysis 
         } else {
             PathCase::Insensitive
         },
+        keeps: Keeps::default(),
         now: UnixMillis::new(0),
         protected: if strictness.protected {
             &protected

@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
 use countersign_policy::{
     allowlist::{
-        Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, Protected, SkillBin, Typing, analyze_under,
+        Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, Keeps, Protected, SkillBin, Typing,
+        analyze_under,
     },
     command::{DirectoryTrust, Inspected, PathLookup, Rule, RuleSet, safe_bin::SafeBinProfile},
+    confine::ConfineRule,
     pattern::{PathCase, PatternCache, command_marker},
 };
 
@@ -88,6 +90,7 @@ fn entry(pattern: &'static str) -> Entry<'static> {
         source: None,
         command_sha256: None,
         typing: Typing::Nothing,
+        confine: None,
     }
 }
 
@@ -157,7 +160,20 @@ fn worlds() -> Vec<World> {
         }],
         ..world(Rule::O1, command, (expect, false))
     };
+    let confined = |confine: serde_json::Value, expect| World {
+        entries: vec![Entry {
+            confine: Some(Box::leak(Box::new(ConfineRule::read(&confine)))),
+            ..entry("/usr/bin/rg")
+        }],
+        ..world(Rule::C1, "rg x", (expect, false))
+    };
     let mut all = vec![
+        // Nothing can be kept in these worlds.
+        confined(serde_json::json!({ "starts": [] }), "ask"),
+        confined(serde_json::json!({ "writes": ["workspace"] }), "ask"),
+        confined(serde_json::json!({ "connects": [22] }), "ask"),
+        confined(serde_json::json!({ "later": true }), "ask"),
+        confined(serde_json::json!({ "starts": "any" }), "allow"),
         typed(CommandInput::Pipe, Typing::Guarded, "rg x", "allow"),
         typed(CommandInput::Terminal, Typing::Guarded, "rg x | rg y", "allow"),
         typed(CommandInput::Terminal, Typing::Nothing, "rg x", "ask"),
@@ -222,6 +238,7 @@ fn analysis(world: &World, rules: RuleSet) -> Analysis {
         strict_delegation: true,
         exact_text_grants: false,
         path_case: world.path_case,
+        keeps: Keeps::default(),
         now: UnixMillis::new(0),
         protected: &world.protected,
         cache: &PatternCache::default(),
