@@ -42,6 +42,8 @@ const HOUSEKEEPING: &[&str] = &[
     "grant-used-up",
     "node-identity-beside",
     "questions-need-a-connected-approver",
+    "rule-confine-idle",
+    "rule-confine-not-understood",
     "rule-denied",
     "rule-missing-file",
     "rule-never-matches",

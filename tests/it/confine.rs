@@ -44,7 +44,10 @@ async fn an_explanation_says_what_would_be_kept() {
     assert_has!(program, { "program": "git", "writes": ["workspace", "tmp"], "connects": [22] });
     assert_eq!(program["starts"].as_array().map(Vec::len), Some(1));
     let run = server.ran(json!({ "command": "git --version" })).await;
-    let run = server.operator().read(&format!("/v1/runs/{}", run.text("runId"))).await;
+    let run = server
+        .operator()
+        .read(&format!("/v1/runs/{}", run.text("runId")))
+        .await;
     assert_eq!(run["confined"], explained["confined"]);
     assert_eq!(run["confinement"], explained["confinement"]);
 }
@@ -125,19 +128,45 @@ async fn add(api: &Api, confine: Value) -> Value {
 async fn the_api_takes_what_it_understands() {
     let server = TestServer::asking().start().await;
     let operator = server.operator();
-    let added = add(&operator, json!({ "starts": ["judged", "ssh"], "connects": [22] })).await;
-    assert_eq!(added["confine"], json!({ "starts": ["judged", "ssh"], "connects": [22] }));
-    for confine in [json!({ "reads": [] }), json!({ "starts": ["a/b"] }), json!({ "connects": [0] })] {
+    let added = add(
+        &operator,
+        json!({ "starts": ["judged", "ssh"], "connects": [22] }),
+    )
+    .await;
+    assert_eq!(
+        added["confine"],
+        json!({ "starts": ["judged", "ssh"], "connects": [22] })
+    );
+    for confine in [
+        json!({ "reads": [] }),
+        json!({ "starts": ["a/b"] }),
+        json!({ "connects": [0] }),
+    ] {
         let refused = add(&operator, confine.clone()).await;
         assert_eq!(refused["code"], "invalid-request", "{confine}: {refused}");
     }
     let entry = format!("/v1/agents/main/allowlist/{}", added.text("id"));
-    let changed = operator.patch(&entry, json!({ "confine": { "starts": [] } })).await.expect(200);
+    let changed = operator
+        .patch(&entry, json!({ "confine": { "starts": [] } }))
+        .await
+        .expect(200);
     assert_eq!(changed["confine"], json!({ "starts": [] }));
-    let removed = operator.patch(&entry, json!({ "confine": null })).await.expect(200);
+    let removed = operator
+        .patch(&entry, json!({ "confine": null }))
+        .await
+        .expect(200);
     assert_eq!(removed["confine"], Value::Null);
     let cli = server
-        .cli(&["allowlist", "add", "/usr/bin/git", "--starts", "judged,ssh", "--writes", "workspace", "--json"])
+        .cli(&[
+            "allowlist",
+            "add",
+            "/usr/bin/git",
+            "--starts",
+            "judged,ssh",
+            "--writes",
+            "workspace",
+            "--json",
+        ])
         .await;
     assert!(cli.stdout.contains("\"judged\""), "{cli:?}");
 }

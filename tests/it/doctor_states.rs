@@ -196,6 +196,34 @@ const STATES: &[(&str, &str, Prepare)] = &[
             &json!({ "id": "a", "pattern": "/usr/bin/there-is-no-such-program" }),
         );
     }),
+    ("rule-confine-not-understood", "warning", |state| {
+        let confine = json!({ "reads": [] });
+        allowlist(
+            state,
+            &json!({ "id": "a", "pattern": "/usr/bin/git", "confine": confine }),
+        );
+    }),
+    ("rule-confine-too-wide", "warning", |state| {
+        let confine = json!({ "starts": ["bash"] });
+        allowlist(
+            state,
+            &json!({ "id": "a", "pattern": "/usr/bin/git", "confine": confine }),
+        );
+    }),
+    ("rule-confine-too-wide", "warning", |state| {
+        let confine = json!({ "writes": ["~/.bashrc"] });
+        allowlist(
+            state,
+            &json!({ "id": "a", "pattern": "/usr/bin/git", "confine": confine }),
+        );
+    }),
+    ("rule-confine-idle", "info", |state| {
+        let confine = json!({ "starts": ["/usr/bin/there-is-no-such-program"] });
+        allowlist(
+            state,
+            &json!({ "id": "a", "pattern": "/usr/bin/git", "confine": confine }),
+        );
+    }),
     ("rule-shadowed", "info", |state| {
         let entries =
             json!([{ "id": "a", "pattern": "/usr/bin/*" }, { "id": "b", "pattern": "/usr/bin/git" }]);

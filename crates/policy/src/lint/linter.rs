@@ -8,13 +8,14 @@ use std::{
 use countersign_domain::UnixMillis;
 
 use super::{
-    Item, Remark, RemarkCode,
+    Item, Remark, RemarkCode, confined,
     index::{Index, Target},
 };
 
 use crate::{
     allowlist::{DenyRule, Entry, Grant, Typing},
     command::{DirectoryTrust, PathLookup, delegation, inline_eval, names::NameClass, paths},
+    confine::ConfineRule,
     pattern::{
         ArgumentMatch, ArgumentRule, ExecutablePattern, GENERATED_SOURCE, PathCase, PatternCache,
         has_wildcard, is_marker,
@@ -175,7 +176,14 @@ impl<'a> Linter<'a> {
         remarks.extend(self.shadow_of_entry(&subject, (written, entry.typing), at));
         remarks.extend(self.denial_of(&subject));
         self.look(&subject, &mut remarks);
+        remarks.extend(self.confine_of(entry.confine, &subject));
         remarks
+    }
+
+    /// What is odd about what an entry or grant says of its program.
+    fn confine_of(&self, confine: Option<&ConfineRule>, subject: &Subject<'_>) -> Vec<Remark> {
+        let lookup = self.surroundings.lookup;
+        confined::remarks(confine, &subject.names(), lookup, || self.may_look())
     }
 
     /// What is odd about one grant.
@@ -208,6 +216,7 @@ impl<'a> Linter<'a> {
         }
         remarks.extend(self.denial_of(&subject));
         self.look(&subject, &mut remarks);
+        remarks.extend(self.confine_of(grant.confine, &subject));
         remarks
     }
 

@@ -5,6 +5,7 @@
 //! the work grows with the number of entries, not with its square, and looks at no more than a fixed number of files.
 //! Entry points: [`Linter::new`] for the lists of one agent, [`fn@safe_bins`] for the configured safe bins.
 
+mod confined;
 mod index;
 mod linter;
 mod remark;

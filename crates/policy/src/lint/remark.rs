@@ -32,6 +32,12 @@ vocabulary! {
         WritableDirectory = "writable-directory",
         /// There is no such program.
         MissingFile = "missing-file",
+        /// Its `confine` is not understood, so it covers nothing.
+        ConfineNotUnderstood = "confine-not-understood",
+        /// Its `confine` lets its program do nearly anything.
+        ConfineTooWide = "confine-too-wide",
+        /// A part of its `confine` says nothing.
+        ConfineIdle = "confine-idle",
         /// A grant whose time is over.
         Expired = "expired",
         /// A grant without a use left.
@@ -56,13 +62,17 @@ impl RemarkCode {
     /// How much it matters.
     pub const fn weight(self) -> Weight {
         match self {
-            Self::TooBroad | Self::Interpreter | Self::WritableDirectory | Self::NeverMatches => {
-                Weight::Risky
-            }
+            Self::TooBroad
+            | Self::Interpreter
+            | Self::WritableDirectory
+            | Self::NeverMatches
+            | Self::ConfineNotUnderstood
+            | Self::ConfineTooWide => Weight::Risky,
             Self::Shadowed
             | Self::Denied
             | Self::NeedsArguments
             | Self::MissingFile
+            | Self::ConfineIdle
             | Self::Expired
             | Self::UsedUp
             | Self::SafeBinWithoutProfile

@@ -491,3 +491,53 @@ fn a_long_list_is_looked_at_once_entry_by_entry() {
     let asked = lookup.0.load(std::sync::atomic::Ordering::Relaxed);
     assert!(asked <= 10_000, "{asked}");
 }
+
+#[test]
+fn what_is_odd_about_a_confine_is_told() {
+    use serde_json::json;
+
+    use crate::confine::ConfineRule;
+
+    let codes_of = |pattern: &str, confine: serde_json::Value| {
+        let rule = ConfineRule::read(&confine);
+        let entries = [Entry {
+            confine: Some(&rule),
+            ..entry("a", pattern, None)
+        }];
+        let lists = Lists {
+            entries: &entries,
+            grants: &[],
+            deny_rules: &[],
+        };
+        let is_ours = |code: &RemarkCode| code.as_str().starts_with("confine-");
+        codes(lists, PathCase::Sensitive)
+            .into_iter()
+            .map(|(_, code)| code)
+            .filter(is_ours)
+            .collect::<Vec<_>>()
+    };
+    let git = "/usr/bin/git";
+    assert_eq!(
+        codes_of(git, json!({ "reads": [] })),
+        [RemarkCode::ConfineNotUnderstood]
+    );
+    for starts in ["bash", "/usr/bin/python3", "env", "sudo", "/usr/bin/**"] {
+        let found = codes_of(git, json!({ "starts": [starts] }));
+        assert!(found.contains(&RemarkCode::ConfineTooWide), "{starts}: {found:?}");
+    }
+    for writes in ["~/.bashrc", "/srv/x/.git/config"] {
+        assert_eq!(
+            codes_of(git, json!({ "writes": [writes] })),
+            [RemarkCode::ConfineTooWide],
+            "{writes}"
+        );
+    }
+    assert_eq!(
+        codes_of("/usr/bin/unknown-program", json!({ "starts": "judged" })),
+        [RemarkCode::ConfineIdle]
+    );
+    assert_eq!(
+        codes_of(git, json!({ "starts": "judged", "writes": ["workspace", "tmp"] })),
+        []
+    );
+}

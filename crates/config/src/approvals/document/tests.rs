@@ -963,6 +963,97 @@ fn differences_say_which_way_they_go() {
         Widens,
         Narrows,
     );
+    let with = |confine: &str| {
+        format!(r#"{{"main":{{"allowlist":[{{"id":"a","pattern":"/a","confine":{confine}}}]}}}}"#)
+    };
+    let without = r#"{"main":{"allowlist":[{"id":"a","pattern":"/a"}]}}"#;
+    check(without, &with(r#"{"writes":["workspace"]}"#), Narrows, Widens);
+    check(without, &with(r#"{"connects":[22]}"#), Narrows, Widens);
+    // A list lets arguments pass that were asked about.
+    check(without, &with(r#"{"starts":["ssh"]}"#), Widens, Widens);
+    check(
+        &with(r#"{"starts":["ssh"]}"#),
+        &with(r#"{"starts":["ssh","gpg"]}"#),
+        Widens,
+        Narrows,
+    );
+    check(
+        &with(r#"{"starts":[]}"#),
+        &with(r#"{"starts":"judged"}"#),
+        Widens,
+        Narrows,
+    );
+    check(
+        &with(r#"{"writes":["tmp"]}"#),
+        &with(r#"{"writes":["workspace"]}"#),
+        Widens,
+        Widens,
+    );
+    // What is not understood covers nothing.
+    check(
+        &with(r#"{"starts":[]}"#),
+        &with(r#"{"starts":[],"reads":[]}"#),
+        Narrows,
+        Widens,
+    );
+    check(
+        r#"{"main":{"grants":[{"id":"a","pattern":"/a","maxUses":2,"confine":{"connects":[22]}}]}}"#,
+        r#"{"main":{"grants":[{"id":"a","pattern":"/a","maxUses":2,"confine":{"connects":[22,80]}}]}}"#,
+        Widens,
+        Narrows,
+    );
+}
+
+#[test]
+fn what_a_program_may_do_is_kept_as_it_is_written() {
+    let text = r#"{"version":1,"agents":{"main":{
+        "allowlist":[
+            {"id":"a","pattern":"/a","confine":{"starts":["judged","ssh"],"connects":[22.0],"writes":"any"}},
+            {"id":"b","pattern":"/b","confine":{"reads":[1.50,{"x":null}]},"theirs":1},
+            {"id":"c","pattern":"/c","confine":"all"}],
+        "grants":[{"id":"d","pattern":"/d","maxUses":1,"confine":null}]}}}"#;
+    let read = document(text);
+    let printed = read.print();
+    assert_eq!(document(&printed), read);
+    for part in ["22.0", "1.50", "\"all\"", "null", "theirs"] {
+        assert!(printed.contains(part), "{part} in {printed}");
+    }
+    let entries = read.entries("main");
+    let understood: Vec<bool> = entries
+        .iter()
+        .map(|listed| {
+            listed
+                .item
+                .confine
+                .as_ref()
+                .unwrap()
+                .rule()
+                .understood()
+                .is_some()
+        })
+        .collect();
+    assert_eq!(understood, [true, false, false]);
+    assert!(
+        read.grants("main")[0]
+            .item
+            .confine
+            .as_ref()
+            .unwrap()
+            .rule()
+            .problem()
+            .is_some()
+    );
+    // A program that does not know the member leaves it as it is, and ours can take it away.
+    let sent = document(r#"{"version":1,"agents":{"main":{"allowlist":[{"id":"a","pattern":"/a"}]}}}"#);
+    let mut by_product = read.clone();
+    by_product.replace(sent.clone(), Incoming::Product);
+    assert_eq!(
+        by_product.entries("main")[0].item.confine,
+        entries[0].item.confine
+    );
+    let mut by_us = read.clone();
+    by_us.replace(sent, Incoming::Ours);
+    assert_eq!(by_us.entries("main")[0].item.confine, None);
 }
 
 #[test]
