@@ -129,6 +129,7 @@ fn spec(cwd: PathBuf) -> LaunchSpec {
         executables: vec![],
         scripts: vec![],
         held: false,
+        denied_children: Vec::new(),
         answered: false,
         timeout: None,
         terms: RunTerms {

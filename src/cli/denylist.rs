@@ -78,6 +78,9 @@ pub(crate) struct AddArgs {
     /// Regular expression that the arguments must match; any arguments unless given
     #[arg(long, value_name = "REGEX")]
     arg_pattern: Option<String>,
+    /// Programs of a run cannot start or read a match either, at the isolation level `confined`
+    #[arg(long, conflicts_with = "arg_pattern")]
+    children: bool,
     /// Why it is there
     #[arg(long, visible_alias = "note", value_name = "TEXT")]
     reason: Option<String>,
@@ -116,12 +119,13 @@ async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), F
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
-    let mut table = Table::new(&["ID", "PATTERN", "ARGUMENTS", "REASON"]);
+    let mut table = Table::new(&["ID", "PATTERN", "ARGUMENTS", "CHILDREN", "REASON"]);
     for rule in &items {
         table.row([
             rule.id.to_string(),
             rule.pattern.clone(),
             value::shown(rule.arg_pattern.as_ref()),
+            value::shown(rule.children.then_some("denied")),
             value::shown(rule.reason.as_ref()),
         ]);
     }
@@ -141,11 +145,13 @@ async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Fa
         pattern,
         owner,
         arg_pattern,
+        children,
         reason,
     } = args;
     let owner = Owner::from(owner);
     let mut body = Map::from_iter([("pattern".to_owned(), json!(pattern))]);
     body.extend(arg_pattern.map(|text| ("argPattern".to_owned(), json!(text))));
+    body.extend(children.then(|| ("children".to_owned(), json!(true))));
     body.extend(reason.map(|text| ("reason".to_owned(), json!(text))));
     let rule = client
         .post(&["v1", "agents", owner.agent(), LIST], &Value::Object(body))
@@ -162,6 +168,9 @@ fn show(context: &Context, owner: &Owner, rule: &Answer<RuleBody>) -> Result<(),
     table.fact("id", rule.id.as_str());
     table.fact("pattern", &rule.pattern);
     table.each("argPattern", &rule.arg_pattern);
+    if rule.children {
+        table.fact("children", "denied at the level confined");
+    }
     table.each("reason", &rule.reason);
     for warning in &rule.warnings {
         table.fact("warning", &warning.message);

@@ -175,6 +175,7 @@ function facts(item) {
   if (item.sha256) lines.push(["Only for the content ", mono(item.sha256)]);
   if (item.input) lines.push([item.unguarded ? "Also with open input, at an unguarded terminal" : "Also with open input"]);
   if (item.confine !== undefined) lines.push(["Confined: ", mono(brief(confineLine(item.confine), CONFINE_LENGTH))]);
+  if (item.children) lines.push(["No program of a run can start it either, at the level confined"]);
   const said = item.note ?? item.reason;
   if (said) lines.push([h("bdi", {}, visible(said))]);
   return lines;

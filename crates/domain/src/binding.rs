@@ -341,6 +341,10 @@ pub struct Binding {
     /// What the kernel keeps of the programs that it starts. Older records do not have it: nothing was kept.
     #[serde(skip_serializing_if = "Confinement::is_open", default)]
     pub confinement: Confinement,
+    /// Patterns of programs that none of its programs can start or read, at the level `confined`: those of deny rules with
+    /// `children`, `~/` put in, sorted. Older records have none.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub denied_children: Vec<String>,
     /// Whether it has a pseudo-terminal.
     pub pty: bool,
     /// Whether more can be written to it once it runs. Records of before do not have it: nobody was told of it then.

@@ -441,6 +441,7 @@ impl LocalRuns {
             StartError::WorkingDirectory { .. }
             | StartError::HiddenDirectory(_)
             | StartError::ReplacedDirectory(_)
+            | StartError::DeniedPrograms(_)
             | StartError::NotPassable
             | StartError::NoProgram(_)
             | StartError::AttemptedBefore(_) => Reason::SpawnFailed,

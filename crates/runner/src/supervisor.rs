@@ -237,6 +237,7 @@ fn start_and_watch(
             place: StartPlace {
                 directory: start.directory.as_fd(),
                 confines,
+                masked: &plan.masked,
             },
             standard,
             on_terminal,

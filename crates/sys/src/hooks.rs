@@ -20,6 +20,7 @@ pub const PROTECTION_VARIABLE: &str = "COUNTERSIGN_TEST_PROTECTION_OFF";
 
 /// The protections that can be left away. A test compares the list with the questions.
 pub const PROTECTIONS: &[&str] = &[
+    "children",
     "descriptors",
     "dumpable",
     "landlock-0",

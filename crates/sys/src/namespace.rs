@@ -9,7 +9,7 @@
 )]
 
 use std::{
-    ffi::CStr,
+    ffi::{CStr, CString},
     fs, io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
@@ -172,7 +172,14 @@ impl Confines {
     ///
     /// The outer descriptor itself must not become the working directory: `..` would lead out of it into the
     /// mounts of the machine, where nothing is hidden.
-    pub(super) fn enter(&self, directory: BorrowedFd<'_>, path: &CStr) -> Result<(), Errno> {
+    ///
+    /// What is masked is so for this process and its descendants alone, in a mount namespace of their own.
+    pub(super) fn enter(
+        &self,
+        directory: BorrowedFd<'_>,
+        path: &CStr,
+        masked: &[CString],
+    ) -> Result<(), Errno> {
         let Self { user, mounts, scopes } = self;
         // The user namespace first: it gives the right to enter the other one.
         rustix::thread::move_into_link_name_space(user.as_fd(), Some(LinkNameSpaceType::User))?;
@@ -183,6 +190,13 @@ impl Confines {
         if (judged.st_dev, judged.st_ino) != (found.st_dev, found.st_ino) {
             return Err(Errno::STALE);
         }
+        mask(masked)?;
+        // By the path once more: the directory that is open belongs to the namespace before.
+        let inside = if masked.is_empty() {
+            inside
+        } else {
+            open_again(path, &found)?
+        };
         rustix::process::fchdir(&inside)?;
         drop_capabilities()?;
         rustix::thread::set_no_new_privs(true)?;
@@ -191,6 +205,35 @@ impl Confines {
             Some(_) if hooks::protection_off("landlock-scopes") => Ok(()),
             Some(scopes) => landlock::restrict(scopes.as_fd()),
         }
+    }
+}
+
+/// What lies over a masked file: it is empty, nobody can execute it, and what is written to it is gone.
+const NOTHING: &CStr = c"/dev/null";
+
+/// Puts [`NOTHING`] over each file, in a mount namespace of this process's own. To be called inside of the confines, with the
+/// right to mount, between `clone` and `exec`.
+fn mask(files: &[CString]) -> Result<(), Errno> {
+    if files.is_empty() || hooks::protection_off("children") {
+        return Ok(());
+    }
+    // SAFETY: the table of descriptors stays shared as it was, which is the one thing that can go wrong.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?;
+    for file in files {
+        rustix::mount::mount_bind(NOTHING, file.as_c_str())?;
+    }
+    Ok(())
+}
+
+/// The directory at a path, if it is the one that was found there.
+fn open_again(path: &CStr, found: &rustix::fs::Stat) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let inside = rustix::fs::open(path, flags, Mode::empty())?;
+    let again = rustix::fs::fstat(&inside)?;
+    if (again.st_dev, again.st_ino) == (found.st_dev, found.st_ino) {
+        Ok(inside)
+    } else {
+        Err(Errno::STALE)
     }
 }
 

@@ -123,6 +123,10 @@ pub struct RuleBody {
     pub arg_pattern: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// No program of a run at the level `confined` can start or read a match either; absent for no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub children: bool,
     /// What is odd about it; only told where it is written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]

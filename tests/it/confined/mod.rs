@@ -4,6 +4,7 @@
 //! level: what it reaches shows that an attack is real.
 
 mod attacks;
+mod children;
 mod fallback;
 mod level;
 mod machine;

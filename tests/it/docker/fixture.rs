@@ -112,6 +112,7 @@ impl DockerFixture {
             scripts: vec![],
             confinement: Confinement::default(),
             held: false,
+            denied_children: Vec::new(),
             answered: false,
             timeout: order.timeout,
             terms: RunTerms {

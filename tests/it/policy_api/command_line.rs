@@ -343,6 +343,14 @@ async fn a_deny_rule_binds_every_agent_unless_one_is_named() {
         (run("main", "/bin/false").await, run("other", "/bin/false").await),
         (403, 200)
     );
+    let masking = server
+        .cli(&["denylist", "add", "zq-none", "--children", "--json"])
+        .await;
+    assert_eq!(json_of(&masking)["children"], true, "{masking:?}");
+    let odd = server
+        .cli(&["denylist", "add", "zq-none", "--children", "--arg-pattern", "x"])
+        .await;
+    assert_eq!(odd.code, Some(64), "{odd:?}");
     let listed = server.cli(&["denylist", "list"]).await;
     assert!(
         listed.stdout.contains("true") && !listed.stdout.contains("false"),

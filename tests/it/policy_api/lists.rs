@@ -202,6 +202,16 @@ async fn deny_rules_are_added_once_listed_and_removed() {
         ),
         (json!({ "reason": "x" }), 400, "invalid-request"),
         (
+            json!({ "pattern": "rm", "argPattern": "^x", "children": true }),
+            400,
+            "invalid-request",
+        ),
+        (
+            json!({ "pattern": "/opt/**", "children": true }),
+            400,
+            "invalid-request",
+        ),
+        (
             json!({ "pattern": "rm", "reason": "x".repeat(1001) }),
             400,
             "invalid-request",
@@ -223,4 +233,22 @@ async fn deny_rules_are_added_once_listed_and_removed() {
             json!(["removed", "denylist", "main"]),
         ]
     );
+}
+
+#[tokio::test]
+async fn a_deny_rule_gets_children_by_another_one() {
+    let server = TestServer::full().start().await;
+    let operator = server.operator();
+    let plain = operator
+        .post(DENY, json!({ "pattern": "zq-none" }))
+        .await
+        .expect(201);
+    assert_eq!(plain.get("children"), None, "{plain}");
+    // It denies more than the one that is there.
+    let children = json!({ "pattern": "zq-none", "children": true });
+    let masking = operator.post(DENY, children.clone()).await.expect(201);
+    assert_eq!(only(&masking, &["pattern", "children"]), children);
+    assert_eq!(operator.posted(DENY, children).await["id"], masking["id"]);
+    let main = server.document_on_disk()["agents"]["main"].clone();
+    assert_eq!(main["denylist"][1]["children"], true, "{main}");
 }

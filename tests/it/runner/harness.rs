@@ -168,6 +168,7 @@ impl Server {
             scripts: vec![],
             confinement: Confinement::default(),
             held: false,
+            denied_children: Vec::new(),
             answered: false,
             timeout: None,
             terms: RunTerms {

@@ -12,7 +12,7 @@ use countersign_config::{
 };
 use countersign_domain::{
     Binding, Bound, BoundAction, BoundInterpreter, BoundStep, Command, CommandInput, Confinement,
-    EnvOverrides, FileIdentity, ProgramLimits, Security, StepJoin,
+    EnvOverrides, FileIdentity, Host, Isolation, ProgramLimits, Security, StepJoin,
 };
 use countersign_hosts::{
     path_lookup::SystemLookup,
@@ -209,6 +209,7 @@ impl Binder {
             scripts,
             held,
             confinement,
+            denied_children: self.denied_children(call, now, &lookup),
             ..call.bind(bound, env)
         };
         Ok(Fastened {
@@ -220,6 +221,22 @@ impl Binder {
             binding,
             preflight,
         })
+    }
+
+    /// What no program of the call can start, where the level keeps that.
+    fn denied_children(&self, call: &Call, now: &PolicyView, lookup: &SystemLookup) -> Vec<String> {
+        let isolation = self.places.isolation_of(&call.agent, &now.settings);
+        if call.host() != Host::Gateway || isolation != Isolation::Confined {
+            return Vec::new();
+        }
+        let rules = now.deny_rules(&call.agent);
+        let masking = rules.iter().filter(|rule| rule.item.keeps_children());
+        let mut patterns: Vec<String> = masking
+            .map(|rule| paths::expand_home(rule.item.pattern.trim(), lookup.home()))
+            .collect();
+        patterns.sort();
+        patterns.dedup();
+        patterns
     }
 
     /// How the text of a judged call is started; `None` where no host shell of this machine would read one.

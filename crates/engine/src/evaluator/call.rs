@@ -203,6 +203,7 @@ impl Call {
             scripts: Vec::new(),
             held: None,
             confinement: Confinement::default(),
+            denied_children: Vec::new(),
             pty: self.pty && self.node.is_none(),
             input: self.input(),
             timeout_ms: self.timeout_ms(),

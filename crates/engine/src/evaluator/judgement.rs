@@ -156,6 +156,10 @@ impl Judgement {
         {
             *workspace_only |= other;
         }
+        let denied = &mut judged.binding.denied_children;
+        denied.extend(lesser.binding.denied_children);
+        denied.sort();
+        denied.dedup();
         add_uses(&mut judged.grants, lesser.grants);
         judged
     }

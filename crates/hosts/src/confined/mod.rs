@@ -6,6 +6,7 @@
 //! leave a path open in silence: it fails ([`Unconfined`]) or names the path in [`Confined::exposed`]. Entry point:
 //! [`Confined::make`].
 
+pub(crate) mod denied_programs;
 mod hidden;
 mod level;
 pub mod masked_paths;
@@ -14,6 +15,7 @@ mod openssh;
 mod out_of_reach;
 mod switches;
 
+pub use denied_programs::Unmasked;
 pub use hidden::Hidden;
 pub use level::{Confined, Unconfined};
 pub use masked_paths::Obstacle;

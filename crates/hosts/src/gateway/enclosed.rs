@@ -137,6 +137,7 @@ impl GatewayHost {
             enclosed: Some(layout.describe()?),
             held: Vec::new(),
             direct: None,
+            masked: Vec::new(),
         };
         if self.is_separate_user() && sources.is_of_a_sandbox(&workspace) {
             open_to_the_account(&workspace)?;
@@ -185,6 +186,7 @@ impl GatewayHost {
             enclosed: None,
             held: Vec::new(),
             direct: None,
+            masked: Vec::new(),
         };
         let terms = RunTerms {
             stdin_open: false,
@@ -338,6 +340,7 @@ fn plan_of(client: Client, terms: Terms) -> Result<Plan, StartError> {
         enclosed: None,
         held: Vec::new(),
         direct: None,
+        masked: Vec::new(),
     })
 }
 

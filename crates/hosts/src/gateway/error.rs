@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use countersign_domain::{Isolation, RunId};
 
-use crate::{peer_fs::Blind, sandbox::Unusable};
+use crate::{confined::denied_programs::Unmasked, peer_fs::Blind, sandbox::Unusable};
 
 /// What is no longer what was judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +101,9 @@ pub enum StartError {
         /// Why.
         why: Unkept,
     },
+    /// What a deny rule with `children` masks.
+    #[error(transparent)]
+    DeniedPrograms(#[from] Unmasked),
     /// A text for the program holds a NUL, or a name of the environment is empty or holds `=`.
     #[error("an argument or variable cannot be passed to a program")]
     NotPassable,

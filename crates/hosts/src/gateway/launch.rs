@@ -302,7 +302,13 @@ impl GatewayHost {
         hooks::pause("host.begun");
         let directory = open_directory(&self.files, &spec)?;
         hooks::pause("host.directory-open");
-        let (opened, plan) = plan::prepare(&spec, &self.files, &self.rulesets, directory.as_fd())?;
+        let (opened, plan) = plan::prepare(
+            &spec,
+            &self.files,
+            &self.rulesets,
+            directory.as_fd(),
+            self.hidden(),
+        )?;
         self.dispatch(&spec, &directory, &opened, plan).await
     }
 

@@ -42,6 +42,8 @@ pub struct LaunchSpec {
     pub confinement: Confinement,
     /// Whether its programs must read them as they were judged, or not run at all.
     pub held: bool,
+    /// Patterns of programs that none of its programs can start or read.
+    pub denied_children: Vec<String>,
     /// Whether a person may have answered for them as they were.
     pub answered: bool,
     /// Time limit; `None` for none.
@@ -93,6 +95,7 @@ impl LaunchSpec {
             scripts: binding.scripts,
             confinement: binding.confinement,
             held: binding.held == Some(ScriptHold::Held),
+            denied_children: binding.denied_children,
             answered,
             timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
             terms,

@@ -29,7 +29,10 @@ use super::{
     launch_spec::LaunchSpec,
     rulesets::{Rulesets, RunRulesets},
 };
-use crate::patching::patching;
+use crate::{
+    confined::{Hidden, denied_programs},
+    patching::patching,
+};
 
 use crate::{
     peer_fs::{Blind, FileAccessError, Files},
@@ -58,6 +61,7 @@ pub(super) fn prepare(
     files: &Files,
     rulesets: &Rulesets,
     directory: BorrowedFd<'_>,
+    hidden: Option<&Hidden>,
 ) -> Result<(Opened, Vec<u8>), StartError> {
     let mut programs = Programs::new(files);
     let seen = seen_scripts(&spec.scripts, files)?;
@@ -126,6 +130,7 @@ pub(super) fn prepare(
         enclosed: None,
         held,
         direct: direct_program(spec)?,
+        masked: masked(spec, hidden)?,
     };
     let opened = Opened {
         programs: programs.opened,
@@ -133,6 +138,20 @@ pub(super) fn prepare(
         scripts: bundle,
     };
     Ok((opened, plan.encode()))
+}
+
+/// The files that no program of a run can start, where the level keeps that.
+fn masked(spec: &LaunchSpec, hidden: Option<&Hidden>) -> Result<Vec<CString>, StartError> {
+    if spec.denied_children.is_empty() {
+        return Ok(Vec::new());
+    }
+    let path = spec.terms.env.iter().find(|(name, _)| name == "PATH");
+    let path = path.map_or_else(|| OsStr::new(""), |(_, value)| value.as_os_str());
+    let files = denied_programs::find(&spec.denied_children, path)?;
+    // What is hidden is not there, so that nothing can lie over it.
+    let is_there = |file: &&PathBuf| !hidden.is_some_and(|hidden| hidden.hides(file));
+    let files = files.iter().filter(is_there);
+    files.map(|file| c_path(file.as_os_str())).collect()
 }
 
 /// What is tried before the shell that a text is bound to.

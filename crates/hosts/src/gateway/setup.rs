@@ -65,6 +65,7 @@ impl GatewayHost {
             scripts: Vec::new(),
             confinement: Confinement::default(),
             held: false,
+            denied_children: Vec::new(),
             answered: false,
             timeout: Some(TIMEOUT),
             terms: RunTerms {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use countersign_config::approvals::document::{DenyRule, Keyed};
+use countersign_config::approvals::document::{DenyRule, Keyed, may_have_children};
 use countersign_domain::EntryId;
 use countersign_engine::{allowlist::WrittenRule, lint::EntryWarning};
 use countersign_wire::{entry::RuleBody, page::Page};
@@ -44,6 +44,9 @@ struct NewRuleBody {
     /// Why, for people.
     #[schema(max_length = 1000)]
     reason: Option<String>,
+    /// No program of a run at the level `confined` can start or read a match either. Not beside `argPattern`, and only with a
+    /// name, a path, or wildcards in the last component.
+    children: Option<bool>,
 }
 
 /// The deny rules of an agent, as written; `*` for those of all agents.
@@ -146,21 +149,44 @@ impl NewRuleBody {
             pattern,
             arg_pattern,
             reason,
+            children,
         } = self;
         check_pattern(&pattern)?;
         check_note("reason", reason.as_deref())?;
+        if children == Some(true) {
+            check_children(&pattern, arg_pattern.as_deref())?;
+        }
         Ok(DenyRule {
             pattern: pattern.trim().to_owned(),
             arg_pattern,
             reason,
+            children: children.filter(|children| *children),
             ..DenyRule::default()
         })
     }
 }
 
+/// Why a deny rule cannot be kept from the programs of a run.
+fn check_children(pattern: &str, arg_pattern: Option<&str>) -> Result<(), Problem> {
+    if arg_pattern.is_some_and(|text| !text.trim().is_empty()) {
+        return Err(Problem::field(
+            "children",
+            "a program is denied to other programs with any arguments: leave argPattern out, or children",
+        ));
+    }
+    if !may_have_children(pattern) {
+        return Err(Problem::field(
+            "children",
+            "expected a name, a path, or a pattern with wildcards in its last component alone",
+        ));
+    }
+    Ok(())
+}
+
 fn written(rule: Keyed<DenyRule>, warnings: Vec<EntryWarning>) -> RuleBody {
     let Keyed { id, item } = rule;
     RuleBody {
+        children: item.keeps_children(),
         id,
         pattern: item.pattern,
         arg_pattern: item.arg_pattern,

@@ -338,6 +338,7 @@ pub(super) fn binding() -> Binding {
         scripts: Vec::new(),
         held: None,
         confinement: Confinement::default(),
+        denied_children: Vec::new(),
         pty: false,
         input: CommandInput::Closed,
         timeout_ms: 60_000,

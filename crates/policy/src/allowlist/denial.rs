@@ -11,7 +11,7 @@ use crate::{
         paths,
         syntax::{List, Word},
     },
-    pattern::{ArgumentMatch, ExecutablePattern, PathCase, has_wildcard},
+    pattern::{ArgumentMatch, ExecutablePattern, PathCase, PatternCache, has_wildcard},
 };
 
 /// Words of an opaque segment that are looked up as programs; more make the segment count as not understood.
@@ -330,6 +330,30 @@ pub(super) fn texts_of<'a>(value: &'a str, letters: &str) -> impl Iterator<Item 
             std::iter::once(text).chain((bare.len() < text.len()).then_some(bare))
         })
         .filter(|text| !text.is_empty())
+}
+
+/// Whether the pattern of a deny rule means a file, by the path where it was found or by its real path. Of a file that is
+/// several programs it means one, so that its other names stay. `follow` says where a path in the pattern leads.
+pub fn means_file(
+    pattern: &ExecutablePattern,
+    (path, real): (&str, &str),
+    cache: &PatternCache,
+    follow: impl Fn(&str) -> Option<String>,
+) -> bool {
+    let (name, real_name) = (paths::base_name(path), paths::base_name(real));
+    if name != real_name && is_several(real_name) {
+        return false;
+    }
+    // A pattern that cannot be compiled denies rather than allows.
+    let is_named = |name| {
+        let matched = pattern.matches_name(name, PathCase::Insensitive, cache);
+        matched.unwrap_or(true)
+    };
+    let is_at = |path| {
+        let matched = pattern.matches_path(path, PathCase::Insensitive, cache, &follow);
+        matched.unwrap_or(true)
+    };
+    is_named(name) || is_named(real_name) || is_at(path) || is_at(real)
 }
 
 /// Whether a file of this name is several programs.

@@ -32,6 +32,7 @@ pub use analysis::{
     Analysis, AnalysisVerdict, CreditKind, CreditedEntry, DenyHit, Match, MatchKind, SegmentReport,
     WrapperReport,
 };
+pub use denial::means_file;
 pub use entry::{Entry, Grant, Typing};
 pub use evaluation::{analyze, analyze_under};
 pub use index::{Entries, EntryIndex};

@@ -282,6 +282,7 @@ mod tests {
             scripts,
             held: None,
             confinement: Confinement::default(),
+            denied_children: Vec::new(),
             pty: false,
             input: CommandInput::Closed,
             timeout_ms: 0,

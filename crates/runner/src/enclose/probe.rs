@@ -100,5 +100,6 @@ fn plan() -> Plan {
         }),
         held: Vec::new(),
         direct: None,
+        masked: Vec::new(),
     }
 }

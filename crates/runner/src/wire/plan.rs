@@ -31,6 +31,8 @@ pub struct Plan {
     pub held: Vec<HeldScript>,
     /// The program that the text of the only step needs alone: it is tried before the shell of that step.
     pub direct: Option<DirectProgram>,
+    /// Files that no program of a confined run can execute or read.
+    pub masked: Vec<CString>,
 }
 
 /// A program that is started without the shell that would find it. The shell is started where it cannot be.

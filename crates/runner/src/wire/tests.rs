@@ -199,6 +199,7 @@ fn a_plan_is_read_back() {
     };
     let plan = Plan {
         directory: c"/d".to_owned(),
+        masked: vec![c"/usr/bin/ssh".to_owned()],
         environment: vec![],
         files: vec![file(None), file(Some([7; 32]))],
         steps: vec![
@@ -261,6 +262,7 @@ fn only_one_program_alone_has_something_that_is_tried_before_it() {
     };
     let plan = |steps, arguments: &[u8]| Plan {
         directory: c"/d".to_owned(),
+        masked: vec![c"/usr/bin/ssh".to_owned()],
         environment: vec![],
         files: vec![],
         steps,

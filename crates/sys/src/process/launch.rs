@@ -144,6 +144,8 @@ pub struct StartPlace<'a> {
     pub directory: BorrowedFd<'a>,
     /// What the command is put into, with the path of the directory.
     pub confines: Option<(&'a Confines, &'a CStr)>,
+    /// Files that it can neither execute nor read inside of them.
+    pub masked: &'a [CString],
 }
 
 impl StartPlace<'_> {
@@ -151,7 +153,7 @@ impl StartPlace<'_> {
     pub(super) fn enter(&self) -> Result<(), Errno> {
         match self.confines {
             None => rustix::process::fchdir(self.directory),
-            Some((confines, path)) => confines.enter(self.directory, path),
+            Some((confines, path)) => confines.enter(self.directory, path, self.masked),
         }
     }
 }

@@ -198,6 +198,7 @@ fn has_same_socket(before: &Document, later: &Document) -> bool {
 struct Everybody<'a> {
     entries: EntryMap<'a>,
     deny_rules: BTreeSet<RuleKey<'a>>,
+    masked: BTreeSet<&'a str>,
 }
 
 impl<'a> Everybody<'a> {
@@ -206,6 +207,7 @@ impl<'a> Everybody<'a> {
         Self {
             entries: entries_of(wildcard),
             deny_rules: rules_of(wildcard).collect(),
+            masked: masked_by(wildcard).collect(),
         }
     }
 }
@@ -220,6 +222,8 @@ struct AgentPermissions<'a> {
     entries: EntryMap<'a>,
     grants: BTreeMap<RuleKey<'a>, Vec<(&'a EntryId, &'a Grant)>>,
     deny_rules: BTreeSet<RuleKey<'a>>,
+    /// Patterns of deny rules with `children`.
+    masked: BTreeSet<&'a str>,
 }
 
 /// Pattern, argument pattern, whether a decision made it, and the digest of a marker.
@@ -254,6 +258,7 @@ impl<'a> AgentPermissions<'a> {
             entries: entries_of(agent),
             grants,
             deny_rules: rules_of(agent).collect(),
+            masked: masked_by(agent).collect(),
         }
     }
 
@@ -274,6 +279,7 @@ impl<'a> AgentPermissions<'a> {
             entries,
             grants,
             deny_rules,
+            masked,
         } = self;
         let who = match name {
             WILDCARD => "every agent".to_owned(),
@@ -333,6 +339,14 @@ impl<'a> AgentPermissions<'a> {
                 found.add(format!("{who}: {} is no longer denied", rule_text(*rule)));
             }
         }
+        for pattern in &there.masked {
+            if !masked.contains(pattern) && !here.masked.contains(pattern) {
+                let rule = quoted(pattern);
+                found.add(format!(
+                    "{who}: {rule} is no longer denied to the programs of a run"
+                ));
+            }
+        }
     }
 }
 
@@ -360,6 +374,15 @@ fn rules_of(agent: Option<&Agent>) -> impl Iterator<Item = RuleKey<'_>> {
         .into_iter()
         .flat_map(|agent| agent.denylist.iter().flatten())
         .map(|keyed| (keyed.item.pattern.as_str(), keyed.item.arg_pattern.as_deref()))
+}
+
+/// The patterns of an agent's deny rules with `children`.
+fn masked_by(agent: Option<&Agent>) -> impl Iterator<Item = &str> {
+    agent
+        .into_iter()
+        .flat_map(|agent| agent.denylist.iter().flatten())
+        .filter(|keyed| keyed.item.keeps_children())
+        .map(|keyed| keyed.item.pattern.as_str())
 }
 
 fn entry_key(entry: &Entry) -> EntryKey<'_> {

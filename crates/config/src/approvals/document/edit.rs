@@ -245,10 +245,15 @@ impl Document {
         push(entries, id, entry)
     }
 
-    /// Adds a deny rule. The same pattern and argument pattern again change nothing.
+    /// Adds a deny rule. The same pattern and argument pattern again change nothing, unless it has `children` and the one that
+    /// is there has not.
     pub fn add_deny_rule(&mut self, agent: &str, id: EntryId, rule: DenyRule) -> Added {
         let rules = self.agent_or_insert(agent).denylist.get_or_insert_default();
-        match rules.iter().find(|known| same_rule(&known.item, &rule)) {
+        let includes = |known: &DenyRule| known.keeps_children() >= rule.keeps_children();
+        let known = rules
+            .iter()
+            .find(|known| same_rule(&known.item, &rule) && includes(&known.item));
+        match known {
             Some(known) => Added::known(&known.id),
             None => push(rules, id, rule),
         }

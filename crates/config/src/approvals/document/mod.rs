@@ -32,4 +32,4 @@ pub use model::{
 };
 pub use normalise::is_old_name_of_main;
 pub use problem::{MAX_BYTES, Refusal, RefusalReason, Warning};
-pub use read::Loaded;
+pub use read::{Loaded, may_have_children};

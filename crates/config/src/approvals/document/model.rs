@@ -194,6 +194,8 @@ pub struct DenyRule {
     pub arg_pattern: Option<String>,
     /// Text for people: why it must not run.
     pub reason: Option<String>,
+    /// Whether no program of a confined run can start a match either. Never beside an argument pattern.
+    pub children: Option<bool>,
     /// Members of the rule that we do not know; they are written back.
     pub extra: Members,
 }
@@ -202,6 +204,13 @@ impl Entry {
     /// What it includes of an open input.
     pub fn typing(&self) -> Typing {
         typing(self.input, self.unguarded)
+    }
+}
+
+impl DenyRule {
+    /// Whether no program of a confined run can start a match either.
+    pub fn keeps_children(&self) -> bool {
+        self.children.unwrap_or_default()
     }
 }
 

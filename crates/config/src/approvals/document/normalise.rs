@@ -106,7 +106,11 @@ fn merge_agent(main: &mut DraftAgent, legacy: DraftAgent) {
     merge_list(&mut main.grants, grants, merge_key);
     // What is alike by that key may deny more than what it would give way to.
     merge_list(&mut main.denylist, denylist, |rule| {
-        (rule.pattern.clone(), rule.arg_pattern.clone())
+        (
+            rule.pattern.clone(),
+            rule.arg_pattern.clone(),
+            rule.keeps_children(),
+        )
     });
     let known: HashSet<&str> = main.extra.iter().map(|(name, _value)| name.as_str()).collect();
     let missing: Members = extra

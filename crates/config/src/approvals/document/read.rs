@@ -1,6 +1,7 @@
 //! From bytes to a document, or to the reason why not (`docs/spec/approvals-store.md#4-reading`).
 
 use countersign_domain::InvalidName;
+use countersign_policy::pattern::has_wildcard;
 
 use super::{
     confined::Confined,
@@ -211,15 +212,36 @@ fn grant(mut object: Object) -> Result<Draft<Grant>, Refusal> {
 }
 
 fn deny_rule(mut object: Object) -> Result<Draft<DenyRule>, Refusal> {
+    let (id, pattern) = (object.string("id")?, object.pattern()?);
+    let arg_pattern = object.string("argPattern")?;
+    let children = object.boolean("children")?;
+    // A program is masked for all arguments or for none.
+    let is_whole = arg_pattern.as_deref().is_none_or(|text| trim(text).is_empty());
+    if children == Some(true) && !(is_whole && may_have_children(&pattern)) {
+        return Err(object.wrong(RefusalReason::Value, "children"));
+    }
     Ok(Draft {
-        id: object.string("id")?,
+        id,
         item: DenyRule {
-            pattern: object.pattern()?,
-            arg_pattern: object.string("argPattern")?,
+            pattern,
+            arg_pattern,
             reason: object.string("reason")?,
+            children,
             extra: object.rest(),
         },
     })
+}
+
+/// Whether all programs that a pattern matches can be listed, so that a deny rule with it can have `children`: it is a name, a
+/// path, or has its wildcards in the last component, behind `**/` or a directory.
+pub fn may_have_children(pattern: &str) -> bool {
+    let pattern = trim(pattern);
+    let directories = pattern
+        .strip_prefix("**/")
+        .unwrap_or(pattern)
+        .rsplit_once('/')
+        .map_or("", |(directories, _name)| directories);
+    pattern != "*" && !pattern.ends_with('/') && !pattern.ends_with("**") && !has_wildcard(directories)
 }
 
 /// The members of one object that have not been taken out yet.

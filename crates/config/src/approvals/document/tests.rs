@@ -482,6 +482,24 @@ fn members_of_ours_are_checked_like_any_known_member() {
         Type,
         "/agents/main/denylist/0/reason",
     );
+    for rule in [
+        r#"{"pattern":"git","argPattern":"^push","children":true}"#,
+        r#"{"pattern":"*","children":true}"#,
+        r#"{"pattern":"/opt/**","children":true}"#,
+        r#"{"pattern":"/opt/*/bin/x","children":true}"#,
+        r#"{"pattern":"**/a/**/x","children":true}"#,
+    ] {
+        refused(
+            &agent(&format!(r#"{{"denylist":[{rule}]}}"#)),
+            Value,
+            "/agents/main/denylist/0/children",
+        );
+    }
+    refused(
+        &agent(r#"{"denylist":[{"pattern":"rm","children":1}]}"#),
+        Type,
+        "/agents/main/denylist/0/children",
+    );
     refused(
         &agent(r#"{"allowlist":[{"pattern":"/bin/ls","note":1}]}"#),
         Type,
@@ -582,6 +600,38 @@ fn sources_point_at_the_member() {
             ),
         ]
     );
+}
+
+#[test]
+fn children_are_kept_and_added_to_a_rule_that_is_there() {
+    let rules = ["ssh", "**/mkfs*", "/usr/bin/ssh", "/opt/x/bin/*", "~/bin/x?"];
+    let items = rules.map(|pattern| format!(r#"{{"pattern":"{pattern}","children":true,"more":1}}"#));
+    let kept = document(&format!(
+        r#"{{"version":1,"agents":{{"main":{{"denylist":[{}]}}}}}}"#,
+        items.join(",")
+    ));
+    let printed: Value = serde_json::from_str(&kept.print()).unwrap();
+    for (at, pattern) in rules.iter().enumerate() {
+        let item = &printed["agents"]["main"]["denylist"][at];
+        assert_eq!(
+            (&item["pattern"], &item["children"], &item["more"]),
+            (&json!(pattern), &json!(true), &json!(1))
+        );
+    }
+
+    let ids = SeededIds::default();
+    let mut edited = Document::default();
+    let rule = |children| DenyRule {
+        pattern: "ssh".to_owned(),
+        children,
+        ..DenyRule::default()
+    };
+    let mut add = |children| edited.add_deny_rule("main", ids.entry_id(), rule(children));
+    assert!(add(None).created);
+    assert!(!add(Some(false)).created);
+    assert!(add(Some(true)).created, "it denies more");
+    assert!(!add(None).created, "one of them includes it");
+    assert_eq!(edited.deny_rules("main").len(), 2);
 }
 
 #[test]
@@ -945,6 +995,22 @@ fn differences_say_which_way_they_go() {
         Narrows,
         Widens,
     );
+    let (texts, children) = (
+        r#"{"main":{"denylist":[{"pattern":"a"}]}}"#,
+        r#"{"main":{"denylist":[{"pattern":"a","children":true}]}}"#,
+    );
+    check("{}", children, Narrows, Widens);
+    check(texts, children, Narrows, Widens);
+    check(
+        texts,
+        r#"{"main":{"denylist":[{"pattern":"a","children":false}]}}"#,
+        Neutral,
+        Neutral,
+    );
+    // The rule for everybody includes it.
+    let all = r#"{"*":{"denylist":[{"pattern":"a","children":true}]},"main":{"denylist":[{"pattern":"a"}]}}"#;
+    let both = r#"{"*":{"denylist":[{"pattern":"a","children":true}]},"main":{"denylist":[{"pattern":"a","children":true}]}}"#;
+    check(both, all, Neutral, Neutral);
     check(
         r#"{"main":{"grants":[{"pattern":"/a","maxUses":1}]}}"#,
         r#"{"main":{"grants":[{"pattern":"/a","maxUses":2}]}}"#,

@@ -210,11 +210,13 @@ fn push_deny_rule(members: &mut Members, rule: &DenyRule) {
         pattern,
         arg_pattern,
         reason,
+        children,
         extra,
     } = rule;
     push_text(members, "pattern", Some(pattern));
     push_text(members, "argPattern", arg_pattern.as_ref());
     push_text(members, "reason", reason.as_ref());
+    push(members, "children", children.map(Json::Bool));
     members.extend(extra.iter().cloned());
 }
 
