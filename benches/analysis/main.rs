@@ -152,6 +152,7 @@ fn entries(count: usize) -> Vec<Entry<'static>> {
             source: None,
             command_sha256: None,
             typing: Typing::Nothing,
+            confine: None,
         })
         .collect()
 }
@@ -179,7 +180,7 @@ fn decide(text: &str, entries: Entries<'_>, cache: &PatternCache, lookup: &dyn P
         strict_delegation: true,
         exact_text_grants: false,
         path_case: PathCase::Sensitive,
-        keeps: Keeps::default(),
+        keeps: countersign_policy::allowlist::Keeps::default(),
         now: UnixMillis::new(0),
         protected: &Protected::default(),
         cache,

@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use countersign_domain::{Bound, Isolation, LaunchId, Leftovers, RunId, TerminalSize};
+use countersign_domain::{Bound, Confinement, Isolation, LaunchId, Leftovers, RunId, TerminalSize};
 use countersign_hosts::{
     Attempt, RunTerms,
     gateway::{GatewayHost, LaunchSpec, Supervised, SupervisorEvent},
@@ -128,6 +128,7 @@ fn spec(cwd: PathBuf) -> LaunchSpec {
         cwd_ino: directory.ino(),
         executables: vec![],
         scripts: vec![],
+        confinement: Confinement::default(),
         held: false,
         denied_children: Vec::new(),
         answered: false,

@@ -18,7 +18,8 @@ use countersign_domain::{
 };
 use countersign_policy::{
     allowlist::{
-        Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Protected, Typing, analyze,
+        Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Keeps, Protected, Typing,
+        analyze,
     },
     command::{DirectoryTrust, Finding, Inspected, PathLookup, syntax::Grammar},
     gate::{Coverage, GateInput, Verdict, gate},
@@ -267,6 +268,7 @@ impl World {
             source: None,
             command_sha256: None,
             typing: Typing::Nothing,
+            confine: None,
         });
         let learned = stored.iter().map(|stored| Entry {
             owner: self.agent.as_str(),
@@ -276,6 +278,7 @@ impl World {
             source: stored.source.as_deref(),
             command_sha256: None,
             typing: Typing::Nothing,
+            confine: None,
         });
         EntryIndex::new(plain.chain(learned), PathCase::Sensitive, HOME, |path| {
             Some(path.to_owned())
@@ -292,6 +295,7 @@ impl World {
             input: CommandInput::default(),
         };
         let policy = AnalysisPolicy {
+            keeps: Keeps::default(),
             grammar: self.grammar,
             entries: Entries::Indexed(entries),
             grants: &[],

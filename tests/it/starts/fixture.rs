@@ -108,6 +108,7 @@ impl Scene {
                     argv: argv.iter().map(|word| (*word).to_owned()).collect(),
                     assignments: vec![],
                     identity: identity.clone(),
+                    redirections: vec![],
                 },
             });
             executables.push(identity);

@@ -119,6 +119,7 @@ fn judge_in(keeps: Keeps, strict: bool, entries: &[(&str, Option<Value>)], text:
         input: CommandInput::Closed,
     };
     let policy = AnalysisPolicy {
+        grammar: crate::command::syntax::Grammar::default(),
         entries: Entries::Listed(&entries),
         grants: &[],
         deny_rules: &[],

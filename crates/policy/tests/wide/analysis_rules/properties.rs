@@ -220,7 +220,7 @@ fn analysis(text: &str, strictness: &Strictness, machine: &Machine) -> Analysis 
         input: CommandInput::Closed,
     };
     let policy = AnalysisPolicy {
-        grammar: countersign_policy::command::syntax::Grammar::default(),
+        grammar: command::syntax::Grammar::default(),
         entries: Entries::Listed(&entries),
         grants: &[],
         deny_rules: if strictness.deny_rule { &deny } else { &[] },
