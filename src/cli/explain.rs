@@ -123,6 +123,16 @@ fn facts(explained: &ExplanationBody) -> Table {
         );
     }
     table.each("not diverted", &explained.not_diverted);
+    if let Some(programs) = &explained.held_programs {
+        table.fact(
+            "held",
+            &format!(
+                "nothing can be executed but the shell and {}",
+                programs.join(", ")
+            ),
+        );
+    }
+    table.each("not held", &explained.not_held);
     if !explained.approver_reachable {
         table.fact("approver", "nobody could be asked now");
     }

@@ -58,6 +58,7 @@ mod generators;
 mod guard;
 mod health_check;
 mod held;
+mod held_texts;
 mod help;
 mod hooks;
 mod idempotency;

@@ -68,7 +68,7 @@ mod wide {
 
 vocabulary! {
     /// What an approval pins, and how a run starts because of it. From the most to the least of the programs.
-    pub enum Pinning("exact, path or text") {
+    pub enum Pinning("exact, path, text or held") {
         /// The arguments, and every program by its identity: each is started from the descriptor that was checked, and its
     /// stamp is compared with what was judged by the last system call before its execution.
         Exact = "exact",
@@ -77,6 +77,8 @@ vocabulary! {
         Path = "path",
         /// A text and the shell that reads it, not the programs that it finds.
         Text = "text",
+        /// A text, the shell that reads it, and the only files that can be executed, each by its identity.
+        Held = "held",
     }
 }
 
@@ -264,6 +266,22 @@ pub enum Bound {
         shell: String,
         /// Byte for byte as sent.
         text: String,
+    },
+    /// Text exactly as it was sent, run by the host shell where nothing but these programs can be executed, nothing but
+    /// the workspace written, and no network reached.
+    Held {
+        /// Absolute path of the shell.
+        shell: String,
+        /// The file of the shell.
+        shell_file: FileIdentity,
+        /// Byte for byte as sent.
+        text: String,
+        /// Real path of the agent's workspace.
+        workspace: String,
+        /// Every other file that can be executed, in the order of their paths: programs of the allowlist.
+        programs: Vec<FileIdentity>,
+        /// What loads the libraries of these programs. The kernel executes it for each of them.
+        loaders: Vec<FileIdentity>,
     },
     /// The command as sent, in a sandbox, which finds the programs itself.
     Inside {

@@ -79,11 +79,13 @@ vocabulary! {
 
 vocabulary! {
     /// What happens to an allowlist miss that would be asked (`tools.exec.onMiss`).
-    pub enum OnMiss("ask or sandbox") {
+    pub enum OnMiss("ask, sandbox or held") {
         /// A person is asked.
         Ask = "ask",
         /// The command runs confined instead.
         Sandbox = "sandbox",
+        /// A text that cannot be taken apart runs where only listed programs can be executed; any other miss is asked.
+        Held = "held",
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     draft::{
         Admitted, Attempt, CallKey, Draft, IdempotencyKey, OnDisconnect, WaitPolicy, admitted, kept_run,
     },
-    evaluator::{Evaluation, Evaluator, Mode, sandboxed},
+    evaluator::{Evaluation, Evaluator, Mode, held_text, sandboxed},
     follow::Following,
     launch::Launch,
     lifecycle::Lifecycle,
@@ -188,6 +188,7 @@ impl Calls {
             let (evaluation, slot) = self.evaluate_with_slot(caller, &request, &mode).await?;
             delivery_terms::expect_in_time(delivery, self.new_ids.now())?;
             let not_diverted = evaluation.not_diverted.clone();
+            let not_held = evaluation.not_held.clone();
             let mut draft = Draft::of(evaluation, key)?;
             if delivery.is_some() {
                 self.questions.note_rule(&mut draft);
@@ -212,6 +213,7 @@ impl Calls {
                 way,
                 wait_policy,
                 not_diverted,
+                not_held,
             });
         }
         Err(ExecError::Overloaded)
@@ -253,6 +255,7 @@ impl Calls {
             way,
             wait_policy,
             not_diverted,
+            not_held,
         } = begun;
         let reply = match way {
             Way::Started(live) => self.following.follow_live(&live, wait_policy).await?,
@@ -265,10 +268,11 @@ impl Calls {
                 self.following.follow(&run_id, wait_policy).await?.joined()
             }
         };
-        Ok(match not_diverted {
-            Some(why) => reply.with_warning(sandboxed::not_diverted(&why)),
-            None => reply,
-        })
+        let warnings = not_diverted
+            .map(|why| sandboxed::not_diverted(&why))
+            .into_iter()
+            .chain(not_held.map(|why| held_text::not_held(&why)));
+        Ok(warnings.fold(reply, ExecReply::with_warning))
     }
 
     /// Does what the verdict says, in a task of its own as soon as it has to wait for anything: a caller that
@@ -403,6 +407,8 @@ pub(super) struct Begun {
     pub(super) way: Way,
     wait_policy: WaitPolicy,
     not_diverted: Option<String>,
+    /// Why its text is asked about although it might have run held.
+    not_held: Option<String>,
 }
 
 /// Where the run of a call is to be found.

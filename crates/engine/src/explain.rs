@@ -25,7 +25,7 @@ use countersign_policy::{
 use crate::{
     approvers::Approvers,
     base::Base,
-    evaluator::{Evaluation, Evaluator, Mode, Rejection, call::Call, judgement::Judgement},
+    evaluator::{Evaluation, Evaluator, Mode, Rejection, call::Call, held_text, judgement::Judgement},
     lifecycle::Lifecycle,
     node::NodeView,
     reply::ExecError,
@@ -78,6 +78,11 @@ pub struct Explanation {
     pub diverted: bool,
     /// Why it would be asked about although the settings let a miss run in the sandbox.
     pub not_diverted: Option<String>,
+    /// The programs that could be executed, where a text that cannot be taken apart would run held
+    /// (`tools.exec.onMiss`), by their real paths.
+    pub held: Option<Vec<String>>,
+    /// Why it would be asked about although the settings let such a text run held.
+    pub not_held: Option<String>,
     /// Why nothing starts now, no matter what the rest says.
     pub stopped: Option<Arc<Stop>>,
 }
@@ -273,6 +278,8 @@ impl Explanation {
                 .map(|place| SandboxView::of(place, policy.settings(), call)),
             diverted: diverted.is_some(),
             not_diverted: evaluation.not_diverted.clone(),
+            held: starts.and_then(|judged| held_text::programs_of(&judged.binding.bound)),
+            not_held: evaluation.not_held.clone(),
             stopped: None,
         }
     }

@@ -24,6 +24,7 @@ pub(super) fn inside_of(permit: &Permit) -> Option<Inside> {
         | Bound::Plan { .. }
         | Bound::Rendered { .. }
         | Bound::Text { .. }
+        | Bound::Held { .. }
         | Bound::OnNode { .. }
         | Bound::Patch { .. }
         | Bound::Elsewhere { .. } => None,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use countersign_domain::{Exit, Isolation, LimitReport, Run, RunId};
+use countersign_domain::{Exit, Isolation, LimitReport, Pinning, Run, RunId};
 use countersign_hosts::{confined::OutOfReach, gateway::GatewayHost};
 use countersign_ledger::Ledger;
 use countersign_policy::{
@@ -30,15 +30,44 @@ const CONFINED_SETUID: &str = "confined-setuid";
 /// A confined run failed, and a program of it speaks to a service that is covered.
 const CONFINED_SERVICE: &str = "confined-service";
 
+/// A held text wanted to start a program that is not among those that can be executed. Read from what it wrote.
+const HELD_REFUSED: &str = "held-refused";
+
 /// A person allowed the command for good, and that could not be stored.
 pub(super) const NOT_REMEMBERED: &str = "not-remembered";
 
 /// A miss was asked about although the settings let it run in the sandbox. Told to the caller only.
 pub(super) const NOT_DIVERTED: &str = "not-diverted";
+/// A text was asked about although the settings let it run held. Told to the caller only.
+pub(super) const NOT_HELD: &str = "not-held";
 
 /// The warnings of a run, in words.
 pub(super) fn of(run: &Run) -> Vec<Warning> {
-    run.warnings.iter().filter_map(|code| worded(code)).collect()
+    let recorded = run.warnings.iter().filter_map(|code| worded(code));
+    recorded.chain(refused(run)).collect()
+}
+
+/// What a held text seems to have been refused, by the messages of shells: `bash: line 1: /usr/bin/touch: Permission
+/// denied`. A text can write such a line itself; it decides nothing.
+fn refused(run: &Run) -> Option<Warning> {
+    const MESSAGE: &str = ": Permission denied";
+    /// Longer ones are no names.
+    const MOST: usize = 256;
+    if run.binding != Some(Pinning::Held) {
+        return None;
+    }
+    let line = run.tail.lines().find(|line| line.trim_end().ends_with(MESSAGE))?;
+    let before = line.trim_end().strip_suffix(MESSAGE)?;
+    let name = before.rsplit(": ").next().unwrap_or(before);
+    let is_plain = name.len() <= MOST && !name.chars().any(|character| character.is_control());
+    let what = if is_plain { name } else { "something" };
+    Some(Warning {
+        code: HELD_REFUSED,
+        message: format!(
+            "the text ran held, and by what it wrote {what} was refused; add an entry that allows any arguments of a program \
+             that is missing (countersign allowlist add), or send the whole text with ask: always"
+        ),
+    })
 }
 
 fn worded(code: &str) -> Option<Warning> {

@@ -9,6 +9,7 @@
 
 pub mod confined;
 pub mod gateway;
+pub mod held;
 mod host;
 pub mod login_path;
 pub mod node;

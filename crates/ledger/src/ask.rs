@@ -405,6 +405,7 @@ pub(super) fn insert_pending(tx: &mut Tx<'_>, run: &NewRun, approval: &NewApprov
         | Bound::Plan { .. }
         | Bound::Rendered { .. }
         | Bound::Text { .. }
+        | Bound::Held { .. }
         | Bound::Inside { .. }
         | Bound::OnNode { .. }
         | Bound::Patch { .. } => tx.context.keys.seal(&approval.id, &run.env, &*tx.context.ids),

@@ -15,6 +15,7 @@ pub mod approval_rules;
 pub mod combine;
 pub mod confine;
 pub mod gate;
+pub mod held;
 pub mod host;
 pub mod layers;
 pub mod node_select;

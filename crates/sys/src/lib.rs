@@ -14,6 +14,7 @@ pub mod account;
 pub mod beneath;
 pub mod descriptors;
 pub mod enclosure;
+pub mod executables;
 pub mod faults;
 pub mod fs;
 pub mod hooks;

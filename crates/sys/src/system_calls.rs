@@ -187,10 +187,27 @@ fn names(calls: &'static [Call]) -> impl Iterator<Item = &'static str> {
 #[derive(Debug)]
 pub struct Filters([BpfProgram; 2]);
 
+/// A memory file with this flag can never be executed.
+const NOEXEC_SEAL: u64 = 8;
+
 impl Filters {
     /// Translates the lists; `None` for a processor that the translation does not know.
     pub fn new() -> Option<Self> {
-        let refused = filter(refusals()?, libc::EPERM)?;
+        Self::refusing(refusals()?)
+    }
+
+    /// The same where only certain files can be executed: no memory file that could be executed, and no socket, not even
+    /// one that has a name in a directory.
+    pub fn of_held_texts() -> Option<Self> {
+        let mut rules = refusals()?;
+        rules.insert(libc::SYS_socket, Vec::new());
+        let lacks_seal = condition(1, SeccompCmpOp::MaskedEq(NOEXEC_SEAL), 0)?;
+        rules.insert(libc::SYS_memfd_create, vec![any(&[lacks_seal])?]);
+        Self::refusing(rules)
+    }
+
+    fn refusing(rules: Rules) -> Option<Self> {
+        let refused = filter(rules, libc::EPERM)?;
         let missing: Rules = MISSING.iter().map(|(_, call)| (*call, Vec::new())).collect();
         Some(Self([unknown_calls(filter(missing, libc::ENOSYS)?), refused]))
     }
@@ -334,9 +351,10 @@ mod tests {
 
     #[test]
     fn the_lists_can_be_translated_and_fit() {
-        let Filters(programs) = Filters::new().unwrap();
-        for program in programs {
-            assert!(program.len() < 4096, "{}", program.len());
+        for Filters(programs) in [Filters::new().unwrap(), Filters::of_held_texts().unwrap()] {
+            for program in programs {
+                assert!(program.len() < 4096, "{}", program.len());
+            }
         }
     }
 

@@ -403,7 +403,15 @@ impl BindingBody {
             },
             // What the person saw is the text that was sent; the rendering is made from it.
             Bound::Rendered { script: _ } => (None, Some(command.to_text()), Some("/bin/sh".to_owned())),
-            Bound::Text { shell, text } => (None, Some(text), Some(shell)),
+            Bound::Text { shell, text }
+            | Bound::Held {
+                shell,
+                shell_file: _,
+                text,
+                workspace: _,
+                programs: _,
+                loaders: _,
+            } => (None, Some(text), Some(shell)),
             Bound::Patch {
                 text,
                 workspace_only: _,

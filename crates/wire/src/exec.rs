@@ -52,6 +52,11 @@ pub struct Finished {
     pub output_bytes: u64,
     pub cwd: String,
     pub diverted: bool,
+    /// A text that could not be taken apart ran where only listed programs can be executed, instead of being asked about
+    /// (`tools.exec.onMiss`). Absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub held: bool,
     /// The call wanted its input open, and it was closed: what covers the command does not include that. Absent otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
@@ -109,6 +114,11 @@ pub struct Running {
     pub cwd: String,
     pub tail: String,
     pub diverted: bool,
+    /// A text that could not be taken apart ran where only listed programs can be executed, instead of being asked about
+    /// (`tools.exec.onMiss`). Absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub held: bool,
     /// The call wanted its input open, and it was closed: what covers the command does not include that. Absent otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]

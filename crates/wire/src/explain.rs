@@ -46,7 +46,7 @@ pub struct ExplanationBody {
     pub groups: Option<BTreeSet<String>>,
     /// What `allow-always` could store.
     pub would_persist: Vec<PatternBody>,
-    /// How firmly the run would be what was judged: `exact`, `path` or `text`; absent where it would not start.
+    /// How firmly the run would be what was judged: `exact`, `path`, `text` or `held`; absent where it would not start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binding: Option<Pinning>,
     /// Why it is that.
@@ -88,6 +88,17 @@ pub struct ExplanationBody {
     /// Why it would be asked about although the settings let a miss run in the sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_diverted: Option<String>,
+    /// It would run where only listed programs can be executed, since it cannot be taken apart (`tools.exec.onMiss`).
+    /// Absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub held: bool,
+    /// The real paths of the programs that could be executed besides the shell, where it would run held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_programs: Option<Vec<String>>,
+    /// Why it would be asked about although the settings let a text that cannot be taken apart run held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_held: Option<String>,
     /// Who stopped everything, when and why; absent while nothing is stopped. During a stop nothing starts, no
     /// matter what the rest says.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -67,12 +67,17 @@ pub struct RunBody {
     #[schema(value_type = Option<String>)]
     pub input: Option<CommandInput>,
     pub diverted: bool,
+    /// A text that could not be taken apart ran where only listed programs can be executed, instead of being asked about
+    /// (`tools.exec.onMiss`). Absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub held: bool,
     pub isolation: Isolation,
     /// What makes its sandbox: `docker` or `builtin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub sandbox: Option<Backend>,
-    /// How firmly it is what was judged: `exact`, `path` or `text`. Absent for what was denied at once.
+    /// How firmly it is what was judged: `exact`, `path`, `text` or `held`. Absent for what was denied at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binding: Option<Pinning>,
     /// Whether the scripts that it was judged with are read as they were: `held`, or `not held` with the reason. Absent
@@ -166,6 +171,7 @@ impl From<Run> for RunBody {
             background: run.background,
             input: run.input.noteworthy().map(Into::into),
             diverted: run.diverted,
+            held: run.binding == Some(countersign_domain::Pinning::Held),
             isolation: run.isolation.into(),
             sandbox: run.sandbox.map(Into::into),
             binding: run.binding.map(Into::into),

@@ -139,8 +139,12 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
     if later.isolation.is_some() && *isolation != later.isolation {
         found.add(format!("{who}: commands run less isolated"));
     }
-    if on_miss.value != later.on_miss.value && later.on_miss.value == OnMiss::Sandbox {
-        found.add(format!("{who}: a miss runs in the sandbox without being asked"));
+    if on_miss.value != later.on_miss.value && later.on_miss.value != OnMiss::Ask {
+        let how = match later.on_miss.value {
+            OnMiss::Held => "a text that cannot be taken apart runs held",
+            OnMiss::Ask | OnMiss::Sandbox => "a miss runs in the sandbox",
+        };
+        found.add(format!("{who}: {how} without being asked"));
     }
     if *path_prepend != later.path_prepend {
         found.add(format!(

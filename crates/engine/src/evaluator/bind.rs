@@ -104,6 +104,11 @@ impl Binder {
         }
     }
 
+    /// The shell that runs texts.
+    pub(crate) const fn shell(&self) -> &HostShell {
+        &self.shell
+    }
+
     /// What would be started, pinned (`docs/spec/command-analysis.md#x1`, `docs/spec/command-analysis.md#x2`,
     /// `docs/spec/command-analysis.md#t1`), with its scripts, and what the look at them found if they are looked at.
     pub(crate) fn bind(
@@ -146,6 +151,7 @@ impl Binder {
             (
                 Bound::Plan { .. }
                 | Bound::Text { .. }
+                | Bound::Held { .. }
                 | Bound::Rendered { .. }
                 | Bound::Inside { .. }
                 | Bound::OnNode { .. }
@@ -480,6 +486,7 @@ fn started<'a>(
             .collect(),
         Bound::Rendered { .. }
         | Bound::Text { .. }
+        | Bound::Held { .. }
         | Bound::Inside { .. }
         | Bound::OnNode { .. }
         | Bound::Patch { .. }

@@ -14,6 +14,7 @@ mod bound;
 pub(crate) mod call;
 mod elsewhere;
 pub(crate) mod entry_indexes;
+pub(crate) mod held_text;
 pub(crate) mod judge;
 pub(crate) mod judgement;
 pub(crate) mod keeping;
@@ -42,6 +43,7 @@ use self::{
     asked::Asked,
     bind::Binder,
     call::{Call, Requested},
+    held_text::Holding,
     judgement::Judgement,
     place::{Destination, Making, Place, Places},
     policy_now::PolicyNow,
@@ -176,6 +178,8 @@ pub(crate) struct Evaluation {
     pub(crate) diverted: Option<(Call, Judgement)>,
     /// Why a miss is asked about although it might have run in the sandbox.
     pub(crate) not_diverted: Option<String>,
+    /// Why a text is asked about although it might have run held.
+    pub(crate) not_held: Option<String>,
 }
 
 /// Asks the policy about calls, and changes nothing.
@@ -232,6 +236,11 @@ impl Evaluator {
                 let inside = self.judge_in_turn(&call, &evaluation.policy, mode.spent).await?;
                 evaluation.move_inside(*call, inside);
             }
+        }
+        match self.hold(&evaluation, mode).await {
+            Holding::Unwanted => {}
+            Holding::Impossible(why) => evaluation.not_held = Some(why),
+            Holding::Into(bound) => evaluation.judged = evaluation.judged.map(|judged| judged.held(*bound)),
         }
         if mode.making == Making::Everything && evaluation.runs() {
             self.places.make_ready(&evaluation.call).await?;
@@ -342,6 +351,7 @@ impl Evaluation {
             analysis,
             diverted: None,
             not_diverted: None,
+            not_held: None,
         }
     }
 

@@ -70,6 +70,7 @@ impl Subject<'_> {
         match self.bound {
             Bound::Exec { .. } | Bound::Plan { .. } => true,
             Bound::Text { .. }
+            | Bound::Held { .. }
             | Bound::Rendered { .. }
             | Bound::Inside { .. }
             | Bound::OnNode { .. }
@@ -95,6 +96,7 @@ impl Subject<'_> {
             }
             Bound::Text { text, .. } => !directory_words(text).is_empty() || self.any_segment_changes(),
             Bound::Rendered { .. }
+            | Bound::Held { .. }
             | Bound::Exec { .. }
             | Bound::Inside { .. }
             | Bound::OnNode { .. }
@@ -170,6 +172,7 @@ fn direct_paths(bound: &Bound) -> Vec<&str> {
             .collect(),
         Bound::Rendered { .. }
         | Bound::Text { .. }
+        | Bound::Held { .. }
         | Bound::Inside { .. }
         | Bound::OnNode { .. }
         | Bound::Patch { .. }

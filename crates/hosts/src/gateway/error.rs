@@ -19,6 +19,8 @@ pub enum Mismatch {
     Script,
     /// The sandbox is another one, or what belongs into a sandbox came to the gateway host.
     Sandbox,
+    /// What is held came without its walls.
+    Held,
     /// What belongs to a node came to the gateway host.
     Node,
     /// What its asker starts, who wanted only an answer, came to the gateway host.

@@ -9,7 +9,7 @@ use std::{
 
 use rustix::fs::{Mode, OFlags};
 
-use countersign_domain::{Isolation, RunId};
+use countersign_domain::{Bound, Isolation, RunId};
 use countersign_ledger::{FoundRun, launch::Permit};
 use countersign_runner::{
     RunnerHandle,
@@ -302,6 +302,9 @@ impl GatewayHost {
         hooks::pause("host.begun");
         let directory = open_directory(&self.files, &spec)?;
         hooks::pause("host.directory-open");
+        if matches!(spec.bound, Bound::Held { .. }) {
+            return self.launch_held(&spec).await;
+        }
         let (opened, plan) = plan::prepare(
             &spec,
             &self.files,

@@ -8,6 +8,7 @@
 
 mod enclosed;
 mod error;
+mod held;
 mod launch;
 mod launch_spec;
 mod line;

@@ -88,7 +88,11 @@ pub(super) fn prepare(
         Bound::Plan { steps } => preparation.steps(steps)?,
         Bound::Rendered { script } => vec![alone(preparation.shell(RENDERED_SHELL, script)?)],
         Bound::Text { shell, text } => vec![alone(preparation.shell(shell, text)?)],
-        // What belongs into a sandbox is never started outside of one,
+        // What is held is never started without its walls,
+        Bound::Held { .. } => {
+            return Err(mismatch(Mismatch::Held, &spec.cwd.to_string_lossy()));
+        }
+        // what belongs into a sandbox not outside of one,
         Bound::Inside { .. } => {
             return Err(mismatch(Mismatch::Sandbox, &spec.cwd.to_string_lossy()));
         }
@@ -395,14 +399,19 @@ impl Preparation<'_, '_> {
     }
 
     fn shell(&mut self, path: &str, text: &str) -> Result<Program, StartError> {
-        let mut arguments = vec![path.to_owned(), "-c".to_owned()];
-        // Shells go on reading options after `-c`: text that looks like one must not become one.
-        if text.starts_with(['-', '+']) {
-            arguments.push("--".to_owned());
-        }
-        arguments.push(text.to_owned());
-        self.program(path, &arguments, &[], None)
+        self.program(path, &shell_words(path, text), &[], None)
     }
+}
+
+/// The arguments of a shell that runs a text.
+pub(super) fn shell_words(shell: &str, text: &str) -> Vec<String> {
+    let mut arguments = vec![shell.to_owned(), "-c".to_owned()];
+    // Shells go on reading options after `-c`: text that looks like one must not become one.
+    if text.starts_with(['-', '+']) {
+        arguments.push("--".to_owned());
+    }
+    arguments.push(text.to_owned());
+    arguments
 }
 
 /// Each script as it is now, if it is what was judged. It is read once: this content is compared, and held.

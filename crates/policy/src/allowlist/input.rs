@@ -117,7 +117,7 @@ impl Protected {
     }
 
     /// Whether a file is the server's own program, under any name.
-    pub(super) fn is_own_binary(&self, real: &str, file: &FileIdentity) -> bool {
+    pub(crate) fn is_own_binary(&self, real: &str, file: &FileIdentity) -> bool {
         self.own_binary.as_deref() == Some(real) || self.own_file == Some((file.dev, file.ino))
     }
 }

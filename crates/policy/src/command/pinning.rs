@@ -31,6 +31,12 @@ impl Pinned {
                     detail: "the text and the shell that reads it, not the programs that it finds",
                 };
             }
+            Bound::Held { .. } => {
+                return Self {
+                    pinning: Pinning::Held,
+                    detail: "the text, the shell that reads it, and the only programs that can be executed",
+                };
+            }
             Bound::Inside { .. } => {
                 return Self {
                     pinning: Pinning::Text,

@@ -138,11 +138,13 @@ fn build(enclosed: &Enclosed, held: Held) -> Result<(), Failure> {
 impl Root {
     fn add(&self, piece: &Piece, held: Option<OwnedFd>) -> Result<(), Failure> {
         match piece {
-            Piece::Mirror(path) => self.mirror(path),
+            Piece::Mirror(path) => self.mirror(path, Attributes::READ_ONLY),
+            Piece::Shown(path) => self.mirror(path, Attributes::READ_ONLY.without_programs()),
             Piece::Bind {
                 source,
                 inside,
                 writable,
+                executable,
             } => {
                 let obstacle = match source {
                     Source::Workspace => Obstacle::Workspace,
@@ -150,7 +152,7 @@ impl Root {
                 };
                 let mount = match held {
                     Some(mount) => mount,
-                    None => plain_bind(source, *writable).at(obstacle)?,
+                    None => plain_bind(source, attributes(*writable, *executable)).at(obstacle)?,
                 };
                 let is_directory = is_directory(mount.as_fd()).at(obstacle)?;
                 self.put(&mount, inside, is_directory).at(obstacle)
@@ -168,7 +170,7 @@ impl Root {
         }
     }
 
-    fn mirror(&self, path: &CStr) -> Result<(), Failure> {
+    fn mirror(&self, path: &CStr, attributes: Attributes) -> Result<(), Failure> {
         let found = match rustix::fs::lstat(path) {
             Ok(found) => found,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return Ok(()),
@@ -182,7 +184,7 @@ impl Root {
             }
             kind @ (FileType::Directory | FileType::RegularFile) => {
                 let mount = mounts::clone(path).at(Obstacle::System)?;
-                mounts::restrict(mount.as_fd(), Attributes::READ_ONLY, None).at(Obstacle::System)?;
+                mounts::restrict(mount.as_fd(), attributes, None).at(Obstacle::System)?;
                 self.put(&mount, path, kind == FileType::Directory)
                     .at(Obstacle::System)
             }
@@ -347,16 +349,24 @@ fn cover_entry(cover: &OwnedFd, directory: BorrowedFd<'_>, name: &CStr) -> Resul
 }
 
 /// A bind for an account that stays the same.
-fn plain_bind(source: &Source, writable: bool) -> Result<OwnedFd, Errno> {
+fn plain_bind(source: &Source, attributes: Attributes) -> Result<OwnedFd, Errno> {
     let mount = match source {
         Source::Workspace => mounts::clone_here()?,
         Source::Path(path) => mounts::clone_open(mounts::open_without_links(path)?.as_fd())?,
     };
+    mounts::restrict(mount.as_fd(), attributes, None)?;
+    Ok(mount)
+}
+
+pub(super) const fn attributes(writable: bool, executable: bool) -> Attributes {
     let attributes = if writable {
         Attributes::PLAIN
     } else {
         Attributes::READ_ONLY
     };
-    mounts::restrict(mount.as_fd(), attributes, None)?;
-    Ok(mount)
+    if executable {
+        attributes
+    } else {
+        attributes.without_programs()
+    }
 }

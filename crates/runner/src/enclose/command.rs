@@ -2,29 +2,33 @@
 
 use std::{ffi::CString, os::fd::AsFd};
 
-use rustix::{fs::Mode, io::Errno, process::Signal};
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+    process::Signal,
+};
 
 use countersign_sys::{
-    enclosure::{self, Surrender},
+    enclosure,
     process::{self, Strings},
 };
 
 use super::{
-    Enclosing, Ends, Obstacle, Prepared, ProcessLimit,
+    Enclosing, Ends, Obstacle, ProcessLimit, Walls,
     obstacle::{At as _, Failure},
     read, say,
 };
 use crate::wire::Program;
 
 /// Never returns: a program with another name takes its place, or it ends.
-pub(super) fn main(enclosing: &Enclosing<'_>, program: &Program, prepared: &Prepared, ends: &Ends) -> ! {
+pub(super) fn main(enclosing: &Enclosing<'_>, program: &Program, walls: &Walls<'_>, ends: &Ends) -> ! {
     let Ends {
         report: _,
         life: _,
         go,
         executed,
     } = ends;
-    let readied = make_ready(enclosing, program);
+    let readied = make_ready(enclosing, program, walls);
     let said = readied
         .as_ref()
         .map(|_| process::own_id())
@@ -33,7 +37,7 @@ pub(super) fn main(enclosing: &Enclosing<'_>, program: &Program, prepared: &Prep
     if let Ok(ready) = readied
         && read(go, &mut [0; 1]) == Ok(1)
     {
-        let errno = execute(&ready, prepared);
+        let errno = execute(&ready, walls);
         say(
             executed,
             Err(Failure {
@@ -51,7 +55,7 @@ struct Ready {
     environment: Strings,
 }
 
-fn make_ready(enclosing: &Enclosing<'_>, program: &Program) -> Result<Ready, Failure> {
+fn make_ready(enclosing: &Enclosing<'_>, program: &Program, walls: &Walls<'_>) -> Result<Ready, Failure> {
     let invalid = || Failure {
         obstacle: Obstacle::Process,
         errno: Errno::INVAL,
@@ -64,6 +68,16 @@ fn make_ready(enclosing: &Enclosing<'_>, program: &Program) -> Result<Ready, Fai
         enclosure::set_limit(*resource, *soft, *hard).at(Obstacle::Limits)?;
     }
     rustix::process::chdir(enclosing.plan.directory.as_c_str()).at(Obstacle::Directory)?;
+    if let (Some(held), Some(executables)) = (&enclosing.enclosed.held, &walls.executables) {
+        let here = rustix::fs::stat(c".").at(Obstacle::Directory)?;
+        if (here.st_dev, here.st_ino) != held.directory {
+            return Err(Errno::STALE).at(Obstacle::Directory);
+        }
+        // Whatever can be moved at all lies in places that can be written.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(c"/", flags, Mode::empty()).at(Obstacle::Filter)?;
+        executables.allow_moving(root.as_fd()).at(Obstacle::Filter)?;
+    }
     let [input, output, errors] = enclosing.standard;
     rustix::stdio::dup2_stdin(input).at(Obstacle::Process)?;
     rustix::stdio::dup2_stdout(output).at(Obstacle::Process)?;
@@ -80,12 +94,8 @@ fn make_ready(enclosing: &Enclosing<'_>, program: &Program) -> Result<Ready, Fai
     })
 }
 
-fn execute(ready: &Ready, prepared: &Prepared) -> Errno {
-    let Prepared { filters, scopes, .. } = prepared;
-    let surrender = Surrender {
-        scopes: scopes.as_ref().map(AsFd::as_fd),
-        filters,
-    };
+fn execute(ready: &Ready, walls: &Walls<'_>) -> Errno {
+    let surrender = walls.surrender();
     let Ready {
         programs,
         arguments,

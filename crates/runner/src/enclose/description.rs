@@ -6,6 +6,8 @@ use std::ffi::CString;
 
 use serde::{Deserialize, Serialize};
 
+use countersign_sys::fs::FileStamp;
+
 /// The sandbox of one run, which has one program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enclosed {
@@ -19,6 +21,17 @@ pub struct Enclosed {
     pub writable_root: bool,
     /// Limits of the command, set before it is executed.
     pub limits: Vec<ProcessLimit>,
+    /// What is kept of a text that was not read; `None` for a sandbox.
+    pub held: Option<HeldWalls>,
+}
+
+/// What is kept of a text that nobody could read: who it is, where it stands, and what alone it can execute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldWalls {
+    /// The only files that can be executed: real paths, and what must be there.
+    pub executables: Vec<(CString, FileStamp)>,
+    /// Device and inode of the working directory.
+    pub directory: (u64, u64),
 }
 
 /// Something at a place inside. All paths are absolute.
@@ -26,6 +39,8 @@ pub struct Enclosed {
 pub enum Piece {
     /// What the machine has there, to be read: a link is the same link, and where there is nothing there is nothing.
     Mirror(CString),
+    /// The same, and nothing in it can be executed, or mapped as a program.
+    Shown(CString),
     /// A directory or file of the machine.
     Bind {
         /// Which one.
@@ -34,6 +49,8 @@ pub enum Piece {
         inside: CString,
         /// Whether commands may change what is in it.
         writable: bool,
+        /// Whether files in it can be executed.
+        executable: bool,
     },
     /// An empty directory in memory.
     Memory {

@@ -11,7 +11,7 @@ use countersign_sys::{
 };
 
 use super::{
-    Enclosing, Ends, INSIDE, Obstacle, Piece, Prepared, Source,
+    Enclosing, Ends, INSIDE, Obstacle, Piece, Prepared, Source, Walls,
     build::{self, Held},
     command,
     obstacle::{At as _, Failure},
@@ -22,11 +22,11 @@ use crate::wire::Program;
 pub(super) fn main(
     enclosing: &Enclosing<'_>,
     program: &Program,
-    prepared: &Prepared,
+    walls: &Walls<'_>,
     nobody: Option<(u32, u32)>,
     ends: &Ends,
 ) -> ! {
-    let said = work(enclosing, program, prepared, nobody, ends);
+    let said = work(enclosing, program, walls, nobody, ends);
     let is_done = said.is_ok();
     say(&ends.report, said);
     process::exit_now(i32::from(!is_done))
@@ -35,12 +35,13 @@ pub(super) fn main(
 fn work(
     enclosing: &Enclosing<'_>,
     program: &Program,
-    prepared: &Prepared,
+    walls: &Walls<'_>,
     nobody: Option<(u32, u32)>,
     ends: &Ends,
 ) -> Result<Pid, Failure> {
+    let prepared = walls.prepared;
     let alone = Alone::prove().at(Obstacle::Process)?;
-    leave_behind(enclosing, prepared, ends)?;
+    leave_behind(enclosing, walls, ends)?;
     process::leave_session_keyring().at(Obstacle::Account)?;
     let held = if let Some(nobody) = nobody {
         let held = hold(enclosing, prepared, nobody)?;
@@ -59,7 +60,13 @@ fn work(
     // The files of the map are this account's only while it may be looked at; what there was to see is closed by now.
     process::allow_dumping().at(Obstacle::Account)?;
     enclosure::unshare().at(Obstacle::Namespaces)?;
-    enclosure::map_account(own, INSIDE).at(Obstacle::AccountMap)?;
+    // A text that is held has the account that every run has, by its own name.
+    let inside = if enclosing.enclosed.held.is_some() {
+        own
+    } else {
+        INSIDE
+    };
+    enclosure::map_account(own, inside).at(Obstacle::AccountMap)?;
     process::forbid_dumping().at(Obstacle::Account)?;
     enclosure::forbid_user_namespaces().at(Obstacle::Namespaces)?;
     enclosure::set_host_name(&enclosing.enclosed.host_name).at(Obstacle::Network)?;
@@ -75,13 +82,17 @@ fn work(
     }
     super::hear(&ready)?;
     match alone.fork_sibling().at(Obstacle::Process)? {
-        Forked::Child => command::main(enclosing, program, prepared, ends),
+        Forked::Child => command::main(enclosing, program, walls, ends),
         Forked::Parent(pid) => Ok(pid),
     }
 }
 
 /// Closes everything of the supervisor but what is needed: the lock of the run file above all.
-fn leave_behind(enclosing: &Enclosing<'_>, prepared: &Prepared, ends: &Ends) -> Result<(), Failure> {
+fn leave_behind(enclosing: &Enclosing<'_>, walls: &Walls<'_>, ends: &Ends) -> Result<(), Failure> {
+    let Walls {
+        prepared,
+        executables,
+    } = walls;
     let Ends {
         report,
         life,
@@ -94,6 +105,7 @@ fn leave_behind(enclosing: &Enclosing<'_>, prepared: &Prepared, ends: &Ends) -> 
         .chain(enclosing.standard)
         .chain([enclosing.workspace])
         .chain(prepared.scopes.as_ref().map(AsFd::as_fd))
+        .chain(executables.as_ref().map(AsFd::as_fd))
         .chain(prepared.maps.values().map(AsFd::as_fd));
     process::close_all_but(3, kept).at(Obstacle::Process)
 }
@@ -102,20 +114,27 @@ fn leave_behind(enclosing: &Enclosing<'_>, prepared: &Prepared, ends: &Ends) -> 
 fn hold(enclosing: &Enclosing<'_>, prepared: &Prepared, nobody: (u32, u32)) -> Result<Held, Failure> {
     let mut held = Held::new();
     for (at, piece) in enclosing.enclosed.pieces.iter().enumerate() {
-        let Piece::Bind { source, writable, .. } = piece else {
+        let Piece::Bind {
+            source,
+            inside: _,
+            writable,
+            executable,
+        } = piece
+        else {
             continue;
         };
+        let attributes = build::attributes(*writable, *executable);
         let mount = match source {
             Source::Workspace => own(
                 enclosing.workspace,
-                *writable,
+                attributes,
                 prepared,
                 nobody,
                 Obstacle::Workspace,
             )?,
             Source::Path(path) => {
                 let opened = mounts::open_without_links(path).at(Obstacle::Bind)?;
-                own(opened.as_fd(), *writable, prepared, nobody, Obstacle::Bind)?
+                own(opened.as_fd(), attributes, prepared, nobody, Obstacle::Bind)?
             }
         };
         held.push((at, mount));
@@ -126,17 +145,12 @@ fn hold(enclosing: &Enclosing<'_>, prepared: &Prepared, nobody: (u32, u32)) -> R
 /// A mount on which the files of the owner belong to the command.
 fn own(
     opened: BorrowedFd<'_>,
-    writable: bool,
+    attributes: Attributes,
     prepared: &Prepared,
     nobody: (u32, u32),
     obstacle: Obstacle,
 ) -> Result<OwnedFd, Failure> {
     let mount = mounts::clone_open(opened).at(obstacle)?;
-    let attributes = if writable {
-        Attributes::PLAIN
-    } else {
-        Attributes::READ_ONLY
-    };
     let map = prepared.map_of(opened, nobody)?;
     match mounts::restrict(mount.as_fd(), attributes, map) {
         // A file system that cannot do that. What everybody may do there, the command may.

@@ -26,12 +26,15 @@ use std::{
 use rustix::{io::Errno, pipe::PipeFlags};
 
 use countersign_sys::{
-    enclosure, landlock,
+    enclosure::{self, Surrender},
+    executables::Executables,
+    landlock, mounts,
     process::{self, Forked, Pid, Process},
+    stamp,
     system_calls::Filters,
 };
 
-pub use description::{Enclosed, Piece, ProcessLimit, Source};
+pub use description::{Enclosed, HeldWalls, Piece, ProcessLimit, Source};
 pub use obstacle::Obstacle;
 use obstacle::{At as _, Failure};
 pub use probe::MODE as PROBE_MODE;
@@ -54,9 +57,40 @@ pub(super) struct Workshop {
 #[derive(Debug)]
 struct Prepared {
     filters: Filters,
+    /// For texts that are held.
+    held_filters: Filters,
     scopes: Option<OwnedFd>,
     /// By the owner of files on disk and who they belong to inside.
     maps: BTreeMap<Accounts, OwnedFd>,
+}
+
+/// What the command of one run gives up.
+struct Walls<'a> {
+    prepared: &'a Prepared,
+    /// The only files that it can execute, for a text that is held.
+    executables: Option<Executables>,
+}
+
+impl Walls<'_> {
+    fn surrender(&self) -> Surrender<'_> {
+        let Prepared {
+            filters,
+            held_filters,
+            scopes,
+            maps: _,
+        } = self.prepared;
+        match &self.executables {
+            // It has the scopes in it.
+            Some(executables) => Surrender {
+                scopes: Some(executables.as_fd()),
+                filters: held_filters,
+            },
+            None => Surrender {
+                scopes: scopes.as_ref().map(AsFd::as_fd),
+                filters,
+            },
+        }
+    }
 }
 
 /// The owner of files on disk, and to whom they belong inside, as the machine numbers them.
@@ -124,6 +158,10 @@ impl Enclosing<'_> {
         let prepared = prepared
             .as_ref()
             .ok_or(NotBegun::Sandbox(Obstacle::Filter, Errno::NOSYS))?;
+        let walls = Walls {
+            prepared,
+            executables: self.enclosed.held.as_ref().map(executables).transpose()?,
+        };
         let helper = match process::fork().at(Obstacle::Process)? {
             Forked::Parent(pid) => pid,
             Forked::Child => {
@@ -134,7 +172,7 @@ impl Enclosing<'_> {
                     go,
                     executed: execution,
                 };
-                helper::main(self, program, prepared, maps, &ends)
+                helper::main(self, program, &walls, maps, &ends)
             }
         };
         drop((report, life, go, execution));
@@ -249,6 +287,8 @@ impl Workshop {
         if prepared.is_none() {
             *prepared = Some(Prepared {
                 filters: Filters::new().ok_or(NotBegun::Sandbox(Obstacle::Filter, Errno::NOSYS))?,
+                held_filters: Filters::of_held_texts()
+                    .ok_or(NotBegun::Sandbox(Obstacle::Filter, Errno::NOSYS))?,
                 scopes: landlock::scopes().at(Obstacle::Filter)?,
                 maps: BTreeMap::new(),
             });
@@ -256,6 +296,10 @@ impl Workshop {
         let Some(prepared) = prepared.as_mut().filter(|_| rustix::process::geteuid().is_root()) else {
             return Ok(None);
         };
+        // Root inside would be root outside.
+        if enclosing.enclosed.held.is_some() {
+            return Err(NotBegun::Sandbox(Obstacle::Account, Errno::PERM));
+        }
         let nobody = enclosing.enclosed.nobody;
         prepared.maps_for(enclosing.workspace, nobody)?;
         for piece in &enclosing.enclosed.pieces {
@@ -264,7 +308,7 @@ impl Workshop {
                 ..
             } = piece
             {
-                let opened = countersign_sys::mounts::open_without_links(path).at(Obstacle::Bind)?;
+                let opened = mounts::open_without_links(path).at(Obstacle::Bind)?;
                 prepared.maps_for(opened.as_fd(), nobody)?;
             }
         }
@@ -298,6 +342,19 @@ impl Prepared {
         })?;
         Ok(Some(map.as_fd()))
     }
+}
+
+/// Opens the only files that a held text can execute. Each must be what was judged.
+fn executables(held: &HeldWalls) -> Result<Executables, Failure> {
+    let executables = Executables::none().at(Obstacle::Filter)?;
+    for (path, judged) in &held.executables {
+        let file = mounts::open_without_links(path).at(Obstacle::Program)?;
+        if stamp::of_open(&file).at(Obstacle::Program)? != *judged {
+            return Err(Errno::STALE).at(Obstacle::Program);
+        }
+        executables.allow(file.as_fd()).at(Obstacle::Filter)?;
+    }
+    Ok(executables)
 }
 
 fn owner(opened: BorrowedFd<'_>) -> Result<(u32, u32), Failure> {

@@ -42,6 +42,8 @@ pub enum Obstacle {
     Directory,
     /// The filter of system calls.
     Filter,
+    /// A program of a text that is held: it is not what was judged any more.
+    Program,
 }
 
 impl fmt::Display for Obstacle {
@@ -67,6 +69,7 @@ impl fmt::Display for Obstacle {
             Self::Limits => "limits cannot be set",
             Self::Directory => "the working directory cannot be entered inside",
             Self::Filter => "system calls cannot be filtered",
+            Self::Program => "a program that the text can execute is not what was judged",
         })
     }
 }

@@ -72,6 +72,7 @@ fn plan() -> Plan {
         source: Source::Workspace,
         inside: c"/workspace".to_owned(),
         writable: false,
+        executable: true,
     });
     Plan {
         directory: c"/workspace".to_owned(),
@@ -97,6 +98,7 @@ fn plan() -> Plan {
             pieces,
             writable_root: false,
             limits: Vec::new(),
+            held: None,
         }),
         held: Vec::new(),
         direct: None,

@@ -36,7 +36,7 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
     ("tools.exec.confineFallback", "'text'", &["'ask'"]),
     ("tools.exec.leftovers", "'keep'", &["'ignore'"]),
     ("tools.exec.isolation", "'same-user'", &["'confined'", "'auto'"]),
-    ("tools.exec.onMiss", "'sandbox'", &["'deny'"]),
+    ("tools.exec.onMiss", "'held'", &["'deny'"]),
     (
         "tools.exec.pathPrepend",
         "['/opt/bin', '~/bin']",

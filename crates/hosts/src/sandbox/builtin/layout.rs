@@ -39,7 +39,7 @@ const SYSTEM: [&str; 8] = [
 ];
 
 /// The same of `/etc`, which has much else. Neither accounts, nor keys, nor what other programs are configured by.
-const CONFIGURATION: [&str; 32] = [
+pub(crate) const CONFIGURATION: [&str; 32] = [
     "alternatives",
     "bash.bashrc",
     "bash_completion.d",
@@ -136,6 +136,7 @@ impl Layout<'_> {
                 source,
                 inside: text(place(inside)?)?,
                 writable,
+                executable: true,
             });
         }
         Ok(Enclosed {
@@ -144,6 +145,7 @@ impl Layout<'_> {
             pieces,
             writable_root: !settings.read_only_root,
             limits: limits(settings)?,
+            held: None,
         })
     }
 }

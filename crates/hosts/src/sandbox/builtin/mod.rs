@@ -10,7 +10,7 @@ mod probe;
 mod remarks;
 mod sources;
 
-pub(crate) use layout::{Layout, environment, program};
+pub(crate) use layout::{CONFIGURATION, Layout, environment, program};
 pub use probe::probe;
 pub use remarks::remarks;
 pub(crate) use sources::{Sources, check_network};

@@ -90,7 +90,7 @@ impl Sources {
     }
 
     /// Refuses what is the server's, an engine's, or the machine's as a whole.
-    fn check(&self, path: &Path) -> Result<(), Unusable> {
+    pub(crate) fn check(&self, path: &Path) -> Result<(), Unusable> {
         let overlaps = |other: &Path| path.starts_with(other) || other.starts_with(path);
         // What commands are meant to work in lies in the state directory, beside what is the server's.
         let is_server = overlaps(&self.own) || self.state.starts_with(path) || self.is_ruling(path);

@@ -7,7 +7,7 @@ use axum::{
 use serde::Serialize;
 use serde_json::Value;
 
-use countersign_domain::{CommandInput, RunId};
+use countersign_domain::{CommandInput, Pinning, RunId};
 use countersign_engine::reply::{EndedRun, ExecReply, PendingRun, RunningRun, Warning};
 use countersign_wire::{
     exec::{Finished, Pending, Running, Started, WarningBody},
@@ -115,6 +115,7 @@ fn finished(
         output_bytes: run.output_bytes,
         cwd: run.cwd,
         diverted: run.diverted,
+        held: run.binding == Some(Pinning::Held),
         input_closed: run.input == CommandInput::Withheld,
         joined,
         warnings: warnings.into_iter().map(warning).collect(),
@@ -141,6 +142,7 @@ fn running(
         cwd: run.cwd,
         tail,
         diverted: run.diverted,
+        held: run.binding == Some(Pinning::Held),
         input_closed: run.input == CommandInput::Withheld,
         joined,
         warnings: warnings.into_iter().map(warning).collect(),

@@ -98,6 +98,8 @@ pub(in crate::routes) fn explanation_body(explanation: Explanation) -> Explanati
         sandbox,
         diverted,
         not_diverted,
+        held,
+        not_held,
         stopped,
     } = explanation;
     let (outcome, reason) = match outcome {
@@ -140,6 +142,9 @@ pub(in crate::routes) fn explanation_body(explanation: Explanation) -> Explanati
         sandbox: sandbox.map(sandbox_body),
         diverted,
         not_diverted,
+        held: held.is_some(),
+        held_programs: held,
+        not_held,
         stopped: stopped.as_deref().map(StopBody::from),
     }
 }

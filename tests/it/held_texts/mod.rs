@@ -1,0 +1,225 @@
+//! `tools.exec.onMiss = "held"`: a text that cannot be taken apart runs where nothing but listed programs can be executed.
+//!
+//! The server runs under an account of its own: held texts need the level `confined`, which root has not.
+
+mod attacks;
+mod same;
+mod walls;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    confined::{ACCOUNT, PROGRAMS, possible},
+    explain::ask_to_explain,
+    support::{Members, ServerBuilder, TestServer, assert_says},
+};
+
+/// An agent with the same allowlist whose commands run in the built-in sandbox.
+const BOXED: &str = "boxed";
+
+/// An agent whose commands may do anything: what it reaches shows that an attack is real.
+const FREE: &str = "free";
+
+/// Programs with an entry for any arguments.
+const LISTED: &[&str] = &[
+    "awk", "basename", "cat", "comm", "cp", "cut", "date", "diff", "dirname", "expr", "find", "fold", "git",
+    "grep", "head", "join", "ln", "ls", "mkdir", "mktemp", "mv", "nl", "od", "paste", "python3", "rev", "rm",
+    "rmdir", "sed", "seq", "sleep", "sort", "stat", "tac", "tail", "tee", "tr", "tsort", "uniq", "wc",
+];
+
+/// A server with `exec` on top of the settings of these tests; not started yet.
+fn builder(exec: &Value) -> ServerBuilder {
+    let mut all = json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss", "onMiss": "held" });
+    all.as_object_mut()
+        .unwrap()
+        .extend(exec.as_object().cloned().unwrap_or_default());
+    let allowlist: Vec<Value> = LISTED.iter().map(|name| json!({ "pattern": name })).collect();
+    TestServer::asking()
+        .config(&json!({
+            "tools": { "exec": all },
+            "agents": { "list": [
+                { "id": "main" },
+                {
+                    "id": BOXED,
+                    "tools": { "exec": { "host": "sandbox" } },
+                    "sandbox": { "mode": "all", "workspaceAccess": "rw", "docker": { "workdir": "/workspace" } },
+                },
+                {
+                    "id": FREE,
+                    "tools": { "exec": { "security": "full", "ask": "off", "onMiss": "ask", "isolation": "same-user" } },
+                },
+            ] },
+        }))
+        .agents(&json!({ "main": { "allowlist": allowlist }, BOXED: { "allowlist": allowlist } }))
+        .toml("[sandbox]\nbackend = \"builtin\"\n")
+        .env("PATH", PROGRAMS)
+        .env("SHELL", "/bin/bash")
+        .env("LC_ALL", "C.UTF-8")
+        .run_as(ACCOUNT)
+}
+
+/// A file of texts.
+fn data(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/held_texts");
+    fs::read_to_string(folder.join(name)).expect("a file of texts")
+}
+
+/// Gives a file, or a directory with everything in it, to the account of the server.
+fn give(path: &Path) {
+    let found = fs::symlink_metadata(path).expect("something to give");
+    std::os::unix::fs::lchown(path, Some(ACCOUNT), Some(ACCOUNT)).expect("giving a file away");
+    if found.is_dir() {
+        for entry in fs::read_dir(path).expect("a directory") {
+            give(&entry.expect("an entry").path());
+        }
+    }
+}
+
+/// The agent's workspace.
+fn workspace(server: &TestServer) -> PathBuf {
+    server.state().join("workspace")
+}
+
+#[tokio::test]
+async fn a_text_that_cannot_be_taken_apart_runs_held_and_is_reported_as_such() {
+    or_skip!(possible());
+    let server = builder(&json!({})).start().await;
+    let mut events = server.operator().events("", None).await;
+    let body = json!({ "command": "printf 'a\\nb\\n' > f; for x in f*; do wc -l < \"$x\"; done; id" });
+    let asked = ask_to_explain(&server.agent(), &body).await.expect(200);
+    assert_has!(asked, { "outcome": "ask" });
+    assert_says(asked.text("notHeld"), "it starts id");
+    let body = json!({ "command": "printf 'a\\nb\\n' > f; for x in f*; do wc -l < \"$x\"; done" });
+    let explained = ask_to_explain(&server.agent(), &body).await.expect(200);
+    assert_has!(explained, { "outcome": "run", "held": true, "binding": "held", "diverted": false });
+    let programs = explained["heldPrograms"].to_string();
+    assert_says(&programs, "/usr/bin/wc");
+    assert!(!programs.contains("/usr/bin/id"), "{programs}");
+    let answer = server.ran(body).await;
+    assert_has!(answer, {
+        "host": "gateway", "status": "completed", "held": true, "stdout": "2\n", "warnings": [],
+    });
+    let run = server.agent().run(answer.text("runId")).await;
+    assert_has!(run, { "host": "gateway", "held": true, "binding": "held", "isolation": "confined" });
+    let requested = events.next_of("exec.requested").await;
+    assert_has!(requested.data, { "binding": "held" });
+    assert!(server.operator().pending().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_refused_program_is_named() {
+    or_skip!(possible());
+    let server = builder(&json!({})).start().await;
+    let answer = server.ran(json!({ "command": "x=id; $x" })).await;
+    assert_has!(answer, { "held": true, "exitCode": 126, "stdout": "" });
+    let warning = &answer["warnings"][0];
+    assert_eq!(warning["code"], "held-refused", "{answer}");
+    assert_says(warning.text("message"), "id was refused");
+}
+
+/// A text is asked about, and the answer says why it was not held.
+async fn is_asked(server: &TestServer, body: Value, why: Option<&str>) {
+    let explained = ask_to_explain(&server.agent(), &body).await.expect(200);
+    assert_has!(explained, { "outcome": "ask" }, "{body}");
+    let asked = server.accepted(body.clone()).await;
+    assert_has!(asked, { "status": "approval-pending", "host": "gateway" }, "{body}");
+    match why {
+        Some(why) => {
+            assert_says(explained.text("notHeld"), why);
+            assert_eq!(asked["warnings"][0]["code"], "not-held", "{asked}");
+            assert_says(asked["warnings"][0].text("message"), why);
+        }
+        None => {
+            assert!(explained.get("notHeld").is_none(), "{explained}");
+            assert_eq!(asked["warnings"], json!([]), "{asked}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_miss_of_that_kind_is_asked_about_as_before() {
+    or_skip!(possible());
+    let server = builder(&json!({})).start().await;
+    let text = |text: &str| json!({ "command": text });
+    for body in [
+        text("id"),
+        text("cat f | id"),
+        json!({ "argv": ["id", "$x"] }),
+        json!({ "command": "cat *", "ask": "always" }),
+    ] {
+        is_asked(&server, body, None).await;
+    }
+    for (body, why) in [
+        (text("cat $(id)"), "it starts id"),
+        (text("./x *"), "it starts ./x"),
+        (
+            text("cat ~/.openclaw/* $x ; cat \"$HOME\"/../state/openclaw.json; bash $x"),
+            "it starts bash",
+        ),
+        (json!({ "command": "cat *", "pty": true }), "terminal"),
+        (
+            json!({ "command": "cat *", "background": true }),
+            "its input stays open",
+        ),
+        (json!({ "command": "cat *", "env": { "FOO": "x" } }), "variables"),
+        (
+            json!({ "command": "cat *", "workdir": "/tmp" }),
+            "outside of the workspace",
+        ),
+        (
+            text(&format!("cat {}/openclaw.json *", server.state().display())),
+            "files of the server",
+        ),
+    ] {
+        is_asked(&server, body, Some(why)).await;
+    }
+    // The default, and another agent's own word.
+    let covered = server.ran(text("cat /dev/null")).await;
+    assert!(covered.get("held").is_none(), "{covered}");
+    let server = builder(&json!({ "onMiss": "ask" })).start().await;
+    is_asked(&server, text("cat *"), None).await;
+    let server = builder(&json!({ "ask": "off" })).start().await;
+    assert_eq!(server.denied(text("cat *")).await["reason"], "allowlist-miss");
+}
+
+#[tokio::test]
+async fn a_rule_that_is_near_has_a_person_asked() {
+    or_skip!(possible());
+    let entries = json!([{ "pattern": "cat" }]);
+    let denying = builder(&json!({}))
+        .agents(&json!({ "main": { "allowlist": entries, "denylist": [{ "pattern": "rm" }] } }))
+        .start()
+        .await;
+    let body = json!({ "command": "cat *" });
+    let explained = ask_to_explain(&denying.agent(), &body).await.expect(200);
+    assert_has!(explained, { "outcome": "ask", "reason": "needs-person" });
+    let ruled =
+        builder(&json!({})).toml("[[approvals.rules]]\nagents = [\"other\"]\napprovals_required = 2\n");
+    is_asked(&ruled.start().await, body, Some("approval rules")).await;
+    let strict = builder(&json!({ "strictInlineEval": true })).start().await;
+    let explained = ask_to_explain(&strict.agent(), &json!({ "command": "wc *" }))
+        .await
+        .expect(200);
+    assert_has!(explained, { "held": true });
+    let programs = explained["heldPrograms"].to_string();
+    for code in ["python", "awk"] {
+        assert!(!programs.contains(code), "{programs}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_level_or_the_kernel_a_person_is_asked() {
+    or_skip!(possible());
+    let old = builder(&json!({}))
+        .env("COUNTERSIGN_TEST_PROTECTION_OFF", "landlock-4")
+        .start()
+        .await;
+    is_asked(&old, json!({ "command": "cat *" }), Some("version 4 of Landlock")).await;
+    let free = builder(&json!({ "isolation": "same-user" })).start().await;
+    is_asked(&free, json!({ "command": "cat *" }), Some("level confined")).await;
+}
