@@ -59,7 +59,7 @@ fn refused(run: &Run) -> Option<Warning> {
     let line = run.tail.lines().find(|line| line.trim_end().ends_with(MESSAGE))?;
     let before = line.trim_end().strip_suffix(MESSAGE)?;
     let name = before.rsplit(": ").next().unwrap_or(before);
-    let is_plain = name.len() <= MOST && !name.chars().any(|character| character.is_control());
+    let is_plain = name.len() <= MOST && !name.chars().any(char::is_control);
     let what = if is_plain { name } else { "something" };
     Some(Warning {
         code: HELD_REFUSED,

@@ -103,6 +103,10 @@ impl Started {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ExecRunning)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "members of an answer, each by itself"
+)]
 pub struct Running {
     pub run_id: RunId,
     pub status: Cow<'static, str>,

@@ -18,6 +18,10 @@ use crate::{
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Explanation)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "members of an answer, each by itself"
+)]
 pub struct ExplanationBody {
     pub host: HostBody,
     pub security: ValueBody<Security>,

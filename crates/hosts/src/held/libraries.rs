@@ -58,21 +58,23 @@ fn change_of(directory: &Path) -> Option<SystemTime> {
 }
 
 fn directories() -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = DIRECTORIES.iter().map(PathBuf::from).collect();
-    for parent in PARENTS {
+    let of_parent = |parent: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-        let names = entries.filter(|entry| {
+        let found = entries.filter_map(|entry| {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            name.contains("-linux-gnu") || name.contains("-linux-musl")
+            if name.contains("-linux-gnu") || name.contains("-linux-musl") {
+                Some(entry.path())
+            } else {
+                name.starts_with("python3.")
+                    .then(|| entry.path().join("lib-dynload"))
+            }
         });
-        found.extend(names.map(|entry| entry.path()));
-        let python = fs::read_dir(parent).into_iter().flatten().flatten();
-        let python = python.filter(|entry| entry.file_name().to_string_lossy().starts_with("python3."));
-        found.extend(python.map(|entry| entry.path().join("lib-dynload")));
-    }
-    let mut real: Vec<PathBuf> = found
-        .into_iter()
+        found.collect()
+    };
+    let named = DIRECTORIES.iter().map(PathBuf::from);
+    let mut real: Vec<PathBuf> = named
+        .chain(PARENTS.iter().flat_map(|parent| of_parent(Path::new(parent))))
         .filter_map(|path| path.canonicalize().ok())
         .filter(|path| path.is_dir())
         .collect();

@@ -90,12 +90,11 @@ impl Scanner<'_> {
         let mut cases = 0_usize;
         loop {
             match self.peek() {
-                None => return,
                 Some(')') if expected == Expected::Pattern => {
                     self.take();
                     expected = Expected::Command;
                 }
-                Some(')') => return,
+                None | Some(')') => return,
                 Some('\n') => {
                     self.take();
                     self.skip_bodies();
@@ -143,13 +142,12 @@ impl Scanner<'_> {
     fn next_word(&mut self, expected: Expected, cases: &mut usize) -> Expected {
         let word = self.word();
         match expected {
-            Expected::Argument => Expected::Argument,
+            Expected::Argument | Expected::Name(Of::Loop) => Expected::Argument,
             Expected::Pattern if word.text == "esac" && !word.is_quoted => {
                 *cases = cases.saturating_sub(1);
                 Expected::Argument
             }
             Expected::Pattern => Expected::Pattern,
-            Expected::Name(Of::Loop) => Expected::Argument,
             Expected::Name(Of::Function) => {
                 self.functions.insert(word.text);
                 self.eat("()");

@@ -215,7 +215,7 @@ pub fn expect_only_unread(
         || analysis.denylisted.is_some()
         || stands_against_it.is_some()
     {
-        let detail = stands_against_it.or(analysis.verdict.finding());
+        let detail = stands_against_it.or_else(|| analysis.verdict.finding());
         return Err(NotHeld::Understood(detail.map_or_else(
             || "it was understood".to_owned(),
             |finding| finding.detail.clone(),
