@@ -94,6 +94,13 @@ impl Binding {
             Bound::Exec { .. } | Bound::Plan { .. } | Bound::Rendered { .. } | Bound::Text { .. } => {
                 Some(self.confinement.to_line())
             }
+            Bound::Held { programs, .. } => {
+                let names = programs.iter().map(|program| plain(&program.path)).collect();
+                let starts = named(names, ", ").unwrap_or_else(|| "nothing".to_owned());
+                Some(format!(
+                    "held: may start: {starts}; may write: workspace; no network"
+                ))
+            }
             Bound::Inside { .. } | Bound::OnNode { .. } | Bound::Patch { .. } | Bound::Elsewhere { .. } => {
                 None
             }

@@ -9,7 +9,7 @@ use countersign_config::settings::Settings;
 use countersign_domain::{Bound, Command, FileIdentity, Host, Isolation, OnMiss, Security};
 use countersign_hosts::{
     held::{self, Kind, kind_of},
-    path_lookup::SystemLookup,
+    path_lookup::{SystemLookup, has_rights},
 };
 use countersign_policy::{
     allowlist::Analysis,
@@ -19,8 +19,7 @@ use countersign_policy::{
 };
 
 use super::{
-    Evaluation, Evaluator, Mode, PlaceRule, analyse, call::Call, judgement::Judgement,
-    policy_now::PolicyView, script_hold::has_rights,
+    Evaluation, Evaluator, Mode, PlaceRule, analyse, call::Call, judgement::Judgement, policy_now::PolicyView,
 };
 
 /// What becomes of a miss that may run held.

@@ -124,7 +124,7 @@ pub enum NotHeld {
 
 /// The programs that a held text may start: those for which an entry allows **any** arguments, by their real paths.
 ///
-/// An entry counts if it names one program, by its name or its path, and nothing else: no `argPattern`, no remembered answer,
+/// An entry counts if it names one program, by its name or its path, and nothing else: no `argPattern`, no `confine`, no remembered answer,
 /// no text. Shells, wrappers, carriers, loaders, multiplexers and files that are several programs are not in the set, nor what lies outside
 /// of the system's directories. Interpreters are in it unless inline code needs a person. What a file holds (a script,
 /// rights of its own) is for the caller to look at.
@@ -164,8 +164,13 @@ fn program_of(
         source,
         command_sha256,
         typing: _,
+        confine,
     } = entry;
-    if arg_pattern.is_some() || command_sha256.is_some() || *source == Some(GENERATED_SOURCE) {
+    if confine.is_some()
+        || arg_pattern.is_some()
+        || command_sha256.is_some()
+        || *source == Some(GENERATED_SOURCE)
+    {
         return None;
     }
     let path = match ExecutablePattern::parse(pattern, lookup.home()).ok()? {
@@ -289,6 +294,7 @@ const fn is_of_grammar(code: Code) -> bool {
         | Code::StdinEval
         | Code::NotFound
         | Code::NotAllowlisted
+        | Code::ConfineUnavailable
         | Code::ArgPatternMiss
         | Code::OpenInput
         | Code::GeneratedEntryInert
