@@ -44,7 +44,7 @@ pub(crate) enum AllowlistCommand {
     #[command(after_help = "Examples:
   countersign allowlist add /usr/bin/git
   countersign allowlist add /usr/bin/make --arg-pattern '^test$' --expires 2h --max-uses 3
-  countersign allowlist add /usr/bin/git --starts judged,ssh --writes workspace,tmp --connects 22,443
+  countersign allowlist add /usr/bin/git --starts judged,ssh --writes workspace
   countersign allowlist add /usr/bin/npm --arg-pattern '^run dev$' --input")]
     Add(AddArgs),
     /// Remove an entry or grant

@@ -86,7 +86,7 @@ async fn an_entry_whose_confine_cannot_be_kept_does_not_cover() {
 #[tokio::test]
 async fn the_text_counts_alone_where_the_settings_say_so() {
     let server = asking(json!({ "starts": [] }))
-        .exec(&json!({ "confineFallback": "text" }))
+        .exec(&json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss", "confineFallback": "text" }))
         .env("COUNTERSIGN_TEST_PROTECTION_OFF", "landlock-0")
         .start()
         .await;
@@ -177,7 +177,7 @@ async fn an_approval_does_not_cover_another_confine() {
         return;
     }
     let server = TestServer::asking()
-        .exec(&json!({ "ask": "always" }))
+        .exec(&json!({ "host": "gateway", "security": "allowlist", "ask": "always" }))
         .allowlist(&entry(json!({ "connects": [22] })))
         .start()
         .await;

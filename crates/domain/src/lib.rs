@@ -18,6 +18,7 @@ mod binding;
 mod confinement;
 mod confinement_words;
 mod deciding;
+mod file_identity;
 mod ids;
 mod input;
 mod name;
@@ -46,11 +47,12 @@ pub use approval_state::{ApprovalDecision, ApprovalState, ApprovalStatus, Persis
 pub use approval_votes::{Quorum, Vote};
 pub use authority::{Access, Authority, Belongs};
 pub use binding::{
-    Binding, Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity, Pinning,
-    Redirection, ScriptHold, StepJoin, hex,
+    Binding, Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, Pinning, Redirection, ScriptHold,
+    StepJoin, hex,
 };
 pub use confinement::{Confine, Confinement, NotKept, ProgramLimits, Startable, Starts, WritePlace};
 pub use deciding::{Deciding, deciding, deciding_names, may_hold_deciding};
+pub use file_identity::FileIdentity;
 pub use ids::{
     AgentId, ApprovalId, EntryId, InvalidId, LaunchId, Owner, RunId, SessionKey, SignInId, TokenId,
 };
