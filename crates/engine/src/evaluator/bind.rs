@@ -397,6 +397,7 @@ pub(crate) fn confinement_of(analysis: Option<&Analysis>, bound: &Bound) -> Conf
     let is_planned = match bound {
         Bound::Exec { .. } | Bound::Plan { .. } => analysis.is_some_and(|analysis| analysis.plan.is_some()),
         Bound::Text { .. }
+        | Bound::Held { .. }
         | Bound::Rendered { .. }
         | Bound::Inside { .. }
         | Bound::OnNode { .. }

@@ -13,6 +13,7 @@ use super::{
     GatewayHost, Mismatch, StartError, Supervised,
     launch_spec::LaunchSpec,
     plan::{Opened, alone, c_path, list_of, push_environment, shell_words},
+    rulesets::expect_nothing_to_keep,
 };
 use crate::{
     held::{self, Held},
@@ -56,8 +57,9 @@ impl GatewayHost {
                 now: self.isolation(),
             });
         }
-        // Nobody types anything into it.
-        if spec.terms.stdin_open || spec.terms.terminal.is_some() {
+        expect_nothing_to_keep(&spec.confinement)?;
+        // Nobody types anything into it, and it is never near a deny rule.
+        if spec.terms.stdin_open || spec.terms.terminal.is_some() || !spec.denied_children.is_empty() {
             return Err(StartError::NotPassable);
         }
         held::probe()?;
@@ -90,10 +92,13 @@ impl GatewayHost {
                 operands: Vec::new(),
                 arguments: list_of(&words)?,
                 assignments: Vec::new(),
+                redirections: Vec::new(),
+                kept: None,
             })],
             enclosed: Some(enclosed),
             held: Vec::new(),
             direct: None,
+            masked: Vec::new(),
         };
         self.dispatch(spec, &opened, &Opened::default(), plan.encode())
             .await

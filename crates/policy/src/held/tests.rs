@@ -3,9 +3,10 @@ use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdent
 use super::{NotHeld, expect_only_unread, programs};
 use crate::{
     allowlist::{
-        Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entries, Entry, Protected, Typing, analyze,
+        Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entries, Entry, Keeps, Protected, Typing,
+        analyze,
     },
-    command::{DirectoryTrust, Inspected, PathLookup},
+    command::{DirectoryTrust, Inspected, PathLookup, syntax::Grammar},
     pattern::{PathCase, PatternCache},
 };
 
@@ -90,6 +91,7 @@ const fn entry(pattern: &str) -> Entry<'_> {
         source: None,
         command_sha256: None,
         typing: Typing::Nothing,
+        confine: None,
     }
 }
 
@@ -176,6 +178,8 @@ fn analysis(text: &str, entries: &[Entry<'_>], deny_rules: &[DenyRule<'_>]) -> A
             input: CommandInput::Closed,
         },
         &AnalysisPolicy {
+            grammar: Grammar::default(),
+            keeps: Keeps::default(),
             entries: Entries::Listed(entries),
             grants: &[],
             deny_rules,
