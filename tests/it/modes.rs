@@ -215,15 +215,15 @@ async fn verdicts(exec: Value, document: Option<Value>, call: Call) -> Verdicts 
     let invocation = Invocation::parse("one").expect("an id");
     let Call(request) = call;
     let engine = &world.engine;
-    let explained = engine.explainer().explain(&asker(), request.clone()).await;
-    let planned = engine
-        .deliveries()
-        .preview_delivered(&asker(), request.clone())
-        .await;
-    let delivered = engine
-        .deliveries()
-        .exec_delivered(&asker(), request.clone(), &invocation, &delivery)
-        .await;
+    let explained = Box::pin(engine.explainer().explain(&asker(), request.clone())).await;
+    let planned = Box::pin(engine.deliveries().preview_delivered(&asker(), request.clone())).await;
+    let delivered = Box::pin(engine.deliveries().exec_delivered(
+        &asker(),
+        request.clone(),
+        &invocation,
+        &delivery,
+    ))
+    .await;
     let workspace = world.state().join("workspace");
     let recorded = RecordedCommand {
         agent: AgentId::main(),

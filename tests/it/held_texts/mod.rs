@@ -128,16 +128,13 @@ async fn is_asked(server: &TestServer, body: Value, why: Option<&str>) {
     assert_has!(explained, { "outcome": "ask" }, "{body}");
     let asked = server.accepted(body.clone()).await;
     assert_has!(asked, { "status": "approval-pending", "host": "gateway" }, "{body}");
-    match why {
-        Some(why) => {
-            assert_says(explained.text("notHeld"), why);
-            assert_eq!(asked["warnings"][0]["code"], "not-held", "{asked}");
-            assert_says(asked["warnings"][0].text("message"), why);
-        }
-        None => {
-            assert!(explained.get("notHeld").is_none(), "{explained}");
-            assert_eq!(asked["warnings"], json!([]), "{asked}");
-        }
+    if let Some(why) = why {
+        assert_says(explained.text("notHeld"), why);
+        assert_eq!(asked["warnings"][0]["code"], "not-held", "{asked}");
+        assert_says(asked["warnings"][0].text("message"), why);
+    } else {
+        assert!(explained.get("notHeld").is_none(), "{explained}");
+        assert_eq!(asked["warnings"], json!([]), "{asked}");
     }
 }
 

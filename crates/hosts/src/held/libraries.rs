@@ -158,7 +158,7 @@ mod tests {
         for name in ["helper", "libx.so", "libx.so.1"] {
             fs::copy(&own, sub.join(name)).unwrap();
         }
-        fs::write(sub.join("text"), "x").unwrap();
+        fs::File::create(sub.join("text")).unwrap();
         let (_, found) = look_through(vec![place.path().to_owned()]).unwrap();
         let expected = Libraries {
             directories: vec![place.path().to_owned()],

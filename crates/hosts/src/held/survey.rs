@@ -87,7 +87,7 @@ mod tests {
             fs::create_dir_all(at(directory)).unwrap();
         }
         for file in ["a/.git/config", "a/.gitignore", "src/.npmrc", "src/x"] {
-            fs::write(at(file), "").unwrap();
+            fs::File::create(at(file)).unwrap();
         }
         let found = survey(place.path()).unwrap();
         assert_eq!(

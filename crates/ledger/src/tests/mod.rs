@@ -178,6 +178,7 @@ impl Opened {
             binding: Some(Pinning::Text),
             scripts: None,
             start: None,
+            confinement: Confinement::default(),
             timeout: Some(MINUTE),
         }
     }

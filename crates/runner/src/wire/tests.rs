@@ -12,7 +12,7 @@ use super::{message::message, *};
 
 use crate::{
     cgroup::RunLimits,
-    enclose::{Enclosed, Obstacle, Piece, ProcessLimit, Source},
+    enclose::{Enclosed, HeldWalls, Obstacle, Piece, ProcessLimit, Source},
 };
 
 fn order(plan: Option<Vec<u8>>) -> Order {
@@ -47,12 +47,14 @@ fn enclosed() -> Enclosed {
         source,
         inside: text("/workspace"),
         writable,
+        executable: !writable,
     };
     Enclosed {
         host_name: text("sandbox"),
         nobody: (65_534, 7),
         pieces: vec![
             Piece::Mirror(text("/usr")),
+            Piece::Shown(text("/etc/passwd")),
             bind(Source::Workspace, true),
             bind(Source::Path(text("/srv")), false),
             Piece::Memory {
@@ -73,6 +75,19 @@ fn enclosed() -> Enclosed {
             soft: 1,
             hard: u64::MAX,
         }],
+        held: Some(HeldWalls {
+            executables: vec![(
+                text("/usr/bin/x"),
+                FileStamp {
+                    dev: 1,
+                    ino: u64::MAX,
+                    size: 3,
+                    mtime_ns: -1,
+                    ctime_ns: i128::from(i64::MAX) * 7,
+                },
+            )],
+            directory: (u64::MAX, 2),
+        }),
     }
 }
 
