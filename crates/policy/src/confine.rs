@@ -233,29 +233,29 @@ mod tests {
 
     use super::*;
 
-    fn rule(value: Value) -> ConfineRule {
-        ConfineRule::read(&value)
+    fn rule(value: &Value) -> ConfineRule {
+        ConfineRule::read(value)
     }
 
-    fn these(judged: bool, programs: &[&str]) -> Option<Starts> {
-        Some(Starts::These {
+    fn these(judged: bool, programs: &[&str]) -> Starts {
+        Starts::These {
             judged,
             programs: programs.iter().map(|program| (*program).to_owned()).collect(),
-        })
+        }
     }
 
     #[test]
     fn every_form_is_read() {
         let starts = |value: Value| {
-            rule(json!({ "starts": value }))
+            rule(&json!({ "starts": value }))
                 .understood()
                 .unwrap()
                 .starts
                 .clone()
         };
         assert_eq!(starts(json!("any")), Some(Starts::Any));
-        assert_eq!(starts(json!("judged")), these(true, &[]));
-        assert_eq!(starts(json!([])), these(false, &[]));
+        assert_eq!(starts(json!("judged")), Some(these(true, &[])));
+        assert_eq!(starts(json!([])), Some(these(false, &[])));
         assert_eq!(
             starts(json!([
                 "judged",
@@ -265,12 +265,12 @@ mod tests {
                 "/usr/lib/git-core/**",
                 "~/**"
             ])),
-            these(
+            Some(these(
                 true,
                 &["ssh", "/usr/bin/gpg", "~/bin/x", "/usr/lib/git-core/**", "~/**"]
-            )
+            ))
         );
-        let all = rule(json!({ "writes": ["workspace", "tmp", "/srv/x"], "connects": [22, 443] }));
+        let all = rule(&json!({ "writes": ["workspace", "tmp", "/srv/x"], "connects": [22, 443] }));
         assert_eq!(
             all.understood(),
             Some(&Confine {
@@ -283,9 +283,9 @@ mod tests {
                 connects: Some(vec![22, 443]),
             })
         );
-        let open = rule(json!({ "starts": "any", "writes": "any", "connects": "any" }));
+        let open = rule(&json!({ "starts": "any", "writes": "any", "connects": "any" }));
         assert_eq!(open.understood().unwrap().writes, None);
-        assert_eq!(rule(json!({})), ConfineRule::Understood(Confine::default()));
+        assert_eq!(rule(&json!({})), ConfineRule::Understood(Confine::default()));
     }
 
     #[test]
@@ -319,14 +319,14 @@ mod tests {
             json!({ "connects": ["22"] }),
             json!({ "connects": many }),
         ] {
-            assert!(rule(value.clone()).problem().is_some(), "{value}");
+            assert!(rule(&value).problem().is_some(), "{value}");
         }
     }
 
     #[test]
     fn removing_or_widening_is_more_and_narrowing_is_not() {
         let within = |narrow: Value, wide: Value| {
-            let read = |value: Value| (!value.is_null()).then(|| rule(value));
+            let read = |value: Value| (!value.is_null()).then(|| rule(&value));
             is_within(read(narrow).as_ref(), read(wide).as_ref())
         };
         assert!(within(json!({ "writes": [] }), json!(null)));
@@ -386,7 +386,7 @@ mod tests {
 
         #[test]
         fn no_text_breaks_the_reader(text in "\\PC{0,40}") {
-            let value = json!({ "starts": [text.clone()], "writes": [text] });
+            let value = json!({ "starts": [text], "writes": [text] });
             let rule = ConfineRule::read(&value);
             prop_assert_eq!(rule.understood().is_none(), rule.problem().is_some());
         }

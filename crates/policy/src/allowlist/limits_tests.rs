@@ -422,13 +422,14 @@ fn a_question_about_inert_programs_is_held_to_them() {
     assert_eq!(line(&judge(ALL, &[], "npm run x")), "may start anything");
 }
 
-fn strength() -> impl Strategy<
-    Value = (
-        Option<Vec<&'static str>>,
-        Option<Vec<&'static str>>,
-        Option<Vec<u16>>,
-    ),
-> {
+/// `starts`, `writes` and `connects`; `None` is any.
+type Strength = (
+    Option<Vec<&'static str>>,
+    Option<Vec<&'static str>>,
+    Option<Vec<u16>>,
+);
+
+fn strength() -> impl Strategy<Value = Strength> {
     (
         prop::option::of(prop::sample::subsequence(
             vec!["judged", "ssh", "wc", "/srv/tools/**"],
@@ -439,19 +440,19 @@ fn strength() -> impl Strategy<
     )
 }
 
-fn value_of((starts, writes, connects): &(Option<Vec<&str>>, Option<Vec<&str>>, Option<Vec<u16>>)) -> Value {
+fn value_of((starts, writes, connects): &Strength) -> Value {
     let mut members = serde_json::Map::new();
     members.insert(
         "starts".to_owned(),
-        starts.as_ref().map_or(json!("any"), |list| json!(list)),
+        starts.as_ref().map_or_else(|| json!("any"), |list| json!(list)),
     );
     members.insert(
         "writes".to_owned(),
-        writes.as_ref().map_or(json!("any"), |list| json!(list)),
+        writes.as_ref().map_or_else(|| json!("any"), |list| json!(list)),
     );
     members.insert(
         "connects".to_owned(),
-        connects.as_ref().map_or(json!("any"), |list| json!(list)),
+        connects.as_ref().map_or_else(|| json!("any"), |list| json!(list)),
     );
     Value::Object(members)
 }
