@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeSet,
     fs,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +12,10 @@ use countersign_domain::{
 };
 use countersign_hosts::gateway::{LaunchSpec, StartError};
 
-use crate::runner::harness::{Report, RunnerDirs, Server, identity};
+use crate::{
+    runner::harness::{Report, RunnerDirs, Server, identity},
+    support::write_file_mode,
+};
 
 /// A program by its name, as the file that it really is.
 #[track_caller]
@@ -70,8 +72,7 @@ impl Scene {
     /// An executable file in the workspace.
     pub(crate) fn script(&self, name: &str, text: &str) -> String {
         let path = self.file(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_file_mode(&path, text, 0o755);
         path.to_str().unwrap().to_owned()
     }
 
@@ -132,7 +133,10 @@ impl Scene {
     }
 
     pub(crate) async fn refused(&self, spec: LaunchSpec) -> StartError {
-        self.server.host.start(spec).await.err().expect("nothing starts")
+        match self.server.host.start(spec).await {
+            Ok(_) => panic!("it was started"),
+            Err(error) => error,
+        }
     }
 }
 

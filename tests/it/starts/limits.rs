@@ -9,6 +9,8 @@ use std::{
 use countersign_domain::{Bound, NotKept, WritePlace};
 use countersign_hosts::gateway::{StartError, Unkept};
 
+use crate::support::write_file;
+
 use super::fixture::{Scene, connecting, starting, unkept, writing};
 
 /// Ways to change a file that lies outside, which `$1` is.
@@ -37,14 +39,14 @@ async fn what_lies_outside_is_not_written() {
     let fresh = || {
         drop(fs::remove_dir_all(outside.path()));
         fs::create_dir(outside.path()).unwrap();
-        fs::write(outside.path().join("file"), "old").unwrap();
-        fs::write(scene.file("new"), "new").unwrap();
+        write_file(&outside.path().join("file"), "old");
+        write_file(&scene.file("new"), "new");
         for name in ["here", "there"] {
             drop(fs::remove_file(scene.file(name)));
         }
     };
     let is_old = || {
-        let names = fs::read_dir(outside.path()).map(Iterator::count).unwrap_or(0);
+        let names = fs::read_dir(outside.path()).map_or(0, Iterator::count);
         let file = fs::symlink_metadata(outside.path().join("file"));
         let text = fs::read_to_string(outside.path().join("file"));
         names == 1 && file.is_ok_and(|file| file.is_file()) && text.is_ok_and(|text| text == "old")
@@ -153,9 +155,12 @@ async fn only_named_ports_are_reached() {
 #[tokio::test]
 async fn what_the_record_cannot_mean_is_refused() {
     let scene = Scene::new();
-    let refused = async |spec| match scene.refused(spec).await {
-        StartError::Unkept { why, .. } => why,
-        other => panic!("{other}"),
+    let refused = async |spec| {
+        let error = scene.refused(spec).await;
+        let StartError::Unkept { why, .. } = error else {
+            panic!("{error}");
+        };
+        why
     };
     // A text for a shell.
     let mut spec = scene.server.script("echo a");

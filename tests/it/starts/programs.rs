@@ -240,7 +240,7 @@ async fn a_file_that_takes_the_place_of_one_in_the_set_is_not_executed() {
     );
     // Before it starts: another content, and another file.
     let spec = scene.spec(&["sh", "-c", "./helper"], set());
-    fs::write(scene.file("helper"), "#!/bin/sh\ntouch m\n").unwrap();
+    scene.script("helper", "#!/bin/sh\ntouch m\n");
     assert_mismatch(&scene.refused(spec).await);
     let spec = scene.spec(&["sh", "-c", "./helper"], set());
     scene.script("new", "#!/bin/sh\ntouch m\n");
