@@ -1,7 +1,9 @@
 //! Whether entries cover a program, and what strict inline eval says against it (M, I).
 
+use countersign_domain::Starts;
+
 use super::{
-    Match, MatchKind,
+    Match, MatchKind, Typing,
     coverage::{Candidate, Cover, Coverage, Need},
     directory::Directory,
     evaluation::Evaluation,
@@ -90,6 +92,13 @@ impl Evaluation<'_> {
             self.note_explicit(work.span(), confine.as_ref(), cover.is_by_starts);
         }
         work.limits_from = cover.limits;
+        // Who lets anything be typed into pagers and editors lets them start anything, unless the entry says otherwise.
+        if cover.typing == Typing::Anything
+            && self.request.input.is_open()
+            && let LimitsFrom::Cover(said) = &mut work.limits_from
+        {
+            said.get_or_insert_default().starts.get_or_insert(Starts::Any);
+        }
         self.typing = self.typing.min(cover.typing);
         self.credit(cover.credit);
         self.note_durable(cover.durable);

@@ -90,7 +90,8 @@ impl Evaluation<'_> {
             return open;
         }
         let keeps = self.policy.keeps;
-        let kept_by_default = keeps.starts && self.policy.strict_delegation;
+        let kept_by_default =
+            keeps.starts && self.policy.strict_delegation && self.is_what_its_name_says(work);
         let judged = || work.judged.iter().cloned().map(Startable::File);
         match &work.limits_from {
             LimitsFrom::Nothing => open,
@@ -158,6 +159,15 @@ impl Evaluation<'_> {
                 }
             }
         }
+    }
+
+    /// Whether the program can be believed to be the one that its name says: a profile is about that one. A script of the
+    /// same name in a directory of the account may start anything.
+    fn is_what_its_name_says(&self, work: &Work<'_>) -> bool {
+        work.executable().is_some_and(|executable| {
+            self.coverage()
+                .is_believable_file(&executable.resolved, &executable.real)
+        })
     }
 
     /// Whether a payload's limits are wider than an entry for a part of it says, which the shell around it would let out.
