@@ -13,6 +13,7 @@ use countersign_policy::{
 use crate::{
     base::Base,
     evaluator::{Evaluator, analyse::Analyst, call::Call},
+    hint::hint,
     reply::Warning,
     watch::PolicySource,
 };
@@ -33,6 +34,9 @@ const CONFINED_SERVICE: &str = "confined-service";
 /// A held text wanted to start a program that is not among those that can be executed. Read from what it wrote.
 const HELD_REFUSED: &str = "held-refused";
 
+/// A run failed, and a program of it seems to have been refused to start another. Read from what it wrote.
+const CHILD_REFUSED: &str = "child-refused";
+
 /// A person allowed the command for good, and that could not be stored.
 pub(super) const NOT_REMEMBERED: &str = "not-remembered";
 
@@ -44,21 +48,63 @@ pub(super) const NOT_HELD: &str = "not-held";
 /// The warnings of a run, in words.
 pub(super) fn of(run: &Run) -> Vec<Warning> {
     let recorded = run.warnings.iter().filter_map(|code| worded(code));
-    recorded.chain(refused(run)).collect()
+    recorded.chain(refused(run)).chain(refused_child(run)).collect()
 }
 
-/// What a held text seems to have been refused, by the messages of shells: `bash: line 1: /usr/bin/touch: Permission
-/// denied`. A text can write such a line itself; it decides nothing.
-fn refused(run: &Run) -> Option<Warning> {
+/// What seems to have been refused, by the messages of shells and other programs: `bash: line 1: /usr/bin/touch: Permission
+/// denied`. A command can write such a line itself; it decides nothing.
+fn refused_name(run: &Run) -> Option<&str> {
     const MESSAGE: &str = ": Permission denied";
+    let line = run.tail.lines().find(|line| line.trim_end().ends_with(MESSAGE))?;
+    let before = line.trim_end().strip_suffix(MESSAGE)?;
+    Some(before.rsplit(": ").next().unwrap_or(before))
+}
+
+/// What a program with limits seems to have been refused to start, and the entry that would let it.
+fn refused_child(run: &Run) -> Option<Warning> {
+    let mut limited = run.confinement.programs.iter().filter(|one| one.starts.is_some());
+    let program = &limited.next()?.program;
+    if run.exit_code.is_none_or(|code| code == 0) {
+        return None;
+    }
+    let name = refused_name(run)?;
+    // `cannot exec '.git/hooks/pre-commit'`, `'touch'`
+    let name = name.rsplit(' ').next().unwrap_or(name).trim_matches('\'');
+    let is_relative = name.contains('/') && !name.starts_with('/');
+    let name = if is_relative {
+        format!("{}/{name}", run.cwd)
+    } else {
+        name.to_owned()
+    };
+    let name = name.as_str();
+    let is_word = |word: &str| {
+        let is_of_name = |character: char| character.is_ascii_alphanumeric() || "/._+-".contains(character);
+        (1..=256).contains(&word.len()) && word.chars().all(is_of_name) && !word.starts_with('-')
+    };
+    let (what, how) = if is_word(name) && is_word(program) {
+        let agent = run.agent.as_str();
+        let starts = format!("judged,{name}");
+        let words = ["allowlist", "add", program, "--starts", &starts, "--agent", agent];
+        (name, format!("to let it: {}", hint(&words)))
+    } else {
+        ("a program", "add an entry that says what it may start".to_owned())
+    };
+    Some(Warning {
+        code: CHILD_REFUSED,
+        message: format!(
+            "{program} may start only what its entry says, and by what it wrote {what} was refused; {how} (docs/confine.md)"
+        ),
+    })
+}
+
+/// The same of a held text.
+fn refused(run: &Run) -> Option<Warning> {
     /// Longer ones are no names.
     const MOST: usize = 256;
     if run.binding != Some(Pinning::Held) {
         return None;
     }
-    let line = run.tail.lines().find(|line| line.trim_end().ends_with(MESSAGE))?;
-    let before = line.trim_end().strip_suffix(MESSAGE)?;
-    let name = before.rsplit(": ").next().unwrap_or(before);
+    let name = refused_name(run)?;
     let is_plain = name.len() <= MOST && !name.chars().any(char::is_control);
     let what = if is_plain { name } else { "something" };
     Some(Warning {

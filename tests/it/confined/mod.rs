@@ -28,7 +28,7 @@ pub(crate) const PROGRAMS: &str = "/usr/local/bin:/usr/bin:/bin";
 const FREE: &str = "free";
 
 /// A server whose commands are confined, those of [`FREE`] excepted; not started yet.
-fn builder() -> ServerBuilder {
+pub(crate) fn builder() -> ServerBuilder {
     TestServer::full()
         .config(&json!({
             "tools": { "exec": { "host": "gateway", "security": "full", "ask": "off" } },
@@ -62,7 +62,7 @@ async fn run(server: &TestServer, agent: &str, text: &str) -> Value {
 }
 
 /// Gives a file, or a directory with everything in it, to the account of the server.
-fn give(path: &Path) {
+pub(crate) fn give(path: &Path) {
     let owner = format!("{ACCOUNT}:{ACCOUNT}");
     let given = Invocation::new("chown")
         .args(&["-R", &owner])

@@ -4,4 +4,5 @@
 mod fixture;
 
 mod limits;
+mod over_http;
 mod programs;

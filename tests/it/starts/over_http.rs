@@ -1,0 +1,126 @@
+//! Entries limit what their programs start from the call to the kernel, at the levels `same-user` and `confined`.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use crate::{
+    confined,
+    support::{Members, ServerBuilder, TestServer, program, skip, write_file_mode},
+};
+
+/// A call in a fresh directory, and whether it left its marker there.
+async fn run(server: &TestServer, directory: &Path, argv: &[&str]) -> (Value, bool) {
+    let marker = directory.join("marker");
+    let call = json!({ "argv": argv, "workdir": directory, "yieldMs": 120_000, "timeout": 60 });
+    let run = server.ran(call).await;
+    let is_marked = marker.exists();
+    if is_marked {
+        fs::remove_file(&marker).unwrap();
+    }
+    (run, is_marked)
+}
+
+fn entry(pattern: &str, starts: Option<Value>) -> Value {
+    match starts {
+        None => json!([{ "pattern": pattern }]),
+        Some(starts) => json!([{ "pattern": pattern, "confine": { "starts": starts } }]),
+    }
+}
+
+const FIND: &[&str] = &["find", ".", "-maxdepth", "0", "-exec", "touch", "marker", ";"];
+const ALIAS: &[&str] = &["git", "-c", "alias.x=!touch marker", "x"];
+const AWK: &[&str] = &["awk", "BEGIN { exit system(\"touch marker\") }"];
+
+/// Whether a command left its marker, under an entry with these `starts`.
+async fn marks(builder: ServerBuilder, pattern: &str, starts: Option<Value>, argv: &[&str]) -> (Value, bool) {
+    let server = builder.allowlist(&entry(pattern, starts)).start().await;
+    let directory = server.scratch().dir("starts");
+    confined::give(&server.scratch().path());
+    run(&server, &directory, argv).await
+}
+
+async fn only_what_is_listed_starts(builder: impl Fn() -> ServerBuilder) {
+    for (pattern, argv, enough) in [
+        ("/**/find", FIND, json!(["touch"])),
+        ("/**/git", ALIAS, json!(["judged", "sh", "touch"])),
+        ("/**/mawk", AWK, json!(["sh", "touch"])),
+    ] {
+        let (refused, is_marked) = marks(builder(), pattern, Some(json!([])), argv).await;
+        assert!(!is_marked, "{refused}");
+        let shown = refused.text("confined");
+        assert!(shown.contains("may start"), "{refused}");
+        let (ran, is_marked) = marks(builder(), pattern, Some(enough), argv).await;
+        assert!(is_marked, "{ran}");
+        // The control: without the kernel the same entry lets it.
+        let off = builder().env("COUNTERSIGN_TEST_PROTECTION_OFF", "starts");
+        let (ran, is_marked) = marks(off, pattern, Some(json!([])), argv).await;
+        assert!(is_marked, "{ran}");
+    }
+}
+
+#[tokio::test]
+async fn as_the_same_user_only_what_is_listed_starts() {
+    if program("mawk").is_none() {
+        return skip("there is no mawk");
+    }
+    only_what_is_listed_starts(TestServer::allowlist_only).await;
+}
+
+#[tokio::test]
+async fn confined_only_what_is_listed_starts() {
+    or_skip!(confined::possible());
+    if program("mawk").is_none() {
+        return skip("there is no mawk");
+    }
+    let builder =
+        || confined::builder().exec(&json!({ "host": "gateway", "security": "allowlist", "ask": "off" }));
+    only_what_is_listed_starts(builder).await;
+}
+
+/// A bare entry for a program of the system holds it to what it is known to start. What it may not start is named, with
+/// the entry that would let it.
+#[tokio::test]
+async fn a_bare_entry_keeps_git_from_a_hook_and_says_what_would_let_it() {
+    let server = TestServer::allowlist_only()
+        .allowlist(&entry("git", None))
+        .start()
+        .await;
+    let directory = server.scratch().dir("hooks");
+    let commit = [
+        "git",
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+        "commit",
+        "--allow-empty",
+        "-m",
+        "x",
+    ];
+    let (made, _) = run(&server, &directory, &["git", "init", "--quiet"]).await;
+    assert_eq!(made["exitCode"], 0, "{made}");
+    let (first, _) = run(&server, &directory, &commit).await;
+    assert_eq!(first["exitCode"], 0, "{first}");
+
+    let hook = directory.join(".git/hooks/pre-commit");
+    write_file_mode(&hook, "#!/bin/sh\n: > marker\n", 0o755);
+    let (refused, is_marked) = run(&server, &directory, &commit).await;
+    assert!(!is_marked && refused["exitCode"] != 0, "{refused}");
+    let mut warnings = refused.list("warnings").iter();
+    let warning = warnings.find(|warning| warning["code"] == "child-refused");
+    let message = warning.unwrap_or_else(|| panic!("{refused}")).text("message");
+    let hint = format!(
+        "countersign allowlist add git --starts judged,{} --agent main",
+        hook.display()
+    );
+    assert!(message.contains(&hint), "{message}");
+
+    let (log, _) = run(&server, &directory, &["git", "log", "--oneline"]).await;
+    assert_eq!(log["exitCode"], 0, "{log}");
+    let allowed = entry("git", Some(json!(["judged", hook])));
+    let document = json!({ "version": 1, "agents": { "main": { "allowlist": allowed } } });
+    server.edit_document(&document.to_string());
+    let (ran, is_marked) = run(&server, &directory, &commit).await;
+    assert!(is_marked && ran["exitCode"] == 0, "{ran}");
+}
