@@ -47,7 +47,11 @@ impl ProgramLimits {
         let starts = match &self.starts {
             None => ANYTHING.to_owned(),
             Some(starts) => {
-                let starts = starts.iter().map(Startable::to_word).collect();
+                // Files come first: a directory says less.
+                let (files, directories): (Vec<_>, Vec<_>) =
+                    starts.iter().partition(|one| matches!(one, Startable::File(_)));
+                let starts = files.into_iter().chain(directories).map(Startable::to_word);
+                let starts = starts.collect();
                 format!("may start: {}", list(starts, "nothing else"))
             }
         };

@@ -39,6 +39,9 @@ impl Coverage<'_> {
     /// Whether an entry stands for the arguments of its program, too: what they could make it start is kept (D1).
     pub(super) fn keeps_starts(&self, said: Option<&ConfineRule>, executable: Option<&Executable>) -> bool {
         let confine = said.and_then(ConfineRule::understood);
+        // An argument that loads native code or names settings does more than to start another.
+        let is_all = |executable: &&Executable| executable.names().into_iter().all(helpers::starts_are_all);
+        let executable = executable.filter(is_all);
         confine
             .filter(|confine| lists_programs(confine.starts.as_ref()))
             .zip(executable)

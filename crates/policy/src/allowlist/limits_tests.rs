@@ -215,7 +215,7 @@ fn an_entry_says_what_its_program_may_do() {
             json!({ "starts": ["judged", "~/bin/tool", "/srv/tools/**"] }),
             "git log"
         ),
-        "git may start: tool, below /srv/tools, git, ssh, below /usr/lib/git-core"
+        "git may start: tool, git, ssh, below /srv/tools, below /usr/lib/git-core"
     );
     assert_eq!(
         line_of(json!({ "starts": "any" }), "git log"),
@@ -403,7 +403,20 @@ fn a_list_stands_for_arguments_that_start_another() {
     ];
     let payload = "bash -c 'find . -exec touch m \";\"; npm run x'";
     assert!(!judge(ALL, &inside, payload).satisfied);
-    // What it may write decides what starts later.
+    // What it may write decides what starts later, and code that it loads is started by nobody.
+    assert!(
+        !judge(
+            ALL,
+            &[confined("/usr/bin/find", json!({ "starts": [] }))],
+            "find . -fprint .git/config"
+        )
+        .satisfied
+    );
+    let gcc = [confined("/usr/bin/gcc", json!({ "starts": ["judged"] }))];
+    assert_eq!(
+        code(&judge(ALL, &gcc, "gcc -fplugin=./x.so x.c")),
+        Some(Code::Delegation)
+    );
     let git = [confined("/usr/bin/git", json!({ "starts": [] }))];
     assert!(!judge(ALL, &git, "git log --output=.git/config").satisfied);
 }

@@ -156,11 +156,11 @@ pub(super) const PROFILES: &[Profile] = &[
         starts: &[],
         beyond: Beyond::Nothing,
     },
-    // What `-exec` is told to start is not in the list; `-fprint` writes a file.
+    // What `-exec` is told to start is not in the list; the files of `-fprint` are outputs.
     Profile {
         programs: &["find", "gfind"],
         starts: &[],
-        beyond: Beyond::Arguments,
+        beyond: Beyond::Nothing,
     },
     // Files are made, moved and removed without others.
     Profile {
