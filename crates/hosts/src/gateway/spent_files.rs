@@ -53,7 +53,12 @@ impl SpentFiles {
             }
             runs.pop_front()?
         };
-        rename_spent(&directory.join(spent.as_str()), &directory.join(run_id.as_str())).ok()
+        let made = rename_spent(&directory.join(spent.as_str()), &directory.join(run_id.as_str()));
+        if made.as_ref().is_err_and(|errno| *errno == Errno::WOULDBLOCK) {
+            // Its supervisor is slow to let it go: a later run takes it.
+            self.add(spent);
+        }
+        made.ok()
     }
 
     fn runs(&self) -> MutexGuard<'_, VecDeque<RunId>> {
@@ -135,6 +140,15 @@ mod tests {
         assert_eq!(fs::read(folder.path().join("run-0")).unwrap(), b"an end");
         assert!(spent.reuse(folder.path(), &run(9_000)).is_some());
         assert!(!folder.path().join("run-1").exists());
+        // Once it is let go, it is used like any other.
+        drop(held);
+        for number in 0..=KEPT {
+            let ended = run(1_000 + number);
+            write(&folder.path().join(ended.as_str()), "an end");
+            spent.add(ended);
+            assert!(spent.reuse(folder.path(), &run(9_001 + number)).is_some());
+        }
+        assert!(!folder.path().join("run-0").exists());
     }
 
     #[test]
