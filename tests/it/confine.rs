@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Api, Members, ServerBuilder, TestServer, skip};
 
-fn entry(confine: Value) -> Value {
+fn entry(confine: &Value) -> Value {
     json!([{ "pattern": "/**/git", "confine": confine }])
 }
 
@@ -13,7 +13,7 @@ async fn explained(server: &TestServer, command: &str) -> Value {
     server.agent().post("/v1/exec/explain", body).await.expect(200)
 }
 
-fn asking(confine: Value) -> ServerBuilder {
+fn asking(confine: &Value) -> ServerBuilder {
     TestServer::asking().allowlist(&entry(confine))
 }
 
@@ -33,7 +33,7 @@ async fn an_explanation_says_what_would_be_kept() {
         return;
     }
     let confine = json!({ "starts": ["/usr/bin/env"], "writes": ["workspace", "tmp"], "connects": [22] });
-    let server = asking(confine).start().await;
+    let server = asking(&confine).start().await;
     let explained = explained(&server, "git --version").await;
     assert_has!(explained, { "outcome": "run" });
     assert_eq!(
@@ -66,7 +66,7 @@ async fn an_entry_whose_confine_cannot_be_kept_does_not_cover() {
         for (name, value, since) in &members {
             let confine = json!({ *name: value });
             let off = format!("landlock-{version}");
-            let server = asking(confine)
+            let server = asking(&confine)
                 .env("COUNTERSIGN_TEST_PROTECTION_OFF", &off)
                 .start()
                 .await;
@@ -85,7 +85,7 @@ async fn an_entry_whose_confine_cannot_be_kept_does_not_cover() {
 
 #[tokio::test]
 async fn the_text_counts_alone_where_the_settings_say_so() {
-    let server = asking(json!({ "starts": [] }))
+    let server = asking(&json!({ "starts": [] }))
         .exec(&json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss", "confineFallback": "text" }))
         .env("COUNTERSIGN_TEST_PROTECTION_OFF", "landlock-0")
         .start()
@@ -98,7 +98,7 @@ async fn the_text_counts_alone_where_the_settings_say_so() {
 
 #[tokio::test]
 async fn what_is_not_understood_is_kept_and_covers_nothing() {
-    let server = asking(json!({ "starts": [], "reads": ["/etc"] })).start().await;
+    let server = asking(&json!({ "starts": [], "reads": ["/etc"] })).start().await;
     let asked = explained(&server, "git --version").await;
     assert_has!(asked, { "outcome": "ask" });
     assert_eq!(asked["analysis"]["findings"][0]["code"], "confine-unavailable");
@@ -178,7 +178,7 @@ async fn an_approval_does_not_cover_another_confine() {
     }
     let server = TestServer::asking()
         .exec(&json!({ "host": "gateway", "security": "allowlist", "ask": "always" }))
-        .allowlist(&entry(json!({ "connects": [22] })))
+        .allowlist(&entry(&json!({ "connects": [22] })))
         .start()
         .await;
     let pending = server.asked(json!({ "command": "git --version" })).await;

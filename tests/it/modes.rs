@@ -206,78 +206,82 @@ async fn world(exec: Value, document: Option<Value>, toml: &str) -> World {
 
 /// What every mode says of the same call.
 async fn verdicts(exec: Value, document: Option<Value>, call: Call) -> Verdicts {
-    let world = world(exec.clone(), document.clone(), "").await;
-    let delivery = Delivery {
-        answers: Answers::Refused,
-        start_before: None,
-        planned: None,
-    };
-    let invocation = Invocation::parse("one").expect("an id");
-    let Call(request) = call;
-    let engine = &world.engine;
-    let explained = Box::pin(engine.explainer().explain(&asker(), request.clone())).await;
-    let planned = Box::pin(engine.deliveries().preview_delivered(&asker(), request.clone())).await;
-    let delivered = Box::pin(engine.deliveries().exec_delivered(
-        &asker(),
-        request.clone(),
-        &invocation,
-        &delivery,
-    ))
-    .await;
-    let workspace = world.state().join("workspace");
-    let recorded = RecordedCommand {
-        agent: AgentId::main(),
-        command: request.command.clone(),
-        cwd: request.workdir.clone().map_or(workspace, Into::into),
-        env_names: request.env.keys().cloned().collect(),
-        input: CommandInput::Closed,
-    };
-    Verdicts {
-        candidate: match candidate(&world, &exec, document.as_ref()).evaluate(recorded) {
-            Ok(opinion) => match opinion.foreseen {
-                Foreseen::Run => "run",
-                Foreseen::Ask => "ask",
-                Foreseen::Deny => reason_in(&opinion.why),
+    // What follows holds several evaluations at once.
+    Box::pin(async move {
+        let world = world(exec.clone(), document.clone(), "").await;
+        let delivery = Delivery {
+            answers: Answers::Refused,
+            start_before: None,
+            planned: None,
+        };
+        let invocation = Invocation::parse("one").expect("an id");
+        let Call(request) = call;
+        let engine = &world.engine;
+        let explained = Box::pin(engine.explainer().explain(&asker(), request.clone())).await;
+        let planned = Box::pin(engine.deliveries().preview_delivered(&asker(), request.clone())).await;
+        let delivered = Box::pin(engine.deliveries().exec_delivered(
+            &asker(),
+            request.clone(),
+            &invocation,
+            &delivery,
+        ))
+        .await;
+        let workspace = world.state().join("workspace");
+        let recorded = RecordedCommand {
+            agent: AgentId::main(),
+            command: request.command.clone(),
+            cwd: request.workdir.clone().map_or(workspace, Into::into),
+            env_names: request.env.keys().cloned().collect(),
+            input: CommandInput::Closed,
+        };
+        Verdicts {
+            candidate: match candidate(&world, &exec, document.as_ref()).evaluate(recorded) {
+                Ok(opinion) => match opinion.foreseen {
+                    Foreseen::Run => "run",
+                    Foreseen::Ask => "ask",
+                    Foreseen::Deny => reason_in(&opinion.why),
+                },
+                Err(_) => "no-workdir",
             },
-            Err(_) => "no-workdir",
-        },
-        explain: match explained {
-            Ok(explanation) => match explanation.outcome {
-                Outcome::Run => "run",
-                Outcome::Ask(_) => "ask",
-                Outcome::Deny(reason) => reason.as_str(),
-                Outcome::BadCommand => "bad-command",
-                Outcome::BlockedEnv => "blocked-env",
+            explain: match explained {
+                Ok(explanation) => match explanation.outcome {
+                    Outcome::Run => "run",
+                    Outcome::Ask(_) => "ask",
+                    Outcome::Deny(reason) => reason.as_str(),
+                    Outcome::BadCommand => "bad-command",
+                    Outcome::BlockedEnv => "blocked-env",
+                },
+                Err(error) => error_in_one_word(&error),
             },
-            Err(error) => error_in_one_word(&error),
-        },
-        plan: match planned {
-            Ok(preview) => match preview.refused {
-                Some(rule) => rule.reason.as_str(),
-                None if preview.asks => "ask",
-                None => "run",
+            plan: match planned {
+                Ok(preview) => match preview.refused {
+                    Some(rule) => rule.reason.as_str(),
+                    None if preview.asks => "ask",
+                    None => "run",
+                },
+                Err(error) => error_in_one_word(&error),
             },
-            Err(error) => error_in_one_word(&error),
-        },
-        deliver: match delivered {
-            Ok(Delivered::Begun(_)) => "run",
-            Ok(Delivered::Asked(_)) => "ask",
-            Err(error) => error_in_one_word(&error),
-        },
-        ask_only: match engine.ask_only().ask(question(&request)).await {
-            Ok(approval) => {
-                assert!(approval.is_run_elsewhere(), "{approval:?}");
-                "ask"
-            }
-            Err(AskError::NotEvaluated(error)) => error_in_one_word(&error),
-            Err(error) => panic!("{error:?}"),
-        },
-        exec: match engine.calls().exec(&asker(), request, None).await {
-            Ok(ExecReply::Pending(_)) => "ask",
-            Ok(ExecReply::Running(_) | ExecReply::Ended(_)) => "run",
-            Err(error) => error_in_one_word(&error),
-        },
-    }
+            deliver: match delivered {
+                Ok(Delivered::Begun(_)) => "run",
+                Ok(Delivered::Asked(_)) => "ask",
+                Err(error) => error_in_one_word(&error),
+            },
+            ask_only: match engine.ask_only().ask(question(&request)).await {
+                Ok(approval) => {
+                    assert!(approval.is_run_elsewhere(), "{approval:?}");
+                    "ask"
+                }
+                Err(AskError::NotEvaluated(error)) => error_in_one_word(&error),
+                Err(error) => panic!("{error:?}"),
+            },
+            exec: match engine.calls().exec(&asker(), request, None).await {
+                Ok(ExecReply::Pending(_)) => "ask",
+                Ok(ExecReply::Running(_) | ExecReply::Ended(_)) => "run",
+                Err(error) => error_in_one_word(&error),
+            },
+        }
+    })
+    .await
 }
 
 /// The same command, as one that its asker starts.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, Members, ServerBuilder, TestServer, eventually};
+use crate::support::{Answer, Api, Members, ServerBuilder, TestServer, eventually, write_file_mode};
 
 const ACCEPT: &str = "/v1/policy/document/accept";
 const EFFECTIVE: &str = "/v1/policy/effective";
@@ -351,10 +351,10 @@ async fn without_the_accepted_settings_no_server_starts() {
         .document_path()
         .with_file_name("countersign/accepted-guards.json");
     let text = std::fs::read_to_string(&kept).unwrap();
-    std::fs::write(&kept, "{}").unwrap();
+    write_file_mode(&kept, "{}", 0o600);
     assert!(server.start_fails().await.is_some_and(|code| code != 0));
     assert!(server.log().contains("accepted-guards.json"), "{}", server.log());
-    std::fs::write(&kept, text).unwrap();
+    write_file_mode(&kept, text, 0o600);
     server.start().await;
 }
 

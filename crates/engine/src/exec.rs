@@ -287,7 +287,7 @@ impl Calls {
         let mut attempt = Box::pin(self.lifecycle.track_launch(async move {
             let on_disconnect = draft.wait_policy.on_disconnect;
             let peer = draft.call.is_of_peer().then(|| draft.call.requested_by.clone());
-            let attempt = calls.attempt(draft, slot).await;
+            let attempt = Box::pin(calls.attempt(draft, slot)).await;
             let untaken = Untaken::of(&calls.following, &attempt, on_disconnect, peer);
             (attempt, untaken)
         }));

@@ -221,14 +221,14 @@ impl<'a> Standard<'a> {
                     errors = match output {
                         Goes::Itself => Goes::Other(OUTPUT),
                         Goes::Other(ERRORS) => Goes::Itself,
-                        elsewhere => elsewhere,
+                        elsewhere @ (Goes::Other(_) | Goes::Null) => elsewhere,
                     }
                 }
                 Redirection::OutputToErrors => {
                     output = match errors {
                         Goes::Itself => Goes::Other(ERRORS),
                         Goes::Other(OUTPUT) => Goes::Itself,
-                        elsewhere => elsewhere,
+                        elsewhere @ (Goes::Other(_) | Goes::Null) => elsewhere,
                     }
                 }
             }

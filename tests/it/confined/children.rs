@@ -18,7 +18,7 @@ use super::{FREE, PROGRAMS, builder, give, possible};
 /// A script that is started as a program, so that no text of the call names what it starts.
 fn script(directory: &Path, name: &str, text: &str) -> PathBuf {
     let path = directory.join(name);
-    write_file(&path, &format!("#!/bin/sh\n{text}\n"));
+    write_file(&path, format!("#!/bin/sh\n{text}\n"));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
 }

@@ -237,7 +237,8 @@ impl Evaluator {
                 evaluation.move_inside(*call, inside);
             }
         }
-        match self.hold(&evaluation, mode).await {
+        // Rarely wanted, and large.
+        match Box::pin(self.hold(&evaluation, mode)).await {
             Holding::Unwanted => {}
             Holding::Impossible(why) => evaluation.not_held = Some(why),
             Holding::Into(bound) => evaluation.judged = evaluation.judged.map(|judged| judged.held(*bound)),
