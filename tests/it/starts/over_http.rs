@@ -60,7 +60,7 @@ async fn only_what_is_listed_starts(builder: impl Fn() -> ServerBuilder, give: f
     for (pattern, argv, enough) in [
         ("/**/find", FIND, json!(["touch"])),
         ("/**/git", ALIAS, json!(["judged", "sh", "touch"])),
-        ("/**/mawk", AWK, json!(["sh", "touch"])),
+        ("awk", AWK, json!(["sh", "touch"])),
     ] {
         let (refused, is_marked) = marks((builder(), give), pattern, json!([]), argv).await;
         assert!(!is_marked, "{refused}");
@@ -75,8 +75,8 @@ async fn only_what_is_listed_starts(builder: impl Fn() -> ServerBuilder, give: f
 
 #[tokio::test]
 async fn as_the_same_user_only_what_is_listed_starts() {
-    if program("mawk").is_none() {
-        return skip("there is no mawk");
+    if program("awk").is_none() {
+        return skip("there is no awk");
     }
     only_what_is_listed_starts(TestServer::allowlist_only, |_directory| ()).await;
 }
@@ -84,8 +84,8 @@ async fn as_the_same_user_only_what_is_listed_starts() {
 #[tokio::test]
 async fn confined_only_what_is_listed_starts() {
     or_skip!(confined::possible());
-    if program("mawk").is_none() {
-        return skip("there is no mawk");
+    if program("awk").is_none() {
+        return skip("there is no awk");
     }
     let builder =
         || confined::builder().exec(&json!({ "host": "gateway", "security": "allowlist", "ask": "off" }));
