@@ -58,6 +58,7 @@ pub(super) struct OwnWorld {
     pub(super) allowlist: Vec<OwnEntry>,
     pub(super) safe_bins: Option<Vec<String>>,
     pub(super) strict_inline_eval: bool,
+    pub(super) null_redirections: bool,
     pub(super) env: BTreeMap<String, String>,
 }
 
@@ -107,6 +108,7 @@ pub(super) struct CaseText<Id> {
     allowlist: Option<Vec<OwnEntry>>,
     safe_bins: Option<Vec<String>>,
     strict_inline_eval: Option<bool>,
+    null_redirections: Option<bool>,
     env: Option<BTreeMap<String, String>>,
 }
 
@@ -149,6 +151,7 @@ impl<Id: Into<String>> CaseText<Id> {
             || self.allowlist.is_some()
             || self.safe_bins.is_some()
             || self.strict_inline_eval.is_some()
+            || self.null_redirections.is_some()
             || self.env.is_some();
         if self.cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
             return Err(InvalidCases::at(line, &"cwd: expected an absolute path"));
@@ -163,6 +166,7 @@ impl<Id: Into<String>> CaseText<Id> {
                 allowlist: self.allowlist.unwrap_or_default(),
                 safe_bins: self.safe_bins,
                 strict_inline_eval: self.strict_inline_eval.unwrap_or_default(),
+                null_redirections: self.null_redirections.unwrap_or_default(),
                 env: self.env.unwrap_or_default(),
             })
         } else {

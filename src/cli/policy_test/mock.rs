@@ -62,7 +62,9 @@ pub(super) fn evaluate(case: &Case, world: &OwnWorld) -> CaseResult {
         input: case.input(),
     };
     let policy = AnalysisPolicy {
-        grammar: Grammar::default(),
+        grammar: Grammar {
+            null_redirections: world.null_redirections,
+        },
         entries: Entries::Listed(&entries),
         grants: &[],
         deny_rules: &[],
