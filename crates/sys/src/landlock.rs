@@ -9,7 +9,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     sync::OnceLock,
 };
 
@@ -26,7 +26,7 @@ pub const PORTS_SINCE: u32 = 4;
 /// The first version that keeps signals and abstract sockets inside.
 pub const SCOPES_SINCE: u32 = 6;
 
-/// The version that a test build pretends to have, by the protection that is left away for it.
+/// The version that a test build pretends to have, by the protection that it omits for that.
 fn pretended() -> Option<u32> {
     [
         (0, hooks::protection_off("landlock-0")),
@@ -72,6 +72,17 @@ impl Keeps {
             writes: version >= TRUNCATE_SINCE,
             connects: version >= PORTS_SINCE,
         }
+    }
+
+    /// Whether a ruleset can speak of all of these parts, as far as it is about these three.
+    pub const fn can_keep(self, handled: Handled) -> bool {
+        let Handled {
+            starts,
+            writes,
+            connects,
+            scopes: _,
+        } = handled;
+        (!starts || self.starts) && (!writes || self.writes) && (!connects || self.connects)
     }
 }
 
@@ -139,6 +150,8 @@ pub struct Handled {
     pub writes: bool,
     /// To which TCP ports connections are made.
     pub connects: bool,
+    /// Signals to others and their abstract sockets: they stay inside.
+    pub scopes: bool,
 }
 
 /// Whether an opened place is a directory.
@@ -151,7 +164,8 @@ pub enum PlaceKind {
 }
 
 impl Ruleset {
-    /// One that allows nothing of these parts.
+    /// One that allows nothing of these parts. Until [`Self::allow_moving`] says otherwise, one that speaks of files refuses to
+    /// move a file to another directory.
     ///
     /// # Errors
     /// `Unsupported` where the kernel cannot keep one of the parts; otherwise what it answers.
@@ -162,8 +176,9 @@ impl Ruleset {
             starts,
             writes,
             connects,
+            scopes,
         } = handled;
-        if (starts && !keeps.starts) || (writes && !keeps.writes) || (connects && !keeps.connects) {
+        if !keeps.can_keep(handled) || (scopes && version < SCOPES_SINCE) {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let refer = if version >= REFER_SINCE { REFER } else { 0 };
@@ -175,17 +190,24 @@ impl Ruleset {
         let descriptor = create(&Attributes {
             files,
             net,
-            scoped: 0,
+            scoped: if scopes { SCOPES } else { 0 },
         })?;
-        let ruleset = Self {
+        Ok(Self {
             descriptor,
             writes: if writes { write_bits } else { 0 },
-        };
-        if files & refer != 0 && !writes {
-            let root = rustix::fs::open("/", OPEN_PLACE, rustix::fs::Mode::empty())?;
-            ruleset.allow_beneath(root.as_fd(), REFER)?;
+        })
+    }
+
+    /// Allows files below a directory to be linked and renamed to other directories there. Without effect where no kernel of
+    /// this version can allow it.
+    ///
+    /// # Errors
+    /// As [`Self::allow_execute`].
+    pub fn allow_moving(&self, below: BorrowedFd<'_>) -> io::Result<()> {
+        if version() < REFER_SINCE {
+            return Ok(());
         }
-        Ok(ruleset)
+        self.allow_beneath(below, REFER)
     }
 
     /// Allows a file, or every file below a directory, to be executed. Of a descriptor that can only be handed on, too.
@@ -254,7 +276,11 @@ impl Ruleset {
     }
 }
 
-const OPEN_PLACE: rustix::fs::OFlags = rustix::fs::OFlags::PATH.union(rustix::fs::OFlags::CLOEXEC);
+impl AsFd for Ruleset {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
 
 /// What keeps signals and abstract sockets inside; `None` where the kernel cannot.
 ///
@@ -332,6 +358,16 @@ mod tests {
             (99, [true, true, true]),
         ] {
             assert_eq!(kept(version), expected, "{version}");
+            // All of it or nothing.
+            let keeps = Keeps::of_version(version);
+            let all = Handled {
+                starts: true,
+                writes: true,
+                connects: true,
+                scopes: false,
+            };
+            assert_eq!(keeps.can_keep(all), expected == [true; 3], "{version}");
+            assert!(keeps.can_keep(Handled::default()));
         }
     }
 }

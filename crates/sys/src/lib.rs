@@ -14,7 +14,6 @@ pub mod account;
 pub mod beneath;
 pub mod descriptors;
 pub mod enclosure;
-pub mod executables;
 pub mod faults;
 pub mod fs;
 pub mod hooks;

@@ -141,7 +141,7 @@ async fn only_named_ports_are_reached() {
         report.out()
     );
     listener.set_nonblocking(true).unwrap();
-    assert!(listener.accept().is_err(), "somebody came through");
+    assert!(listener.accept().is_err(), "a connection was made");
     let (report, _) = scene.run(scene.spec(&argv, connecting(&[port]))).await;
     assert!(report.out().contains("plain connected"), "{}", report.out());
     let (mut stream, _) = listener.accept().unwrap();

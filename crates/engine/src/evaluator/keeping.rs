@@ -24,11 +24,15 @@ pub(crate) const fn lets_gain(isolation: Isolation) -> bool {
 
 /// What can be kept of the commands of an agent with these settings; `reached` is the best level of isolation there is.
 pub(crate) fn keeps(exec: &ExecSettings, reached: Isolation) -> Keeps {
-    let version = landlock::version();
+    let landlock::Keeps {
+        starts,
+        writes,
+        connects,
+    } = landlock::keeps();
     Keeps {
-        starts: version >= landlock::FILES_SINCE,
-        writes: version >= landlock::TRUNCATE_SINCE,
-        connects: version >= landlock::PORTS_SINCE,
+        starts,
+        writes,
+        connects,
         lets_gain: lets_gain(level_of(reached, exec.isolation)),
         falls_back: exec.confine_fallback == ConfineFallback::Text,
     }

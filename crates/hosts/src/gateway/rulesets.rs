@@ -17,16 +17,18 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, FileType, Stat},
+    fs::{AtFlags, FileType, Mode, OFlags, Stat},
     io::Errno,
 };
 
-use countersign_domain::{Confinement, FileIdentity, Isolation, ProgramLimits, Startable, WritePlace};
+use countersign_domain::{
+    Confinement, FileIdentity, Isolation, NotKept, ProgramLimits, Startable, WritePlace,
+};
 use countersign_runner::wire::Kept;
 use countersign_sys::{
     fs::{FileStamp, path_of_descriptor},
     hooks,
-    landlock::{self, Handled, Keeps, PlaceKind, Ruleset},
+    landlock::{Handled, PlaceKind, Ruleset},
     stamp,
 };
 
@@ -147,17 +149,16 @@ impl<'a> RunRulesets<'a> {
             return Ok(None);
         }
         let refused = |why| unkept(&limits.program, why);
-        if confinement.not_kept.is_some() {
+        // Of what a program gains nothing can be kept; of what the kernel cannot keep, the rest is.
+        if confinement.not_kept == Some(NotKept::GainsPrivileges) {
             return Err(refused(Unkept::Contradiction));
         }
         let handled = Handled {
             starts: limits.starts.is_some(),
             writes: limits.writes.is_some(),
             connects: limits.connects.is_some(),
+            scopes: false,
         };
-        if !can_keep(handled, landlock::keeps()) {
-            return Err(refused(Unkept::Kernel));
-        }
         if own.is_empty() {
             return Err(refused(Unkept::NotJudged));
         }
@@ -232,9 +233,18 @@ impl<'a> RunRulesets<'a> {
         own: &[&FileIdentity],
         workspace: Option<(u64, u64)>,
     ) -> Result<Known, StartError> {
+        let ruleset = Ruleset::new(handled).map_err(|error| failed(limits, &error))?;
+        if handled.starts && !handled.writes {
+            // What it writes and moves is not limited.
+            let root = rustix::fs::open(c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+                .map_err(|errno| machine("/", errno))?;
+            ruleset
+                .allow_moving(root.as_fd())
+                .map_err(|error| failed(limits, &error))?;
+        }
         let mut making = Making {
             files: self.files,
-            ruleset: Ruleset::new(handled).map_err(|error| failed(limits, &error))?,
+            ruleset,
             seen: Vec::new(),
             limits,
         };
@@ -469,16 +479,6 @@ fn contradiction(confinement: &Confinement) -> StartError {
     unkept(name, Unkept::Contradiction)
 }
 
-/// Whether a kernel that keeps this much keeps all of that.
-const fn can_keep(handled: Handled, keeps: Keeps) -> bool {
-    let Handled {
-        starts,
-        writes,
-        connects,
-    } = handled;
-    (!starts || keeps.starts) && (!writes || keeps.writes) && (!connects || keeps.connects)
-}
-
 /// Whatever the programs are called.
 fn same_limits(one: &ProgramLimits, other: &ProgramLimits) -> bool {
     let ProgramLimits {
@@ -556,38 +556,6 @@ fn failed(limits: &ProgramLimits, error: &io::Error) -> StartError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_kernel_cannot_keep_is_refused() {
-        let [starts, writes, connects] = [[true, false, false], [false, true, false], [false, false, true]]
-            .map(|[starts, writes, connects]| Handled {
-                starts,
-                writes,
-                connects,
-            });
-        for (version, kept) in [
-            (0, [false, false, false]),
-            (1, [true, false, false]),
-            (3, [true, true, false]),
-            (4, [true, true, true]),
-            (6, [true, true, true]),
-        ] {
-            let keeps = Keeps::of_version(version);
-            assert_eq!(
-                [starts, writes, connects].map(|handled| can_keep(handled, keeps)),
-                kept,
-                "{version}"
-            );
-            // All of it or nothing.
-            let all = Handled {
-                starts: true,
-                writes: true,
-                connects: true,
-            };
-            assert_eq!(can_keep(all, keeps), kept == [true, true, true], "{version}");
-            assert!(can_keep(Handled::default(), keeps));
-        }
-    }
 
     #[test]
     fn the_name_of_a_program_makes_no_other_ruleset() {

@@ -27,8 +27,8 @@ use rustix::{io::Errno, pipe::PipeFlags};
 
 use countersign_sys::{
     enclosure::{self, Surrender},
-    executables::Executables,
-    landlock, mounts,
+    landlock::{self, Handled, Ruleset},
+    mounts,
     process::{self, Forked, Pid, Process},
     stamp,
     system_calls::Filters,
@@ -68,7 +68,7 @@ struct Prepared {
 struct Walls<'a> {
     prepared: &'a Prepared,
     /// The only files that it can execute, for a text that is held.
-    executables: Option<Executables>,
+    executables: Option<Ruleset>,
 }
 
 impl Walls<'_> {
@@ -345,14 +345,19 @@ impl Prepared {
 }
 
 /// Opens the only files that a held text can execute. Each must be what was judged.
-fn executables(held: &HeldWalls) -> Result<Executables, Failure> {
-    let executables = Executables::none().at(Obstacle::Filter)?;
+fn executables(held: &HeldWalls) -> Result<Ruleset, Failure> {
+    let handled = Handled {
+        starts: true,
+        scopes: true,
+        ..Handled::default()
+    };
+    let executables = Ruleset::new(handled).at(Obstacle::Filter)?;
     for (path, judged) in &held.executables {
         let file = mounts::open_without_links(path).at(Obstacle::Program)?;
         if stamp::of_open(&file).at(Obstacle::Program)? != *judged {
             return Err(Errno::STALE).at(Obstacle::Program);
         }
-        executables.allow(file.as_fd()).at(Obstacle::Filter)?;
+        executables.allow_execute(file.as_fd()).at(Obstacle::Filter)?;
     }
     Ok(executables)
 }

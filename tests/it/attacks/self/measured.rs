@@ -156,7 +156,7 @@ fn every_attack_has_an_id_of_its_own_and_rows_are_whole() {
     let count = rows.len();
     let unused: Vec<&&str> = hooks::PROTECTIONS
         .iter()
-        // What holds scripts and programs keeps nobody from the server; `plan::held`,
+        // What limits scripts and programs does not protect the server; `plan::held`,
         // `starts` and `confined::children` show what it is for.
         .filter(|name| !["children", "scripts", "starts"].contains(name))
         // An older kernel than this one, and no protection.
