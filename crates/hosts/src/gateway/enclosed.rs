@@ -123,17 +123,10 @@ impl GatewayHost {
             directory: c_path(inside.cwd.as_os_str())?,
             environment: push_environment(&builtin::environment(&enclosure.settings, inside))?,
             files: Vec::new(),
-            steps: vec![alone(Program {
-                path: c_path(OsStr::new(&name))?,
-                executable: None,
-                stamp: None,
-                file: None,
-                operands: Vec::new(),
-                arguments: list_of(&words)?,
-                assignments: Vec::new(),
-                redirections: Vec::new(),
-                kept: None,
-            })],
+            steps: vec![alone(Program::plain(
+                c_path(OsStr::new(&name))?,
+                list_of(&words)?,
+            ))],
             enclosed: Some(layout.describe()?),
             held: Vec::new(),
             direct: None,
@@ -320,18 +313,8 @@ fn plan_of(client: Client, terms: Terms) -> Result<Plan, StartError> {
     for (name, value) in environment.iter().chain([&terms.variable()]) {
         text(&mut all_variables, &[name, OsStr::new("="), value])?;
     }
-    let program = Program {
-        // In the supervisor this is its own program.
-        path: c"/proc/self/exe".to_owned(),
-        executable: None,
-        stamp: None,
-        file: None,
-        operands: Vec::new(),
-        arguments: all_arguments,
-        assignments: Vec::new(),
-        redirections: Vec::new(),
-        kept: None,
-    };
+    // In the supervisor this is its own program.
+    let program = Program::plain(c"/proc/self/exe".to_owned(), all_arguments);
     Ok(Plan {
         directory: ROOT.to_owned(),
         environment: all_variables,

@@ -80,17 +80,10 @@ fn plan() -> Plan {
         files: Vec::new(),
         steps: vec![Step {
             join: None,
-            action: Action::Program(Program {
-                path: c"/bin/sh".to_owned(),
-                executable: None,
-                stamp: None,
-                file: None,
-                operands: Vec::new(),
-                arguments: b"sh\0-c\0exit 0\0".to_vec(),
-                assignments: Vec::new(),
-                redirections: vec![],
-                kept: None,
-            }),
+            action: Action::Program(Program::plain(
+                c"/bin/sh".to_owned(),
+                b"sh\0-c\0exit 0\0".to_vec(),
+            )),
         }],
         enclosed: Some(Enclosed {
             host_name: c"sandbox".to_owned(),

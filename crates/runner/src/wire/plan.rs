@@ -154,6 +154,21 @@ pub struct Kept {
 }
 
 impl Program {
+    /// One that nobody judged, with nothing that is kept of it: a client of our own, or the command of a sandbox.
+    pub const fn plain(path: CString, arguments: Vec<u8>) -> Self {
+        Self {
+            path,
+            executable: None,
+            stamp: None,
+            file: None,
+            operands: Vec::new(),
+            arguments,
+            assignments: Vec::new(),
+            redirections: Vec::new(),
+            kept: None,
+        }
+    }
+
     /// Everything that must be what was judged when it is started.
     pub fn files(&self) -> impl Iterator<Item = &JudgedFile> {
         self.file.iter().chain(&self.operands)
