@@ -11,6 +11,7 @@ pub mod confined;
 pub mod gateway;
 pub mod held;
 mod host;
+mod loader;
 pub mod login_path;
 pub mod node;
 mod patching;

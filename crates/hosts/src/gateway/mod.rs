@@ -12,7 +12,6 @@ mod held;
 mod launch;
 mod launch_spec;
 mod line;
-mod loader;
 mod plan;
 mod recover;
 mod rulesets;

@@ -32,11 +32,9 @@ use countersign_sys::{
     stamp,
 };
 
-use super::{
-    error::{Mismatch, StartError, Unkept},
-    loader::{self, Needs},
-};
+use super::error::{Mismatch, StartError, Unkept};
 use crate::{
+    loader::{self, Needs},
     peer_fs::{FileAccessError, Files},
     shebang_cache::stamp_of,
 };

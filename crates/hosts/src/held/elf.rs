@@ -2,14 +2,12 @@
 
 use std::{fs::File, os::unix::fs::FileExt as _};
 
-/// Bytes of the head of a 64-bit file.
-const HEAD_BYTES: usize = 64;
-const SEGMENT_BYTES: usize = 56;
-/// More than any program has.
-const MAX_SEGMENTS: usize = 128;
-const LOADER: u32 = 3;
-/// Longest path of a loader.
-const MAX_PATH_BYTES: u64 = 4096;
+use crate::loader::Needs;
+
+/// The first bytes of a program of this machine's width and order.
+const MAGIC: &[u8] = b"\x7fELF\x02\x01";
+/// With the kind of the file, which comes behind the magic.
+const HEAD_BYTES: usize = 18;
 const PROGRAM: u16 = 2;
 const SHARED: u16 = 3;
 
@@ -30,44 +28,15 @@ pub fn kind_of(file: &File) -> Kind {
 fn read(file: &File) -> Option<Kind> {
     let mut head = [0; HEAD_BYTES];
     file.read_exact_at(&mut head, 0).ok()?;
-    let is_known = head.starts_with(b"\x7fELF\x02\x01");
-    if !is_known || !matches!(number16(&head, 16)?, PROGRAM | SHARED) {
+    let [.., low, high] = head;
+    let kind = u16::from_le_bytes([low, high]);
+    if !head.starts_with(MAGIC) || !matches!(kind, PROGRAM | SHARED) {
         return None;
     }
-    let (at, size, count) = (number64(&head, 32)?, number16(&head, 54)?, number16(&head, 56)?);
-    if usize::from(size) != SEGMENT_BYTES || usize::from(count) > MAX_SEGMENTS {
-        return None;
-    }
-    for index in 0..u64::from(count) {
-        let mut segment = [0; SEGMENT_BYTES];
-        let place = at.checked_add(index.checked_mul(u64::from(size))?)?;
-        file.read_exact_at(&mut segment, place).ok()?;
-        if number32(&segment, 0)? == LOADER {
-            let (from, length) = (number64(&segment, 8)?, number64(&segment, 32)?);
-            if length > MAX_PATH_BYTES {
-                return None;
-            }
-            let mut path = vec![0; usize::try_from(length).ok()?];
-            file.read_exact_at(&mut path, from).ok()?;
-            while path.last() == Some(&0) {
-                path.pop();
-            }
-            return Some(Kind::Program(Some(String::from_utf8(path).ok()?)));
-        }
-    }
-    Some(Kind::Program(None))
-}
-
-fn number16(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn number32(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-fn number64(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+    Some(Kind::Program(match Needs::of(file).ok()? {
+        Needs::File(loader) => Some(loader),
+        Needs::Nothing => None,
+    }))
 }
 
 #[cfg(test)]

@@ -12,15 +12,15 @@ const MAX_ENTRIES: u16 = 128;
 /// The usual loaders of this machine's programs, for files that cannot be read and for directories, whose files nobody
 /// reads beforehand.
 #[cfg(target_arch = "x86_64")]
-pub(super) const USUAL: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1"];
+pub(crate) const USUAL: &[&str] = &["/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1"];
 /// The usual loaders of this machine's programs, for files that cannot be read and for directories, whose files nobody
 /// reads beforehand.
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) const USUAL: &[&str] = &["/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-aarch64.so.1"];
+pub(crate) const USUAL: &[&str] = &["/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-aarch64.so.1"];
 
 /// What a file needs besides itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Needs {
+pub(crate) enum Needs {
     /// Nothing: a program that loads itself, and what the kernel does not execute.
     Nothing,
     /// The file at this path, as it names it.
@@ -32,7 +32,7 @@ impl Needs {
     ///
     /// # Errors
     /// What reading says; `InvalidData` for a program that contradicts itself.
-    pub(super) fn of(file: &File) -> io::Result<Self> {
+    pub(crate) fn of(file: &File) -> io::Result<Self> {
         let mut head = [0; HEAD_BYTES];
         let length = read_at(file, &mut head, 0)?;
         let head = head.get(..length).unwrap_or_default();
@@ -54,7 +54,11 @@ fn of_program(file: &File, head: &[u8]) -> io::Result<Needs> {
         let at = header
             .table
             .saturating_add(u64::from(index) * u64::from(header.entry_bytes));
+        // A narrow entry has fewer bytes, and all of them are there.
         let length = read_at(file, &mut entry, at)?;
+        if length < usize::from(header.entry_bytes).min(entry.len()) {
+            return Err(invalid());
+        }
         let entry = Fields {
             bytes: entry.get(..length).unwrap_or_default(),
             is_little: header.is_little,
