@@ -30,6 +30,8 @@ const HOME: &str = "/home/agent";
 const WORKSPACE: &str = "/home/agent/work";
 /// `tools.exec.safeBins` unless it is set (`docs/spec/settings.md#3-openclawjson-the-keys-we-read`).
 const SAFE_BINS: [&str; 6] = ["cut", "uniq", "head", "tail", "tr", "wc"];
+/// The allowlist of which the rules are shown.
+const BARE: &str = "bare entries for the 80 commonest programs";
 /// How many of the most frequent programs have a bare entry.
 const COMMONEST: usize = 80;
 /// After so many answers the rest is counted.
@@ -70,28 +72,38 @@ fn print() -> Result<(), Box<dyn Error>> {
     let mut out = io::stdout().lock();
     writeln!(out, "{} distinct commands\n", commands.len())?;
     let commonest = commonest(&commands);
-    let allowlists: [(&str, &[String], bool, bool); 5] = [
-        ("no entry (`cautious` as `init` leaves it)", &[], false, true),
+    let reading = READING.map(str::to_owned);
+    let bare = || World::new(&commonest);
+    let worlds = [
+        ("no entry", World::new(&[])),
+        ("39 programs that mostly read, and git", World::new(&reading)),
+        (BARE, bare()),
         (
-            "39 programs that mostly read, and git",
-            &READING.map(str::to_owned),
-            false,
-            true,
+            "bare entries, `reads.nullRedirections`",
+            World {
+                grammar: Grammar::WIDEST,
+                ..bare()
+            },
         ),
         (
-            "bare entries for the 80 commonest programs",
-            &commonest,
-            false,
-            true,
+            "bare entries, `strictInlineEval`",
+            World {
+                strict_inline_eval: true,
+                ..bare()
+            },
         ),
-        ("the same, `strictInlineEval`", &commonest, true, true),
-        ("the same, without `strictDelegation`", &commonest, false, false),
+        (
+            "bare entries, without `strictDelegation`",
+            World {
+                strict_delegation: false,
+                ..bare()
+            },
+        ),
     ];
     writeln!(out, "| allowlist | allowed | asked | denied |")?;
     writeln!(out, "| --- | ---: | ---: | ---: |")?;
     let mut wide = None;
-    for (name, programs, strict_inline_eval, strict_delegation) in allowlists {
-        let world = World::new(programs, strict_inline_eval, strict_delegation);
+    for (name, world) in worlds {
         let tally = world.tally(&commands);
         let percent = |count| percent(count, commands.len());
         let (allowed, asked, denied) = (
@@ -100,7 +112,7 @@ fn print() -> Result<(), Box<dyn Error>> {
             percent(tally.denied),
         );
         writeln!(out, "| {name} | {allowed:.1} | {asked:.1} | {denied:.1} |")?;
-        if programs == commonest && !strict_inline_eval && strict_delegation {
+        if name == BARE {
             wide = Some((world, tally));
         }
     }
@@ -128,13 +140,10 @@ fn print() -> Result<(), Box<dyn Error>> {
     )?;
     writeln!(out, "| --- | ---: | ---: | ---: |")?;
     for (name, programs) in [
-        (
-            "39 programs that mostly read, and git",
-            READING.map(str::to_owned).to_vec(),
-        ),
+        ("39 programs that mostly read, and git", reading.to_vec()),
         ("bare entries for the 80 commonest programs", world.programs),
     ] {
-        let learned = World::new(&programs, false, true).learn(&commands);
+        let learned = World::new(&programs).learn(&commands);
         let cells = learned.map(|asked| asked.map_or_else(|| "-".to_owned(), |asked| format!("{asked:.1}")));
         writeln!(out, "| {name} | {} |", cells.join(" | "))?;
     }
@@ -241,11 +250,11 @@ struct World {
 }
 
 impl World {
-    fn new(programs: &[String], strict_inline_eval: bool, strict_delegation: bool) -> Self {
+    fn new(programs: &[String]) -> Self {
         Self {
             programs: programs.to_vec(),
-            strict_inline_eval,
-            strict_delegation,
+            strict_inline_eval: false,
+            strict_delegation: true,
             grammar: Grammar::default(),
             agent: AgentId::main(),
             safe_bins: SAFE_BINS.map(str::to_owned).to_vec(),
