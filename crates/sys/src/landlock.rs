@@ -143,6 +143,7 @@ pub struct Ruleset {
 
 /// The parts that a ruleset speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a part of its own")]
 pub struct Handled {
     /// Which files are executed.
     pub starts: bool,
