@@ -1,7 +1,7 @@
 //! What the answers of one token cost while another floods the server.
 //!
-//! The flood is of questions over 400 agents, of which 10,000 were asked before: the first filled what one token may have
-//! waiting, and the others are refused. Or it is of commands that take long to analyse.
+//! The flood is of questions over 400 agents. Before, it filled what one token may have waiting, so that all of it is refused,
+//! each after a moment. Or it is of commands that take long to analyse.
 
 use std::{
     sync::{
@@ -25,8 +25,8 @@ use super::{
 
 /// Agents that the flood asks for.
 const AGENTS: usize = 400;
-/// Calls of the flood before it is measured, which leave as much waiting as one token may have.
-const CALLS: usize = 10_000;
+/// Calls of the flood that were refused before it is measured: then as much waits as one token may have.
+const REFUSED: usize = 40;
 
 /// What a flood is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,8 +112,12 @@ impl Flood {
         let requests = water.requests(&flooder);
         if water == Water::Questions {
             let mut connection = flooder.connect().await;
-            for request in requests.iter().cycle().take(CALLS) {
-                send(&mut connection, request).await;
+            let mut refused = 0;
+            for request in requests.iter().cycle() {
+                refused += usize::from(send(&mut connection, request).await == 429);
+                if refused == REFUSED {
+                    break;
+                }
             }
         }
         let mut pair = Pair::new(server, options).await;
@@ -187,7 +191,9 @@ impl Tap {
     }
 }
 
-async fn send(connection: &mut Connection, request: &[u8]) {
+/// The status of the answer.
+async fn send(connection: &mut Connection, request: &[u8]) -> u16 {
     let status = connection.ask(request).await.status;
     assert!(matches!(status, 200 | 202 | 429), "the flood got {status}");
+    status
 }

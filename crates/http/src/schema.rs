@@ -6,14 +6,16 @@ use std::borrow::Cow;
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
-        ObjectBuilder, RefOr, Schema,
-        schema::{SchemaType, Type},
+        ArrayBuilder, ObjectBuilder, OneOfBuilder, RefOr, Schema,
+        schema::{AdditionalProperties, SchemaType, Type},
     },
 };
 
 use countersign_domain::{
     ApprovalStatus, MAX_ENV_VARIABLES, MAX_STOP_REASON_CHARS, schema::text, text_schemas,
 };
+
+use countersign_policy::confine::{MAX_BYTES, MAX_ITEMS};
 
 use crate::extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName};
 
@@ -127,6 +129,81 @@ impl PartialSchema for EnvOverrides {
 impl ToSchema for EnvOverrides {
     fn name() -> Cow<'static, str> {
         Cow::Borrowed("EnvOverrides")
+    }
+}
+
+/// What the program of an entry may do, as it is sent. A document can say more, which is shown as it stands.
+#[derive(Debug)]
+pub(crate) enum Confine {}
+
+/// A part of a path that is neither `.` nor `..`, and has neither a wildcard nor a control character. In place of `{first}` stands
+/// what it does not begin with besides.
+fn component(first: &str) -> String {
+    format!(r"(\.{{0,2}}[^.{first}/*?{CONTROL}][^/*?{CONTROL}]*|\.{{3,}}[^/*?{CONTROL}]*)")
+}
+
+/// `any` and further words, or a list of such items.
+fn words_or_list(words: &[&str], item: impl Into<Schema>, description: &str) -> RefOr<Schema> {
+    let words = text().enum_values(Some(words.iter().copied())).build();
+    let list = ArrayBuilder::new()
+        .items(RefOr::T(item.into()))
+        .max_items(Some(MAX_ITEMS))
+        .build();
+    let either = OneOfBuilder::new()
+        .item(Schema::from(words))
+        .item(Schema::from(list))
+        .description(Some(description));
+    RefOr::T(Schema::from(either.build()))
+}
+
+impl PartialSchema for Confine {
+    fn schema() -> RefOr<Schema> {
+        let part = component("");
+        let path = format!("(~/|/){part}(/{part})*");
+        let program = format!(r"^({}|~/\*\*|{path}(/\*\*)?)$", component("~"));
+        let program = text().pattern(Some(program)).max_length(Some(MAX_BYTES));
+        let place = format!("^(workspace|tmp|{path})$");
+        let place = text().pattern(Some(place)).max_length(Some(MAX_BYTES));
+        let port = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::Integer))
+            .minimum(Some(1))
+            .maximum(Some(u16::MAX));
+        let confine = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::Object))
+            .description(Some("What the program of an entry may do. What is not said has a default."))
+            .property(
+                "starts",
+                words_or_list(
+                    &["any", "judged"],
+                    program.build(),
+                    "The programs that it may start: `any`, `judged`, or a list of names, absolute paths and `DIRECTORY/**`, \
+                     `judged` among them for its helper profile.",
+                ),
+            )
+            .property(
+                "writes",
+                words_or_list(
+                    &["any"],
+                    place.build(),
+                    "Where it may write: `any`, or a list of `workspace`, `tmp` and absolute paths.",
+                ),
+            )
+            .property(
+                "connects",
+                words_or_list(
+                    &["any"],
+                    port.build(),
+                    "To which TCP ports it may connect: `any`, or a list.",
+                ),
+            )
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)));
+        RefOr::T(confine.build().into())
+    }
+}
+
+impl ToSchema for Confine {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Confine")
     }
 }
 

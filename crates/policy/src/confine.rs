@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Programs, places and ports that one `confine` may name, each.
 pub const MAX_ITEMS: usize = 64;
 /// Bytes of one of them.
-const MAX_BYTES: usize = 4096;
+pub const MAX_BYTES: usize = 4096;
 /// What stands for everything below a directory.
 const BELOW: &str = "/**";
 const ANY: &str = "any";

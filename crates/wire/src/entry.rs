@@ -58,7 +58,7 @@ pub struct EntryBody {
     /// What its program may do: `starts`, `writes` and `connects`, as written. With anything else in it the entry covers
     /// nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Confine>, required = false)]
+    #[schema(value_type = Option<Object>, required = false)]
     pub confine: Option<serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<i64>,
@@ -77,31 +77,6 @@ pub struct EntryBody {
     #[schema(value_type = EntryState)]
     pub state: Word<EntryState>,
     pub warnings: Vec<EntryWarningBody>,
-}
-
-/// What the program of an entry may do. What is not said has a default.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct Confine {
-    /// The programs that it may start: `any`, `judged`, or a list of names, absolute paths and `DIRECTORY/**`, `judged`
-    /// among them for its helper profile.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub starts: Option<AnyOr<String>>,
-    /// Where it may write: `any`, or a list of `workspace`, `tmp` and absolute paths.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub writes: Option<AnyOr<String>>,
-    /// To which TCP ports it may connect: `any`, or a list.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub connects: Option<AnyOr<u16>>,
-}
-
-/// A word or a list.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(untagged)]
-pub enum AnyOr<T> {
-    /// `any`, and of programs also `judged`.
-    Word(String),
-    /// Each at most once is enough; 64 at most.
-    List(Vec<T>),
 }
 
 /// Something that is odd about an entry.

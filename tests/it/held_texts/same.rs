@@ -102,7 +102,8 @@ async fn outcome(
     is_held: bool,
 ) -> Result<Outcome, Value> {
     let answer = server.agent().exec(body).await.json();
-    if answer.get("held").is_some_and(|held| held == true) != is_held || answer.get("stdout").is_none() {
+    let has_ended = answer["status"] == "completed" || !answer["exitCode"].is_null();
+    if answer.get("held").is_some_and(|held| held == true) != is_held || !has_ended {
         return Err(answer);
     }
     Ok(Outcome {

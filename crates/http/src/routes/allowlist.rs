@@ -24,7 +24,7 @@ use countersign_engine::{
 use countersign_ledger::events::AllowlistList;
 use countersign_policy::command::redaction;
 use countersign_wire::{
-    entry::{Confine, EntryBody, EntryKind, EntryState, EntryWarningBody},
+    entry::{EntryBody, EntryKind, EntryState, EntryWarningBody},
     page::Page,
 };
 
@@ -34,6 +34,7 @@ use crate::{
     list::{ListName, PageQuery},
     problem::Problem,
     reply::{JsonReply, Located},
+    schema::Confine,
     state::AppState,
 };
 
