@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use serde_json::{Value, json};
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
@@ -204,6 +205,99 @@ impl PartialSchema for Confine {
 impl ToSchema for Confine {
     fn name() -> Cow<'static, str> {
         Cow::Borrowed("Confine")
+    }
+}
+
+/// A deny rule to add: one with an argument pattern, or one that is kept from the programs of a run too.
+#[derive(Debug)]
+pub(crate) enum NewDenyRule {}
+
+impl PartialSchema for NewDenyRule {
+    fn schema() -> RefOr<Schema> {
+        let any = format!("^[^{CONTROL}]*$");
+        let rule = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::Object))
+            .description(Some("A deny rule for any place in a command's text."))
+            .property(
+                "pattern",
+                pattern(
+                    any,
+                    "A path glob, a bare command name (wherever the file lies), or `*`.",
+                ),
+            )
+            .property(
+                "argPattern",
+                nullable(
+                    Type::String,
+                    "A regular expression over the arguments; any arguments unless given.",
+                ),
+            )
+            .property("reason", reason())
+            .property("children", children(false))
+            .required("pattern")
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)));
+        // Wildcards stand in the last component alone, which names something.
+        let listed = format!(r"^(\*\*/)?([^*?{CONTROL}]*/)?[^/{CONTROL}]*[^/*\s{CONTROL}]\*?$");
+        let kept = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::Object))
+            .description(Some(
+                "A deny rule that holds for what the programs of a run start or read, too, at the level `confined`.",
+            ))
+            .property("pattern", pattern(listed, "A name, a path, or wildcards in the last component."))
+            .property("argPattern", nullable(Type::Null, "Not beside `children`."))
+            .property("reason", reason())
+            .property("children", children(true))
+            .required("pattern")
+            .required("children")
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)));
+        let either = OneOfBuilder::new()
+            .item(Schema::from(rule.build()))
+            .item(Schema::from(kept.build()))
+            .description(Some("A deny rule to add."));
+        RefOr::T(Schema::from(either.build()))
+    }
+}
+
+fn pattern(pattern: String, description: &str) -> Schema {
+    let text = text()
+        .pattern(Some(pattern))
+        .min_length(Some(1))
+        .max_length(Some(MAX_BYTES));
+    text.description(Some(description)).build().into()
+}
+
+fn nullable(kind: Type, description: &str) -> Schema {
+    let value = ObjectBuilder::new().schema_type(SchemaType::from_iter([kind, Type::Null]));
+    value.description(Some(description)).build().into()
+}
+
+fn reason() -> Schema {
+    let text = ObjectBuilder::new().schema_type(SchemaType::from_iter([Type::String, Type::Null]));
+    text.max_length(Some(1000))
+        .description(Some("Why, for people."))
+        .build()
+        .into()
+}
+
+/// What `children` says where it is this.
+fn children(is: bool) -> Schema {
+    let values = if is {
+        vec![json!(true)]
+    } else {
+        vec![json!(false), Value::Null]
+    };
+    ObjectBuilder::new()
+        .enum_values(Some(values))
+        .description(Some(
+            "No program of a run at the level `confined` can start or read a match either.",
+        ))
+        .build()
+        .into()
+}
+
+impl ToSchema for NewDenyRule {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("NewDenyRule")
     }
 }
 

@@ -6,7 +6,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::approvals::document::{DenyRule, Keyed, may_have_children};
@@ -22,6 +21,7 @@ use crate::{
     list::{ListName, PageQuery},
     problem::Problem,
     reply::{JsonReply, Located},
+    schema::NewDenyRule,
     state::AppState,
 };
 
@@ -32,17 +32,14 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 }
 
 /// A deny rule to add.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schema(as = NewDenyRule)]
 struct NewRuleBody {
     /// A path glob, a bare command name (wherever the file lies), or `*`.
-    #[schema(min_length = 1, max_length = 4096, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pattern: String,
     /// A regular expression over the arguments; any arguments unless given.
     arg_pattern: Option<String>,
     /// Why, for people.
-    #[schema(max_length = 1000)]
     reason: Option<String>,
     /// No program of a run at the level `confined` can start or read a match either. Not beside `argPattern`, and only with a
     /// name, a path, or wildcards in the last component.
@@ -75,7 +72,7 @@ async fn list(
 #[utoipa::path(
     post, path = "/v1/agents/{agentId}/denylist", tag = "allowlist", operation_id = "add_deny_rule",
     params(("agentId" = AgentScope, Path)),
-    request_body = NewRuleBody,
+    request_body = NewDenyRule,
     responses(
         (status = CREATED, body = RuleBody, headers(("Location" = String, description = "The rule."))),
         (status = OK, body = RuleBody, description = "It was there before."),
