@@ -8,7 +8,7 @@ use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
         ArrayBuilder, ObjectBuilder, OneOfBuilder, RefOr, Schema,
-        schema::{AdditionalProperties, SchemaType, Type},
+        schema::{AdditionalProperties, AnyOfBuilder, SchemaType, Type},
     },
 };
 
@@ -250,7 +250,7 @@ impl PartialSchema for NewDenyRule {
             .required("pattern")
             .required("children")
             .additional_properties(Some(AdditionalProperties::FreeForm(false)));
-        let either = OneOfBuilder::new()
+        let either = AnyOfBuilder::new()
             .item(Schema::from(rule.build()))
             .item(Schema::from(kept.build()))
             .description(Some("A deny rule to add."));
@@ -281,12 +281,14 @@ fn reason() -> Schema {
 
 /// What `children` says where it is this.
 fn children(is: bool) -> Schema {
-    let values = if is {
-        vec![json!(true)]
+    let (kind, values) = if is {
+        (SchemaType::Type(Type::Boolean), vec![json!(true)])
     } else {
-        vec![json!(false), Value::Null]
+        let kind = SchemaType::from_iter([Type::Boolean, Type::Null]);
+        (kind, vec![json!(false), Value::Null])
     };
     ObjectBuilder::new()
+        .schema_type(kind)
         .enum_values(Some(values))
         .description(Some(
             "No program of a run at the level `confined` can start or read a match either.",

@@ -118,29 +118,32 @@ async fn outcome(
 async fn texts_do_the_same_as_in_the_sandbox() {
     or_skip!(possible());
     let server = builder(&json!({})).start().await;
-    // Agents that name no workspace share one, so each text runs twice at one place.
+    // Agents that name no workspace share one. Nothing is removed there while other texts run.
     let place = workspace(&server);
-    fs::create_dir_all(&place).unwrap();
+    for kind in ["held", "boxed"] {
+        fs::create_dir_all(place.join(kind)).unwrap();
+        give(&place.join(kind));
+    }
     give(&place);
     let texts = texts();
     assert!(texts.len() >= 175, "{}", texts.len());
     let (server, place) = (&server, &place);
     let compared = stream::iter(texts.iter().enumerate()).map(|(index, text)| async move {
         let name = format!("t{index}");
-        let directory = place.join(&name);
-        let held = json!({ "command": text, "workdir": directory, "timeout": 60, "yieldMs": 60_000 });
+        let directories = ["held", "boxed"].map(|kind| place.join(kind).join(&name));
+        for directory in &directories {
+            fill(directory);
+            give(directory);
+        }
+        let held = json!({
+            "command": text, "workdir": directories[0], "timeout": 60, "yieldMs": 60_000,
+        });
         let boxed = json!({
-            "argv": ["/bin/bash", "-c", text], "agentId": BOXED, "workdir": format!("/workspace/{name}"),
+            "argv": ["/bin/bash", "-c", text], "agentId": BOXED, "workdir": format!("/workspace/boxed/{name}"),
             "env": { "LC_ALL": "C.UTF-8" }, "timeout": 60, "yieldMs": 60_000,
         });
-        fill(&directory);
-        give(&directory);
-        let held = outcome(server, held, &directory, true).await;
-        fs::remove_dir_all(&directory).unwrap();
-        fill(&directory);
-        give(&directory);
-        let boxed = outcome(server, boxed, &directory, false).await;
-        fs::remove_dir_all(&directory).unwrap();
+        let held = outcome(server, held, &directories[0], true).await;
+        let boxed = outcome(server, boxed, &directories[1], false).await;
         let is_same = match (&held, &boxed) {
             (Ok(held), Ok(boxed)) => held == boxed && !held.stderr.contains("Permission denied"),
             (Ok(_) | Err(_), _) => false,

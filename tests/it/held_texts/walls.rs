@@ -102,6 +102,24 @@ async fn files_that_decide_what_starts_stay_as_they_are_and_a_link_of_their_name
     for file in ["a/.git/config", "a/b/.npmrc"] {
         assert_eq!(std::fs::read_to_string(at(file)).unwrap(), "safe\n");
     }
+    // Nothing takes the place of a directory that holds one.
+    for text in [
+        "mkdir -p n/.git; echo evil > n/.git/config; mv a c; mv -T n a; echo $?",
+        "mv a/.git a/g; echo $?",
+        "mv -T n a/.git; echo $?",
+        "ln -s n l; mv -T l a; echo $?",
+    ] {
+        let answer = server.ran(json!({ "command": text })).await;
+        assert_has!(answer, { "held": true, "stdout": "1\n" }, "{text}");
+    }
+    assert!(!at("c").exists());
+    for file in ["a/.git/config", "a/b/.npmrc"] {
+        assert_eq!(std::fs::read_to_string(at(file)).unwrap(), "safe\n");
+    }
+    let moved =
+        "mkdir -p d/e a/f; echo x > d/e/x; mv d d2; mv d2/e a/f/e; rm -r d2; cat a/f/e/x; rm -r a/f; echo $?";
+    let answer = server.ran(json!({ "command": moved })).await;
+    assert_has!(answer, { "held": true, "stdout": "x\n0\n", "stderr": "" });
     std::os::unix::fs::symlink("x", at("a/.envrc2")).unwrap();
     assert_eq!(printed(&server, "echo $((1+1))").await, "2\n");
     std::os::unix::fs::symlink("x", at("a/.bashrc")).unwrap();

@@ -72,7 +72,7 @@ impl GatewayHost {
             programs,
             loaders,
             workspace: &workspace,
-            deciding: held::survey(&workspace)?,
+            fixed: held::survey(&workspace)?,
             directory: (spec.cwd_dev, spec.cwd_ino),
         })?;
         let mut environment = held::environment(&spec.terms.env);

@@ -9,7 +9,7 @@ use std::{
 use countersign_domain::FileIdentity;
 use countersign_runner::enclose::{Enclosed, HeldWalls, Piece, ProcessLimit, Source};
 
-use super::{Deciding, libraries};
+use super::{Fixed, libraries};
 use crate::{
     sandbox::{Unusable, builtin},
     shebang_cache::stamp_of,
@@ -62,7 +62,7 @@ pub(crate) struct Held<'a> {
     pub(crate) loaders: &'a [FileIdentity],
     /// Real path of the agent's workspace.
     pub(crate) workspace: &'a Path,
-    pub(crate) deciding: Deciding,
+    pub(crate) fixed: Vec<Fixed>,
     /// Device and inode of the working directory.
     pub(crate) directory: (u64, u64),
 }
@@ -74,7 +74,7 @@ pub(crate) fn describe(held: &Held<'_>) -> Result<Enclosed, Unusable> {
         programs,
         loaders,
         workspace,
-        deciding,
+        fixed,
         directory,
     } = held;
     let mut pieces = Vec::with_capacity(128);
@@ -115,11 +115,11 @@ pub(crate) fn describe(held: &Held<'_>) -> Result<Enclosed, Unusable> {
         writable: true,
         executable: false,
     });
-    for path in deciding {
+    for Fixed { path, inode, decides } in fixed {
         pieces.push(Piece::Bind {
-            source: Source::Path(text(path)?),
+            source: Source::Itself(text(path)?, *inode),
             inside: text(path)?,
-            writable: false,
+            writable: !decides,
             executable: false,
         });
     }

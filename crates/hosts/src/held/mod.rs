@@ -73,5 +73,12 @@ pub(crate) fn check_place(own: &Path, workspace: &Path) -> Result<(), Unusable> 
     Sources::of(own).check(workspace)
 }
 
-/// Files of a workspace that a held text must not change, each a directory or a file without a link on the way.
-pub(crate) type Deciding = Vec<PathBuf>;
+/// Something in a workspace that a held text cannot move: a mount lies over it. No link is on the way.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Fixed {
+    pub(crate) path: PathBuf,
+    /// Device and inode.
+    pub(crate) inode: (u64, u64),
+    /// Whether it decides what starts and cannot be changed either. Otherwise it is a directory with such a thing below.
+    pub(crate) decides: bool,
+}

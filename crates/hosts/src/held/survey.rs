@@ -1,35 +1,53 @@
-//! The files of a workspace that decide what programs start, which a held text does not change.
+//! What a held text does not change in a workspace: the files that decide what programs start, and the directories over them.
 
 use std::{
-    fs,
+    collections::BTreeMap,
+    fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
 use countersign_domain::{deciding, may_hold_deciding};
 
-use super::Deciding;
+use super::Fixed;
 use crate::sandbox::Unusable;
 
 /// Entries of a workspace that are looked at; a larger one is not held to.
 const MAX_ENTRIES: usize = 50_000;
 const MAX_DEPTH: usize = 64;
-const MAX_FOUND: usize = 512;
+const MAX_FIXED: usize = 512;
+/// How often it is looked through again because a directory went meanwhile.
+const MAX_TRIES: usize = 8;
 
-/// Looks for them in every directory. Nothing below one that counts as a whole is looked at.
+/// Looks for them in every directory, outer ones first. Nothing below one that counts as a whole is looked at.
 ///
 /// # Errors
 /// [`Unusable`] for what cannot be covered: a link of such a name, a file with another name besides, too many.
-pub(crate) fn survey(workspace: &Path) -> Result<Deciding, Unusable> {
-    let refuse = |path: &Path, why: &str| Unusable(format!("{}: {why}", path.display()));
-    let mut found: Vec<PathBuf> = Vec::new();
+pub(crate) fn survey(workspace: &Path) -> Result<Vec<Fixed>, Unusable> {
+    for _ in 0..MAX_TRIES {
+        if let Some(found) = look_through(workspace)? {
+            return Ok(found);
+        }
+    }
+    Err(refuse(
+        workspace,
+        "its directories change while it is looked through",
+    ))
+}
+
+fn refuse(path: &Path, why: &str) -> Unusable {
+    Unusable(format!("{}: {why}", path.display()))
+}
+
+/// Looks once. `None` where something went meanwhile: it may stand in a directory that was looked at before.
+fn look_through(workspace: &Path) -> Result<Option<Vec<Fixed>>, Unusable> {
+    let mut fixed: BTreeMap<PathBuf, Fixed> = BTreeMap::new();
     let mut waiting = vec![(workspace.to_owned(), 0_usize)];
     let mut entries = 0_usize;
     while let Some((directory, depth)) = waiting.pop() {
         let listed = match fs::read_dir(&directory) {
             Ok(listed) => listed,
-            // Removed meanwhile.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && depth > 0 => continue,
+            Err(error) if has_gone(&error) && depth > 0 => return Ok(None),
             Err(error) => return Err(refuse(&directory, &error.to_string())),
         };
         for entry in listed {
@@ -44,8 +62,7 @@ pub(crate) fn survey(workspace: &Path) -> Result<Deciding, Unusable> {
                 .map_err(|error| refuse(&path, &error.to_string()))?;
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            let counts = deciding(&name).is_some() || may_hold_deciding(&name);
-            if !counts {
+            if deciding(&name).is_none() && !may_hold_deciding(&name) {
                 if kind.is_dir() {
                     waiting.push((path, depth + 1));
                 }
@@ -57,20 +74,44 @@ pub(crate) fn survey(workspace: &Path) -> Result<Deciding, Unusable> {
                     "a link of this name can lead to a file that is written",
                 ));
             }
-            if kind.is_file() && fs::symlink_metadata(&path).is_ok_and(|found| found.nlink() > 1) {
-                return Err(refuse(
-                    &path,
-                    "this file has another name, by which it could be written",
-                ));
+            let over = directory.ancestors().take_while(|over| *over != workspace);
+            let places = over.map(|over| (over, false)).chain([(path.as_path(), true)]);
+            for (place, decides) in places {
+                if fixed.contains_key(place) {
+                    continue;
+                }
+                let found = match fs::symlink_metadata(place) {
+                    Ok(found) => found,
+                    Err(error) if has_gone(&error) => return Ok(None),
+                    Err(error) => return Err(refuse(place, &error.to_string())),
+                };
+                if decides && found.is_file() && found.nlink() > 1 {
+                    return Err(refuse(
+                        place,
+                        "this file has another name, by which it could be written",
+                    ));
+                }
+                let item = Fixed {
+                    path: place.to_owned(),
+                    inode: (found.dev(), found.ino()),
+                    decides,
+                };
+                fixed.insert(place.to_owned(), item);
             }
-            found.push(path);
-            if found.len() > MAX_FOUND {
+            if fixed.len() > MAX_FIXED {
                 return Err(refuse(workspace, "it has too many files that decide what starts"));
             }
         }
     }
-    found.sort();
-    Ok(found)
+    Ok(Some(fixed.into_values().collect()))
+}
+
+/// Whether a file, or a directory on the way to it, is not there any more.
+fn has_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 #[cfg(test)]
@@ -83,17 +124,26 @@ mod tests {
     fn what_decides_is_found_wherever_it_lies() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
-        for directory in ["a/.git/hooks", "b/.cargo", "c/.config/app", "src"] {
+        for directory in ["a/.git/hooks", "b/.cargo", "c/d/.config/app", "src", "docs"] {
             fs::create_dir_all(at(directory)).unwrap();
         }
-        for file in ["a/.git/config", "a/.gitignore", "src/.npmrc", "src/x"] {
+        for file in ["a/.git/config", "a/.gitignore", "src/.npmrc", "src/x", "docs/y"] {
             fs::File::create(at(file)).unwrap();
         }
         let found = survey(place.path()).unwrap();
-        assert_eq!(
-            found,
-            [at("a/.git"), at("b/.cargo"), at("c/.config"), at("src/.npmrc")]
-        );
+        let found: Vec<_> = found.into_iter().map(|one| (one.path, one.decides)).collect();
+        let expected = [
+            ("a", false),
+            ("a/.git", true),
+            ("b", false),
+            ("b/.cargo", true),
+            ("c", false),
+            ("c/d", false),
+            ("c/d/.config", true),
+            ("src", false),
+            ("src/.npmrc", true),
+        ];
+        assert_eq!(found, expected.map(|(name, decides)| (at(name), decides)));
         fs::hard_link(at("src/.npmrc"), at("src/other")).unwrap();
         assert!(survey(place.path()).unwrap_err().0.contains("another name"));
         fs::remove_file(at("src/other")).unwrap();

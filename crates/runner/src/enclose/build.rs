@@ -149,11 +149,15 @@ impl Root {
                 let obstacle = match source {
                     Source::Workspace => Obstacle::Workspace,
                     Source::Path(_) => Obstacle::Bind,
+                    Source::Itself(..) => Obstacle::Itself,
                 };
                 let mount = match held {
                     Some(mount) => mount,
                     None => plain_bind(source, attributes(*writable, *executable)).at(obstacle)?,
                 };
+                if let Source::Itself(_, inode) = source {
+                    return self.cover(&mount, inside, *inode).at(obstacle);
+                }
                 let is_directory = is_directory(mount.as_fd()).at(obstacle)?;
                 self.put(&mount, inside, is_directory).at(obstacle)
             }
@@ -294,6 +298,14 @@ impl Root {
         mounts::put_at(mount.as_fd(), parent.as_fd(), &name)
     }
 
+    /// Puts a mount over what has this inode at a path. The mount goes where that goes, so it is looked at and covered by one
+    /// descriptor.
+    fn cover(&self, mount: &OwnedFd, path: &CStr, inode: (u64, u64)) -> Result<(), Errno> {
+        let there = mounts::open_below(self.mount.as_fd(), path)?;
+        expect_inode(there.as_fd(), inode)?;
+        mounts::put(mount.as_fd(), there.as_fd())
+    }
+
     /// The directory above a path, and the last part of the path.
     fn parent(&self, path: &CStr) -> Result<(OwnedFd, CString), Errno> {
         let bytes = path.to_bytes();
@@ -340,6 +352,16 @@ fn is_directory(opened: BorrowedFd<'_>) -> Result<bool, Errno> {
     Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }
 
+/// Whether this was opened, by its device and inode.
+fn expect_inode(opened: BorrowedFd<'_>, inode: (u64, u64)) -> Result<(), Errno> {
+    let stat = rustix::fs::fstat(opened)?;
+    if (stat.st_dev, stat.st_ino) == inode {
+        Ok(())
+    } else {
+        Err(Errno::STALE)
+    }
+}
+
 /// What is not there need not be covered.
 fn cover_entry(cover: &OwnedFd, directory: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     match mounts::put_at(cover.as_fd(), directory, name) {
@@ -353,6 +375,11 @@ fn plain_bind(source: &Source, attributes: Attributes) -> Result<OwnedFd, Errno>
     let mount = match source {
         Source::Workspace => mounts::clone_here()?,
         Source::Path(path) => mounts::clone_open(mounts::open_without_links(path)?.as_fd())?,
+        Source::Itself(path, inode) => {
+            let opened = mounts::open_without_links(path)?;
+            expect_inode(opened.as_fd(), *inode)?;
+            mounts::clone_open(opened.as_fd())?
+        }
     };
     mounts::restrict(mount.as_fd(), attributes, None)?;
     Ok(mount)

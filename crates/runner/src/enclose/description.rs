@@ -82,6 +82,8 @@ pub enum Source {
     Workspace,
     /// A path without a link on it.
     Path(CString),
+    /// The same, for what is laid over itself: this device and inode are at the path, and at the place inside that is covered.
+    Itself(CString, (u64, u64)),
 }
 
 /// A limit, as the kernel numbers them.

@@ -136,6 +136,8 @@ fn hold(enclosing: &Enclosing<'_>, prepared: &Prepared, nobody: (u32, u32)) -> R
                 let opened = mounts::open_without_links(path).at(Obstacle::Bind)?;
                 own(opened.as_fd(), attributes, prepared, nobody, Obstacle::Bind)?
             }
+            // Only held texts have these, which root has not.
+            Source::Itself(..) => return Err(Errno::PERM).at(Obstacle::Account),
         };
         held.push((at, mount));
     }

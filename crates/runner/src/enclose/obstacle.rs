@@ -30,6 +30,8 @@ pub enum Obstacle {
     Workspace,
     /// A directory that the settings bind.
     Bind,
+    /// Something in the workspace that stays where it is.
+    Itself,
     /// What is in `/dev`.
     Devices,
     /// The table of processes.
@@ -60,6 +62,9 @@ impl fmt::Display for Obstacle {
             Self::Memory => "a directory in memory cannot be made",
             Self::Workspace => "the workspace cannot be shown",
             Self::Bind => "a directory of sandbox.docker.binds cannot be shown",
+            Self::Itself => {
+                "a file that decides what starts, or a directory that holds one, moved while the text was starting"
+            }
             Self::Devices => "devices cannot be shown",
             Self::Processes => {
                 "/proc cannot be mounted, as in a container that covers a part of its own (for Docker: \

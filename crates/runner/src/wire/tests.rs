@@ -57,6 +57,7 @@ fn enclosed() -> Enclosed {
             Piece::Shown(text("/etc/passwd")),
             bind(Source::Workspace, true),
             bind(Source::Path(text("/srv")), false),
+            bind(Source::Itself(text("/workspace/.git"), (1, u64::MAX)), false),
             Piece::Memory {
                 inside: text("/tmp"),
                 bytes: u64::MAX,
