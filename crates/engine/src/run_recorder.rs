@@ -37,7 +37,7 @@ use crate::{
     process::ProcessState,
     reply::StorageTrouble,
     system_event,
-    unrecorded::{PATIENCE, Unrecorded},
+    unrecorded::{LONGER, PATIENCE, Unrecorded},
     watch::tell,
 };
 
@@ -487,7 +487,8 @@ impl RunRecorder {
     where
         F: Future<Output = Result<T, LedgerError>>,
     {
-        let why = Mutex::new(StorageTrouble::Unavailable);
+        let why = Mutex::new(None);
+        let seen = || *why.lock().unwrap_or_else(PoisonError::into_inner);
         let mut doing = pin!(async {
             loop {
                 match attempt().await {
@@ -495,7 +496,7 @@ impl RunRecorder {
                     Err(LedgerError::Closed) => return None,
                     Err(error) => {
                         tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "{trouble}");
-                        *why.lock().unwrap_or_else(PoisonError::into_inner) = error.into();
+                        *why.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.into());
                         tokio::time::sleep(RECORD_AGAIN).await;
                     }
                 }
@@ -504,8 +505,14 @@ impl RunRecorder {
         if let Ok(done) = tokio::time::timeout(PATIENCE, &mut doing).await {
             return done;
         }
-        let why = *why.lock().unwrap_or_else(PoisonError::into_inner);
-        self.unrecorded.note(run_id, why);
+        // A disk that is slow is not one that fails.
+        if seen().is_none()
+            && let Ok(done) = tokio::time::timeout(LONGER, &mut doing).await
+        {
+            return done;
+        }
+        self.unrecorded
+            .note(run_id, seen().unwrap_or(StorageTrouble::Unavailable));
         let done = doing.await;
         self.unrecorded.forget(run_id);
         done

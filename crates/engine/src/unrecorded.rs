@@ -11,6 +11,10 @@ use crate::reply::StorageTrouble;
 /// How long those who wait for a run wait for its end to be recorded, before they are told that it is not.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
+/// How much longer they wait while the ledger works on it and nothing failed. Together it is less than the 5 seconds by which a call
+/// may outlive its deadline.
+pub(crate) const LONGER: Duration = Duration::from_millis(1500);
+
 /// The ends that are not on record yet, for longer than anybody waits for that, and why.
 #[derive(Debug, Default)]
 pub(crate) struct Unrecorded(watch::Sender<HashMap<RunId, StorageTrouble>>);
