@@ -43,15 +43,16 @@ pub(super) fn is_plain_ascii(text: &str) -> bool {
 /// How many bytes at the beginning are all of a kind.
 fn leading(text: &str, is: impl Fn(u8) -> bool) -> usize {
     // Nothing leaves a chunk early, so that the processor looks at many bytes at once: all output passes here.
-    let all_are = |chunk: &&[u8]| chunk.iter().fold(true, |all, byte| all & is(*byte));
-    let whole = text.as_bytes().chunks_exact(CHUNK).take_while(all_are).count() * CHUNK;
+    let all_are = |chunk: &&[u8; CHUNK]| chunk.iter().fold(true, |all, byte| all & is(*byte));
+    let whole = text.as_bytes().as_chunks().0.iter().take_while(all_are).count() * CHUNK;
     let rest = text.as_bytes().get(whole..).unwrap_or_default();
     let more = rest.iter().position(|byte| !is(*byte));
     whole + more.unwrap_or(rest.len())
 }
 
+/// Printable ASCII or one of the three kept controls. No `matches!`, whose table the processor would look at a byte at a time.
 const fn is_plain_byte(byte: u8) -> bool {
-    matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r')
+    (byte >= b' ') & (byte <= b'~') | (byte == b'\t') | (byte == b'\n') | (byte == b'\r')
 }
 
 #[cfg(test)]
