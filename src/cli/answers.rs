@@ -121,6 +121,7 @@ fn show(console: Console, questions: &[ApprovalBody]) {
         table.each("nodeId", &asked.node_id);
         table.fact("cwd", &asked.cwd);
         table.each("input", &asked.input);
+        table.append(&question::said(asked));
         table.append(&question::variables(asked));
         for warning in &asked.display.warnings {
             table.fact("warning", &warning.message);

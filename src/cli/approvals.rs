@@ -253,6 +253,7 @@ pub(super) fn facts(approval: &ApprovalBody) -> Table {
     table.fact("bindingDetail", &approval.binding_detail);
     table.each("scripts", &approval.scripts);
     table.each("confined", &approval.confined);
+    table.append(&question::said(approval));
     table.each("security", [&approval.security]);
     table.each("ask", [&approval.ask]);
     table.each("askFallback", [&approval.ask_fallback]);

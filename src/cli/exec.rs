@@ -103,6 +103,12 @@ pub(crate) struct ExecArgs {
     /// Ask to leave the sandbox
     #[arg(long)]
     elevated: bool,
+    /// Why: the person who is asked reads it
+    #[arg(long, value_name = "TEXT")]
+    justification: Option<String>,
+    /// Where that person can read more
+    #[arg(long, value_name = "URL")]
+    context_url: Option<String>,
     /// Use this idempotency key: the same call again does not run again
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
@@ -219,6 +225,8 @@ fn body_of(args: &ExecArgs) -> Result<Value, Failure> {
     member("ask", args.ask.map(|ask| json!(ask)));
     member("security", args.security.map(|security| json!(security)));
     member("elevated", args.elevated.then_some(json!(true)));
+    member("justification", args.justification.clone().map(Value::from));
+    member("contextUrl", args.context_url.clone().map(Value::from));
     Ok(Value::Object(body))
 }
 

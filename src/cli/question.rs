@@ -46,6 +46,16 @@ pub(super) fn variables(approval: &ApprovalBody) -> Table {
     table
 }
 
+/// What the agent says about it, as its words and nobody else's.
+pub(super) fn said(approval: &ApprovalBody) -> Table {
+    let mut table = Table::without_header();
+    if let Some(text) = &approval.justification {
+        table.fact("agent says", &format!("“{text}”"));
+    }
+    table.each("contextUrl", &approval.context_url);
+    table
+}
+
 /// How many people have allowed it, of how many; nothing where one is enough.
 pub(super) fn progress(approval: &ApprovalBody) -> Option<String> {
     let allows = |vote: &&VoteBody| vote.decision != ApprovalDecision::Deny;

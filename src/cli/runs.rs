@@ -215,6 +215,8 @@ async fn show(context: &Context, client: &Client, run: &RunId) -> Result<ExitSta
     table.each("start", &run.start);
     table.each("scripts", &run.scripts);
     table.each("confined", &run.confined);
+    table.each("justification", &run.justification);
+    table.each("contextUrl", &run.context_url);
     table.each("agentId", [&run.agent_id]);
     table.each("sessionKey", [&run.session_key]);
     table.fact("cwd", &run.cwd);

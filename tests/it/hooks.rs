@@ -67,6 +67,8 @@ async fn an_allowed_command_is_replaced_and_runs_once_with_a_record() {
     let done = run_replaced(&server, &decided).await;
     assert_eq!(done.code, Some(3), "{done:?}");
     assert_eq!(done.stdout.trim_end(), server.scratch().path().to_string_lossy());
+    let runs = server.agent().read("/v1/runs").await;
+    assert_has!(runs["items"][0], { "justification": "d" });
     // The same replacement once more joins the run that was.
     run_replaced(&server, &decided).await;
     assert_eq!(lines(&file), ["ran"]);

@@ -283,6 +283,7 @@ function details(approval, overridesFact) {
   return h("div", { class: "details" },
     h("p", { class: "why" }, h("strong", {}, `${rule(why.rule)}: `), h("bdi", {}, visible(why.detail)), " ",
       h("code", { class: "rule" }, visible(why.rule)), " ", h("code", { class: "rule" }, visible(why.layer))),
+    said(approval),
     segments(approval),
     h("dl", { class: "facts" },
       fact("Directory", mono(approval.cwd)),
@@ -304,6 +305,13 @@ function details(approval, overridesFact) {
 
 const fact = (name, ...value) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, value));
 const mono = (text) => h("code", { dir: "ltr" }, visible(text));
+
+/** What the agent says about it. No link: an agent chose the address. */
+function said({ justification, contextUrl }) {
+  if (!justification && !contextUrl) return undefined;
+  return h("p", { class: "said" }, h("span", { class: "said-by" }, "The agent says"), " ",
+    justification && h("q", {}, h("bdi", {}, visible(justification))), contextUrl && [" ", mono(contextUrl)]);
+}
 
 /** What the command gets besides its arguments; the server has spelled out what hides and masked secrets. */
 function variables({ envNames, envValues = {}, envOmitted }) {

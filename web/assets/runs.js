@@ -130,6 +130,8 @@ function runFacts(run) {
     run.start && fact("Started", run.start === "direct" ? "without the shell, which would only have found the program" : "by the shell"),
     run.scripts && fact("Scripts", visible(run.scripts)),
     run.confined && fact("Confined", visible(run.confined)),
+    run.justification && fact("The agent says", visible(`“${run.justification}”`)),
+    run.contextUrl && fact("To read more", visible(run.contextUrl)),
     run.decision && fact("Decided by", visible(run.decision.by)),
     run.approvalId && fact("Request", h("a", { href: `/a/${run.approvalId}` }, run.approvalId.slice(0, 8))));
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Actor, ApprovalDecision, ApprovalId, ApprovalStanding, ApprovalState, Ask, Ballot, Binding, Bound,
-    EnvOverrides, HostChoice, Pattern, Quorum, RunId, Security, UnixMillis, Vote, approval_votes,
+    Actor, AgentNote, ApprovalDecision, ApprovalId, ApprovalStanding, ApprovalState, Ask, Ballot, Binding,
+    Bound, EnvOverrides, HostChoice, Pattern, Quorum, RunId, Security, UnixMillis, Vote, approval_votes,
 };
 
 /// Why a person is asked: which layer and rule.
@@ -71,6 +71,9 @@ pub struct ApprovalCard {
     /// question about a command that another program starts. Without it only people allow the command.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub wishes: Option<CallWishes>,
+    /// What the agent said about it. Not a part of what the answer covers.
+    #[serde(skip_serializing_if = "AgentNote::is_empty", default)]
+    pub note: AgentNote,
 }
 
 impl ApprovalCard {

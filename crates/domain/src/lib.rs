@@ -22,6 +22,7 @@ mod file_identity;
 mod ids;
 mod input;
 mod name;
+mod note;
 mod pairing;
 mod pattern;
 mod policy;
@@ -58,6 +59,9 @@ pub use ids::{
 };
 pub use input::CommandInput;
 pub use name::InvalidName;
+pub use note::{
+    AgentNote, ContextUrl, InvalidNote, Justification, MAX_CONTEXT_URL_BYTES, MAX_JUSTIFICATION_CHARS,
+};
 pub use pairing::{
     Approved, InvalidNodeName, NodeProfile, PAIRING_LASTS, PairedNode, PairingDecision, PairingKind,
     PairingNeed, PairingRequest, PairingStatus, node_name,

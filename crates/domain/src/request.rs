@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentId, Ask, HostChoice, Security, SessionKey};
+use super::{AgentId, AgentNote, Ask, HostChoice, Security, SessionKey};
 
 /// The largest single argument that Linux passes to a program: `MAX_ARG_STRLEN` less its NUL.
 pub const MAX_ARGUMENT_BYTES: usize = 131_071;
@@ -337,6 +337,8 @@ pub struct ExecRequest {
     pub agent: AgentId,
     /// The conversation it belongs to; the agent's main session where the call names none.
     pub session: SessionKey,
+    /// What it says about the call.
+    pub note: AgentNote,
     /// How long the caller waits inline for a person's answer.
     pub approval_wait: Duration,
     /// Whether it may wait for the answer to the same question, where one waits.

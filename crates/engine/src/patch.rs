@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use countersign_config::settings::Tool;
 use countersign_domain::{
-    AgentId, Command, ExecRequest, HostChoice, Joining, Principal, Reason, Run, RunStatus, SessionKey,
+    AgentId, AgentNote, Command, ExecRequest, HostChoice, Joining, Principal, Reason, Run, RunStatus,
+    SessionKey,
 };
 use countersign_protocol::patch::{Failure, Patch};
 use countersign_runner::output::Captured;
@@ -35,6 +36,8 @@ pub struct PatchRequest {
     pub session: SessionKey,
     /// The model that wrote it.
     pub model: Option<String>,
+    /// What it says about it.
+    pub note: AgentNote,
     /// How long the caller waits inline for a person's answer.
     pub approval_wait: Duration,
 }
@@ -69,6 +72,7 @@ impl Patches {
             agent,
             session,
             model,
+            note,
             approval_wait,
         } = request;
         let invalid = |message: String| ExecError::InvalidRequest {
@@ -96,6 +100,7 @@ impl Patches {
             elevated: false,
             agent,
             session,
+            note,
             approval_wait,
             joining: Joining::Never,
         };

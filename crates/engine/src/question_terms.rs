@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use countersign_domain::{
-    AgentId, ApprovalDecision, ApprovalId, Ask, Command, EnvOverrides, ExecRequest, Host, Joining, Principal,
-    Security, SessionKey,
+    AgentId, AgentNote, ApprovalDecision, ApprovalId, Ask, Command, EnvOverrides, ExecRequest, Host, Joining,
+    Principal, Security, SessionKey,
 };
 
 /// Where a policy comes from that the asker applies.
@@ -82,6 +82,7 @@ impl AskRequest {
             agent: self.agent.clone(),
             session: self.session.clone(),
             approval_wait: Duration::ZERO,
+            note: AgentNote::default(),
             joining: Joining::Never,
         }
     }

@@ -183,6 +183,7 @@ impl Questions {
                     elevated: call.asked.is_elevated(),
                     quorum,
                     wishes: call.named.clone(),
+                    note: call.note.clone(),
                     ..judged.to_card(spec)
                 },
                 timeout: self.approvers.waits_for(&call.requested_by, wanted).await?,

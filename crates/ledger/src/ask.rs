@@ -419,6 +419,7 @@ pub(super) fn insert_pending(tx: &mut Tx<'_>, run: &NewRun, approval: &NewApprov
 pub(super) fn requested(run: &NewRun, approval: &NewApproval, now: UnixMillis) -> EventKind {
     let card = &approval.card;
     EventKind::ApprovalRequested {
+        note: card.note.clone(),
         confined: card.binding.confined(),
         input: card.binding.input,
         slug: approval.id.slug().to_owned(),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use rusqlite::params;
 
 use countersign_domain::{
-    Actor, AgentId, ApprovalId, Ask, Backend, Command, CommandInput, Confinement, DecidedBy, EnvOverrides,
-    Host, Isolation, Pinning, Reason, RunDecision, RunId, RunStatus, RunVerdict, ScriptHold, Security,
-    SessionKey, TextStart,
+    Actor, AgentId, AgentNote, ApprovalId, Ask, Backend, Command, CommandInput, Confinement, DecidedBy,
+    EnvOverrides, Host, Isolation, Pinning, Reason, RunDecision, RunId, RunStatus, RunVerdict, ScriptHold,
+    Security, SessionKey, TextStart,
 };
 
 use crate::events::{Event, EventKind, Subject};
@@ -67,6 +67,8 @@ pub struct NewRun {
     pub start: Option<TextStart>,
     /// Its time limit; `None` for none.
     pub timeout: Option<Duration>,
+    /// What the agent said about it.
+    pub note: AgentNote,
 }
 
 /// With what a run enters the ledger.
@@ -153,9 +155,9 @@ impl NewRun {
              env_names, asked_by_kind, asked_by_id, asked_by_name, security, ask, verdict, verdict_by, reason, \
              detail, approval_id, pty, background, keyed, diverted, isolation, timeout_ms, created_ms, ended_ms, \
              launch_id, epoch, boot_id, launched_ms, not_after_ms, binding_digest, binding, input, sandbox, \
-             tool, scripts, start, confinement) \
+             tool, scripts, start, confinement, note) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-             ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41)",
+             ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40, ?41, ?42)",
             params![
                 self.id.as_str(),
                 status.as_str(),
@@ -198,6 +200,7 @@ impl NewRun {
                 self.scripts.map(ScriptHold::as_str),
                 self.start.map(TextStart::as_str),
                 (!self.confinement.is_open()).then(|| json(&self.confinement)),
+                (!self.note.is_empty()).then(|| json(&self.note)),
             ],
         )?;
         run_order::admitted(tx)?;
@@ -213,6 +216,7 @@ impl NewRun {
             scripts: self.scripts,
             confined: self.confinement.to_noteworthy_line(),
             input: self.input,
+            note: self.note.clone(),
         };
         tx.log(
             Event {

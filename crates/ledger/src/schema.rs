@@ -73,6 +73,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0017_confinement.sql",
         include_str!("../../../migrations/sqlite/0017_confinement.sql"),
     ),
+    (
+        "0018_note.sql",
+        include_str!("../../../migrations/sqlite/0018_note.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

@@ -98,6 +98,7 @@ pub(super) fn sameness(card: &ApprovalCard, run: &HowRun) -> Sameness {
         json(&(card.security, card.ask, card.ask_fallback)),
         json(&(card.elevated, card.needs_person)),
         json(&(run.background, run.pty, run.timeout_ms)),
+        json(&card.note),
     ] {
         hash.update(part.len().to_be_bytes());
         hash.update(part);

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use countersign_domain::{
-    AgentId, Approval, ApprovalCard, ApprovalId, ApprovalState, Binding, Bound, Command, Pattern, Quorum,
-    RunId, SessionKey, ShownEnv, UnixMillis, Vote, Why, quoting, vocabulary,
+    AgentId, AgentNote, Approval, ApprovalCard, ApprovalId, ApprovalState, Binding, Bound, Command, Pattern,
+    Quorum, RunId, SessionKey, ShownEnv, UnixMillis, Vote, Why, quoting, vocabulary,
 };
-use countersign_policy::command::{pinning::Pinned, question};
+use countersign_policy::command::{pinning::Pinned, question, redaction};
 use countersign_protocol::ByName;
 
 use crate::{
@@ -122,6 +122,23 @@ pub struct ApprovalBody {
     /// The same in one line. Absent where no program of the server's machine starts by its plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confined: Option<String>,
+    /// Why the agent wants it, in its own words; nobody checked them. What looks like a secret is masked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub justification: Option<String>,
+    /// Where the agent says that there is more to read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_url: Option<String>,
+}
+
+/// What an agent said, for people.
+pub(crate) fn justification(note: &AgentNote) -> Option<String> {
+    let said = note.justification.as_ref()?;
+    Some(redaction::masked(said.as_str()))
+}
+
+pub(crate) fn context_url(note: &AgentNote) -> Option<String> {
+    let said = note.context_url.as_ref()?;
+    Some(redaction::masked(said.as_str()))
 }
 
 vocabulary! {
@@ -317,6 +334,7 @@ impl From<Approval> for ApprovalBody {
                     start_by_ms: _,
                 },
             wishes: _,
+            note,
         } = card;
         let (status, decision) = (state.status(), state.decision());
         let resolved = Resolved::from(state);
@@ -383,6 +401,8 @@ impl From<Approval> for ApprovalBody {
             scripts: held.map(Into::into),
             confinement: ConfinementBody::of(&confinement),
             confined,
+            justification: justification(&note),
+            context_url: context_url(&note),
             bound_to: BindingBody::new(bound, &command, cwd, env_hash, digest)
                 .with_hashes(executable_sha256, script.map(|(_path, sha256)| sha256)),
         }

@@ -12,6 +12,7 @@ use countersign_policy::command::redaction;
 
 use crate::{
     actor::ActorBody,
+    approval::{context_url, justification},
     confined::ConfinementBody,
     words::{
         Ask, Backend, CommandInput, DecidedBy, Host, Isolation, Pinning, Reason, RunStatusName, RunVerdict,
@@ -90,6 +91,12 @@ pub struct RunBody {
     /// The same in one line. Absent where nothing is kept and nothing would be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confined: Option<String>,
+    /// Why the agent wanted it, in its own words; nobody checked them. What looks like a secret is masked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub justification: Option<String>,
+    /// Where the agent says that there is more to read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_url: Option<String>,
     /// How a text that the host shell would read is started: `direct`, its one program without the shell, or `shell`. Until
     /// the run ends it is what was decided; the shell also starts what could not be started directly. Absent where no
     /// host shell of the server's machine reads a text.
@@ -177,6 +184,8 @@ impl From<Run> for RunBody {
             binding: run.binding.map(Into::into),
             scripts: run.scripts.map(Into::into),
             confined: run.confinement.to_noteworthy_line(),
+            justification: justification(&run.note),
+            context_url: context_url(&run.note),
             confinement: ConfinementBody::of(&run.confinement),
             start: run.start.map(Into::into),
             timeout_ms: run

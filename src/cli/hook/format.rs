@@ -9,6 +9,8 @@ use std::{fmt, path::Path};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use countersign_domain::Justification;
+
 use super::{
     question::{AskedCommand, CommandLine, Question},
     replacement::Replacement,
@@ -71,6 +73,12 @@ struct GenericQuestion {
     workdir: Option<String>,
     agent_id: Option<String>,
     session_key: Option<String>,
+    justification: Option<String>,
+}
+
+/// What an agent says about its command, as far as it can be shown.
+fn said(text: &str) -> Option<String> {
+    Justification::of_any(text).map(|said| said.as_str().to_owned())
 }
 
 impl Format {
@@ -122,6 +130,10 @@ impl Format {
             },
             agent: None,
             session: session_id.map(|id| format!("{}:{id}", self.session_prefix())),
+            justification: tool_input
+                .get("description")
+                .and_then(Value::as_str)
+                .and_then(said),
             input: tool_input,
         }))
     }
@@ -247,6 +259,7 @@ fn generic_question(question: GenericQuestion) -> Result<Question, Failure> {
         workdir,
         agent_id,
         session_key,
+        justification,
     } = question;
     let command = match (command, argv) {
         (Some(text), None) => CommandLine::Text(text),
@@ -260,6 +273,7 @@ fn generic_question(question: GenericQuestion) -> Result<Question, Failure> {
         workdir,
         agent: agent_id,
         session: session_key,
+        justification: justification.as_deref().and_then(said),
         input: Map::new(),
     }))
 }

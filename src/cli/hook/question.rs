@@ -22,6 +22,8 @@ pub(super) struct AskedCommand {
     pub(super) workdir: Option<String>,
     pub(super) agent: Option<String>,
     pub(super) session: Option<String>,
+    /// Why, in the agent's words.
+    pub(super) justification: Option<String>,
     /// The members of the tool's input, which are kept but for the command.
     pub(super) input: Map<String, Value>,
 }

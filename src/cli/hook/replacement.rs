@@ -22,6 +22,7 @@ impl Replacement {
         flag("agent", asked.agent.as_ref());
         flag("session", asked.session.as_ref());
         flag("workdir", asked.workdir.as_ref());
+        flag("justification", asked.justification.as_ref());
         match &asked.command {
             CommandLine::Text(text) => exec.push(format!("--command={text}")),
             CommandLine::Argv(argv) => {

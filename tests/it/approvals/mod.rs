@@ -5,6 +5,7 @@ mod binding;
 mod brief;
 mod decisions;
 mod expiry;
+mod note;
 mod restart;
 mod revisions;
 mod withdrawn;

@@ -83,6 +83,7 @@ impl Call {
             session: SessionKey::main_of(&agent),
             agent,
             approval_wait: Duration::ZERO,
+            note: countersign_domain::AgentNote::default(),
             joining: countersign_domain::Joining::Never,
         })
     }

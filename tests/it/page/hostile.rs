@@ -230,12 +230,25 @@ async fn what_surrounds_a_command_is_no_markup_either() {
         "printf '<script>window.pwned=1</script>\\033[31mred\\033[0m \\342\\200\\256abc\\n\\377\\376end\\n'";
     let body = json!({
         "command": script, "workdir": directory, "sessionKey": "agent:main:<img src=x onerror=window.pwned=1>\u{202e}",
+        "justification": "<img src=x onerror=window.pwned=1> why\u{202e}", "contextUrl": "https://x/<b>",
     });
     let approval = id(&ask_body(&server, body).await, "approvalId");
     browser.shown(&steady(&approval)).await;
     let facts = browser.text(".facts").await;
     assert_says(&facts, "<img src=x onerror=window.pwned=1> \\u{202E}gnp");
     assert_says(&facts, "agent:main:<img src=x onerror=window.pwned=1>\\u{202E}");
+    browser
+        .says(
+            ".said",
+            "The agent says <img src=x onerror=window.pwned=1> why\\u{202E} https://x/<b>",
+        )
+        .await;
+    assert_eq!(
+        browser
+            .value("document.querySelectorAll('.said a, .said img').length")
+            .await,
+        0
+    );
     let decided = json!({ "decision": "allow-once", "reason": "<b onclick=window.pwned=1>fine</b>\u{202e}" });
     server
         .operator()

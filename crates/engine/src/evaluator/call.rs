@@ -8,7 +8,7 @@ use countersign_config::{
     settings::{Settings, Tool},
 };
 use countersign_domain::{
-    Actor, AgentId, Binding, Bound, CallWishes, Command, CommandInput, Confinement, EnvOverrides,
+    Actor, AgentId, AgentNote, Binding, Bound, CallWishes, Command, CommandInput, Confinement, EnvOverrides,
     ExecRequest, Host, Isolation, Joining, Principal, Run, RunId, SessionKey,
 };
 use countersign_hosts::{peer_fs::Files, sandbox::Placement, workdir::Workdir};
@@ -31,6 +31,8 @@ pub(crate) struct Call {
     pub(crate) agent: AgentId,
     pub(crate) session: SessionKey,
     pub(crate) requested_by: Actor,
+    /// What it says about itself.
+    pub(crate) note: AgentNote,
     pub(crate) command: Command,
     /// In a sandbox as it is called inside.
     pub(crate) workdir: Workdir,
@@ -74,6 +76,7 @@ impl Call {
             agent,
             session,
             requested_by: Actor::system(),
+            note: AgentNote::default(),
             command,
             workdir,
             workdir_named: true,
@@ -283,6 +286,7 @@ impl Call {
                 Verdict::Deny(_) => None,
             },
             timeout: self.timeout,
+            note: self.note.clone(),
         }
     }
 }
@@ -317,6 +321,7 @@ impl Requested<'_> {
                     elevated: _,
                     agent,
                     session,
+                    note,
                     approval_wait,
                     joining,
                 },
@@ -339,6 +344,7 @@ impl Requested<'_> {
         });
         Call {
             requested_by: caller.actor.clone(),
+            note,
             workdir_named: named.is_some(),
             env,
             asked,

@@ -8,8 +8,8 @@ use countersign_config::{
     settings::Settings,
 };
 use countersign_domain::{
-    AgentId, ApprovalCard, ApprovalDecision, Binding, Bound, Command, CommandInput, EnvOverrides, Host,
-    Pattern, Quorum, Reason, Security, SessionKey, Why,
+    AgentId, AgentNote, ApprovalCard, ApprovalDecision, Binding, Bound, Command, CommandInput, EnvOverrides,
+    Host, Pattern, Quorum, Reason, Security, SessionKey, Why,
 };
 use countersign_ledger::{GrantUse, NodeLaunch, PolicyStamp, launch::LaunchTerms};
 use countersign_policy::{
@@ -229,6 +229,7 @@ impl Judgement {
             elevated: false,
             quorum: Quorum::default(),
             wishes: None,
+            note: AgentNote::default(),
         }
     }
 

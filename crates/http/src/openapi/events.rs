@@ -248,7 +248,9 @@ fn shape(kind: EventType) -> Shape {
             .maybe("binding", reference("Pinning"))
             .maybe("scripts", reference("ScriptHold"))
             .maybe("confined", text())
-            .maybe("input", input()),
+            .maybe("input", input())
+            .maybe("justification", text())
+            .maybe("contextUrl", text()),
         EventType::ExecStarted => Shape::of(RUN, "A run started.")
             .maybe("pid", json!({"type": "integer", "format": "int32"}))
             .named("startedAtMs", "UnixMillis")
@@ -289,7 +291,9 @@ fn shape(kind: EventType) -> Shape {
             .named("createdAtMs", "UnixMillis")
             .named("expiresAtMs", "UnixMillis")
             .member("approvalsRequired", integer())
-            .maybe("groups", texts()),
+            .maybe("groups", texts())
+            .maybe("justification", text())
+            .maybe("contextUrl", text()),
         EventType::ApprovalVoted => Shape::of(
             APPROVAL,
             "An approver allowed what takes several people, and it still waits.",

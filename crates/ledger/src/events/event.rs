@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use countersign_domain::{
-    Actor, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, CommandInput, EntryId, Host,
-    OutputStream, PairingKind, PairingRequest, Pinning, Reason, RunId, RunStatus, RunVerdict, ScriptHold,
-    Security, SessionKey, TerminalReason, TokenId, UnixMillis, vocabulary,
+    Actor, AgentId, AgentNote, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, CommandInput, ContextUrl,
+    EntryId, Host, Justification, OutputStream, PairingKind, PairingRequest, Pinning, Reason, RunId,
+    RunStatus, RunVerdict, ScriptHold, Security, SessionKey, TerminalReason, TokenId, UnixMillis, vocabulary,
 };
 
 vocabulary! {
@@ -209,6 +209,8 @@ pub enum EventKind {
         confined: Option<String>,
         /// What can be written to it once it runs.
         input: CommandInput,
+        /// What the agent said about it.
+        note: AgentNote,
     },
     /// A run went from `launching` to `running`.
     ExecStarted {
@@ -239,6 +241,8 @@ pub enum EventKind {
     },
     /// A person is asked about a run that was just admitted.
     ApprovalRequested {
+        /// What the agent said about it.
+        note: AgentNote,
         /// What the kernel would keep of its programs, in one line; `None` where no program of this machine starts by a plan.
         confined: Option<String>,
         /// What could be written to the command once it ran.
@@ -481,6 +485,7 @@ impl EventKind {
                 scripts,
                 confined,
                 input,
+                note,
             } => {
                 members.text("command", command).text("cwd", cwd);
                 members
@@ -490,6 +495,7 @@ impl EventKind {
                     .maybe("scripts", scripts.map(ScriptHold::as_str))
                     .maybe("confined", confined.as_deref())
                     .maybe("input", input.noteworthy().map(CommandInput::as_str));
+                members.note(note);
             }
             Self::ExecStarted {
                 pid,
@@ -517,6 +523,7 @@ impl EventKind {
                     .maybe("detail", detail.as_deref());
             }
             Self::ApprovalRequested {
+                note,
                 confined,
                 input,
                 slug,
@@ -544,6 +551,7 @@ impl EventKind {
                 members
                     .put("approvalsRequired", *required)
                     .maybe("groups", groups.as_ref().map(names));
+                members.note(note);
             }
             Self::ApprovalVoted(vote) => members.counted_vote(vote),
             Self::ApprovalResolved(resolution) => members.resolution(resolution),
@@ -713,6 +721,15 @@ impl Members {
             self.put(name, value);
         }
         self
+    }
+
+    fn note(&mut self, note: &AgentNote) {
+        let AgentNote {
+            justification,
+            context_url,
+        } = note;
+        self.maybe("justification", justification.as_ref().map(Justification::as_str))
+            .maybe("contextUrl", context_url.as_ref().map(ContextUrl::as_str));
     }
 
     fn subject(&mut self, subject: &Subject) {

@@ -179,6 +179,7 @@ impl Opened {
             scripts: None,
             start: None,
             confinement: Confinement::default(),
+            note: countersign_domain::AgentNote::default(),
             timeout: Some(MINUTE),
         }
     }
@@ -381,6 +382,7 @@ pub(super) fn card() -> ApprovalCard {
         elevated: false,
         quorum: Quorum::default(),
         wishes: None,
+        note: countersign_domain::AgentNote::default(),
     }
 }
 

@@ -6,8 +6,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use countersign_domain::{
-    Actor, ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalState, Authority, Command, EnvOverrides,
-    ExecRequest, Host, HostChoice, Joining, Principal, Reason, ReasonClass, RunId, Scope, Secret, SessionKey,
+    Actor, ActorKind, AgentId, AgentNote, ApprovalDecision, ApprovalId, ApprovalState, Authority, Command,
+    EnvOverrides, ExecRequest, Host, HostChoice, Joining, Principal, Reason, ReasonClass, RunId, Scope,
+    Secret, SessionKey,
 };
 use countersign_engine::{
     Engine,
@@ -336,6 +337,7 @@ impl SessionPlace {
             agent,
             session,
             approval_wait: AS_LONG_AS_IT_TAKES,
+            note: AgentNote::default(),
             joining: Joining::Never,
         })
     }

@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::Value;
 
 use countersign_domain::{
-    AgentId, ApprovalDecision, BoundScript, Command, EnvSize, ExecRequest, InvalidRequest, Joining,
-    MAX_WORDS, Security, SessionKey, UnixMillis,
+    AgentId, AgentNote, ApprovalDecision, BoundScript, Command, EnvSize, ExecRequest, InvalidRequest,
+    Joining, MAX_WORDS, Security, SessionKey, UnixMillis,
 };
 use countersign_engine::{Planned, Preview, PreviewRule};
 use countersign_protocol::bridge::{ApprovalSource, OWN_RULE, RunApproval, RunParams, RunPlan, format_argv};
@@ -203,6 +203,7 @@ impl RunCall {
             agent: self.agent.clone(),
             session: self.session.clone(),
             approval_wait: Duration::ZERO,
+            note: AgentNote::default(),
             joining: Joining::Never,
         }
     }

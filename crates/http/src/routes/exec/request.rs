@@ -9,8 +9,9 @@ use serde::{
 use utoipa::ToSchema;
 
 use countersign_domain::{
-    AgentId, Ask, Command, EnvSize, ExecRequest, HostChoice, InvalidRequest, Joining, MAX_ARGUMENT_BYTES,
-    MAX_ARGV_BYTES, MAX_WORDS, Security, SessionKey,
+    AgentId, AgentNote, Ask, Command, ContextUrl, EnvSize, ExecRequest, HostChoice, InvalidNote,
+    InvalidRequest, Joining, Justification, MAX_ARGUMENT_BYTES, MAX_ARGV_BYTES, MAX_WORDS, Security,
+    SessionKey,
 };
 
 use crate::{
@@ -71,6 +72,16 @@ pub(in crate::routes) struct ExecBody {
     agent_id: Option<AgentId>,
     /// In which session; `agent:<agentId>:main` unless given.
     session_key: Option<SessionKey>,
+    /// Why the agent wants it, for the person who answers: blanks and line breaks become one space.
+    #[schema(
+        min_length = 1,
+        max_length = 500,
+        pattern = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"
+    )]
+    justification: Option<String>,
+    /// Where that person can read more.
+    #[schema(max_length = 2048, pattern = r"^https?://[!-~]+$")]
+    context_url: Option<String>,
     /// How long to wait in milliseconds for a person's decision.
     #[schema(maximum = 600_000)]
     approval_wait_ms: Option<u64>,
@@ -106,6 +117,7 @@ impl ExecBody {
             elevated: self.elevated.unwrap_or_default(),
             agent,
             session,
+            note: note(self.justification, self.context_url)?,
             approval_wait: approval_wait(self.approval_wait_ms)?,
             joining: match self.join {
                 Some(false) => Joining::Anew,
@@ -292,6 +304,20 @@ fn node(name: String) -> Result<String, Problem> {
     Ok(name)
 }
 
+/// What the agent says about its call.
+pub(in crate::routes) fn note(
+    justification: Option<String>,
+    context_url: Option<String>,
+) -> Result<AgentNote, Problem> {
+    let refused = |path, invalid: InvalidNote| Problem::field(path, invalid.to_string());
+    let justification = justification.map(|text| Justification::parse(&text)).transpose();
+    let context_url = context_url.map(|text| ContextUrl::parse(&text)).transpose();
+    Ok(AgentNote {
+        justification: justification.map_err(|invalid| refused("justification", invalid))?,
+        context_url: context_url.map_err(|invalid| refused("contextUrl", invalid))?,
+    })
+}
+
 pub(in crate::routes) fn approval_wait(millis: Option<u64>) -> Result<Duration, Problem> {
     let millis = millis.unwrap_or(0);
     if millis > MAX_APPROVAL_WAIT_MS {
@@ -377,6 +403,7 @@ mod tests {
                 agent: AgentId::main(),
                 session: SessionKey::parse("agent:main:main").unwrap(),
                 approval_wait: Duration::ZERO,
+                note: AgentNote::default(),
                 joining: Joining::Joins,
             }
         );

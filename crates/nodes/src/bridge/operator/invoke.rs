@@ -16,8 +16,8 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use countersign_domain::{
-    AgentId, Command, EnvSize, ExecRequest, HostChoice, InvalidRequest, Joining, Reason, ReasonClass, Run,
-    RunId, RunStatus, SessionKey, Stop,
+    AgentId, AgentNote, Command, EnvSize, ExecRequest, HostChoice, InvalidRequest, Joining, Reason,
+    ReasonClass, Run, RunId, RunStatus, SessionKey, Stop,
 };
 use countersign_engine::{
     IdempotencyKey, OnDisconnect,
@@ -441,6 +441,7 @@ fn request(
         approval_wait: asked_timeout.map_or(TIMEOUT_FOR_PERSON, |asked_timeout| {
             asked_timeout.min(TIMEOUT_FOR_PERSON)
         }),
+        note: AgentNote::default(),
         joining: Joining::Never,
     })
 }
