@@ -12,6 +12,8 @@ use std::{
 };
 
 use countersign_config::approvals::broker::Broker;
+use tokio::sync::Notify;
+
 use countersign_domain::{
     Actor, AgentId, Backend, Exit, Host, OutputStream, Reason, Run, RunEnd, RunId, RunStatus,
 };
@@ -37,7 +39,7 @@ use crate::{
     process::ProcessState,
     reply::StorageTrouble,
     system_event,
-    unrecorded::{LONGER, PATIENCE, Unrecorded},
+    unrecorded::{LONGER, LONGER_WITHIN_ITS_TIME, PATIENCE, Unrecorded},
     watch::tell,
 };
 
@@ -368,8 +370,13 @@ impl RunRecorder {
                 .await;
             return self.ledger.run(&finish.run_id).await.ok().flatten().map(Box::new);
         }
+        let longer = if finish.end.exit_code.is_some() {
+            LONGER_WITHIN_ITS_TIME
+        } else {
+            LONGER
+        };
         let Finished { outcome, run } = self
-            .until_done(&finish.run_id, "an end cannot be recorded yet", || {
+            .until_done_in(longer, &finish.run_id, "an end cannot be recorded yet", || {
                 self.ledger.finish(finish.clone())
             })
             .await?;
@@ -478,8 +485,17 @@ impl RunRecorder {
 
     /// Does something about a run at the ledger, as often as it takes. `None` when the ledger is closed. Who waits for the
     /// run is told when that takes long.
-    async fn until_done<T, F>(
+    async fn until_done<T, F>(&self, run_id: &RunId, trouble: &str, attempt: impl FnMut() -> F) -> Option<T>
+    where
+        F: Future<Output = Result<T, LedgerError>>,
+    {
+        self.until_done_in(LONGER, run_id, trouble, attempt).await
+    }
+
+    /// The same; while nothing fails, those who wait are told so much later.
+    async fn until_done_in<T, F>(
         &self,
+        longer: Duration,
         run_id: &RunId,
         trouble: &str,
         mut attempt: impl FnMut() -> F,
@@ -487,7 +503,7 @@ impl RunRecorder {
     where
         F: Future<Output = Result<T, LedgerError>>,
     {
-        let why = Mutex::new(None);
+        let (why, failed) = (Mutex::new(None), Notify::new());
         let seen = || *why.lock().unwrap_or_else(PoisonError::into_inner);
         let mut doing = pin!(async {
             loop {
@@ -497,6 +513,7 @@ impl RunRecorder {
                     Err(error) => {
                         tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "{trouble}");
                         *why.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.into());
+                        failed.notify_one();
                         tokio::time::sleep(RECORD_AGAIN).await;
                     }
                 }
@@ -506,10 +523,12 @@ impl RunRecorder {
             return done;
         }
         // A disk that is slow is not one that fails.
-        if seen().is_none()
-            && let Ok(done) = tokio::time::timeout(LONGER, &mut doing).await
-        {
-            return done;
+        if seen().is_none() {
+            tokio::select! {
+                done = &mut doing => return done,
+                () = failed.notified() => {}
+                () = tokio::time::sleep(longer) => {}
+            }
         }
         self.unrecorded
             .note(run_id, seen().unwrap_or(StorageTrouble::Unavailable));

@@ -15,6 +15,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 /// may outlive its deadline.
 pub(crate) const LONGER: Duration = Duration::from_millis(1500);
 
+/// The same where the command ended by itself, before any limit of the call. A machine that compiles can keep a disk busy for so long.
+pub(crate) const LONGER_WITHIN_ITS_TIME: Duration = Duration::from_secs(12);
+
 /// The ends that are not on record yet, for longer than anybody waits for that, and why.
 #[derive(Debug, Default)]
 pub(crate) struct Unrecorded(watch::Sender<HashMap<RunId, StorageTrouble>>);
