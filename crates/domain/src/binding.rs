@@ -63,7 +63,7 @@ vocabulary! {
 }
 
 /// Where standard input, output or error of one program goes, in place of where they went before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Redirection {
     /// `</dev/null`.
@@ -76,13 +76,16 @@ pub enum Redirection {
     ErrorsToOutput,
     /// `>&2`: to where standard error goes at that moment.
     OutputToErrors,
+    /// `<<`: this text, which is empty or ends with a newline.
+    InputFromText(String),
 }
 
 impl Redirection {
-    /// As every POSIX shell reads it.
-    pub const fn as_str(self) -> &'static str {
+    /// As every POSIX shell reads it; of a text the operator alone, since the text follows its line.
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::InputFromNull => "</dev/null",
+            Self::InputFromText(_) => "<<",
             Self::OutputToNull => ">/dev/null",
             Self::ErrorsToNull => "2>/dev/null",
             Self::ErrorsToOutput => "2>&1",
@@ -91,9 +94,9 @@ impl Redirection {
     }
 
     /// The descriptor that it changes.
-    pub const fn descriptor(self) -> u8 {
+    pub const fn descriptor(&self) -> u8 {
         match self {
-            Self::InputFromNull => 0,
+            Self::InputFromNull | Self::InputFromText(_) => 0,
             Self::OutputToNull | Self::OutputToErrors => 1,
             Self::ErrorsToNull | Self::ErrorsToOutput => 2,
         }
@@ -364,7 +367,10 @@ mod tests {
                 argv: vec!["x".to_owned()],
                 assignments: vec![("TZ".to_owned(), "UTC".to_owned())],
                 identity: identity.clone(),
-                redirections: vec![Redirection::ErrorsToOutput],
+                redirections: vec![
+                    Redirection::ErrorsToOutput,
+                    Redirection::InputFromText("a\n".to_owned()),
+                ],
             };
             for bound in [
                 Bound::Exec {

@@ -81,6 +81,16 @@ fn print() -> Result<(), Box<dyn Error>> {
         (
             "bare entries, `reads.nullRedirections`",
             World {
+                grammar: Grammar {
+                    null_redirections: true,
+                    ..Grammar::default()
+                },
+                ..bare()
+            },
+        ),
+        (
+            "bare entries, `reads.nullRedirections` and `reads.hereDocuments`",
+            World {
                 grammar: Grammar::WIDEST,
                 ..bare()
             },

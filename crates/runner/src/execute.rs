@@ -192,6 +192,8 @@ impl Execution<'_> {
 struct Standard<'a> {
     before: [BorrowedFd<'a>; 3],
     null: Option<OwnedFd>,
+    /// What is read in place of the input.
+    text: Option<OwnedFd>,
     /// Where one went that another goes to: its number may be given away before that one is made from it.
     shared: Option<OwnedFd>,
     /// Where each goes.
@@ -205,6 +207,7 @@ enum Goes {
     /// To where this one went before.
     Other(usize),
     Null,
+    Text,
 }
 
 impl<'a> Standard<'a> {
@@ -212,23 +215,28 @@ impl<'a> Standard<'a> {
         const OUTPUT: usize = 1;
         const ERRORS: usize = 2;
         let [mut input, mut output, mut errors] = [Goes::Itself; 3];
+        let mut text = None;
         for redirection in &program.redirections {
             match redirection {
                 Redirection::InputFromNull => input = Goes::Null,
+                Redirection::InputFromText(read) => {
+                    input = Goes::Text;
+                    text = Some(text_to_read(read)?);
+                }
                 Redirection::OutputToNull => output = Goes::Null,
                 Redirection::ErrorsToNull => errors = Goes::Null,
                 Redirection::ErrorsToOutput => {
                     errors = match output {
                         Goes::Itself => Goes::Other(OUTPUT),
                         Goes::Other(ERRORS) => Goes::Itself,
-                        elsewhere @ (Goes::Other(_) | Goes::Null) => elsewhere,
+                        elsewhere @ (Goes::Other(_) | Goes::Null | Goes::Text) => elsewhere,
                     }
                 }
                 Redirection::OutputToErrors => {
                     output = match errors {
                         Goes::Itself => Goes::Other(ERRORS),
                         Goes::Other(OUTPUT) => Goes::Itself,
-                        elsewhere @ (Goes::Other(_) | Goes::Null) => elsewhere,
+                        elsewhere @ (Goes::Other(_) | Goes::Null | Goes::Text) => elsewhere,
                     }
                 }
             }
@@ -236,7 +244,7 @@ impl<'a> Standard<'a> {
         let goes = [input, output, errors];
         let shared = goes.iter().find_map(|goes| match goes {
             Goes::Other(at) => before.get(*at),
-            Goes::Itself | Goes::Null => None,
+            Goes::Itself | Goes::Null | Goes::Text => None,
         });
         let shared = shared.map(|shared| rustix::io::fcntl_dupfd_cloexec(shared, 3));
         let null = goes.iter().any(|goes| matches!(goes, Goes::Null));
@@ -244,6 +252,7 @@ impl<'a> Standard<'a> {
         Ok(Self {
             before,
             null: null.transpose()?,
+            text,
             shared: shared.transpose()?,
             goes,
         })
@@ -257,6 +266,7 @@ impl<'a> Standard<'a> {
                 Goes::Itself => None,
                 Goes::Other(_) => self.shared.as_ref(),
                 Goes::Null => self.null.as_ref(),
+                Goes::Text => self.text.as_ref(),
             };
             other.map_or(itself, AsFd::as_fd)
         };
@@ -266,6 +276,17 @@ impl<'a> Standard<'a> {
             place(of_errors, errors),
         ]
     }
+}
+
+/// A pipe that holds a text and has no writer any more. Unlike a file in memory it cannot be executed.
+fn text_to_read(text: &str) -> Result<OwnedFd, Errno> {
+    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    // An analysed text fits even where the account may have pipes of two pages only.
+    if !text.is_empty() && rustix::io::write(&writer, text.as_bytes())? != text.len() {
+        return Err(Errno::TOOBIG);
+    }
+    rustix::fs::fcntl_setfl(&reader, OFlags::empty())?;
+    Ok(reader)
 }
 
 /// What is tried before the program of a plan, in the form that the kernel takes.

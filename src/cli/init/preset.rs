@@ -69,7 +69,10 @@ impl InitPreset {
             && let Some(exec) = config.pointer_mut("/tools/exec").and_then(Value::as_object_mut)
         {
             // Fewer questions about what is harmless; a file that nobody wrote keeps to the plain grammar.
-            exec.insert("reads".to_owned(), json!({ "nullRedirections": true }));
+            exec.insert(
+                "reads".to_owned(),
+                json!({ "nullRedirections": true, "hereDocuments": true }),
+            );
         }
         config
     }

@@ -59,6 +59,7 @@ pub(super) struct OwnWorld {
     pub(super) safe_bins: Option<Vec<String>>,
     pub(super) strict_inline_eval: bool,
     pub(super) null_redirections: bool,
+    pub(super) here_documents: bool,
     pub(super) env: BTreeMap<String, String>,
 }
 
@@ -109,6 +110,7 @@ pub(super) struct CaseText<Id> {
     safe_bins: Option<Vec<String>>,
     strict_inline_eval: Option<bool>,
     null_redirections: Option<bool>,
+    here_documents: Option<bool>,
     env: Option<BTreeMap<String, String>>,
 }
 
@@ -152,6 +154,7 @@ impl<Id: Into<String>> CaseText<Id> {
             || self.safe_bins.is_some()
             || self.strict_inline_eval.is_some()
             || self.null_redirections.is_some()
+            || self.here_documents.is_some()
             || self.env.is_some();
         if self.cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
             return Err(InvalidCases::at(line, &"cwd: expected an absolute path"));
@@ -167,6 +170,7 @@ impl<Id: Into<String>> CaseText<Id> {
                 safe_bins: self.safe_bins,
                 strict_inline_eval: self.strict_inline_eval.unwrap_or_default(),
                 null_redirections: self.null_redirections.unwrap_or_default(),
+                here_documents: self.here_documents.unwrap_or_default(),
                 env: self.env.unwrap_or_default(),
             })
         } else {

@@ -64,6 +64,7 @@ pub(super) fn evaluate(case: &Case, world: &OwnWorld) -> CaseResult {
     let policy = AnalysisPolicy {
         grammar: Grammar {
             null_redirections: world.null_redirections,
+            here_documents: world.here_documents,
         },
         entries: Entries::Listed(&entries),
         grants: &[],

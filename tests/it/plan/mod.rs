@@ -5,6 +5,7 @@ mod binding;
 mod direct;
 #[cfg(feature = "test-hooks")]
 mod held;
+mod here_documents;
 mod lists;
 mod redirections;
 #[cfg(feature = "test-hooks")]

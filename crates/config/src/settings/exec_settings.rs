@@ -137,6 +137,7 @@ impl ExecSettings {
             strict_delegation: resolved(levels.spoken(|level| level.strict_delegation.clone())),
             grammar: Grammar {
                 null_redirections: levels.value(|level| &level.null_redirections),
+                here_documents: levels.value(|level| &level.here_documents),
             },
             confine_fallback: levels.value(|level| &level.confine_fallback),
             leftovers: levels.value(|level| &level.leftovers),

@@ -244,6 +244,7 @@ policy_settings! {
         strict_delegation: bool, "tools.exec.strictDelegation", "tools.exec.strictDelegation" as Flag = true, Now;
         null_redirections: bool, "tools.exec.reads.nullRedirections", "tools.exec.reads.nullRedirections" as Flag = false, Now;
         confine_fallback: ConfineFallback, "tools.exec.confineFallback", "tools.exec.confineFallback" as Word<ConfineFallback> = "refuse", Now;
+        here_documents: bool, "tools.exec.reads.hereDocuments", "tools.exec.reads.hereDocuments" as Flag = false, Now;
         leftovers: Leftovers, "tools.exec.leftovers", "tools.exec.leftovers" as Word<Leftovers> = "kill", Now;
         isolation: Isolation, "tools.exec.isolation", "tools.exec.isolation" as SameUser = null, Now;
         on_miss: OnMiss, "tools.exec.onMiss", "tools.exec.onMiss" as Word<OnMiss> = "ask", Now;

@@ -108,7 +108,10 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
         approval_running_notice: _,
         strict_inline_eval,
         strict_delegation,
-        grammar: Grammar { null_redirections },
+        grammar: Grammar {
+            null_redirections,
+            here_documents,
+        },
         confine_fallback,
         leftovers,
         isolation,
@@ -127,6 +130,9 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
     }
     if !null_redirections && later.grammar.null_redirections {
         found.add(format!("{who}: redirections from and to /dev/null are read"));
+    }
+    if !here_documents && later.grammar.here_documents {
+        found.add(format!("{who}: here-documents are read"));
     }
     if *confine_fallback != later.confine_fallback && later.confine_fallback == ConfineFallback::Text {
         found.add(format!(
@@ -211,6 +217,7 @@ mod tests {
         check(&exec("strictInlineEval: true"), "{}", "inline code");
         check("{}", &exec("strictDelegation: false"), "delegation");
         check("{}", &exec("reads: { nullRedirections: true }"), "/dev/null");
+        check("{}", &exec("reads: { hereDocuments: true }"), "here-documents");
         check("{}", &exec("confineFallback: 'text'"), "cannot be kept");
         check("{}", &exec("leftovers: 'keep'"), "kept");
         check("{}", &exec("isolation: 'same-user'"), "less isolated");

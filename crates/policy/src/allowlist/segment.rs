@@ -1,5 +1,6 @@
 //! One segment: builtin, program, carrier or shell (`docs/spec/command-analysis.md#1-order-of-evaluation`).
 
+use countersign_domain::Redirection;
 use percent_encoding::percent_decode_str;
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
     work::{EvaluatedSegment, SegmentContext, Target, Work},
 };
 use crate::command::{
-    Code, Finding, Rule,
+    Code, Finding, Rule, data_input,
     delegation::{self, Delegation},
     env_policy, inline_eval,
     lookup::Unresolved,
@@ -41,7 +42,23 @@ impl Evaluation<'_> {
             }
             return self.evaluate_builtin(work);
         }
-        match self.unwrap(&mut work) {
+        let target = self.unwrap(&mut work);
+        let reads_text = segment
+            .redirections
+            .iter()
+            .any(|redirection| matches!(redirection, Redirection::InputFromText(_)));
+        if reads_text && self.rules.holds(Rule::G12, !self.reads_data(&work, target)) {
+            // What the text is to the program, or makes it do, is not known: as if nobody had taken it apart.
+            self.parsed = false;
+            self.opaque = true;
+            work.plannable = false;
+            let detail = "what this program does with the text that it is given is not known";
+            work.fail(Code::Heredoc, "G12", detail);
+            self.scan(&mut work);
+            self.check_inline_eval(&mut work, true);
+            return self.miss(work);
+        }
+        match target {
             Target::Refused => {
                 self.scan(&mut work);
                 self.check_inline_eval(&mut work, true);
@@ -50,6 +67,15 @@ impl Evaluation<'_> {
             }
             Target::Program(class) => self.evaluate_program(work, class),
         }
+    }
+
+    /// Whether standard input is data to the program behind the wrappers, and not commands, code or names of files (G12).
+    fn reads_data(&self, work: &Work<'_>, target: Target) -> bool {
+        matches!(target, Target::Program(NameClass::Program))
+            && work
+                .executable()
+                .is_some_and(|executable| self.coverage().is_trusted(executable))
+            && data_input::is_data(&work.names(), &work.arguments())
     }
 
     /// A word that is, or holds behind a separator or an option's letter, a path of the server's own state; or any

@@ -28,6 +28,7 @@ pub mod names;
 pub mod operands;
 pub mod wrapper;
 
+pub(crate) mod data_input;
 pub mod delegation;
 pub mod inline_eval;
 pub(crate) mod multi_call;

@@ -6,7 +6,7 @@ use super::{
     Code, Finding, Rule, RuleSet, SourceMap,
     characters::is_forbidden,
     syntax::{Assignment, Grammar, Item, Join, List, Segment, Word, WordClass},
-    word_reader::{Cursor, read_word},
+    word_reader::{Cursor, HereDocument, ends_word, read_word},
 };
 
 /// Text longer than this is never auto-allowed (G10).
@@ -99,6 +99,8 @@ pub(crate) fn parse_under(
         cursor: Cursor::new(text, map),
         segments: 0,
         max_segments: MAX_SEGMENTS,
+        awaited: Vec::new(),
+        texts: Vec::new(),
     }
     .list(text.len())
 }
@@ -112,6 +114,8 @@ pub(crate) fn parse_rendered(script: &str) -> Result<List, Finding> {
         cursor: Cursor::new(script, &SourceMap::identity()),
         segments: 0,
         max_segments: usize::MAX,
+        awaited: Vec::new(),
+        texts: Vec::new(),
     }
     .list(script.len())
 }
@@ -122,6 +126,10 @@ struct Parser<'a> {
     cursor: Cursor<'a>,
     segments: usize,
     max_segments: usize,
+    /// The here-documents whose texts follow the line, and their places among the texts.
+    awaited: Vec<(usize, HereDocument<'a>)>,
+    /// What segments read in place of their input, in the order of the text; `None` for what is awaited.
+    texts: Vec<Option<String>>,
 }
 
 /// What follows a segment.
@@ -152,6 +160,7 @@ impl Parser<'_> {
                 .cursor
                 .fail(Code::EmptySegment, "G1", 0, "there is no command");
         }
+        self.put_texts_into(&mut items)?;
         Ok(List {
             span: self.cursor.span(0, length),
             items,
@@ -217,11 +226,19 @@ impl Parser<'_> {
                 self.skip_blanks();
                 continue;
             }
+            if !words.is_empty()
+                && let Some(text) = self.input_text(end, &redirections)?
+            {
+                end = self.cursor.position();
+                redirections.push(text);
+                self.skip_blanks();
+                continue;
+            }
             if !self.at_word(&words)? {
                 break;
             }
             let at = self.cursor.position();
-            let word = read_word(self.rules, &mut self.cursor)?;
+            let word = self.word()?;
             end = self.cursor.position();
             if words.is_empty() {
                 match self.assignment(&word) {
@@ -269,6 +286,96 @@ impl Parser<'_> {
         }
         self.cursor.advance(length);
         Some(redirection)
+    }
+
+    /// Reads a word. A newline in it is not where the text of a here-document begins, which not every reader sees.
+    fn word(&mut self) -> Result<Word, Finding> {
+        let at = self.cursor.position();
+        let word = read_word(self.rules, &mut self.cursor)?;
+        if !self.awaited.is_empty() && self.cursor.has_newline_since(at) {
+            let detail = "a word of several lines behind a here-document";
+            return self.cursor.fail(Code::Heredoc, "G7", at, detail);
+        }
+        Ok(word)
+    }
+
+    /// Takes a here-document or a here-string that is accepted (G12), where a blank is before it as before other redirections.
+    /// Its text is put into it in the end.
+    fn input_text(&mut self, end: usize, before: &[Redirection]) -> Result<Option<Redirection>, Finding> {
+        let at = self.cursor.position();
+        if !self.grammar.here_documents || at == end || before.iter().any(|other| other.descriptor() == 0) {
+            return Ok(None);
+        }
+        if self.cursor.starts_with("<<<") {
+            self.cursor.advance("<<<".len());
+            while matches!(self.cursor.peek(), Some(' ' | '\t')) {
+                self.cursor.advance(1);
+            }
+            let is_word = self.cursor.peek().is_some_and(|first| !ends_word(first));
+            let word = if is_word { Some(self.word()?) } else { None };
+            // zsh takes what is behind an `=` for a program.
+            let is_literal = |word: &Word| {
+                word.class == WordClass::Literal && !(word.bare_prefix > 0 && word.value.starts_with('='))
+            };
+            let Some(word) = word.filter(is_literal) else {
+                let detail = "only a here-string of one literal word is understood";
+                return self.cursor.fail(Code::HereString, "G7", at, detail);
+            };
+            self.texts.push(Some(word.value + "\n"));
+        } else {
+            let Some((length, document)) = self.cursor.here_document() else {
+                return Ok(None);
+            };
+            self.cursor.advance(length);
+            self.awaited.push((self.texts.len(), document));
+            self.texts.push(None);
+        }
+        Ok(Some(Redirection::InputFromText(String::new())))
+    }
+
+    /// Takes the texts of the here-documents of the line that just ended.
+    fn take_texts(&mut self) -> Result<(), Finding> {
+        for (nth, (place, document)) in std::mem::take(&mut self.awaited).into_iter().enumerate() {
+            let at = self.cursor.position();
+            // The line that ends the one before ends here.
+            if nth > 0 && self.cursor.peek() == Some('\n') {
+                self.cursor.advance(1);
+            }
+            let Some(text) = self.cursor.take_document(&document) else {
+                let detail = "a here-document without an end, or in which a shell would expand something";
+                return self.cursor.fail(Code::Heredoc, "G7", at, detail);
+            };
+            if let Some(awaited) = self.texts.get_mut(place) {
+                *awaited = Some(text);
+            }
+        }
+        Ok(())
+    }
+
+    fn put_texts_into(&mut self, items: &mut [Item]) -> Result<(), Finding> {
+        let mut texts = std::mem::take(&mut self.texts).into_iter();
+        let segments = items.iter_mut().flat_map(|item| &mut item.pipeline);
+        for redirection in segments.flat_map(|segment| &mut segment.redirections) {
+            if let Redirection::InputFromText(text) = redirection {
+                let Some(read) = texts.next().flatten() else {
+                    let at = self.cursor.position();
+                    return self.cursor.fail(
+                        Code::Heredoc,
+                        "G7",
+                        at,
+                        "the text of a here-document is missing",
+                    );
+                };
+                *text = read;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes behind a newline between words, and behind the texts that follow it.
+    fn end_line(&mut self) -> Result<(), Finding> {
+        self.cursor.advance(1);
+        self.take_texts()
     }
 
     /// Whether a word begins here; what can only be something that is refused is refused here.
@@ -370,7 +477,11 @@ impl Parser<'_> {
             };
             return self.cursor.fail(code, "G2", at, detail);
         }
-        self.cursor.advance(length);
+        if self.cursor.peek() == Some('\n') {
+            self.end_line()?;
+        } else {
+            self.cursor.advance(length);
+        }
         Ok(after)
     }
 
@@ -389,7 +500,12 @@ impl Parser<'_> {
             match self.cursor.peek() {
                 Some(' ' | '\t') => self.cursor.advance(1),
                 // Words end at a blank or an operator, so a continuation seen here after a word follows a blank.
-                Some('\\') if self.cursor.peek_after(1) == Some('\n') && self.rules.on(Rule::G4) => {
+                // The text of a here-document follows the line at one or the other newline, by the shell.
+                Some('\\')
+                    if self.cursor.peek_after(1) == Some('\n')
+                        && self.awaited.is_empty()
+                        && self.rules.on(Rule::G4) =>
+                {
                     self.cursor.advance(2);
                 }
                 Some('#') if self.rules.on(Rule::G4) => {
@@ -416,10 +532,11 @@ impl Parser<'_> {
                     "a command is missing before this operator",
                 );
             }
-            if !is_operator && self.cursor.peek() != Some('\n') {
-                return Ok(());
+            match self.cursor.peek() {
+                Some('\n') => self.end_line()?,
+                Some(_) if is_operator => self.cursor.advance(1),
+                Some(_) | None => return Ok(()),
             }
-            self.cursor.advance(1);
         }
     }
 
@@ -535,10 +652,7 @@ mod tests {
         let segments = list.segments().map(|segment| {
             let words: Vec<&str> = segment.words.iter().map(|word| word.value.as_str()).collect();
             let redirections = segment.redirections.iter();
-            (
-                words.join(" "),
-                redirections.map(|redirection| redirection.as_str()).collect(),
-            )
+            (words.join(" "), redirections.map(Redirection::as_str).collect())
         });
         Ok(segments.collect())
     }
@@ -573,6 +687,98 @@ mod tests {
             assert!(redirected(text).is_err(), "{text}");
         }
         assert!(redirected("a 2>&1 | b 2>/dev/null | c").is_ok());
+    }
+
+    /// The words of each segment with the text that it reads, under the widest grammar.
+    fn fed(text: &str) -> Result<Vec<(String, Option<String>)>, Code> {
+        let list = parse_under(RuleSet::ALL, Grammar::WIDEST, text, &SourceMap::identity());
+        let list = list.map_err(|finding| finding.code)?;
+        let segments = list.segments().map(|segment| {
+            let words: Vec<&str> = segment.words.iter().map(|word| word.value.as_str()).collect();
+            let read = segment
+                .redirections
+                .iter()
+                .find_map(|redirection| match redirection {
+                    Redirection::InputFromText(text) => Some(text.clone()),
+                    Redirection::InputFromNull
+                    | Redirection::OutputToNull
+                    | Redirection::ErrorsToNull
+                    | Redirection::ErrorsToOutput
+                    | Redirection::OutputToErrors => None,
+                });
+            (words.join(" "), read)
+        });
+        Ok(segments.collect())
+    }
+
+    #[test]
+    fn literal_texts_are_read_with_the_segment_that_names_them() {
+        #[track_caller]
+        fn check(text: &str, expected: &[(&str, Option<&str>)]) {
+            let expected = expected
+                .iter()
+                .map(|(words, read)| ((*words).to_owned(), read.map(str::to_owned)))
+                .collect();
+            assert_eq!(fed(text), Ok(expected), "{text}");
+        }
+        for delimiter in ["'E'", "\"E\"", "\\E"] {
+            check(
+                &format!("a <<{delimiter}\n$x `y` \\\n E\nE"),
+                &[("a", Some("$x `y` \\\n E\n"))],
+            );
+        }
+        check("a <<E\nx 'y\nE\n", &[("a", Some("x 'y\n"))]);
+        check("a <<E b\nE", &[("a b", Some(""))]);
+        check(
+            "a <<-'E'\n\t\tx\n\t y\n\tE\nb",
+            &[("a", Some("x\n y\n")), ("b", None)],
+        );
+        check(
+            "a <<'E' | b && c # d\nx\nE\nd",
+            &[("a", Some("x\n")), ("b", None), ("c", None), ("d", None)],
+        );
+        check(
+            "a <<'E'; b << F\n1\nE\n2\nF\nc <<<'3'",
+            &[("a", Some("1\n")), ("b", Some("2\n")), ("c", Some("3\n"))],
+        );
+        check("a <<'E' &&\nx\nE\nb", &[("a", Some("x\n")), ("b", None)]);
+        check(
+            "a <<'E'; b <<<'y'\nx\nE",
+            &[("a", Some("x\n")), ("b", Some("y\n"))],
+        );
+        check("a <<< b c", &[("a c", Some("b\n"))]);
+        check("a <<<'b\nc'", &[("a", Some("b\nc\n"))]);
+        for (text, code) in [
+            ("a <<'E'", Code::Heredoc),
+            ("a <<'E'\nx", Code::Heredoc),
+            ("a <<'E'\nx\nE ", Code::Heredoc),
+            ("a <<'E'\nx\n\tE", Code::Heredoc),
+            ("a <<E\n$x\nE", Code::Heredoc),
+            ("a <<E\n`x`\nE", Code::Heredoc),
+            ("a <<E\n\\x\nE", Code::Heredoc),
+            ("a <<'E F'\nx\nE F", Code::Heredoc),
+            ("a <<E'F'\nx\nEF", Code::Heredoc),
+            ("a <<$E\nx\n$E", Code::Heredoc),
+            ("a <<''\nx\n\n", Code::Heredoc),
+            ("a 0<<'E'\nx\nE", Code::Heredoc),
+            ("a<<'E'\nx\nE", Code::Heredoc),
+            ("<<'E' a\nx\nE", Code::Heredoc),
+            ("a <<'E' <<'F'\nx\nE\ny\nF", Code::Heredoc),
+            ("a </dev/null <<'E'\nx\nE", Code::Heredoc),
+            ("a <<'E' 'b\nx\nE\n'\nE", Code::Heredoc),
+            ("a <<'E' \\\nb\nx\nE", Code::LineContinuation),
+            ("a | b <<'E'\nx\nE", Code::Redirection),
+            ("a <<'E' & b\nx\nE", Code::Background),
+            ("a <<<", Code::HereString),
+            ("a <<< ;b", Code::HereString),
+            ("a <<<=b", Code::HereString),
+            ("a <<<~/b", Code::HereString),
+            ("a <<<$b", Code::Expansion),
+            ("a <<<b*", Code::Glob),
+            ("a <<<(b)", Code::HereString),
+        ] {
+            assert_eq!(fed(text), Err(code), "{text}");
+        }
     }
 
     #[test]

@@ -106,23 +106,22 @@ impl Plan {
     /// The canonical script: every word in single quotes, executables as absolute paths.
     pub fn render(&self) -> String {
         let mut script = String::new();
+        // It follows the operator behind its step, or the step.
+        let mut document = String::new();
         for PlanItem { join, steps } in &self.items {
             match join {
                 None => {}
-                Some(Join::Sequence) => script.push_str("; "),
-                Some(join) => {
-                    script.push(' ');
-                    script.push_str(join.as_str());
-                    script.push(' ');
-                }
+                Some(Join::Sequence) => push_operator(&mut script, "; ", &mut document),
+                Some(join) => push_operator(&mut script, &format!(" {} ", join.as_str()), &mut document),
             }
             for (index, step) in steps.iter().enumerate() {
                 if index > 0 {
-                    script.push_str(" | ");
+                    push_operator(&mut script, " | ", &mut document);
                 }
-                step.render(&mut script);
+                step.render(&mut script, &mut document);
             }
         }
+        script.push_str(&document);
         script
     }
 
@@ -189,7 +188,7 @@ impl PlanStep {
         }
     }
 
-    fn render(&self, script: &mut String) {
+    fn render(&self, script: &mut String, document: &mut String) {
         for (name, value) in &self.assignments {
             script.push_str(name);
             script.push('=');
@@ -205,8 +204,34 @@ impl PlanStep {
         for redirection in &self.redirections {
             script.push(' ');
             script.push_str(redirection.as_str());
+            if let Redirection::InputFromText(text) = redirection {
+                let delimiter = delimiter_of(text);
+                push_quoted(script, &delimiter);
+                document.push('\n');
+                document.push_str(text);
+                document.push_str(&delimiter);
+            }
         }
     }
+}
+
+/// Appends an operator, and what the step before it reads.
+fn push_operator(script: &mut String, operator: &str, document: &mut String) {
+    script.push_str(operator);
+    if !document.is_empty() {
+        script.push_str(document);
+        script.push('\n');
+        document.clear();
+    }
+}
+
+/// A word that is no line of a text.
+fn delimiter_of(text: &str) -> String {
+    let mut delimiter = "EOF".to_owned();
+    while text.lines().any(|line| line == delimiter) {
+        delimiter.push('_');
+    }
+    delimiter
 }
 
 /// Appends a word in single quotes.
@@ -348,21 +373,35 @@ mod tests {
             prop::collection::vec("[^\0]{0,12}", 0..4),
             "/[a-z '$;]{1,8}",
             prop::collection::vec(("[A-Z_][A-Z0-9_]{0,4}", "[ -}]{0,6}"), 0..2),
+            prop::option::of("((EOF|EOF_|[ -}\t]{0,4})\n){0,4}"),
         )
-            .prop_map(|(mut words, program, assignments)| {
+            .prop_map(|(mut words, program, assignments, text)| {
                 words.insert(0, program);
-                step(words, assignments)
+                PlanStep {
+                    redirections: text.map(Redirection::InputFromText).into_iter().collect(),
+                    ..step(words, assignments)
+                }
             })
+    }
+
+    /// Only the first of them reads something else than the pipe.
+    fn any_pipeline() -> impl Strategy<Value = Vec<PlanStep>> {
+        prop::collection::vec(any_step(), 1..3).prop_map(|mut steps| {
+            for step in steps.iter_mut().skip(1) {
+                step.redirections.clear();
+            }
+            steps
+        })
     }
 
     proptest! {
         #[test]
         fn every_plan_reads_back_as_itself(
-            first in prop::collection::vec(any_step(), 1..3),
+            first in any_pipeline(),
             rest in prop::collection::vec(
                 (
                     prop_oneof![Just(Join::And), Just(Join::Or), Just(Join::Sequence)],
-                    prop::collection::vec(any_step(), 1..3),
+                    any_pipeline(),
                 ),
                 0..3,
             ),

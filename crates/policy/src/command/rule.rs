@@ -54,6 +54,11 @@ vocabulary! {
         ///
         /// `docs/spec/command-analysis.md#g11`
         G11 = "G11",
+        /// Where `tools.exec.reads.hereDocuments` says so, a here-document or a here-string of literal text is standard
+        /// input of a program to which that is data.
+        ///
+        /// `docs/spec/command-analysis.md#g12`
+        G12 = "G12",
         /// `true`, `false`, `:`, `pwd` and `cd` to one literal directory need no entry.
         ///
         /// `docs/spec/command-analysis.md#b1`

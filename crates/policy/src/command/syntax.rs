@@ -78,12 +78,15 @@ pub struct Segment {
 pub struct Grammar {
     /// Redirections from and to `/dev/null`, and between standard output and standard error (G11).
     pub null_redirections: bool,
+    /// Here-documents and here-strings of literal text (G12).
+    pub here_documents: bool,
 }
 
 impl Grammar {
     /// All that is read anywhere.
     pub const WIDEST: Self = Self {
         null_redirections: true,
+        here_documents: true,
     };
 }
 

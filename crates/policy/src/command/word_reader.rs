@@ -21,6 +21,16 @@ pub(crate) struct Cursor<'a> {
     map: &'a SourceMap,
 }
 
+/// How the text of a here-document ends, and how it is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HereDocument<'a> {
+    delimiter: &'a str,
+    /// `<<-`: without the tabs at the beginning of each line.
+    strips_tabs: bool,
+    /// Nothing in it is expanded.
+    is_quoted: bool,
+}
+
 impl<'a> Cursor<'a> {
     pub(crate) fn new(text: &'a str, map: &'a SourceMap) -> Self {
         Self {
@@ -85,6 +95,68 @@ impl<'a> Cursor<'a> {
             let ends = matches!(next, None | Some(' ' | '\t' | '\n' | ';' | '|' | '&'));
             ends.then_some((length, redirection))
         })
+    }
+
+    /// The delimiter of a here-document (`<<`) that stands here in one of its plain forms, with its length in bytes.
+    pub(crate) fn here_document(&self) -> Option<(usize, HereDocument<'a>)> {
+        let rest = self.rest();
+        let behind = rest
+            .strip_prefix("<<")
+            .filter(|behind| !behind.starts_with('<'))?;
+        let (strips_tabs, behind) = match behind.strip_prefix('-') {
+            Some(behind) => (true, behind),
+            None => (false, behind),
+        };
+        let word = behind.trim_start_matches([' ', '\t']);
+        let quote = word.chars().next().filter(|quote| matches!(quote, '\'' | '"'));
+        let is_escaped = word.starts_with('\\');
+        let named = word.get(usize::from(quote.is_some() || is_escaped)..)?;
+        let end = named
+            .find(|character: char| !(character.is_ascii_alphanumeric() || character == '_'))
+            .unwrap_or(named.len());
+        let (delimiter, behind) = named.split_at_checked(end).filter(|_| end > 0)?;
+        let behind = match quote {
+            Some(quote) => behind.strip_prefix(quote)?,
+            None => behind,
+        };
+        let ends = behind.starts_with([' ', '\t', '\n', ';', '|', '&']);
+        let document = HereDocument {
+            delimiter,
+            strips_tabs,
+            is_quoted: quote.is_some() || is_escaped,
+        };
+        ends.then_some((rest.len() - behind.len(), document))
+    }
+
+    /// Takes the text of a here-document, whose first line begins here, and the line that ends it, but not the newline
+    /// behind that. `None` where it has no end, or a shell would expand something in it.
+    pub(crate) fn take_document(&mut self, document: &HereDocument<'_>) -> Option<String> {
+        let mut text = String::new();
+        for line in self.rest().split_inclusive('\n') {
+            let whole = line.strip_suffix('\n').unwrap_or(line);
+            let kept = if document.strips_tabs {
+                whole.trim_start_matches('\t')
+            } else {
+                whole
+            };
+            if kept == document.delimiter {
+                self.advance(whole.len());
+                return Some(text);
+            }
+            if !document.is_quoted && kept.contains(['$', '`', '\\']) {
+                return None;
+            }
+            self.advance(line.len());
+            text.push_str(kept);
+            text.push('\n');
+        }
+        None
+    }
+
+    /// Whether a newline stands in the text since a position.
+    pub(crate) fn has_newline_since(&self, start: usize) -> bool {
+        let read = self.text.get(start..self.position);
+        read.is_some_and(|read| read.contains('\n'))
     }
 
     pub(crate) fn advance(&mut self, bytes: usize) {

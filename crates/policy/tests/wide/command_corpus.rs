@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 /// A case of the corpus, or one of our own beside a rule.
 #[derive(Clone, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a member of a case")]
 pub(crate) struct Case {
     pub(crate) id: String,
     pub(crate) cwd: String,
@@ -34,6 +35,9 @@ pub(crate) struct Case {
     /// `tools.exec.reads.nullRedirections`.
     #[serde(default)]
     pub(crate) null_redirections: bool,
+    /// `tools.exec.reads.hereDocuments`.
+    #[serde(default)]
+    pub(crate) here_documents: bool,
     /// Whether it is looked at without rule D1, which asks for the same words as other rules do.
     #[serde(skip)]
     pub(crate) without_delegation: bool,
@@ -191,6 +195,7 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
     let policy = AnalysisPolicy {
         grammar: Grammar {
             null_redirections: case.null_redirections,
+            here_documents: case.here_documents,
         },
         entries: Entries::Listed(&entries),
         grants: &[],

@@ -33,6 +33,7 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
     ("tools.exec.strictInlineEval", "true", &["'yes'"]),
     ("tools.exec.strictDelegation", "false", &["[]"]),
     ("tools.exec.reads.nullRedirections", "true", &["1"]),
+    ("tools.exec.reads.hereDocuments", "true", &["'yes'"]),
     ("tools.exec.confineFallback", "'text'", &["'ask'"]),
     ("tools.exec.leftovers", "'keep'", &["'ignore'"]),
     ("tools.exec.isolation", "'same-user'", &["'confined'", "'auto'"]),
