@@ -21,6 +21,7 @@ mod deciding;
 mod file_identity;
 mod ids;
 mod input;
+mod kernel;
 mod name;
 mod pairing;
 mod pattern;
@@ -57,6 +58,7 @@ pub use ids::{
     AgentId, ApprovalId, EntryId, InvalidId, LaunchId, Owner, RunId, SessionKey, SignInId, TokenId,
 };
 pub use input::CommandInput;
+pub use kernel::{KeptPart, Kernel, KernelPart};
 pub use name::InvalidName;
 pub use pairing::{
     Approved, InvalidNodeName, NodeProfile, PAIRING_LASTS, PairedNode, PairingDecision, PairingKind,

@@ -432,6 +432,7 @@ pub(crate) fn deny_rule_of<'a>(listed: &Listed<'a, document::DenyRule>) -> DenyR
         pattern: &listed.item.pattern,
         arg_pattern: listed.item.arg_pattern.as_deref(),
         reason: listed.item.reason.as_deref(),
+        children: listed.item.keeps_children(),
     }
 }
 
