@@ -81,18 +81,17 @@ fn rule(code: RemarkCode, remark: &RuleRemark, snapshot: &Snapshot) -> Finding {
             quoted(owner),
             remark.message
         ),
-        fix: match code {
+        fix: if code == RemarkCode::ChildrenNotKept {
             // Without the rule more would be let through.
-            RemarkCode::ChildrenNotKept => {
-                "let commands of the agent run on the gateway host at the level confined (docs/confined.md)"
-                    .to_owned()
-            }
+            "let commands of the agent run on the gateway host at the level confined (docs/confined.md)"
+                .to_owned()
+        } else {
             // Ids and owners are as the document has them, and the line is pasted into a shell.
-            _ => format!(
+            format!(
                 "countersign {command} remove {} --agent {}",
                 quoting::quoted(id.as_str()),
                 quoting::quoted(owner)
-            ),
+            )
         },
         repair: None,
     }
