@@ -28,6 +28,8 @@ pub(crate) enum Policy {
     Allowlist { entries: usize },
     /// The same, and nobody is asked about the rest.
     Covered { entries: usize },
+    /// What the kernel keeps of `true` and `git` is as it is by default for the agent `main`, and nothing for the agent `open`.
+    Kept,
     /// Everything runs in the built-in sandbox.
     Sandboxed,
     /// Everything runs in a container of the engine that `DOCKER_HOST` names.
@@ -416,19 +418,32 @@ fn state_directory(policy: Policy) -> TempDir {
         Policy::Ask => ("full", "always"),
         Policy::Deny => ("deny", "off"),
         Policy::Allowlist { .. } => ("allowlist", "on-miss"),
-        Policy::Covered { .. } => ("allowlist", "off"),
+        Policy::Covered { .. } | Policy::Kept => ("allowlist", "off"),
     };
     let (host, backend) = match policy {
         Policy::Sandboxed => ("sandbox", "builtin"),
         Policy::Contained => ("sandbox", "docker"),
-        Policy::Full | Policy::Ask | Policy::Deny | Policy::Allowlist { .. } | Policy::Covered { .. } => {
-            ("gateway", "off")
-        }
+        Policy::Full
+        | Policy::Ask
+        | Policy::Deny
+        | Policy::Allowlist { .. }
+        | Policy::Covered { .. }
+        | Policy::Kept => ("gateway", "off"),
     };
     let exec = json!({ "host": host, "security": security, "ask": ask });
     write("openclaw.json", &json!({ "tools": { "exec": exec } }).to_string());
     if let Policy::Allowlist { entries } | Policy::Covered { entries } = policy {
         write("exec-approvals.json", &explain::document(entries).to_string());
+    }
+    if policy == Policy::Kept {
+        let any = json!({ "starts": "any" });
+        let document = json!({ "version": 1, "agents": {
+            "main": { "allowlist": [{ "pattern": "true" }, { "pattern": "git" }] },
+            "open": { "allowlist": [
+                { "pattern": "true", "confine": any }, { "pattern": "git", "confine": any },
+            ] },
+        } });
+        write("exec-approvals.json", &document.to_string());
     }
     // Thousands of requests a second from one token are what is measured, not what is refused.
     let settings = format!(

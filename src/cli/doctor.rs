@@ -19,6 +19,7 @@ use countersign_config::{
     },
 };
 use countersign_domain::Backend;
+use countersign_engine::kernel;
 use countersign_hosts::{
     confined::Confined,
     sandbox::{Backends, SandboxOptions, Unusable},
@@ -27,7 +28,8 @@ use countersign_nodes::ipc;
 use countersign_sys::clock::SystemIds;
 use countersign_wire::{
     health::{CheckBody, ReadinessBody},
-    setting::SettingBody,
+    kernel::KernelBody,
+    setting::{SettingBody, SettingsBody},
 };
 
 use super::{
@@ -142,6 +144,8 @@ pub(crate) fn run(context: &Context, args: &DoctorArgs) -> Result<ExitStatus, Fa
         Format::People => {
             show_settings(context.console, &examined.settings, &examined.from)?;
             context.console.line("")?;
+            show_kernel(context.console, &examined.kernel)?;
+            context.console.line("")?;
             examined.show(context.console)?;
         }
     }
@@ -168,6 +172,8 @@ struct Examined {
     /// The worst come first.
     findings: Vec<Finding>,
     settings: Vec<SettingBody>,
+    /// What the kernel keeps.
+    kernel: KernelBody,
     /// Who said what the settings are.
     from: SettingsSource,
     /// The ids of what was fixed.
@@ -182,29 +188,26 @@ impl Examined {
         wanted: fn(&Finding) -> bool,
     ) -> Result<Self, Failure> {
         let state_dir = context.state_dir()?;
-        let (mut findings, mut settings, mut from) = examine(context, &state_dir, config);
-        findings.retain(wanted);
-        let mut repaired = Vec::new();
+        let mut examined = examine(context, &state_dir, config);
+        examined.findings.retain(wanted);
         if fix {
             // As for `config set`: what an agent runs changes no policy, not even to tighten it, and takes nobody's lock.
             let is_inside = context.environment.get("OPENCLAW_SHELL").as_deref() == Some("exec");
-            findings.retain(|finding| {
+            examined.findings.retain(|finding| {
                 let is_for_operators = matches!(
                     finding.repair,
                     Some(Repair::Scaffold { .. } | Repair::Unlock { .. })
                 );
                 !(is_inside && is_for_operators)
             });
-            repaired = repair(context, &state_dir, &findings);
-            (findings, settings, from) = examine(context, &state_dir, config);
-            findings.retain(wanted);
+            let repaired = repair(context, &state_dir, &examined.findings);
+            examined = Self {
+                repaired,
+                ..examine(context, &state_dir, config)
+            };
+            examined.findings.retain(wanted);
         }
-        Ok(Self {
-            findings,
-            settings,
-            from,
-            repaired,
-        })
+        Ok(examined)
     }
 
     fn status(&self) -> ExitStatus {
@@ -223,20 +226,16 @@ impl Examined {
     }
 }
 
-fn examine(
-    context: &Context,
-    state_dir: &StateDir,
-    config: Option<&Path>,
-) -> (Vec<Finding>, Vec<SettingBody>, SettingsSource) {
+fn examine(context: &Context, state_dir: &StateDir, config: Option<&Path>) -> Examined {
     let asked = match config {
         Some(path) => Err(SettingsSource::Files {
             why: format!("--config names {}", path.display()),
         }),
         None => in_force::of_the_own_server(context),
     };
-    let in_force = asked.as_deref().ok().map(|settings| InForce {
+    let in_force = asked.as_ref().ok().map(|settings| InForce {
         unrecorded_stop: in_force::unrecorded_stop(context),
-        ..in_force_there(settings)
+        ..in_force_there(&settings.items)
     });
     let options = StartOptions {
         config: config.map(Path::to_owned),
@@ -257,9 +256,21 @@ fn examine(
     );
     let (shown, from) = match asked {
         Ok(shown) => (shown, SettingsSource::Server),
-        Err(from) => (of_files(settings.as_deref()), from),
+        Err(from) => {
+            let shown = SettingsBody {
+                items: of_files(settings.as_deref()),
+                kernel: kernel::look(snapshot.isolation.level()).into(),
+            };
+            (shown, from)
+        }
     };
-    (doctor::findings(&snapshot), shown, from)
+    Examined {
+        findings: doctor::findings(&snapshot),
+        settings: shown.items,
+        kernel: shown.kernel,
+        from,
+        repaired: Vec::new(),
+    }
 }
 
 fn of_files(settings: Option<&Settings>) -> Vec<SettingBody> {
@@ -392,6 +403,7 @@ impl Examined {
         let mut document =
             json!({"findings": findings, "repaired": self.repaired, "from": self.from.as_str()});
         if let Some(document) = document.as_object_mut().filter(|_| with_settings) {
+            document.insert("kernel".to_owned(), json!(self.kernel));
             document.insert("settings".to_owned(), settings_document(&self.settings));
         }
         document
@@ -446,4 +458,31 @@ fn show_settings(console: Console, settings: &[SettingBody], from: &SettingsSour
     }
     console.line(&format!("settings {}", from.line()))?;
     console.table(&table, "the settings do not read")
+}
+
+fn show_kernel(console: Console, kernel: &KernelBody) -> Result<(), Failure> {
+    let version = match kernel.landlock {
+        0 => "no Landlock".to_owned(),
+        version => format!("Landlock {version}"),
+    };
+    console.line(&format!("kept by the kernel, which has {version}"))?;
+    let mut table = Table::new(&["PART", "KEPT", "AT THE LEVELS"]);
+    for part in &kernel.parts {
+        let levels: Vec<String> = part.levels.iter().map(ToString::to_string).collect();
+        let kept = if part.kept { "yes" } else { "no" };
+        table.row([part.part.to_string().as_str(), kept, &levels.join(", ")]);
+    }
+    console.table(&table, "the server did not say")?;
+    for part in &kernel.parts {
+        if let Some(missing) = &part.missing {
+            console.line(&format!(
+                "{}: {}; it needs {}. Without it {}",
+                part.part,
+                value::visible(missing),
+                value::visible(&part.needs),
+                value::visible(&part.otherwise)
+            ))?;
+        }
+    }
+    Ok(())
 }

@@ -90,6 +90,15 @@ fn facts(explained: &ExplanationBody) -> Table {
     }
     table.each("scripts", &explained.scripts);
     table.each("confined", &explained.confined);
+    if !explained.children_not_kept.is_empty() {
+        table.fact(
+            "not kept",
+            &format!(
+                "it may start what is denied with children: {}",
+                explained.children_not_kept.join(", ")
+            ),
+        );
+    }
     table.each("input", &explained.input);
     if let Some(SandboxBody {
         backend,

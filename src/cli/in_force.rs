@@ -79,14 +79,14 @@ impl SettingsSource {
 /// When flags or environment name a server: the files here are not about that one.
 pub(super) fn of_the_server(context: &Context) -> Result<Result<Vec<SettingBody>, SettingsSource>, Failure> {
     match asked(|| context.client(Role::Operator)) {
-        Ok(shown) => Ok(Ok(shown)),
+        Ok(shown) => Ok(Ok(shown.items)),
         Err(failure) if context.names_a_server() => Err(failure),
         Err(failure) => Ok(Err(SettingsSource::files(context, failure))),
     }
 }
 
 /// The same of the server of the state directory, whichever is named.
-pub(super) fn of_the_own_server(context: &Context) -> Result<Vec<SettingBody>, SettingsSource> {
+pub(super) fn of_the_own_server(context: &Context) -> Result<SettingsBody, SettingsSource> {
     asked(|| discover::own_client(context, Role::Operator))
         .map_err(|failure| SettingsSource::files(context, failure))
 }
@@ -103,9 +103,8 @@ pub(super) fn unrecorded_stop(context: &Context) -> Option<String> {
     ))
 }
 
-fn asked(client: impl FnOnce() -> Result<Client, Failure>) -> Result<Vec<SettingBody>, Failure> {
-    let settings: SettingsBody = ask(&client()?, &["v1", "settings"])?;
-    Ok(settings.items)
+fn asked(client: impl FnOnce() -> Result<Client, Failure>) -> Result<SettingsBody, Failure> {
+    ask(&client()?, &["v1", "settings"])
 }
 
 fn ask<T: DeserializeOwned>(client: &Client, path: &[&str]) -> Result<T, Failure> {

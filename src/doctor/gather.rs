@@ -22,10 +22,10 @@ use countersign_config::{
     },
     tls::TlsFiles,
 };
-use countersign_domain::{AgentId, Backend, HostChoice, OnMiss, Token, UnixMillis};
+use countersign_domain::{AgentId, Backend, HostChoice, Isolation, OnMiss, Token, UnixMillis};
 use countersign_engine::{
     accepted_policy::{edits_since_accepted, lost_rules},
-    lint::{self, DocumentRemarks, GrantUses, LintContext},
+    lint::{self, DocumentRemarks, GrantUses, Levels, LintContext},
     tokens,
 };
 use countersign_hosts::{
@@ -119,15 +119,15 @@ pub fn gather(
         |settings| edits_since_accepted(state_dir, settings, &document, &document_path),
     );
     let lost = lost_rules(state_dir, &document);
-    let odd_rules = match (&loaded, document.document()) {
-        (Ok(store), Some(document)) => remarks(store, document, &home, now),
-        (Err(_), _) | (_, None) => DocumentRemarks::default(),
-    };
     let agents = settings
         .as_ref()
         .map_or_else(Vec::new, |settings| rules(&settings.policy, &document));
     // First: it is tried by a process that has one thread, and looking for a sandbox makes more.
     let isolation = isolation(state_dir, loaded.as_ref().ok(), trials.confining);
+    let odd_rules = match (&loaded, document.document()) {
+        (Ok(store), Some(document)) => remarks(store, document, &home, now, isolation.level()),
+        (Err(_), _) | (_, None) => DocumentRemarks::default(),
+    };
     let replaceable_program = replaceable_program(state_dir, loaded.as_ref().ok(), &isolation, us);
     let agents = with_sandboxes(agents, state_dir, loaded.as_ref().ok(), trials.sandbox);
     let safe_bins = settings
@@ -252,7 +252,13 @@ fn with_sandboxes(
 
 /// What is odd about the rules of the document, with the files of this machine as a server would see them. The login
 /// shell is not asked for its PATH, so a name that is not found here may be found by a server.
-fn remarks(store: &SettingsStore, document: &Document, home: &Path, now: UnixMillis) -> DocumentRemarks {
+fn remarks(
+    store: &SettingsStore,
+    document: &Document,
+    home: &Path,
+    now: UnixMillis,
+    reached: Isolation,
+) -> DocumentRemarks {
     let settings = store.current();
     let own = store.environment().get("PATH");
     let path = run_path::compose(
@@ -267,6 +273,10 @@ fn remarks(store: &SettingsStore, document: &Document, home: &Path, now: UnixMil
             path_case: lint::path_case(&settings),
             now,
             uses: &GrantUses::new(),
+            levels: Levels {
+                policy: &settings.policy,
+                reached,
+            },
         },
     );
     remarks

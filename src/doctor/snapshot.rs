@@ -224,6 +224,17 @@ pub enum IsolationState {
     },
 }
 
+impl IsolationState {
+    /// The level itself.
+    pub const fn level(&self) -> Isolation {
+        match self {
+            Self::SeparateUser { .. } => Isolation::SeparateUser,
+            Self::Confined { .. } => Isolation::Confined,
+            Self::SameUser { .. } => Isolation::SameUser,
+        }
+    }
+}
+
 /// Whose the server is when commands run under another account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerAccount {

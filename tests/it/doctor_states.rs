@@ -224,6 +224,11 @@ const STATES: &[(&str, &str, Prepare)] = &[
             &json!({ "id": "a", "pattern": "/usr/bin/git", "confine": confine }),
         );
     }),
+    ("children-not-kept", "warning", |state| {
+        server(state, "[exec]\nisolation = \"same-user\"\n");
+        let rules = json!([{ "id": "a", "pattern": "sudo", "children": true }]);
+        document(state, &json!({ "*": { "denylist": rules } }));
+    }),
     ("rule-shadowed", "info", |state| {
         let entries =
             json!([{ "id": "a", "pattern": "/usr/bin/*" }, { "id": "b", "pattern": "/usr/bin/git" }]);

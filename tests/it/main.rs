@@ -65,6 +65,7 @@ mod idempotency;
 mod ipc;
 mod joined;
 mod judged_again;
+mod kernel;
 mod lists;
 mod machine;
 mod mcp;

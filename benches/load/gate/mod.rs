@@ -7,6 +7,7 @@
 mod calls;
 mod exec;
 mod interval;
+mod kept;
 mod limits;
 mod questions;
 mod resources;
@@ -152,8 +153,9 @@ impl<'limits> Report<'limits> {
 }
 
 /// The groups of rows, in the order of their measurement.
-pub(super) const GROUPS: [&str; 11] = [
-    "exec", "decision", "keyed", "approval", "flood", "list", "output", "events", "calls", "memory", "start",
+pub(super) const GROUPS: [&str; 12] = [
+    "exec", "kept", "decision", "keyed", "approval", "flood", "list", "output", "events", "calls", "memory",
+    "start",
 ];
 
 /// How often a group is measured again. A virtual machine can be in a slow state for some minutes.
@@ -163,6 +165,7 @@ async fn measure(group: &str, report: &mut Report<'_>, options: &Options) {
     let begun = Instant::now();
     match group {
         "exec" => exec::measure(report).await,
+        "kept" => kept::measure(report).await,
         "decision" => questions::decisions(report).await,
         "keyed" => questions::keyed(report).await,
         "approval" => questions::approval(report, options).await,

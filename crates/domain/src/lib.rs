@@ -21,6 +21,7 @@ mod deciding;
 mod file_identity;
 mod ids;
 mod input;
+mod kernel;
 mod name;
 mod note;
 mod pairing;
@@ -58,6 +59,7 @@ pub use ids::{
     AgentId, ApprovalId, EntryId, InvalidId, LaunchId, Owner, RunId, SessionKey, SignInId, TokenId,
 };
 pub use input::CommandInput;
+pub use kernel::{KeptPart, Kernel, KernelPart};
 pub use name::InvalidName;
 pub use note::{
     AgentNote, ContextUrl, InvalidNote, Justification, MAX_CONTEXT_URL_BYTES, MAX_JUSTIFICATION_CHARS,

@@ -12,9 +12,9 @@ use utoipa::{
 
 use crate::{
     ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, DecidedBy, ElevatedLevel, EntryId,
-    Host, HostChoice, Isolation, OnMiss, OutputStream, Owner, PatternWidth, Pinning, ProcessStatus, Reason,
-    RunId, RunVerdict, Scope, ScriptHold, Security, SessionKey, TerminalReason, TextStart, TokenId,
-    UnixMillis,
+    Host, HostChoice, Isolation, KernelPart, OnMiss, OutputStream, Owner, PatternWidth, Pinning,
+    ProcessStatus, Reason, RunId, RunVerdict, Scope, ScriptHold, Security, SessionKey, TerminalReason,
+    TextStart, TokenId, UnixMillis,
 };
 
 /// A schema that begins as that of a text.
@@ -71,6 +71,7 @@ word_schemas!(
     Host,
     HostChoice,
     Isolation,
+    KernelPart,
     OnMiss,
     OutputStream,
     PatternWidth,

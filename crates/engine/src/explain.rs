@@ -5,7 +5,7 @@
 //! stored, counted or created. A call that would be a bad request because of its command or its environment is
 //! explained too.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use countersign_config::settings::{SandboxScope, Settings, WorkspaceAccess};
 use countersign_domain::{
@@ -68,6 +68,8 @@ pub struct Explanation {
     pub confinement: Confinement,
     /// The same in one line; `None` where no program of this machine would start by its plan.
     pub confined: Option<String>,
+    /// The deny rules with `children` that would not bind what it starts, by their patterns.
+    pub children_not_kept: Vec<String>,
     /// What could be written to it once it ran.
     pub input: CommandInput,
     /// The node that it would run on.
@@ -190,10 +192,20 @@ impl Explainer {
                     .quorum,
             );
         }
+        if matches!(explanation.outcome, Outcome::Run | Outcome::Ask(_)) {
+            explanation.children_not_kept = self.children_not_kept(&evaluation);
+        }
         Ok(match self.switch.expect_going() {
             Ok(()) => explanation,
             Err(stop) => explanation.stopped(stop),
         })
+    }
+
+    fn children_not_kept(&self, evaluation: &Evaluation) -> Vec<String> {
+        let binder = &self.evaluator.binder;
+        let views = evaluation.policy.views();
+        let unkept = views.flat_map(|view| binder.children_not_kept(&evaluation.call, view));
+        unkept.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Why no command of a call's agent could run on the node that it names; `None` when one might, and the node is
@@ -270,6 +282,7 @@ impl Explanation {
                 .map(|judged| judged.binding.confinement.clone())
                 .unwrap_or_default(),
             confined: judged.and_then(|judged| judged.binding.confined()),
+            children_not_kept: Vec::new(),
             input: judged.map_or_else(|| call.input(), |judged| judged.binding.input),
             node: call.node.as_deref().map(NodeView::of),
             sandbox: call

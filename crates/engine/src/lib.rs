@@ -80,6 +80,7 @@ mod watch;
 pub mod allowlist;
 pub mod config;
 pub mod document;
+pub mod kernel;
 pub mod lint;
 pub mod offers;
 mod policy_admin;
@@ -337,6 +338,7 @@ impl Engine {
             ledger.clone(),
             Arc::clone(&analyst),
             Arc::clone(&clock),
+            gateway.isolation(),
         ));
         let policy_admin = Arc::new(PolicyAdmin::new(
             Arc::clone(&policy),

@@ -16,7 +16,7 @@ use countersign_config::{
     },
     settings::{ExecSettings, Settings, SettingsStore},
 };
-use countersign_domain::{AgentId, EntryId, UnixMillis};
+use countersign_domain::{AgentId, EntryId, Isolation, UnixMillis};
 use countersign_ledger::{Ledger, events::AllowlistList};
 use countersign_policy::{
     allowlist::{DenyRule, Entry, Grant},
@@ -27,9 +27,14 @@ use countersign_policy::{
 use countersign_sys::clock::Clock;
 
 use crate::{
-    evaluator::analyse::{self, Analyst},
+    evaluator::{
+        analyse::{self, Analyst},
+        keeping,
+    },
     reply::StorageTrouble,
 };
+
+pub use keeping::Levels;
 
 /// The wildcard agent of the approvals document.
 const WILDCARD: &str = "*";
@@ -90,6 +95,8 @@ pub struct LintContext<'a> {
     /// Uses by owner and grant, as the ledger counted them; a grant that is not among them has those that the document
     /// says.
     pub uses: &'a GrantUses,
+    /// At which level commands of agents run.
+    pub levels: Levels<'a>,
 }
 
 /// Uses of grants by owner and id.
@@ -99,7 +106,7 @@ pub type GrantUses = BTreeMap<(String, EntryId), u64>;
 pub fn document_remarks(document: &Document, context: LintContext<'_>) -> DocumentRemarks {
     let cache = PatternCache::default();
     let wildcard = document.agent(WILDCARD);
-    let everybody_rules = OwnRules::of(WILDCARD, wildcard, context.uses);
+    let everybody_rules = OwnRules::of(WILDCARD, wildcard, context);
     let everybody = Linter::new(context.surroundings(&cache), everybody_rules.lists());
     let mut remarks = DocumentRemarks::default();
     if let Some(agent) = wildcard {
@@ -111,7 +118,7 @@ pub fn document_remarks(document: &Document, context: LintContext<'_>) -> Docume
         .flatten()
         .filter(|(name, _)| name != WILDCARD)
     {
-        let rules = OwnRules::of(name, Some(agent), context.uses);
+        let rules = OwnRules::of(name, Some(agent), context);
         remarks.collect(name, agent, &Linter::below(&everybody, rules.lists()));
     }
     remarks
@@ -125,9 +132,9 @@ fn remarks_on(
     rules: &[(AllowlistList, EntryId)],
 ) -> Vec<Vec<Remark>> {
     let cache = PatternCache::default();
-    let everybody_rules = OwnRules::of(WILDCARD, document.agent(WILDCARD), context.uses);
+    let everybody_rules = OwnRules::of(WILDCARD, document.agent(WILDCARD), context);
     let everybody = Linter::new(context.surroundings(&cache), everybody_rules.lists());
-    let own = OwnRules::of(owner, document.agent(owner), context.uses);
+    let own = OwnRules::of(owner, document.agent(owner), context);
     let below;
     let linter = if owner == WILDCARD {
         &everybody
@@ -178,6 +185,8 @@ pub(crate) struct PolicyLint {
     /// Finds the programs that entries name.
     analyst: Arc<Analyst>,
     clock: Arc<dyn Clock>,
+    /// The best level that commands of the gateway host reach.
+    reached: Isolation,
 }
 
 impl PolicyLint {
@@ -187,6 +196,7 @@ impl PolicyLint {
         ledger: Ledger,
         analyst: Arc<Analyst>,
         clock: Arc<dyn Clock>,
+        reached: Isolation,
     ) -> Self {
         Self {
             settings,
@@ -194,7 +204,13 @@ impl PolicyLint {
             ledger,
             analyst,
             clock,
+            reached,
         }
+    }
+
+    /// The best level that commands of the gateway host reach.
+    pub(crate) const fn reached(&self) -> Isolation {
+        self.reached
     }
 
     /// What is odd about rules of an owner, in the order in which they are named; nothing is when it cannot be said.
@@ -253,6 +269,10 @@ impl PolicyLint {
             path_case: path_case(&settings),
             now: self.clock.now(),
             uses,
+            levels: Levels {
+                policy: &settings.policy,
+                reached: self.reached,
+            },
         })
     }
 }
@@ -311,10 +331,11 @@ struct OwnRules<'a> {
     entries: Vec<Entry<'a>>,
     grants: Vec<Grant<'a>>,
     deny_rules: Vec<DenyRule<'a>>,
+    children_not_kept: Option<String>,
 }
 
 impl<'a> OwnRules<'a> {
-    fn of(owner: &'a str, agent: Option<&'a Agent>, uses: &GrantUses) -> Self {
+    fn of(owner: &'a str, agent: Option<&'a Agent>, context: LintContext<'_>) -> Self {
         fn listed<'a, T>(owner: &'a str, keyed: &'a Keyed<T>) -> Listed<'a, T> {
             Listed {
                 owner,
@@ -323,7 +344,7 @@ impl<'a> OwnRules<'a> {
             }
         }
         let used = |keyed: &Keyed<document::Grant>| {
-            let counted = uses.get(&(owner.to_owned(), keyed.id.clone())).copied();
+            let counted = context.uses.get(&(owner.to_owned(), keyed.id.clone())).copied();
             let written = || keyed.item.uses.as_ref().and_then(Number::as_count);
             counted.or_else(written).unwrap_or(0)
         };
@@ -343,6 +364,10 @@ impl<'a> OwnRules<'a> {
                 .flatten()
                 .map(|keyed| analyse::deny_rule_of(&listed(owner, keyed)))
                 .collect(),
+            children_not_kept: match AgentId::parse(owner) {
+                Ok(agent) => context.levels.children_not_kept(Some(&agent)),
+                Err(_wildcard) => context.levels.children_not_kept(None),
+            },
         }
     }
 
@@ -351,6 +376,7 @@ impl<'a> OwnRules<'a> {
             entries: &self.entries,
             grants: &self.grants,
             deny_rules: &self.deny_rules,
+            children_not_kept: self.children_not_kept.as_deref(),
         }
     }
 }

@@ -26,7 +26,7 @@ pub struct PolicyAdmin {
     pub(crate) ledger: Ledger,
     /// Has the questions that wait judged again.
     pub(crate) again: Arc<Again>,
-    lint: Arc<PolicyLint>,
+    pub(crate) lint: Arc<PolicyLint>,
 }
 
 /// The files that the policy is written in.

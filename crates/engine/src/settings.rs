@@ -8,7 +8,9 @@ use countersign_config::settings::{
     EffectiveValue, Source, WaitingValue, WaitsFor, config_values, is_server_setting,
 };
 
-use crate::policy_admin::PolicyAdmin;
+use countersign_domain::Kernel;
+
+use crate::{kernel, policy_admin::PolicyAdmin};
 
 /// A setting in force.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +50,18 @@ impl PolicyAdmin {
             None => with_waiting(file, &[]),
         });
         in_force
+    }
+
+    /// What the kernel of this machine keeps of commands.
+    pub async fn kernel(&self) -> Kernel {
+        let reached = self.lint.reached();
+        // Only a panic or the end of the process makes the task fail.
+        tokio::task::spawn_blocking(move || kernel::look(reached))
+            .await
+            .unwrap_or_else(|_ended| Kernel {
+                landlock: 0,
+                parts: Vec::new(),
+            })
     }
 }
 

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod confined;
+pub mod found_programs;
 pub mod gateway;
 pub mod held;
 mod host;

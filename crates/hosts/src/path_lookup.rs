@@ -5,15 +5,17 @@ use std::{
     io::{self, Read as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use sha2::{Digest as _, Sha256};
 
-use countersign_domain::{FileIdentity, hex};
+use countersign_domain::{FileIdentity, UnixMillis, hex};
 use countersign_policy::command::{DirectoryTrust, Inspected, PathLookup, paths};
 use countersign_sys::fs::FileStamp;
 
 use crate::{
+    found_programs::{FoundPrograms, Remembered},
     peer_fs::{Blind, Files, View},
     shebang_cache::stamp_of,
 };
@@ -28,6 +30,8 @@ pub struct SystemLookup {
     directories: Vec<PathBuf>,
     home: String,
     view: View,
+    /// What earlier looks found, where it may be used.
+    remembered: Option<Remembered>,
 }
 
 impl SystemLookup {
@@ -44,7 +48,19 @@ impl SystemLookup {
             directories,
             home,
             view: files.view(),
+            remembered: None,
         }
+    }
+
+    /// The same with what earlier looks found by its name ([`PathLookup::find`]). What the file broker sees is not
+    /// remembered: only the account of the commands can say that it is unchanged.
+    #[must_use]
+    pub fn remembering(mut self, found: Arc<FoundPrograms>, now: UnixMillis) -> Self {
+        self.remembered = match self.view {
+            View::Direct => Some(Remembered::new(found, now)),
+            View::Remote(_) => None,
+        };
+        self
     }
 
     /// Whether everything that was asked so far was really looked at.
@@ -127,6 +143,18 @@ impl PathLookup for SystemLookup {
             real: identity.path.clone(),
             identity,
         })
+    }
+
+    fn find(&self, name: &str) -> Option<(String, Inspected)> {
+        let look = || {
+            let path = self.search(name)?;
+            let file = self.inspect(&path)?;
+            Some((path, file))
+        };
+        match &self.remembered {
+            Some(remembered) => remembered.find(&self.directories, name, look),
+            None => look(),
+        }
     }
 
     fn real(&self, path: &str) -> Option<String> {

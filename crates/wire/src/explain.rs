@@ -73,6 +73,11 @@ pub struct ExplanationBody {
     /// The same in one line. Absent where no program of this machine would start by its plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confined: Option<String>,
+    /// Patterns of the deny rules with `children` that would not bind what it starts, since its isolation level does not
+    /// keep them. Absent for none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub children_not_kept: Vec<String>,
     /// What could be written to it once it ran: `pipe`, `terminal`, `guarded-terminal`, or `withheld` where the call wants
     /// that and what covers the command does not include it. Absent for a command that reads end of file.
     #[serde(skip_serializing_if = "Option::is_none")]

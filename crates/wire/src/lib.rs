@@ -21,6 +21,7 @@ pub mod event;
 pub mod exec;
 pub mod explain;
 pub mod health;
+pub mod kernel;
 pub mod node;
 pub mod page;
 pub mod patch;

@@ -6,11 +6,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// Every setting in force.
+use crate::kernel::KernelBody;
+
+/// Every setting in force, and what the kernel keeps for them.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Settings)]
 pub struct SettingsBody {
     pub items: Vec<SettingBody>,
+    /// What the kernel of the server's machine keeps of commands.
+    pub kernel: KernelBody,
 }
 
 /// A key of `countersign.toml` or `openclaw.json`.

@@ -20,6 +20,7 @@ pub type ElevatedLevel = Word<countersign_domain::ElevatedLevel>;
 pub type Host = Word<countersign_domain::Host>;
 pub type HostChoice = Word<countersign_domain::HostChoice>;
 pub type Isolation = Word<countersign_domain::Isolation>;
+pub type KernelPart = Word<countersign_domain::KernelPart>;
 pub type Layer = Word<countersign_policy::layers::Layer>;
 pub type OnMiss = Word<countersign_domain::OnMiss>;
 pub type PairingKind = Word<countersign_domain::PairingKind>;

@@ -81,12 +81,18 @@ fn rule(code: RemarkCode, remark: &RuleRemark, snapshot: &Snapshot) -> Finding {
             quoted(owner),
             remark.message
         ),
-        // Ids and owners are as the document has them, and the line is pasted into a shell.
-        fix: format!(
-            "countersign {command} remove {} --agent {}",
-            quoting::quoted(id.as_str()),
-            quoting::quoted(owner)
-        ),
+        fix: if code == RemarkCode::ChildrenNotKept {
+            // Without the rule more would be let through.
+            "let commands of the agent run on the gateway host at the level confined (docs/confined.md)"
+                .to_owned()
+        } else {
+            // Ids and owners are as the document has them, and the line is pasted into a shell.
+            format!(
+                "countersign {command} remove {} --agent {}",
+                quoting::quoted(id.as_str()),
+                quoting::quoted(owner)
+            )
+        },
         repair: None,
     }
 }
@@ -120,6 +126,7 @@ const fn finding_id(code: RemarkCode) -> &'static str {
         RemarkCode::ConfineNotUnderstood => "rule-confine-not-understood",
         RemarkCode::ConfineTooWide => "rule-confine-too-wide",
         RemarkCode::ConfineIdle => "rule-confine-idle",
+        RemarkCode::ChildrenNotKept => "children-not-kept",
         RemarkCode::WritableDirectory => "rule-writable-directory",
         RemarkCode::MissingFile => "rule-missing-file",
         RemarkCode::Expired => "grant-expired",

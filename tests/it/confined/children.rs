@@ -11,9 +11,12 @@ use serde_json::{Value, json};
 
 use countersign_sys::hooks;
 
-use crate::support::{Members, Scratch, ServerBuilder, TestServer, assert_says, eventually, write_file};
+use crate::{
+    explain::ask_to_explain,
+    support::{Members, Scratch, ServerBuilder, TestServer, assert_says, eventually, write_file},
+};
 
-use super::{FREE, PROGRAMS, builder, give, possible};
+use super::{ACCOUNT, FREE, PROGRAMS, builder, give, possible};
 
 /// A script that is started as a program, so that no text of the call names what it starts.
 fn script(directory: &Path, name: &str, text: &str) -> PathBuf {
@@ -129,6 +132,82 @@ async fn no_child_starts_or_reads_a_denied_program() {
     let (is_marked, run) = stage.run(&server, "main", &directory).await;
     assert!(is_marked, "{run:#}");
     assert_eq!(run["exitCode"], 0, "{run:#}");
+}
+
+#[tokio::test]
+async fn they_do_not_depend_on_landlock() {
+    or_skip!(possible());
+    let stage = Stage::new();
+    let document = json!({ "*": { "denylist": [rule("touch")] } });
+    for version in [0, 4] {
+        let off = format!("landlock-{version}");
+        let server = stage
+            .builder()
+            .env(hooks::PROTECTION_VARIABLE, &off)
+            .agents(&document);
+        let server = server.start().await;
+        let directory = stage.work(&format!("old{version}"), "touch marker");
+        let (is_marked, run) = stage.run(&server, "main", &directory).await;
+        assert!(!is_marked, "{run:#}");
+        let directory = stage.work(&format!("free{version}"), "touch marker");
+        let (is_marked, run) = stage.run(&server, FREE, &directory).await;
+        assert!(is_marked, "{run:#}");
+    }
+}
+
+#[tokio::test]
+async fn where_they_are_not_kept_is_said() {
+    or_skip!(possible());
+    let stage = Stage::new();
+    let taken = json!({ "id": FREE, "tools": { "exec": { "isolation": "same-user" } } });
+    let boxed = json!({ "id": "boxed", "tools": { "exec": { "host": "sandbox" } } });
+    let far = json!({ "id": "far", "tools": { "exec": { "host": "node" } } });
+    let server = stage
+        .builder()
+        .config(&json!({
+            "tools": { "exec": { "host": "gateway", "security": "full", "ask": "off" } },
+            "agents": { "list": [taken, boxed, far] },
+        }))
+        .start()
+        .await;
+    let operator = server.operator();
+    let added = async |owner: &str| {
+        let added = operator
+            .post(&format!("/v1/agents/{owner}/denylist"), rule("zqtool"))
+            .await;
+        let added = added.expect(201);
+        let warnings = added.get("warnings").and_then(Value::as_array);
+        let warnings = warnings.into_iter().flatten();
+        let ours = warnings.filter(|warning| warning["code"] == "children-not-kept");
+        ours.map(|warning| warning.text("message").to_owned())
+            .collect::<Vec<_>>()
+    };
+    for (agent, level) in [(FREE, "same-user"), ("boxed", "sandbox"), ("far", "node")] {
+        let said = added(agent).await;
+        assert_eq!(said.len(), 1, "{agent}: {said:?}");
+        assert_says(&said[0], &format!("{agent} at the level {level}"));
+    }
+    assert_eq!(added("main").await, Vec::<String>::new());
+    // A rule of every agent is one of those.
+    let said = added("*").await;
+    assert_says(
+        &said[0],
+        "boxed at the level sandbox, far at the level node, free at the level same-user",
+    );
+
+    let explained = async |agent: &str, command: &str| {
+        let call = json!({ "command": command, "agentId": agent });
+        let explained = ask_to_explain(&server.agent(), &call).await.expect(200);
+        explained.get("childrenNotKept").cloned()
+    };
+    assert_eq!(explained(FREE, "ls").await, Some(json!(["zqtool"])));
+    assert_eq!(explained("main", "ls").await, None);
+    // What does not start, starts nothing.
+    assert_eq!(explained(FREE, "zqtool").await, None);
+    let asking = server.invocation(&["policy", "explain", "--agent", FREE, "--", "ls"]);
+    let text = TestServer::finish(asking.run_as(ACCOUNT)).await;
+    assert_eq!(text.code, Some(0), "{text:?}");
+    assert_says(&text.stdout, "it may start what is denied with children: zqtool");
 }
 
 #[tokio::test]

@@ -212,11 +212,30 @@ async fn a_rule_that_is_near_has_a_person_asked() {
 #[tokio::test]
 async fn without_the_level_or_the_kernel_a_person_is_asked() {
     or_skip!(possible());
-    let old = builder(&json!({}))
-        .env("COUNTERSIGN_TEST_PROTECTION_OFF", "landlock-4")
+    for version in [0, 1, 3, 4] {
+        let old = builder(&json!({}))
+            .env("COUNTERSIGN_TEST_PROTECTION_OFF", &format!("landlock-{version}"))
+            .start()
+            .await;
+        let why = format!("version {version} of Landlock");
+        is_asked(&old, json!({ "command": "cat *" }), Some(&why)).await;
+        let kernel = old.operator().read("/v1/settings").await["kernel"].clone();
+        let held = kernel
+            .list("parts")
+            .iter()
+            .find(|part| part["part"] == "held-texts");
+        assert_has!(held.expect("it is said"), { "kept": false });
+    }
+    let new_enough = builder(&json!({}))
+        .env("COUNTERSIGN_TEST_PROTECTION_OFF", "landlock-6")
         .start()
         .await;
-    is_asked(&old, json!({ "command": "cat *" }), Some("version 4 of Landlock")).await;
+    let run = new_enough.ran(json!({ "command": "echo > f; cat *" })).await;
+    assert_has!(run, { "held": true });
+    let kernel = new_enough.operator().read("/v1/settings").await["kernel"].clone();
+    for part in kernel.list("parts") {
+        assert_has!(part, { "kept": true });
+    }
     let free = builder(&json!({ "isolation": "same-user" })).start().await;
     is_asked(&free, json!({ "command": "cat *" }), Some("level confined")).await;
 }

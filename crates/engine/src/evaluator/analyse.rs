@@ -14,6 +14,7 @@ use countersign_config::{
 };
 use countersign_domain::{AgentId, EntryId, EnvOverrides, Isolation, UnixMillis};
 use countersign_hosts::{
+    found_programs::FoundPrograms,
     node::UNKNOWN_DIRECTORY,
     path_lookup::SystemLookup,
     peer_fs::{self, Blind},
@@ -103,6 +104,8 @@ pub(crate) struct Analyst {
     patterns: PatternCache,
     trusted_dirs: TrustedDirs,
     indexes: EntryIndexes,
+    /// Programs that commands start by themselves, by their names.
+    found: Arc<FoundPrograms>,
 }
 
 /// What an analysis sees of the file system.
@@ -149,6 +152,7 @@ impl Analyst {
             patterns: PatternCache::default(),
             trusted_dirs: TrustedDirs::default(),
             indexes: EntryIndexes::default(),
+            found: Arc::default(),
         }
     }
 
@@ -173,6 +177,7 @@ impl Analyst {
             .environment
             .run_path(&settings.policy.exec(agent).path_prepend);
         SystemLookup::new(path, self.home.to_string_lossy().into_owned(), &self.files)
+            .remembering(Arc::clone(&self.found), self.wall())
     }
 
     /// How a text of a call on this machine is started, with the overrides that reach it.
@@ -432,6 +437,7 @@ pub(crate) fn deny_rule_of<'a>(listed: &Listed<'a, document::DenyRule>) -> DenyR
         pattern: &listed.item.pattern,
         arg_pattern: listed.item.arg_pattern.as_deref(),
         reason: listed.item.reason.as_deref(),
+        children: listed.item.keeps_children(),
     }
 }
 

@@ -12,7 +12,7 @@ use countersign_config::{
 };
 use countersign_domain::{
     Binding, Bound, BoundAction, BoundInterpreter, BoundStep, Command, CommandInput, Confinement,
-    EnvOverrides, FileIdentity, Host, Isolation, ProgramLimits, Security, StepJoin,
+    EnvOverrides, FileIdentity, Host, ProgramLimits, Security, StepJoin,
 };
 use countersign_hosts::{
     path_lookup::SystemLookup,
@@ -39,6 +39,7 @@ use super::{
     analyse::{self, Analyst},
     call::Call,
     judgement::Judgement,
+    keeping,
     place::Places,
     policy_now::PolicyView,
     preflight, script_hold,
@@ -231,18 +232,30 @@ impl Binder {
 
     /// What no program of the call can start, where the level keeps that.
     fn denied_children(&self, call: &Call, now: &PolicyView, lookup: &SystemLookup) -> Vec<String> {
-        let isolation = self.places.isolation_of(&call.agent, &now.settings);
-        if call.host() != Host::Gateway || isolation != Isolation::Confined {
+        if !self.keeps_children(call, now) {
             return Vec::new();
         }
-        let rules = now.deny_rules(&call.agent);
-        let masking = rules.iter().filter(|rule| rule.item.keeps_children());
-        let mut patterns: Vec<String> = masking
-            .map(|rule| paths::expand_home(rule.item.pattern.trim(), lookup.home()))
+        let mut patterns: Vec<String> = children_rules(call, now)
+            .iter()
+            .map(|pattern| paths::expand_home(pattern.trim(), lookup.home()))
             .collect();
         patterns.sort();
         patterns.dedup();
         patterns
+    }
+
+    /// The deny rules with `children` that do not bind what the call would start, by their patterns as written.
+    pub(crate) fn children_not_kept(&self, call: &Call, now: &PolicyView) -> Vec<String> {
+        if self.keeps_children(call, now) {
+            Vec::new()
+        } else {
+            children_rules(call, now)
+        }
+    }
+
+    fn keeps_children(&self, call: &Call, now: &PolicyView) -> bool {
+        call.host() == Host::Gateway
+            && keeping::keeps_children(self.places.isolation_of(&call.agent, &now.settings))
     }
 
     /// How the text of a judged call is started; `None` where no host shell of this machine would read one.
@@ -560,4 +573,11 @@ impl<'a> Operands<'a> {
             self.collect(&segment.segments);
         }
     }
+}
+
+/// The patterns of the deny rules with `children` of a call's agent, as written.
+fn children_rules(call: &Call, now: &PolicyView) -> Vec<String> {
+    let rules = now.deny_rules(&call.agent);
+    let masking = rules.iter().filter(|rule| rule.item.keeps_children());
+    masking.map(|rule| rule.item.pattern.clone()).collect()
 }

@@ -17,7 +17,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(settings))
 }
 
-/// Every setting that is in force in this process, with its origin, and what waits to take its place.
+/// Every setting that is in force in this process, with its origin, what waits to take its place, and what the kernel keeps.
 #[utoipa::path(
     get, path = "/v1/settings", tag = "policy", operation_id = "get_settings",
     responses((status = OK, body = SettingsBody)),
@@ -31,6 +31,7 @@ async fn settings(
     let items = state.policy_admin().settings_in_force();
     JsonReply(SettingsBody {
         items: items.into_iter().map(setting).collect(),
+        kernel: state.policy_admin().kernel().await.into(),
     })
 }
 

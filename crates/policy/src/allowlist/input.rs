@@ -76,6 +76,8 @@ pub struct DenyRule<'a> {
     pub arg_pattern: Option<&'a str>,
     /// Why its author forbids the command; `None` if they did not say.
     pub reason: Option<&'a str>,
+    /// Whether it is also to bind what a command starts, where the isolation level keeps that.
+    pub children: bool,
 }
 
 /// A skill's program (K1).

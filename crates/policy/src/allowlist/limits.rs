@@ -203,8 +203,7 @@ impl Evaluation<'_> {
                 .inspect(&expanded(word))
                 .map(|found| Startable::File(found.identity));
         }
-        let path = self.lookup.search(word).filter(|path| path.starts_with('/'))?;
-        let found = self.lookup.inspect(&path)?;
+        let (path, found) = self.lookup.find(word)?;
         self.coverage()
             .is_believable_file(&paths::normalise(&path), &found.real)
             .then_some(Startable::File(found.identity))

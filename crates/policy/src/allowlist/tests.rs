@@ -197,6 +197,7 @@ fn deny(pattern: &'static str) -> DenyRule<'static> {
         pattern,
         arg_pattern: None,
         reason: None,
+        children: false,
     }
 }
 

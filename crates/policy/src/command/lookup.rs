@@ -15,6 +15,12 @@ pub trait PathLookup: Debug + Send + Sync {
     fn search(&self, name: &str) -> Option<String>;
     /// The file at a path if it is a regular file with an execute bit.
     fn inspect(&self, path: &str) -> Option<Inspected>;
+    /// The program of a name in the run PATH: where it is found, and its file. `name` holds no `/`.
+    fn find(&self, name: &str) -> Option<(String, Inspected)> {
+        let path = self.search(name).filter(|path| path.starts_with('/'))?;
+        let file = self.inspect(&path)?;
+        Some((path, file))
+    }
     /// The real path of anything that exists.
     fn real(&self, path: &str) -> Option<String>;
     /// Whether a path leads another process to another place than us: by way of its working directory or its

@@ -51,6 +51,8 @@ pub struct Lists<'a> {
     pub grants: &'a [Grant<'a>],
     /// Deny rules of the same list owner.
     pub deny_rules: &'a [DenyRule<'a>],
+    /// Why a deny rule with `children` does not bind what commands of the owner start; `None` where it does.
+    pub children_not_kept: Option<&'a str>,
 }
 
 /// What the rules are judged against.
@@ -264,6 +266,10 @@ impl<'a> Linter<'a> {
         };
         if let Some(message) = missing.filter(|_| subject.is_missing()) {
             remarks.push(Remark::new(RemarkCode::MissingFile, message));
+        }
+        if let Some(why) = self.lists.children_not_kept.filter(|_| rule.children) {
+            let message = format!("it does not bind what commands start by themselves: {why}");
+            remarks.push(Remark::new(RemarkCode::ChildrenNotKept, message));
         }
         remarks
     }

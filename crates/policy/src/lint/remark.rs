@@ -38,6 +38,8 @@ vocabulary! {
         ConfineTooWide = "confine-too-wide",
         /// A part of its `confine` says nothing.
         ConfineIdle = "confine-idle",
+        /// A deny rule with `children` where the isolation level does not keep them.
+        ChildrenNotKept = "children-not-kept",
         /// A grant whose time is over.
         Expired = "expired",
         /// A grant without a use left.
@@ -67,7 +69,8 @@ impl RemarkCode {
             | Self::WritableDirectory
             | Self::NeverMatches
             | Self::ConfineNotUnderstood
-            | Self::ConfineTooWide => Weight::Risky,
+            | Self::ConfineTooWide
+            | Self::ChildrenNotKept => Weight::Risky,
             Self::Shadowed
             | Self::Denied
             | Self::NeedsArguments

@@ -99,6 +99,7 @@ fn rule<'a>(id: &'a str, pattern: &'a str, arg_pattern: Option<&'a str>) -> Deny
         pattern,
         arg_pattern,
         reason: None,
+        children: false,
     }
 }
 
@@ -384,6 +385,29 @@ fn deny_rules_win_over_entries_and_are_judged_themselves() {
 }
 
 #[test]
+fn a_deny_rule_whose_children_are_not_kept_says_so() {
+    let seen = |children, children_not_kept| {
+        let rules = [DenyRule {
+            children,
+            ..rule("d", "rm", None)
+        }];
+        let lists = Lists {
+            deny_rules: &rules,
+            children_not_kept,
+            ..Lists::default()
+        };
+        codes(lists, PathCase::Sensitive)
+    };
+    let why = Some("commands run of main at the level same-user");
+    assert_eq!(
+        seen(true, why),
+        [(Item::DenyRule(0), RemarkCode::ChildrenNotKept)]
+    );
+    assert_eq!(seen(false, why), []);
+    assert_eq!(seen(true, None), []);
+}
+
+#[test]
 fn grants_that_are_over_or_pointless_are_said() {
     let seen = |grants: &[Grant<'_>], entries: &[Entry<'_>]| {
         let lists = Lists {
@@ -506,8 +530,7 @@ fn what_is_odd_about_a_confine_is_told() {
         }];
         let lists = Lists {
             entries: &entries,
-            grants: &[],
-            deny_rules: &[],
+            ..Lists::default()
         };
         let is_ours = |code: &RemarkCode| code.as_str().starts_with("confine-");
         codes(lists, PathCase::Sensitive)

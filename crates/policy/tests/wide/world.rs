@@ -205,6 +205,7 @@ impl World {
                 pattern,
                 arg_pattern: None,
                 reason: None,
+                children: false,
             })
             .collect();
         let agent = AgentId::main();

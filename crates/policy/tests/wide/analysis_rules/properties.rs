@@ -203,6 +203,7 @@ fn analysis(text: &str, strictness: &Strictness, machine: &Machine) -> Analysis 
         pattern: "GIT",
         arg_pattern: None,
         reason: None,
+        children: false,
     }];
     let protected = Protected {
         roots: vec!["/home/agent/.state".to_owned()],
