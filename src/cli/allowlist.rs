@@ -1,12 +1,13 @@
 //! `countersign allowlist`: which programs may run without asking.
 
-use std::{fs::File, io::Read as _, path::Path, time::Duration};
+use std::{collections::BTreeSet, fs::File, io::Read as _, path::Path, time::Duration};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use countersign_domain::{AgentId, EntryId, UnixMillis};
+use countersign_policy::starter::StarterSet;
 use countersign_wire::entry::EntryBody;
 
 use super::{
@@ -28,6 +29,7 @@ const LIST: &str = "allowlist";
 #[command(after_help = "Examples:
   countersign allowlist add /usr/bin/git
   countersign allowlist add '/opt/tools/*' --agent build --note 'ours'
+  countersign allowlist add --set git-read,files-read,search
   countersign allowlist add /usr/bin/make --arg-pattern '^test$' --expires 2h --max-uses 3
   countersign allowlist add ~/bin/deploy --pin-digest
   countersign allowlist list --agent '*'")]
@@ -45,7 +47,8 @@ pub(crate) enum AllowlistCommand {
   countersign allowlist add /usr/bin/git
   countersign allowlist add /usr/bin/make --arg-pattern '^test$' --expires 2h --max-uses 3
   countersign allowlist add /usr/bin/git --starts judged,ssh --writes workspace
-  countersign allowlist add /usr/bin/npm --arg-pattern '^run dev$' --input")]
+  countersign allowlist add /usr/bin/npm --arg-pattern '^run dev$' --input
+  countersign allowlist add --set git-read,rust --dry-run")]
     Add(AddArgs),
     /// Remove an entry or grant
     #[command(after_help = "Examples:
@@ -77,9 +80,27 @@ pub(crate) struct Owner {
 
 /// A new entry.
 #[derive(Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub(crate) struct AddArgs {
     /// Path pattern of the program, e.g. /usr/bin/git or ~/bin/**
-    pattern: String,
+    #[arg(required_unless_present = "sets")]
+    pattern: Option<String>,
+    /// Instead of a pattern, the entries of these sets: git-read, files-read, search, rust, node, python, go, make, docker-read
+    #[arg(
+        long = "set",
+        value_name = "SETS",
+        value_delimiter = ',',
+        conflicts_with_all = [
+            "pattern", "arg_pattern", "expires", "max_uses", "pin_digest", "input", "starts", "writes", "connects", "note",
+        ],
+    )]
+    sets: Vec<StarterSet>,
+    /// Show the entries of the sets and add none
+    #[arg(long, requires = "sets", conflicts_with = "pattern")]
+    dry_run: bool,
     #[command(flatten)]
     owner: Owner,
     /// Regular expression that the arguments must match
@@ -218,8 +239,11 @@ async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), F
 }
 
 async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Failure> {
+    let Some(pattern) = args.pattern else {
+        return add_sets(context, client, &args.owner, &args.sets, args.dry_run).await;
+    };
     let mut body = Map::new();
-    body.insert("pattern".to_owned(), json!(args.pattern));
+    body.insert("pattern".to_owned(), json!(pattern));
     let mut member = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
             body.insert(name.to_owned(), value);
@@ -236,12 +260,64 @@ async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Fa
     );
     member("maxUses", args.max_uses.map(Value::from));
     if args.pin_digest {
-        member("sha256", Some(Value::from(digest(&args.pattern)?)));
+        member("sha256", Some(Value::from(digest(&pattern)?)));
     }
     let entry = client
         .post(&["v1", "agents", &args.owner.agent, LIST], &Value::Object(body))
         .await?;
     show(context, &args.owner, &args.owner.named_in(entry))
+}
+
+/// Adds the entries of sets, one by one. Those that are there already stay as they are, so the same call finishes what one
+/// before it began.
+async fn add_sets(
+    context: &Context,
+    client: &Client,
+    owner: &Owner,
+    sets: &[StarterSet],
+    is_dry: bool,
+) -> Result<(), Failure> {
+    let mut table = Table::new(&["SET", "PROGRAM", "WITHOUT A QUESTION", "CONFINE"]);
+    let mut items = Vec::new();
+    let sets: BTreeSet<&str> = sets.iter().map(|set| set.as_str()).collect();
+    let sets = StarterSet::ALL.iter().filter(|set| sets.contains(set.as_str()));
+    for set in sets.clone() {
+        for entry in set.entries() {
+            table.row([
+                set.to_string(),
+                entry.pattern.to_owned(),
+                entry.allows.to_owned(),
+                value::shown(entry.confine.as_ref().map(confine_line).as_ref()),
+            ]);
+            let mut body = json!({ "pattern": entry.pattern, "note": format!("{set}: {}", entry.allows) });
+            let members = body.as_object_mut().expect("made as an object above");
+            members.extend(
+                entry
+                    .arg_pattern
+                    .map(|said| ("argPattern".to_owned(), json!(said))),
+            );
+            members.extend(entry.confine.map(|said| ("confine".to_owned(), said)));
+            if !is_dry {
+                let path = ["v1", "agents", &owner.agent, LIST];
+                let added: Answer<EntryBody> = client.post(&path, &body).await?;
+                body = owner.named_in(added).raw;
+            }
+            items.push(body);
+        }
+    }
+    if context.console.format() == Format::Json {
+        let sets: Vec<&str> = sets.map(|set| set.as_str()).collect();
+        return context
+            .console
+            .document(&json!({ "sets": sets, "applied": !is_dry, "items": items }));
+    }
+    context.console.table(&table, "")?;
+    let (count, whom) = (items.len(), owner.in_words());
+    context.console.line(&if is_dry {
+        format!("would add {count} entries for {whom}")
+    } else {
+        format!("added {count} entries for {whom}; those that were there already are as they were")
+    })
 }
 
 /// The member `confine` that the options say; `None` without any.

@@ -22,6 +22,7 @@ pub mod node_select;
 pub mod pending_change;
 pub mod preset;
 pub mod proposals;
+pub mod starter;
 
 pub mod allowlist;
 pub mod pattern;

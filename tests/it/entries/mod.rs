@@ -5,6 +5,7 @@ mod deny;
 mod grants;
 mod lost;
 mod odd;
+mod sets;
 
 use serde_json::Value;
 

@@ -126,7 +126,7 @@ async fn texts_do_the_same_as_in_the_sandbox() {
     }
     give(&place);
     let texts = texts();
-    assert!(texts.len() >= 175, "{}", texts.len());
+    assert!(texts.len() >= 300, "{}", texts.len());
     let (server, place) = (&server, &place);
     let compared = stream::iter(texts.iter().enumerate()).map(|(index, text)| async move {
         let name = format!("t{index}");

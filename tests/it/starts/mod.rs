@@ -3,6 +3,9 @@
 
 mod fixture;
 
+mod delegation;
+mod everyday;
 mod limits;
 mod over_http;
 mod programs;
+mod table;
