@@ -142,7 +142,14 @@ impl Scanner<'_> {
     fn next_word(&mut self, expected: Expected, cases: &mut usize) -> Expected {
         let word = self.word();
         match expected {
-            Expected::Argument | Expected::Name(Of::Loop) => Expected::Argument,
+            Expected::Argument => {
+                // An array of `declare`, or a pattern like `!(a|b)`.
+                if is_assignment(&word.text) || word.text.ends_with(['?', '*', '+', '@', '!']) {
+                    self.skip_array();
+                }
+                Expected::Argument
+            }
+            Expected::Name(Of::Loop) => Expected::Argument,
             Expected::Pattern if word.text == "esac" && !word.is_quoted => {
                 *cases = cases.saturating_sub(1);
                 Expected::Argument
@@ -181,7 +188,7 @@ impl Scanner<'_> {
         }
         match word.text.as_str() {
             "if" | "then" | "else" | "elif" | "do" | "while" | "until" | "!" | "{" | "time" | "command"
-            | "exec" | "builtin" => Expected::Command,
+            | "exec" | "builtin" | "coproc" => Expected::Command,
             "fi" | "done" | "}" => Expected::Argument,
             "esac" => {
                 *cases = cases.saturating_sub(1);
@@ -527,6 +534,7 @@ mod tests {
                 &["printf", "read"],
             ),
             ("[[ $a == b* && -n $(id) ]] && touch m", &["id", "touch"]),
+            ("declare -a l=(1 2 $(id)); ls !(data|docs); coproc cat f", &["cat", "declare", "id", "ls"]),
             (
                 "(( i++ < 3 )) || cat f; echo $(( $(wc -l < f) + 1 ))",
                 &["cat", "echo", "wc"],
