@@ -244,7 +244,7 @@ impl PartialSchema for NewDenyRule {
                 "A deny rule that holds for what the programs of a run start or read, too, at the level `confined`.",
             ))
             .property("pattern", pattern(listed, "A name, a path, or wildcards in the last component."))
-            .property("argPattern", nullable(Type::Null, "Not beside `children`."))
+            .property("argPattern", null("Not beside `children`."))
             .property("reason", reason())
             .property("children", children(true))
             .required("pattern")
@@ -268,6 +268,11 @@ fn pattern(pattern: String, description: &str) -> Schema {
 
 fn nullable(kind: Type, description: &str) -> Schema {
     let value = ObjectBuilder::new().schema_type(SchemaType::from_iter([kind, Type::Null]));
+    value.description(Some(description)).build().into()
+}
+
+fn null(description: &str) -> Schema {
+    let value = ObjectBuilder::new().schema_type(SchemaType::Type(Type::Null));
     value.description(Some(description)).build().into()
 }
 

@@ -534,7 +534,10 @@ mod tests {
                 &["printf", "read"],
             ),
             ("[[ $a == b* && -n $(id) ]] && touch m", &["id", "touch"]),
-            ("declare -a l=(1 2 $(id)); ls !(data|docs); coproc cat f", &["cat", "declare", "id", "ls"]),
+            (
+                "declare -a l=(1 2 $(id)); ls !(data|docs); coproc cat f",
+                &["cat", "declare", "id", "ls"],
+            ),
             (
                 "(( i++ < 3 )) || cat f; echo $(( $(wc -l < f) + 1 ))",
                 &["cat", "echo", "wc"],

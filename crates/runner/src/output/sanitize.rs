@@ -50,7 +50,11 @@ fn leading(text: &str, is: impl Fn(u8) -> bool) -> usize {
     whole + more.unwrap_or(rest.len())
 }
 
-/// Printable ASCII or one of the three kept controls. No `matches!`, whose table the processor would look at a byte at a time.
+/// Printable ASCII or one of the three kept controls.
+#[expect(
+    clippy::needless_bitwise_bool,
+    reason = "without branches and tables the processor looks at many bytes at once"
+)]
 const fn is_plain_byte(byte: u8) -> bool {
     (byte >= b' ') & (byte <= b'~') | (byte == b'\t') | (byte == b'\n') | (byte == b'\r')
 }
