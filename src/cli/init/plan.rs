@@ -255,7 +255,11 @@ mod tests {
             "exec": {
               "host": "gateway",
               "security": "allowlist",
-              "ask": "on-miss"
+              "ask": "on-miss",
+              "reads": {
+                "nullRedirections": true,
+                "hereDocuments": true
+              }
             }
           }
         }
@@ -285,7 +289,8 @@ mod tests {
     #[test]
     fn other_keys_and_comments_are_nobodys_business() {
         let config = text(
-            "{ // ours\n tools: {exec: {host: 'gateway', security: 'allowlist', ask: 'on-miss'}}, ui: 1, }",
+            "{ // ours\n tools: {exec: {host: 'gateway', security: 'allowlist', ask: 'on-miss', \
+             reads: {nullRedirections: true, hereDocuments: true, more: 1}}}, ui: 1, }",
         );
         let server = text("[http]\nlisten = \"127.0.0.1:1\"\n[approvals]\nalways_reachable = true\n");
         let document = text(
