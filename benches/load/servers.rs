@@ -438,9 +438,9 @@ fn state_directory(policy: Policy) -> TempDir {
     if policy == Policy::Kept {
         let any = json!({ "starts": "any" });
         let document = json!({ "version": 1, "agents": {
-            "main": { "allowlist": [{ "pattern": "true" }, { "pattern": "git" }] },
+            "main": { "allowlist": [{ "pattern": "/usr/bin/true" }, { "pattern": "/usr/bin/git" }] },
             "open": { "allowlist": [
-                { "pattern": "true", "confine": any }, { "pattern": "git", "confine": any },
+                { "pattern": "/usr/bin/true", "confine": any }, { "pattern": "/usr/bin/git", "confine": any },
             ] },
         } });
         write("exec-approvals.json", &document.to_string());

@@ -23,8 +23,8 @@ pub(super) async fn measure(report: &mut Report<'_>) {
     };
     // One that starts nothing, and one whose helpers have to be found.
     for (name, argv) in [
-        ("kept/program/p50", json!(["true"])),
-        ("kept/helpers/p50", json!(["git", "--version"])),
+        ("kept/program/p50", json!(["/usr/bin/true"])),
+        ("kept/helpers/p50", json!(["/usr/bin/git", "--version"])),
     ] {
         let (limited, open) = (request("main", &argv), request("open", &argv));
         let mut ours = server.agent().connect().await;
