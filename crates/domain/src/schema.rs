@@ -11,10 +11,11 @@ use utoipa::{
 };
 
 use crate::{
-    ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, DecidedBy, ElevatedLevel, EntryId,
-    Host, HostChoice, Isolation, KernelPart, OnMiss, OutputStream, Owner, PatternWidth, Pinning,
-    ProcessStatus, Reason, RunId, RunVerdict, Scope, ScriptHold, Security, SessionKey, TerminalReason,
-    TextStart, TokenId, UnixMillis,
+    ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, ContextUrl, DecidedBy,
+    ElevatedLevel, EntryId, Host, HostChoice, Isolation, Justification, KernelPart, MAX_CONTEXT_URL_BYTES,
+    MAX_JUSTIFICATION_CHARS, OnMiss, OutputStream, Owner, PatternWidth, Pinning, ProcessStatus, Reason,
+    RunId, RunVerdict, Scope, ScriptHold, Security, SessionKey, TerminalReason, TextStart, TokenId,
+    UnixMillis,
 };
 
 /// A schema that begins as that of a text.
@@ -59,6 +60,38 @@ macro_rules! text_schemas {
             }
         }
     )+};
+}
+
+impl PartialSchema for Justification {
+    fn schema() -> RefOr<Schema> {
+        const OTHER_CONTROLS: &str = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f";
+        let pattern = format!(r"^[^{OTHER_CONTROLS}]*[^\s\x00-\x1f\x7f-\x9f][^{OTHER_CONTROLS}]*$");
+        let text = text().pattern(Some(pattern)).min_length(Some(1));
+        let text = text.max_length(Some(MAX_JUSTIFICATION_CHARS));
+        let description =
+            "A reason in the agent's words; each run of blanks and line breaks becomes one space.";
+        RefOr::T(text.description(Some(description)).build().into())
+    }
+}
+
+impl ToSchema for Justification {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Justification")
+    }
+}
+
+impl PartialSchema for ContextUrl {
+    fn schema() -> RefOr<Schema> {
+        let text = text().pattern(Some(r"^https?://[!-~]+$"));
+        let text = text.max_length(Some(MAX_CONTEXT_URL_BYTES));
+        RefOr::T(text.description(Some("The address of a page.")).build().into())
+    }
+}
+
+impl ToSchema for ContextUrl {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("ContextUrl")
+    }
 }
 
 word_schemas!(

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{BOXED, builder, data, give, workspace};
 use crate::{
     confined::possible,
-    support::{Members, TestServer, write_file},
+    support::{Members, TestServer, none_is_wrong, write_file},
 };
 
 /// Texts at a time.
@@ -150,17 +150,6 @@ async fn texts_do_the_same_as_in_the_sandbox() {
         };
         (!is_same).then(|| format!("{text}\n  held: {held:?}\n  boxed: {boxed:?}"))
     });
-    let wrong: Vec<String> = compared
-        .buffer_unordered(WIDTH)
-        .filter_map(|wrong| async { wrong })
-        .collect()
-        .await;
-    assert!(
-        wrong.is_empty(),
-        "{} of {}:\n{}",
-        wrong.len(),
-        texts.len(),
-        wrong.join("\n")
-    );
+    none_is_wrong(compared.buffer_unordered(WIDTH)).await;
     assert!(server.operator().pending().await.is_empty());
 }

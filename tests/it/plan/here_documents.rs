@@ -3,8 +3,11 @@
 
 use serde_json::json;
 
-use super::lists::{by_plan, by_shell};
-use crate::support::{Members, ServerBuilder, TestServer, program, skip, write_file_mode};
+use super::{
+    asked_about,
+    lists::{by_plan, by_shell},
+};
+use crate::support::{ServerBuilder, TestServer, program, skip, write_file_mode};
 
 /// Read by every shell.
 const DOCUMENTS: [&str; 24] = [
@@ -182,15 +185,8 @@ async fn a_question_is_about_its_text_too() {
     let mut digests = Vec::new();
     for said in ["one", "two"] {
         let text = format!("cat <<'EOF'\n{said}\nEOF");
-        let asked = server
-            .asked(json!({ "command": text, "approvalWaitMs": 0 }))
-            .await;
-        let approval = server
-            .operator()
-            .read(&format!("/v1/approvals/{}", asked.text("approvalId")))
-            .await;
-        assert_eq!(approval["command"], text, "{approval}");
-        digests.push(approval["boundTo"].text("digest").to_owned());
+        let (asked, digest) = asked_about(&server, &text).await;
+        digests.push(digest);
         let run = server.answered(&asked, "allow-once").await;
         assert_has!(run, { "status": "completed", "stdout": format!("{said}\n") }, "{text}");
     }

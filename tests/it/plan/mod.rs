@@ -11,3 +11,18 @@ mod redirections;
 #[cfg(feature = "test-hooks")]
 mod swaps;
 mod unasked;
+
+use serde_json::{Value, json};
+
+use crate::support::{Members, TestServer};
+
+/// Asks about a text, which the card shows as it is; the answer, and the digest of what is bound.
+async fn asked_about(server: &TestServer, text: &str) -> (Value, String) {
+    let asked = server
+        .asked(json!({ "command": text, "approvalWaitMs": 0 }))
+        .await;
+    let path = format!("/v1/approvals/{}", asked.text("approvalId"));
+    let approval = server.operator().read(&path).await;
+    assert_eq!(approval["command"], text, "{approval}");
+    (asked, approval["boundTo"].text("digest").to_owned())
+}

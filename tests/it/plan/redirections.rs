@@ -4,7 +4,10 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::lists::{by_plan, by_shell};
+use super::{
+    asked_about,
+    lists::{by_plan, by_shell},
+};
 use crate::support::{Members, ServerBuilder, TestServer, program, skip, write_file_mode};
 
 /// Says something on both outputs, and what it is given.
@@ -169,15 +172,8 @@ async fn a_question_is_about_its_redirections_too() {
         "uname -a 2>&1",
         "uname -a 2>&1 >/dev/null",
     ] {
-        let asked = server
-            .asked(json!({ "command": text, "approvalWaitMs": 0 }))
-            .await;
-        let approval = server
-            .operator()
-            .read(&format!("/v1/approvals/{}", asked.text("approvalId")))
-            .await;
-        assert_eq!(approval["command"], text, "{approval}");
-        digests.push(approval["boundTo"].text("digest").to_owned());
+        let (asked, digest) = asked_about(&server, text).await;
+        digests.push(digest);
         let run = server.answered(&asked, "allow-once").await;
         assert_has!(run, { "status": "completed", "stderr": "" }, "{text}");
         assert_eq!(

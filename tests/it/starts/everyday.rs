@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use super::table::{WIDTH, copied, lines};
-use crate::support::{Invocation, TestServer, program, run_program, write_file};
+use crate::support::{Invocation, TestServer, none_is_wrong, program, run_program, write_file};
 
 /// An agent whose programs may start anything.
 const FREE: &str = "free";
@@ -127,16 +127,5 @@ async fn everyday_uses_need_no_more_than_the_profiles() {
         };
         (!is_same).then(|| format!("{command}\n  {ended:?}"))
     });
-    let wrong: Vec<String> = stream::iter(compared)
-        .buffer_unordered(WIDTH)
-        .filter_map(|wrong| async { wrong })
-        .collect()
-        .await;
-    assert!(
-        wrong.is_empty(),
-        "{} of {}:\n{}",
-        wrong.len(),
-        here.len(),
-        wrong.join("\n")
-    );
+    none_is_wrong(stream::iter(compared).buffer_unordered(WIDTH)).await;
 }

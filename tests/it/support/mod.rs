@@ -46,6 +46,6 @@ pub(crate) use skip::{NOBODY, is_root, needed, skip};
 pub(crate) use sse::{Event, EventStream};
 pub(crate) use terminal::Terminal;
 pub(crate) use tools::{installed, node_runtime, program, python_tool};
-pub(crate) use wait::{eventually, soon, within};
+pub(crate) use wait::{eventually, none_is_wrong, soon, within};
 pub(crate) use way::{OnTheWay, way};
 pub(crate) use world::World;

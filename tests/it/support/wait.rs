@@ -1,5 +1,6 @@
 //! Waiting for a condition, with a long bound and the last state in the message.
 
+use futures_util::{Stream, StreamExt as _};
 use std::{
     fmt::Debug,
     future::{Future, ready},
@@ -56,4 +57,12 @@ pub(crate) fn within<T>(what: &str, future: impl Future<Output = T>) -> impl Fut
         let came = timeout_at(Instant::now() + TIMEOUT, future).await;
         came.unwrap_or_else(|_elapsed| panic!("{caller}: {what} never came"))
     }
+}
+
+/// None of many cases, which are tried beside each other, has something to complain of.
+pub(crate) async fn none_is_wrong(cases: impl Stream<Item = Option<String>>) {
+    let tried: Vec<Option<String>> = cases.collect().await;
+    let wrong: Vec<&str> = tried.iter().flatten().map(String::as_str).collect();
+    let (count, of) = (wrong.len(), tried.len());
+    assert!(wrong.is_empty(), "{count} of {of}:\n{}", wrong.join("\n"));
 }

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use countersign_domain::{AgentId, HostChoice, RunId, SessionKey};
+use countersign_domain::{AgentId, AgentNote, ContextUrl, HostChoice, Justification, RunId, SessionKey};
 use countersign_engine::{
     IdempotencyKey, OnDisconnect,
     patch::PatchRequest,
@@ -55,16 +55,10 @@ pub(in crate::routes) struct PatchBody {
     /// The model that wrote it, where only some may.
     #[schema(max_length = 256)]
     model: Option<String>,
-    /// Why the agent wants it, for the person who answers: blanks and line breaks become one space.
-    #[schema(
-        min_length = 1,
-        max_length = 500,
-        pattern = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"
-    )]
-    justification: Option<String>,
+    /// Why the agent wants it, for the person who answers.
+    justification: Option<Justification>,
     /// Where that person can read more.
-    #[schema(max_length = 2048, pattern = r"^https?://[!-~]+$")]
-    context_url: Option<String>,
+    context_url: Option<ContextUrl>,
     /// How long to wait in milliseconds for a person's decision.
     #[schema(maximum = 600_000)]
     approval_wait_ms: Option<u64>,
@@ -89,7 +83,10 @@ impl PatchBody {
             agent,
             session,
             model: self.model,
-            note: exec::note(self.justification, self.context_url)?,
+            note: AgentNote {
+                justification: self.justification,
+                context_url: self.context_url,
+            },
             approval_wait: exec::approval_wait(self.approval_wait_ms)?,
         })
     }

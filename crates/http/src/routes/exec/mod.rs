@@ -18,7 +18,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 pub(in crate::routes) use answer::{CallAnswer, ExecAnswer, warning};
 pub(in crate::routes) use explain::explanation_body;
 pub(in crate::routes) use request::{
-    ExecBody, approval_wait, bounded_argv, command, host, identity, note, workdir,
+    ExecBody, approval_wait, bounded_argv, command, host, identity, workdir,
 };
 
 use countersign_engine::{CallerLease, EndsWithCaller, IdempotencyKey, OnDisconnect};

@@ -9,9 +9,8 @@ use serde::{
 use utoipa::ToSchema;
 
 use countersign_domain::{
-    AgentId, AgentNote, Ask, Command, ContextUrl, EnvSize, ExecRequest, HostChoice, InvalidNote,
-    InvalidRequest, Joining, Justification, MAX_ARGUMENT_BYTES, MAX_ARGV_BYTES, MAX_WORDS, Security,
-    SessionKey,
+    AgentId, AgentNote, Ask, Command, ContextUrl, EnvSize, ExecRequest, HostChoice, InvalidRequest, Joining,
+    Justification, MAX_ARGUMENT_BYTES, MAX_ARGV_BYTES, MAX_WORDS, Security, SessionKey,
 };
 
 use crate::{
@@ -72,16 +71,10 @@ pub(in crate::routes) struct ExecBody {
     agent_id: Option<AgentId>,
     /// In which session; `agent:<agentId>:main` unless given.
     session_key: Option<SessionKey>,
-    /// Why the agent wants it, for the person who answers: blanks and line breaks become one space.
-    #[schema(
-        min_length = 1,
-        max_length = 500,
-        pattern = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"
-    )]
-    justification: Option<String>,
+    /// Why the agent wants it, for the person who answers.
+    justification: Option<Justification>,
     /// Where that person can read more.
-    #[schema(max_length = 2048, pattern = r"^https?://[!-~]+$")]
-    context_url: Option<String>,
+    context_url: Option<ContextUrl>,
     /// How long to wait in milliseconds for a person's decision.
     #[schema(maximum = 600_000)]
     approval_wait_ms: Option<u64>,
@@ -117,7 +110,10 @@ impl ExecBody {
             elevated: self.elevated.unwrap_or_default(),
             agent,
             session,
-            note: note(self.justification, self.context_url)?,
+            note: AgentNote {
+                justification: self.justification,
+                context_url: self.context_url,
+            },
             approval_wait: approval_wait(self.approval_wait_ms)?,
             joining: match self.join {
                 Some(false) => Joining::Anew,
@@ -302,20 +298,6 @@ fn node(name: String) -> Result<String, Problem> {
         ));
     }
     Ok(name)
-}
-
-/// What the agent says about its call.
-pub(in crate::routes) fn note(
-    justification: Option<String>,
-    context_url: Option<String>,
-) -> Result<AgentNote, Problem> {
-    let refused = |path, invalid: InvalidNote| Problem::field(path, invalid.to_string());
-    let justification = justification.map(|text| Justification::parse(&text)).transpose();
-    let context_url = context_url.map(|text| ContextUrl::parse(&text)).transpose();
-    Ok(AgentNote {
-        justification: justification.map_err(|invalid| refused("justification", invalid))?,
-        context_url: context_url.map_err(|invalid| refused("contextUrl", invalid))?,
-    })
 }
 
 pub(in crate::routes) fn approval_wait(millis: Option<u64>) -> Result<Duration, Problem> {
