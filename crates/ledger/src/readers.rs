@@ -4,7 +4,8 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     str::FromStr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use rusqlite::{Connection, types::Value};
@@ -17,19 +18,32 @@ use super::{
     error::{Fault, LedgerError},
 };
 
+/// How long a read waits for the connection of another one where no more can be opened: most take far less, and no
+/// caller waits 5 seconds longer than it asked for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Connections for reading, handed out one at a time.
 #[derive(Debug)]
 pub(super) struct Readers {
     path: PathBuf,
-    idle: Mutex<Vec<Connection>>,
+    connections: Mutex<Connections>,
+    returned: Condvar,
     places: Semaphore,
+}
+
+#[derive(Debug, Default)]
+struct Connections {
+    idle: Vec<Connection>,
+    /// How many reads hold one.
+    lent: usize,
 }
 
 impl Readers {
     pub(super) fn new(path: &Path, count: usize) -> Arc<Self> {
         Arc::new(Self {
             path: path.to_owned(),
-            idle: Mutex::new(Vec::new()),
+            connections: Mutex::default(),
+            returned: Condvar::new(),
             places: Semaphore::new(count.max(1)),
         })
     }
@@ -67,7 +81,7 @@ impl Readers {
 
     /// Has the connections that nobody uses forget the pages that they hold.
     pub(super) fn shrink(&self) {
-        for connection in &*self.idle.lock().unwrap_or_else(PoisonError::into_inner) {
+        for connection in &self.lock().idle {
             if let Err(error) = connection.execute_batch("PRAGMA shrink_memory") {
                 tracing::debug!(%error, "a connection of the ledger keeps its pages");
             }
@@ -79,14 +93,64 @@ impl Readers {
         &self,
         read: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, LedgerError> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let connection = idle.map_or_else(|| open(&self.path), Ok)?;
+        let connection = self.take()?;
+        let lent = Lent(self);
         let answer = read(&connection);
-        self.idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(connection);
+        self.lock().idle.push(connection);
+        drop(lent);
         Ok(answer?)
+    }
+
+    /// A connection that nobody else has. A server without descriptors still reads with those that it has open.
+    fn take(&self) -> Result<Connection, LedgerError> {
+        let idle = self.lock().lend();
+        if let Some(connection) = idle {
+            return Ok(connection);
+        }
+        let fault = match self.open() {
+            Ok(connection) => {
+                self.lock().lent += 1;
+                return Ok(connection);
+            }
+            Err(fault) => fault,
+        };
+        let all_lent = |connections: &mut Connections| connections.idle.is_empty() && connections.lent > 0;
+        let (mut connections, _timeout) = self
+            .returned
+            .wait_timeout_while(self.lock(), PATIENCE, all_lent)
+            .unwrap_or_else(PoisonError::into_inner);
+        connections.lend().ok_or(fault)
+    }
+
+    /// Opens all files that reading needs: without this, the log is opened by the first read, which then fails.
+    fn open(&self) -> Result<Connection, LedgerError> {
+        let connection = open(&self.path)?;
+        let version = connection.pragma_query_value(None, "schema_version", |_row| Ok(()));
+        version.map_err(LedgerError::unavailable)?;
+        Ok(connection)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connections> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Connections {
+    /// One that is idle, counted as lent.
+    fn lend(&mut self) -> Option<Connection> {
+        let connection = self.idle.pop()?;
+        self.lent += 1;
+        Some(connection)
+    }
+}
+
+/// The time of a read, however it ends.
+struct Lent<'a>(&'a Readers);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.0.lock().lent -= 1;
+        self.0.returned.notify_one();
     }
 }
 
@@ -171,4 +235,79 @@ pub struct Listing<T> {
 pub(super) fn agents_within(authority: &Authority) -> Option<Value> {
     let agents: Vec<&str> = authority.agents()?.iter().map(AgentId::as_str).collect();
     Some(Value::Text(serde_json::json!(agents).to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, sync::mpsc, thread};
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Readers with one connection, who can open no more, since the file is not where it was.
+    fn without_room() -> (TempDir, Arc<Readers>) {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().join("ledger");
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch("CREATE TABLE t (v)")
+            .unwrap();
+        let readers = Readers::new(&path, 2);
+        readers.with(count).unwrap();
+        fs::rename(&path, dir.path().join("away")).unwrap();
+        (dir, readers)
+    }
+
+    fn count(connection: &Connection) -> Result<i64, Fault> {
+        Ok(connection.query_row("SELECT count(*) FROM t", (), |row| row.get(0))?)
+    }
+
+    /// Whether a thread of this process sleeps.
+    fn sleeps(thread: rustix::process::Pid) -> bool {
+        let path = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
+        let stat = fs::read_to_string(path).unwrap_or_default();
+        stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" S"))
+    }
+
+    #[test]
+    fn where_no_connection_can_be_opened_a_read_waits_for_one() {
+        let (_dir, readers) = without_room();
+        let (tell, told) = mpsc::channel();
+        thread::scope(|scope| {
+            let first = readers.with(|connection| {
+                let other = scope.spawn(|| {
+                    tell.send(rustix::thread::gettid()).unwrap();
+                    readers.with(count)
+                });
+                let thread = told.recv().unwrap();
+                while !sleeps(thread) && !other.is_finished() {
+                    thread::yield_now();
+                }
+                Ok((other, count(connection)?))
+            });
+            let (other, counted) = first.unwrap();
+            assert_eq!(counted, 0);
+            assert_eq!(other.join().unwrap().unwrap(), 0);
+        });
+    }
+
+    #[test]
+    fn a_read_waits_for_a_connection_no_longer_than_that() {
+        let (_dir, readers) = without_room();
+        let inner = readers.with(|_connection| Ok(readers.with(count)));
+        assert!(matches!(inner, Ok(Err(LedgerError::Unavailable(_)))), "{inner:?}");
+        assert_eq!(readers.with(count).unwrap(), 0, "the connection came back");
+    }
+
+    #[test]
+    fn a_read_that_panicked_lets_the_next_one_fail_at_once() {
+        let (_dir, readers) = without_room();
+        let panicked = std::panic::catch_unwind(|| {
+            readers.with(|_connection| -> Result<(), Fault> { panic!("a read") })
+        });
+        assert!(panicked.is_err());
+        assert_eq!(readers.lock().lent, 0, "nobody waits for it");
+        assert!(readers.with(count).is_err());
+    }
 }
