@@ -7,7 +7,7 @@
 use countersign_domain::{
     Aftermath, Answering, ApprovalDecision, ApprovalStanding, ApprovalStatus, Ask, Ballot, DecidedBy, Exit,
     Expiring, LaunchId, LaunchStanding, Launching, Reason, Recovery, RelaunchStanding, RunLocality,
-    RunStatus, Security,
+    RunStatus, Security, TakingBack,
 };
 use countersign_policy::gate::{
     self, AfterTimeout, Coverage, FallbackVerdict, GateInput, Unanswered, Verdict,
@@ -34,6 +34,8 @@ pub enum Fault {
     UnsyncedFallback,
     /// A launch does not look whether the approval was used up, nor whether the run has its launch.
     SecondUse,
+    /// A yes is taken back after its launch.
+    LateTakeBack,
     /// A launch does not ask for a yes.
     NoYes,
     /// A person who says yes again counts as another one.
@@ -67,6 +69,8 @@ pub struct Bounds {
     pub swaps: u8,
     /// How often the asker cancels.
     pub cancels: u8,
+    /// How often somebody takes a yes back.
+    pub take_backs: u8,
 }
 
 /// The model.
@@ -243,6 +247,7 @@ pub struct State {
     edits: u8,
     swaps: u8,
     cancels: u8,
+    take_backs: u8,
     truth: Truth,
 }
 
@@ -262,6 +267,8 @@ pub enum Event {
     NoticeDeadline,
     /// The asker withdraws.
     Cancel,
+    /// A person takes a yes back.
+    TakeBack,
     /// A supervisor does its next step.
     Supervise(usize),
     /// A supervisor is killed.
@@ -284,6 +291,7 @@ impl Protocol {
             status: row.status,
             decision: row.decision,
             is_consumed: row.is_consumed,
+            is_remembered: false,
             is_due: state.now >= DEADLINE && self.fault != Some(Fault::LateAnswer),
         })
     }
@@ -376,6 +384,39 @@ impl Protocol {
             state.synced = state.rows;
         }
         state.truth.answered = Some(decision);
+    }
+
+    fn take_back(&self, state: &mut State) {
+        let (Some(standing), Some(row)) = (self.standing(state), state.rows.approval) else {
+            return;
+        };
+        let (standing, run) = if self.fault == Some(Fault::LateTakeBack) {
+            let unused = ApprovalStanding {
+                is_consumed: false,
+                ..standing
+            };
+            (unused, RunStatus::Requested)
+        } else {
+            (standing, state.rows.run)
+        };
+        match standing.take_back(run) {
+            TakingBack::TakesBack => {}
+            TakingBack::TooLate
+            | TakingBack::NotAnswered
+            | TakingBack::Repeats
+            | TakingBack::Expired
+            | TakingBack::Cancelled => return,
+        }
+        state.rows.approval = Some(Row {
+            status: ApprovalStatus::Denied,
+            decision: Some(ApprovalDecision::Deny),
+            ..row
+        });
+        self.end(state, Reason::UserDenied);
+        if self.fault != Some(Fault::UnsyncedAnswer) {
+            state.synced = state.rows;
+        }
+        state.truth.answered = Some(ApprovalDecision::Deny);
     }
 
     fn launch(&self, state: &mut State, read: Option<u8>) {
@@ -836,6 +877,7 @@ impl Model for Protocol {
                     edits: 0,
                     swaps: 0,
                     cancels: 0,
+                    take_backs: 0,
                     truth: Truth::default(),
                 };
                 match (judged.verdict, is_reachable) {
@@ -919,6 +961,10 @@ impl Model for Protocol {
             if state.cancels < bounds.cancels {
                 actions.push(Event::Cancel);
             }
+            let is_allowed = |row: Row| row.status == ApprovalStatus::Allowed;
+            if state.take_backs < bounds.take_backs && state.rows.approval.is_some_and(is_allowed) {
+                actions.push(Event::TakeBack);
+            }
             if state.kills < bounds.kills {
                 actions.push(Event::Kill);
             }
@@ -998,6 +1044,10 @@ impl Model for Protocol {
                     | RunStatus::Cancelled
                     | RunStatus::Lost => {}
                 }
+            }
+            Event::TakeBack => {
+                state.take_backs += 1;
+                self.take_back(&mut state);
             }
             Event::Supervise(at) => self.supervise(&mut state, at),
             Event::KillSupervisor(at) => {
@@ -1133,6 +1183,7 @@ mod tests {
         edits: 0,
         swaps: 0,
         cancels: 0,
+        take_backs: 0,
     };
 
     fn check(bounds: Bounds, outlives_caller: bool) {
@@ -1219,6 +1270,33 @@ mod tests {
     }
 
     #[test]
+    fn it_holds_when_a_yes_is_taken_back() {
+        for outlives_caller in [false, true] {
+            let bounds = Bounds {
+                kills: 2,
+                take_backs: 2,
+                ..QUIET
+            };
+            check(bounds, outlives_caller);
+            let bounds = Bounds {
+                kills: 1,
+                outages: 1,
+                take_backs: 1,
+                ..QUIET
+            };
+            check(bounds, outlives_caller);
+            let bounds = Bounds {
+                edits: 1,
+                swaps: 1,
+                cancels: 1,
+                take_backs: 1,
+                ..QUIET
+            };
+            check(bounds, outlives_caller);
+        }
+    }
+
+    #[test]
     fn it_holds_where_it_takes_two_people() {
         let bounds = Bounds {
             kills: 1,
@@ -1265,6 +1343,10 @@ mod tests {
             outages: 1,
             ..QUIET
         };
+        let taken_back = Bounds {
+            take_backs: 1,
+            ..QUIET
+        };
         for (fault, bounds, expect) in [
             (Fault::LateAnswer, QUIET, "no answer counts after the deadline"),
             (Fault::UnsyncedAnswer, power, "no answer that was taken is lost"),
@@ -1272,6 +1354,11 @@ mod tests {
                 Fault::UnsyncedFallback,
                 power,
                 "what was denied or cancelled before its launch never starts",
+            ),
+            (
+                Fault::LateTakeBack,
+                taken_back,
+                "nothing starts without a yes, a rule or a fallback",
             ),
             (Fault::SecondUse, QUIET, "no approval is used twice"),
             (

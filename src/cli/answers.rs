@@ -1,11 +1,14 @@
 //! Several answers at once: the questions are read first and answered by their ids, so what is asked later is not touched.
 
-use std::io::{self, BufRead as _};
+use std::{
+    io::{self, BufRead as _},
+    time::Duration,
+};
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use countersign_domain::ApprovalStatus;
+use countersign_domain::{ApprovalStatus, TerminalReason};
 use countersign_protocol::ByName;
 use countersign_wire::{
     approval::{ApprovalBody, DecidedBody},
@@ -17,6 +20,7 @@ use super::{
     client::Client,
     console::{Console, Format},
     context::Context,
+    duration::clock_face,
     exit::ExitStatus,
     failure::Failure,
     question,
@@ -196,7 +200,20 @@ pub(super) fn decided_line(DecidedBody { applied, approval }: &DecidedBody) -> S
             };
             format!("{slug} is allowed by {progress}{again}: it waits for an approver of another owner")
         }
-        (None, true) => format!("{slug} is answered: {what}"),
+        (None, true) if approval.terminal_reason == Some(TerminalReason::TakenBack.into()) => {
+            format!("{slug} is taken back: it does not run")
+        }
+        (None, true) => match approval
+            .start_delay_ms
+            .filter(|_| approval.starts_at_ms.is_some())
+        {
+            Some(delay) => format!(
+                "{slug} is answered: {what}. It is held back for {}; until then you can take it back: \
+                 countersign approvals take-back {slug}",
+                clock_face(Duration::from_millis(delay))
+            ),
+            None => format!("{slug} is answered: {what}"),
+        },
         (None, false) => format!("{slug} was already answered the same: {what}"),
     }
 }

@@ -1,6 +1,6 @@
 //! `countersign approvals`: what waits for a person, and the answer.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use countersign_wire::{
     analysis::SegmentBody,
     approval::{
         ApprovalBody, ApprovalBriefBody, ApprovalView, ChosenPattern, DecidedBody, DecisionBody, PatternBody,
-        VoteBody, WhyBody,
+        TakeBackBody, VoteBody, WhyBody,
     },
     decisions::PlainDecision,
     event::ApprovalEvent,
@@ -73,6 +73,20 @@ allow by filters has to be confirmed. Several answers are not one: each counts o
 and the exit code is 0 only if all of them count. allow-always takes one id."
     )]
     Resolve(ResolveArgs),
+    /// Take back what was allowed, before it starts
+    #[command(after_help = "Examples:
+  countersign approvals take-back 7d8e9f0a
+  countersign approvals take-back 7d8e9f0a --reason 'wrong directory'
+
+A rule with start_delay_ms gives you time for it (docs/approval-rules.md). What has started can
+only be cancelled: countersign runs cancel RUN.")]
+    TakeBack {
+        /// Its id, or a unique prefix of 8 characters or more
+        id: String,
+        /// Why; kept with the record
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
     /// Show approvals as they come and are answered
     #[command(after_help = "Examples:
   countersign approvals watch")]
@@ -163,6 +177,7 @@ pub(crate) async fn run(context: &Context, command: ApprovalsCommand) -> Result<
         ApprovalsCommand::List(args) => list(context, &client, args).await,
         ApprovalsCommand::Show { id } => show(context, &client, &id).await,
         ApprovalsCommand::Resolve(args) => resolve(context, &client, args).await,
+        ApprovalsCommand::TakeBack { id, reason } => take_back(context, &client, &id, reason).await,
         ApprovalsCommand::Watch => watch(context, &client).await,
     }
 }
@@ -272,6 +287,8 @@ pub(super) fn facts(approval: &ApprovalBody) -> Table {
     table.each("in place of", &approval.revises);
     table.each("replaced by", &approval.revised_by);
     table.each("decided by", approval.resolved_by.as_ref().map(|by| &by.name));
+    let delay = approval.start_delay_ms.map(Duration::from_millis);
+    table.each("held back for", delay.map(clock_face));
     table.each("decision", &approval.decision);
     table.each("reason", &approval.reason);
     table.each("answers", &approval.allowed_decisions);
@@ -407,7 +424,23 @@ async fn resolve_one(
         patterns: (!patterns.is_empty()).then_some(patterns),
     };
     let path = ["v1", "approvals", approval.id.as_str(), "decision"];
-    let answer: Value = client.post(&path, &body).await?;
+    let answer = client.post(&path, &body).await?;
+    say_decided(context, answer)
+}
+
+async fn take_back(
+    context: &Context,
+    client: &Client,
+    id: &str,
+    reason: Option<String>,
+) -> Result<ExitStatus, Failure> {
+    let approval: ApprovalBody = find(client, id).await?;
+    let path = ["v1", "approvals", approval.id.as_str(), "take-back"];
+    let answer = client.post(&path, &TakeBackBody { reason }).await?;
+    say_decided(context, answer)
+}
+
+fn say_decided(context: &Context, answer: Value) -> Result<ExitStatus, Failure> {
     if context.console.format() == Format::Json {
         context.console.document(&answer)?;
         return Ok(ExitStatus::SUCCESS);

@@ -51,8 +51,25 @@ const ENDS_WITH: &[(&str, i32)] = &[
 
 /// Examples after which the next would find something else.
 const CHANGES: &[&str] = &[
-    "resolve", "cancel", "remove", "revoke", "set", "unset", "preset", "init", "--fix", "kill", "clear",
-    "--eof", "approve", "reject", "rename", "reset", "rotate", "stop",
+    "resolve",
+    "cancel",
+    "remove",
+    "revoke",
+    "set",
+    "unset",
+    "preset",
+    "init",
+    "--fix",
+    "kill",
+    "clear",
+    "--eof",
+    "approve",
+    "reject",
+    "rename",
+    "reset",
+    "rotate",
+    "stop",
+    "take-back",
 ];
 
 /// Commands whose data is no JSON (bytes of a run, a script), or that are refused while a server runs.
@@ -133,6 +150,8 @@ impl Stage {
         let asked = server.accepted(json!({ "argv": ["/bin/date"] })).await;
         let other = server.accepted(json!({ "argv": ["/bin/date"] })).await;
         let operator = server.operator();
+        let taken = server.accepted(json!({ "argv": ["/bin/uname"] })).await;
+        operator.decided(taken.text("approvalId"), "allow-once").await;
         let text = |value: &Value, member: &str| value[member].as_str().expect(member).to_owned();
         let entry = json!({ "pattern": "/opt/example" });
         let entry = operator.made("/v1/agents/main/allowlist", entry).await;
@@ -156,6 +175,7 @@ impl Stage {
             ("RUN", text(&asked, "runId")),
             ("1a2b3c4d", text(&asked, "approvalSlug")),
             ("5e6f7a8b", text(&other, "approvalSlug")),
+            ("7d8e9f0a", text(&taken, "approvalSlug")),
             ("ENTRY", text(&entry, "id")),
             ("3f2a9c14", text(&rule, "id")),
             ("TOKEN", text(&token, "id")),
@@ -215,7 +235,8 @@ fn builder(programs: &Path) -> ServerBuilder {
     let exec = json!({
         "host": "gateway", "security": "allowlist", "ask": "on-miss", "pathPrepend": [programs],
     });
-    TestServer::asking().exec(&exec).agents(&json!({
+    let held = "[[approvals.rules]]\npatterns = [\"uname\"]\nstart_delay_ms = 600000\n";
+    TestServer::asking_with(held).exec(&exec).agents(&json!({
         "main": { "allowlist": list }, "build": { "allowlist": list },
     }))
 }

@@ -113,6 +113,7 @@ mod soak;
 mod starts;
 mod state_directory;
 mod stop;
+mod take_back;
 mod tls;
 mod tool_policy;
 mod tools_invoke;

@@ -55,7 +55,7 @@ async function start() {
     fill(byId("blank"), "This sign-in can see no requests: its token has neither the scope read nor approve.");
     return say("off", `Signed in as ${session.name}`);
   }
-  board = createBoard(model, { decide, canDecide: may("approve"), overridesOf: may("read") ? overridesOf : async () => ({ elevated: "off" }), keepsEnded: Boolean(only) });
+  board = createBoard(model, { decide, takeBack, canDecide: may("approve"), overridesOf: may("read") ? overridesOf : async () => ({ elevated: "off" }), keepsEnded: Boolean(only) });
   listen(board);
   setInterval(board.tick, 1000);
   if (only) {
@@ -497,6 +497,18 @@ async function decide(id, decision, options) {
       line?.retry();
       lookSoon(0);
     }
+  }
+  if (!isOut) board.refresh();
+}
+
+async function takeBack(id) {
+  try {
+    const { approval } = await json("POST", `/v1/approvals/${id}/take-back`, { body: {} });
+    model.takenBack(id, approval);
+    announce("Taken back. It does not run.");
+  } catch (error) {
+    if (error.isSignedOut) await check();
+    model.keptAllowed(id, error instanceof Refused ? error.message : "The server did not answer, so it may run. Look again, or cancel the run.");
   }
   if (!isOut) board.refresh();
 }

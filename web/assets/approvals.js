@@ -1,8 +1,9 @@
 // The requests that this page knows, and the only ways from one state to the next. Pure: no page, no network.
 //
 // An entry is `{approval, phase, mine, decision, voted, problem, run}`. Phases: `pending`, `sending` (an answer is on its way),
-// `settled`. Nothing leaves `settled`, so what arrives late or twice changes nothing. `mine`: whether this page's own
-// answer counted; undefined when nobody can tell. `voted`: this page allowed it, and it waits for other people.
+// `settled`. Nothing leaves `settled`, so what arrives late or twice changes nothing; only an allowance that somebody takes back
+// before its run starts changes in it. `mine`: whether this page's own answer counted; undefined when nobody can tell.
+// `voted`: this page allowed it, and it waits for other people.
 
 const MOST_ENDED = 5000;
 
@@ -35,11 +36,14 @@ export class Approvals {
   }
 
   /** The event that a request ended. */
-  resolved({ approvalId, status, decision, resolvedBy, reason, terminalReason }) {
+  resolved({ approvalId, status, decision, resolvedBy, reason, terminalReason, ts }) {
     this.#remember(approvalId);
     const known = this.entries.get(approvalId);
-    if (!known || known.phase === "settled") return known;
+    if (!known) return known;
     const approval = { ...known.approval, status, decision, resolvedBy, reason, terminalReason };
+    if (status === "allowed" && approval.startDelayMs) approval.startsAtMs = ts + approval.startDelayMs;
+    if (terminalReason === "taken-back") this.takenBack(approvalId, approval);
+    if (known.phase === "settled") return known;
     // Whose answer counted is what the answer to ours says; the event cannot tell.
     if (known.phase === "sending") known.overtaken = approval;
     else this.#settle(known, approval, false);
@@ -58,12 +62,25 @@ export class Approvals {
   answered(id, { applied, approval }) {
     const entry = this.entries.get(id);
     if (!entry || entry.phase === "settled") return;
-    if (approval.status !== "pending") this.#settle(entry, approval, applied);
+    if (entry.overtaken?.terminalReason === "taken-back") this.#settle(entry, entry.overtaken, false);
+    else if (approval.status !== "pending") this.#settle(entry, approval, applied);
     else if (entry.overtaken) this.#settle(entry, entry.overtaken, false);
     else {
       this.#count(entry, approval);
       Object.assign(entry, { phase: "pending", voted: true, problem: undefined });
     }
+  }
+
+  /** What was allowed is denied before it started: the one way on for what has ended. */
+  takenBack(id, approval) {
+    const entry = this.entries.get(id);
+    if (entry?.phase === "settled" && entry.approval.status === "allowed") Object.assign(entry, { approval, problem: undefined });
+  }
+
+  /** It was not taken back. */
+  keptAllowed(id, sentence) {
+    const entry = this.entries.get(id);
+    if (entry?.phase === "settled") entry.problem = sentence;
   }
 
   /** The server did not take it: `approval` is how it really ended, if it did. */

@@ -13,7 +13,7 @@ const FOLD_AFTER_MS = 5000;
 const REMOVE_AFTER_MS = 60_000;
 
 /** Makes the board. `keepsEnded`: an address of its own shows its request for good. */
-export function createBoard(model, { decide, canDecide, overridesOf, keepsEnded }) {
+export function createBoard(model, { decide, takeBack, canDecide, overridesOf, keepsEnded }) {
   const list = byId("cards");
   const cards = new Map();
   const settledAt = new Map();
@@ -38,7 +38,7 @@ export function createBoard(model, { decide, canDecide, overridesOf, keepsEnded 
     byId("waiting").focus({ preventScroll: true });
   });
 
-  const act = { decide, canDecide, overridesOf, isAlone: keepsEnded, mayAct: (root) => steady.isSteady(root), unsettle: (root) => steady.unsettle(root) };
+  const act = { decide, takeBack, canDecide, overridesOf, isAlone: keepsEnded, mayAct: (root) => steady.isSteady(root), unsettle: (root) => steady.unsettle(root) };
 
   /** Makes the page say what the model says. */
   function refresh() {

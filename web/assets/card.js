@@ -45,6 +45,7 @@ export function createCard(entry, act) {
   const answer = h("div", { class: "answer" }, noteRow, actions, panel.root, h("div", { class: "under" }, whyNot, noteToggle));
   const ended = h("div", { class: "ended", hidden: true });
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
+  const takeBack = h("button", { type: "button", class: "act deny take-back", "aria-label": `Take back: ${label}`, onclick: () => act.takeBack(key) });
   const votes = h("p", { class: "votes", role: "status", hidden: true });
   const overrides = h("dd", {});
   const overridesFact = h("div", { class: "fact overrides", hidden: true }, h("dt", {}, "Session overrides"), overrides);
@@ -147,7 +148,8 @@ export function createCard(entry, act) {
   function settle() {
     const focused = article.contains(document.activeElement);
     answer.hidden = true;
-    problem.hidden = true;
+    problem.hidden = !current.problem;
+    problem.textContent = current.problem ?? "";
     closePanel(false);
     left.textContent = "";
     left.className = "left";
@@ -158,12 +160,30 @@ export function createCard(entry, act) {
       h("p", { class: "ended-title" }, h("span", { class: `mark ${end.tone}`, "aria-hidden": "true" }), h("strong", {}, visible(end.title)),
         !act.isAlone && h("a", { class: "ended-link", href: `/a/${key}`, "aria-label": `Details of ${label}` }, "Details")),
       end.detail && h("p", { class: "ended-detail" }, h("bdi", {}, visible(end.detail))),
+      heldFor() > 0 && act.canDecide ? takeBack : undefined,
       runLine(current));
+    showHeld();
     if (focused && !article.contains(document.activeElement)) article.focus({ preventScroll: true });
   }
 
+  /** How long its run is still held back, in milliseconds. */
+  const heldFor = () => (current.approval.status === "allowed" && !current.run ? (current.approval.startsAtMs ?? 0) - serverNow() : 0);
+
+  function showHeld() {
+    const ms = heldFor();
+    takeBack.textContent = `Take back (${timeLeft(ms)})`;
+    if (ms <= 0 && takeBack.isConnected) {
+      const focused = takeBack === document.activeElement;
+      takeBack.remove();
+      if (focused) article.focus({ preventScroll: true });
+    }
+  }
+
   function tick() {
-    if (current.phase === "settled") return;
+    if (current.phase === "settled") {
+      showHeld();
+      return;
+    }
     const ms = approval.expiresAtMs - serverNow();
     left.textContent = ms > 0 ? `${timeLeft(ms)} left` : "Time is up";
     left.classList.toggle("urgent", ms <= URGENT_MS);

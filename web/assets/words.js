@@ -74,6 +74,9 @@ export function outcome(approval, mine) {
     if (terminalReason === "rule") {
       return { tone: status === "denied" ? "bad" : "good", title: status === "denied" ? "Denied by your rule" : "Allowed by your rule", detail: `By ${who(resolvedBy)}` };
     }
+    if (terminalReason === "taken-back") {
+      return { tone: "bad", title: `Allowed, and taken back by ${who(resolvedBy)} before it started`, detail: said };
+    }
     const title = of(DECISIONS, decision) ?? (status === "denied" ? "Denied" : "Allowed");
     const by = mine ? "by you" : `${mine === false ? "elsewhere " : ""}by ${who(resolvedBy)}`;
     return { tone: status === "denied" ? "bad" : "good", title: `${title} ${by}`, detail: said };

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Actor, AgentNote, ApprovalDecision, ApprovalId, ApprovalStanding, ApprovalState, Ask, Ballot, Binding,
-    Bound, EnvOverrides, HostChoice, Pattern, Quorum, RunId, Security, UnixMillis, Vote, approval_votes,
+    Bound, EnvOverrides, HostChoice, Pattern, Quorum, RunId, Security, TerminalReason, UnixMillis, Vote,
+    approval_votes,
 };
 
 /// Why a person is asked: which layer and rule.
@@ -171,6 +172,24 @@ impl Approval {
     /// Whether the deadline has come.
     pub fn is_due(&self, now: UnixMillis) -> bool {
         now >= self.expires_at
+    }
+
+    /// Until when its run is held back, so that the answer can be taken back; `None` where it is not.
+    pub fn starts_at(&self) -> Option<UnixMillis> {
+        let delay = self.card.quorum.start_delay();
+        match &self.state {
+            ApprovalState::Allowed {
+                at,
+                why: TerminalReason::User,
+                consumed_at: None,
+                ..
+            } if !delay.is_zero() => Some(*at + delay),
+            ApprovalState::Pending
+            | ApprovalState::Allowed { .. }
+            | ApprovalState::Denied { .. }
+            | ApprovalState::Expired { .. }
+            | ApprovalState::Cancelled { .. } => None,
+        }
     }
 
     /// What of it is in effect at this moment.

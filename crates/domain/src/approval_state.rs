@@ -45,6 +45,8 @@ vocabulary! {
         Stopped = "stopped",
         /// A change of the policy allowed or forbade what was asked about.
         Rule = "rule",
+        /// It was allowed, and a person took that back before it started.
+        TakenBack = "taken-back",
     }
 }
 
@@ -62,7 +64,8 @@ vocabulary! {
     }
 }
 
-/// An approval's state with the data only that state has. Nothing leaves a terminal state.
+/// An approval's state with the data only that state has. Nothing leaves a terminal state, but that an allowance which no
+/// launch used up can be taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalState {
     /// Waiting until the approval's deadline.
@@ -92,7 +95,7 @@ pub enum ApprovalState {
         at: UnixMillis,
         /// Why, in their words.
         reason: Option<String>,
-        /// `user`, `stopped` or `rule`.
+        /// `user`, `stopped`, `rule` or `taken-back`.
         why: TerminalReason,
     },
     /// Nobody answered until the deadline, or nobody could be reached.

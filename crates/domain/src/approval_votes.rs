@@ -18,6 +18,10 @@ pub struct Quorum {
     /// In which time the run must start once it is allowed, in milliseconds; `None` for `[approvals] start_by_ms`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub start_by_ms: Option<u64>,
+    /// How long the run is held back once it is allowed, in milliseconds, so that the answer can be taken back; `None` for
+    /// not at all.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub start_delay_ms: Option<u64>,
 }
 
 impl Default for Quorum {
@@ -26,6 +30,7 @@ impl Default for Quorum {
             required: 1,
             groups: None,
             start_by_ms: None,
+            start_delay_ms: None,
         }
     }
 }
@@ -41,9 +46,14 @@ impl Quorum {
         self.required > 1 || self.groups.is_some()
     }
 
-    /// In which time the run must start once it is allowed.
+    /// In which time the run must start once it is allowed and no longer held back.
     pub fn start_by(&self, otherwise: Duration) -> Duration {
         self.start_by_ms.map_or(otherwise, Duration::from_millis)
+    }
+
+    /// How long the run is held back once it is allowed.
+    pub fn start_delay(&self) -> Duration {
+        self.start_delay_ms.map_or(Duration::ZERO, Duration::from_millis)
     }
 
     /// Whether an approver of these groups may allow it. Every approver may deny it, no matter what their groups are.
@@ -160,6 +170,7 @@ mod tests {
         status: ApprovalStatus::Pending,
         decision: None,
         is_consumed: false,
+        is_remembered: false,
         is_due: false,
     };
 
@@ -198,6 +209,7 @@ mod tests {
             required,
             groups: groups.map(|groups| groups.iter().map(|group| (*group).to_owned()).collect()),
             start_by_ms: None,
+            start_delay_ms: None,
         }
     }
 

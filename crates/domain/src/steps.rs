@@ -4,7 +4,7 @@
 //! The ledger asks them inside of its transactions and recovery asks them before it acts; neither decides by itself. The
 //! model in `model/` runs the same functions through every order of events that it can make up.
 
-use super::{ApprovalDecision, ApprovalState, ApprovalStatus, Reason, RunStatus};
+use super::{ApprovalDecision, ApprovalState, ApprovalStatus, Persist, Reason, RunStatus};
 
 /// The state of an approval that an answer, a launch or another step depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,6 +15,8 @@ pub struct ApprovalStanding {
     pub decision: Option<ApprovalDecision>,
     /// Whether a launch used it up.
     pub is_consumed: bool,
+    /// Whether entries of the approvals document come from it.
+    pub is_remembered: bool,
     /// Whether its deadline has come.
     pub is_due: bool,
 }
@@ -29,6 +31,13 @@ impl ApprovalStanding {
                 state,
                 ApprovalState::Allowed {
                     consumed_at: Some(_),
+                    ..
+                }
+            ),
+            is_remembered: matches!(
+                state,
+                ApprovalState::Allowed {
+                    persist: Persist::Done,
                     ..
                 }
             ),
@@ -55,6 +64,20 @@ impl ApprovalStanding {
             ApprovalStatus::Allowed | ApprovalStatus::Denied => Answering::Conflicts,
             ApprovalStatus::Expired => Answering::Expired,
             ApprovalStatus::Cancelled => Answering::Cancelled,
+        }
+    }
+
+    /// What becomes of an allowance that a person takes back. A launch that used it up came first, and so did the end of a run
+    /// that was handed to its asker.
+    pub const fn take_back(self, run: RunStatus) -> TakingBack {
+        match self.status {
+            ApprovalStatus::Allowed if self.is_consumed || self.is_remembered => TakingBack::TooLate,
+            ApprovalStatus::Allowed if run.advance(RunStatus::Launching).is_err() => TakingBack::TooLate,
+            ApprovalStatus::Allowed => TakingBack::TakesBack,
+            ApprovalStatus::Pending => TakingBack::NotAnswered,
+            ApprovalStatus::Denied => TakingBack::Repeats,
+            ApprovalStatus::Expired => TakingBack::Expired,
+            ApprovalStatus::Cancelled => TakingBack::Cancelled,
         }
     }
 
@@ -122,6 +145,23 @@ pub enum Answering {
     Conflicts,
     /// Nothing: the deadline has come, and nobody has settled that yet.
     Due,
+    /// Nothing: nobody answered in time.
+    Expired,
+    /// Nothing: the request was withdrawn.
+    Cancelled,
+}
+
+/// What taking an allowance back does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TakingBack {
+    /// The approval is denied by it, and nothing starts.
+    TakesBack,
+    /// Nothing: a launch used it up, the run ended, or more than the run depends on it by now.
+    TooLate,
+    /// Nothing: nobody has answered yet.
+    NotAnswered,
+    /// Nothing: it was denied before, by an answer or in this way.
+    Repeats,
     /// Nothing: nobody answered in time.
     Expired,
     /// Nothing: the request was withdrawn.

@@ -6,7 +6,7 @@ use countersign_config::{approvals::broker::Broker, settings::SettingsStore};
 use countersign_domain::{Actor, Approval, ApprovalDecision, ApprovalId, ApprovalStatus, Principal, Reason};
 use countersign_ledger::{
     AnswerTo, CancelOutcome, ChosenPattern, Decide, DecideAndLaunch, DecideOutcome, Ledger, NotAllowed,
-    UseAnswer,
+    TakeBack, TakeBackOutcome, UseAnswer,
     launch::{ApprovedOutcome, Permit},
 };
 use countersign_sys::hooks;
@@ -18,7 +18,7 @@ use crate::{
     expiry::{Expiries, Expiry},
     lifecycle::Lifecycle,
     records::Records,
-    reply::{Answer, DecideError, Decided, StorageTrouble},
+    reply::{Answer, DecideError, Decided, StorageTrouble, TakeBackError},
     stop_switch::StopSwitch,
 };
 
@@ -190,6 +190,49 @@ impl Approvals {
             outcome = self.ledger.decide(decide).await?;
         }
         Ok((outcome, None))
+    }
+
+    /// Takes back what was allowed, unless its run has started (`docs/spec/http-api.md#approval-object`).
+    ///
+    /// # Errors
+    /// [`TakeBackError`] when it was not allowed, or can no longer be taken back.
+    pub async fn take_back(
+        &self,
+        caller: &Principal,
+        id: &ApprovalId,
+        reason: Option<String>,
+    ) -> Result<Decided, TakeBackError> {
+        // The agent of an approval never changes, so what is seen here is what is taken back.
+        let seen = self.records.approval(caller, id).await;
+        if seen.map_err(DecideError::from)?.is_none() {
+            return Err(DecideError::NotFound.into());
+        }
+        let take_back = TakeBack {
+            approval: id.clone(),
+            by: caller.actor.clone(),
+            reason,
+        };
+        let outcome = self.ledger.take_back(take_back).await;
+        let outcome = outcome.map_err(|error| DecideError::Storage(error.into()))?;
+        match outcome {
+            TakeBackOutcome::TakenBack(approval) => {
+                self.broker.touch(&approval.run_id);
+                Ok(Decided {
+                    applied: true,
+                    approval: *approval,
+                })
+            }
+            TakeBackOutcome::Repeated(approval) => Ok(Decided {
+                applied: false,
+                approval: *approval,
+            }),
+            TakeBackOutcome::TooLate(approval) => Err(TakeBackError::TooLate(approval)),
+            TakeBackOutcome::NotAnswered => Err(TakeBackError::NotAnswered),
+            TakeBackOutcome::Expired(approval) => Err(DecideError::Expired(approval).into()),
+            TakeBackOutcome::Cancelled(approval) => Err(DecideError::Cancelled(approval).into()),
+            TakeBackOutcome::OwnRequest => Err(DecideError::OwnRequest.into()),
+            TakeBackOutcome::NotFound => Err(DecideError::NotFound.into()),
+        }
     }
 
     /// Waits until an approval is no longer pending and returns it, or as it stands when the server begins to stop.

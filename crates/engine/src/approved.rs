@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use countersign_config::{approvals::broker::Broker, settings::SettingsStore};
+use countersign_config::{
+    approvals::broker::Broker,
+    settings::{Settings, SettingsStore},
+};
 use countersign_domain::{
     Approval, ApprovalId, ApprovalState, ApprovalStatus, Host, Reason, RunId, Security,
 };
@@ -60,6 +63,16 @@ pub(crate) struct ForeseenStart {
     notice_after: Option<Duration>,
 }
 
+/// What became of an approval that was to be consumed.
+enum Consumed {
+    /// A launch used it up.
+    Launched(Permit, Box<ForeseenStart>),
+    /// Its run ended.
+    Ended,
+    /// It was taken back, or is left to the next server.
+    Left,
+}
+
 /// Who wants to know of a run that was asked about.
 #[derive(Debug, Clone, Copy)]
 struct Callers {
@@ -75,12 +88,10 @@ impl Callers {
     }
 }
 
-/// How long after the answer it may start.
-fn start_by(approval: &Approval, now: &PolicyNow) -> Duration {
-    approval
-        .card
-        .quorum
-        .start_by(now.settings().server.approvals.start_by)
+/// How long after the answer it may start: for as long as it is held back, and then until its start-by.
+fn start_by(approval: &Approval, settings: &Settings) -> Duration {
+    let quorum = &approval.card.quorum;
+    quorum.start_delay() + quorum.start_by(settings.server.approvals.start_by)
 }
 
 impl ApprovedStarts {
@@ -99,8 +110,8 @@ impl ApprovedStarts {
         }
     }
 
-    /// Starts a run that a person allowed: remembers what is to be remembered, looks at everything that the
-    /// answer was bound to once more, consumes the approval and starts.
+    /// Starts a run that a person allowed, once it is no longer held back: looks at everything that the answer was bound to
+    /// once more, consumes the approval, remembers what is to be remembered and starts.
     pub(crate) async fn launch(&self, id: &ApprovalId) {
         // Until the ledger says that its start-by passed. A server that stops leaves it allowed and unconsumed:
         // the next one comes back to it.
@@ -131,10 +142,24 @@ impl ApprovedStarts {
     }
 
     async fn try_launch_approved(&self, id: &ApprovalId) -> Result<(), ExecError> {
-        let Some(approval) = self.ledger.approval(id).await? else {
+        let Some(approval) = self.wait_while_held(id).await? else {
             return Ok(());
         };
+        let started = match self.consume(&approval).await? {
+            Consumed::Launched(permit, start) => Some((permit, start)),
+            Consumed::Ended => None,
+            Consumed::Left => return Ok(()),
+        };
+        // Until here it could be taken back, and then nothing may be left of it.
         self.remembered.persist_patterns(&approval).await;
+        if let Some((permit, start)) = started {
+            self.start(permit, *start).await;
+        }
+        Ok(())
+    }
+
+    /// Looks at everything that the answer was bound to once more, and consumes the approval.
+    async fn consume(&self, approval: &Approval) -> Result<Consumed, ExecError> {
         let run_id = approval.run_id.clone();
         let callers = self.callers_of(&run_id).await?;
         if self.files.is_blind() {
@@ -148,16 +173,16 @@ impl ApprovedStarts {
                 .policy_for(&approval.card.binding, &approval.requested_by);
             let now = match Box::pin(seen).await {
                 // A node that is away may be back in time; nothing of the run has left yet.
-                Err(ExecError::NodeUnavailable { detail, .. }) if self.is_too_late(&approval) => {
+                Err(ExecError::NodeUnavailable { detail, .. }) if self.is_too_late(approval) => {
                     self.recorder
                         .end_run(&run_id, Reason::NotStarted, Some(detail))
                         .await;
-                    return Ok(());
+                    return Ok(Consumed::Ended);
                 }
                 now => now?,
             };
             now.expect_readable()?;
-            if let Some(reason) = self.is_stricter_now(&approval, &now) {
+            if let Some(reason) = self.is_stricter_now(approval, &now) {
                 self.recorder
                     .end_run(
                         &run_id,
@@ -165,15 +190,15 @@ impl ApprovedStarts {
                         Some("the policy became stricter after the answer".to_owned()),
                     )
                     .await;
-                return Ok(());
+                return Ok(Consumed::Ended);
             }
             let slot = self
                 .runs
                 .wait_for_slot(&approval.card.binding.agent, now.settings());
-            let slot = tokio::time::timeout(start_by(&approval, &now), slot);
+            let slot = tokio::time::timeout(start_by(approval, now.settings()), slot);
             let slot = tokio::select! {
                 biased;
-                () = self.lifecycle.stopping() => return Ok(()),
+                () = self.lifecycle.stopping() => return Ok(Consumed::Left),
                 slot = slot => slot,
             };
             let Ok(slot) = slot else {
@@ -181,31 +206,59 @@ impl ApprovedStarts {
                 self.recorder
                     .end_run(&run_id, Reason::NotStarted, Some(detail))
                     .await;
-                return Ok(());
+                return Ok(Consumed::Ended);
             };
             if self.lifecycle.is_draining() {
-                return Ok(());
+                return Ok(Consumed::Left);
             }
-            let Foreseen { launch, start } = self.foreseen(&approval, &now, slot, callers)?;
+            let Foreseen { launch, start } = self.foreseen(approval, &now, slot, callers)?;
             match self.ledger.launch(launch).await? {
                 ApprovedOutcome::Launched(permit) => {
-                    self.start(permit, start).await;
-                    return Ok(());
+                    return Ok(Consumed::Launched(permit, Box::new(start)));
                 }
                 ApprovedOutcome::Stale => {}
+                ApprovedOutcome::NotAllowed(_) | ApprovedOutcome::NotFound => return Ok(Consumed::Left),
                 ApprovedOutcome::BindingMismatch
                 | ApprovedOutcome::StartByPassed
                 | ApprovedOutcome::AlreadyConsumed
-                | ApprovedOutcome::NotAllowed(_)
                 | ApprovedOutcome::RunEnded(_)
-                | ApprovedOutcome::AskerGone
-                | ApprovedOutcome::NotFound => {
+                | ApprovedOutcome::AskerGone => {
                     self.broker.touch(&run_id);
-                    return Ok(());
+                    return Ok(Consumed::Ended);
                 }
             }
         }
         Err(ExecError::Overloaded)
+    }
+
+    /// The approval, once its run is no longer held back: until then its answer can be taken back, and nothing of it is
+    /// remembered. `None` where nothing of it may start any more, and when the server begins to stop.
+    async fn wait_while_held(&self, id: &ApprovalId) -> Result<Option<Approval>, StorageTrouble> {
+        let Some(approval) = self.ledger.approval(id).await? else {
+            return Ok(None);
+        };
+        let Some(starts_at) = approval.starts_at() else {
+            return Ok(Some(approval));
+        };
+        // A clock that is set back prolongs nothing.
+        let left = starts_at
+            .since(self.clock.now())
+            .min(approval.card.quorum.start_delay());
+        let mut changes = self.broker.subscribe(&approval.run_id);
+        let over = tokio::time::sleep(left);
+        tokio::pin!(over);
+        loop {
+            tokio::select! {
+                () = &mut over => return Ok(self.ledger.approval(id).await?),
+                () = self.lifecycle.stopping() => return Ok(None),
+                () = changes.changed() => {
+                    let approval = self.ledger.approval(id).await?;
+                    if approval.and_then(|approval| approval.starts_at()).is_none() {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
     }
 
     /// What launches a run here at once if this answer allows it: then both are one transaction. `None` when anything has
@@ -214,7 +267,13 @@ impl ApprovedStarts {
         let binding = &approval.card.binding;
         let settles =
             approval.state.status() == ApprovalStatus::Pending && approval.card.quorum.required <= 1;
-        if !settles || approval.is_run_elsewhere() || binding.host == Host::Node || self.files.is_blind() {
+        let is_held = !approval.card.quorum.start_delay().is_zero();
+        if !settles
+            || is_held
+            || approval.is_run_elsewhere()
+            || binding.host == Host::Node
+            || self.files.is_blind()
+        {
             return None;
         }
         self.evaluator.expect_means(SPARE_DESCRIPTORS).ok()?;
@@ -247,7 +306,7 @@ impl ApprovedStarts {
                 approval: approval.id.clone(),
                 binding: self.evaluator.rebind(binding, approval.card.security, now)?,
                 stamp: now.stamp(),
-                start_by: start_by(approval, now),
+                start_by: start_by(approval, now.settings()),
                 node: now.node.as_ref().and_then(|node| node.launch()),
                 outlives_caller: callers.may_leave(),
             },
@@ -283,10 +342,10 @@ impl ApprovedStarts {
 
     /// Whether what a person allowed must not start any more.
     fn is_too_late(&self, approval: &Approval) -> bool {
-        let start_by = self.settings.current().server.approvals.start_by;
-        let start_by = approval.card.quorum.start_by(start_by);
         match &approval.state {
-            ApprovalState::Allowed { at, .. } => self.clock.now() > *at + start_by,
+            ApprovalState::Allowed { at, .. } => {
+                self.clock.now() > *at + start_by(approval, &self.settings.current())
+            }
             ApprovalState::Pending
             | ApprovalState::Denied { .. }
             | ApprovalState::Expired { .. }

@@ -131,7 +131,7 @@ impl Approvers {
     /// What a question about a call takes.
     pub(crate) fn demand_of_call(&self, judged: &Judgement, settings: &Settings) -> Demand {
         let binding = &judged.binding;
-        self.demand(&binding.agent, binding.host, settings, |lookup| {
+        let mut demand = self.demand(&binding.agent, binding.host, settings, |lookup| {
             match &binding.command {
                 // What its asker starts is not seen here.
                 _ if judged.asker.is_some() => Programs::Unknown,
@@ -139,7 +139,12 @@ impl Approvers {
                 Command::Patch(_) => Programs::Known(Vec::new()),
                 Command::Shell(_) | Command::Argv(_) => Programs::of(judged.analysis.as_ref(), lookup),
             }
-        })
+        });
+        // The asker has the answer at once, and what it starts cannot be held back.
+        if judged.asker.is_some() {
+            demand.quorum.start_delay_ms = None;
+        }
+        demand
     }
 
     fn demand(

@@ -195,11 +195,17 @@ impl Remembered {
         let already_written = approval.chosen_patterns.iter().all(is_there);
         let unchanged = document.hash == approval.card.document_hash
             && !matches!(document.status, DocumentStatus::Refused(_));
-        if already_written || unchanged {
+        if !already_written && !unchanged {
+            if let Err(error) = self.give_up(approval).await {
+                tracing::error!(approval.id = %approval.id, error = %error, "cannot record that entries were dropped");
+            }
+        } else if approval
+            .starts_at()
+            .is_none_or(|starts_at| starts_at <= self.clock.now())
+        {
             self.persist_patterns(approval).await;
-        } else if let Err(error) = self.give_up(approval).await {
-            tracing::error!(approval.id = %approval.id, error = %error, "cannot record that entries were dropped");
         }
+        // Else it can still be taken back, and its launch remembers it.
     }
 
     /// Settles that the entries of an answer are not stored.

@@ -389,6 +389,20 @@ pub enum DecideError {
     Storage(#[from] StorageTrouble),
 }
 
+/// Why an allowance was not taken back.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum TakeBackError {
+    /// The approval cannot be answered, by this caller or at all.
+    #[error(transparent)]
+    Decide(#[from] DecideError),
+    /// A launch used it up, or the run ended.
+    #[error("it has started, or ended")]
+    TooLate(Box<Approval>),
+    /// Nobody has answered yet.
+    #[error("nobody has answered yet")]
+    NotAnswered,
+}
+
 /// Why a command was not put in the place of another.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ReviseError {

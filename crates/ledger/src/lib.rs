@@ -65,6 +65,7 @@ mod run_order;
 mod shrink;
 mod sign_ins;
 mod stop;
+mod take_back;
 mod tokens;
 mod waiting;
 mod withdraw;
@@ -120,6 +121,7 @@ pub use sign_ins::{Begun, NewLoginLink, NewSignIn, SignInBy, StoredSignIn};
 pub use stats::LedgerStats;
 pub use stop::{Resume, ResumeOutcome, Takes, stop_on_record};
 pub use stop_switch::{Pressed, StopStanding};
+pub use take_back::{TakeBack, TakeBackOutcome};
 pub use tokens::{
     NewToken, RevokedToken, Successor, TokenAcceptance, TokenRotation, admin_owners, doubtful_tokens,
     presumed_approvers,

@@ -33,6 +33,8 @@ pub struct ApprovalRule {
     pub decide_by: Option<Duration>,
     /// How long the run has to start once it is allowed.
     pub start_by: Option<Duration>,
+    /// How long the run is held back once it is allowed, so that the answer can be taken back.
+    pub start_delay: Duration,
 }
 
 /// What a command takes.
@@ -133,6 +135,7 @@ impl Demand {
             required,
             groups,
             start_by_ms,
+            start_delay_ms,
         } = &mut self.quorum;
         *required = (*required).max(rule.approvals_required);
         if !rule.groups.is_empty() {
@@ -142,12 +145,15 @@ impl Demand {
                 Some(before) => before.intersection(&others).cloned().collect(),
             });
         }
-        let start_by = rule
-            .start_by
-            .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        *start_by_ms = shortest(*start_by_ms, start_by);
+        *start_by_ms = shortest(*start_by_ms, rule.start_by.map(millis));
+        let start_delay = Some(rule.start_delay).filter(|delay| !delay.is_zero());
+        *start_delay_ms = (*start_delay_ms).max(start_delay.map(millis));
         self.decide_by = shortest(self.decide_by, rule.decide_by);
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn shortest<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
@@ -393,6 +399,7 @@ mod tests {
             groups: owned(groups),
             decide_by: None,
             start_by: None,
+            start_delay: Duration::ZERO,
         }
     }
 
@@ -440,6 +447,7 @@ mod tests {
             required: found,
             groups: of,
             start_by_ms: _,
+            start_delay_ms: _,
         } = asked(rules, &Programs::Known(programs)).quorum;
         let groups = groups.map(|groups| groups.iter().map(|group| (*group).to_owned()).collect());
         assert_eq!((found, of), (required, groups));
@@ -544,6 +552,20 @@ mod tests {
         let global = Duration::from_mins(10);
         assert_eq!(found.quorum.start_by(global), Duration::from_secs(5));
         assert_eq!(Quorum::default().start_by(global), global);
+    }
+
+    #[test]
+    fn the_longest_delay_counts() {
+        let held = |pattern: &str, delay: u64| ApprovalRule {
+            start_delay: Duration::from_secs(delay),
+            ..rule(&[pattern], 1, &[])
+        };
+        let rules = [held("a", 3), held("b", 0), held("c", 9)];
+        let quorum = asked(&rules, &Programs::Unknown).quorum;
+        assert_eq!(quorum.start_delay(), Duration::from_secs(9));
+        assert_eq!(Quorum::default().start_delay(), Duration::ZERO);
+        let of_b = asked(&rules, &Programs::Known(vec![program("b", "/usr/bin/b")])).quorum;
+        assert_eq!(of_b.start_delay_ms, None, "a delay of nothing is none");
     }
 
     #[test]

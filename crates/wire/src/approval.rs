@@ -96,6 +96,12 @@ pub struct ApprovalBody {
     pub terminal_reason: Option<TerminalReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumed_at_ms: Option<UnixMillis>,
+    /// How long its run is held back once it is allowed, so that the answer can be taken back. Absent where it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_delay_ms: Option<u64>,
+    /// It is allowed, and its run is held back until then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub starts_at_ms: Option<UnixMillis>,
     /// The approval whose place it took, with a command that an approver changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revises: Option<ApprovalId>,
@@ -264,6 +270,17 @@ pub struct DecisionBody {
     pub patterns: Option<Vec<ByName<ChosenPattern>>>,
 }
 
+/// Takes an allowance back.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = TakeBack)]
+pub struct TakeBackBody {
+    /// Why, in their words.
+    #[schema(max_length = 2000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 /// One of an approval's proposed patterns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -295,6 +312,7 @@ struct Resolved {
 
 impl From<Approval> for ApprovalBody {
     fn from(approval: Approval) -> Self {
+        let starts_at = approval.starts_at();
         let Approval {
             id,
             run_id,
@@ -332,6 +350,7 @@ impl From<Approval> for ApprovalBody {
                     required,
                     groups,
                     start_by_ms: _,
+                    start_delay_ms,
                 },
             wishes: _,
             note,
@@ -393,6 +412,8 @@ impl From<Approval> for ApprovalBody {
             resolved_by: resolved.by,
             terminal_reason: resolved.terminal_reason,
             consumed_at_ms: resolved.consumed_at,
+            start_delay_ms,
+            starts_at_ms: starts_at,
             revises,
             revised_by,
             input: input.noteworthy().map(Into::into),

@@ -113,6 +113,7 @@ macro_rules! bodies {
 
 bodies! {
     exec { "argv": ["/bin/true"] }
+    no_reason {}
     all_sessions { "action": "list" }
     patch { "input": "*** Begin Patch\n*** Add File: x\n+x\n*** Delete File: x\n*** End Patch\n" }
     overrides { "node": "mac-1" }
@@ -187,6 +188,7 @@ pub(super) const TABLE: &[Row] = &[
     // The status of each answer stands in its result.
     row!(POST "/v1/approvals/decisions" APPROVE, LEFT_OUT, Body::Json(decisions) => 200),
     row!(POST "/v1/approvals/{id}/decision" APPROVE, UNKNOWN, Body::Json(decision) => 200),
+    row!(POST "/v1/approvals/{id}/take-back" APPROVE, UNKNOWN, Body::Json(no_reason) => 422),
     row!(POST "/v1/approvals/{id}/revision" APPROVE, UNKNOWN, Body::Json(exec) => 201),
     get("/v1/audit", ADMIN, About::NoAgent),
     get("/v1/audit/head", READ, About::NoAgent),

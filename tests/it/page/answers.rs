@@ -93,6 +93,36 @@ async fn the_keyboard_alone_decides_and_the_focus_stays_where_it_was() {
 }
 
 #[tokio::test]
+async fn what_is_held_back_is_taken_back_whoever_allowed_it() {
+    let rule = "[[approvals.rules]]\nstart_delay_ms = 600000\n";
+    let server = TestServer::asking_with(rule).start().await;
+    let file = server.scratch().join("lines");
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
+    for (number, elsewhere) in ["1", "2"].into_iter().zip([false, true]) {
+        let command = format!("echo {number} >> {}", file.display());
+        let pending = ask_body(&server, json!({ "command": command })).await;
+        let approval = id(&pending, "approvalId");
+        if elsewhere {
+            browser.shown(&steady(&approval)).await;
+            server.operator().decided(&approval, "allow-once").await;
+        } else {
+            answer(&browser, &approval, "allow-once").await;
+        }
+        let button = format!("[data-id=\"{approval}\"] .take-back");
+        browser.says(&button, "Take back (").await;
+        browser.shoot("held-back").await;
+        browser.click(&button).await;
+        ended(&browser, &approval, "Allowed, and taken back by").await;
+        let left = format!("document.querySelectorAll({}).length", json!(button));
+        assert_eq!(browser.value(&left).await, 0);
+        let approval = server.operator().approval(&approval).await;
+        assert_has!(approval, { "status": "denied", "terminalReason": "taken-back" });
+    }
+    assert_eq!(lines(&file), Vec::<String>::new());
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
 async fn always_stores_the_exact_patterns_and_wider_ones_only_when_chosen() {
     let server = TestServer::asking().start().await;
     let browser = or_skip!(signed_in(&server, Screen::PHONE).await);

@@ -102,6 +102,27 @@ test("whose answer counted is what the answer says, whichever comes first", () =
   }
 });
 
+test("an allowance is taken back, and nothing else changes what has ended", () => {
+  const allowed = (id) => ({ ...asked(id), status: "allowed", decision: "allow-once", startDelayMs: 5000, startsAtMs: 6000 });
+  const takenBack = (id) => ({ approvalId: id, status: "denied", decision: "deny", terminalReason: "taken-back", ts: 3000 });
+  const model = new Approvals();
+  for (const id of ["a", "b", "c"]) model.take({ ...asked(id), startDelayMs: 5000 });
+  model.resolved({ approvalId: "a", status: "allowed", decision: "allow-once", ts: 1000 });
+  assert.equal(model.entries.get("a").approval.startsAtMs, 6000, "the event has no such member");
+  model.resolved(takenBack("a"));
+  assert.equal(model.entries.get("a").approval.terminalReason, "taken-back");
+  // The answer to ours is slower than both events.
+  model.sending("b", "allow-once");
+  model.resolved({ approvalId: "b", status: "allowed", decision: "allow-once", ts: 1000 });
+  model.resolved(takenBack("b"));
+  model.answered("b", { applied: true, approval: allowed("b") });
+  assert.equal(model.entries.get("b").approval.status, "denied");
+  model.resolved({ approvalId: "c", status: "denied", decision: "deny", ts: 1000 });
+  model.resolved(takenBack("c"));
+  assert.equal(model.entries.get("c").approval.terminalReason, undefined, "it was denied before");
+  assert.equal(words.outcome(model.entries.get("a").approval).title, "Allowed, and taken back by an unknown person before it started");
+});
+
 test("a lost answer is asked for again, or shown as it ended", () => {
   const model = new Approvals();
   for (const id of ["a", "b", "c"]) {

@@ -366,6 +366,7 @@ impl Kind for Rule {
             "groups",
             "decide_by_ms",
             "start_by_ms",
+            "start_delay_ms",
         ];
         only_members(value, MEMBERS)?;
         Ok(ApprovalRule {
@@ -376,6 +377,7 @@ impl Kind for Rule {
             groups: member::<List<Text>>(value, "groups", places)?.unwrap_or_default(),
             decide_by: member::<Millis<1000, 86_400_000>>(value, "decide_by_ms", places)?,
             start_by: member::<Millis<1>>(value, "start_by_ms", places)?,
+            start_delay: member::<Millis<0, 600_000>>(value, "start_delay_ms", places)?.unwrap_or_default(),
         })
     }
 

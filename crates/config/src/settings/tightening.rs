@@ -8,6 +8,9 @@ pub(super) fn demands_more(_before: &Value, later: &Value) -> bool {
     *later != json!("apply")
 }
 
+/// The times that one of `[[approvals.rules]]` may set.
+const TIMES: [&str; 3] = ["decide_by_ms", "start_by_ms", "start_delay_ms"];
+
 /// `[[approvals.rules]]`: every rule stays where it is and asks for no less, and what is new behind them sets no time.
 /// The first rule that matches counts, so a rule before the others may free a command from them.
 pub(super) fn adds_rules(before: &Value, later: &Value) -> bool {
@@ -17,11 +20,7 @@ pub(super) fn adds_rules(before: &Value, later: &Value) -> bool {
     let Some((kept, added)) = later.split_at_checked(before.len()) else {
         return false;
     };
-    let sets_no_time = |rule: &Value| {
-        ["decide_by_ms", "start_by_ms"]
-            .iter()
-            .all(|key| rule[key].is_null())
-    };
+    let sets_no_time = |rule: &Value| TIMES.iter().all(|key| rule[key].is_null());
     before
         .iter()
         .zip(kept)
@@ -37,9 +36,7 @@ fn asks_no_less(before: &Value, later: &Value) -> bool {
     let same_lists = ["agents", "hosts", "patterns"]
         .iter()
         .all(|key| list(before, key) == list(later, key));
-    let same_times = ["decide_by_ms", "start_by_ms"]
-        .iter()
-        .all(|key| before[key] == later[key]);
+    let same_times = TIMES.iter().all(|key| before[key] == later[key]);
     same_lists
         && same_times
         && people(later) >= people(before)
@@ -104,6 +101,7 @@ mod tests {
             json!([{ "patterns": ["git", "gh"], "approvals_required": 2 }]),
             json!([{ "patterns": ["git"], "approvals_required": 2, "decide_by_ms": 1000 }]),
             json!([git, { "agents": ["a"], "start_by_ms": 86_400_000 }]),
+            json!([{ "patterns": ["git"], "approvals_required": 2, "start_delay_ms": 5000 }]),
             json!("git"),
         ] {
             assert!(!adds_rules(&before, &later), "{later}");

@@ -305,7 +305,7 @@ fn shape(kind: EventType) -> Shape {
         .maybe("groups", texts()),
         EventType::ApprovalResolved => Shape::of(
             APPROVAL,
-            "A question was answered, expired, was withdrawn, or was settled by a rule.",
+            "A question was answered, expired, was withdrawn, or was settled by a rule; or what was allowed was taken back.",
         )
         .named("status", "ApprovalStatus")
         .maybe("decision", reference("ApprovalDecision"))

@@ -20,6 +20,7 @@ use countersign_engine::{
     process::ProcessError,
     reply::{
         CancelError, DecideError, Denial, ExecError, MachineFault, PatchFailure, ReviseError, StorageTrouble,
+        TakeBackError,
     },
     session::SessionError,
     sign_in::LoginLinkError,
@@ -297,6 +298,27 @@ impl From<DecideError> for Problem {
             DecideError::NotEntitled { detail } => Self::new(Code::Forbidden, detail),
             DecideError::Stopped(stop) => stopped(&stop),
             DecideError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<TakeBackError> for Problem {
+    fn from(error: TakeBackError) -> Self {
+        match error {
+            TakeBackError::Decide(error) => error.into(),
+            TakeBackError::TooLate(approval) => {
+                let hint = hint(&["runs", "cancel", approval.run_id.as_str()]);
+                about(
+                    Code::ApprovalAlreadyResolved,
+                    "it has started or ended, so the answer cannot be taken back; what still runs can be cancelled",
+                    *approval,
+                )
+                .with_hint(Some(hint))
+            }
+            TakeBackError::NotAnswered => Self::new(
+                Code::DecisionNotAllowed,
+                "nobody has allowed this, so there is nothing to take back; answer deny",
+            ),
         }
     }
 }

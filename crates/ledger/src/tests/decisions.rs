@@ -12,7 +12,7 @@ use crate::NotAllowed;
 
 use crate::{
     CancelOutcome, ChosenPattern, Expire, ExpireOutcome, Fallback, NewToken, Page, Revise, ReviseOutcome,
-    Undecided,
+    TakeBack, TakeBackOutcome, Undecided,
     audit::{AuditFilter, AuditOutcome},
 };
 
@@ -227,6 +227,38 @@ async fn a_bare_allow_always_remembers_the_default_patterns_until_they_are_settl
             ..
         }
     ));
+}
+
+#[tokio::test]
+async fn an_allowance_is_taken_back_until_it_is_used_or_remembered_and_not_by_its_asker() {
+    let opened = Opened::new();
+    let take_back = async |asked: &Approval, by: Actor| {
+        let taken = TakeBack {
+            approval: asked.id.clone(),
+            by,
+            reason: None,
+        };
+        opened.ledger.take_back(taken).await.unwrap()
+    };
+    let asked = opened.ask().await;
+    opened.decide(&asked.id, ApprovalDecision::AllowAlways).await;
+    assert_eq!(take_back(&asked, asker()).await, TakeBackOutcome::OwnRequest);
+    let taken = take_back(&asked, approver()).await;
+    assert!(matches!(taken, TakeBackOutcome::TakenBack(_)), "{taken:?}");
+    assert_eq!(opened.status(&asked.run_id).await, RunStatus::Denied);
+    assert!(opened.ledger.approvals_to_persist().await.unwrap().is_empty());
+    let launched = opened.ledger.launch(launch_of(&asked.id)).await.unwrap();
+    assert!(
+        matches!(launched, ApprovedOutcome::NotAllowed(ApprovalStatus::Denied)),
+        "{launched:?}"
+    );
+
+    let remembered = opened.ask().await;
+    opened.decide(&remembered.id, ApprovalDecision::AllowAlways).await;
+    opened.ledger.persist_done(remembered.id.clone()).await.unwrap();
+    let late = take_back(&remembered, approver()).await;
+    assert!(matches!(late, TakeBackOutcome::TooLate(_)), "{late:?}");
+    assert!(opened.is_chain_whole().await);
 }
 
 #[tokio::test]
@@ -465,6 +497,7 @@ async fn ask_several(opened: &Opened, required: u64, groups: Option<&[&str]>) ->
         required,
         groups: groups.map(|groups| groups.iter().map(|group| (*group).to_owned()).collect()),
         start_by_ms: None,
+        start_delay_ms: None,
     };
     opened.ask_with(asking).await
 }

@@ -2,12 +2,13 @@
 //!
 //! A handler must never settle an answer or choose what a caller may see: [`countersign_engine::Engine`] finds out who may
 //! answer and which answer came first, and narrows every list to the caller's agents. Read on: `decide` takes an
-//! answer, `decisions.rs` several of them, `revise.rs` a changed command; [`ApprovalBody`] is the object, and `brief.rs` has
+//! answer, `decisions.rs` several of them, `revise.rs` a changed command, `take_back.rs` an answer that is taken back; [`ApprovalBody`] is the object, and `brief.rs` has
 //! what a list needs of it.
 
 mod brief;
 mod decisions;
 mod revise;
+mod take_back;
 
 use axum::extract::State;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -49,6 +50,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(decide))
         .routes(routes!(decisions::decide_several))
         .routes(routes!(revise::revise))
+        .routes(routes!(take_back::take_back))
 }
 
 /// Which approvals are wanted.
