@@ -6,6 +6,8 @@ mod advisories;
 #[cfg(test)]
 mod analysis_rules;
 #[cfg(test)]
+mod attack;
+#[cfg(test)]
 mod command_corpus;
 #[cfg(test)]
 mod oracles;

@@ -11,7 +11,7 @@ use countersign_policy::{
         Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entries, Entry, Keeps, Protected, SkillBin,
         Typing, analyze,
     },
-    command::{DirectoryTrust, Inspected, PathLookup, env_policy, safe_bin::SafeBinProfile},
+    command::{DirectoryTrust, Inspected, PathLookup, env_policy, safe_bin::SafeBinProfile, syntax::Grammar},
     pattern::{PathCase, PatternCache},
 };
 
@@ -43,6 +43,8 @@ pub(crate) struct World {
     pub(crate) strict_delegation: bool,
     /// How paths and names compare.
     pub(crate) path_case: PathCase,
+    /// `tools.exec.reads`.
+    pub(crate) grammar: Grammar,
 }
 
 #[derive(Debug, Clone)]
@@ -73,6 +75,7 @@ impl World {
             strict_inline_eval: false,
             strict_delegation: true,
             path_case: PathCase::Sensitive,
+            grammar: Grammar::default(),
         }
     }
 
@@ -218,7 +221,7 @@ impl World {
             input: CommandInput::Closed,
         };
         let policy = AnalysisPolicy {
-            grammar: countersign_policy::command::syntax::Grammar::default(),
+            grammar: self.grammar,
             entries: Entries::Listed(&entries),
             grants: &[],
             deny_rules: &deny_rules,

@@ -21,7 +21,7 @@ pub(super) const FIND: Grammar = Grammar {
 
 /// The next volume is asked for, and an answer starts a shell. A new name for what is unpacked is a file to be written.
 pub(super) const TAR: Grammar = Grammar {
-    programs: &["tar", "gtar", "bsdtar"],
+    programs: &["tar", "gtar"],
     reader: Reader::Anywhere,
     options: &[
         "-A --catenate --concatenate -c --create --delete -d --diff --compare -r --append -t --list -u --update -x --extract \
@@ -40,7 +40,25 @@ pub(super) const TAR: Grammar = Grammar {
          --hard-dereference -h --dereference -K: --starting-file: --newer-mtime: -N: --newer: --after-date: \
          --one-file-system --one-top-level -P --absolute-names --strip-components: --checkpoint? --full-time --index-file:o -l \
          --check-links --quote-chars: --quoting-style: -R --block-number --show-defaults --show-omitted-dirs \
-         --show-transformed-names --show-stored-names --totals? --utc -v --verbose --warning: -o -? --help --restrict --usage --version -q",
+         --show-transformed-names --show-stored-names --totals? --utc -v --verbose --warning: -o -? --help --restrict --usage --version",
+    ],
+    commands: &[],
+    check: is_local,
+};
+
+/// Its `-s` gives what is unpacked new names, and behind its `-W` stands any long option without its dashes.
+pub(super) const BSDTAR: Grammar = Grammar {
+    programs: &["bsdtar"],
+    reader: Reader::Anywhere,
+    options: &[
+        "-c --create -r --append -t --list -u --update -x --extract --get -a --auto-compress -B --read-full-blocks -b: \
+         --block-size: -C:o --cd:o --directory:o --exclude: --exclude-vcs --fast-read -q -f:o --file:o --format: -h \
+         --dereference --gid: --gname: --group: --ignore-zeros --include: -J --xz -j -y --bzip --bzip2 --bunzip2 -k \
+         --keep-old-files --keep-newer-files -l --check-links --lz4 --lzma --lzop --lrzip --grzip --zstd -Z --compress \
+         --uncompress -z --gzip --gunzip -m --modification-time -n --norecurse --recursion --newer: --newer-mtime: --nodump \
+         --null --numeric-owner -O --to-stdout -o --one-file-system -P --absolute-paths -p --preserve-permissions \
+         --same-permissions --same-owner --acls --fflags --xattrs --mac-metadata --strip-components: -S --totals --uid: \
+         --uname: --owner: -U --unlink --unlink-first -v --verbose --version --help -X: --exclude-from:",
     ],
     commands: &[],
     check: is_local,
@@ -48,9 +66,24 @@ pub(super) const TAR: Grammar = Grammar {
 
 /// An archive with a colon in its name lies on another machine, which `tar` starts a program to reach.
 fn is_local(call: &Call<'_>) -> bool {
-    call.values(&["f", "file"]).all(|file| {
+    let is_here = |file: &str| {
         let host = file.split_once(':').map(|(host, _)| host);
         host.is_none_or(|host| host.contains('/'))
+    };
+    let takes_archives = call
+        .options
+        .iter()
+        .any(|(name, _)| matches!(*name, "A" | "catenate" | "concatenate"));
+    call.values(&["f", "file"]).all(is_here)
+        && (!takes_archives || call.operands.iter().all(|file| is_here(file)))
+}
+
+/// Letters of an old-style first word that say the same to every tar.
+pub(super) fn are_letters_of_both(letters: &[String]) -> bool {
+    letters.iter().all(|letter| {
+        letter.ends_with([
+            'c', 'f', 'h', 'J', 'j', 'k', 'm', 'O', 'p', 'r', 't', 'u', 'v', 'x', 'z',
+        ])
     })
 }
 

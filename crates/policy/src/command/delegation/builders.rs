@@ -425,6 +425,7 @@ const MAKE_PROGRAMS: &[&str] = &[
     "DOCKER",
     "EDITOR",
     "ENV",
+    "F77",
     "FC",
     "GET",
     "GIT",
@@ -462,6 +463,7 @@ const MAKE_PROGRAMS: &[&str] = &[
     "SUDO",
     "TANGLE",
     "TEX",
+    "TEXI2DVI",
     "WEAVE",
     "WRAPPER",
     "YACC",
@@ -486,9 +488,11 @@ fn is_plain_make(call: &Call<'_>) -> bool {
                     .iter()
                     .any(|ending| upper.ends_with(ending));
             let is_compiler = matches!(name, "CC" | "CXX") && MAKE_COMPILERS.contains(&value);
-            let is_word = consists_of(value, b"_.:,+@-") && !value.starts_with('-');
+            // Compilers and linkers read more words in `@FILE`.
+            let is_option = value.starts_with(['-', '@']);
+            let is_word = consists_of(value, b"_.:,+@-");
             let is_place = MAKE_PLACES.contains(&upper.as_str()) && consists_of(value, b"_./:,+@~-");
-            is_compiler || (is_name && !is_program && (is_word || is_place))
+            is_compiler || (is_name && !is_program && !is_option && (is_word || is_place))
         }
     })
 }

@@ -164,7 +164,26 @@ const LINKER_WITH_VALUE: &[&str] = &[
 ];
 
 pub(super) fn reads_as_plain_compiler<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
-    read_compiler(words).map(|(outputs, _)| outputs)
+    let (outputs, operands) = read_compiler(words)?;
+    let has = |options: &[&str]| words.iter().any(|word| options.contains(word));
+    let names_output = words.iter().any(|word| word.starts_with("-o"));
+    let stops_before = has(&["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"]);
+    let may_be_script =
+        operands.iter().any(|file| !is_source(file)) || words.iter().any(|word| word.starts_with("-L"));
+    (names_output || stops_before || !may_be_script).then_some(outputs)
+}
+
+/// Endings of what a compiler translates. All else goes to the linker, which may take a text for a script.
+const SOURCES: &[&str] = &[
+    "c", "C", "cc", "cp", "cpp", "cxx", "c++", "CPP", "h", "hh", "hpp", "i", "ii", "s", "S", "m", "mm", "f",
+    "for", "F", "f90", "f95", "f03", "F90",
+];
+
+fn is_source(file: &str) -> bool {
+    file == "-"
+        || file
+            .rsplit_once('.')
+            .is_some_and(|(_, ending)| SOURCES.contains(&ending))
 }
 
 pub(super) fn reads_as_plain_preprocessor<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
@@ -413,8 +432,14 @@ pub(super) const LINKER: Grammar = Grammar {
          -hash-style: -N -n -nostdlib -q -emit-relocs -Ttext: -Tdata: -Tbss: -b: -format: -oformat: -eh-frame-hdr -EL -EB",
     ],
     commands: &[],
-    check: has_no_file_of_arguments,
+    check: links_plainly,
 };
+
+/// A file that is no object is a script, which says what is written where nothing else does.
+fn links_plainly(call: &Call<'_>) -> bool {
+    let names_output = call.values(&["o", "output"]).next().is_some();
+    has_no_file_of_arguments(call) && (names_output || call.operands.is_empty())
+}
 
 /// `ar` takes letters first, then the archive.
 pub(super) fn reads_as_plain_ar<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {

@@ -132,8 +132,27 @@ pub(super) const DOCKER: Grammar = Grammar {
 pub(super) const PODMAN: Grammar = Grammar {
     programs: &["podman"],
     options: &["--log-level: --version --help"],
+    check: keeps_images_in_places,
     ..DOCKER
 };
+
+/// What is pushed may be written to a directory or a file.
+fn keeps_images_in_places(call: &Call<'_>) -> bool {
+    const HERE: &[&str] = &[
+        "dir:",
+        "docker-archive:",
+        "oci:",
+        "oci-archive:",
+        "ostree:",
+        "sif:",
+    ];
+    let is_push = matches!(call.command, "push" | "image push");
+    !is_push
+        || !call
+            .operands
+            .iter()
+            .any(|word| HERE.iter().any(|place| word.starts_with(place)))
+}
 
 pub(super) const COMPOSE: Grammar = Grammar {
     programs: &["docker-compose", "podman-compose"],

@@ -19,9 +19,11 @@ mod builders;
 mod clients;
 mod compilers;
 mod containers;
+mod environments;
 mod git_words;
 mod packages;
 mod scripts;
+mod system_packages;
 mod tools;
 
 mod writing;
@@ -112,6 +114,8 @@ fn is_known_form(names: &[&str], arguments: &[&str]) -> bool {
         // These read their commands from standard input, or run what they are told.
         || is(&["ex", "nix-shell", "osascript"])
         || (is(&["crontab"]) && !matches!(arguments, ["-l"]))
+        || (is(&["curl"]) && curl_is_told(arguments))
+        || (is(&["wget"]) && arguments.iter().any(|word| names_library(word)))
         || (is(&["npm"]) && (npm_init_runs(arguments) || npm_sets_program(arguments)))
         || (is(&["socat"]) && arguments.iter().any(|word| is_socat_program(word)))
         || names.iter().flat_map(|name| rules_of(name)).any(|rule| rule.applies(own))
@@ -186,6 +190,24 @@ pub fn handed(names: &[&str], arguments: &[&str]) -> Handed {
         (Some(first), Some(last)) if rule.subcommands.is_empty() => Handed::both(first..last + 2),
         _ => Handed::all(arguments.len()),
     }
+}
+
+/// Whether curl is told to load a library for a key, or to write what its `-w` says to a file.
+fn curl_is_told(arguments: &[&str]) -> bool {
+    arguments.iter().enumerate().any(|(at, word)| {
+        let is_format = word.starts_with("--w") || (is_short(word) && word.contains('w'));
+        let has_file = |word: &str| word.contains('@');
+        let next = arguments.get(at + 1).filter(|word| word.starts_with('@'));
+        names_library(word)
+            || word.eq_ignore_ascii_case("eng")
+            || word.to_ascii_lowercase().contains("%output{")
+            || (is_format && (has_file(word) || next.is_some()))
+    })
+}
+
+/// A key that is an address of PKCS #11 may name the library that has it.
+fn names_library(word: &str) -> bool {
+    word.to_ascii_lowercase().contains("pkcs11:")
 }
 
 /// `npm init NAME` runs the package `create-NAME`.
@@ -550,7 +572,7 @@ mod tests {
             ("gpg --homedir d --list-keys", "gpg --verify a.sig a"),
             ("gcc -wrapper x,y a.c", "gcc -O2 -Wall -o a a.c"),
             ("gcc -B d/ -c x.c", "gcc -c x.c"),
-            ("gcc -Bd x.c", "gcc -Idir -Ldir x.c -lm"),
+            ("gcc -Bd x.c", "gcc -Idir -Ldir x.c -lm -o x"),
             ("gcc -fplugin=./x.so a.c", "gcc -fPIC -fsanitize=address a.c"),
             ("gcc -specs=x a.c", "gcc -std=c11 a.c"),
             ("gcc -Wl,-plugin,./x.so a.c", "gcc -Wl,-rpath,/x,-z,now a.c"),
@@ -564,8 +586,8 @@ mod tests {
             ("nm @x", "nm x"),
             ("nm -j @x", "nm -g x"),
             ("ld -plugin ./x.so a", "ld -r -o b a"),
-            ("ld --plugin ./x.so a", "ld -shared a"),
-            ("ld -T x a", "ld a"),
+            ("ld --plugin ./x.so a", "ld -shared a -o x"),
+            ("ld -T x a", "ld -o b a"),
             ("ar --plugin x rcs l.a o", "ar rcs l.a o"),
             ("ar -M", "ar t l.a"),
             ("objdump --plugin x a", "objdump -d -M intel a"),

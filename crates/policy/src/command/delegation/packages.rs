@@ -19,8 +19,13 @@ pub(super) const PIXI: Grammar = Grammar {
              --explicit -x --limit: -l:",
         ],
     )],
-    check: any_call,
+    check: names_its_packages,
 };
+
+/// A package of Python may be a directory, whose code builds it.
+fn names_its_packages(call: &Call<'_>) -> bool {
+    call.command == "init" || !call.operands.iter().any(|word| word.contains(['/', '@']))
+}
 
 pub(super) const NIX: Grammar = Grammar {
     programs: &["nix"],

@@ -412,6 +412,12 @@ pub(super) const RULES: &[Rule] = &[
         ..NONE
     },
     Rule {
+        programs: &["curl"],
+        // What these put together nobody has read.
+        beginnings: &["--expand-", "--var"],
+        ..NONE
+    },
+    Rule {
         programs: &["wget"],
         // What the others write is named by the other side, or in a file.
         short: "eimprx",
@@ -423,6 +429,9 @@ pub(super) const RULES: &[Rule] = &[
             "content-disposition",
             "force-directories",
             "input-file",
+            "input-metalink",
+            "metalink-index",
+            "metalink-over-http",
             "mirror",
             "page-requisites",
             "recursive",
@@ -433,7 +442,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         programs: &["nmap"],
         long: &["script", "datadir", "resume"],
-        beginnings: &["--script", "-script", "-datad"],
+        // It takes its long options behind one dash as well.
+        beginnings: &["--script", "-script", "-datad", "-res"],
         ..NONE
     },
     Rule {
@@ -462,13 +472,13 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         programs: &["bun"],
-        subcommands: &["x", "create"],
+        subcommands: &["x", "create", "exec"],
         ..NONE
     },
     Rule {
         programs: &["bun"],
-        long: &["preload", "config"],
-        beginnings: &["-c="],
+        short: "rc",
+        long: &["preload", "require", "import", "config", "env-file"],
         ..NONE
     },
     Rule {
@@ -477,7 +487,7 @@ pub(super) const RULES: &[Rule] = &[
         ..NONE
     },
     Rule {
-        programs: &["poetry", "pipenv", "conda"],
+        programs: &["poetry", "pipenv", "conda", "mamba", "micromamba"],
         subcommands: &["run"],
         ..NONE
     },

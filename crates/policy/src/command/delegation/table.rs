@@ -3,9 +3,9 @@
 use std::{collections::HashMap, sync::LazyLock};
 
 use super::{
-    archives, builders, clients, compilers, containers, git_words,
+    archives, builders, clients, compilers, containers, environments, git_words,
     grammar::{Call, Grammar, Known},
-    packages, program, scripts, tools,
+    packages, program, scripts, system_packages, tools,
 };
 
 /// What the grammars say of a call.
@@ -39,6 +39,7 @@ const GRAMMARS: &[&Grammar] = &[
     &clients::GPG,
     &archives::FIND,
     &archives::TAR,
+    &archives::BSDTAR,
     &tools::MAN,
     &tools::ROFF,
     &tools::VI,
@@ -61,6 +62,12 @@ const GRAMMARS: &[&Grammar] = &[
     &packages::BUNDLE,
     &packages::POETRY,
     &packages::UV,
+    &environments::PIPENV,
+    &environments::CONDA,
+    &environments::MISE,
+    &system_packages::DPKG,
+    &system_packages::APT,
+    &system_packages::APTITUDE,
     &compilers::LOOKERS,
     &compilers::WRITERS,
     &compilers::ASSEMBLER,
@@ -124,6 +131,9 @@ pub(super) fn is_listed(name: &str) -> bool {
 /// What the grammars say of a program called by these names. What one of them does not know is unknown.
 pub(super) fn understand(names: &[&str], arguments: &[&str]) -> Understood {
     let mut understood = Understood::Unlisted;
+    if chooses_toolchain(names, arguments) {
+        return Understood::Unknown;
+    }
     let mut last = None;
     for name in names {
         // Mostly all names are the same.
@@ -194,6 +204,9 @@ fn understand_as(name: &str, arguments: &[&str]) -> Understood {
                 _ => of_call(known.read(arguments)),
             },
             "tar" | "gtar" | "bsdtar" => match archives::old_letters(arguments) {
+                Some(letters) if plain == "bsdtar" && !archives::are_letters_of_both(&letters) => {
+                    Understood::Unknown
+                }
                 Some(letters) => {
                     let words = archives::with_dashes(arguments, &letters);
                     of_call(known.read(&words))
@@ -213,6 +226,30 @@ fn understand_as(name: &str, arguments: &[&str]) -> Understood {
 
 fn of_call(call: Option<Call<'_>>) -> Understood {
     call.map_or(Understood::Unknown, |call| Understood::Plain(call.written()))
+}
+
+/// What `rustup` starts by the name of a tool takes a directory of programs for a toolchain: `rustc +/tmp/x`.
+fn chooses_toolchain(names: &[&str], arguments: &[&str]) -> bool {
+    const PROXIES: &[&str] = &[
+        "cargo",
+        "cargo-clippy",
+        "cargo-fmt",
+        "cargo-miri",
+        "clippy-driver",
+        "rls",
+        "rust-analyzer",
+        "rust-gdb",
+        "rust-lldb",
+        "rustc",
+        "rustdoc",
+        "rustfmt",
+        "rustup",
+    ];
+    let is_proxy = names.iter().any(|name| PROXIES.contains(&program(name)));
+    is_proxy
+        && arguments
+            .first()
+            .is_some_and(|first| first.starts_with('+') && !is_toolchain(first))
 }
 
 /// `+nightly`, and no path to one.

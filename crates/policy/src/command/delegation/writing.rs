@@ -57,7 +57,6 @@ const READING: &[&str] = &[
     "join",
     "jq",
     "kill",
-    "less",
     "ls",
     "lsattr",
     "lsof",
@@ -184,6 +183,12 @@ fn only_reads(name: &str, arguments: &[&str]) -> bool {
     READING.contains(&name)
         || READING.contains(&program(name))
         || (name == "tree" && !arguments.iter().any(|word| is_short(word) && word.contains('o')))
+        || (name == "less" && !arguments.iter().any(|word| keeps_log(word)))
+}
+
+/// What comes through a pipe, `less` copies into a file.
+fn keeps_log(word: &str) -> bool {
+    word.to_ascii_lowercase().starts_with("--log") || (is_short(word) && word.contains(['o', 'O']))
 }
 
 /// A word, what stands behind its separators, and what may be glued to a letter in a cluster of short options. `None` for

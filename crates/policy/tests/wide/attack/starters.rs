@@ -1,0 +1,63 @@
+//! Starter sets: what their entries cover of the attempts on the programs that they name.
+
+use countersign_policy::starter::StarterSet;
+
+use super::{
+    HERE,
+    attempts::{Attempt, Nature, attempts},
+    cell::{Cells, is_here},
+    measure::Measure,
+    table::sections,
+};
+use crate::world::World;
+
+/// All entries of all sets, by the text alone.
+fn world() -> World {
+    let mut world = World::new();
+    HERE.clone_into(&mut world.cwd);
+    for set in StarterSet::ALL {
+        for entry in set.entries() {
+            let path = format!("/usr/bin/{}", entry.pattern);
+            world = world.programs(&[entry.pattern]);
+            world = match &entry.arg_pattern {
+                Some(arguments) => world.allow_with(&path, arguments),
+                None => world.allow(&[&path]),
+            };
+        }
+    }
+    world
+}
+
+#[test]
+fn no_entry_of_a_starter_set_covers_a_call_that_starts_another_program() {
+    let world = world();
+    let mut measure = Measure::default();
+    for section in sections() {
+        for program in &section.programs {
+            // What is harmless under a bare entry need not be in a set.
+            let attempts: Vec<Attempt> = attempts(&section, program, &[])
+                .into_iter()
+                .filter(|attempt| attempt.nature != Nature::Harmless)
+                .collect();
+            measure.judge(program, &attempts, |text| world.verdict(text) == "allow");
+        }
+    }
+    if let Some(cells) = Cells::new("starters") {
+        measure.run(&cells, is_here);
+    }
+    measure.end(2_000, 1);
+}
+
+#[test]
+fn entries_of_starter_sets_cover_what_they_are_for() {
+    for text in [
+        "git status",
+        "cargo test",
+        "ls -l",
+        "make test",
+        "go test ./...",
+        "rg TODO",
+    ] {
+        assert_eq!(world().verdict(text), "allow", "{text}");
+    }
+}
