@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_domain::{AgentId, Command, FileIdentity, UnixMillis};
+use countersign_domain::{AgentId, Command, FileIdentity, PinnedDirectory, UnixMillis};
 use countersign_policy::{
     allowlist::{
         self, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Keeps, Protected, Typing,
     },
-    command::{DirectoryTrust, Inspected, PathLookup, env_policy, syntax::Grammar},
+    command::{DirectoryTrust, Inspected, PathLookup, env_policy},
     pattern::{PathCase, PatternCache},
 };
 
@@ -54,18 +54,22 @@ pub(super) fn evaluate(case: &Case, world: &OwnWorld) -> CaseResult {
     let by_default = || SAFE_BINS.map(str::to_owned).to_vec();
     let safe_bins = world.safe_bins.clone().unwrap_or_else(by_default);
     let cwd = world.cwd.as_deref().unwrap_or(HOME);
+    // No file of it is opened.
+    let workspace = PinnedDirectory {
+        path: cwd.to_owned(),
+        dev: 0,
+        ino: 0,
+    };
     let request = AnalysisRequest {
         cwd,
         cwd_real: cwd,
         env: &env,
         agent: &agent,
         input: case.input(),
+        workspace: Some(&workspace),
     };
     let policy = AnalysisPolicy {
-        grammar: Grammar {
-            null_redirections: world.null_redirections,
-            here_documents: world.here_documents,
-        },
+        grammar: world.grammar,
         entries: Entries::Listed(&entries),
         grants: &[],
         deny_rules: &[],

@@ -3,6 +3,7 @@
 
 mod binding;
 mod direct;
+mod files;
 #[cfg(feature = "test-hooks")]
 mod held;
 mod here_documents;

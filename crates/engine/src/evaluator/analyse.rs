@@ -12,13 +12,16 @@ use countersign_config::{
     approvals::document::{self, Confined, Listed},
     settings::{self, ExecSettings, Settings, StateDir},
 };
-use countersign_domain::{AgentId, EntryId, EnvOverrides, Isolation, UnixMillis};
+use countersign_domain::{
+    AgentId, Command, EntryId, EnvOverrides, Isolation, PinnedDirectory, Security, UnixMillis,
+};
 use countersign_hosts::{
     found_programs::FoundPrograms,
     node::UNKNOWN_DIRECTORY,
     path_lookup::SystemLookup,
     peer_fs::{self, Blind},
     run_path,
+    workdir::{Workdir, WorkdirError},
 };
 use countersign_ledger::GrantUse;
 use countersign_policy::{
@@ -39,7 +42,7 @@ use super::{
     Evaluator,
     call::Call,
     entry_indexes::{EntryIndexes, MIN_INDEXED},
-    keeping,
+    keeping, place,
     policy_now::PolicyView,
 };
 use crate::{environment::HostEnvironment, turns};
@@ -289,6 +292,7 @@ impl Analyst {
             Some(_) => call.node_cwd().unwrap_or(UNKNOWN_DIRECTORY).into(),
             None => call.workdir.path.to_string_lossy(),
         };
+        let workspace = self.workspace_of(call, now)?;
         Ok(allowlist::analyze(
             &call.command,
             &AnalysisRequest {
@@ -297,6 +301,7 @@ impl Analyst {
                 env: &call.env,
                 agent: &call.agent,
                 input: call.input(),
+                workspace: workspace.as_ref(),
             },
             &AnalysisPolicy {
                 entries,
@@ -318,6 +323,32 @@ impl Analyst {
             },
             lookup,
         ))
+    }
+}
+
+impl Analyst {
+    /// The workspace in which the supervisor would open files for the redirections of a call (G13). Where a shell would
+    /// run the text, under `full` and on a node, that shell opens them.
+    fn workspace_of(&self, call: &Call, now: &PolicyView) -> Result<Option<PinnedDirectory>, Blind> {
+        let may_redirect = matches!(&call.command, Command::Shell(text) if text.contains(['<', '>']));
+        let settings = &now.settings;
+        let reads = settings.policy.exec(&call.agent).grammar.file_redirections;
+        if !may_redirect || !reads || call.node.is_some() {
+            return Ok(None);
+        }
+        if now.effective(&call.agent, call.wishes()).security.value != Security::Allowlist {
+            return Ok(None);
+        }
+        let path = place::workspace(&call.agent, settings, &self.files);
+        match Workdir::at(&path, &self.files) {
+            Ok(Workdir { path, dev, ino }) => Ok(Some(PinnedDirectory {
+                path: path.to_string_lossy().into_owned(),
+                dev,
+                ino,
+            })),
+            Err(WorkdirError::Blind(blind)) => Err(blind),
+            Err(_unusable) => Ok(None),
+        }
     }
 }
 

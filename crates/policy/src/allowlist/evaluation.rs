@@ -397,6 +397,14 @@ impl<'a> Evaluation<'a> {
             findings.push(Finding::new(Code::EnvUnknown, "E2", Span::default(), detail));
         }
         let (plan, rendered) = match evaluated.plan.map(|plan| (plan.checked_script(), plan)) {
+            // A shell would open the files in its own way.
+            Some((Ok(_), plan))
+                if self
+                    .rules
+                    .holds(Rule::G13, plan.opens_files() && plan.to_bound().is_none()) =>
+            {
+                (None, None)
+            }
             Some((Ok(script), plan)) => (Some(plan), Some(script)),
             Some((Err(_), _)) | None => (None, None),
         };

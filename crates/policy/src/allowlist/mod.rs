@@ -15,6 +15,7 @@ mod keeps;
 
 mod entries;
 mod limits;
+mod redirected;
 mod segment;
 mod shells;
 mod unseen;

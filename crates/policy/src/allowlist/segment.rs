@@ -43,17 +43,12 @@ impl Evaluation<'_> {
             return self.evaluate_builtin(work);
         }
         let target = self.unwrap(&mut work);
-        let reads_text = segment
-            .redirections
-            .iter()
-            .any(|redirection| matches!(redirection, Redirection::InputFromText(_)));
-        if reads_text && self.rules.holds(Rule::G12, !self.reads_data(&work, target)) {
-            // What the text is to the program, or makes it do, is not known: as if nobody had taken it apart.
+        if let Some((code, rule, detail)) = self.refused_redirection(&mut work, target) {
+            // As if nobody had taken it apart.
             self.parsed = false;
             self.opaque = true;
             work.plannable = false;
-            let detail = "what this program does with the text that it is given is not known";
-            work.fail(Code::Heredoc, "G12", detail);
+            work.fail(code, rule, detail);
             self.scan(&mut work);
             self.check_inline_eval(&mut work, true);
             return self.miss(work);
@@ -67,6 +62,27 @@ impl Evaluation<'_> {
             }
             Target::Program(class) => self.evaluate_program(work, class),
         }
+    }
+
+    /// Why the redirections of a segment are no part of its step.
+    fn refused_redirection(
+        &self,
+        work: &mut Work<'_>,
+        target: Target,
+    ) -> Option<(Code, &'static str, &'static str)> {
+        let refused = self.redirect(work).err();
+        if self.rules.holds(Rule::G13, refused.is_some()) {
+            let detail = refused.unwrap_or("a redirection from or to a file");
+            return Some((Code::Redirection, "G13", detail));
+        }
+        let mut redirections = work.redirections.iter();
+        let reads_text = redirections.any(|redirection| matches!(redirection, Redirection::InputFromText(_)));
+        if reads_text && self.rules.holds(Rule::G12, !self.reads_data(work, target)) {
+            // What the text is to the program, or makes it do, is not known.
+            let detail = "what this program does with the text that it is given is not known";
+            return Some((Code::Heredoc, "G12", detail));
+        }
+        None
     }
 
     /// Whether standard input is data to the program behind the wrappers, and not commands, code or names of files (G12).
@@ -177,7 +193,7 @@ impl Evaluation<'_> {
             || (decoded != value && texts.any(|text| self.is_protected(text, context, bases, Reading::Path)))
     }
 
-    fn is_protected(
+    pub(super) fn is_protected(
         &self,
         text: &str,
         context: SegmentContext<'_>,
@@ -476,7 +492,7 @@ impl Evaluation<'_> {
 
 /// How a text is looked at that may be a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reading {
+pub(super) enum Reading {
     /// As a path, whether or not all of its way is there.
     Path,
     /// As a piece of a program's text, which is a path only where its way is there: nothing ran before that could have made it,

@@ -232,6 +232,7 @@ impl World {
             env: &env,
             agent: &agent,
             input: self.input,
+            workspace: None,
         };
         let profiles: BTreeMap<String, SafeBinProfile> = BTreeMap::new();
         let cache = PatternCache::default();

@@ -59,6 +59,11 @@ vocabulary! {
         ///
         /// `docs/spec/command-analysis.md#g12`
         G12 = "G12",
+        /// Where `tools.exec.reads.fileRedirections` says so, a redirection from or to a file of the workspace is a part of
+        /// the step.
+        ///
+        /// `docs/spec/command-analysis.md#g13`
+        G13 = "G13",
         /// `true`, `false`, `:`, `pwd` and `cd` to one literal directory need no entry.
         ///
         /// `docs/spec/command-analysis.md#b1`

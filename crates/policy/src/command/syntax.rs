@@ -1,6 +1,6 @@
 //! The accepted grammar as values (G1): lists of pipelines of segments of literal words.
 
-use countersign_domain::{Redirection, StepJoin};
+use countersign_domain::{FileUse, Redirection, StepJoin};
 
 use super::{SourceMap, Span};
 
@@ -70,7 +70,31 @@ pub struct Segment {
     /// Never empty; the first is the command word.
     pub words: Vec<Word>,
     /// Behind the words or between them, in this order.
-    pub redirections: Vec<Redirection>,
+    pub redirections: Vec<ReadRedirection>,
+}
+
+/// A redirection as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadRedirection {
+    /// One that means the same everywhere (G11, G12).
+    Known(Redirection),
+    /// One from or to a file, which may be one of the workspace (G13).
+    File {
+        /// What the file is used for.
+        used_as: FileUse,
+        /// Its name.
+        name: Word,
+    },
+}
+
+impl ReadRedirection {
+    /// The descriptor that it changes.
+    pub const fn descriptor(&self) -> u8 {
+        match self {
+            Self::Known(redirection) => redirection.descriptor(),
+            Self::File { used_as, .. } => used_as.descriptor(),
+        }
+    }
 }
 
 /// What is read besides the plain grammar.
@@ -80,6 +104,8 @@ pub struct Grammar {
     pub null_redirections: bool,
     /// Here-documents and here-strings of literal text (G12).
     pub here_documents: bool,
+    /// Redirections from and to files with literal names (G13).
+    pub file_redirections: bool,
 }
 
 impl Grammar {
@@ -87,6 +113,7 @@ impl Grammar {
     pub const WIDEST: Self = Self {
         null_redirections: true,
         here_documents: true,
+        file_redirections: true,
     };
 }
 

@@ -1,6 +1,6 @@
 //! Reads one word: quotes, escapes, and the refusal of everything a shell would expand (G3 to G6).
 
-use countersign_domain::Redirection;
+use countersign_domain::{FileUse, Redirection};
 
 use super::{
     Code, Finding, Rule, RuleSet, SourceMap, Span,
@@ -95,6 +95,35 @@ impl<'a> Cursor<'a> {
             let ends = matches!(next, None | Some(' ' | '\t' | '\n' | ';' | '|' | '&'));
             ends.then_some((length, redirection))
         })
+    }
+
+    /// The operator of a redirection from or to a file that stands here, its length in bytes, what the file is used for, and
+    /// whether errors go where the output does.
+    pub(crate) fn file_operator(&self) -> Option<(usize, FileUse, bool)> {
+        const FORMS: [(&str, FileUse, bool); 10] = [
+            (">>", FileUse::OutputAppended, false),
+            ("1>>", FileUse::OutputAppended, false),
+            ("2>>", FileUse::ErrorsAppended, false),
+            ("&>>", FileUse::OutputAppended, true),
+            ("<", FileUse::Input, false),
+            ("0<", FileUse::Input, false),
+            (">", FileUse::Output, false),
+            ("1>", FileUse::Output, false),
+            ("2>", FileUse::Errors, false),
+            ("&>", FileUse::Output, true),
+        ];
+        let rest = self.rest();
+        FORMS.into_iter().find_map(|(form, used_as, takes_errors)| {
+            let behind = rest.strip_prefix(form)?;
+            // Each makes another operator of it, `!` in zsh alone.
+            let is_longer = behind.starts_with(['<', '>', '&', '|', '(', '!']);
+            (!is_longer).then_some((form.len(), used_as, takes_errors))
+        })
+    }
+
+    /// Whether a blank, a newline, an operator or the end stands here.
+    pub(crate) fn at_end_of_redirection(&self) -> bool {
+        matches!(self.peek(), None | Some(' ' | '\t' | '\n' | ';' | '|' | '&'))
     }
 
     /// The delimiter of a here-document (`<<`) that stands here in one of its plain forms, with its length in bytes.

@@ -176,6 +176,7 @@ fn analysis(text: &str, entries: &[Entry<'_>], deny_rules: &[DenyRule<'_>]) -> A
             env: &EnvOverrides::default(),
             agent: &AgentId::parse("main").unwrap(),
             input: CommandInput::Closed,
+            workspace: None,
         },
         &AnalysisPolicy {
             grammar: Grammar::default(),

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
+use countersign_domain::{
+    AgentId, Command, CommandInput, EnvOverrides, FileIdentity, PinnedDirectory, UnixMillis,
+};
 use countersign_policy::{
     allowlist::{
         Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Keeps, Protected, Typing,
@@ -38,6 +40,9 @@ pub(crate) struct Case {
     /// `tools.exec.reads.hereDocuments`.
     #[serde(default)]
     pub(crate) here_documents: bool,
+    /// `tools.exec.reads.fileRedirections`; the workspace is the working directory then.
+    #[serde(default)]
+    pub(crate) file_redirections: bool,
     /// Whether it is looked at without rule D1, which asks for the same words as other rules do.
     #[serde(skip)]
     pub(crate) without_delegation: bool,
@@ -185,17 +190,24 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
         })
         .collect();
     let agent = AgentId::main();
+    let workspace = PinnedDirectory {
+        path: case.cwd.clone(),
+        dev: 1,
+        ino: 1,
+    };
     let request = AnalysisRequest {
         cwd: &case.cwd,
         cwd_real: &case.cwd,
         env,
         agent: &agent,
         input: CommandInput::Closed,
+        workspace: Some(&workspace),
     };
     let policy = AnalysisPolicy {
         grammar: Grammar {
             null_redirections: case.null_redirections,
             here_documents: case.here_documents,
+            file_redirections: case.file_redirections,
         },
         entries: Entries::Listed(&entries),
         grants: &[],

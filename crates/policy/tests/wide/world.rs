@@ -216,6 +216,7 @@ impl World {
             env: &env,
             agent: &agent,
             input: CommandInput::Closed,
+            workspace: None,
         };
         let policy = AnalysisPolicy {
             grammar: countersign_policy::command::syntax::Grammar::default(),

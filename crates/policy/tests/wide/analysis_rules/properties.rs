@@ -219,6 +219,7 @@ fn analysis(text: &str, strictness: &Strictness, machine: &Machine) -> Analysis 
         env: &env,
         agent: &agent,
         input: CommandInput::Closed,
+        workspace: None,
     };
     let policy = AnalysisPolicy {
         grammar: command::syntax::Grammar::default(),

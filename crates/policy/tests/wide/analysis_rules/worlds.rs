@@ -224,6 +224,7 @@ fn analysis(world: &World, rules: RuleSet) -> Analysis {
         env: &env,
         agent: &agent,
         input: world.input,
+        workspace: None,
     };
     let policy = AnalysisPolicy {
         grammar: countersign_policy::command::syntax::Grammar::default(),
