@@ -22,7 +22,7 @@ use countersign_policy::{
         Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Keeps, Protected, Typing,
         analyze,
     },
-    command::{DirectoryTrust, Finding, Inspected, PathLookup, syntax::Grammar},
+    command::{DirectoryTrust, Finding, Inspected, PathLookup, direct::ShellKind, syntax::Grammar},
     confine::ConfineRule,
     gate::{Coverage, GateInput, Verdict, gate},
     pattern::{PathCase, PatternCache},
@@ -107,6 +107,7 @@ fn print() -> Result<(), Box<dyn Error>> {
             World {
                 grammar: Grammar {
                     file_redirections: false,
+                    file_patterns: false,
                     ..Grammar::WIDEST
                 },
                 ..bare()
@@ -114,6 +115,16 @@ fn print() -> Result<(), Box<dyn Error>> {
         ),
         (
             "bare entries, these and `reads.fileRedirections`",
+            World {
+                grammar: Grammar {
+                    file_patterns: false,
+                    ..Grammar::WIDEST
+                },
+                ..bare()
+            },
+        ),
+        (
+            "bare entries, these and `reads.filePatterns`",
             World {
                 grammar: Grammar::WIDEST,
                 ..bare()
@@ -388,6 +399,7 @@ impl World {
             agent: &self.agent,
             input: CommandInput::default(),
             workspace: Some(&workspace),
+            shell: Some(ShellKind::Bash),
         };
         let policy = AnalysisPolicy {
             keeps: Keeps {
@@ -522,6 +534,11 @@ impl PathLookup for Files {
     fn search(&self, name: &str) -> Option<String> {
         let is_plain = |character: char| character.is_ascii_alphanumeric() || "._+-".contains(character);
         (!name.is_empty() && name.chars().all(is_plain)).then(|| format!("/usr/bin/{name}"))
+    }
+
+    /// One name, which hardly a pattern means: then the word stays as it is.
+    fn names(&self, _directory: &str) -> Option<Vec<String>> {
+        Some(vec!["name".to_owned()])
     }
 
     fn depends_on_process(&self, _path: &str) -> bool {

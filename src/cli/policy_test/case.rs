@@ -111,6 +111,7 @@ pub(super) struct CaseText<Id> {
     null_redirections: Option<bool>,
     here_documents: Option<bool>,
     file_redirections: Option<bool>,
+    file_patterns: Option<bool>,
     env: Option<BTreeMap<String, String>>,
 }
 
@@ -156,6 +157,7 @@ impl<Id: Into<String>> CaseText<Id> {
             || self.null_redirections.is_some()
             || self.here_documents.is_some()
             || self.file_redirections.is_some()
+            || self.file_patterns.is_some()
             || self.env.is_some();
         if self.cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
             return Err(InvalidCases::at(line, &"cwd: expected an absolute path"));
@@ -174,6 +176,7 @@ impl<Id: Into<String>> CaseText<Id> {
                     null_redirections: self.null_redirections.unwrap_or_default(),
                     here_documents: self.here_documents.unwrap_or_default(),
                     file_redirections: self.file_redirections.unwrap_or_default(),
+                    file_patterns: self.file_patterns.unwrap_or_default(),
                 },
                 env: self.env.unwrap_or_default(),
             })

@@ -7,7 +7,7 @@ use countersign_policy::{
     allowlist::{
         self, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Keeps, Protected, Typing,
     },
-    command::{DirectoryTrust, Inspected, PathLookup, env_policy},
+    command::{DirectoryTrust, Inspected, PathLookup, direct::ShellKind, env_policy, paths},
     pattern::{PathCase, PatternCache},
 };
 
@@ -67,6 +67,7 @@ pub(super) fn evaluate(case: &Case, world: &OwnWorld) -> CaseResult {
         agent: &agent,
         input: case.input(),
         workspace: Some(&workspace),
+        shell: Some(ShellKind::Bash),
     };
     let policy = AnalysisPolicy {
         grammar: world.grammar,
@@ -133,6 +134,17 @@ impl PathLookup for MockFiles<'_> {
     fn search(&self, name: &str) -> Option<String> {
         let found = self.path_dirs.get(name).filter(|path| path.starts_with('/'));
         found.cloned()
+    }
+
+    fn names(&self, directory: &str) -> Option<Vec<String>> {
+        let directory = paths::normalise(directory);
+        let directory = directory.trim_end_matches('/');
+        let below = self
+            .existing
+            .iter()
+            .filter_map(|path| path.strip_prefix(directory)?.strip_prefix('/')?.split('/').next());
+        let names: BTreeSet<&str> = below.collect();
+        Some(names.into_iter().map(str::to_owned).collect())
     }
 
     fn depends_on_process(&self, _path: &str) -> bool {

@@ -8,6 +8,7 @@ mod files;
 mod held;
 mod here_documents;
 mod lists;
+mod patterns;
 mod redirections;
 #[cfg(feature = "test-hooks")]
 mod swaps;

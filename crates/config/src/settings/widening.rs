@@ -113,6 +113,7 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
                 null_redirections,
                 here_documents,
                 file_redirections,
+                file_patterns,
             },
         confine_fallback,
         leftovers,
@@ -140,6 +141,9 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
         found.add(format!(
             "{who}: redirections from and to files of the workspace are read"
         ));
+    }
+    if !file_patterns && later.grammar.file_patterns {
+        found.add(format!("{who}: patterns of file names are read"));
     }
     if *confine_fallback != later.confine_fallback && later.confine_fallback == ConfineFallback::Text {
         found.add(format!(
@@ -229,6 +233,11 @@ mod tests {
             "{}",
             &exec("reads: { fileRedirections: true }"),
             "files of the workspace",
+        );
+        check(
+            "{}",
+            &exec("reads: { filePatterns: true }"),
+            "patterns of file names",
         );
         check("{}", &exec("confineFallback: 'text'"), "cannot be kept");
         check("{}", &exec("leftovers: 'keep'"), "kept");

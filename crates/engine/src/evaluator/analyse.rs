@@ -31,7 +31,7 @@ use countersign_policy::{
     },
     command::{
         PathLookup,
-        direct::{self, ChosenStart, Circumstances},
+        direct::{self, ChosenStart, Circumstances, ShellKind},
         safe_bin,
     },
     pattern::{PathCase, PatternCache},
@@ -103,6 +103,8 @@ pub(crate) struct Analyst {
     files: peer_fs::Files,
     /// The best level of isolation that commands reach.
     isolation: Isolation,
+    /// The host shell, where it is one whose ways are known.
+    shell: Option<ShellKind>,
     protected: Protected,
     patterns: PatternCache,
     trusted_dirs: TrustedDirs,
@@ -137,6 +139,7 @@ impl Analyst {
         environment: Arc<HostEnvironment>,
         files: peer_fs::Files,
         isolation: Isolation,
+        shell: Option<ShellKind>,
         own: OwnFiles<'_>,
     ) -> Self {
         let OwnFiles {
@@ -151,6 +154,7 @@ impl Analyst {
             environment,
             files,
             isolation,
+            shell,
             protected: protected(state_dir.root(), document, &workspaces, binary),
             patterns: PatternCache::default(),
             trusted_dirs: TrustedDirs::default(),
@@ -302,6 +306,7 @@ impl Analyst {
                 agent: &call.agent,
                 input: call.input(),
                 workspace: workspace.as_ref(),
+                shell: self.shell.filter(|_| !on_node),
             },
             &AnalysisPolicy {
                 entries,
@@ -327,13 +332,17 @@ impl Analyst {
 }
 
 impl Analyst {
-    /// The workspace in which the supervisor would open files for the redirections of a call (G13). Where a shell would
-    /// run the text, under `full` and on a node, that shell opens them.
+    /// The workspace in which the supervisor would open files for the redirections of a call (G13), and in which files are
+    /// looked for (G14). Where a shell would run the text, under `full` and on a node, that shell does so.
     fn workspace_of(&self, call: &Call, now: &PolicyView) -> Result<Option<PinnedDirectory>, Blind> {
-        let may_redirect = matches!(&call.command, Command::Shell(text) if text.contains(['<', '>']));
         let settings = &now.settings;
-        let reads = settings.policy.exec(&call.agent).grammar.file_redirections;
-        if !may_redirect || !reads || call.node.is_some() {
+        let grammar = settings.policy.exec(&call.agent).grammar;
+        let needs_files = |text: &str| {
+            (grammar.file_redirections && text.contains(['<', '>']))
+                || (grammar.file_patterns && text.contains(['*', '?', '[']))
+        };
+        let is_needed = matches!(&call.command, Command::Shell(text) if needs_files(text));
+        if !is_needed || call.node.is_some() {
             return Ok(None);
         }
         if now.effective(&call.agent, call.wishes()).security.value != Security::Allowlist {

@@ -123,6 +123,7 @@ fn judge_in(keeps: Keeps, strict: bool, entries: &[(&str, Option<Value>)], text:
         agent: &agent,
         input: CommandInput::Closed,
         workspace: Some(&workspace),
+        shell: None,
     };
     let policy = AnalysisPolicy {
         grammar: crate::command::syntax::Grammar::WIDEST,

@@ -84,11 +84,11 @@ impl Evaluation<'_> {
         })
     }
 
-    /// The workspace in which files are opened. One that holds the home directory, or everything, holds too much that
+    /// The workspace in which files are opened and looked for. One that holds the home directory, or everything, holds too much that
     /// decides what starts.
-    fn workspace(&self) -> Result<&PinnedDirectory, &'static str> {
+    pub(super) fn workspace(&self) -> Result<&PinnedDirectory, &'static str> {
         let workspace = self.request.workspace;
-        let workspace = workspace.ok_or("files of redirections are not opened here without a question")?;
+        let workspace = workspace.ok_or("files of the workspace are not looked at where this runs")?;
         let home = self.lookup.home();
         let real = self.lookup.real(home);
         let holds_home = [Some(home), real.as_deref()]

@@ -233,6 +233,7 @@ impl World {
             agent: &agent,
             input: self.input,
             workspace: None,
+            shell: None,
         };
         let profiles: BTreeMap<String, SafeBinProfile> = BTreeMap::new();
         let cache = PatternCache::default();

@@ -27,6 +27,8 @@ pub(super) struct SegmentContext<'a> {
     pub(super) alone: bool,
     /// How many shells are around it.
     pub(super) depth: u8,
+    /// Whether nothing before it makes or removes files.
+    pub(super) files_are_seen: bool,
 }
 
 /// What became of a segment.

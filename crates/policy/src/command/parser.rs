@@ -6,7 +6,7 @@ use super::{
     Code, Finding, Rule, RuleSet, SourceMap,
     characters::is_forbidden,
     syntax::{Assignment, Grammar, Item, Join, List, ReadRedirection, Segment, Word, WordClass},
-    word_reader::{Cursor, HereDocument, ends_word, read_word},
+    word_reader::{Content, Cursor, HereDocument, ends_word, read_word},
 };
 
 /// Text longer than this is never auto-allowed (G10).
@@ -247,7 +247,12 @@ impl Parser<'_> {
                 break;
             }
             let at = self.cursor.position();
-            let word = self.word()?;
+            let content = if self.grammar.file_patterns && !words.is_empty() {
+                Content::Patterns
+            } else {
+                Content::Literal
+            };
+            let word = self.word(content)?;
             end = self.cursor.position();
             if words.is_empty() {
                 match self.assignment(&word) {
@@ -344,13 +349,13 @@ impl Parser<'_> {
             self.cursor.advance(1);
         }
         let is_word = self.cursor.peek().is_some_and(|first| !ends_word(first));
-        is_word.then(|| self.word()).transpose()
+        is_word.then(|| self.word(Content::Literal)).transpose()
     }
 
     /// Reads a word. A newline in it is not where the text of a here-document begins, which not every reader sees.
-    fn word(&mut self) -> Result<Word, Finding> {
+    fn word(&mut self, content: Content) -> Result<Word, Finding> {
         let at = self.cursor.position();
-        let word = read_word(self.rules, &mut self.cursor)?;
+        let word = read_word(self.rules, content, &mut self.cursor)?;
         if !self.awaited.is_empty() && self.cursor.has_newline_since(at) {
             let detail = "a word of several lines behind a here-document";
             return self.cursor.fail(Code::Heredoc, "G7", at, detail);

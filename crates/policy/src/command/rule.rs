@@ -64,6 +64,11 @@ vocabulary! {
         ///
         /// `docs/spec/command-analysis.md#g13`
         G13 = "G13",
+        /// Where `tools.exec.reads.filePatterns` says so, a pattern of file names among the operands stands for the files
+        /// that have such names.
+        ///
+        /// `docs/spec/command-analysis.md#g14`
+        G14 = "G14",
         /// `true`, `false`, `:`, `pwd` and `cd` to one literal directory need no entry.
         ///
         /// `docs/spec/command-analysis.md#b1`

@@ -98,6 +98,7 @@ impl ReadRedirection {
 }
 
 /// What is read besides the plain grammar.
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Grammar {
     /// Redirections from and to `/dev/null`, and between standard output and standard error (G11).
@@ -106,6 +107,8 @@ pub struct Grammar {
     pub here_documents: bool,
     /// Redirections from and to files with literal names (G13).
     pub file_redirections: bool,
+    /// Patterns of file names among operands (G14).
+    pub file_patterns: bool,
 }
 
 impl Grammar {
@@ -114,6 +117,7 @@ impl Grammar {
         null_redirections: true,
         here_documents: true,
         file_redirections: true,
+        file_patterns: true,
     };
 }
 
@@ -166,6 +170,8 @@ pub struct Word {
     pub class: WordClass,
     /// Bytes at the start of the value that were neither quoted nor escaped.
     pub(crate) bare_prefix: usize,
+    /// Where characters stand in the value by which it is a pattern of file names (G14).
+    pub(crate) patterns: Vec<usize>,
     /// Where each byte of the value comes from.
     pub map: SourceMap,
 }
@@ -178,6 +184,7 @@ impl Word {
             value: value.into(),
             class: WordClass::Literal,
             bare_prefix: 0,
+            patterns: Vec::new(),
             map: SourceMap::default(),
         }
     }

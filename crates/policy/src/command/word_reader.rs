@@ -239,13 +239,24 @@ pub(crate) fn ends_word(character: char) -> bool {
     )
 }
 
+/// What a word may have besides literal text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Nothing.
+    Literal,
+    /// Patterns of file names (G14).
+    Patterns,
+}
+
 /// Reads the word at the cursor, which must stand on its first character.
 ///
 /// # Errors
 /// The first thing in it that is not literal.
-pub(crate) fn read_word(rules: RuleSet, cursor: &mut Cursor<'_>) -> Result<Word, Finding> {
+pub(crate) fn read_word(rules: RuleSet, content: Content, cursor: &mut Cursor<'_>) -> Result<Word, Finding> {
     WordReader {
         rules,
+        content,
+        patterns: Vec::new(),
         start: cursor.position(),
         value: String::new(),
         map: SourceMap::default(),
@@ -261,6 +272,8 @@ pub(crate) fn read_word(rules: RuleSet, cursor: &mut Cursor<'_>) -> Result<Word,
 
 struct WordReader {
     rules: RuleSet,
+    content: Content,
+    patterns: Vec<usize>,
     start: usize,
     value: String,
     map: SourceMap,
@@ -291,6 +304,10 @@ impl WordReader {
                         cursor.position(),
                         "a backtick runs a command inside the command",
                     );
+                }
+                '*' | '?' | '[' if self.content == Content::Patterns => {
+                    self.patterns.push(self.value.len());
+                    self.bare(cursor, character);
                 }
                 '*' | '?' | '[' if self.rules.on(Rule::G6) => {
                     return cursor.fail(
@@ -330,6 +347,7 @@ impl WordReader {
             value: self.value,
             class: self.class,
             bare_prefix: self.bare_prefix,
+            patterns: self.patterns,
             map: self.map,
         })
     }

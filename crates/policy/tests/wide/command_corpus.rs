@@ -10,7 +10,9 @@ use countersign_policy::{
         Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Keeps, Protected, Typing,
         analyze_under,
     },
-    command::{DirectoryTrust, Inspected, PathLookup, RuleSet, env_policy, paths, syntax::Grammar},
+    command::{
+        DirectoryTrust, Inspected, PathLookup, RuleSet, direct::ShellKind, env_policy, paths, syntax::Grammar,
+    },
     pattern::{PathCase, PatternCache},
 };
 use serde::Deserialize;
@@ -43,6 +45,9 @@ pub(crate) struct Case {
     /// `tools.exec.reads.fileRedirections`; the workspace is the working directory then.
     #[serde(default)]
     pub(crate) file_redirections: bool,
+    /// `tools.exec.reads.filePatterns`.
+    #[serde(default)]
+    pub(crate) file_patterns: bool,
     /// Whether it is looked at without rule D1, which asks for the same words as other rules do.
     #[serde(skip)]
     pub(crate) without_delegation: bool,
@@ -117,6 +122,10 @@ impl PathLookup for CaseLookup {
         )
     }
 
+    fn names(&self, directory: &str) -> Option<Vec<String>> {
+        Some(names_in(directory, self.existing.iter().map(String::as_str)))
+    }
+
     fn depends_on_process(&self, _path: &str) -> bool {
         false
     }
@@ -132,6 +141,19 @@ impl PathLookup for CaseLookup {
     fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
+}
+
+/// The names in a directory, by paths of what lies in it.
+pub(crate) fn names_in<'a>(directory: &str, paths: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let directory = paths::normalise(directory);
+    let names: BTreeSet<&str> = paths
+        .filter_map(|path| {
+            path.strip_prefix(directory.trim_end_matches('/'))?
+                .strip_prefix('/')
+        })
+        .filter_map(|below| below.split('/').next())
+        .collect();
+    names.into_iter().map(str::to_owned).collect()
 }
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -202,12 +224,14 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
         agent: &agent,
         input: CommandInput::Closed,
         workspace: Some(&workspace),
+        shell: Some(ShellKind::Bash),
     };
     let policy = AnalysisPolicy {
         grammar: Grammar {
             null_redirections: case.null_redirections,
             here_documents: case.here_documents,
             file_redirections: case.file_redirections,
+            file_patterns: case.file_patterns,
         },
         entries: Entries::Listed(&entries),
         grants: &[],

@@ -217,6 +217,7 @@ impl World {
             agent: &agent,
             input: CommandInput::Closed,
             workspace: None,
+            shell: None,
         };
         let policy = AnalysisPolicy {
             grammar: countersign_policy::command::syntax::Grammar::default(),

@@ -225,6 +225,7 @@ fn analysis(world: &World, rules: RuleSet) -> Analysis {
         agent: &agent,
         input: world.input,
         workspace: None,
+        shell: None,
     };
     let policy = AnalysisPolicy {
         grammar: countersign_policy::command::syntax::Grammar::default(),
