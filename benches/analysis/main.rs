@@ -166,6 +166,8 @@ fn decide(text: &str, entries: Entries<'_>, cache: &PatternCache, lookup: &dyn P
         env: &env,
         agent: &agent,
         input: CommandInput::Closed,
+        workspace: None,
+        shell: None,
     };
     let policy = AnalysisPolicy {
         grammar: countersign_policy::command::syntax::Grammar::default(),

@@ -117,6 +117,7 @@ fn parse_and_render(data: &[u8]) {
     };
     assert_nothing_expands(text);
     for segment in list.segments() {
+        assert_eq!(segment.redirections, [], "{text:?}");
         for word in &segment.words {
             let (start, end) = (word.span.start as usize, word.span.end as usize);
             let source = text.get(start..end).expect("a word lies in its source");
@@ -140,7 +141,8 @@ fn plan_of(list: &List) -> Plan {
         name: String::new(),
         identity: None,
         words: segment.words.iter().map(|word| word.value.clone()).collect(),
-        redirections: segment.redirections.clone(),
+        // The plain grammar has none.
+        redirections: Vec::new(),
     };
     Plan {
         items: list

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{AgentId, Command, CommandInput, Confinement, FileIdentity, Host, SessionKey, vocabulary};
+use super::{
+    AgentId, Command, CommandInput, Confinement, FileIdentity, FileRedirection, Host, SessionKey, vocabulary,
+};
 
 vocabulary! {
     /// What an approval pins, and how a run starts because of it. From the most to the least of the programs.
@@ -78,10 +80,12 @@ pub enum Redirection {
     OutputToErrors,
     /// `<<`: this text, which is empty or ends with a newline.
     InputFromText(String),
+    /// A file of the workspace, which the supervisor opens.
+    File(FileRedirection),
 }
 
 impl Redirection {
-    /// As every POSIX shell reads it; of a text the operator alone, since the text follows its line.
+    /// As every POSIX shell reads it; of a text the operator alone, since the text follows its line, and of a file as well.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::InputFromNull => "</dev/null",
@@ -90,6 +94,7 @@ impl Redirection {
             Self::ErrorsToNull => "2>/dev/null",
             Self::ErrorsToOutput => "2>&1",
             Self::OutputToErrors => ">&2",
+            Self::File(file) => file.used_as.as_str(),
         }
     }
 
@@ -99,6 +104,20 @@ impl Redirection {
             Self::InputFromNull | Self::InputFromText(_) => 0,
             Self::OutputToNull | Self::OutputToErrors => 1,
             Self::ErrorsToNull | Self::ErrorsToOutput => 2,
+            Self::File(file) => file.used_as.descriptor(),
+        }
+    }
+
+    /// The file of the workspace that it opens.
+    pub const fn file(&self) -> Option<&FileRedirection> {
+        match self {
+            Self::File(file) => Some(file),
+            Self::InputFromNull
+            | Self::OutputToNull
+            | Self::ErrorsToNull
+            | Self::ErrorsToOutput
+            | Self::OutputToErrors
+            | Self::InputFromText(_) => None,
         }
     }
 }
@@ -345,6 +364,7 @@ pub fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{FileUse, PinnedDirectory};
 
     #[test]
     fn what_is_bound_is_read_back_and_so_are_older_records() {
@@ -370,6 +390,15 @@ mod tests {
                 redirections: vec![
                     Redirection::ErrorsToOutput,
                     Redirection::InputFromText("a\n".to_owned()),
+                    Redirection::File(FileRedirection {
+                        used_as: FileUse::OutputAppended,
+                        workspace: PinnedDirectory {
+                            path: "/srv".to_owned(),
+                            dev: 1,
+                            ino: u64::MAX,
+                        },
+                        path: "a/b".to_owned().try_into().unwrap(),
+                    }),
                 ],
             };
             for bound in [

@@ -42,6 +42,7 @@ mod stop;
 mod terminal;
 mod time;
 mod token;
+mod workspace_file;
 
 pub use actor::{Actor, ActorKind};
 pub use approval::{Approval, ApprovalCard, CallWishes, ShownEnv, Why};
@@ -94,3 +95,4 @@ pub use stop::{MAX_STOP_REASON_CHARS, Stop, is_stop_reason};
 pub use terminal::TerminalSize;
 pub use time::UnixMillis;
 pub use token::{Principal, Scope, Token};
+pub use workspace_file::{FileRedirection, FileUse, NotBelow, PathBelow, PinnedDirectory};

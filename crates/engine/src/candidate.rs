@@ -129,6 +129,8 @@ impl Candidate {
                 peer_fs::Files::Direct,
                 // Which level a server would reach is not known: nothing counts as kept that the least would not.
                 Isolation::SameUser,
+                // Nor which shell it would have.
+                None,
                 OwnFiles {
                     state_dir: &state_dir,
                     document: &document_path,

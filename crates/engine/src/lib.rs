@@ -300,6 +300,7 @@ impl Engine {
             Arc::clone(&environment),
             gateway.files().clone(),
             gateway.isolation(),
+            shell.kind(),
             OwnFiles {
                 state_dir: &state_dir,
                 document: documents.path(),

@@ -161,6 +161,13 @@ impl PathLookup for SystemLookup {
         path.starts_with('/').then(|| self.view.real(path)).flatten()
     }
 
+    fn names(&self, directory: &str) -> Option<Vec<String>> {
+        directory
+            .starts_with('/')
+            .then(|| self.view.names(directory))
+            .flatten()
+    }
+
     fn depends_on_process(&self, path: &str) -> bool {
         self.view.depends_on_process(path)
     }

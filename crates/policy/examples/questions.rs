@@ -2,7 +2,8 @@
 //!
 //! Reads the `command` of each line of `DIR/*.jsonl`, each distinct text once, and judges it under several allowlists with
 //! the analysis and the gate of the server, in a world where every program lies in `/usr/bin` and every file is there.
-//! Nothing runs, and no file besides those in `DIR` is read.
+//! The workspace of a command is the directory to which it changes first, where it does, since that is how agents call
+//! theirs. Nothing runs, and no file besides those in `DIR` is read.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -14,16 +15,18 @@ use std::{
 };
 
 use countersign_domain::{
-    AgentId, Ask, Command, CommandInput, EnvOverrides, FileIdentity, Security, UnixMillis,
+    AgentId, Ask, Command, CommandInput, EnvOverrides, FileIdentity, PinnedDirectory, Security, UnixMillis,
 };
 use countersign_policy::{
     allowlist::{
         Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Keeps, Protected, Typing,
         analyze,
     },
-    command::{DirectoryTrust, Finding, Inspected, PathLookup, syntax::Grammar},
+    command::{DirectoryTrust, Finding, Inspected, PathLookup, direct::ShellKind, syntax::Grammar},
+    confine::ConfineRule,
     gate::{Coverage, GateInput, Verdict, gate},
     pattern::{PathCase, PatternCache},
+    starter::{StarterEntry, StarterSet},
 };
 
 const HOME: &str = "/home/agent";
@@ -42,6 +45,12 @@ const READING: [&str; 39] = [
     "awk", "basename", "cat", "cmp", "comm", "column", "cut", "date", "df", "diff", "dirname", "du", "echo",
     "env", "fd", "file", "find", "git", "grep", "head", "jq", "ls", "nl", "od", "printenv", "printf", "ps",
     "pwd", "readlink", "realpath", "rg", "sed", "sort", "stat", "tail", "tree", "uniq", "wc", "which",
+];
+
+/// Endings of names of files that are not executed themselves.
+const DATA: [&str; 28] = [
+    "c", "cfg", "cpp", "css", "csv", "diff", "err", "go", "h", "html", "ini", "java", "js", "json", "log",
+    "md", "out", "patch", "py", "rs", "rst", "tex", "toml", "ts", "txt", "xml", "yaml", "yml",
 ];
 
 /// Words of the shell, behind which the program comes or none.
@@ -77,6 +86,11 @@ fn print() -> Result<(), Box<dyn Error>> {
     let worlds = [
         ("no entry", World::new(&[])),
         ("39 programs that mostly read, and git", World::new(&reading)),
+        ("all starter sets", World::of_starters(Grammar::default())),
+        (
+            "all starter sets, with all of `reads`",
+            World::of_starters(Grammar::WIDEST),
+        ),
         (BARE, bare()),
         (
             "bare entries, `reads.nullRedirections`",
@@ -90,6 +104,27 @@ fn print() -> Result<(), Box<dyn Error>> {
         ),
         (
             "bare entries, `reads.nullRedirections` and `reads.hereDocuments`",
+            World {
+                grammar: Grammar {
+                    file_redirections: false,
+                    file_patterns: false,
+                    ..Grammar::WIDEST
+                },
+                ..bare()
+            },
+        ),
+        (
+            "bare entries, these and `reads.fileRedirections`",
+            World {
+                grammar: Grammar {
+                    file_patterns: false,
+                    ..Grammar::WIDEST
+                },
+                ..bare()
+            },
+        ),
+        (
+            "bare entries, these and `reads.filePatterns`",
             World {
                 grammar: Grammar::WIDEST,
                 ..bare()
@@ -127,19 +162,17 @@ fn print() -> Result<(), Box<dyn Error>> {
         }
     }
     let Some((world, tally)) = wide else { return Ok(()) };
-    writeln!(
-        out,
-        "\nUnder bare entries, what is asked, by the rule that is named first, and what each rule alone would save:\n"
+    write_rules(&mut out, "bare entries", &tally, commands.len())?;
+    let widest = World {
+        grammar: Grammar::WIDEST,
+        ..bare()
+    };
+    write_rules(
+        &mut out,
+        "bare entries with all of `reads`",
+        &widest.tally(&commands),
+        commands.len(),
     )?;
-    writeln!(out, "| rule | asked | asked by it alone |")?;
-    writeln!(out, "| --- | ---: | ---: |")?;
-    let mut rules: Vec<_> = tally.first.iter().collect();
-    rules.sort_by_key(|(rule, count)| (std::cmp::Reverse(**count), **rule));
-    for (rule, count) in rules {
-        let alone = tally.alone.get(rule).copied().unwrap_or(0);
-        let (count, alone) = (percent(*count, commands.len()), percent(alone, commands.len()));
-        writeln!(out, "| {rule} | {count:.1} | {alone:.1} |")?;
-    }
     writeln!(out, "\nWhere every question is answered with *always*:\n")?;
     writeln!(
         out,
@@ -156,6 +189,24 @@ fn print() -> Result<(), Box<dyn Error>> {
         let learned = World::new(&programs).learn(&commands);
         let cells = learned.map(|asked| asked.map_or_else(|| "-".to_owned(), |asked| format!("{asked:.1}")));
         writeln!(out, "| {name} | {} |", cells.join(" | "))?;
+    }
+    Ok(())
+}
+
+/// What is asked under an allowlist, by the rule that is named first.
+fn write_rules(out: &mut impl io::Write, name: &str, tally: &Tally, of: usize) -> io::Result<()> {
+    writeln!(
+        out,
+        "\nUnder {name}, what is asked, by the rule that is named first, and what each rule alone would save:\n"
+    )?;
+    writeln!(out, "| rule | asked | asked by it alone |")?;
+    writeln!(out, "| --- | ---: | ---: |")?;
+    let mut rules: Vec<_> = tally.first.iter().collect();
+    rules.sort_by_key(|(rule, count)| (std::cmp::Reverse(**count), **rule));
+    for (rule, count) in rules {
+        let alone = tally.alone.get(rule).copied().unwrap_or(0);
+        let (count, alone) = (percent(*count, of), percent(alone, of));
+        writeln!(out, "| {rule} | {count:.1} | {alone:.1} |")?;
     }
     Ok(())
 }
@@ -251,6 +302,8 @@ struct Stored {
 /// A machine and its policy.
 struct World {
     programs: Vec<String>,
+    /// Entries of starter sets, with what they say about confinement.
+    starters: Vec<(StarterEntry, Option<ConfineRule>)>,
     strict_inline_eval: bool,
     strict_delegation: bool,
     grammar: Grammar,
@@ -263,12 +316,27 @@ impl World {
     fn new(programs: &[String]) -> Self {
         Self {
             programs: programs.to_vec(),
+            starters: Vec::new(),
             strict_inline_eval: false,
             strict_delegation: true,
             grammar: Grammar::default(),
             agent: AgentId::main(),
             safe_bins: SAFE_BINS.map(str::to_owned).to_vec(),
             cache: PatternCache::default(),
+        }
+    }
+
+    /// One with the entries of all starter sets.
+    fn of_starters(grammar: Grammar) -> Self {
+        let entries = StarterSet::ALL.iter().flat_map(|set| set.entries());
+        let starters = entries.map(|entry| {
+            let confine = entry.confine.as_ref().map(ConfineRule::read);
+            (entry, confine)
+        });
+        Self {
+            starters: starters.collect(),
+            grammar,
+            ..Self::new(&[])
         }
     }
 
@@ -299,22 +367,45 @@ impl World {
             typing: Typing::Nothing,
             confine: None,
         });
-        EntryIndex::new(plain.chain(learned), PathCase::Sensitive, HOME, |path| {
-            Some(path.to_owned())
-        })
+        let starters = self.starters.iter().map(|(starter, confine)| Entry {
+            owner: self.agent.as_str(),
+            id: starter.allows,
+            pattern: starter.pattern,
+            arg_pattern: starter.arg_pattern.as_deref(),
+            source: None,
+            command_sha256: None,
+            typing: Typing::Nothing,
+            confine: confine.as_ref(),
+        });
+        EntryIndex::new(
+            plain.chain(learned).chain(starters),
+            PathCase::Sensitive,
+            HOME,
+            |path| Some(path.to_owned()),
+        )
     }
 
     fn analyse(&self, entries: &EntryIndex, command: &str) -> Analysis {
         let env = EnvOverrides::default();
+        let workspace = PinnedDirectory {
+            path: workspace_of(command).to_owned(),
+            dev: 1,
+            ino: 1,
+        };
         let request = AnalysisRequest {
-            cwd: WORKSPACE,
-            cwd_real: WORKSPACE,
+            cwd: &workspace.path,
+            cwd_real: &workspace.path,
             env: &env,
             agent: &self.agent,
             input: CommandInput::default(),
+            workspace: Some(&workspace),
+            shell: Some(ShellKind::Bash),
         };
         let policy = AnalysisPolicy {
-            keeps: Keeps::default(),
+            keeps: Keeps {
+                starts: true,
+                ..Keeps::default()
+            },
             grammar: self.grammar,
             entries: Entries::Indexed(entries),
             grants: &[],
@@ -422,7 +513,20 @@ fn verdict(analysis: &Analysis) -> Verdict {
     })
 }
 
-/// Every program is in `/usr/bin`, every file is there, and no name is a link.
+/// The directory to which a command changes first, or [`WORKSPACE`].
+fn workspace_of(command: &str) -> &str {
+    let target = command.trim_start().strip_prefix("cd ").unwrap_or_default();
+    let end = target.find(|character: char| character.is_whitespace() || ";&|\"'$`*?~".contains(character));
+    let target = target.get(..end.unwrap_or(target.len())).unwrap_or_default();
+    if target.starts_with('/') && !target.contains("/..") {
+        target.trim_end_matches('/')
+    } else {
+        WORKSPACE
+    }
+}
+
+/// Every program is in `/usr/bin`, every file is there, and no name is a link. A file whose name says that it is data is no
+/// program.
 #[derive(Debug)]
 struct Files;
 
@@ -432,11 +536,23 @@ impl PathLookup for Files {
         (!name.is_empty() && name.chars().all(is_plain)).then(|| format!("/usr/bin/{name}"))
     }
 
+    /// One name, which hardly a pattern means: then the word stays as it is.
+    fn names(&self, _directory: &str) -> Option<Vec<String>> {
+        Some(vec!["name".to_owned()])
+    }
+
     fn depends_on_process(&self, _path: &str) -> bool {
         false
     }
 
     fn inspect(&self, path: &str) -> Option<Inspected> {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if name
+            .rsplit_once('.')
+            .is_some_and(|(_, kind)| DATA.contains(&kind))
+        {
+            return None;
+        }
         let identity = FileIdentity {
             path: path.to_owned(),
             dev: 1,

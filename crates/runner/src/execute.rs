@@ -18,8 +18,9 @@ use rustix::{
     pipe::PipeFlags,
 };
 
-use countersign_domain::{Redirection, StepJoin};
+use countersign_domain::{FileRedirection, PinnedDirectory, Redirection, StepJoin};
 use countersign_sys::{
+    beneath,
     fs::FileStamp,
     hooks,
     interception::{Filter, KeptCalls},
@@ -42,6 +43,8 @@ const CANNOT_EXECUTE: i32 = 126;
 const NOT_FOUND: i32 = 127;
 /// What is neither written nor read.
 const NULL: &CStr = c"/dev/null";
+/// The exit code of a program whose redirection could not be opened, as `bash` and `zsh` have it.
+const NOT_REDIRECTED: i32 = 1;
 /// The exit code of a `cd` that failed, and of a builtin that could not write, as `dash` has them.
 const BUILTIN_FAILED: i32 = 2;
 /// The exit code of a patch that does not apply.
@@ -119,8 +122,11 @@ impl Execution<'_> {
                     action: Action::Program(program),
                     ..
                 },
-                // The leader takes the terminal before the program gets something else in place of it.
-            ] if program.redirections.is_empty() || !self.on_terminal => self.launch_one(program, fence),
+                // The leader takes the terminal before the program gets something else in place of it, and it opens files once
+                // the run is recorded, where it runs and with its rights.
+            ] if program.redirections.is_empty() || !(self.on_terminal || program.opens_files()) => {
+                self.launch_one(program, fence)
+            }
             _ => self.lead(fence),
         }
     }
@@ -137,7 +143,8 @@ impl Execution<'_> {
             Some(direct) => Some(Direct::of(direct, &self.plan.environment).ok_or_else(invalid)?),
         };
         let files: Vec<JudgedFile> = self.plan.files.iter().chain(program.files()).cloned().collect();
-        let standard = Standard::of(program, self.standard).map_err(LaunchError::BeforeExecution)?;
+        let standard = Standard::of(program, self.standard)
+            .map_err(|unopened| LaunchError::BeforeExecution(unopened.why))?;
         let filter = self.holds.filter(program).map_err(LaunchError::BeforeExecution)?;
         let launch = Launch {
             direct: direct.as_ref().map(Direct::start),
@@ -191,9 +198,8 @@ impl Execution<'_> {
 /// Standard input, output and error of a program, after its redirections.
 struct Standard<'a> {
     before: [BorrowedFd<'a>; 3],
-    null: Option<OwnedFd>,
-    /// What is read in place of the input.
-    text: Option<OwnedFd>,
+    /// What was opened for them, in the order of the redirections.
+    opened: Vec<OwnedFd>,
     /// Where one went that another goes to: its number may be given away before that one is made from it.
     shared: Option<OwnedFd>,
     /// Where each goes.
@@ -206,37 +212,72 @@ enum Goes {
     Itself,
     /// To where this one went before.
     Other(usize),
-    Null,
-    Text,
+    /// To what was opened at this place.
+    Opened(usize),
+}
+
+/// A redirection that could not be opened.
+struct Unopened {
+    /// The file that it names, where it names one.
+    file: Option<String>,
+    why: Errno,
+}
+
+impl From<Errno> for Unopened {
+    fn from(why: Errno) -> Self {
+        Self { file: None, why }
+    }
 }
 
 impl<'a> Standard<'a> {
-    fn of(program: &Program, before: [BorrowedFd<'a>; 3]) -> Result<Self, Errno> {
+    fn of(program: &Program, before: [BorrowedFd<'a>; 3]) -> Result<Self, Unopened> {
         const OUTPUT: usize = 1;
         const ERRORS: usize = 2;
         let [mut input, mut output, mut errors] = [Goes::Itself; 3];
-        let mut text = None;
+        let mut opened = Vec::new();
         for redirection in &program.redirections {
+            let next = Goes::Opened(opened.len());
             match redirection {
-                Redirection::InputFromNull => input = Goes::Null,
-                Redirection::InputFromText(read) => {
-                    input = Goes::Text;
-                    text = Some(text_to_read(read)?);
+                Redirection::InputFromNull => {
+                    opened.push(open_null()?);
+                    input = next;
                 }
-                Redirection::OutputToNull => output = Goes::Null,
-                Redirection::ErrorsToNull => errors = Goes::Null,
+                Redirection::InputFromText(read) => {
+                    opened.push(text_to_read(read)?);
+                    input = next;
+                }
+                Redirection::OutputToNull => {
+                    opened.push(open_null()?);
+                    output = next;
+                }
+                Redirection::ErrorsToNull => {
+                    opened.push(open_null()?);
+                    errors = next;
+                }
                 Redirection::ErrorsToOutput => {
                     errors = match output {
                         Goes::Itself => Goes::Other(OUTPUT),
                         Goes::Other(ERRORS) => Goes::Itself,
-                        elsewhere @ (Goes::Other(_) | Goes::Null | Goes::Text) => elsewhere,
+                        elsewhere @ (Goes::Other(_) | Goes::Opened(_)) => elsewhere,
                     }
                 }
                 Redirection::OutputToErrors => {
                     output = match errors {
                         Goes::Itself => Goes::Other(ERRORS),
                         Goes::Other(OUTPUT) => Goes::Itself,
-                        elsewhere @ (Goes::Other(_) | Goes::Null | Goes::Text) => elsewhere,
+                        elsewhere @ (Goes::Other(_) | Goes::Opened(_)) => elsewhere,
+                    }
+                }
+                Redirection::File(file) => {
+                    let open = open_file(file).map_err(|why| Unopened {
+                        file: Some(file.whole_path()),
+                        why,
+                    });
+                    opened.push(open?);
+                    match file.used_as.descriptor() {
+                        0 => input = next,
+                        1 => output = next,
+                        _ => errors = next,
                     }
                 }
             }
@@ -244,15 +285,12 @@ impl<'a> Standard<'a> {
         let goes = [input, output, errors];
         let shared = goes.iter().find_map(|goes| match goes {
             Goes::Other(at) => before.get(*at),
-            Goes::Itself | Goes::Null | Goes::Text => None,
+            Goes::Itself | Goes::Opened(_) => None,
         });
         let shared = shared.map(|shared| rustix::io::fcntl_dupfd_cloexec(shared, 3));
-        let null = goes.iter().any(|goes| matches!(goes, Goes::Null));
-        let null = null.then(|| rustix::fs::open(NULL, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()));
         Ok(Self {
             before,
-            null: null.transpose()?,
-            text,
+            opened,
             shared: shared.transpose()?,
             goes,
         })
@@ -265,8 +303,7 @@ impl<'a> Standard<'a> {
             let other = match goes {
                 Goes::Itself => None,
                 Goes::Other(_) => self.shared.as_ref(),
-                Goes::Null => self.null.as_ref(),
-                Goes::Text => self.text.as_ref(),
+                Goes::Opened(at) => self.opened.get(at),
             };
             other.map_or(itself, AsFd::as_fd)
         };
@@ -275,6 +312,30 @@ impl<'a> Standard<'a> {
             place(of_output, output),
             place(of_errors, errors),
         ]
+    }
+}
+
+fn open_null() -> Result<OwnedFd, Errno> {
+    rustix::fs::open(NULL, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Opens a file of the workspace for a program; `STALE` when that is another directory than the one that was judged.
+fn open_file(file: &FileRedirection) -> Result<OwnedFd, Errno> {
+    let FileRedirection {
+        used_as,
+        workspace: PinnedDirectory { path, dev, ino },
+        path: below,
+    } = file;
+    let workspace = open_directory(path.as_bytes()).map_err(|_gone| Errno::STALE)?;
+    if !is_directory(&workspace, (*dev, *ino))? {
+        return Err(Errno::STALE);
+    }
+    if !used_as.writes() {
+        beneath::open_to_read(&workspace, below.as_str())
+    } else if used_as.appends() {
+        beneath::open_to_append(&workspace, below.as_str())
+    } else {
+        beneath::open_to_replace(&workspace, below.as_str())
     }
 }
 
@@ -338,7 +399,13 @@ fn check(plan: &Plan, executables: &[OwnedFd], holds: &Holds<'_>) -> Result<(), 
             return Err(Errno::STALE);
         }
     }
-    for (pinned, directory) in pinned_directories(plan) {
+    let workspaces = plan.programs().flat_map(|program| &program.redirections);
+    let workspaces = workspaces
+        .filter_map(Redirection::file)
+        .map(|file| &file.workspace);
+    let workspaces =
+        workspaces.map(|workspace| ((workspace.dev, workspace.ino), workspace.path.as_bytes().to_vec()));
+    for (pinned, directory) in pinned_directories(plan).into_iter().chain(workspaces) {
         let opened = open_directory(&directory).map_err(|_gone| Errno::STALE)?;
         if !is_directory(&opened, pinned)? {
             return Err(Errno::STALE);
@@ -538,7 +605,25 @@ impl Leader<'_> {
         input: BorrowedFd<'_>,
         output: BorrowedFd<'_>,
     ) -> Result<Result<Pid, i32>, Changed> {
-        match self.launch(program, input, output) {
+        let standard = match Standard::of(program, [input, output, rustix::stdio::stderr()]) {
+            Ok(standard) => standard,
+            Err(Unopened {
+                file: Some(file),
+                why: Errno::STALE,
+            }) => {
+                complain(
+                    file.as_bytes(),
+                    "the workspace is no longer the directory that was judged",
+                );
+                return Err(Changed);
+            }
+            Err(Unopened { file, why }) => {
+                let what = file.as_deref().map_or(program.path.to_bytes(), str::as_bytes);
+                complain(what, &reason(why));
+                return Ok(Err(NOT_REDIRECTED));
+            }
+        };
+        match self.launch(program, &standard) {
             Ok(pid) => Ok(Ok(pid)),
             Err(Errno::STALE) => {
                 let mut changed = program.files().filter(|file| !file.is_unchanged());
@@ -559,7 +644,7 @@ impl Leader<'_> {
         }
     }
 
-    fn launch(&self, program: &Program, input: BorrowedFd<'_>, output: BorrowedFd<'_>) -> Result<Pid, Errno> {
+    fn launch(&self, program: &Program, standard: &Standard<'_>) -> Result<Pid, Errno> {
         let mut directories = vec![(b"PWD".as_slice(), self.directory.as_slice())];
         directories.extend(
             self.old_directory
@@ -568,7 +653,6 @@ impl Leader<'_> {
         );
         let environment = environment(&self.plan.environment, &directories, &program.assignments);
         let files: Vec<JudgedFile> = program.files().cloned().collect();
-        let standard = Standard::of(program, [input, output, rustix::stdio::stderr()])?;
         let filter = self.holds.filter(program)?;
         let launch = Launch {
             direct: None,

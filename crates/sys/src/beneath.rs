@@ -7,7 +7,7 @@ use std::{
     ffi::{CString, OsStr, OsString},
     fs::File,
     os::{
-        fd::{AsFd, AsRawFd as _, OwnedFd},
+        fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
         unix::ffi::{OsStrExt as _, OsStringExt as _},
     },
     path::{Path, PathBuf},
@@ -258,6 +258,111 @@ impl ResolvedPath {
     }
 }
 
+/// Opens a regular file below a directory to read it, by way of no link and no mount. What has another name as well, or is
+/// anything else, is not opened.
+///
+/// # Errors
+/// What the kernel answers; `PERM` for a file of several names, `INVAL` for what is no regular file.
+pub fn open_to_read(directory: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
+    open_single(directory.as_fd(), path, OFlags::RDONLY)
+}
+
+/// Opens a regular file below a directory in the same way, to write behind what it holds; it is made where it is not there.
+/// One that could be executed is not opened.
+///
+/// # Errors
+/// As [`open_to_read`]; `ACCESS` for a program.
+pub fn open_to_append(directory: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
+    open_or_make(directory.as_fd(), path, OFlags::WRONLY | OFlags::APPEND)
+}
+
+/// The same to write in place of what the file holds, which is gone from then on. It is looked at before that.
+///
+/// # Errors
+/// As [`open_to_append`].
+pub fn open_to_replace(directory: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
+    let file = open_or_make(directory.as_fd(), path, OFlags::WRONLY)?;
+    rustix::fs::ftruncate(&file, 0)?;
+    Ok(file)
+}
+
+fn open_or_make(directory: BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    for _ in 0..ATTEMPTS {
+        let new = open_without_links(
+            directory,
+            path,
+            flags | OFlags::CREATE | OFlags::EXCL,
+            Mode::from_raw_mode(0o666),
+        );
+        match new {
+            Err(Errno::EXIST) => {}
+            made => return made,
+        }
+        match open_single(directory, path, flags) {
+            // It went meanwhile.
+            Err(Errno::NOENT) => {}
+            Ok(file) => {
+                let mode = rustix::fs::fstat(&file)?.st_mode;
+                return if mode & 0o7111 == 0 {
+                    Ok(file)
+                } else {
+                    Err(Errno::ACCESS)
+                };
+            }
+            Err(errno) => return Err(errno),
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Opens a regular file with one name. It waits for nothing: neither for the other end of a pipe nor for a device.
+fn open_single(directory: BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    // A device may do something when it is opened.
+    let named = open_without_links(directory, path, OFlags::PATH, Mode::empty())?;
+    expect_single(&named)?;
+    let opening = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = open_without_links(directory, path, opening, Mode::empty())?;
+    expect_single(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags & OFlags::APPEND)?;
+    Ok(file)
+}
+
+fn expect_single(file: &OwnedFd) -> Result<(), Errno> {
+    let stat = rustix::fs::fstat(file)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile if stat.st_nlink == 1 => Ok(()),
+        FileType::RegularFile if stat.st_nlink == 0 => Err(Errno::NOENT),
+        FileType::RegularFile => Err(Errno::PERM),
+        FileType::Directory => Err(Errno::ISDIR),
+        FileType::Symlink
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => Err(Errno::INVAL),
+    }
+}
+
+fn open_without_links(
+    directory: BorrowedFd<'_>,
+    path: &str,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS
+        | ResolveFlags::NO_XDEV;
+    for _ in 0..ATTEMPTS {
+        match rustix::fs::openat2(directory, path, flags, mode, resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            opened => return opened,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
 /// What a directory says of a name; `None` when it has none of that name.
 ///
 /// # Errors
@@ -366,7 +471,11 @@ pub fn name_of(name: &std::ffi::CStr) -> OsString {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::symlink};
+    use std::{
+        fs,
+        io::{Read as _, Write as _},
+        os::unix::fs::symlink,
+    };
 
     use super::*;
 
@@ -507,5 +616,70 @@ mod tests {
             names.sort();
             assert_eq!(names, ["other", "third"]);
         }
+    }
+
+    fn opened() -> (tempfile::TempDir, OwnedFd) {
+        let outside = tree();
+        let root = outside.path().join("root");
+        let linked = outside.path().join("linked");
+        for path in [&root.join("a/file"), &root.join("a/program"), &linked] {
+            File::create(path).unwrap().write_all(b"old").unwrap();
+        }
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+        fs::set_permissions(root.join("a/program"), mode).unwrap();
+        fs::hard_link(linked, root.join("a/linked")).unwrap();
+        rustix::fs::mknodat(CWD, root.join("a/pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let directory = File::open(&root).unwrap();
+        (outside, directory.into())
+    }
+
+    #[test]
+    fn only_plain_files_of_one_name_are_opened() {
+        let (outside, directory) = opened();
+        let at = |path: &str| outside.path().join("root").join(path);
+        let mut read = String::new();
+        File::from(open_to_read(&directory, "a/file").unwrap())
+            .read_to_string(&mut read)
+            .unwrap();
+        assert_eq!(read, "old");
+        let appended = open_to_append(&directory, "a/file").unwrap();
+        File::from(appended).write_all(b" new").unwrap();
+        assert_eq!(fs::read_to_string(at("a/file")).unwrap(), "old new");
+        let replaced = open_to_replace(&directory, "a/file").unwrap();
+        assert_eq!(fs::read_to_string(at("a/file")).unwrap(), "");
+        File::from(replaced).write_all(b"x").unwrap();
+        for (path, made) in [("a/made", true), ("inside/made", false), ("none/made", false)] {
+            assert_eq!(open_to_append(&directory, path).is_ok(), made, "{path}");
+            assert_eq!(open_to_read(&directory, path).is_ok(), made, "{path}");
+        }
+        for (path, errno) in [
+            ("a/b/link", Errno::LOOP),
+            ("inside/file", Errno::LOOP),
+            ("nowhere", Errno::LOOP),
+            ("leaves", Errno::LOOP),
+            ("../secret", Errno::XDEV),
+            ("/etc/passwd", Errno::XDEV),
+            ("a/linked", Errno::PERM),
+            ("a/pipe", Errno::INVAL),
+            ("a/b", Errno::ISDIR),
+            ("a/file/x", Errno::NOTDIR),
+        ] {
+            assert_eq!(open_to_read(&directory, path).unwrap_err(), errno, "{path}");
+            assert_eq!(open_to_append(&directory, path).unwrap_err(), errno, "{path}");
+            assert_eq!(open_to_replace(&directory, path).unwrap_err(), errno, "{path}");
+        }
+        assert!(open_to_read(&directory, "a/program").is_ok());
+        assert_eq!(
+            open_to_append(&directory, "a/program").unwrap_err(),
+            Errno::ACCESS
+        );
+        assert_eq!(
+            open_to_replace(&directory, "a/program").unwrap_err(),
+            Errno::ACCESS
+        );
+        for path in ["a/linked", "a/program"] {
+            assert_eq!(fs::read_to_string(at(path)).unwrap(), "old", "{path}");
+        }
+        assert!(!at("nothing").exists());
     }
 }

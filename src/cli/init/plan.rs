@@ -258,7 +258,9 @@ mod tests {
               "ask": "on-miss",
               "reads": {
                 "nullRedirections": true,
-                "hereDocuments": true
+                "hereDocuments": true,
+                "fileRedirections": true,
+                "filePatterns": true
               }
             }
           }
@@ -290,7 +292,7 @@ mod tests {
     fn other_keys_and_comments_are_nobodys_business() {
         let config = text(
             "{ // ours\n tools: {exec: {host: 'gateway', security: 'allowlist', ask: 'on-miss', \
-             reads: {nullRedirections: true, hereDocuments: true, more: 1}}}, ui: 1, }",
+             reads: {nullRedirections: true, hereDocuments: true, fileRedirections: true, filePatterns: true, more: 1}}}, ui: 1, }",
         );
         let server = text("[http]\nlisten = \"127.0.0.1:1\"\n[approvals]\nalways_reachable = true\n");
         let document = text(

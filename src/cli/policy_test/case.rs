@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use serde::{Deserialize, Deserializer};
 
 use countersign_domain::{AgentId, CommandInput};
-use countersign_policy::confine::ConfineRule;
+use countersign_policy::{command::syntax::Grammar, confine::ConfineRule};
 
 /// What policy is expected to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -58,8 +58,7 @@ pub(super) struct OwnWorld {
     pub(super) allowlist: Vec<OwnEntry>,
     pub(super) safe_bins: Option<Vec<String>>,
     pub(super) strict_inline_eval: bool,
-    pub(super) null_redirections: bool,
-    pub(super) here_documents: bool,
+    pub(super) grammar: Grammar,
     pub(super) env: BTreeMap<String, String>,
 }
 
@@ -111,6 +110,8 @@ pub(super) struct CaseText<Id> {
     strict_inline_eval: Option<bool>,
     null_redirections: Option<bool>,
     here_documents: Option<bool>,
+    file_redirections: Option<bool>,
+    file_patterns: Option<bool>,
     env: Option<BTreeMap<String, String>>,
 }
 
@@ -155,6 +156,8 @@ impl<Id: Into<String>> CaseText<Id> {
             || self.strict_inline_eval.is_some()
             || self.null_redirections.is_some()
             || self.here_documents.is_some()
+            || self.file_redirections.is_some()
+            || self.file_patterns.is_some()
             || self.env.is_some();
         if self.cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
             return Err(InvalidCases::at(line, &"cwd: expected an absolute path"));
@@ -169,8 +172,12 @@ impl<Id: Into<String>> CaseText<Id> {
                 allowlist: self.allowlist.unwrap_or_default(),
                 safe_bins: self.safe_bins,
                 strict_inline_eval: self.strict_inline_eval.unwrap_or_default(),
-                null_redirections: self.null_redirections.unwrap_or_default(),
-                here_documents: self.here_documents.unwrap_or_default(),
+                grammar: Grammar {
+                    null_redirections: self.null_redirections.unwrap_or_default(),
+                    here_documents: self.here_documents.unwrap_or_default(),
+                    file_redirections: self.file_redirections.unwrap_or_default(),
+                    file_patterns: self.file_patterns.unwrap_or_default(),
+                },
                 env: self.env.unwrap_or_default(),
             })
         } else {

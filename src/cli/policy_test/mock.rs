@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_domain::{AgentId, Command, FileIdentity, UnixMillis};
+use countersign_domain::{AgentId, Command, FileIdentity, PinnedDirectory, UnixMillis};
 use countersign_policy::{
     allowlist::{
         self, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Keeps, Protected, Typing,
     },
-    command::{DirectoryTrust, Inspected, PathLookup, env_policy, syntax::Grammar},
+    command::{DirectoryTrust, Inspected, PathLookup, direct::ShellKind, env_policy, paths},
     pattern::{PathCase, PatternCache},
 };
 
@@ -54,18 +54,23 @@ pub(super) fn evaluate(case: &Case, world: &OwnWorld) -> CaseResult {
     let by_default = || SAFE_BINS.map(str::to_owned).to_vec();
     let safe_bins = world.safe_bins.clone().unwrap_or_else(by_default);
     let cwd = world.cwd.as_deref().unwrap_or(HOME);
+    // No file of it is opened.
+    let workspace = PinnedDirectory {
+        path: cwd.to_owned(),
+        dev: 0,
+        ino: 0,
+    };
     let request = AnalysisRequest {
         cwd,
         cwd_real: cwd,
         env: &env,
         agent: &agent,
         input: case.input(),
+        workspace: Some(&workspace),
+        shell: Some(ShellKind::Bash),
     };
     let policy = AnalysisPolicy {
-        grammar: Grammar {
-            null_redirections: world.null_redirections,
-            here_documents: world.here_documents,
-        },
+        grammar: world.grammar,
         entries: Entries::Listed(&entries),
         grants: &[],
         deny_rules: &[],
@@ -129,6 +134,17 @@ impl PathLookup for MockFiles<'_> {
     fn search(&self, name: &str) -> Option<String> {
         let found = self.path_dirs.get(name).filter(|path| path.starts_with('/'));
         found.cloned()
+    }
+
+    fn names(&self, directory: &str) -> Option<Vec<String>> {
+        let directory = paths::normalise(directory);
+        let directory = directory.trim_end_matches('/');
+        let below = self
+            .existing
+            .iter()
+            .filter_map(|path| path.strip_prefix(directory)?.strip_prefix('/')?.split('/').next());
+        let names: BTreeSet<&str> = below.collect();
+        Some(names.into_iter().map(str::to_owned).collect())
     }
 
     fn depends_on_process(&self, _path: &str) -> bool {

@@ -51,7 +51,8 @@ The running server says what would become of each command at this moment, whoeve
 asked. Where none runs, the files of the state directory are judged as they stand, for
 commands of the gateway host. A case that brings its own world is judged in that, with default
 settings: cwd, path_dirs, files, realpaths, trusted_dirs, allowlist, safe_bins,
-strict_inline_eval, null_redirections, here_documents, env.
+strict_inline_eval, null_redirections, here_documents, file_redirections,
+file_patterns, env.
 
 Exits 1 when a case fails.")]
 pub(crate) struct TestArgs {

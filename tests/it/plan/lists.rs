@@ -14,9 +14,9 @@ use crate::support::{Members, TestServer, eventually, write_file};
 /// What a list came to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Came {
-    code: i64,
-    stdout: String,
-    stderr: String,
+    pub(super) code: i64,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
 }
 
 #[expect(

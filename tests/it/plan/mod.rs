@@ -3,10 +3,12 @@
 
 mod binding;
 mod direct;
+mod files;
 #[cfg(feature = "test-hooks")]
 mod held;
 mod here_documents;
 mod lists;
+mod patterns;
 mod redirections;
 #[cfg(feature = "test-hooks")]
 mod swaps;

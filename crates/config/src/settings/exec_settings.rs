@@ -138,6 +138,8 @@ impl ExecSettings {
             grammar: Grammar {
                 null_redirections: levels.value(|level| &level.null_redirections),
                 here_documents: levels.value(|level| &level.here_documents),
+                file_redirections: levels.value(|level| &level.file_redirections),
+                file_patterns: levels.value(|level| &level.file_patterns),
             },
             confine_fallback: levels.value(|level| &level.confine_fallback),
             leftovers: levels.value(|level| &level.leftovers),

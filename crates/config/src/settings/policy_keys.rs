@@ -245,6 +245,8 @@ policy_settings! {
         null_redirections: bool, "tools.exec.reads.nullRedirections", "tools.exec.reads.nullRedirections" as Flag = false, Now;
         confine_fallback: ConfineFallback, "tools.exec.confineFallback", "tools.exec.confineFallback" as Word<ConfineFallback> = "refuse", Now;
         here_documents: bool, "tools.exec.reads.hereDocuments", "tools.exec.reads.hereDocuments" as Flag = false, Now;
+        file_redirections: bool, "tools.exec.reads.fileRedirections", "tools.exec.reads.fileRedirections" as Flag = false, Now;
+        file_patterns: bool, "tools.exec.reads.filePatterns", "tools.exec.reads.filePatterns" as Flag = false, Now;
         leftovers: Leftovers, "tools.exec.leftovers", "tools.exec.leftovers" as Word<Leftovers> = "kill", Now;
         isolation: Isolation, "tools.exec.isolation", "tools.exec.isolation" as SameUser = null, Now;
         on_miss: OnMiss, "tools.exec.onMiss", "tools.exec.onMiss" as Word<OnMiss> = "ask", Now;

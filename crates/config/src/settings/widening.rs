@@ -108,10 +108,13 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
         approval_running_notice: _,
         strict_inline_eval,
         strict_delegation,
-        grammar: Grammar {
-            null_redirections,
-            here_documents,
-        },
+        grammar:
+            Grammar {
+                null_redirections,
+                here_documents,
+                file_redirections,
+                file_patterns,
+            },
         confine_fallback,
         leftovers,
         isolation,
@@ -133,6 +136,14 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
     }
     if !here_documents && later.grammar.here_documents {
         found.add(format!("{who}: here-documents are read"));
+    }
+    if !file_redirections && later.grammar.file_redirections {
+        found.add(format!(
+            "{who}: redirections from and to files of the workspace are read"
+        ));
+    }
+    if !file_patterns && later.grammar.file_patterns {
+        found.add(format!("{who}: patterns of file names are read"));
     }
     if *confine_fallback != later.confine_fallback && later.confine_fallback == ConfineFallback::Text {
         found.add(format!(
@@ -218,6 +229,16 @@ mod tests {
         check("{}", &exec("strictDelegation: false"), "delegation");
         check("{}", &exec("reads: { nullRedirections: true }"), "/dev/null");
         check("{}", &exec("reads: { hereDocuments: true }"), "here-documents");
+        check(
+            "{}",
+            &exec("reads: { fileRedirections: true }"),
+            "files of the workspace",
+        );
+        check(
+            "{}",
+            &exec("reads: { filePatterns: true }"),
+            "patterns of file names",
+        );
         check("{}", &exec("confineFallback: 'text'"), "cannot be kept");
         check("{}", &exec("leftovers: 'keep'"), "kept");
         check("{}", &exec("isolation: 'same-user'"), "less isolated");

@@ -12,13 +12,16 @@ use countersign_config::{
     approvals::document::{self, Confined, Listed},
     settings::{self, ExecSettings, Settings, StateDir},
 };
-use countersign_domain::{AgentId, EntryId, EnvOverrides, Isolation, UnixMillis};
+use countersign_domain::{
+    AgentId, Command, EntryId, EnvOverrides, Isolation, PinnedDirectory, Security, UnixMillis,
+};
 use countersign_hosts::{
     found_programs::FoundPrograms,
     node::UNKNOWN_DIRECTORY,
     path_lookup::SystemLookup,
     peer_fs::{self, Blind},
     run_path,
+    workdir::{Workdir, WorkdirError},
 };
 use countersign_ledger::GrantUse;
 use countersign_policy::{
@@ -28,7 +31,7 @@ use countersign_policy::{
     },
     command::{
         PathLookup,
-        direct::{self, ChosenStart, Circumstances},
+        direct::{self, ChosenStart, Circumstances, ShellKind},
         safe_bin,
     },
     pattern::{PathCase, PatternCache},
@@ -39,7 +42,7 @@ use super::{
     Evaluator,
     call::Call,
     entry_indexes::{EntryIndexes, MIN_INDEXED},
-    keeping,
+    keeping, place,
     policy_now::PolicyView,
 };
 use crate::{environment::HostEnvironment, turns};
@@ -100,6 +103,8 @@ pub(crate) struct Analyst {
     files: peer_fs::Files,
     /// The best level of isolation that commands reach.
     isolation: Isolation,
+    /// The host shell, where it is one whose ways are known.
+    shell: Option<ShellKind>,
     protected: Protected,
     patterns: PatternCache,
     trusted_dirs: TrustedDirs,
@@ -134,6 +139,7 @@ impl Analyst {
         environment: Arc<HostEnvironment>,
         files: peer_fs::Files,
         isolation: Isolation,
+        shell: Option<ShellKind>,
         own: OwnFiles<'_>,
     ) -> Self {
         let OwnFiles {
@@ -148,6 +154,7 @@ impl Analyst {
             environment,
             files,
             isolation,
+            shell,
             protected: protected(state_dir.root(), document, &workspaces, binary),
             patterns: PatternCache::default(),
             trusted_dirs: TrustedDirs::default(),
@@ -289,6 +296,7 @@ impl Analyst {
             Some(_) => call.node_cwd().unwrap_or(UNKNOWN_DIRECTORY).into(),
             None => call.workdir.path.to_string_lossy(),
         };
+        let workspace = self.workspace_of(call, now)?;
         Ok(allowlist::analyze(
             &call.command,
             &AnalysisRequest {
@@ -297,6 +305,8 @@ impl Analyst {
                 env: &call.env,
                 agent: &call.agent,
                 input: call.input(),
+                workspace: workspace.as_ref(),
+                shell: self.shell.filter(|_| !on_node),
             },
             &AnalysisPolicy {
                 entries,
@@ -318,6 +328,36 @@ impl Analyst {
             },
             lookup,
         ))
+    }
+}
+
+impl Analyst {
+    /// The workspace in which the supervisor would open files for the redirections of a call (G13), and in which files are
+    /// looked for (G14). Where a shell would run the text, under `full` and on a node, that shell does so.
+    fn workspace_of(&self, call: &Call, now: &PolicyView) -> Result<Option<PinnedDirectory>, Blind> {
+        let settings = &now.settings;
+        let grammar = settings.policy.exec(&call.agent).grammar;
+        let needs_files = |text: &str| {
+            (grammar.file_redirections && text.contains(['<', '>']))
+                || (grammar.file_patterns && text.contains(['*', '?', '[']))
+        };
+        let is_needed = matches!(&call.command, Command::Shell(text) if needs_files(text));
+        if !is_needed || call.node.is_some() {
+            return Ok(None);
+        }
+        if now.effective(&call.agent, call.wishes()).security.value != Security::Allowlist {
+            return Ok(None);
+        }
+        let path = place::workspace(&call.agent, settings, &self.files);
+        match Workdir::at(&path, &self.files) {
+            Ok(Workdir { path, dev, ino }) => Ok(Some(PinnedDirectory {
+                path: path.to_string_lossy().into_owned(),
+                dev,
+                ino,
+            })),
+            Err(WorkdirError::Blind(blind)) => Err(blind),
+            Err(_unusable) => Ok(None),
+        }
     }
 }
 

@@ -293,18 +293,20 @@ impl Places {
 
     /// Where a call of an agent starts that names no directory.
     pub(crate) fn workspace(&self, agent: &AgentId, settings: &Settings) -> PathBuf {
-        match settings.policy.named_workspace(agent) {
-            Some(workspace) => workspace.to_owned(),
-            None => workdir::default_workspace(
-                settings.policy.workspace(agent),
-                self.gateway.files().account_home(),
-            ),
-        }
+        workspace(agent, settings, self.files())
     }
 
     /// The level at which an agent's commands run: the best there is, unless the agent was taken out of it.
     pub(crate) fn isolation_of(&self, agent: &AgentId, settings: &Settings) -> Isolation {
         keeping::level_of(self.gateway.isolation(), settings.policy.exec(agent).isolation)
+    }
+}
+
+/// Where a call of an agent starts that names no directory, by what commands see of the machine.
+pub(crate) fn workspace(agent: &AgentId, settings: &Settings, files: &Files) -> PathBuf {
+    match settings.policy.named_workspace(agent) {
+        Some(workspace) => workspace.to_owned(),
+        None => workdir::default_workspace(settings.policy.workspace(agent), files.account_home()),
     }
 }
 

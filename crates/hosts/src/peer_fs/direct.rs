@@ -14,7 +14,7 @@ use rustix::{
 };
 
 use countersign_domain::FileIdentity;
-use countersign_policy::command::DirectoryTrust;
+use countersign_policy::command::{DirectoryTrust, MAX_NAMES};
 
 use super::opened::{Directory, OpenedPath, nanoseconds};
 
@@ -45,6 +45,31 @@ pub(super) fn inspect(path: &str) -> Option<FileIdentity> {
         Found::Opened(opened) => opened.identity(),
         Found::Named(real, _) => identity(real.to_str()?),
     }
+}
+
+/// The names in a directory, none where that is not there; `None` where they cannot be known, one is no text, or they are
+/// too many.
+pub(super) fn names(directory: &str) -> Option<Vec<String>> {
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Some(Vec::new());
+        }
+        Err(_) => return None,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        if names.len() == MAX_NAMES {
+            return None;
+        }
+        names.push(entry.ok()?.file_name().into_string().ok()?);
+    }
+    Some(names)
 }
 
 /// A directory, as it is now.

@@ -118,6 +118,14 @@ impl View {
         }
     }
 
+    /// The names in a directory, none where that is not there. With the rights of another account nothing is listed.
+    pub(crate) fn names(&self, directory: &str) -> Option<Vec<String>> {
+        match self {
+            Self::Direct => direct::names(directory),
+            Self::Remote(_) => None,
+        }
+    }
+
     /// Who may change what a directory holds.
     pub(crate) fn trust(&self, directory: &str) -> DirectoryTrust {
         match self {

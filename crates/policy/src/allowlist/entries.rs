@@ -1,6 +1,6 @@
 //! Whether entries cover a program, and what strict inline eval says against it (M, I).
 
-use countersign_domain::Starts;
+use countersign_domain::{Confine, Starts};
 
 use super::{
     Match, MatchKind, Typing,
@@ -87,6 +87,15 @@ impl Evaluation<'_> {
 
     /// The end of a segment that an entry covers.
     pub(super) fn covered(&mut self, mut work: Work<'_>, cover: Cover) -> EvaluatedSegment {
+        let says_where = |confine: &Confine| confine.writes.is_some();
+        if matches!(&cover.limits, LimitsFrom::Cover(Some(confine)) if says_where(confine))
+            && self.rules.on(Rule::C1)
+            && work.writes_to_files()
+        {
+            let detail = "an entry says where it writes, and a redirection opens a file before that is kept";
+            work.fail(Code::ConfineUnavailable, "C1", detail);
+            return self.miss(work);
+        }
         work.keeps_link = cover.keeps_link;
         if let LimitsFrom::Cover(confine) = &cover.limits {
             self.note_explicit(work.span(), confine.as_ref(), cover.is_by_starts);

@@ -12,6 +12,7 @@ use super::{
     directory::Directory,
     effort::Effort,
     keeps::{Explicit, Limits},
+    looking::only_looks_at_files,
     proposal::{self, Proposal},
     work::SegmentContext,
 };
@@ -95,6 +96,7 @@ fn evaluate(
                 directory: &directory,
                 alone: true,
                 depth: 0,
+                files_are_seen: true,
             };
             evaluation.evaluate_list(&list, context)
         }
@@ -267,11 +269,13 @@ impl<'a> Evaluation<'a> {
         let mut evaluated = EvaluatedList::default();
         let mut items = Vec::new();
         let mut plannable = true;
+        let mut files_are_seen = context.files_are_seen;
         for Item { join, pipeline } in &list.items {
             if let Some(join) = join {
                 directory.join(*join);
             }
             let mut steps = Vec::new();
+            let mut only_looks = true;
             for (index, segment) in pipeline.iter().enumerate() {
                 self.segments += 1;
                 if self.rules.holds(Rule::G10, self.segments > parser::MAX_SEGMENTS) {
@@ -294,8 +298,10 @@ impl<'a> Evaluation<'a> {
                         directory: &directory,
                         alone: pipeline.len() == 1,
                         depth: context.depth,
+                        files_are_seen,
                     },
                 );
+                only_looks &= only_looks_at_files(segment, &one.report);
                 let at = evaluated.reports.len();
                 evaluated.reports.push(one.report);
                 evaluated.findings.extend(one.findings);
@@ -312,6 +318,7 @@ impl<'a> Evaluation<'a> {
                     directory.change(&target);
                 }
             }
+            files_are_seen &= only_looks;
             items.push(PlanItem { join: *join, steps });
         }
         evaluated.plan = plannable.then_some(Plan { items });
@@ -397,6 +404,14 @@ impl<'a> Evaluation<'a> {
             findings.push(Finding::new(Code::EnvUnknown, "E2", Span::default(), detail));
         }
         let (plan, rendered) = match evaluated.plan.map(|plan| (plan.checked_script(), plan)) {
+            // A shell would open the files in its own way.
+            Some((Ok(_), plan))
+                if self
+                    .rules
+                    .holds(Rule::G13, plan.opens_files() && plan.to_bound().is_none()) =>
+            {
+                (None, None)
+            }
             Some((Ok(script), plan)) => (Some(plan), Some(script)),
             Some((Err(_), _)) | None => (None, None),
         };

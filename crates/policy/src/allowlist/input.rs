@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use countersign_domain::{AgentId, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
+use countersign_domain::{AgentId, CommandInput, EnvOverrides, FileIdentity, PinnedDirectory, UnixMillis};
 
 use crate::{
-    command::{paths, safe_bin::SafeBinProfile, syntax::Grammar},
+    command::{direct::ShellKind, paths, safe_bin::SafeBinProfile, syntax::Grammar},
     pattern::{PathCase, PatternCache},
 };
 
@@ -24,6 +24,10 @@ pub struct AnalysisRequest<'a> {
     pub agent: &'a AgentId,
     /// What the call wants to be able to write to it.
     pub input: CommandInput,
+    /// The agent's workspace, where the supervisor opens files of it for redirections (G13); `None` where a shell would.
+    pub workspace: Option<&'a PinnedDirectory>,
+    /// The shell of the host, where it is one whose ways are known.
+    pub shell: Option<ShellKind>,
 }
 
 /// Every rule an analysis looks at. Lists are in matching order.

@@ -6,8 +6,8 @@ use std::{
 };
 
 use countersign_domain::{
-    AgentId, Command, CommandInput, Confinement, EnvOverrides, FileIdentity, NotKept, ProgramLimits,
-    Startable, UnixMillis, WritePlace,
+    AgentId, Command, CommandInput, Confinement, EnvOverrides, FileIdentity, NotKept, PinnedDirectory,
+    ProgramLimits, Startable, UnixMillis, WritePlace,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -111,15 +111,22 @@ fn judge_in(keeps: Keeps, strict: bool, entries: &[(&str, Option<Value>)], text:
         })
         .collect();
     let (env, agent) = (EnvOverrides::default(), AgentId::main());
+    let workspace = PinnedDirectory {
+        path: "/srv/proj".to_owned(),
+        dev: 1,
+        ino: 1,
+    };
     let request = AnalysisRequest {
         cwd: "/srv/proj",
         cwd_real: "/srv/proj",
         env: &env,
         agent: &agent,
         input: CommandInput::Closed,
+        workspace: Some(&workspace),
+        shell: None,
     };
     let policy = AnalysisPolicy {
-        grammar: crate::command::syntax::Grammar::default(),
+        grammar: crate::command::syntax::Grammar::WIDEST,
         entries: Entries::Listed(&entries),
         grants: &[],
         deny_rules: &[],
@@ -234,6 +241,29 @@ fn an_entry_says_what_its_program_may_do() {
         line_of(json!({ "starts": ["/opt/foreign/theirs"] }), "git log"),
         "git may start: theirs"
     );
+}
+
+/// The supervisor opens the files of redirections, and nothing keeps it to what an entry says of its program.
+#[test]
+fn an_entry_that_says_where_a_program_writes_covers_no_redirection_into_a_file() {
+    for (confine, text, found) in [
+        (
+            json!({ "writes": ["workspace"] }),
+            "git log > out",
+            Some(Code::ConfineUnavailable),
+        ),
+        (
+            json!({ "writes": ["tmp"] }),
+            "git log 2>> out",
+            Some(Code::ConfineUnavailable),
+        ),
+        (json!({ "writes": ["tmp"] }), "git log < in", None),
+        (json!({ "writes": ["tmp"] }), "git log 2>/dev/null", None),
+        (json!({ "starts": [] }), "git log > out", None),
+    ] {
+        let entries = [confined("/usr/bin/git", confine)];
+        assert_eq!(code(&judge(ALL, &entries, text)), found, "{text}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@
 mod analysis;
 mod entry;
 mod evaluation;
+mod expansion;
 mod explain;
 mod index;
 mod input;
@@ -15,6 +16,8 @@ mod keeps;
 
 mod entries;
 mod limits;
+mod looking;
+mod redirected;
 mod segment;
 mod shells;
 mod unseen;

@@ -8,6 +8,7 @@ use super::{
     coverage::Need,
     denial::{Arguments, Scan},
     evaluation::Evaluation,
+    expansion::NotExpanded,
     proposal::Proposal,
     work::{EvaluatedSegment, SegmentContext, Target, Work},
 };
@@ -31,10 +32,30 @@ impl Evaluation<'_> {
         segment: &Segment,
         context: SegmentContext<'_>,
     ) -> EvaluatedSegment {
+        let expanded = self.expand(segment, context);
+        let is_refused = self.rules.holds(Rule::G14, expanded.is_err());
+        match (expanded, is_refused) {
+            (Ok(Some(expanded)), false) => self.evaluate_literal(&expanded, context, None),
+            (Ok(None), _) | (Err(_), false) => self.evaluate_literal(segment, context, None),
+            (Ok(Some(_)), true) => self.evaluate_literal(segment, context, Some(NotExpanded::of(segment))),
+            (Err(not_expanded), true) => self.evaluate_literal(segment, context, Some(not_expanded)),
+        }
+    }
+
+    /// The same with what speaks against its words.
+    fn evaluate_literal(
+        &mut self,
+        segment: &Segment,
+        context: SegmentContext<'_>,
+        not_expanded: Option<NotExpanded>,
+    ) -> EvaluatedSegment {
         let mut work = Work::new(segment, context, self.lookup.home());
         self.check_assignments(&mut work);
         self.check_protected(&mut work);
-        if self.rules.holds(Rule::B1, is_builtin(&work)) {
+        if self
+            .rules
+            .holds(Rule::B1, not_expanded.is_none() && is_builtin(&work))
+        {
             if self.rules.holds(Rule::G7, !segment.redirections.is_empty()) {
                 let detail = "a redirection of what the shell does itself";
                 work.fail(Code::Redirection, "G7", detail);
@@ -43,17 +64,16 @@ impl Evaluation<'_> {
             return self.evaluate_builtin(work);
         }
         let target = self.unwrap(&mut work);
-        let reads_text = segment
-            .redirections
-            .iter()
-            .any(|redirection| matches!(redirection, Redirection::InputFromText(_)));
-        if reads_text && self.rules.holds(Rule::G12, !self.reads_data(&work, target)) {
-            // What the text is to the program, or makes it do, is not known: as if nobody had taken it apart.
+        let refused = match not_expanded {
+            Some(NotExpanded { span, detail }) => Some(Finding::new(Code::Glob, "G14", span, detail)),
+            None => self.refused_redirection(&mut work, target),
+        };
+        if let Some(refused) = refused {
+            // As if nobody had taken it apart.
             self.parsed = false;
             self.opaque = true;
             work.plannable = false;
-            let detail = "what this program does with the text that it is given is not known";
-            work.fail(Code::Heredoc, "G12", detail);
+            work.findings.push(refused);
             self.scan(&mut work);
             self.check_inline_eval(&mut work, true);
             return self.miss(work);
@@ -67,6 +87,25 @@ impl Evaluation<'_> {
             }
             Target::Program(class) => self.evaluate_program(work, class),
         }
+    }
+
+    /// Why the redirections of a segment are no part of its step.
+    fn refused_redirection(&self, work: &mut Work<'_>, target: Target) -> Option<Finding> {
+        let span = work.span();
+        let finding = |code, rule, detail: &str| Some(Finding::new(code, rule, span, detail));
+        let refused = self.redirect(work).err();
+        if self.rules.holds(Rule::G13, refused.is_some()) {
+            let detail = refused.unwrap_or("a redirection from or to a file");
+            return finding(Code::Redirection, "G13", detail);
+        }
+        let mut redirections = work.redirections.iter();
+        let reads_text = redirections.any(|redirection| matches!(redirection, Redirection::InputFromText(_)));
+        if reads_text && self.rules.holds(Rule::G12, !self.reads_data(work, target)) {
+            // What the text is to the program, or makes it do, is not known.
+            let detail = "what this program does with the text that it is given is not known";
+            return finding(Code::Heredoc, "G12", detail);
+        }
+        None
     }
 
     /// Whether standard input is data to the program behind the wrappers, and not commands, code or names of files (G12).
@@ -177,7 +216,7 @@ impl Evaluation<'_> {
             || (decoded != value && texts.any(|text| self.is_protected(text, context, bases, Reading::Path)))
     }
 
-    fn is_protected(
+    pub(super) fn is_protected(
         &self,
         text: &str,
         context: SegmentContext<'_>,
@@ -476,7 +515,7 @@ impl Evaluation<'_> {
 
 /// How a text is looked at that may be a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reading {
+pub(super) enum Reading {
     /// As a path, whether or not all of its way is there.
     Path,
     /// As a piece of a program's text, which is a path only where its way is there: nothing ran before that could have made it,

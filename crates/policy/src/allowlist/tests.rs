@@ -232,6 +232,8 @@ impl World {
             env: &env,
             agent: &agent,
             input: self.input,
+            workspace: None,
+            shell: None,
         };
         let profiles: BTreeMap<String, SafeBinProfile> = BTreeMap::new();
         let cache = PatternCache::default();

@@ -1,6 +1,6 @@
 //! One segment on its way through the rules.
 
-use countersign_domain::FileIdentity;
+use countersign_domain::{FileIdentity, Redirection};
 
 use super::{
     DenyHit, SegmentReport, WrapperReport,
@@ -27,6 +27,8 @@ pub(super) struct SegmentContext<'a> {
     pub(super) alone: bool,
     /// How many shells are around it.
     pub(super) depth: u8,
+    /// Whether nothing before it makes or removes files.
+    pub(super) files_are_seen: bool,
 }
 
 /// What became of a segment.
@@ -81,6 +83,8 @@ pub(super) struct Work<'a> {
     pub(super) keeps_link: bool,
     /// The files of the programs in it: wrappers, what they start, and what a payload starts.
     pub(super) judged: Vec<FileIdentity>,
+    /// Where its input, output and errors go.
+    pub(super) redirections: Vec<Redirection>,
     /// What the limits of its program are made of.
     pub(super) limits_from: LimitsFrom,
     /// Words of the plan so far.
@@ -115,6 +119,7 @@ impl<'a> Work<'a> {
             plannable: true,
             keeps_link: true,
             judged: Vec::new(),
+            redirections: Vec::new(),
             limits_from: LimitsFrom::Nothing,
             planned: Vec::new(),
             first_name: None,
@@ -151,6 +156,12 @@ impl<'a> Work<'a> {
 
     pub(super) fn executable(&self) -> Option<&Executable> {
         self.executable.as_ref().ok()
+    }
+
+    /// Whether a redirection of it writes a file of the workspace.
+    pub(super) fn writes_to_files(&self) -> bool {
+        let mut files = self.redirections.iter().filter_map(Redirection::file);
+        files.any(|file| file.used_as.writes())
     }
 
     /// The file that is started first, once it was planned.
@@ -252,7 +263,7 @@ impl<'a> Work<'a> {
             name: self.first_name.clone().unwrap_or_default(),
             words: self.planned.clone(),
             identity: self.first_identity.clone(),
-            redirections: self.segment.redirections.clone(),
+            redirections: self.redirections.clone(),
         }
     }
 
@@ -264,7 +275,7 @@ impl<'a> Work<'a> {
             name: self.typed().to_owned(),
             words,
             identity: None,
-            redirections: self.segment.redirections.clone(),
+            redirections: self.redirections.clone(),
         }
     }
 

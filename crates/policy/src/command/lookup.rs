@@ -23,6 +23,10 @@ pub trait PathLookup: Debug + Send + Sync {
     }
     /// The real path of anything that exists.
     fn real(&self, path: &str) -> Option<String>;
+    /// The names in a directory, none where that is not there; `None` where they cannot be known or are too many.
+    fn names(&self, _directory: &str) -> Option<Vec<String>> {
+        None
+    }
     /// Whether a path leads another process to another place than us: by way of its working directory or its
     /// descriptors below `/proc`, links to them included.
     fn depends_on_process(&self, path: &str) -> bool;

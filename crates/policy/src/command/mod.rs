@@ -16,6 +16,7 @@ pub(crate) mod word_reader;
 pub mod parser;
 
 pub mod direct;
+pub(crate) mod file_names;
 pub mod hashbang;
 pub mod helpers;
 pub mod lookup;
@@ -43,6 +44,7 @@ pub mod question;
 pub mod redaction;
 pub mod scripts;
 
+pub use file_names::MAX_NAMES;
 pub use finding::{Code, Finding};
 pub use lookup::{DirectoryTrust, Executable, Inspected, PathLookup};
 pub use parser::parse;

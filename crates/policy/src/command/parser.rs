@@ -5,8 +5,8 @@ use countersign_domain::Redirection;
 use super::{
     Code, Finding, Rule, RuleSet, SourceMap,
     characters::is_forbidden,
-    syntax::{Assignment, Grammar, Item, Join, List, Segment, Word, WordClass},
-    word_reader::{Cursor, HereDocument, ends_word, read_word},
+    syntax::{Assignment, Grammar, Item, Join, List, ReadRedirection, Segment, Word, WordClass},
+    word_reader::{Content, Cursor, HereDocument, ends_word, read_word},
 };
 
 /// Text longer than this is never auto-allowed (G10).
@@ -216,13 +216,13 @@ impl Parser<'_> {
         let mut end = start;
         let mut assignments = Vec::new();
         let mut words: Vec<Word> = Vec::new();
-        let mut redirections: Vec<Redirection> = Vec::new();
+        let mut redirections: Vec<ReadRedirection> = Vec::new();
         loop {
             if !words.is_empty()
                 && let Some(redirection) = self.null_redirection(end, &redirections)
             {
                 end = self.cursor.position();
-                redirections.push(redirection);
+                redirections.push(ReadRedirection::Known(redirection));
                 self.skip_blanks();
                 continue;
             }
@@ -230,7 +230,16 @@ impl Parser<'_> {
                 && let Some(text) = self.input_text(end, &redirections)?
             {
                 end = self.cursor.position();
-                redirections.push(text);
+                redirections.push(ReadRedirection::Known(text));
+                self.skip_blanks();
+                continue;
+            }
+            if !words.is_empty()
+                && let Some((file, errors)) = self.file_redirection(end, &redirections)?
+            {
+                end = self.cursor.position();
+                redirections.push(file);
+                redirections.extend(errors);
                 self.skip_blanks();
                 continue;
             }
@@ -238,7 +247,12 @@ impl Parser<'_> {
                 break;
             }
             let at = self.cursor.position();
-            let word = self.word()?;
+            let content = if self.grammar.file_patterns && !words.is_empty() {
+                Content::Patterns
+            } else {
+                Content::Literal
+            };
+            let word = self.word(content)?;
             end = self.cursor.position();
             if words.is_empty() {
                 match self.assignment(&word) {
@@ -272,26 +286,76 @@ impl Parser<'_> {
 
     /// Takes a redirection that is accepted (G11), where a blank is before it: directly behind a word a number or a name in
     /// braces is a part of it. `end` is that of what came before.
-    fn null_redirection(&mut self, end: usize, before: &[Redirection]) -> Option<Redirection> {
+    fn null_redirection(&mut self, end: usize, before: &[ReadRedirection]) -> Option<Redirection> {
         if !self.grammar.null_redirections || self.cursor.position() == end {
             return None;
         }
         let (length, redirection) = self.cursor.redirection()?;
-        // Shells differ on what becomes of a descriptor that goes to two places.
-        let is_first = before
-            .iter()
-            .all(|other| other.descriptor() != redirection.descriptor());
-        if !self.rules.holds(Rule::G11, is_first) {
+        if !self
+            .rules
+            .holds(Rule::G11, is_first(redirection.descriptor(), before))
+        {
             return None;
         }
         self.cursor.advance(length);
         Some(redirection)
     }
 
-    /// Reads a word. A newline in it is not where the text of a here-document begins, which not every reader sees.
-    fn word(&mut self) -> Result<Word, Finding> {
+    /// Takes a redirection from or to a file (G13), where a blank is before it as before other redirections. `&>` is two.
+    fn file_redirection(
+        &mut self,
+        end: usize,
+        before: &[ReadRedirection],
+    ) -> Result<Option<(ReadRedirection, Option<ReadRedirection>)>, Finding> {
         let at = self.cursor.position();
-        let word = read_word(self.rules, &mut self.cursor)?;
+        if !self.grammar.file_redirections || at == end {
+            return Ok(None);
+        }
+        let Some((length, used_as, takes_errors)) = self.cursor.file_operator() else {
+            return Ok(None);
+        };
+        let errors = takes_errors.then_some(ReadRedirection::Known(Redirection::ErrorsToOutput));
+        let are_first = is_first(used_as.descriptor(), before)
+            && errors
+                .as_ref()
+                .is_none_or(|errors| is_first(errors.descriptor(), before));
+        if !are_first {
+            return Ok(None);
+        }
+        self.cursor.advance(length);
+        let name = self.word_behind()?;
+        let is_name = |name: &Word| {
+            !name.class.is_dynamic()
+                && !name.value.is_empty()
+                && !name.value.contains('\n')
+                && !means_program(name)
+        };
+        match name.filter(is_name) {
+            Some(name) if self.cursor.at_end_of_redirection() => {
+                Ok(Some((ReadRedirection::File { used_as, name }, errors)))
+            }
+            _ => self.cursor.fail(
+                Code::Redirection,
+                "G7",
+                at,
+                "only a redirection from or to a file with a literal name is understood",
+            ),
+        }
+    }
+
+    /// The word behind an operator, if one stands there.
+    fn word_behind(&mut self) -> Result<Option<Word>, Finding> {
+        while matches!(self.cursor.peek(), Some(' ' | '\t')) {
+            self.cursor.advance(1);
+        }
+        let is_word = self.cursor.peek().is_some_and(|first| !ends_word(first));
+        is_word.then(|| self.word(Content::Literal)).transpose()
+    }
+
+    /// Reads a word. A newline in it is not where the text of a here-document begins, which not every reader sees.
+    fn word(&mut self, content: Content) -> Result<Word, Finding> {
+        let at = self.cursor.position();
+        let word = read_word(self.rules, content, &mut self.cursor)?;
         if !self.awaited.is_empty() && self.cursor.has_newline_since(at) {
             let detail = "a word of several lines behind a here-document";
             return self.cursor.fail(Code::Heredoc, "G7", at, detail);
@@ -301,22 +365,15 @@ impl Parser<'_> {
 
     /// Takes a here-document or a here-string that is accepted (G12), where a blank is before it as before other redirections.
     /// Its text is put into it in the end.
-    fn input_text(&mut self, end: usize, before: &[Redirection]) -> Result<Option<Redirection>, Finding> {
+    fn input_text(&mut self, end: usize, before: &[ReadRedirection]) -> Result<Option<Redirection>, Finding> {
         let at = self.cursor.position();
-        if !self.grammar.here_documents || at == end || before.iter().any(|other| other.descriptor() == 0) {
+        if !self.grammar.here_documents || at == end || !is_first(0, before) {
             return Ok(None);
         }
         if self.cursor.starts_with("<<<") {
             self.cursor.advance("<<<".len());
-            while matches!(self.cursor.peek(), Some(' ' | '\t')) {
-                self.cursor.advance(1);
-            }
-            let is_word = self.cursor.peek().is_some_and(|first| !ends_word(first));
-            let word = if is_word { Some(self.word()?) } else { None };
-            // zsh takes what is behind an `=` for a program.
-            let is_literal = |word: &Word| {
-                word.class == WordClass::Literal && !(word.bare_prefix > 0 && word.value.starts_with('='))
-            };
+            let word = self.word_behind()?;
+            let is_literal = |word: &Word| word.class == WordClass::Literal && !means_program(word);
             let Some(word) = word.filter(is_literal) else {
                 let detail = "only a here-string of one literal word is understood";
                 return self.cursor.fail(Code::HereString, "G7", at, detail);
@@ -356,7 +413,7 @@ impl Parser<'_> {
         let mut texts = std::mem::take(&mut self.texts).into_iter();
         let segments = items.iter_mut().flat_map(|item| &mut item.pipeline);
         for redirection in segments.flat_map(|segment| &mut segment.redirections) {
-            if let Redirection::InputFromText(text) = redirection {
+            if let ReadRedirection::Known(Redirection::InputFromText(text)) = redirection {
                 let Some(read) = texts.next().flatten() else {
                     let at = self.cursor.position();
                     return self.cursor.fail(
@@ -575,6 +632,16 @@ impl Parser<'_> {
     }
 }
 
+/// Whether nothing before changes a descriptor: shells differ on what becomes of one that goes to two places.
+fn is_first(descriptor: u8, before: &[ReadRedirection]) -> bool {
+    before.iter().all(|other| other.descriptor() != descriptor)
+}
+
+/// Whether zsh takes a word for the path of a program, as it does with what is behind an `=`.
+fn means_program(word: &Word) -> bool {
+    word.bare_prefix > 0 && word.value.starts_with('=')
+}
+
 /// Whether a bare command word belongs to the shell's grammar (G9).
 pub(crate) fn is_keyword(word: &str) -> bool {
     matches!(
@@ -646,21 +713,26 @@ mod tests {
     }
 
     /// The words of each segment with its redirections, under the widest grammar.
-    fn redirected(text: &str) -> Result<Vec<(String, Vec<&'static str>)>, Code> {
+    fn redirected(text: &str) -> Result<Vec<(String, Vec<String>)>, Code> {
         let list = parse_under(RuleSet::ALL, Grammar::WIDEST, text, &SourceMap::identity());
         let list = list.map_err(|finding| finding.code)?;
         let segments = list.segments().map(|segment| {
             let words: Vec<&str> = segment.words.iter().map(|word| word.value.as_str()).collect();
-            let redirections = segment.redirections.iter();
-            (words.join(" "), redirections.map(Redirection::as_str).collect())
+            let redirections = segment.redirections.iter().map(|redirection| match redirection {
+                ReadRedirection::Known(redirection) => redirection.as_str().to_owned(),
+                ReadRedirection::File { used_as, name } => format!("{} {}", used_as.as_str(), name.value),
+            });
+            (words.join(" "), redirections.collect())
         });
         Ok(segments.collect())
     }
 
     #[test]
     fn plain_redirections_are_no_words() {
-        let one =
-            |words: &str, redirections: &[&'static str]| Ok(vec![(words.to_owned(), redirections.to_vec())]);
+        let one = |words: &str, redirections: &[&str]| {
+            let redirections = redirections.iter().map(|one| (*one).to_owned()).collect();
+            Ok(vec![(words.to_owned(), redirections)])
+        };
         for (text, words, redirections) in [
             ("a 2>&1", "a", &["2>&1"][..]),
             ("a b >/dev/null 2>&1", "a b", &[">/dev/null", "2>&1"]),
@@ -669,6 +741,15 @@ mod tests {
             ("a 2 >/dev/null", "a 2", &[">/dev/null"]),
             ("a 2>/dev/null;", "a", &["2>/dev/null"]),
             ("a '2'", "a 2", &[]),
+            ("a >b", "a", &["> b"]),
+            ("a c 1>> 'b d' e", "a c e", &[">> b d"]),
+            ("a <b 2>\tc >~/d", "a", &["< b", "2> c", "> ~/d"]),
+            ("a 0< b 2>>c;", "a", &["< b", "2>> c"]),
+            ("a &> b", "a", &["> b", "2>&1"]),
+            ("a &>>b", "a", &[">> b", "2>&1"]),
+            ("a >b 2>&1", "a", &["> b", "2>&1"]),
+            ("a > 2", "a", &["> 2"]),
+            ("a 2>\\&1", "a", &["2> &1"]),
         ] {
             assert_eq!(redirected(text), one(words, redirections), "{text}");
         }
@@ -679,10 +760,39 @@ mod tests {
             "a >&2 | b",
             "a | b </dev/null",
             "a \\\n2>&1x",
-            "a 2>\\&1",
             "a 2> &1",
             "a 2>&1)",
             "a >/dev/null(",
+            "a >|b",
+            "a >!b",
+            "a <>b",
+            "a >&b",
+            "a &>|b",
+            "a >",
+            "a > ;",
+            "a >b >c",
+            "a >b &>c",
+            "a &>c 2>b",
+            "a <b <c",
+            "a >''",
+            "a >=b",
+            "a >b=~/c",
+            "a >'b\nc'",
+            "a >b(c)",
+            "a <1-5>b",
+            "a >b>c",
+            "a >b<c",
+            "a 3>b",
+            "a 12>b",
+            "a>b",
+            "a \\\n2>bx(",
+            "a >$b",
+            "a >b*",
+            "a >{b,c}",
+            "a >b | c",
+            "a | b <c",
+            ">b a",
+            ">b",
         ] {
             assert!(redirected(text).is_err(), "{text}");
         }
@@ -699,12 +809,8 @@ mod tests {
                 .redirections
                 .iter()
                 .find_map(|redirection| match redirection {
-                    Redirection::InputFromText(text) => Some(text.clone()),
-                    Redirection::InputFromNull
-                    | Redirection::OutputToNull
-                    | Redirection::ErrorsToNull
-                    | Redirection::ErrorsToOutput
-                    | Redirection::OutputToErrors => None,
+                    ReadRedirection::Known(Redirection::InputFromText(text)) => Some(text.clone()),
+                    ReadRedirection::Known(_) | ReadRedirection::File { .. } => None,
                 });
             (words.join(" "), read)
         });

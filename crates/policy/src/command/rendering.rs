@@ -4,7 +4,7 @@ use countersign_domain::{Bound, BoundAction, BoundStep, FileIdentity, Redirectio
 
 use super::{
     names, parser,
-    syntax::{Join, List},
+    syntax::{Join, List, ReadRedirection},
 };
 
 /// A rendering did not read back as its plan: a fault of this program. Such a plan is never started.
@@ -137,6 +137,12 @@ impl Plan {
         }
     }
 
+    /// Whether a step of it opens a file of the workspace.
+    pub(crate) fn opens_files(&self) -> bool {
+        let mut steps = self.items.iter().flat_map(|item| &item.steps);
+        steps.any(|step| step.redirections.iter().any(|one| one.file().is_some()))
+    }
+
     fn reads_as(&self, list: &List) -> bool {
         self.items.len() == list.items.len()
             && self.items.iter().zip(&list.items).all(|(planned, read)| {
@@ -144,7 +150,12 @@ impl Plan {
                     && planned.steps.len() == read.pipeline.len()
                     && planned.steps.iter().zip(&read.pipeline).all(|(step, segment)| {
                         step.words.iter().eq(segment.words.iter().map(|word| &word.value))
-                            && step.redirections == segment.redirections
+                            && step.redirections.len() == segment.redirections.len()
+                            && step
+                                .redirections
+                                .iter()
+                                .zip(&segment.redirections)
+                                .all(|(planned, read)| is_read_as(planned, read))
                             && step.assignments.len() == segment.assignments.len()
                             && step
                                 .assignments
@@ -204,6 +215,9 @@ impl PlanStep {
         for redirection in &self.redirections {
             script.push(' ');
             script.push_str(redirection.as_str());
+            if let Some(file) = redirection.file() {
+                push_quoted(script, &file.whole_path());
+            }
             if let Redirection::InputFromText(text) = redirection {
                 let delimiter = delimiter_of(text);
                 push_quoted(script, &delimiter);
@@ -212,6 +226,16 @@ impl PlanStep {
                 document.push_str(&delimiter);
             }
         }
+    }
+}
+
+fn is_read_as(planned: &Redirection, read: &ReadRedirection) -> bool {
+    match (planned.file(), read) {
+        (Some(file), ReadRedirection::File { used_as, name }) => {
+            file.used_as == *used_as && file.whole_path() == name.value
+        }
+        (_, ReadRedirection::Known(read)) => planned == read,
+        (None, ReadRedirection::File { .. }) => false,
     }
 }
 

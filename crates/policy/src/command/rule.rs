@@ -59,6 +59,16 @@ vocabulary! {
         ///
         /// `docs/spec/command-analysis.md#g12`
         G12 = "G12",
+        /// Where `tools.exec.reads.fileRedirections` says so, a redirection from or to a file of the workspace is a part of
+        /// the step.
+        ///
+        /// `docs/spec/command-analysis.md#g13`
+        G13 = "G13",
+        /// Where `tools.exec.reads.filePatterns` says so, a pattern of file names among the operands stands for the files
+        /// that have such names.
+        ///
+        /// `docs/spec/command-analysis.md#g14`
+        G14 = "G14",
         /// `true`, `false`, `:`, `pwd` and `cd` to one literal directory need no entry.
         ///
         /// `docs/spec/command-analysis.md#b1`

@@ -1,6 +1,6 @@
 //! The accepted grammar as values (G1): lists of pipelines of segments of literal words.
 
-use countersign_domain::{Redirection, StepJoin};
+use countersign_domain::{FileUse, Redirection, StepJoin};
 
 use super::{SourceMap, Span};
 
@@ -70,16 +70,45 @@ pub struct Segment {
     /// Never empty; the first is the command word.
     pub words: Vec<Word>,
     /// Behind the words or between them, in this order.
-    pub redirections: Vec<Redirection>,
+    pub redirections: Vec<ReadRedirection>,
+}
+
+/// A redirection as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadRedirection {
+    /// One that means the same everywhere (G11, G12).
+    Known(Redirection),
+    /// One from or to a file, which may be one of the workspace (G13).
+    File {
+        /// What the file is used for.
+        used_as: FileUse,
+        /// Its name.
+        name: Word,
+    },
+}
+
+impl ReadRedirection {
+    /// The descriptor that it changes.
+    pub const fn descriptor(&self) -> u8 {
+        match self {
+            Self::Known(redirection) => redirection.descriptor(),
+            Self::File { used_as, .. } => used_as.descriptor(),
+        }
+    }
 }
 
 /// What is read besides the plain grammar.
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Grammar {
     /// Redirections from and to `/dev/null`, and between standard output and standard error (G11).
     pub null_redirections: bool,
     /// Here-documents and here-strings of literal text (G12).
     pub here_documents: bool,
+    /// Redirections from and to files with literal names (G13).
+    pub file_redirections: bool,
+    /// Patterns of file names among operands (G14).
+    pub file_patterns: bool,
 }
 
 impl Grammar {
@@ -87,6 +116,8 @@ impl Grammar {
     pub const WIDEST: Self = Self {
         null_redirections: true,
         here_documents: true,
+        file_redirections: true,
+        file_patterns: true,
     };
 }
 
@@ -139,6 +170,8 @@ pub struct Word {
     pub class: WordClass,
     /// Bytes at the start of the value that were neither quoted nor escaped.
     pub(crate) bare_prefix: usize,
+    /// Where characters stand in the value by which it is a pattern of file names (G14).
+    pub(crate) patterns: Vec<usize>,
     /// Where each byte of the value comes from.
     pub map: SourceMap,
 }
@@ -151,6 +184,7 @@ impl Word {
             value: value.into(),
             class: WordClass::Literal,
             bare_prefix: 0,
+            patterns: Vec::new(),
             map: SourceMap::default(),
         }
     }

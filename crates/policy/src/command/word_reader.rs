@@ -1,6 +1,6 @@
 //! Reads one word: quotes, escapes, and the refusal of everything a shell would expand (G3 to G6).
 
-use countersign_domain::Redirection;
+use countersign_domain::{FileUse, Redirection};
 
 use super::{
     Code, Finding, Rule, RuleSet, SourceMap, Span,
@@ -95,6 +95,35 @@ impl<'a> Cursor<'a> {
             let ends = matches!(next, None | Some(' ' | '\t' | '\n' | ';' | '|' | '&'));
             ends.then_some((length, redirection))
         })
+    }
+
+    /// The operator of a redirection from or to a file that stands here, its length in bytes, what the file is used for, and
+    /// whether errors go where the output does.
+    pub(crate) fn file_operator(&self) -> Option<(usize, FileUse, bool)> {
+        const FORMS: [(&str, FileUse, bool); 10] = [
+            (">>", FileUse::OutputAppended, false),
+            ("1>>", FileUse::OutputAppended, false),
+            ("2>>", FileUse::ErrorsAppended, false),
+            ("&>>", FileUse::OutputAppended, true),
+            ("<", FileUse::Input, false),
+            ("0<", FileUse::Input, false),
+            (">", FileUse::Output, false),
+            ("1>", FileUse::Output, false),
+            ("2>", FileUse::Errors, false),
+            ("&>", FileUse::Output, true),
+        ];
+        let rest = self.rest();
+        FORMS.into_iter().find_map(|(form, used_as, takes_errors)| {
+            let behind = rest.strip_prefix(form)?;
+            // Each makes another operator of it, `!` in zsh alone.
+            let is_longer = behind.starts_with(['<', '>', '&', '|', '(', '!']);
+            (!is_longer).then_some((form.len(), used_as, takes_errors))
+        })
+    }
+
+    /// Whether a blank, a newline, an operator or the end stands here.
+    pub(crate) fn at_end_of_redirection(&self) -> bool {
+        matches!(self.peek(), None | Some(' ' | '\t' | '\n' | ';' | '|' | '&'))
     }
 
     /// The delimiter of a here-document (`<<`) that stands here in one of its plain forms, with its length in bytes.
@@ -210,13 +239,24 @@ pub(crate) fn ends_word(character: char) -> bool {
     )
 }
 
+/// What a word may have besides literal text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Nothing.
+    Literal,
+    /// Patterns of file names (G14).
+    Patterns,
+}
+
 /// Reads the word at the cursor, which must stand on its first character.
 ///
 /// # Errors
 /// The first thing in it that is not literal.
-pub(crate) fn read_word(rules: RuleSet, cursor: &mut Cursor<'_>) -> Result<Word, Finding> {
+pub(crate) fn read_word(rules: RuleSet, content: Content, cursor: &mut Cursor<'_>) -> Result<Word, Finding> {
     WordReader {
         rules,
+        content,
+        patterns: Vec::new(),
         start: cursor.position(),
         value: String::new(),
         map: SourceMap::default(),
@@ -232,6 +272,8 @@ pub(crate) fn read_word(rules: RuleSet, cursor: &mut Cursor<'_>) -> Result<Word,
 
 struct WordReader {
     rules: RuleSet,
+    content: Content,
+    patterns: Vec<usize>,
     start: usize,
     value: String,
     map: SourceMap,
@@ -262,6 +304,10 @@ impl WordReader {
                         cursor.position(),
                         "a backtick runs a command inside the command",
                     );
+                }
+                '*' | '?' | '[' if self.content == Content::Patterns => {
+                    self.patterns.push(self.value.len());
+                    self.bare(cursor, character);
                 }
                 '*' | '?' | '[' if self.rules.on(Rule::G6) => {
                     return cursor.fail(
@@ -301,6 +347,7 @@ impl WordReader {
             value: self.value,
             class: self.class,
             bare_prefix: self.bare_prefix,
+            patterns: self.patterns,
             map: self.map,
         })
     }

@@ -176,6 +176,8 @@ fn analysis(text: &str, entries: &[Entry<'_>], deny_rules: &[DenyRule<'_>]) -> A
             env: &EnvOverrides::default(),
             agent: &AgentId::parse("main").unwrap(),
             input: CommandInput::Closed,
+            workspace: None,
+            shell: None,
         },
         &AnalysisPolicy {
             grammar: Grammar::default(),

@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
+use countersign_domain::{
+    AgentId, Command, CommandInput, EnvOverrides, FileIdentity, PinnedDirectory, UnixMillis,
+};
 use countersign_policy::{
     allowlist::{
         Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Keeps, Protected, Typing,
         analyze_under,
     },
-    command::{DirectoryTrust, Inspected, PathLookup, RuleSet, env_policy, paths, syntax::Grammar},
+    command::{
+        DirectoryTrust, Inspected, PathLookup, RuleSet, direct::ShellKind, env_policy, paths, syntax::Grammar,
+    },
     pattern::{PathCase, PatternCache},
 };
 use serde::Deserialize;
@@ -38,6 +42,12 @@ pub(crate) struct Case {
     /// `tools.exec.reads.hereDocuments`.
     #[serde(default)]
     pub(crate) here_documents: bool,
+    /// `tools.exec.reads.fileRedirections`; the workspace is the working directory then.
+    #[serde(default)]
+    pub(crate) file_redirections: bool,
+    /// `tools.exec.reads.filePatterns`.
+    #[serde(default)]
+    pub(crate) file_patterns: bool,
     /// Whether it is looked at without rule D1, which asks for the same words as other rules do.
     #[serde(skip)]
     pub(crate) without_delegation: bool,
@@ -112,6 +122,10 @@ impl PathLookup for CaseLookup {
         )
     }
 
+    fn names(&self, directory: &str) -> Option<Vec<String>> {
+        Some(names_in(directory, self.existing.iter().map(String::as_str)))
+    }
+
     fn depends_on_process(&self, _path: &str) -> bool {
         false
     }
@@ -127,6 +141,19 @@ impl PathLookup for CaseLookup {
     fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
+}
+
+/// The names in a directory, by paths of what lies in it.
+pub(crate) fn names_in<'a>(directory: &str, paths: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let directory = paths::normalise(directory);
+    let names: BTreeSet<&str> = paths
+        .filter_map(|path| {
+            path.strip_prefix(directory.trim_end_matches('/'))?
+                .strip_prefix('/')
+        })
+        .filter_map(|below| below.split('/').next())
+        .collect();
+    names.into_iter().map(str::to_owned).collect()
 }
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -185,17 +212,26 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
         })
         .collect();
     let agent = AgentId::main();
+    let workspace = PinnedDirectory {
+        path: case.cwd.clone(),
+        dev: 1,
+        ino: 1,
+    };
     let request = AnalysisRequest {
         cwd: &case.cwd,
         cwd_real: &case.cwd,
         env,
         agent: &agent,
         input: CommandInput::Closed,
+        workspace: Some(&workspace),
+        shell: Some(ShellKind::Bash),
     };
     let policy = AnalysisPolicy {
         grammar: Grammar {
             null_redirections: case.null_redirections,
             here_documents: case.here_documents,
+            file_redirections: case.file_redirections,
+            file_patterns: case.file_patterns,
         },
         entries: Entries::Listed(&entries),
         grants: &[],

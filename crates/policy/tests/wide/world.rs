@@ -219,6 +219,8 @@ impl World {
             env: &env,
             agent: &agent,
             input: CommandInput::Closed,
+            workspace: None,
+            shell: None,
         };
         let policy = AnalysisPolicy {
             grammar: self.grammar,

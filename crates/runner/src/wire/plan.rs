@@ -169,6 +169,13 @@ impl Program {
         }
     }
 
+    /// Whether a redirection of it opens a file of the workspace.
+    pub(crate) fn opens_files(&self) -> bool {
+        self.redirections
+            .iter()
+            .any(|redirection| redirection.file().is_some())
+    }
+
     /// Everything that must be what was judged when it is started.
     pub fn files(&self) -> impl Iterator<Item = &JudgedFile> {
         self.file.iter().chain(&self.operands)
@@ -219,6 +226,9 @@ impl Plan {
         !self.steps.is_empty()
             && steps.all(|(at, step)| (at == 0) == step.join.is_none() && is_named(step))
             && self.direct.as_ref().is_none_or(is_fit)
-            && (self.enclosed.is_none() || self.programs().all(|program| program.kept.is_none()))
+            && (self.enclosed.is_none()
+                || self
+                    .programs()
+                    .all(|program| program.kept.is_none() && !program.opens_files()))
     }
 }

@@ -34,6 +34,8 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
     ("tools.exec.strictDelegation", "false", &["[]"]),
     ("tools.exec.reads.nullRedirections", "true", &["1"]),
     ("tools.exec.reads.hereDocuments", "true", &["'yes'"]),
+    ("tools.exec.reads.fileRedirections", "true", &["[]"]),
+    ("tools.exec.reads.filePatterns", "true", &["'*'"]),
     ("tools.exec.confineFallback", "'text'", &["'ask'"]),
     ("tools.exec.leftovers", "'keep'", &["'ignore'"]),
     ("tools.exec.isolation", "'same-user'", &["'confined'", "'auto'"]),

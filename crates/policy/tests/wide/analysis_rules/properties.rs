@@ -219,6 +219,8 @@ fn analysis(text: &str, strictness: &Strictness, machine: &Machine) -> Analysis 
         env: &env,
         agent: &agent,
         input: CommandInput::Closed,
+        workspace: None,
+        shell: None,
     };
     let policy = AnalysisPolicy {
         grammar: command::syntax::Grammar::default(),

@@ -224,6 +224,8 @@ fn analysis(world: &World, rules: RuleSet) -> Analysis {
         env: &env,
         agent: &agent,
         input: world.input,
+        workspace: None,
+        shell: None,
     };
     let policy = AnalysisPolicy {
         grammar: countersign_policy::command::syntax::Grammar::default(),
