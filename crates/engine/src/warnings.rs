@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use countersign_domain::{Exit, Isolation, LimitReport, Pinning, Run, RunId};
+use countersign_domain::{Command, Exit, Isolation, LimitReport, Pinning, Run, RunId};
 use countersign_hosts::{confined::OutOfReach, gateway::GatewayHost};
 use countersign_ledger::Ledger;
 use countersign_policy::{
@@ -70,6 +70,7 @@ fn refused_child(run: &Run) -> Option<Warning> {
     let name = refused_name(run)?;
     // `cannot exec '.git/hooks/pre-commit'`, `'touch'`
     let name = name.rsplit(' ').next().unwrap_or(name).trim_matches('\'');
+    let is_operand = is_operand(&run.command, name);
     let is_relative = name.contains('/') && !name.starts_with('/');
     let name = if is_relative {
         format!("{}/{name}", run.cwd)
@@ -81,7 +82,7 @@ fn refused_child(run: &Run) -> Option<Warning> {
         let is_of_name = |character: char| character.is_ascii_alphanumeric() || "/._+-".contains(character);
         (1..=256).contains(&word.len()) && word.chars().all(is_of_name) && !word.starts_with('-')
     };
-    let (what, how) = if is_word(name) && is_word(program) {
+    let (what, how) = if is_word(name) && is_word(program) && !is_operand {
         let agent = run.agent.as_str();
         let starts = format!("judged,{name}");
         let words = ["allowlist", "add", program, "--starts", &starts, "--agent", agent];
@@ -95,6 +96,34 @@ fn refused_child(run: &Run) -> Option<Warning> {
             "{program} may start only what its entry says, and by what it wrote {what} was refused; {how} (docs/confine.md)"
         ),
     })
+}
+
+/// Whether a word of the command is that name, and no value of an option: git names the repository that it was told to fetch
+/// from when a program for it was refused.
+fn is_operand(command: &Command, name: &str) -> bool {
+    let is_one = |words: &[&str]| {
+        let mut before = None;
+        words.iter().any(|word| {
+            let is_value = before
+                .replace(*word)
+                .is_some_and(|before: &str| before.starts_with('-'));
+            *word == name && !is_value
+        })
+    };
+    match command {
+        Command::Shell(text) => {
+            let words: Vec<&str> = text
+                .split_whitespace()
+                .map(|word| word.trim_matches(['\'', '"']))
+                .collect();
+            is_one(words.get(1..).unwrap_or_default())
+        }
+        Command::Argv(words) => {
+            let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
+            is_one(&words)
+        }
+        Command::Patch(_) => false,
+    }
 }
 
 /// The same of a held text.
@@ -280,6 +309,24 @@ fn collect(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_operand_is_told_from_what_an_option_starts() {
+        let text = |text: &str| Command::Shell(text.to_owned());
+        for (command, name, expected) in [
+            (text("git fetch '../a'"), "../a", true),
+            (text("git fetch /srv/a main"), "/srv/a", true),
+            (text("find . -exec touch m \\;"), "touch", false),
+            (text("rg --pre ./run TODO"), "./run", false),
+            (text("git commit -m x"), ".git/hooks/pre-commit", false),
+            (text("./tool ./tool"), "./tool", true),
+            (text("./tool x"), "./tool", false),
+        ] {
+            assert_eq!(is_operand(&command, name), expected, "{command:?}: {name}");
+        }
+        let argv = ["git", "clone", "../a"].map(str::to_owned).to_vec();
+        assert!(is_operand(&Command::Argv(argv), "../a"));
+    }
 
     #[test]
     fn the_record_tells_the_reason_first_and_then_what_confinement_had_to_do_with_it() {

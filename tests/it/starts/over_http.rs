@@ -130,6 +130,16 @@ async fn a_bare_entry_keeps_git_from_a_hook_and_says_what_would_let_it() {
     );
     assert!(message.contains(&hint), "{message}");
 
+    // Of a program for another repository git names the repository, which is none.
+    let (fetched, _) = run(&bare, &directory, &["git", "fetch", "../hooks"]).await;
+    let mut warnings = fetched.list("warnings").iter();
+    let warning = warnings.find(|warning| warning["code"] == "child-refused");
+    let message = warning.unwrap_or_else(|| panic!("{fetched}")).text("message");
+    assert!(
+        message.contains("a program was refused") && !message.contains("--starts"),
+        "{message}"
+    );
+
     let (log, _) = run(&bare, &directory, &["git", "log", "--oneline"]).await;
     assert_eq!(log["exitCode"], 0, "{log}");
     let listed = entry("git", Some(json!(["judged", hook])));

@@ -87,6 +87,7 @@ pub(crate) fn keeps(exec: &ExecSettings, reached: Isolation) -> Keeps {
     } = landlock::keeps();
     Keeps {
         starts,
+        lacks_starts: !starts,
         writes,
         connects,
         lets_gain: lets_gain(level_of(reached, exec.isolation)),

@@ -11,6 +11,9 @@ use crate::command::Span;
 pub struct Keeps {
     /// Which programs are started.
     pub starts: bool,
+    /// The kernel of the place where the command runs cannot keep that, and a person should know where it would have by
+    /// default.
+    pub lacks_starts: bool,
     /// Where is written.
     pub writes: bool,
     /// To which TCP ports is connected.

@@ -70,6 +70,23 @@ impl Evaluation<'_> {
         });
     }
 
+    /// Notes that the kernel cannot keep what it would keep of a segment by default: the text alone decides then.
+    pub(super) fn note_default(&mut self, work: &Work<'_>) {
+        let is_default = match &work.limits_from {
+            LimitsFrom::Cover(said) => said.as_ref().is_none_or(|said| said.starts.is_none()),
+            LimitsFrom::Nothing | LimitsFrom::Question | LimitsFrom::Payload(_) => false,
+        };
+        if is_default
+            && self.policy.keeps.lacks_starts
+            && !self.is_aside
+            && self.policy.strict_delegation
+            && profile_of(work).is_some()
+            && self.is_what_its_name_says(work)
+        {
+            self.not_kept = Some(NotKept::Unsupported);
+        }
+    }
+
     /// The limits of the program that a segment starts.
     pub(super) fn limits_of(&self, work: &Work<'_>) -> Limits {
         let is_said = match &work.limits_from {

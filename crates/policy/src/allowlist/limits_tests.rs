@@ -24,6 +24,7 @@ const BIN: &[&str] = &[
 ];
 const ALL: Keeps = Keeps {
     starts: true,
+    lacks_starts: false,
     writes: true,
     connects: true,
     lets_gain: false,
@@ -334,6 +335,21 @@ fn what_cannot_be_kept_does_not_cover() {
         assert_eq!(fallen.satisfied, is_understood, "{confine}");
         let not_kept = (is_understood && !covers).then_some(NotKept::Unsupported);
         assert_eq!(fallen.confinement.not_kept, not_kept, "{confine}");
+    }
+    // Where it would be kept by default, the record says that it is not.
+    let lacking = Keeps {
+        lacks_starts: true,
+        ..Keeps::default()
+    };
+    for (pattern, command, not_kept) in [
+        ("/usr/bin/git", "git log", Some(NotKept::Unsupported)),
+        ("/usr/bin/npm", "npm test", None),
+    ] {
+        let judged = judge(lacking, &[(pattern, None)], command);
+        assert!(judged.satisfied, "{command}");
+        assert_eq!(judged.confinement.not_kept, not_kept, "{command}");
+        let elsewhere = judge(Keeps::default(), &[(pattern, None)], command);
+        assert_eq!(elsewhere.confinement.not_kept, None, "{command}");
     }
     // Another entry may cover it.
     let two = [confined("/usr/bin/git", starts.clone()), ("/usr/bin/*", None)];

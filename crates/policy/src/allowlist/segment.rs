@@ -482,6 +482,7 @@ impl Evaluation<'_> {
             && delegation::runs_what_is_typed(&work.names(), &work.arguments(), input.is_terminal());
         self.opaque |= runs_what_is_typed;
         let runs_unseen = work.runs_unseen() || runs_what_is_typed;
+        self.note_default(&work);
         let limits = self.limits_of(&work);
         let report = SegmentReport {
             span: work.segment.span,

@@ -42,7 +42,7 @@ const FOR_RUN: &str = "4";
 /// The same for what the cells are made of.
 const FOR_MAKING: &str = "300";
 const RUN: &str = "#!/bin/sh\ntouch /tmp/w/marker\nexit 1\n";
-const OPTIONS: &str = "-wrapper ./run -fplugin=./run --checkpoint-action=exec=./run\n";
+const OPTIONS: &str = "-wrapper ./run\n";
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
 impl Cells {
@@ -55,7 +55,7 @@ impl Cells {
             root,
             made: AtomicUsize::new(0),
         };
-        let tried = cells.shut_in(&cells.root.join("template"), "true", FOR_MAKING);
+        let tried = shut_in(&cells.root.join("template"), "true", FOR_MAKING);
         if !tried.is_ok_and(|done| done.status.success()) {
             skipped("bwrap cannot make namespaces here, so no covered attempt is run");
             return None;
@@ -99,15 +99,14 @@ impl Cells {
         put(&template.join("db/available"), "");
         fs::create_dir_all(template.join("db/updates")).expect("a directory");
         fs::create_dir_all(template.join(".cargo")).expect("a directory");
-        let made = self
-            .shut_in(
-                &template,
-                "git init -q --initial-branch=main . && git config user.name a && git config user.email a@b && git add file \
-                 && git commit -q -m first && git add x.c && git commit -q -m second && tar -cf archive.tar file \
-                 && cc -c x.c -o x.o && ar rc x.a x.o",
-                FOR_MAKING,
-            )
-            .expect("a run");
+        let made = shut_in(
+            &template,
+            "git init -q --initial-branch=main . && git config user.name a && git config user.email a@b && git add file \
+             && git commit -q -m first && git add x.c && git commit -q -m second && tar -cf archive.tar file \
+             && cc -c x.c -o x.o && ar rc x.a x.o",
+            FOR_MAKING,
+        )
+        .expect("a run");
         assert!(made.status.success(), "{made:?}");
     }
 
@@ -121,7 +120,7 @@ impl Cells {
             .arg(&directory)
             .status();
         assert!(copy.is_ok_and(|copy| copy.success()), "a copy");
-        let done = self.shut_in(&directory, text, FOR_RUN).expect("a run");
+        let done = shut_in(&directory, text, FOR_RUN).expect("a run");
         let left = ["marker"]
             .into_iter()
             .chain(
@@ -147,64 +146,63 @@ impl Cells {
 
     /// What a program writes about itself.
     pub(super) fn said(&self, text: &str) -> String {
-        let done = self
-            .shut_in(&self.root.join("template"), text, FOR_RUN)
-            .expect("a run");
+        let done = shut_in(&self.root.join("template"), text, FOR_RUN).expect("a run");
         String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned()
     }
+}
 
-    fn shut_in(&self, directory: &Path, text: &str, seconds: &str) -> std::io::Result<Output> {
-        let mut command = Command::new("timeout");
-        command.args([
-            "-k",
-            "1",
-            seconds,
-            "bwrap",
-            "--unshare-all",
-            "--uid",
-            "65534",
-            "--gid",
-            "65534",
-            "--die-with-parent",
-        ]);
-        command.args([
-            "--new-session",
-            "--ro-bind",
-            "/",
-            "/",
-            "--dev",
-            "/dev",
-            "--proc",
-            "/proc",
-            "--tmpfs",
-            "/tmp",
-        ]);
-        command.arg("--bind").arg(directory).args([HERE, "--chdir", HERE]);
-        command.args([
-            "--clearenv",
-            "--setenv",
-            "HOME",
-            HERE,
-            "--setenv",
-            "PATH",
-            &path(),
-        ]);
-        for name in ["RUSTUP_HOME", "CARGO_HOME"] {
-            if let Some(value) = own_variable(name) {
-                command.args(["--setenv", name, &value]);
-            }
+/// Runs a text in a directory, shut in.
+fn shut_in(directory: &Path, text: &str, seconds: &str) -> std::io::Result<Output> {
+    let mut command = Command::new("timeout");
+    command.args([
+        "-k",
+        "1",
+        seconds,
+        "bwrap",
+        "--unshare-all",
+        "--uid",
+        "65534",
+        "--gid",
+        "65534",
+        "--die-with-parent",
+    ]);
+    command.args([
+        "--new-session",
+        "--ro-bind",
+        "/",
+        "/",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+        "--tmpfs",
+        "/tmp",
+    ]);
+    command.arg("--bind").arg(directory).args([HERE, "--chdir", HERE]);
+    command.args([
+        "--clearenv",
+        "--setenv",
+        "HOME",
+        HERE,
+        "--setenv",
+        "PATH",
+        &path(),
+    ]);
+    for name in ["RUSTUP_HOME", "CARGO_HOME"] {
+        if let Some(value) = own_variable(name) {
+            command.args(["--setenv", name, &value]);
         }
-        command.args([
-            "sh",
-            "-c",
-            &format!("ulimit -f 20000; {text} 2>&1 | head -c 100000"),
-        ]);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .output()
     }
+    command.args([
+        "sh",
+        "-c",
+        &format!("ulimit -f 20000; {text} 2>&1 | head -c 100000"),
+    ]);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()
 }
 
 impl Drop for Cells {

@@ -11,7 +11,7 @@ const HOSTILE: &[&str] = &[
     "make -B x.o TARGET_ARCH=@options",
     "make -B x LDLIBS=@options",
     "rustc +/tmp/w/toolchain x.rs",
-    "dpkg --admindir=db --force-not-root --force-all --configure evil",
+    "dpkg --admindir=/tmp/w/db --force-not-root --force-all --configure evil",
     "git -c alias.x='!touch marker' x",
     "sed '1e touch marker' file",
     "awk 'BEGIN { system(\"touch marker\") }'",

@@ -85,7 +85,9 @@ impl Measure {
             left
         };
         let left: Vec<_> = thread::scope(|scope| {
-            let running: Vec<_> = (0..WIDTH).map(|_| scope.spawn(work)).collect();
+            // All of them, before the first is waited for.
+            let mut running = Vec::new();
+            running.extend((0..WIDTH).map(|_| scope.spawn(work)));
             running
                 .into_iter()
                 .flat_map(|part| part.join().expect("a part"))
