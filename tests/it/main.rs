@@ -27,6 +27,7 @@ mod callers;
 mod cli;
 mod cli_answers;
 mod cli_terminal;
+mod clients;
 mod confine;
 mod confined;
 mod connections;
