@@ -38,6 +38,7 @@ pub(crate) enum AllowlistCommand {
     #[command(after_help = "Examples:
   countersign allowlist list
   countersign allowlist list --agent '*' --json")]
+    #[command(alias = "ls")]
     List {
         #[command(flatten)]
         owner: Owner,
@@ -53,6 +54,7 @@ pub(crate) enum AllowlistCommand {
     /// Remove an entry or grant
     #[command(after_help = "Examples:
   countersign allowlist remove ENTRY")]
+    #[command(alias = "rm")]
     Remove {
         /// Its id, or a unique beginning of it
         id: String,

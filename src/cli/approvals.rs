@@ -32,9 +32,8 @@ use super::{
     value,
 };
 
-/// An id is a UUID; anything shorter is a prefix of one.
-const WHOLE_ID: usize = 36;
-const SHORTEST_PREFIX: usize = 8;
+/// Fewer characters of an id could mean too many.
+const SHORTEST_PART: usize = 8;
 /// So many questions are listed, or found by filters, unless the call says how many.
 const MOST_LISTED: usize = 500;
 const RESOLVE_HELP: &str = "countersign approvals resolve --help";
@@ -51,12 +50,13 @@ pub(crate) enum ApprovalsCommand {
     #[command(after_help = "Examples:
   countersign approvals list
   countersign approvals list --status all --json")]
+    #[command(alias = "ls")]
     List(ListArgs),
     /// Show one approval whole
     #[command(after_help = "Examples:
   countersign approvals show 1a2b3c4d")]
     Show {
-        /// Its id, or a unique prefix of 8 characters or more
+        /// Its id, or a unique part of 8 characters or more
         id: String,
     },
     /// Answer one, or several by their ids or by filters
@@ -113,7 +113,7 @@ pub(crate) struct ListArgs {
 /// An answer.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResolveArgs {
-    /// Ids of questions, or unique prefixes of 8 characters or more; then the answer: allow-once, allow-always or deny
+    /// Ids of questions, or unique parts of 8 characters or more; then the answer: allow-once, allow-always or deny
     #[arg(required = true, value_name = "ID")]
     words: Vec<String>,
     #[command(flatten)]
@@ -127,6 +127,62 @@ pub(crate) struct ResolveArgs {
     /// Confirm an allow by filters
     #[arg(long)]
     yes: bool,
+}
+
+/// Approve what waits for a person
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign approve 1a2b3c4d
+  countersign approve 1a2b3c4d --always --reason 'reviewed the script'
+  countersign approve 1a2b3c4d 5e6f7a8b")]
+pub(crate) struct ApproveArgs {
+    /// Ids of questions, or unique parts of 8 characters or more
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+    /// Do not ask again: store the exact command
+    #[arg(long)]
+    always: bool,
+    /// Why; kept with the record
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Deny what waits for a person
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign deny 1a2b3c4d
+  countersign deny 1a2b3c4d --reason 'use the staging server'
+
+The agent sees the reason.")]
+pub(crate) struct DenyArgs {
+    /// Ids of questions, or unique parts of 8 characters or more
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+    /// Why; the agent sees it
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Allows questions by their ids.
+pub(crate) async fn approve(context: &Context, args: ApproveArgs) -> Result<ExitStatus, Failure> {
+    let ApproveArgs { ids, always, reason } = args;
+    let decision = if always {
+        ApprovalDecision::AllowAlways
+    } else {
+        ApprovalDecision::AllowOnce
+    };
+    let client = context.client(Role::Operator)?;
+    resolve_ids(context, &client, &ids, Resolution::plain(decision, reason)).await
+}
+
+/// Denies questions by their ids.
+pub(crate) async fn deny(
+    context: &Context,
+    DenyArgs { ids, reason }: DenyArgs,
+) -> Result<ExitStatus, Failure> {
+    let client = context.client(Role::Operator)?;
+    let resolution = Resolution::plain(ApprovalDecision::Deny, reason);
+    resolve_ids(context, &client, &ids, resolution).await
 }
 
 /// Which questions are answered, instead of ids. The same names as those of the list.
@@ -342,42 +398,98 @@ async fn resolve(context: &Context, client: &Client, args: ResolveArgs) -> Resul
         yes,
     } = args;
     let word = words.pop().unwrap_or_default();
-    let decision: ApprovalDecision = word
-        .parse()
-        .map_err(|expected| Failure::usage(format!("{word} is no answer: {expected}")).hint(RESOLVE_HELP))?;
-    let filter = filters.query()?;
-    if let ([id], None) = (words.as_slice(), &filter) {
-        return resolve_one(context, client, id, (decision, reason, patterns)).await;
-    }
-    let decision = match decision {
-        ApprovalDecision::AllowOnce => PlainDecision::AllowOnce,
-        ApprovalDecision::Deny => PlainDecision::Deny,
-        ApprovalDecision::AllowAlways => {
-            return Err(Failure::usage(
-                "allow-always answers one question, named by its id: what it stores is different for each",
-            ));
-        }
-    };
-    if !patterns.is_empty() {
-        return Err(Failure::usage("--pattern goes with allow-always and one id"));
-    }
-    let answers = Answers {
-        decision,
+    let resolution = Resolution {
+        decision: decision_of(&word)?,
         reason,
-        are_found: filter.is_some(),
-        is_confirmed: yes,
+        patterns,
     };
-    let questions = match filter {
-        None if words.is_empty() => {
-            return Err(Failure::usage("name ids of questions, or a filter").hint(RESOLVE_HELP));
-        }
+    match filters.query()? {
+        None => resolve_ids(context, client, &words, resolution).await,
         Some(_) if !words.is_empty() => {
-            return Err(Failure::usage("name ids of questions or filters, not both").hint(RESOLVE_HELP));
+            Err(Failure::usage("name ids of questions or filters, not both").hint(RESOLVE_HELP))
         }
-        None => named(client, &words).await?,
-        Some(query) => found(context, client, &query, filters.limit.unwrap_or(MOST_LISTED)).await?,
-    };
-    answers::give(context, client, questions, answers).await
+        Some(query) => {
+            let (decision, reason) = resolution.of_several()?;
+            let limit = filters.limit.unwrap_or(MOST_LISTED);
+            let questions = found(context, client, &query, limit).await?;
+            let answers = Answers {
+                decision,
+                reason,
+                are_found: true,
+                is_confirmed: yes,
+            };
+            answers::give(context, client, questions, answers).await
+        }
+    }
+}
+
+/// What a person types for an answer.
+fn decision_of(word: &str) -> Result<ApprovalDecision, Failure> {
+    match word {
+        "allow" | "approve" | "yes" => Ok(ApprovalDecision::AllowOnce),
+        "always" => Ok(ApprovalDecision::AllowAlways),
+        "no" => Ok(ApprovalDecision::Deny),
+        other => other.parse().map_err(|expected| {
+            Failure::usage(format!("{other} is no answer: {expected}")).hint(RESOLVE_HELP)
+        }),
+    }
+}
+
+/// An answer to whatever it is given to.
+struct Resolution {
+    decision: ApprovalDecision,
+    reason: Option<String>,
+    patterns: Vec<String>,
+}
+
+impl Resolution {
+    /// One that stores what is proposed, if it stores anything.
+    const fn plain(decision: ApprovalDecision, reason: Option<String>) -> Self {
+        Self {
+            decision,
+            reason,
+            patterns: Vec::new(),
+        }
+    }
+
+    /// The same for several questions at once.
+    fn of_several(self) -> Result<(PlainDecision, Option<String>), Failure> {
+        if !self.patterns.is_empty() {
+            return Err(Failure::usage("--pattern goes with allow-always and one id"));
+        }
+        let decision = match self.decision {
+            ApprovalDecision::AllowOnce => PlainDecision::AllowOnce,
+            ApprovalDecision::Deny => PlainDecision::Deny,
+            ApprovalDecision::AllowAlways => {
+                return Err(Failure::usage(
+                    "allow-always answers one question, named by its id: what it stores is different for each",
+                ));
+            }
+        };
+        Ok((decision, self.reason))
+    }
+}
+
+async fn resolve_ids(
+    context: &Context,
+    client: &Client,
+    ids: &[String],
+    resolution: Resolution,
+) -> Result<ExitStatus, Failure> {
+    match ids {
+        [] => Err(Failure::usage("name ids of questions, or a filter").hint(RESOLVE_HELP)),
+        [id] => resolve_one(context, client, id, resolution).await,
+        ids => {
+            let (decision, reason) = resolution.of_several()?;
+            let answers = Answers {
+                decision,
+                reason,
+                are_found: false,
+                is_confirmed: false,
+            };
+            answers::give(context, client, named(client, ids).await?, answers).await
+        }
+    }
 }
 
 /// The questions with these ids, each once.
@@ -414,8 +526,13 @@ async fn resolve_one(
     context: &Context,
     client: &Client,
     id: &str,
-    (decision, reason, patterns): (ApprovalDecision, Option<String>, Vec<String>),
+    resolution: Resolution,
 ) -> Result<ExitStatus, Failure> {
+    let Resolution {
+        decision,
+        reason,
+        patterns,
+    } = resolution;
     let approval: ApprovalBody = find(client, id).await?;
     let patterns = chosen(&approval.proposed_patterns, &patterns)?;
     let body = DecisionBody {
@@ -461,35 +578,15 @@ fn chosen(proposed: &[PatternBody], names: &[String]) -> Result<Vec<ByName<Chose
     names.iter().map(named).collect()
 }
 
-/// Finds an approval by its id or by a unique prefix.
+/// Finds an approval by its id, or by a unique beginning or end of it.
 async fn find<T: DeserializeOwned>(client: &Client, id: &str) -> Result<T, Failure> {
-    if id.len() >= WHOLE_ID {
-        return client.get(&["v1", "approvals", id], &Vec::new()).await;
-    }
-    if id.len() < SHORTEST_PREFIX {
+    if id.len() < SHORTEST_PART {
         return Err(
             Failure::usage(format!("{id} is too short: give 8 characters of the id or more"))
                 .hint("countersign approvals list"),
         );
     }
-    let query = vec![("status", "all".to_owned()), ("idPrefix", id.to_owned())];
-    let mut found: Vec<ApprovalBody> = client.list(&["v1", "approvals"], &query, 2).await?;
-    match (found.pop(), found.is_empty()) {
-        (Some(only), true) => {
-            client
-                .get(&["v1", "approvals", only.id.as_str()], &Vec::new())
-                .await
-        }
-        (Some(_), false) => Err(Failure::new(
-            "approval-ambiguous",
-            format!("several approvals begin with {id}"),
-        )
-        .hint("give more characters of the id")),
-        (None, _) => Err(
-            Failure::new("approval-not-found", format!("no approval begins with {id}"))
-                .hint("countersign approvals list --status all"),
-        ),
-    }
+    client.get(&["v1", "approvals", id], &Vec::new()).await
 }
 
 /// What is pending, then what changes. Being connected makes this terminal an approver that can be reached, unless its

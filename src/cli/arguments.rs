@@ -1,14 +1,16 @@
 //! The command line as clap reads it. Each subcommand's arguments live in that subcommand's file.
 
+use clap::CommandFactory as _;
+
 use super::{
     allowlist::AllowlistCommand,
     apply_patch::ApplyPatchArgs,
-    approvals::ApprovalsCommand,
+    approvals::{ApprovalsCommand, ApproveArgs, DenyArgs},
     approver::ApproverArgs,
     audit::AuditCommand,
     completions::CompletionsArgs,
     config::ConfigCommand,
-    context::ServerFlags,
+    context::{GLOBAL_OPTIONS, ServerFlags},
     demo::DemoArgs,
     denylist::DenylistCommand,
     doctor::{DoctorArgs, SecurityCommand},
@@ -28,9 +30,61 @@ use super::{
     runs::RunsCommand,
     serve::ServeArgs,
     session::SessionCommand,
+    status::StatusArgs,
     stop::{ResumeArgs, StopArgs},
     token::TokenCommand,
 };
+
+/// The commands in the order in which the help lists them. A command that is in no group is not shown.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Ask", &["exec", "apply-patch", "process", "runs"]),
+    (
+        "Answer",
+        &["approvals", "approve", "deny", "approver", "login-link"],
+    ),
+    (
+        "Policy",
+        &["allowlist", "denylist", "policy", "config", "session"],
+    ),
+    ("Look", &["status", "events", "audit", "doctor", "security"]),
+    (
+        "Operate",
+        &[
+            "init", "serve", "stop", "resume", "token", "nodes", "node", "runner",
+        ],
+    ),
+    (
+        "Agents and tools",
+        &["mcp", "hook", "demo", "openapi", "completions", "man", "version"],
+    ),
+];
+
+/// The command line with its commands in groups.
+pub(crate) fn command_line() -> clap::Command {
+    let command = Arguments::command();
+    let widest = command
+        .get_subcommands()
+        .map(|known| known.get_name().len())
+        .max()
+        .unwrap_or_default();
+    let groups: Vec<String> = GROUPS
+        .iter()
+        .map(|(title, names)| {
+            let line = |name: &&str| {
+                let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+                let about = about.map(ToString::to_string).unwrap_or_default();
+                format!("  {name:widest$}  {about}\n")
+            };
+            let lines: String = names.iter().map(line).collect();
+            format!("{title}:\n{lines}")
+        })
+        .collect();
+    let template = format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\n{GLOBAL_OPTIONS}:\n{{options}}{{after-help}}",
+        groups.join("\n")
+    );
+    command.help_template(template)
+}
 
 /// The control plane between AI agents and the machines they run commands on
 #[derive(Debug, clap::Parser)]
@@ -48,7 +102,7 @@ directory, NO_COLOR turns colours off."
 )]
 pub(crate) struct Arguments {
     /// Print data as JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL_OPTIONS)]
     pub(crate) json: bool,
 
     #[command(flatten)]
@@ -86,6 +140,10 @@ pub(crate) enum Command {
     /// See and answer what waits for a person
     #[command(subcommand)]
     Approvals(ApprovalsCommand),
+    /// Approve what waits for a person
+    Approve(ApproveArgs),
+    /// Deny what waits for a person
+    Deny(DenyArgs),
     /// Answer questions at this terminal
     Approver(ApproverArgs),
     /// See and change which programs may run without asking
@@ -122,6 +180,8 @@ pub(crate) enum Command {
     Token(TokenCommand),
     /// Print a one-time link that signs a browser in
     LoginLink(LoginLinkArgs),
+    /// Show how the server stands
+    Status(StatusArgs),
     /// Say what is wrong or risky, and how to fix it
     Doctor(DoctorArgs),
     /// Look for what lets more happen than it should
@@ -135,7 +195,29 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Write the manual pages
     Man(ManArgs),
+    /// Print the version of this program
+    #[command(after_help = "Examples:
+  countersign version
+  countersign version --json")]
+    Version,
     /// Show the help of a command
     #[command(hide = true)]
     Help(HelpArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let command = Arguments::command();
+        let shown = command.get_subcommands().filter(|known| !known.is_hide_set());
+        let shown: BTreeSet<&str> = shown.map(clap::Command::get_name).collect();
+        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        assert_eq!(grouped.len(), shown.len(), "one stands in two groups, or in none");
+        assert_eq!(grouped.into_iter().collect::<BTreeSet<_>>(), shown);
+    }
 }

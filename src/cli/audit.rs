@@ -39,6 +39,7 @@ pub(crate) enum AuditCommand {
     #[command(after_help = "Examples:
   countersign audit list --action token.created
   countersign audit list --after-seq 10 --json")]
+    #[command(alias = "ls")]
     List(ListArgs),
     /// Check that no record was edited, removed, reordered or forged; exit 1 if one was
     #[command(after_help = "Examples:

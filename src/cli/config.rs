@@ -41,6 +41,7 @@ pub(crate) enum ConfigCommand {
 
 A running server says what is in force, and what waits for a restart or for an admin who accepts it.
 Without one the files are read, and `from files` says so; with --json the member `from` does.")]
+    #[command(alias = "ls")]
     List,
     /// Show a value that is in force, or all of a group; without a path, as `list`
     #[command(after_help = "Examples:

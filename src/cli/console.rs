@@ -37,6 +37,12 @@ impl Tone {
     }
 }
 
+/// How wide the terminal of standard output is, if it is one.
+fn columns_of_terminal() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col))
+}
+
 /// The terminal, or what stands in its place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Console {
@@ -44,6 +50,8 @@ pub(crate) struct Console {
     color: bool,
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
+    /// Columns that a line of a table may have; `None` for any number.
+    columns: Option<usize>,
 }
 
 #[expect(
@@ -54,7 +62,11 @@ impl Console {
     /// Looks at the standard streams and what the environment says of colours.
     pub(crate) fn new(format: Format, environment: &dyn Environment) -> Self {
         let stdout_is_terminal = io::stdout().is_terminal();
+        let said = environment
+            .get("COLUMNS")
+            .and_then(|columns| columns.parse().ok());
         Self {
+            columns: said.or_else(columns_of_terminal).filter(|columns| *columns > 0),
             format,
             color: environment.allows_colors() && stdout_is_terminal,
             stdout_is_terminal,
@@ -124,7 +136,10 @@ impl Console {
             return Ok(());
         }
         let mut out = io::stdout().lock();
-        for line in table.lines() {
+        let lines = self
+            .columns
+            .map_or_else(|| table.lines(), |columns| table.lines_within(columns));
+        for line in lines {
             writeln!(out, "{line}")?;
         }
         Ok(out.flush()?)
@@ -133,6 +148,15 @@ impl Console {
     /// Whether standard output is a terminal.
     pub(crate) fn is_terminal(self) -> bool {
         self.stdout_is_terminal
+    }
+
+    /// Takes away what a terminal shows, before it is shown anew.
+    pub(crate) fn clear(self) -> Result<(), Failure> {
+        if self.stdout_is_terminal {
+            self.raw_out(b"\x1b[H\x1b[2J")
+        } else {
+            self.line("")
+        }
     }
 
     /// Prints output of a command as it is.

@@ -8,6 +8,9 @@ use countersign_sys::clock::{Clock, SteadyClock};
 
 use super::{console::Console, failure::Failure};
 
+/// Where the help of every command lists the options that all of them have.
+pub(crate) const GLOBAL_OPTIONS: &str = "Global options";
+
 /// Flags that name the server and the state directory.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct ServerFlags {
@@ -15,6 +18,7 @@ pub(crate) struct ServerFlags {
     #[arg(
         long,
         global = true,
+        help_heading = GLOBAL_OPTIONS,
         value_name = "URL",
         help = "Address of the server, http:// or https://HOST:PORT [env: COUNTERSIGN_URL]"
     )]
@@ -24,6 +28,7 @@ pub(crate) struct ServerFlags {
     #[arg(
         long,
         global = true,
+        help_heading = GLOBAL_OPTIONS,
         value_name = "TOKEN",
         help = "Token to present [env: COUNTERSIGN_TOKEN]"
     )]
@@ -33,6 +38,7 @@ pub(crate) struct ServerFlags {
     #[arg(
         long,
         global = true,
+        help_heading = GLOBAL_OPTIONS,
         value_name = "DIR",
         help = "State directory [env: OPENCLAW_STATE_DIR; default: ~/.openclaw]"
     )]

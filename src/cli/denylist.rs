@@ -31,6 +31,7 @@ pub(crate) enum DenylistCommand {
     #[command(after_help = "Examples:
   countersign denylist list
   countersign denylist list --agent main")]
+    #[command(alias = "ls")]
     List {
         #[command(flatten)]
         owner: Bound,
@@ -43,6 +44,7 @@ pub(crate) enum DenylistCommand {
     /// Remove a deny rule
     #[command(after_help = "Examples:
   countersign denylist remove 3f2a9c14")]
+    #[command(alias = "rm")]
     Remove {
         /// Its id, or a unique beginning of it
         id: String,

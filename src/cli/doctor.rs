@@ -167,6 +167,12 @@ pub(crate) fn security(context: &Context, command: &SecurityCommand) -> Result<E
     Ok(examined.status())
 }
 
+/// How many findings there are of each severity.
+pub(super) fn counts(context: &Context) -> Result<impl Fn(Severity) -> usize, Failure> {
+    let examined = Examined::new(context, None, false, |_| true)?;
+    Ok(move |severity| examined.count(severity))
+}
+
 /// What was found, after what can be fixed is fixed.
 struct Examined {
     /// The worst come first.

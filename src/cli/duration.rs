@@ -40,6 +40,18 @@ pub(crate) fn clock_face(left: Duration) -> String {
     }
 }
 
+/// A duration in its two largest units: `12 s`, `4 min`, `3 h 12 min`, `2 d 4 h`.
+pub(crate) fn rough(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,5 +99,19 @@ mod tests {
         assert_eq!(clock_face(Duration::from_millis(59_999)), "0:59");
         assert_eq!(clock_face(Duration::from_mins(30)), "30:00");
         assert_eq!(clock_face(Duration::from_secs(3723)), "1:02:03");
+    }
+
+    #[test]
+    fn a_rough_duration_has_two_units_at_most() {
+        for (seconds, expect) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (3599, "59 min"),
+            (11_520, "3 h 12 min"),
+            (187_200, "2 d 4 h"),
+        ] {
+            assert_eq!(rough(Duration::from_secs(seconds)), expect);
+        }
     }
 }

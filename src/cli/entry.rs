@@ -2,13 +2,13 @@
 
 use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
-use clap::{CommandFactory as _, Parser as _, error::ErrorKind};
+use clap::{FromArgMatches as _, error::ErrorKind};
 
 use countersign_config::settings::{Environment, ProcessEnvironment};
 
 use super::{
     allowlist, apply_patch, approvals, approver,
-    arguments::{Arguments, Command},
+    arguments::{Arguments, Command, command_line},
     audit, completions, config,
     console::{Console, Format},
     context::Context,
@@ -17,7 +17,7 @@ use super::{
     failure::Failure,
     help, hook, init, login_link, man, mcp, node, nodes, openapi, policy, process, runner, runs,
     runtime::with_runtime,
-    serve, session, stop, token,
+    serve, session, status, stop, token, version,
 };
 
 /// Runs the command line of this process.
@@ -25,7 +25,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let environment: Arc<dyn Environment> = Arc::new(ProcessEnvironment);
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let is_hook = arguments.iter().any(|argument| argument == "hook");
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let arguments = match parse(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
             let exit = wrong_usage(&error, Console::new(Format::People, environment.as_ref()));
@@ -52,6 +52,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+fn parse(arguments: Vec<OsString>) -> Result<Arguments, clap::Error> {
+    let mut command = command_line();
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
 fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
     match command {
         Command::Init(args) => init::run(context, &args),
@@ -69,6 +75,8 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Stop(args) => with_runtime(stop::stop(context, args)),
         Command::Resume(args) => with_runtime(stop::resume(context, args)),
         Command::Approvals(command) => with_runtime(approvals::run(context, command)),
+        Command::Approve(args) => with_runtime(approvals::approve(context, args)),
+        Command::Deny(args) => with_runtime(approvals::deny(context, args)),
         Command::Approver(args) => with_runtime(approver::run(context, args)),
         Command::Allowlist(command) => with_runtime(allowlist::run(context, command)),
         Command::Denylist(command) => with_runtime(denylist::run(context, command)),
@@ -82,13 +90,15 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Audit(command) => with_runtime(audit::run(context, command)),
         Command::Token(command) => with_runtime(token::run(context, command)),
         Command::LoginLink(args) => with_runtime(login_link::run(context, args)),
+        Command::Status(args) => status::run(context, &args),
+        Command::Version => version::run(context),
         Command::Doctor(args) if args.ready => with_runtime(doctor::ready(context)),
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Security(command) => doctor::security(context, &command),
         Command::Openapi => openapi::run(context.console),
-        Command::Completions(args) => completions::run(context.console, &args, Arguments::command()),
-        Command::Man(args) => man::run(context.console, &args, Arguments::command()),
-        Command::Help(args) => help::run(&args, &Arguments::command()),
+        Command::Completions(args) => completions::run(context.console, &args, command_line()),
+        Command::Man(args) => man::run(context.console, &args, command_line()),
+        Command::Help(args) => help::run(&args, &command_line()),
     }
 }
 
@@ -140,6 +150,8 @@ fn usage_failure(rendered: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use clap::{CommandFactory as _, Parser as _};
+
     use super::*;
 
     fn failure_of(line: &[&str]) -> String {
@@ -184,6 +196,36 @@ mod tests {
             failure_of(&["evnts"]),
             "error[usage]: unrecognized subcommand 'evnts'\nhint: a similar subcommand exists: 'events'"
         );
+    }
+
+    #[test]
+    fn options_after_the_program_are_the_programs() {
+        for (line, program) in [
+            (
+                &["exec", "git", "status", "--json"][..],
+                &["git", "status", "--json"][..],
+            ),
+            (&["exec", "--", "git", "-c", "x"], &["git", "-c", "x"]),
+            (&["exec", "printf", "%s", "--", "x"], &["printf", "%s", "--", "x"]),
+            (&["exec", "--no-wait", "git", "--help"], &["git", "--help"]),
+            (&["exec", "--", "--odd"], &["--odd"]),
+        ] {
+            let read = parse(
+                std::iter::once(&"countersign")
+                    .chain(line)
+                    .map(OsString::from)
+                    .collect(),
+            );
+            let arguments = read.unwrap_or_else(|error| panic!("{line:?}: {error}"));
+            assert!(!arguments.json, "{line:?}");
+            let Command::Exec(args) = arguments.command else {
+                panic!("{line:?}");
+            };
+            assert_eq!(args.program(), program, "{line:?}");
+        }
+        // A misspelt option of ours is no program.
+        assert!(failure_of(&["exec", "--no-wiat", "git"]).contains("unexpected argument '--no-wiat'"));
+        assert!(failure_of(&["exec", "-c", "ls", "git"]).contains("cannot be used with"));
     }
 
     #[test]

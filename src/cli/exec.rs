@@ -42,9 +42,9 @@ const SLOWEST_LOOK: Duration = Duration::from_millis(500);
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, clap::Args)]
 #[command(
-    override_usage = "countersign exec [OPTIONS] -- PROGRAM [ARG]...\n       countersign exec [OPTIONS] -c TEXT",
+    override_usage = "countersign exec [OPTIONS] PROGRAM [ARG]...\n       countersign exec [OPTIONS] -c TEXT",
     after_help = "Examples:
-  countersign exec -- git status
+  countersign exec git status --short          # options after the program are its own
   countersign exec --workdir . -c 'git log --oneline | head -5'
   countersign exec --agent build --timeout 10m -- cargo test
   countersign exec --no-wait -- make deploy     # 75 while a person is asked
@@ -64,8 +64,12 @@ pub(crate) struct ExecArgs {
         conflicts_with = "program"
     )]
     command: Option<String>,
-    /// The program and its arguments; no shell reads them
-    #[arg(last = true, value_name = "PROGRAM", required_unless_present = "command")]
+    /// The program and its arguments; no shell reads them, and options after it are the program's
+    #[arg(
+        trailing_var_arg = true,
+        value_name = "PROGRAM",
+        required_unless_present = "command"
+    )]
     program: Vec<String>,
     /// Where to run: auto, sandbox, gateway or node
     #[arg(long)]
@@ -118,6 +122,14 @@ pub(crate) struct ExecArgs {
     /// Say what would happen and which rule says so; nothing runs
     #[arg(long, conflicts_with_all = ["no_wait", "idempotency_key"])]
     explain: bool,
+}
+
+#[cfg(test)]
+impl ExecArgs {
+    /// The program and its arguments.
+    pub(super) fn program(&self) -> &[String] {
+        &self.program
+    }
 }
 
 pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus, Failure> {
@@ -395,6 +407,10 @@ pub(super) fn show_pending(context: &Context, pending: &Pending) {
     context
         .console
         .note(&format!("a person is asked: approval {slug}"));
+    if let Some(url) = &pending.approval_url {
+        // Alone on its line, so that a terminal opens it and a person can copy it.
+        context.console.note(&value::visible(url));
+    }
     context.console.hint(&format!(
         "countersign approvals resolve {slug} allow-once   (or allow-always, deny)"
     ));
@@ -736,7 +752,7 @@ mod tests {
             &["--timeout", "5", "--", "y"],
             &["--host", "example.com", "--", "y"],
             &["--agent", "*", "--", "y"],
-            &["git"],
+            &["--no-wiat", "git"],
         ] {
             assert!(
                 Line::try_parse_from(std::iter::once(&"exec").chain(line)).is_err(),

@@ -4,7 +4,8 @@ use std::fmt::Display;
 
 use serde_json::{Value, json};
 
-use countersign_policy::command::prompt::Prompt;
+use countersign_domain::SessionKey;
+use countersign_policy::{command::prompt::Prompt, gate::AskWhy};
 use countersign_wire::{
     analysis::{AnalysisBody, FindingBody, MatchBody, SegmentBody},
     explain::{ExplanationBody, SandboxBody},
@@ -55,7 +56,67 @@ pub(crate) async fn run(context: &Context, client: &Client, call: &Value) -> Res
         console.line("")?;
         console.table(&segments, "")?;
     }
+    let lines = lines_to_paste(&agent_of(call), &explained, &analysis.segments);
+    if !lines.is_empty() {
+        console.line("")?;
+    }
+    for line in lines {
+        console.line(&line)?;
+    }
     Ok(ExitStatus::SUCCESS)
+}
+
+/// Who makes a call.
+fn agent_of(call: &Value) -> String {
+    let member = |name: &str| call.get(name).and_then(Value::as_str);
+    let of_session = || {
+        let session = SessionKey::parse(member("sessionKey")?).ok()?;
+        session.agent().map(|agent| agent.to_string())
+    };
+    let named = member("agentId").map(str::to_owned);
+    named.or_else(of_session).unwrap_or_else(|| "main".to_owned())
+}
+
+/// The commands that would stop it asking, and the one that would refuse it for good. What a rule cannot say is left out.
+fn lines_to_paste(agent: &str, explained: &ExplanationBody, segments: &[SegmentBody]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let line = |lead: &str, words: &[&str]| {
+        let words: Vec<String> = words
+            .iter()
+            .map(|word| value::visible(&value::quoted(word)))
+            .collect();
+        format!("{lead}: countersign {}", words.join(" "))
+    };
+    if explained.reason.as_deref() == Some(AskWhy::AllowlistMiss.as_str()) {
+        for pattern in explained.would_persist.iter().filter(|pattern| pattern.default) {
+            let mut words = vec!["allowlist", "add", "--agent", agent];
+            if let Some(arguments) = &pattern.arg_pattern {
+                words.extend(["--arg-pattern", arguments]);
+            }
+            words.push(&pattern.pattern);
+            lines.push(line("to stop asking", &words));
+        }
+    }
+    let is_denied = explained.outcome == "deny";
+    if let Some(program) = uncovered(segments).filter(|_| !is_denied) {
+        lines.push(line(
+            "to refuse it for good",
+            &["denylist", "add", "--agent", agent, program],
+        ));
+    }
+    lines
+}
+
+/// The name of the first program that nothing covers, or else of the first; `None` where the name is only known at run time.
+fn uncovered(segments: &[SegmentBody]) -> Option<&str> {
+    let open = segments.iter().find(|segment| segment.matched.kind == "none");
+    let name = &open.or_else(|| segments.first())?.executable;
+    let name = name.rsplit('/').next()?;
+    let is_name = !name.is_empty()
+        && name
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || "._+-".contains(letter));
+    is_name.then_some(name)
 }
 
 fn outcome(console: Console, explained: &ExplanationBody) -> String {

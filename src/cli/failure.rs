@@ -80,6 +80,7 @@ impl Failure {
             reason,
             hint,
             required_scope,
+            ids,
             ..
         } = problem;
         let code = if code.is_empty() {
@@ -101,6 +102,9 @@ impl Failure {
             if !message.contains(&detail) {
                 message = format!("{message}; {path}: {detail}");
             }
+        }
+        for id in ids.into_iter().flatten() {
+            message = format!("{message}; {id}");
         }
         Self {
             hint: hint

@@ -37,6 +37,7 @@ mod policy_test;
 mod process;
 mod runs;
 mod session;
+mod status;
 mod stop;
 mod token;
 
@@ -46,6 +47,7 @@ mod help;
 mod in_force;
 mod man;
 mod openapi;
+mod version;
 
 mod answers;
 mod attach;

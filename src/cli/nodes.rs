@@ -42,6 +42,7 @@ pub(crate) enum NodesCommand {
     #[command(after_help = "Examples:
   countersign nodes list
   countersign nodes list --json")]
+    #[command(alias = "ls")]
     List,
     /// Show one node whole
     #[command(after_help = "Examples:
@@ -81,6 +82,7 @@ pub(crate) enum NodesCommand {
     /// Unpair a node: it is disconnected at once and must be let in again
     #[command(after_help = "Examples:
   countersign nodes remove build-box")]
+    #[command(alias = "rm")]
     Remove {
         /// The node
         node: String,

@@ -2,10 +2,13 @@
 
 use std::fmt::Display;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use countersign_domain::{AgentId, Host, SessionKey};
-use countersign_wire::policy::{EffectiveBody, LayerBody, ValueBody};
+use countersign_domain::{AgentId, Host, RunId, SessionKey};
+use countersign_wire::{
+    policy::{EffectiveBody, LayerBody, ValueBody},
+    run::RunDetail,
+};
 
 use super::{
     client::{Client, Query, read},
@@ -31,6 +34,7 @@ use super::{
   countersign policy set --agent build --ask always
   countersign policy preset cautious --dry-run
   countersign policy explain -- git push origin main
+  countersign policy why RUN
   countersign policy test cases.jsonl
   countersign policy backtest --document candidate.json
   countersign policy suggest
@@ -51,6 +55,13 @@ pub(crate) enum PolicyCommand {
   countersign policy explain -- git push origin main
   countersign policy explain --agent build -c 'cargo test | tail -5'")]
     Explain(ExplainArgs),
+    /// Say what became of a run, and what would become of the same call now
+    #[command(after_help = "Examples:
+  countersign policy why RUN")]
+    Why {
+        /// Its id, or a unique part of 8 characters or more
+        run: RunId,
+    },
     Test(TestArgs),
     /// Judge the runs of the record anew, under a policy that is not in force
     Backtest(BacktestArgs),
@@ -121,6 +132,7 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<Exi
             Ok(ExitStatus::SUCCESS)
         }
         PolicyCommand::Explain(args) => explain_command(context, &client()?, args).await,
+        PolicyCommand::Why { run } => why(context, &client()?, &run).await,
         PolicyCommand::Test(args) => policy_test::run(context, &args).await,
         PolicyCommand::Backtest(args) => policy_replay::backtest(context, &client()?, args).await,
         PolicyCommand::Shadow(args) => policy_replay::shadow(context, &client()?, args).await,
@@ -153,6 +165,44 @@ async fn explain_command(
         for (name, value) in optional {
             members.extend(value.map(|value| (name.to_owned(), Value::String(value))));
         }
+    }
+    explain::run(context, client, &call).await
+}
+
+/// What was decided about a run, and what its call would come to now. Variables are not kept, so the call has none.
+async fn why(context: &Context, client: &Client, run: &RunId) -> Result<ExitStatus, Failure> {
+    let run: RunDetail = client.get(&["v1", "runs", run.as_str()], &Vec::new()).await?;
+    let RunDetail {
+        run,
+        decided_by,
+        user_reason,
+        ..
+    } = run;
+    if run.tool.is_some() {
+        return Err(Failure::usage(
+            "the run changed files by a patch, which has no command to explain",
+        ));
+    }
+    if context.console.format() == Format::People {
+        let mut table = Table::without_header();
+        table.fact("run", &format!("{}, {}", run.run_id, run.status));
+        let by = decided_by.map(|by| match by.name {
+            Some(name) => format!("{name} ({})", by.kind),
+            None => by.kind.to_string(),
+        });
+        table.each("decided by", by);
+        table.each("reason", &run.reason);
+        table.each("detail", &run.detail);
+        table.each("they said", &user_reason);
+        context.console.table(&table, "")?;
+        context.console.line("\nNow:")?;
+    }
+    let mut call = json!({
+        "agentId": run.agent_id, "sessionKey": run.session_key, "workdir": run.cwd,
+    });
+    if let Value::Object(members) = &mut call {
+        members.extend(run.command.map(|command| ("command".to_owned(), json!(command))));
+        members.extend(run.argv.map(|argv| ("argv".to_owned(), json!(argv))));
     }
     explain::run(context, client, &call).await
 }

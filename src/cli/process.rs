@@ -58,6 +58,7 @@ enum ProcessCommand {
     #[command(after_help = "Examples:
   countersign process list
   countersign process list --agent build --json")]
+    #[command(alias = "ls")]
     List,
     /// Print the output since the last poll
     #[command(after_help = "Examples:
@@ -168,6 +169,7 @@ enum ProcessCommand {
     /// End it if it runs, and forget it
     #[command(after_help = "Examples:
   countersign process remove brave-otter-417")]
+    #[command(alias = "rm")]
     Remove {
         /// Which session
         session: String,

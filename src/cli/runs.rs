@@ -12,7 +12,7 @@ use super::{
     console::Format,
     context::Context,
     discover::Role,
-    duration::parse_duration,
+    duration::{parse_duration, rough},
     exit::ExitStatus,
     failure::Failure,
     table::Table,
@@ -31,12 +31,13 @@ pub(crate) enum RunsCommand {
     #[command(after_help = "Examples:
   countersign runs list --agent main --limit 10
   countersign runs list --search git --since 1d --json")]
+    #[command(alias = "ls")]
     List(ListArgs),
     /// Show one run
     #[command(after_help = "Examples:
   countersign runs show RUN")]
     Show {
-        /// Its id
+        /// Its id, or a unique part of 8 characters or more
         run: RunId,
     },
     /// Print what it wrote: its exact bytes, or for a terminal the text with control characters spelled out
@@ -45,7 +46,7 @@ pub(crate) enum RunsCommand {
   countersign runs output RUN --stream stderr
   countersign runs output RUN --raw     # a terminal gets the exact bytes too")]
     Output {
-        /// Its id
+        /// Its id, or a unique part of 8 characters or more
         run: RunId,
         /// Only stdout or stderr
         #[arg(long)]
@@ -58,7 +59,7 @@ pub(crate) enum RunsCommand {
     #[command(after_help = "Examples:
   countersign runs cancel RUN")]
     Cancel {
-        /// Its id
+        /// Its id, or a unique part of 8 characters or more
         run: RunId,
     },
 }
@@ -163,8 +164,8 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     let mut table = Table::new(&["RUN", "CREATED", "STATUS", "CODE", "AGENT", "HOST", "COMMAND"]);
     for run in read::<Vec<RunBody>>(items.into())? {
         table.row([
-            run.run_id.to_string(),
-            value::local(run.created_at_ms),
+            value::short_run(run.run_id.as_str()).to_owned(),
+            format!("{} ago", rough(context.clock.now().since(run.created_at_ms))),
             run.status.to_string(),
             how_it_ended(&run),
             run.agent_id.to_string(),

@@ -62,22 +62,63 @@ impl Table {
 
     /// The lines, header first. No line ends in spaces.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let all = || {
-            std::iter::once(&self.header)
-                .filter(|header| !header.is_empty())
-                .chain(&self.rows)
+        let widths = self.widths();
+        self.all().map(|row| aligned(row, &widths)).collect()
+    }
+
+    /// The same for a terminal of so many columns, which would break longer lines. The widest columns are cut first, and the
+    /// first one, which names the row, never. Facts, which have no header, are whole.
+    pub(crate) fn lines_within(&self, most: usize) -> Vec<String> {
+        if self.header.is_empty() {
+            return self.lines();
+        }
+        let widths = fitting(self.widths(), most);
+        let cut = |row: &Vec<String>| -> Vec<String> {
+            let cells = row.iter().zip(&widths);
+            cells
+                .map(|(cell, width)| value::shortened(cell, *width))
+                .collect()
         };
-        let columns = all().map(Vec::len).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns)
-            .map(|column| {
-                all()
-                    .filter_map(|row| row.get(column))
-                    .map(|cell| cell.chars().count())
-                    .max()
-            })
-            .map(Option::unwrap_or_default)
-            .collect();
-        all().map(|row| aligned(row, &widths)).collect()
+        let lines = self.all().map(|row| aligned(&cut(row), &widths));
+        lines.map(|line| value::shortened(&line, most)).collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Vec<String>> {
+        std::iter::once(&self.header)
+            .filter(|header| !header.is_empty())
+            .chain(&self.rows)
+    }
+
+    /// How wide each column is.
+    fn widths(&self) -> Vec<usize> {
+        let columns = self.all().map(Vec::len).max().unwrap_or(0);
+        let widest = |column: usize| {
+            self.all()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or_default()
+        };
+        (0..columns).map(widest).collect()
+    }
+}
+
+/// Blanks between two columns.
+const GAP: usize = 2;
+
+/// A column that says less than this says nothing.
+const NARROWEST: usize = 6;
+
+/// Takes from the widest columns but the first until all fit, or none can give more.
+fn fitting(mut widths: Vec<usize>, most: usize) -> Vec<usize> {
+    loop {
+        let gaps = GAP * widths.len().saturating_sub(1);
+        let over = (widths.iter().sum::<usize>() + gaps).saturating_sub(most);
+        let widest = widths.iter_mut().skip(1).max_by_key(|width| **width);
+        match widest {
+            Some(width) if over > 0 && *width > NARROWEST => *width -= 1,
+            Some(_) | None => return widths,
+        }
     }
 }
 
@@ -85,7 +126,7 @@ fn aligned(row: &[String], widths: &[usize]) -> String {
     let mut line = String::new();
     for (cell, width) in row.iter().zip(widths) {
         line.push_str(cell);
-        let padding = width.saturating_sub(cell.chars().count()) + 2;
+        let padding = width.saturating_sub(cell.chars().count()) + GAP;
         line.extend(std::iter::repeat_n(' ', padding));
     }
     line.truncate(line.trim_end().len());
@@ -117,13 +158,7 @@ fn collapsed(text: &str) -> String {
 
 /// One line without anything that a terminal would obey, cut to a bearable length.
 fn shown(text: &str) -> String {
-    let escaped = value::visible(text);
-    if escaped.chars().count() <= MAX_CELL {
-        return escaped;
-    }
-    let mut cut: String = escaped.chars().take(MAX_CELL - 1).collect();
-    cut.push('…');
-    cut
+    value::shortened(&value::visible(text), MAX_CELL)
 }
 
 #[cfg(test)]
@@ -140,6 +175,38 @@ mod tests {
             table.lines(),
             ["ID     COMMAND", "1      ls", "22222  git größe", "3"]
         );
+    }
+
+    #[test]
+    fn a_table_fits_and_no_row_is_broken() {
+        let mut table = Table::new(&["RUN", "STATUS", "COMMAND"]);
+        table.row([
+            "030ae5a1",
+            "approval-pending",
+            "cargo test --workspace --all-features --release",
+        ]);
+        table.row(["97dab165", "completed", "ls"]);
+        assert_eq!(
+            table.lines_within(40),
+            [
+                "RUN       STATUS          COMMAND",
+                "030ae5a1  approval-pend…  cargo test --…",
+                "97dab165  completed       ls",
+            ]
+        );
+        for most in [8, 20, 30, 60, 80, 200] {
+            let lines = table.lines_within(most);
+            assert!(
+                lines.iter().all(|line| line.chars().count() <= most),
+                "{lines:#?}"
+            );
+            assert_eq!(lines.len(), 3);
+        }
+        assert_eq!(table.lines_within(200), table.lines());
+        // What a person answers for is whole.
+        let mut facts = Table::without_header();
+        facts.fact("command", &"x".repeat(200));
+        assert_eq!(facts.lines_within(80), facts.lines());
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub(crate) enum TokenCommand {
     /// List tokens
     #[command(after_help = "Examples:
   countersign token list")]
+    #[command(alias = "ls")]
     List,
     /// Let a token open what another owner proposed
     #[command(after_help = "Examples:

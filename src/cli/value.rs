@@ -25,6 +25,22 @@ pub(crate) fn visible(text: &str) -> String {
     display::escape(text).text.replace('\n', "")
 }
 
+/// What people are shown of a run's id: its end. Its beginning is its time, which is the same for all runs of a minute.
+pub(crate) fn short_run(id: &str) -> &str {
+    let start = id.len().saturating_sub(8);
+    id.get(start..).unwrap_or(id)
+}
+
+/// As much of a text as these many characters can show.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(most.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
 /// A time as the machine's clock shows it.
 pub(crate) fn local(time: UnixMillis) -> String {
     let instant = Timestamp::from_millisecond(time.get()).ok();

@@ -24,7 +24,8 @@ async fn a_command_answers_with_its_output() {
         json!({
             "status": "completed", "host": "gateway", "exitCode": 0, "timedOut": false, "stdout": "out\nmore\n",
             "stderr": "err\n", "truncated": false, "outputBytes": 13, "cwd": server.state().join("workspace"),
-            "diverted": false, "warnings": [],
+            "diverted": false, "warnings": [], "decidedBy": { "kind": "policy" },
+            "agentMessage": "The command ran and exited with code 0.",
         })
     );
 }
@@ -149,7 +150,10 @@ async fn after_the_yield_window_a_run_goes_to_the_background() {
         Some(true)
     );
     assert_eq!(
-        without(&answer, &["runId", "sessionId", "pid", "startedAtMs", "tail"]),
+        without(
+            &answer,
+            &["runId", "sessionId", "pid", "startedAtMs", "tail", "statusUrl"]
+        ),
         json!({
             "status": "running", "host": "gateway", "cwd": server.state().join("workspace"), "diverted": false,
             "warnings": [],
@@ -544,7 +548,7 @@ async fn a_run_record_tells_the_whole_story() {
             "security": "full", "ask": "off", "decision": { "verdict": "run", "by": "policy" }, "pty": false,
             "background": false, "diverted": false, "isolation": isolation, "binding": "exact", "timeoutMs": 30000, "exitCode": 0,
             "timedOut": false, "truncated": false, "outputBytes": 4, "aggregated": "a b\n", "stdout": "a b\n",
-            "stderr": "",
+            "stderr": "", "decidedBy": { "kind": "policy" }, "agentMessage": "The command ran and exited with code 0.",
         })
     );
     let asked_by = without(&run["requestedBy"], &["id", "name"]);

@@ -19,6 +19,7 @@ const STAYS: &[&str] = &[
     "exec --pty",
     "approvals watch",
     "approver",
+    "status --watch",
     "mcp",
     "hook",
     "runner",
@@ -64,6 +65,7 @@ const CHANGES: &[&str] = &[
     "clear",
     "--eof",
     "approve",
+    "deny",
     "reject",
     "rename",
     "reset",
@@ -74,6 +76,17 @@ const CHANGES: &[&str] = &[
 
 /// Commands whose data is no JSON (bytes of a run, a script), or that are refused while a server runs.
 const OTHER_DATA: &[&str] = &["runs output", "completions", "audit reset"];
+
+/// Above lists of commands: those of the first help are in groups.
+const HEADINGS: &[&str] = &[
+    "Commands:",
+    "Ask:",
+    "Answer:",
+    "Policy:",
+    "Look:",
+    "Operate:",
+    "Agents and tools:",
+];
 
 /// A command as its help tells of it.
 struct CommandHelp {
@@ -89,7 +102,7 @@ fn commands() -> Vec<CommandHelp> {
     while let Some(words) = open.pop() {
         let done = run_program(&countersign().args(&words).args(&["--help"]));
         assert_eq!(done.code, Some(0), "{words:?}: {done:?}");
-        for name in section(&done.stdout, "Commands:") {
+        for name in HEADINGS.iter().flat_map(|title| section(&done.stdout, title)) {
             let name = name.split_whitespace().next().expect("a name").to_owned();
             let mut below = words.clone();
             below.push(name);

@@ -27,6 +27,8 @@ mod callers;
 mod cli;
 mod cli_answers;
 mod cli_terminal;
+mod cli_verbs;
+mod clients;
 mod confine;
 mod confined;
 mod connections;

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::support::{Api, Members, TestServer, assert_says, eventually};
 
 /// Every sample of a text, by name and labels as they are written.
-type Samples = BTreeMap<String, f64>;
+pub(crate) type Samples = BTreeMap<String, f64>;
 
 /// Reads the text format of Prometheus as strictly as its own reader, and more strictly where programs differ.
 #[track_caller]
@@ -128,7 +128,8 @@ async fn text(api: &Api) -> String {
     answer.text()
 }
 
-async fn samples(api: &Api) -> Samples {
+/// The value of each series.
+pub(crate) async fn samples(api: &Api) -> Samples {
     parse(&text(api).await)
 }
 

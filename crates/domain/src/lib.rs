@@ -19,10 +19,12 @@ mod confinement;
 mod confinement_words;
 mod deciding;
 mod file_identity;
+mod id_part;
 mod ids;
 mod input;
 mod kernel;
 mod name;
+mod nearest;
 mod note;
 mod pairing;
 mod pattern;
@@ -31,6 +33,7 @@ mod precondition;
 mod process;
 mod reason;
 mod request;
+mod ruling;
 mod run;
 mod run_status;
 #[cfg(feature = "schema")]
@@ -56,12 +59,14 @@ pub use binding::{
 pub use confinement::{Confine, Confinement, NotKept, ProgramLimits, Startable, Starts, WritePlace};
 pub use deciding::{Deciding, deciding, deciding_names, may_hold_deciding};
 pub use file_identity::FileIdentity;
+pub use id_part::IdPart;
 pub use ids::{
     AgentId, ApprovalId, EntryId, InvalidId, LaunchId, Owner, RunId, SessionKey, SignInId, TokenId,
 };
 pub use input::CommandInput;
 pub use kernel::{KeptPart, Kernel, KernelPart};
 pub use name::InvalidName;
+pub use nearest::{intended, nearest};
 pub use note::{
     AgentNote, ContextUrl, InvalidNote, Justification, MAX_CONTEXT_URL_BYTES, MAX_JUSTIFICATION_CHARS,
 };
@@ -81,6 +86,7 @@ pub use request::{
     Command, EnvOverrides, EnvSize, EnvTooLarge, ExecRequest, InvalidRequest, Joining, MAX_ARGUMENT_BYTES,
     MAX_ARGV_BYTES, MAX_ENV_BYTES, MAX_ENV_VARIABLES, MAX_PATCH_BYTES, MAX_WORDS,
 };
+pub use ruling::Ruling;
 pub use run::{
     DecidedBy, Exit, KillCause, LimitReport, OutputStream, Run, RunDecision, RunEnd, RunVerdict, TextStart,
 };

@@ -15,6 +15,12 @@ impl UnixMillis {
         Self(millis)
     }
 
+    /// The time that a text of RFC 3339 says.
+    pub fn of_rfc3339(text: &str) -> Option<Self> {
+        let time = text.parse::<jiff::Timestamp>().ok()?;
+        Some(Self(time.as_millisecond()))
+    }
+
     /// The number of milliseconds.
     pub const fn get(self) -> i64 {
         self.0

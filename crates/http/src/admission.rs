@@ -13,7 +13,7 @@ use axum::{
 
 use countersign_engine::tokens::Tokens;
 use countersign_ledger::auth::{Key, Limited, RateStatus, Throttle, ThrottleRates};
-use countersign_sys::clock::Ids;
+use countersign_sys::clock::{Clock, Ids};
 
 use crate::{
     bearer,
@@ -84,6 +84,26 @@ impl RequestSource {
     /// [`Limited`] when its sender is over their rate.
     pub(crate) fn count_one_more(&self, throttle: &Throttle) -> Result<Option<RateStatus>, Limited> {
         count(throttle, &self.credentials, self.address)
+    }
+
+    /// Waits until its credentials open nothing any more; returns at once when they never did.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: credentials that ended stay so.
+    pub(crate) async fn ended(&self, clock: &dyn Clock) {
+        let Credentials::Valid(key) = &self.credentials else {
+            return;
+        };
+        let expired = async {
+            match key.expires_at() {
+                Some(end) => tokio::time::sleep(end.since(clock.now())).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = key.removed() => {}
+            () = expired => {}
+        }
     }
 
     /// The browser that sent this, by its cookie; its second secret may be missing. Only for deciding which page

@@ -24,6 +24,8 @@ struct Web;
 pub(crate) enum Html {
     Approvals,
     Login,
+    /// There is no page at this address.
+    Unknown,
 }
 
 impl Html {
@@ -32,12 +34,17 @@ impl Html {
         let name = match self {
             Self::Approvals => "index.html",
             Self::Login => "login.html",
+            Self::Unknown => "unknown.html",
         };
         let Some(file) = Web::get(name) else {
             tracing::error!(name, "a page is missing in the program");
             return axum::response::IntoResponse::into_response(Problem::internal());
         };
         let mut response = Response::new(body(file));
+        *response.status_mut() = match self {
+            Self::Approvals | Self::Login => StatusCode::OK,
+            Self::Unknown => StatusCode::NOT_FOUND,
+        };
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,
@@ -120,7 +127,7 @@ mod tests {
         for name in names.iter().filter(|name| name.starts_with("assets/")) {
             assert!(media_type(name).is_some(), "{name}");
         }
-        for page in ["index.html", "login.html"] {
+        for page in ["index.html", "login.html", "unknown.html"] {
             let html = Web::get(page).unwrap();
             let html = std::str::from_utf8(&html.data).unwrap().to_owned();
             let mut named = 0;

@@ -53,6 +53,8 @@ opens! {
     /// `exec` for its own, or `admin`
     ExecOrAdmin = Exec | Admin;
     RelayOrAdmin = Relay | Admin;
+    /// Any live token.
+    AnyScope = Exec | Relay | Read | Approve | Admin;
 }
 
 /// Any live token: for answers that only say that there is nothing here.
@@ -60,13 +62,7 @@ opens! {
 pub(crate) struct Anybody;
 
 impl Opens for Anybody {
-    const ANY_OF: &'static [Scope] = &[
-        Scope::Exec,
-        Scope::Relay,
-        Scope::Read,
-        Scope::Approve,
-        Scope::Admin,
-    ];
+    const ANY_OF: &'static [Scope] = AnyScope::ANY_OF;
     const LEADS_SOMEWHERE: bool = false;
 }
 

@@ -16,6 +16,7 @@ use countersign_sys::clock::Clock;
 
 use crate::{
     admission::{Credentials, RequestSource},
+    links::Links,
     state::AppState,
 };
 
@@ -33,6 +34,7 @@ pub(crate) type StillOpen = Box<dyn Fn() -> bool + Send + Sync>;
 
 struct Stream {
     subscription: Subscription,
+    links: Links,
     clock: Arc<dyn Clock>,
     heartbeat: tokio::time::Interval,
     stop: CancellationToken,
@@ -45,7 +47,7 @@ struct Stream {
 /// Answers with the events of a subscription until the client leaves, `still_open` says no, or `stop` is
 /// cancelled; what is ready then (the `server.shutdown` event) still goes out.
 pub(crate) fn response(
-    subscription: Subscription,
+    (subscription, links): (Subscription, Links),
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
     still_open: StillOpen,
@@ -53,6 +55,7 @@ pub(crate) fn response(
 ) -> Response {
     let state = Stream {
         subscription,
+        links,
         clock,
         heartbeat: heartbeat(),
         stop,
@@ -114,7 +117,7 @@ impl Stream {
                 item = self.subscription.next() => match item {
                     Ok(Some(StreamItem::Event(event))) => {
                         self.ended = event.event_type == EventType::ServerShutdown;
-                        return Some(logged(&event));
+                        return Some(logged(&event, &self.links));
                     }
                     Ok(Some(StreamItem::Gap { oldest })) => return Some(gap(oldest, self.clock.now())),
                     Ok(None) => return None,
@@ -134,13 +137,15 @@ impl Stream {
     }
 }
 
-fn logged(event: &Publication) -> Event {
+fn logged(event: &Publication, links: &Links) -> Event {
     let written = Event::default();
     let written = match event.seq {
         Some(seq) => written.id(seq.to_string()),
         None => written,
     };
-    written.event(event.event_type.as_str()).data(&event.data)
+    written
+        .event(event.event_type.as_str())
+        .data(links.on_event(event))
 }
 
 /// It is in no log, so it has no number.

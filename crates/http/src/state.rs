@@ -21,6 +21,7 @@ use crate::{
     admission::{AdmissionMiddleware, AdmissionRules},
     extract::BodyLimit,
     host_header::HostNames,
+    links::Links,
     metrics::{Format, Metrics},
     peer::{Endpoint, Transport},
     problem::{Code, Problem},
@@ -40,8 +41,7 @@ struct Shared {
     throttle: Arc<Throttle>,
     endpoint: Endpoint,
     body_limit: BodyLimit,
-    /// What links begin with; empty without `[http] public_url`, which makes them relative.
-    link_base: String,
+    links: Links,
     stream_places: Arc<Semaphore>,
     /// How many of them those may take who ask for runs: approvers that find no place cannot be asked, and where
     /// nobody can be asked the fallback counts.
@@ -65,19 +65,14 @@ impl AppState {
         let (engine, tokens) = (Arc::clone(bridge.engine()), Arc::clone(bridge.tokens()));
         let settings = engine.settings().current();
         let server = &settings.server;
-        let public_url = server.http.public_url.as_ref();
-        let page = public_url.map_or_else(|| endpoint.url(), |url| url.as_str().to_owned());
+        let links = Links::new(server.http.public_url.as_ref().map(WebUrl::as_str), endpoint);
         let body_limit = BodyLimit::new(server.limits.body_bytes);
         Self(Arc::new(Shared {
-            mcp: McpMount::new(&engine, page, body_limit.clone()),
+            mcp: McpMount::new(&engine, links.clone(), body_limit.clone()),
             throttle: Arc::new(Throttle::new(rates(server))),
             endpoint,
             body_limit,
-            link_base: server
-                .http
-                .public_url
-                .as_ref()
-                .map_or_else(String::new, |url| url.as_str().to_owned()),
+            links,
             stream_places: Arc::new(Semaphore::new(server.limits.max_sse_clients)),
             asker_places: Arc::new(Semaphore::new(server.limits.max_sse_clients.div_ceil(2))),
             most_streams: server.limits.max_sse_clients,
@@ -126,7 +121,7 @@ impl AppState {
     pub async fn make_login_link(&self, by: &Actor) -> Result<(Secret, UnixMillis), LoginLinkError> {
         let lasts = self.0.engine.settings().current().server.auth.login_link_ttl;
         let LoginLink { code, expires_at } = self.0.tokens.make_login_link(by, lasts).await?;
-        let url = self.absolute_link(&format!("/login#code={}", code.expose()));
+        let url = self.links().absolute(&format!("/login#code={}", code.expose()));
         Ok((Secret::new(url), expires_at))
     }
 
@@ -140,9 +135,9 @@ impl AppState {
         self.0.endpoint
     }
 
-    /// Where others find a path of this server.
-    pub(crate) fn link(&self, path: &str) -> String {
-        format!("{}{path}", self.0.link_base)
+    /// Where others find things of this server.
+    pub(crate) fn links(&self) -> &Links {
+        &self.0.links
     }
 
     /// What the admission counts.
@@ -157,15 +152,6 @@ impl AppState {
             .most_streams
             .saturating_sub(shared.stream_places.available_permits());
         shared.metrics.render(&shared.engine, streams, format).await
-    }
-
-    /// Where a client finds a path of this server: under `[http] public_url`, else at the address that was bound.
-    fn absolute_link(&self, path: &str) -> String {
-        if self.0.link_base.is_empty() {
-            format!("{}{path}", self.0.endpoint.local_url())
-        } else {
-            self.link(path)
-        }
     }
 
     /// A place among the event streams for `caller`, held as long as the stream.

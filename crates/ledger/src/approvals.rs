@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, types::Value};
 
 use countersign_domain::{
     AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Authority,
-    EnvOverrides, Persist, RunId, SessionKey, TerminalReason, UnixMillis, Vote,
+    EnvOverrides, IdPart, Persist, RunId, SessionKey, TerminalReason, UnixMillis, Vote,
 };
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
     keys::Keys,
     readers::{Listing, Page, agents_within},
     rows::Columns,
-    sql::{fetch, list},
+    sql::{fetch, has_id_part, list},
 };
 
 /// Which approvals are wanted. Everything that is set must hold.
@@ -29,6 +29,8 @@ pub struct ApprovalFilter {
     pub session: Option<SessionKey>,
     /// Whose id begins with this, in upper or lower case.
     pub id_prefix: Option<String>,
+    /// Whose id begins or ends with this.
+    pub id_part: Option<IdPart>,
     /// Of an agent that the reader has authority over.
     pub authority: Authority,
 }
@@ -236,6 +238,7 @@ impl ApprovalFilter {
             agent,
             session,
             id_prefix,
+            id_part,
             authority,
         } = self;
         let mut sql = String::from("1");
@@ -274,6 +277,12 @@ impl ApprovalFilter {
             add("id >= ?", Value::Text(prefix.clone()));
             add("id < ?", Value::Text(format!("{prefix}{{")));
             add("instr(id, ?) = 1", Value::Text(prefix));
+        }
+        if let Some(part) = id_part {
+            add(
+                &has_id_part("approvals", "id"),
+                Value::Text(part.as_str().to_owned()),
+            );
         }
         params.push(Value::Integer(page.fetch_limit()));
         (sql, params)

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use rusqlite::{Connection, types::Value};
 
-use countersign_domain::{AgentId, Authority, Host, Run, RunId, RunStatus, SessionKey, TokenId, UnixMillis};
+use countersign_domain::{
+    AgentId, Authority, Host, IdPart, Run, RunId, RunStatus, SessionKey, TokenId, UnixMillis,
+};
 
 use super::{
     error::{Fault, LedgerError},
@@ -13,7 +15,7 @@ use super::{
     readers::{Cursor, Listing, Page, agents_within},
     run_order::{self, NUMBERS},
     run_rows::{COLUMNS, fetch_run, from_row},
-    sql::{fetch, list},
+    sql::{fetch, has_id_part, list},
 };
 
 /// Which runs are wanted. Everything that is set must hold.
@@ -33,6 +35,8 @@ pub struct RunFilter {
     pub since: Option<UnixMillis>,
     /// Admitted before.
     pub until: Option<UnixMillis>,
+    /// Whose id begins or ends with this.
+    pub id_part: Option<IdPart>,
     /// Whose command holds this text.
     pub query: Option<String>,
     /// Asked for with this token.
@@ -160,6 +164,7 @@ impl RunFilter {
             statuses,
             since: _,
             until: _,
+            id_part,
             query,
             owner,
             authority,
@@ -195,6 +200,9 @@ impl RunFilter {
         }
         if let Some(end) = period.end {
             add("seq < ?", Value::Integer(end));
+        }
+        if let Some(part) = id_part {
+            add(&has_id_part("runs", "run_id"), text(part.as_str()));
         }
         if let Some(query) = query {
             add("instr(command, ?) > 0", text(query));

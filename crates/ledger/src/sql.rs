@@ -35,6 +35,16 @@ pub(super) fn list<T>(
     Ok(items)
 }
 
+/// The condition that the id of a row of this table begins or ends with the one value of the condition. It is compared as text,
+/// never as a pattern, and looked for in the index of the ids alone.
+pub(super) fn has_id_part(table: &str, id: &str) -> String {
+    format!(
+        "seq IN (SELECT known.seq FROM {table} AS known, (SELECT ? AS text) AS part \
+         WHERE substr(known.{id}, 1, length(part.text)) = part.text \
+         OR substr(known.{id}, -length(part.text)) = part.text)"
+    )
+}
+
 /// A compare-and-swap that was checked before in the same transaction must hit its row.
 pub(super) fn exactly_one(changed: usize) -> Result<(), Fault> {
     if changed == 1 {

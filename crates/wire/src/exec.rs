@@ -7,7 +7,10 @@ use utoipa::ToSchema;
 
 use countersign_domain::{ApprovalId, RunId, UnixMillis};
 
-use crate::words::{Host, Reason};
+use crate::{
+    ruling::RulingBody,
+    words::{Host, Reason},
+};
 
 /// An exec answer as it is read: 200 and 202 are told apart by their members.
 #[derive(Debug, Deserialize)]
@@ -68,6 +71,16 @@ pub struct Finished {
     pub warnings: Vec<WarningBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_id: Option<ApprovalId>,
+    /// Who decided that it may run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<RulingBody>,
+    /// What the person who answered said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_reason: Option<String>,
+    /// How it ended, as one sentence for a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = true, value_type = String)]
+    pub agent_message: Option<String>,
 }
 
 /// A run that goes on or waits.
@@ -134,6 +147,10 @@ pub struct Running {
     pub warnings: Vec<WarningBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_id: Option<ApprovalId>,
+    /// Where the run is found: `GET` it, with `waitMs` to wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = true, value_type = String)]
+    pub status_url: Option<String>,
 }
 
 /// A run that waits for a person.
@@ -145,6 +162,14 @@ pub struct Pending {
     pub status: Cow<'static, str>,
     pub approval_id: ApprovalId,
     pub approval_slug: String,
+    /// The page where a person answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = true, value_type = String)]
+    pub approval_url: Option<String>,
+    /// Where the run is found: `GET` it, with `waitMs` to wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = true, value_type = String)]
+    pub status_url: Option<String>,
     /// How many different people have to allow it; absent for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approvals_required: Option<u64>,

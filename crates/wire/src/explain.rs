@@ -10,6 +10,7 @@ use crate::{
     approval::PatternBody,
     confined::ConfinementBody,
     policy::{NodeBody, ValueBody},
+    problem::ProblemBody,
     stop::StopBody,
     words::{Ask, CommandInput, Host, HostChoice, Pinning, ScriptHold, Security, TextStart},
 };
@@ -149,4 +150,27 @@ pub struct EnvBody {
     pub blocked: Vec<String>,
     /// Names that would reach the command.
     pub passed: Vec<String>,
+}
+
+/// What becomes of each of several commands, in the order of the request.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Explanations)]
+pub struct ExplanationsBody {
+    pub results: Vec<ExplainedBody>,
+}
+
+/// What `POST /v1/exec/explain` would have answered to one of several commands. It has either `explanation` or `problem`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ExplainedCommand)]
+pub struct ExplainedBody {
+    /// The status of that answer.
+    pub status: u16,
+    /// Its body, of a status 200.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Box<ExplanationBody>>,
+    /// Its refusal, of any other status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Box<ProblemBody>>,
 }

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use countersign_domain::RunId;
 
-use crate::{approval::ApprovalBody, words::Scope};
+use crate::{approval::ApprovalBody, ruling::RulingBody, words::Scope};
 
 /// A refusal (RFC 9457). Members after `hint` belong to the codes that they name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -39,6 +39,15 @@ pub struct ProblemBody {
     /// one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Cow<'static, str>>,
+    /// `exec-denied`: who denied it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<RulingBody>,
+    /// `exec-denied`: what the person who denied it said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_reason: Option<String>,
+    /// `exec-denied`: the refusal as one sentence for a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_message: Option<String>,
     /// The exact command or key that would change the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -58,6 +67,9 @@ pub struct ProblemBody {
     /// `node-ambiguous`: the nodes that the name could mean.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidates: Option<Vec<NodeCandidate>>,
+    /// `id-ambiguous`: ids that the part could mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Vec<String>>,
     /// `approval-already-resolved`, `approval-expired`, `approval-cancelled`: the approval as it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<Box<ApprovalBody>>,

@@ -14,6 +14,7 @@ use crate::{
     actor::ActorBody,
     approval::{context_url, justification},
     confined::ConfinementBody,
+    ruling::RulingBody,
     words::{
         Ask, Backend, CommandInput, DecidedBy, Host, Isolation, Pinning, Reason, RunStatusName, RunVerdict,
         ScriptHold, Security, TextStart,
@@ -131,6 +132,7 @@ pub struct DecisionBody {
 
 /// A run with its output as text.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 #[schema(as = RunWithOutput)]
 pub struct RunDetail {
     #[serde(flatten)]
@@ -138,6 +140,15 @@ pub struct RunDetail {
     pub aggregated: String,
     pub stdout: String,
     pub stderr: String,
+    /// Who decided about it. Absent while a person is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<RulingBody>,
+    /// What the person who answered said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_reason: Option<String>,
+    /// How it ended, as one sentence for a model. Absent until it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_message: Option<String>,
 }
 
 impl From<Run> for RunBody {

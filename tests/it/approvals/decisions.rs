@@ -21,7 +21,17 @@ async fn a_miss_is_asked_and_nothing_has_started() {
             .is_some_and(|at| at.ends_with(&format!("/v1/runs/{run_id}")))
     );
     assert_eq!(
-        without(&pending, &["runId", "approvalId", "approvalSlug", "expiresAtMs"]),
+        without(
+            &pending,
+            &[
+                "runId",
+                "approvalId",
+                "approvalSlug",
+                "expiresAtMs",
+                "approvalUrl",
+                "statusUrl"
+            ]
+        ),
         json!({
             "status": "approval-pending", "host": "gateway", "command": append_line(&file)["command"],
             "cwd": server.state().join("workspace"), "warnings": [],
@@ -194,7 +204,7 @@ async fn answers_follow_what_was_found() {
         .await
         .problem(404, "approval-not-found");
     operator
-        .decide(&open[..8], "deny")
+        .decide(&open[..7], "deny")
         .await
         .problem(404, "approval-not-found");
     server

@@ -4,7 +4,9 @@ use super::*;
 
 /// Everything under `/v1/` but what has another form than JSON.
 fn answers_json(row: &Row) -> bool {
-    row.path.starts_with("/v1/") && row.accept == "application/json" && row.path != "/v1/version"
+    row.path.starts_with("/v1/")
+        && row.accept == "application/json"
+        && !["/v1/version", "/v1/errors.json"].contains(&row.path)
 }
 
 /// People come there with a browser, whatever a link has behind its question mark.

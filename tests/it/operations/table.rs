@@ -114,6 +114,7 @@ macro_rules! bodies {
 bodies! {
     exec { "argv": ["/bin/true"] }
     no_reason {}
+    commands { "commands": [{ "argv": ["/bin/true"] }] }
     all_sessions { "action": "list" }
     patch { "input": "*** Begin Patch\n*** Add File: x\n+x\n*** Delete File: x\n*** End Patch\n" }
     overrides { "node": "mac-1" }
@@ -166,6 +167,7 @@ pub(super) const TABLE: &[Row] = &[
     },
     open("/openapi.json", "application/json"),
     open("/readyz", "application/json"),
+    open("/v1/errors.json", "application/json"),
     open("/v1/version", "application/json"),
     get("/v1/agents", READ, LEFT_OUT),
     get("/v1/agents/{agentId}/allowlist", READ, REFUSED),
@@ -202,7 +204,13 @@ pub(super) const TABLE: &[Row] = &[
     },
     row!(POST "/v1/apply-patch" EXEC, REFUSED, Body::Json(patch) => 202),
     row!(POST "/v1/exec" EXEC, REFUSED, Body::Json(exec) => 200),
+    row!(POST "/v1/exec/explanations" Access::Scopes(&["exec", "read"]), LEFT_OUT, Body::Json(commands) => 200),
     row!(POST "/v1/exec/explain" Access::Scopes(&["exec", "read"]), REFUSED, Body::Json(exec) => 200),
+    get(
+        "/v1/me",
+        Access::Scopes(&["exec", "relay", "read", "approve", "admin"]),
+        About::Caller,
+    ),
     row!(POST "/v1/login-links" ADMIN, About::NoAgent, Body::None => 201),
     get("/v1/nodes", READ, About::NoAgent),
     get("/v1/nodes/pairings", ADMIN, About::NoAgent),

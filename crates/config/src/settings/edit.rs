@@ -4,13 +4,11 @@
 
 use serde_json::{Map, Value};
 
-use countersign_domain::AgentId;
+use countersign_domain::{AgentId, nearest};
 use countersign_policy::preset::{Preset, PresetReach};
 
 use super::{
-    InvalidKeyPath, KeyPath, PolicyConfig, Problem, SettingsProblem, Source, StateDir, Step,
-    nearest::nearest,
-    policy_config,
+    InvalidKeyPath, KeyPath, PolicyConfig, Problem, SettingsProblem, Source, StateDir, Step, policy_config,
     policy_keys::{AGENT_ID, KEYS, LEFT_ALONE, PolicyKey, Scope, canonical},
     policy_tree,
     values::Places,

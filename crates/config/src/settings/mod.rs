@@ -41,7 +41,6 @@ mod config_file;
 mod config_view;
 mod edit;
 mod key_path;
-mod nearest;
 
 pub use config_file::{ConfigFile, ConfigFileError, StagedConfig};
 pub use config_view::{ConfigPart, config_part, config_text, config_values};

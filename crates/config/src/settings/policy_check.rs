@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use countersign_domain::AgentId;
+use countersign_domain::{AgentId, nearest};
 
 use super::{
     Problem, SettingsFinding, SettingsProblem, Source,
     key_path::quote_part,
-    nearest::nearest,
     policy_keys::{KEYS, LEFT_ALONE, LevelTree, Scope},
     policy_tree,
     problem::MAX_PROBLEMS,

@@ -4,11 +4,12 @@ use std::{collections::BTreeMap, path::Path};
 
 use serde_json::{Map, Number, Value};
 
+use countersign_domain::nearest;
+
 use super::{
     Effect, EffectiveValue, Environment, Problem, Server, SettingsProblem, Source, StartOptions,
     WaitingValue, WaitsFor,
     kinds::{Fault, Mismatch},
-    nearest::nearest,
     problem::MAX_PROBLEMS,
     server::{KEYS, ReloadMode, ServerKey},
     values::Places,

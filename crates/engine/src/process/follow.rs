@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use countersign_domain::{AgentId, Principal, ProcessKind};
-use countersign_ledger::ProcessSession;
+use countersign_domain::{AgentId, Principal, ProcessKind, Run, RunId};
+use countersign_ledger::{
+    ProcessSession,
+    events::{EventFilter, Start, Subscription},
+};
 
 use super::{
     ProcessError, Processes,
@@ -35,14 +38,38 @@ pub enum OutputForm {
     Bytes,
 }
 
+/// Output of a run as it comes.
+#[derive(Debug)]
+struct Growing {
+    processes: Arc<Processes>,
+    run_id: RunId,
+    reader: OutputReader,
+    form: OutputForm,
+}
+
 /// A caller who follows a session.
 #[derive(Debug)]
 pub struct SessionFollower {
-    processes: Arc<Processes>,
+    output: Growing,
     session: ProcessSession,
-    reader: OutputReader,
-    form: OutputForm,
     is_over: bool,
+}
+
+/// A caller who follows the output of a run, which may not have started yet.
+#[derive(Debug)]
+pub struct RunFollower {
+    output: Growing,
+    changes: Subscription,
+    is_over: bool,
+}
+
+/// What a follower of a run gets next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RunFollowed {
+    /// Output, in order of arrival.
+    Output(Vec<OutputText>),
+    /// The run has ended, and all of its output was there before.
+    Ended(Box<Run>),
 }
 
 impl Processes {
@@ -59,13 +86,77 @@ impl Processes {
         form: OutputForm,
     ) -> Result<SessionFollower, ProcessError> {
         let scope = self.session_scope(caller, agent)?;
+        let session = self.find_session(&scope, id).await?;
         Ok(SessionFollower {
-            session: self.find_session(&scope, id).await?,
-            processes: Arc::clone(self),
-            reader: OutputReader::at(after),
-            form,
+            output: Growing::new(self, session.run.id.clone(), after, form),
+            session,
             is_over: false,
         })
+    }
+
+    /// Follows a run after so many bytes of its output; `None` when the caller may not see it.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn follow_run(
+        self: &Arc<Self>,
+        caller: &Principal,
+        id: &RunId,
+        after: u64,
+    ) -> Result<Option<RunFollower>, StorageTrouble> {
+        let filter = EventFilter {
+            run_id: Some(id.clone()),
+            ..EventFilter::default()
+        };
+        let changes = self.ledger.subscribe(filter, Start::Now);
+        let run = self.records.run(caller, id).await?;
+        Ok(run.map(|run| RunFollower {
+            output: Growing::new(self, run.id, after, OutputForm::Text),
+            changes,
+            is_over: false,
+        }))
+    }
+}
+
+impl Growing {
+    fn new(processes: &Arc<Processes>, run_id: RunId, after: u64, form: OutputForm) -> Self {
+        Self {
+            processes: Arc::clone(processes),
+            run_id,
+            reader: OutputReader::at(after),
+            form,
+        }
+    }
+
+    /// What comes next; `None` while nothing runs and nothing is left to be read.
+    ///
+    /// # Cancel safety
+    /// Cancelled, it has lost nothing.
+    async fn next(&mut self) -> Result<Option<Vec<OutputText>>, StorageTrouble> {
+        loop {
+            // Before the look, so that nothing falls between it and the wait.
+            let live = self.processes.live.unfinished(&self.run_id);
+            let seen = live.as_ref().map(|live| live.watch_seen());
+            let mut pieces = self
+                .reader
+                .read(&self.processes.records, &self.run_id, STEP)
+                .await?;
+            let is_nothing = pieces.is_empty();
+            // A piece of a character is told with its end.
+            pieces.retain(|piece| self.form == OutputForm::Bytes || !piece.text.is_empty());
+            if !pieces.is_empty() {
+                return Ok(Some(pieces));
+            }
+            match (live, seen) {
+                (Some(live), Some(mut seen)) => tokio::select! {
+                    // The sender lives as long as `live`.
+                    _changed = seen.changed() => {}
+                    _ended = live.ended() => {}
+                },
+                _ if !is_nothing => {}
+                _ => return Ok(None),
+            }
+        }
     }
 }
 
@@ -81,36 +172,50 @@ impl SessionFollower {
         if self.is_over {
             return Ok(None);
         }
-        let run_id = self.session.run.id.clone();
-        loop {
-            // Before the look, so that nothing falls between it and the wait.
-            let live = self.processes.live.unfinished(&run_id);
-            let seen = live.as_ref().map(|live| live.watch_seen());
-            let mut pieces = self.reader.read(&self.processes.records, &run_id, STEP).await?;
-            let is_nothing = pieces.is_empty();
-            // A piece of a character is told with its end.
-            pieces.retain(|piece| self.form == OutputForm::Bytes || !piece.text.is_empty());
-            if !pieces.is_empty() {
-                return Ok(Some(Followed::Output(pieces)));
+        if let Some(pieces) = self.output.next().await? {
+            return Ok(Some(Followed::Output(pieces)));
+        }
+        let processes = &self.output.processes;
+        if self.session.kind == ProcessKind::Leftovers {
+            processes.live.is_gone(&self.output.run_id).await;
+        }
+        let now = processes.ledger.process_session(&self.session.id).await?;
+        let session = now.unwrap_or_else(|| self.session.clone());
+        self.is_over = true;
+        let session = processes.session_view(session);
+        Ok(Some(Followed::Ended(Box::new(session))))
+    }
+}
+
+impl RunFollower {
+    /// What comes next; `None` after the end, or when the run's record went.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`]; calling again tries again.
+    ///
+    /// # Cancel safety
+    /// Cancelled, it has lost nothing.
+    pub async fn next(&mut self) -> Result<Option<RunFollowed>, StorageTrouble> {
+        while !self.is_over {
+            // Before the output: when the run had ended by then, all of its output was there.
+            let Some(run) = self.output.processes.ledger.run(&self.output.run_id).await? else {
+                break;
+            };
+            if let Some(pieces) = self.output.next().await? {
+                return Ok(Some(RunFollowed::Output(pieces)));
             }
-            match (live, seen) {
-                (Some(live), Some(mut seen)) => tokio::select! {
-                    // The sender lives as long as `live`.
-                    _changed = seen.changed() => {}
-                    _ended = live.ended() => {}
-                },
-                _ if !is_nothing => {}
-                _ => {
-                    if self.session.kind == ProcessKind::Leftovers {
-                        self.processes.live.is_gone(&run_id).await;
-                    }
-                    let now = self.processes.ledger.process_session(&self.session.id).await?;
-                    let session = now.unwrap_or_else(|| self.session.clone());
-                    self.is_over = true;
-                    let session = self.processes.session_view(session);
-                    return Ok(Some(Followed::Ended(Box::new(session))));
-                }
+            if run.status.is_final() {
+                self.is_over = true;
+                return Ok(Some(RunFollowed::Ended(Box::new(run))));
+            }
+            let change = self.changes.next().await;
+            if change
+                .map_err(|_unreadable| StorageTrouble::Unavailable)?
+                .is_none()
+            {
+                break;
             }
         }
+        Ok(None)
     }
 }

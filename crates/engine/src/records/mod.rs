@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use countersign_config::settings::SettingsStore;
-use countersign_domain::{Approval, ApprovalId, EnvOverrides, Principal, Run, RunId, Scope};
+use countersign_domain::{Approval, ApprovalId, EnvOverrides, IdPart, Principal, Ruling, Run, RunId, Scope};
 use countersign_hosts::gateway::GatewayHost;
 use countersign_ledger::{ApprovalFilter, Ledger, LedgerError, Listing, Page, RunFilter, StoredOutput};
 use countersign_runner::output::{Capture, Captured, spool};
@@ -33,6 +33,9 @@ pub enum OutputBytes {
     /// In a spool file.
     Spool(std::path::PathBuf),
 }
+
+/// So many candidates are named for a part of an id.
+const MOST_WITH_PART: u32 = 6;
 
 /// What is on record of runs, approvals and agents.
 #[derive(Debug)]
@@ -74,6 +77,69 @@ impl Records {
         Ok(run
             .filter(|run| may_see(caller, run))
             .map(|run| self.with_live_tail(run)))
+    }
+
+    /// The runs that the caller may see and whose ids begin or end so, some of them where there are many.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn runs_with_part(
+        &self,
+        caller: &Principal,
+        part: IdPart,
+    ) -> Result<Vec<RunId>, StorageTrouble> {
+        let filter = RunFilter {
+            id_part: Some(part),
+            ..RunFilter::default()
+        };
+        let found = self.runs(caller, filter, Page::first(MOST_WITH_PART)).await?;
+        Ok(found.items.into_iter().map(|run| run.id).collect())
+    }
+
+    /// The approvals of the agents that the caller has authority over whose ids begin or end so, some of them where there are
+    /// many.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn approvals_with_part(
+        &self,
+        caller: &Principal,
+        part: IdPart,
+    ) -> Result<Vec<ApprovalId>, StorageTrouble> {
+        let filter = ApprovalFilter {
+            id_part: Some(part),
+            authority: caller.authority.clone(),
+            ..ApprovalFilter::default()
+        };
+        let found = self
+            .ledger
+            .approval_rows(filter, Page::first(MOST_WITH_PART))
+            .await?;
+        Ok(found.items.into_iter().map(|row| row.id).collect())
+    }
+
+    /// Who decided about a run.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn ruling_on(&self, run: &Run) -> Result<Ruling, StorageTrouble> {
+        let question = match &run.approval_id {
+            Some(id) => self.ledger.approval(id).await?,
+            None => None,
+        };
+        Ok(Ruling::on(run, question.as_ref()))
+    }
+
+    /// A run with who decided about it, for the caller whose call it is.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn judged(&self, id: &RunId) -> Result<Option<(Run, Ruling)>, StorageTrouble> {
+        let Some(run) = self.ledger.run(id).await? else {
+            return Ok(None);
+        };
+        let ruling = self.ruling_on(&run).await?;
+        Ok(Some((run, ruling)))
     }
 
     /// Runs that the caller may see, newest first.

@@ -20,6 +20,8 @@ use countersign_domain::Actor;
 use countersign_engine::{Turn, Turns};
 use countersign_protocol::ByName;
 
+use super::words;
+
 use crate::{
     admission::{Credentials, RequestSource},
     problem::{Code, Problem},
@@ -380,25 +382,15 @@ fn explain(path: &str, message: &str) -> Problem {
         return Problem::field(format!("{path}{dot}{name}"), "this member is needed");
     }
     let Some(rest) = message.strip_prefix("unknown field `") else {
-        let message = match message {
-            "expected value" => "expected a word",
-            other => other,
-        };
-        return Problem::field(path, message);
+        return Problem::field(path, words::of_json(message));
     };
-    let name = rest.split('`').next().unwrap_or_default();
-    let known = rest.split_once(", expected ").map_or("", |(_, known)| known);
+    let (name, known) = rest.split_once('`').unwrap_or((rest, ""));
     let at = match path {
         "" => name.to_owned(),
         path if path == name || path.ends_with(&format!(".{name}")) => path.to_owned(),
         path => format!("{path}.{name}"),
     };
-    let hint = if known.is_empty() {
-        "unknown member".to_owned()
-    } else {
-        format!("unknown member; known: {known}")
-    };
-    Problem::field(at, hint)
+    Problem::field(at, words::unknown("member", name, &words::names(known)))
 }
 
 fn without_position(message: &str) -> &str {
@@ -461,32 +453,36 @@ mod tests {
         for (body, expected) in [
             (
                 r#"{"secuirty":1}"#,
-                "[secuirty] secuirty: unknown member; known: one of `agentId`, `inner`, `ask`",
+                "[secuirty] secuirty: unknown member; known: agentId, inner, ask",
             ),
             (
                 r#"{"inner":{"number":1,"x":2}}"#,
-                "[inner.x] inner.x: unknown member; known: `number`",
+                "[inner.x] inner.x: unknown member; known: number",
+            ),
+            (
+                r#"{"innr":{}}"#,
+                "[innr] innr: unknown member; did you mean inner?",
             ),
             (
                 r#"{"inner":{"number":"x"}}"#,
-                "[inner.number] inner.number: invalid type: string \"x\", expected u64",
+                "[inner.number] inner.number: expected a whole number from 0 on, not the text \"x\"",
             ),
             (
                 r#"{"agentId":"../x"}"#,
                 "[agentId] agentId: expected 1 to 64 characters of A-Z a-z 0-9 . _ -, the first a letter or digit",
             ),
-            (r#"{"agentId":"a","agentId":"b"}"#, "[] duplicate field `agentId`"),
+            (
+                r#"{"agentId":"a","agentId":"b"}"#,
+                "[] agentId is given more than once",
+            ),
             (
                 r#"{"inner":{}}"#,
                 "[inner.number] inner.number: this member is needed",
             ),
             (r#"{"ask":null}"#, "[ask] ask: expected a word"),
             (r#"{"ask":7}"#, "[ask] ask: expected a word"),
-            (
-                r#"["a",null,"off"]"#,
-                "[] invalid type: sequence, expected struct Sample",
-            ),
-            ("7", "[] invalid type: integer `7`, expected struct Sample"),
+            (r#"["a",null,"off"]"#, "[] expected an object, not a list"),
+            ("7", "[] expected an object, not 7"),
         ] {
             assert_eq!(
                 refused(JSON, body).await,

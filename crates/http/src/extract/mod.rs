@@ -8,13 +8,16 @@
 mod body;
 mod idempotency;
 mod if_match;
+mod moment;
 mod path;
 mod query;
+mod words;
 
 pub(crate) use body::{
     BodyLimit, DocumentBytes, EmptyBody, JsonBody, JsonBytes, RawJson, ShortJson, not_null, parse,
 };
 pub(crate) use idempotency::IdempotencyHeader;
 pub(crate) use if_match::{IfMatch, etag};
+pub(crate) use moment::Moment;
 pub(crate) use path::{AgentEntry, AgentScope, AtPath, NodeName, PairingName, ProcessSessionName};
 pub(crate) use query::{Parameters, QueryForm, QueryOf};

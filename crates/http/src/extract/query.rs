@@ -7,6 +7,8 @@ use axum::{
     http::request::Parts,
 };
 
+use super::words;
+
 use crate::problem::{Code, Problem};
 
 /// The query of a request.
@@ -28,23 +30,28 @@ impl QueryForm for () {
 
 /// The parameters that nobody has taken yet.
 #[derive(Debug)]
-pub(crate) struct Parameters(Vec<(String, String)>);
+pub(crate) struct Parameters {
+    given: Vec<(String, String)>,
+    /// The names that the query knows.
+    known: Vec<&'static str>,
+}
 
 impl Parameters {
     /// Takes a parameter as text.
-    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, Problem> {
-        let Some(index) = self.0.iter().position(|(key, _)| key == name) else {
+    pub(crate) fn text(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
+        self.known.push(name);
+        let Some(index) = self.given.iter().position(|(key, _)| key == name) else {
             return Ok(None);
         };
-        let (_, value) = self.0.swap_remove(index);
-        if self.0.iter().any(|(key, _)| key == name) {
+        let (_, value) = self.given.swap_remove(index);
+        if self.given.iter().any(|(key, _)| key == name) {
             return Err(Problem::field(name, "given more than once"));
         }
         Ok(Some(value))
     }
 
     /// Takes a parameter as a value of its type.
-    pub(crate) fn value<T>(&mut self, name: &str) -> Result<Option<T>, Problem>
+    pub(crate) fn value<T>(&mut self, name: &'static str) -> Result<Option<T>, Problem>
     where
         T: FromStr,
         T::Err: std::fmt::Display,
@@ -54,7 +61,7 @@ impl Parameters {
         };
         text.parse()
             .map(Some)
-            .map_err(|error: T::Err| Problem::field(name, error.to_string()))
+            .map_err(|error: T::Err| Problem::field(name, words::of_text(&error.to_string())))
     }
 }
 
@@ -64,10 +71,16 @@ impl<T: QueryForm, State: Send + Sync> FromRequestParts<State> for QueryOf<T> {
     async fn from_request_parts(parts: &mut Parts, _state: &State) -> Result<Self, Problem> {
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
             .map_err(|_malformed| Problem::new(Code::InvalidRequest, "the query cannot be read"))?;
-        let mut parameters = Parameters(pairs);
+        let mut parameters = Parameters {
+            given: pairs,
+            known: Vec::new(),
+        };
         let form = T::read(&mut parameters)?;
-        match parameters.0.first() {
-            Some((name, _)) => Err(Problem::field(name.as_str(), "unknown query parameter")),
+        match parameters.given.first() {
+            Some((name, _)) => {
+                let message = words::unknown("query parameter", name, &parameters.known);
+                Err(Problem::field(name.as_str(), message))
+            }
             None => Ok(Self(form)),
         }
     }
@@ -130,7 +143,7 @@ mod tests {
         );
         assert_eq!(
             read("?agent=x").await.unwrap_err(),
-            "agent: unknown query parameter"
+            "agent: unknown query parameter; did you mean agentId?"
         );
         assert_eq!(
             read("?limit=1&limit=2").await.unwrap_err(),
@@ -138,7 +151,7 @@ mod tests {
         );
         assert_eq!(
             read("?limit=x").await.unwrap_err(),
-            "limit: invalid digit found in string"
+            "limit: expected a whole number"
         );
         assert_eq!(
             read("?host=build-01").await.unwrap_err(),

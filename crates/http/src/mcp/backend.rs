@@ -89,7 +89,7 @@ pub enum WaitPolicy {
 /// The answer to a call, in the JSON of the HTTP API.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// An answer with a 2xx status. A pending one has the member `approvalUrl` besides.
+    /// An answer with a 2xx status.
     Answered(Value),
     /// A refusal or fault: its problem document.
     Refused(Value),

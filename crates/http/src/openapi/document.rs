@@ -22,7 +22,7 @@ use countersign_wire::{
 use super::{answers, examples, schemas};
 
 use crate::{
-    extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName},
+    extract::{AgentScope, IfMatch, Moment, NodeName, PairingName, ProcessSessionName},
     problem::Code,
     routes,
     schema::ApprovalFilterName,
@@ -60,6 +60,7 @@ use crate::{
         ApprovalFilterName,
         ApprovalView,
         IfMatch,
+        Moment,
         NodeName,
         OutputStream,
         PairingName,
@@ -183,6 +184,12 @@ fn add_refusals(path: &str, operation: &mut Operation) {
     if path.contains('{') {
         statuses.push(Code::NotFound);
     }
+    if ["/v1/runs/{", "/v1/approvals/{"]
+        .iter()
+        .any(|begin| path.starts_with(begin))
+    {
+        statuses.push(Code::IdAmbiguous);
+    }
     for code in statuses {
         let status = code.status().as_str().to_owned();
         let generic = || RefOr::T(Response::new(code.title()));
@@ -262,6 +269,7 @@ mod tests {
                 "/healthz",
                 "/openapi.json",
                 "/readyz",
+                "/v1/errors.json",
                 "/v1/version",
             ]
         );

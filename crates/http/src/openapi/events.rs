@@ -73,6 +73,12 @@ pub(super) fn stream(operation: &str) -> Option<Value> {
                 frame(&json!({"type": "string", "enum": ["end"]}), &reference("ProcessSession")),
             ],
         }),
+        "get_run_output" => json!({
+            "oneOf": [
+                frame(&json!({"type": "string", "enum": ["output"]}), &reference("ProcessOutput")),
+                frame(&json!({"type": "string", "enum": ["end"]}), &reference("Run")),
+            ],
+        }),
         _ => return None,
     };
     Some(json!({
@@ -283,6 +289,7 @@ fn shape(kind: EventType) -> Shape {
         EventType::ApprovalRequested => Shape::of(APPROVAL, "A person is asked.")
             .maybe("confined", text())
             .member("slug", text())
+            .member("approvalUrl", text())
             .member("command", text())
             .member("cwd", text())
             .named("security", "Security")

@@ -114,7 +114,7 @@ fn say_words(schemas: &mut Map<String, Value>) {
 }
 
 /// Texts of a closed vocabulary: schema, member, words.
-fn known_words() -> [(&'static str, &'static str, Value); 26] {
+fn known_words() -> [(&'static str, &'static str, Value); 27] {
     let inputs = CommandInput::ALL.iter().filter_map(|input| input.noteworthy());
     let inputs: Value = inputs.map(CommandInput::as_str).collect();
     [
@@ -124,6 +124,7 @@ fn known_words() -> [(&'static str, &'static str, Value); 26] {
         ("AuditProblem", "kind", words!(ProblemKind)),
         ("AuditRecord", "outcome", words!(AuditOutcome)),
         ("DocumentState", "status", json!(["ok", "missing", "refused"])),
+        ("ErrorKind", "code", words!(Code)),
         ("ExecPending", "status", json!(["approval-pending"])),
         ("ExecRunning", "status", json!(["running"])),
         ("ExplainedSandbox", "scope", words!(SandboxScope)),

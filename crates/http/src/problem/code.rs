@@ -49,6 +49,8 @@ vocabulary! {
         NotAcceptable = "not-acceptable",
         /// Several nodes match the name.
         NodeAmbiguous = "node-ambiguous",
+        /// Several ids begin or end so.
+        IdAmbiguous = "id-ambiguous",
         /// An earlier decision says otherwise.
         ApprovalAlreadyResolved = "approval-already-resolved",
         /// The approvals document is not readable and is not overwritten.
@@ -137,6 +139,7 @@ impl Code {
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
             Self::NodeAmbiguous
+            | Self::IdAmbiguous
             | Self::ApprovalAlreadyResolved
             | Self::DocumentRefused
             | Self::DocumentLockStale
@@ -193,6 +196,7 @@ impl Code {
             Self::MethodNotAllowed => "The resource does not know this method",
             Self::NotAcceptable => "No acceptable representation",
             Self::NodeAmbiguous => "Several nodes match",
+            Self::IdAmbiguous => "Several ids match",
             Self::ApprovalAlreadyResolved => "The approval was already resolved otherwise",
             Self::DocumentRefused => "The approvals document is refused",
             Self::DocumentLockStale => "The lock of the approvals document is stale",
@@ -224,6 +228,61 @@ impl Code {
             Self::Overloaded => "The server is overloaded",
             Self::DocumentLocked => "The approvals document is locked",
             Self::StorageUnavailable => "The record cannot be kept",
+        }
+    }
+
+    /// Members of a problem document with this code beside those of every one.
+    pub const fn members(self) -> &'static [&'static str] {
+        match self {
+            Self::BlockedEnv => &["names"],
+            Self::PreflightFailed => &["reason", "line"],
+            Self::Forbidden => &["requiredScope"],
+            Self::ExecDenied => &["reason", "decidedBy", "userReason", "agentMessage"],
+            Self::Stopped | Self::DecisionNotAllowed => &["reason"],
+            Self::ElevatedUnavailable => &["gates"],
+            Self::NotFound => &["tool"],
+            Self::NodeAmbiguous => &["candidates"],
+            Self::IdAmbiguous => &["ids"],
+            Self::ApprovalAlreadyResolved | Self::ApprovalExpired | Self::ApprovalCancelled => &["approval"],
+            Self::DocumentRefused => &["reason", "pointer", "currentHash"],
+            Self::PatchFailed => &["path", "hunk", "reason", "notRestored"],
+            Self::BaseHashMismatch | Self::BaseHashRequired => &["currentHash"],
+            Self::BodyTooLarge => &["limitBytes", "sentBytes"],
+            Self::UnknownField => &["pointer"],
+            Self::InvalidDocument => &["reason", "pointer"],
+            Self::Internal => &["requestId"],
+            Self::InvalidRequest
+            | Self::WorkdirUnavailable
+            | Self::ConfigConflict
+            | Self::BlankCommand
+            | Self::Unauthorized
+            | Self::HostNotAllowed
+            | Self::ToolDenied
+            | Self::OwnRequest
+            | Self::PatchNotAllowed
+            | Self::NodeNotFound
+            | Self::ApprovalNotFound
+            | Self::MethodNotAllowed
+            | Self::NotAcceptable
+            | Self::DocumentLockStale
+            | Self::RunEnded
+            | Self::InputClosed
+            | Self::SessionEnded
+            | Self::UnsupportedMediaType
+            | Self::RangeNotSatisfiable
+            | Self::MisdirectedRequest
+            | Self::IdempotencyMismatch
+            | Self::InvalidPattern
+            | Self::ScopeConflict
+            | Self::RateLimited
+            | Self::TooManyQuestions
+            | Self::StorageFull
+            | Self::SandboxUnavailable
+            | Self::NodeUnavailable
+            | Self::ShuttingDown
+            | Self::Overloaded
+            | Self::DocumentLocked
+            | Self::StorageUnavailable => &[],
         }
     }
 
@@ -259,6 +318,7 @@ impl Code {
             | Self::MethodNotAllowed
             | Self::NotAcceptable
             | Self::NodeAmbiguous
+            | Self::IdAmbiguous
             | Self::ApprovalAlreadyResolved
             | Self::DocumentRefused
             | Self::DocumentLockStale
@@ -288,7 +348,37 @@ impl Code {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use utoipa::PartialSchema as _;
+
+    use countersign_wire::problem::ProblemBody;
+
     use super::*;
+
+    /// Those of every problem document.
+    const COMMON: [&str; 10] = [
+        "type",
+        "title",
+        "status",
+        "detail",
+        "instance",
+        "code",
+        "retryable",
+        "runId",
+        "fields",
+        "hint",
+    ];
+
+    #[test]
+    fn the_catalogue_names_every_member_of_a_problem() {
+        let schema = serde_json::to_value(ProblemBody::schema()).unwrap();
+        let members = schema["properties"].as_object().unwrap();
+        let members: BTreeSet<&str> = members.keys().map(String::as_str).collect();
+        let named = Code::ALL.iter().flat_map(|code| code.members()).copied();
+        let named: BTreeSet<&str> = named.chain(COMMON).collect();
+        assert_eq!(named, members);
+    }
 
     #[test]
     fn the_catalogue_is_the_contract() {

@@ -148,7 +148,9 @@ async fn add(
     }
     Ok(Located {
         status: StatusCode::CREATED,
-        location: state.link(&format!("/v1/agents/{agent}/allowlist/{}", entry.id)),
+        location: state
+            .links()
+            .place(&format!("/v1/agents/{agent}/allowlist/{}", entry.id)),
         body: written(entry),
     }
     .into_response())

@@ -102,7 +102,9 @@ async fn add(
     }
     Ok(Located {
         status: StatusCode::CREATED,
-        location: state.link(&format!("/v1/agents/{agent}/denylist/{}", rule.id)),
+        location: state
+            .links()
+            .place(&format!("/v1/agents/{agent}/denylist/{}", rule.id)),
         body: rule,
     }
     .into_response())

@@ -147,15 +147,16 @@ async fn page(
     let after = query.cursor.or(known).unwrap_or(0);
     let limit = query.limit.unwrap_or(DEFAULT_PAGE);
     let (events, next) = state.engine().ledger().events_after(after, filter, limit).await?;
+    let raw = |event: &Arc<Publication>| raw(&state.links().on_event(event), event.seq);
     let items = events.iter().map(raw).collect::<Result<Vec<_>, _>>()?;
     let next_cursor = next.map(|seq| seq.to_string());
     Ok(JsonReply(Page { items, next_cursor }).into_response())
 }
 
-/// The stored text itself: it was written as JSON once.
-fn raw(event: &Arc<Publication>) -> Result<Box<RawValue>, Problem> {
-    RawValue::from_string(event.data.to_string()).map_err(|error| {
-        tracing::error!(%error, seq = event.seq, "a stored event is no JSON");
+/// The text itself: it was written as JSON once.
+fn raw(data: &str, seq: Option<i64>) -> Result<Box<RawValue>, Problem> {
+    RawValue::from_string(data.to_owned()).map_err(|error| {
+        tracing::error!(%error, seq, "a stored event is no JSON");
         Problem::internal()
     })
 }
@@ -211,7 +212,7 @@ async fn stream(
     let subscription = state.engine().ledger().subscribe(filter, start);
     let clock = Arc::clone(state.engine().clock());
     Ok(sse::response(
-        subscription,
+        (subscription, state.links().clone()),
         clock,
         state.stopping(),
         still_open,

@@ -17,6 +17,7 @@ mod document;
 mod events;
 mod exec;
 mod mcp;
+mod me;
 mod metrics;
 mod nodes;
 mod pages;
@@ -66,6 +67,7 @@ pub(crate) fn router() -> OpenApiRouter<AppState> {
         .merge(events::router())
         .merge(audit::router())
         .merge(stop::router())
+        .merge(me::router())
         .merge(tokens::router())
         .merge(bridge::router())
         .merge(pages::router())

@@ -19,7 +19,7 @@ use crate::{
     admission::RequestSource,
     assets::{self, Html},
     problem::Problem,
-    routes::bridge,
+    routes::{bridge, unknown},
     state::AppState,
 };
 
@@ -67,12 +67,14 @@ async fn login() -> Response {
 /// One approval, decided or not: the same page, which looks at its own address.
 async fn one(
     Extension(origin): Extension<RequestSource>,
+    headers: HeaderMap,
     id: Result<Path<String>, PathRejection>,
-) -> Result<Response, Problem> {
-    let Path(id) = id.map_err(|_not_utf8| Problem::not_found("resource"))?;
+) -> Response {
     // An id is letters, digits and dashes, so the way back is a path of ours and nothing else.
-    let id = ApprovalId::parse(id).map_err(|_not_an_id| Problem::not_found("resource"))?;
-    Ok(signed_in_or(&origin, &format!("/login?next=/a/{id}")))
+    match id.ok().and_then(|Path(id)| ApprovalId::parse(id).ok()) {
+        Some(id) => signed_in_or(&origin, &format!("/login?next=/a/{id}")),
+        None => unknown::page(&headers),
+    }
 }
 
 async fn asset(path: Result<Path<String>, PathRejection>, request: HeaderMap) -> Result<Response, Problem> {

@@ -6,11 +6,11 @@ use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use countersign_domain::{AgentId, AgentNote, ContextUrl, HostChoice, Justification, RunId, SessionKey};
+use countersign_domain::{AgentId, AgentNote, ContextUrl, HostChoice, Justification, SessionKey};
 use countersign_engine::{
-    IdempotencyKey, OnDisconnect,
+    Engine, IdempotencyKey, OnDisconnect,
     patch::PatchRequest,
-    reply::{AppliedPatch, PatchReply},
+    reply::{AppliedPatch, ExecError, PatchReply},
 };
 use countersign_protocol::patch::FileChange;
 use countersign_wire::{
@@ -23,6 +23,7 @@ use super::exec;
 use crate::{
     caller::{AgentCaller, Exec},
     extract::{IdempotencyHeader, QueryOf, RawJson},
+    links::Links,
     problem::Problem,
     state::AppState,
 };
@@ -95,13 +96,18 @@ impl PatchBody {
 pub(in crate::routes) type PatchAnswer = exec::CallAnswer<Applied>;
 
 impl PatchAnswer {
-    /// Turns the engine's reply into the wire form; `link` gives the place of a run.
-    pub(in crate::routes) fn of_patch(reply: PatchReply, link: impl FnOnce(&RunId) -> String) -> Self {
-        match reply {
-            PatchReply::Applied(applied) => Self::Done(Box::new(self::applied(*applied))),
-            PatchReply::Running(running) => Self::running(*running, link),
-            PatchReply::Pending(pending) => Self::pending(*pending, link),
-        }
+    /// Turns the engine's reply into the wire form.
+    pub(in crate::routes) async fn of_patch(
+        engine: &Engine,
+        links: &Links,
+        reply: Result<PatchReply, ExecError>,
+    ) -> Result<Self, Problem> {
+        Ok(match reply {
+            Ok(PatchReply::Applied(applied)) => Self::Done(Box::new(self::applied(*applied))),
+            Ok(PatchReply::Running(running)) => Self::running(*running, links),
+            Ok(PatchReply::Pending(pending)) => Self::pending(*pending, links),
+            Err(error) => return Err(exec::refused(engine, error).await),
+        })
     }
 }
 
@@ -135,7 +141,11 @@ fn change(FileChange { path, kind, from }: FileChange<'_>) -> ChangeBody {
     request_body = PatchBody,
     responses(
         (status = OK, body = Applied),
-        (status = ACCEPTED, body = Started, headers(("Location" = String, description = "The run."))),
+        (status = ACCEPTED, body = Started, headers(
+            ("Location" = String, description = "The run."),
+            ("Link" = String, description = "`rel=\"status\"`: the run; `rel=\"approval\"`: where a person answers, if one is asked."),
+            ("Retry-After" = u64, description = "Seconds until it is worth asking again."),
+        )),
         (status = BAD_REQUEST, description = "invalid-request, config-conflict, workdir-unavailable"),
         (status = FORBIDDEN, description = "forbidden, exec-denied, tool-denied, patch-not-allowed, host-not-allowed"),
         (status = CONFLICT, description = "patch-failed"),
@@ -158,8 +168,7 @@ async fn apply_patch(
         on_disconnect: OnDisconnect::Detach,
         is_named: true,
     });
-    let reply = state.engine().patches().apply(&caller, request, key).await?;
-    Ok(PatchAnswer::of_patch(reply, |run_id| {
-        state.link(&format!("/v1/runs/{run_id}"))
-    }))
+    let engine = state.engine();
+    let reply = engine.patches().apply(&caller, request, key).await;
+    PatchAnswer::of_patch(engine, state.links(), reply).await
 }

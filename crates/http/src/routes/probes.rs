@@ -11,9 +11,12 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::settings::IpcRole;
 use countersign_engine::{Check, Readiness};
-use countersign_wire::health::{CheckBody, Checks, ReadinessBody};
+use countersign_wire::{
+    error_kind::{ErrorCatalogue, ErrorKind},
+    health::{CheckBody, Checks, ReadinessBody},
+};
 
-use crate::{extract::QueryOf, openapi, reply::JsonReply, state::AppState};
+use crate::{extract::QueryOf, openapi, problem::Code, reply::JsonReply, state::AppState};
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
@@ -21,6 +24,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(readyz))
         .routes(routes!(version))
         .routes(routes!(contract))
+        .routes(routes!(errors))
 }
 
 /// The process answers.
@@ -139,4 +143,19 @@ async fn version(_query: QueryOf<()>) -> JsonReply<VersionBody> {
 async fn contract(_query: QueryOf<()>) -> Response {
     let json = HeaderValue::from_static("application/json");
     ([(header::CONTENT_TYPE, json)], openapi::document()).into_response()
+}
+
+/// Every error that the server answers with: its status, and what a client can read from it.
+#[utoipa::path(get, path = "/v1/errors.json", tag = "probes", operation_id = "list_errors", responses((status = OK, body = ErrorCatalogue)))]
+async fn errors(_query: QueryOf<()>) -> JsonReply<ErrorCatalogue> {
+    let kind = |code: &Code| ErrorKind {
+        code: code.as_str().into(),
+        status: code.status().as_u16(),
+        title: code.title().into(),
+        retryable: code.retryable(),
+        members: code.members().iter().map(|member| (*member).into()).collect(),
+    };
+    JsonReply(ErrorCatalogue {
+        items: Code::ALL.iter().map(kind).collect(),
+    })
 }

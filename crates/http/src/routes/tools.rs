@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use countersign_domain::{AgentId, Principal, RunId, SessionKey};
+use countersign_domain::{AgentId, Principal, SessionKey};
 use countersign_engine::{Engine, IdempotencyKey, OnDisconnect};
 
 use super::{
@@ -113,7 +113,7 @@ async fn invoke(
     RawJson { value: body, bytes }: RawJson<ToolBody>,
 ) -> Result<JsonReply<ToolAnswer>, Problem> {
     let call = body.into_call(Sha256::digest(&bytes).into())?;
-    let (text, details) = call.run(state.engine(), &caller).await?;
+    let (text, details) = call.run(&state, &caller).await?;
     Ok(JsonReply(ToolAnswer {
         ok: true,
         result: ToolResult {
@@ -223,11 +223,8 @@ fn key(text: String) -> Result<String, Problem> {
 }
 
 impl ToolCall {
-    async fn run(
-        self,
-        engine: &std::sync::Arc<Engine>,
-        caller: &Principal,
-    ) -> Result<(String, Value), Problem> {
+    async fn run(self, state: &AppState, caller: &Principal) -> Result<(String, Value), Problem> {
+        let engine = state.engine();
         let Self {
             tool,
             args,
@@ -240,15 +237,15 @@ impl ToolCall {
         match tool {
             Tool::Exec => {
                 let request = parsed::<ExecBody>(args)?.into_request()?;
-                let reply = engine.calls().exec(caller, request, key).await?;
-                Ok(exec_result(&ExecAnswer::new(reply, RunId::to_string).to_json()?))
+                let reply = engine.calls().exec(caller, request, key).await;
+                let answer = ExecAnswer::of_call(engine, state.links(), reply).await?;
+                Ok(exec_result(&answer.to_json()?))
             }
             Tool::ApplyPatch => {
                 let request = parsed::<PatchBody>(args)?.into_request()?;
-                let reply = engine.patches().apply(caller, request, key).await?;
-                Ok(patch_result(
-                    PatchAnswer::of_patch(reply, RunId::to_string).to_json()?,
-                ))
+                let reply = engine.patches().apply(caller, request, key).await;
+                let answer = PatchAnswer::of_patch(engine, state.links(), reply).await?;
+                Ok(patch_result(answer.to_json()?))
             }
             Tool::Process => {
                 let call = parsed::<ProcessBody>(args)?.into_call()?;

@@ -15,7 +15,11 @@ use countersign_sys::clock::SystemClock;
 
 use super::open_ledger;
 
-use crate::sse;
+use crate::{
+    links::Links,
+    peer::{Endpoint, Transport},
+    sse,
+};
 
 struct Streamed {
     ledger: Ledger,
@@ -53,8 +57,12 @@ impl Streamed {
 
     fn stream(&self, start: Start) -> Lines {
         let subscription = self.ledger.subscribe(EventFilter::default(), start);
+        let endpoint = Endpoint {
+            address: ([127, 0, 0, 1], 1).into(),
+            transport: Transport::Plain,
+        };
         Lines::of(sse::response(
-            subscription,
+            (subscription, Links::new(None, endpoint)),
             std::sync::Arc::new(SystemClock),
             self.stop.clone(),
             Box::new(|| true),

@@ -6,12 +6,13 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
+use tokio::sync::watch;
 
 use countersign_domain::{Principal, SignIn, SignInId, Token, TokenId, UnixMillis};
 
@@ -29,8 +30,8 @@ pub struct Key {
     expires_at: Option<UnixMillis>,
     /// Milliseconds of the last use that was noted; 0 for none.
     noted: AtomicI64,
-    /// Taken away by [`Keyring::remove`].
-    removed: AtomicBool,
+    /// Whether [`Keyring::remove`] took it away.
+    removed: watch::Sender<bool>,
     number: u64,
 }
 
@@ -72,7 +73,7 @@ impl Key {
             principal: Arc::new(principal),
             expires_at,
             noted: AtomicI64::new(0),
-            removed: AtomicBool::new(false),
+            removed: watch::Sender::new(false),
             number: hasher.finish(),
         }
     }
@@ -113,7 +114,19 @@ impl Key {
 
     /// Whether it still opens anything: for what goes on long after it was admitted.
     pub fn is_live(&self, now: UnixMillis) -> bool {
-        !self.removed.load(Ordering::Acquire) && self.expires_at.is_none_or(|end| now < end)
+        !*self.removed.borrow() && self.expires_at.is_none_or(|end| now < end)
+    }
+
+    /// Waits until [`Keyring::remove`] takes it away. The end of a token that ends by itself is [`Self::expires_at`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a key that was taken away stays so.
+    pub async fn removed(&self) {
+        let mut removed = self.removed.subscribe();
+        // The sender lives in this key, so it does not close.
+        if removed.wait_for(|is_removed| *is_removed).await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Whether a use at `now` should be written down; says so once for uses close together.
@@ -193,7 +206,7 @@ impl Keyring {
     fn remove_where(&self, goes: impl Fn(&Key) -> bool) {
         self.removals.fetch_add(1, Ordering::SeqCst);
         for key in self.keys.load().values().filter(|key| goes(key)) {
-            key.removed.store(true, Ordering::Release);
+            key.removed.send_replace(true);
         }
         self.keys.rcu(|keys| {
             let mut keys = HashMap::clone(keys);

@@ -15,7 +15,7 @@ use futures_util::{StreamExt as _, stream};
 
 use countersign_domain::Principal;
 use countersign_engine::reply::Answer;
-use countersign_ledger::auth::{Limited, RateStatus};
+use countersign_ledger::auth::Limited;
 use countersign_protocol::ByName;
 use countersign_wire::decisions::{
     DecidedOnBody, DecisionOnBody, DecisionsBody, DecisionsResultBody, MAX_DECISIONS, PlainDecision,
@@ -30,6 +30,7 @@ use crate::{
     problem::Problem,
     rate_headers,
     reply::JsonReply,
+    several::counted,
     state::AppState,
 };
 
@@ -107,26 +108,6 @@ fn checked(DecisionsBody { decisions }: DecisionsBody) -> Result<Vec<DecisionOnB
 
 fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-/// Each answer with what its sender's rate says of it, and how the sender stands with that rate after all of them. The
-/// first was counted when the request was let in.
-fn counted(
-    decisions: Vec<DecisionOnBody>,
-    count_one_more: impl Fn() -> Result<Option<RateStatus>, Limited>,
-) -> (Vec<(DecisionOnBody, Option<Limited>)>, Option<RateStatus>) {
-    let mut rate = None;
-    let counted = decisions.into_iter().enumerate().map(|(index, decision)| {
-        let limited = match (index > 0).then(&count_one_more).transpose() {
-            Ok(status) => {
-                rate = status.flatten();
-                None
-            }
-            Err(limited) => Some(limited),
-        };
-        (decision, limited)
-    });
-    (counted.collect(), rate)
 }
 
 /// What an answer alone would have been answered.

@@ -33,6 +33,7 @@ use crate::{
     problem::{Code, Problem},
     reply::JsonReply,
     schema::ApprovalFilterName,
+    short_id,
     state::AppState,
 };
 
@@ -126,6 +127,7 @@ async fn list(
         agent: agent_id,
         session: session_key,
         id_prefix,
+        id_part: None,
         // The engine narrows it to what the caller may see.
         authority: Authority::EVERYTHING,
     };
@@ -143,7 +145,7 @@ async fn list(
     Ok(JsonReply(body))
 }
 
-/// One approval, by its whole id.
+/// One approval, by its id or a unique part of it.
 #[utoipa::path(
     get, path = "/v1/approvals/{id}", tag = "approvals", operation_id = "get_approval",
     params(("id" = ApprovalId, Path)),
@@ -156,6 +158,7 @@ async fn one(
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
 ) -> Result<JsonReply<ApprovalBody>, Problem> {
+    let id = short_id::approval(&state, &caller, id).await?;
     let approval = state.engine().records().approval(&caller, &id).await?;
     let approval =
         approval.ok_or_else(|| Problem::new(Code::ApprovalNotFound, "there is no such approval"))?;
@@ -185,6 +188,7 @@ async fn decide(
     JsonBody(body): JsonBody<DecisionBody>,
 ) -> Result<JsonReply<DecidedBody>, Problem> {
     let answer = to_answer(body)?;
+    let id = short_id::approval(&state, &caller, id).await?;
     Ok(JsonReply(decided(&caller, &state, &id, answer).await?))
 }
 

@@ -13,6 +13,7 @@ use crate::{
     problem::Problem,
     reply::Located,
     routes::exec,
+    short_id,
     state::AppState,
 };
 
@@ -56,10 +57,11 @@ pub(super) async fn revise(
     JsonBody(RevisionBody { command, argv }): JsonBody<RevisionBody>,
 ) -> Result<Located<ApprovalBody>, Problem> {
     let command = exec::command(command, argv)?;
+    let id = short_id::approval(&state, &caller, id).await?;
     let approval = state.engine().revisions().revise(&caller, &id, command).await?;
     Ok(Located {
         status: StatusCode::CREATED,
-        location: state.link(&format!("/v1/approvals/{}", approval.id)),
+        location: state.links().place(&format!("/v1/approvals/{}", approval.id)),
         body: approval.into(),
     })
 }

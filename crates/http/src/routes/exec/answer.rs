@@ -1,20 +1,25 @@
 //! What an exec call answers (`docs/spec/http-api.md#post-v1exec-answers`).
 
 use axum::{
-    http::StatusCode,
+    http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
 use serde_json::Value;
 
-use countersign_domain::{CommandInput, Pinning, RunId};
-use countersign_engine::reply::{EndedRun, ExecReply, PendingRun, RunningRun, Warning};
+use countersign_domain::{CommandInput, Pinning, Ruling};
+use countersign_engine::{
+    Engine,
+    reply::{EndedRun, ExecError, ExecReply, PendingRun, RunningRun, Warning},
+};
 use countersign_wire::{
     exec::{Finished, Pending, Running, Started, WarningBody},
+    ruling::{self, RulingBody},
     run::duration_ms,
 };
 
 use crate::{
+    links::Links,
     problem::Problem,
     reply::{JsonReply, Located},
 };
@@ -27,6 +32,10 @@ pub(in crate::routes) enum CallAnswer<T> {
     /// 202
     Started {
         location: String,
+        /// Where a person answers, if one is asked.
+        approval: Option<String>,
+        /// Where the run is found.
+        status: String,
         /// What is known of it.
         body: Box<Started>,
     },
@@ -34,29 +43,70 @@ pub(in crate::routes) enum CallAnswer<T> {
 
 pub(in crate::routes) type ExecAnswer = CallAnswer<Finished>;
 
+/// When it is worth asking again about a run that goes on or waits, in seconds.
+const RETRY_AFTER: u64 = 1;
+
 impl ExecAnswer {
-    /// Turns the engine's reply into the wire form; `link` gives the place of a run.
-    pub(in crate::routes) fn new(reply: ExecReply, link: impl FnOnce(&RunId) -> String) -> Self {
-        match reply {
-            ExecReply::Ended(ended) => Self::Done(Box::new(finished(ended))),
-            ExecReply::Running(running) => Self::running(running, link),
-            ExecReply::Pending(pending) => Self::pending(*pending, link),
+    /// Turns the engine's reply to a call into the wire form, with who decided about it.
+    pub(in crate::routes) async fn of_call(
+        engine: &Engine,
+        links: &Links,
+        reply: Result<ExecReply, ExecError>,
+    ) -> Result<Self, Problem> {
+        Ok(match reply {
+            Ok(ExecReply::Ended(ended)) => {
+                let ruling = engine.records().ruling_on(&ended.run).await?;
+                Self::Done(Box::new(finished(ended, ruling)))
+            }
+            Ok(ExecReply::Running(running)) => Self::running(running, links),
+            Ok(ExecReply::Pending(pending)) => Self::pending(*pending, links),
+            Err(error) => return Err(refused(engine, error).await),
+        })
+    }
+}
+
+/// A refused call, with who decided about it where that is on record.
+pub(in crate::routes) async fn refused(engine: &Engine, error: ExecError) -> Problem {
+    let ExecError::Denied(denial) = error else {
+        return error.into();
+    };
+    let run_id = denial.run_id.clone();
+    let problem = Problem::from(ExecError::Denied(denial));
+    match engine.records().judged(&run_id).await {
+        Ok(Some((run, ruling))) => problem.with(|body| {
+            body.agent_message = Some(ruling::agent_message(&run, &ruling));
+            body.user_reason.clone_from(&ruling.reason);
+            body.decided_by = RulingBody::of(ruling);
+        }),
+        Ok(None) => problem,
+        Err(trouble) => {
+            tracing::warn!(run.id = %run_id, %trouble, "who denied a run could not be read");
+            problem
         }
     }
 }
 
 impl<T: Serialize> CallAnswer<T> {
-    pub(in crate::routes) fn running(running: RunningRun, link: impl FnOnce(&RunId) -> String) -> Self {
+    pub(in crate::routes) fn running(running: RunningRun, links: &Links) -> Self {
+        let status = links.run(&running.run.id);
         Self::Started {
-            location: link(&running.run.id),
-            body: Box::new(Started::Running(self::running(running))),
+            location: links.place_of_run(&running.run.id),
+            approval: None,
+            body: Box::new(Started::Running(self::running(running, status.clone()))),
+            status,
         }
     }
 
-    pub(in crate::routes) fn pending(pending: PendingRun, link: impl FnOnce(&RunId) -> String) -> Self {
+    pub(in crate::routes) fn pending(pending: PendingRun, links: &Links) -> Self {
+        let status = links.run(&pending.run.id);
+        let approval = links.approval(&pending.approval.id);
+        let location = links.place_of_run(&pending.run.id);
+        let body = self::pending(pending, approval.clone(), status.clone());
         Self::Started {
-            location: link(&pending.run.id),
-            body: Box::new(Started::Pending(self::pending(pending))),
+            location,
+            approval: Some(approval),
+            status,
+            body: Box::new(Started::Pending(body)),
         }
     }
 
@@ -64,7 +114,7 @@ impl<T: Serialize> CallAnswer<T> {
     pub(in crate::routes) fn to_json(&self) -> Result<Value, Problem> {
         let body = match self {
             Self::Done(body) => serde_json::to_value(body),
-            Self::Started { location: _, body } => serde_json::to_value(body),
+            Self::Started { body, .. } => serde_json::to_value(body),
         };
         body.map_err(|error| {
             tracing::error!(%error, "an answer could not be written as JSON");
@@ -77,12 +127,32 @@ impl<T: Serialize> IntoResponse for CallAnswer<T> {
     fn into_response(self) -> Response {
         match self {
             Self::Done(body) => JsonReply(body).into_response(),
-            Self::Started { location, body } => Located {
-                status: StatusCode::ACCEPTED,
+            Self::Started {
                 location,
+                approval,
+                status,
                 body,
+            } => {
+                let mut response = Located {
+                    status: StatusCode::ACCEPTED,
+                    location,
+                    body,
+                }
+                .into_response();
+                let headers = response.headers_mut();
+                let targets = approval
+                    .map(|url| (url, "approval"))
+                    .into_iter()
+                    .chain([(status, "status")]);
+                for (url, relation) in targets {
+                    // What is no header value has a host name that no URL has.
+                    if let Ok(link) = HeaderValue::try_from(format!("<{url}>; rel=\"{relation}\"")) {
+                        headers.append(header::LINK, link);
+                    }
+                }
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER));
+                response
             }
-            .into_response(),
         }
     }
 }
@@ -94,9 +164,13 @@ fn finished(
         warnings,
         joined,
     }: EndedRun,
+    ruling: Ruling,
 ) -> Finished {
     let cut = output.truncated || run.truncated;
     Finished {
+        agent_message: Some(ruling::agent_message(&run, &ruling)),
+        user_reason: ruling.reason.clone(),
+        decided_by: RulingBody::of(ruling),
         duration_ms: duration_ms(&run).unwrap_or(0),
         run_id: run.id,
         status: run.status.api_name().into(),
@@ -130,8 +204,10 @@ fn running(
         warnings,
         joined,
     }: RunningRun,
+    status_url: String,
 ) -> Running {
     Running {
+        status_url: Some(status_url),
         // A background run has a session from the moment it has moved there.
         session_id: run.session_id.unwrap_or_default(),
         run_id: run.id,
@@ -157,8 +233,12 @@ fn pending(
         warnings,
         joined,
     }: PendingRun,
+    approval_url: String,
+    status_url: String,
 ) -> Pending {
     Pending {
+        approval_url: Some(approval_url),
+        status_url: Some(status_url),
         approval_slug: approval.id.slug().to_owned(),
         approval_id: approval.id,
         approvals_required: Some(approval.card.quorum.required).filter(|required| *required > 1),

@@ -1,24 +1,36 @@
 //! `POST /v1/exec/explain`: what an exec call would come to, and why.
 
-use axum::extract::State;
+use axum::{
+    Extension,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use serde::Deserialize;
+use utoipa::ToSchema;
 
+use countersign_domain::Principal;
 use countersign_engine::explain::{Explanation, Outcome, SandboxView};
 use countersign_policy::combine::Effective;
+use countersign_protocol::ByName;
 use countersign_wire::{
     approval::PatternBody,
     confined::ConfinementBody,
-    explain::{EnvBody, ExplanationBody, HostBody, SandboxBody},
+    explain::{EnvBody, ExplainedBody, ExplanationBody, ExplanationsBody, HostBody, SandboxBody},
     stop::StopBody,
 };
 
 use super::request::ExecBody;
 
 use crate::{
+    admission::RequestSource,
     caller::{AgentCaller, ReadOrOwn},
     extract::{JsonBody, QueryOf},
     problem::{Code, Problem},
+    rate_headers,
     reply::JsonReply,
     routes::policy,
+    several::counted,
     state::AppState,
 };
 
@@ -46,9 +58,84 @@ pub(super) async fn explain(
     QueryOf(()): QueryOf<()>,
     JsonBody(body): JsonBody<ExecBody>,
 ) -> Result<JsonReply<ExplanationBody>, Problem> {
+    explained(&state, &caller, body).await.map(JsonReply)
+}
+
+/// So many commands are explained in one request.
+const MOST_COMMANDS: usize = 100;
+
+/// Commands to explain.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = ExplainRequests)]
+pub(super) struct ExplainSeveralBody {
+    #[schema(value_type = Vec<ExecBody>, min_items = 1, max_items = 100)]
+    commands: Vec<ByName<ExecBody>>,
+}
+
+/// Explains up to 100 commands, each as `POST /v1/exec/explain` would. Nothing runs and nothing is stored.
+///
+/// Each counts against the rate of the token; what is over it is `rate-limited` in its result. A command that is refused
+/// changes nothing about the others.
+#[utoipa::path(
+    post, path = "/v1/exec/explanations", tag = "exec", operation_id = "explain_execs",
+    request_body = ExplainSeveralBody,
+    responses(
+        (status = OK, body = ExplanationsBody),
+        (status = BAD_REQUEST, description = "invalid-request (also: no command or more than 100); nothing was explained"),
+    ),
+    security(("token" = ["exec"]), ("token" = ["read"])),
+)]
+pub(super) async fn explain_several(
+    caller: AgentCaller<ReadOrOwn>,
+    Extension(origin): Extension<RequestSource>,
+    State(state): State<AppState>,
+    QueryOf(()): QueryOf<()>,
+    JsonBody(ExplainSeveralBody { commands }): JsonBody<ExplainSeveralBody>,
+) -> Result<Response, Problem> {
+    if commands.is_empty() || commands.len() > MOST_COMMANDS {
+        let detail = format!("expected 1 to {MOST_COMMANDS} commands, not {}", commands.len());
+        return Err(Problem::field("commands", detail));
+    }
+    let (counted, rate) = counted(commands, || origin.count_one_more(state.throttle()));
+    let mut results = Vec::with_capacity(counted.len());
+    // One after the other: a caller has one turn to have commands looked through.
+    for (ByName(command), limited) in counted {
+        let explained = match limited {
+            None => explained(&state, &caller, command).await,
+            Some(limited) => Err(Problem::limited(limited)),
+        };
+        results.push(result(explained));
+    }
+    let mut response = JsonReply(ExplanationsBody { results }).into_response();
+    if let Some(rate) = rate {
+        rate_headers::write(rate, response.headers_mut());
+    }
+    Ok(response)
+}
+
+async fn explained(state: &AppState, caller: &Principal, body: ExecBody) -> Result<ExplanationBody, Problem> {
     let request = body.into_explainable()?;
-    let explanation = state.engine().explainer().explain(&caller, request).await?;
-    Ok(JsonReply(explanation_body(explanation)))
+    let explanation = state.engine().explainer().explain(caller, request).await?;
+    Ok(explanation_body(explanation))
+}
+
+fn result(explained: Result<ExplanationBody, Problem>) -> ExplainedBody {
+    match explained {
+        Ok(explanation) => ExplainedBody {
+            status: StatusCode::OK.as_u16(),
+            explanation: Some(Box::new(explanation)),
+            problem: None,
+        },
+        Err(problem) => {
+            let problem = problem.into_body("/v1/exec/explain");
+            ExplainedBody {
+                status: problem.status,
+                explanation: None,
+                problem: Some(Box::new(problem)),
+            }
+        }
+    }
 }
 
 fn sandbox_body(view: SandboxView) -> SandboxBody {

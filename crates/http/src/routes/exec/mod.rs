@@ -15,7 +15,7 @@ use axum::extract::State;
 use sha2::{Digest as _, Sha256};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub(in crate::routes) use answer::{CallAnswer, ExecAnswer, warning};
+pub(in crate::routes) use answer::{CallAnswer, ExecAnswer, refused, warning};
 pub(in crate::routes) use explain::explanation_body;
 pub(in crate::routes) use request::{
     ExecBody, approval_wait, bounded_argv, command, host, identity, workdir,
@@ -35,6 +35,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(exec))
         .routes(routes!(explain::explain))
+        .routes(routes!(explain::explain_several))
 }
 
 const LONGEST_HOLD: u64 = 600_000;
@@ -90,7 +91,11 @@ impl ExecQuery {
     request_body = ExecBody,
     responses(
         (status = OK, body = Finished),
-        (status = ACCEPTED, body = Started, headers(("Location" = String, description = "The run."))),
+        (status = ACCEPTED, body = Started, headers(
+            ("Location" = String, description = "The run."),
+            ("Link" = String, description = "`rel=\"status\"`: the run; `rel=\"approval\"`: where a person answers, if one is asked."),
+            ("Retry-After" = u64, description = "Seconds until it is worth asking again."),
+        )),
         (status = BAD_REQUEST, description = "invalid-request, blank-command, blocked-env, config-conflict, workdir-unavailable, preflight-failed"),
         (status = FORBIDDEN, description = "forbidden, exec-denied, host-not-allowed, elevated-unavailable"),
         (status = NOT_FOUND, description = "node-not-found"),
@@ -119,11 +124,9 @@ async fn exec(
     // Awaited here and nowhere else: a client that leaves drops this future, and with it its run.
     let engine = state.engine();
     let reply = match (lease, key) {
-        (None, key) => engine.calls().exec(&caller, request, key).await?,
-        (Some(lease), Some(key)) => engine.calls().exec_held(&caller, request, key, lease).await?,
+        (None, key) => engine.calls().exec(&caller, request, key).await,
+        (Some(lease), Some(key)) => engine.calls().exec_held(&caller, request, key, lease).await,
         (Some(_), None) => return Err(Problem::field("held", "needs an Idempotency-Key")),
     };
-    Ok(ExecAnswer::new(reply, |run_id| {
-        state.link(&format!("/v1/runs/{run_id}"))
-    }))
+    ExecAnswer::of_call(engine, state.links(), reply).await
 }

@@ -114,15 +114,17 @@ impl EngineBackend {
             WaitPolicy::None => Duration::ZERO,
             WaitPolicy::AsAsked => wait,
         };
-        let mut answer = match call.tool {
+        match call.tool {
             AskingTool::Exec => {
                 let mut request = self
                     .parsed::<ExecBody>(caller, &call.arguments)
                     .await?
                     .into_request()?;
                 request.approval_wait = wait(request.approval_wait);
-                let reply = self.engine.calls().exec(caller, request, Some(key)).await?;
-                ExecAnswer::new(reply, RunId::to_string).to_json()?
+                let reply = self.engine.calls().exec(caller, request, Some(key)).await;
+                ExecAnswer::of_call(&self.engine, &self.links, reply)
+                    .await?
+                    .to_json()
             }
             AskingTool::ApplyPatch => {
                 let mut request = self
@@ -130,20 +132,12 @@ impl EngineBackend {
                     .await?
                     .into_request()?;
                 request.approval_wait = wait(request.approval_wait);
-                let reply = self.engine.patches().apply(caller, request, Some(key)).await?;
-                PatchAnswer::of_patch(reply, RunId::to_string).to_json()?
+                let reply = self.engine.patches().apply(caller, request, Some(key)).await;
+                PatchAnswer::of_patch(&self.engine, &self.links, reply)
+                    .await?
+                    .to_json()
             }
-        };
-        if let Value::Object(members) = &mut answer
-            && members
-                .get("status")
-                .is_some_and(|status| status == "approval-pending")
-            && let Some(id) = members.get("approvalId").and_then(Value::as_str)
-        {
-            let url = format!("{}/a/{id}", self.link_base);
-            members.insert("approvalUrl".to_owned(), url.into());
         }
-        Ok(answer)
     }
 
     async fn processed(&self, caller: &Principal, arguments: JsonObject) -> Result<Value, Problem> {

@@ -57,7 +57,7 @@ impl Mount {
         self.served.get_or_init(|| {
             let backend = EngineBackend {
                 engine: Arc::clone(&self.engine),
-                link_base: self.link_base.clone(),
+                links: self.links.clone(),
                 body_limit: self.body_limit.clone(),
             };
             let (clock, ids) = (Arc::clone(self.engine.clock()), Arc::clone(self.engine.ids()));

@@ -11,13 +11,12 @@ use countersign_engine::Engine;
 
 use super::in_flight::InFlight;
 
-use crate::{extract::BodyLimit, mcp::Server};
+use crate::{extract::BodyLimit, links::Links, mcp::Server};
 
 /// The MCP server, once there is one, and the requests it works on.
 pub(crate) struct Mount {
     pub(super) engine: Arc<Engine>,
-    /// What links to people begin with.
-    pub(super) link_base: String,
+    pub(super) links: Links,
     pub(super) body_limit: BodyLimit,
     pub(super) served: OnceLock<Served>,
     pub(super) in_flight: Arc<InFlight>,
@@ -32,17 +31,17 @@ pub(super) struct Served {
 /// Does calls by the engine.
 pub(super) struct EngineBackend {
     pub(super) engine: Arc<Engine>,
-    pub(super) link_base: String,
+    pub(super) links: Links,
     /// Whose turn it is to have arguments read.
     pub(super) body_limit: BodyLimit,
 }
 
 impl Mount {
-    /// An MCP server whose calls are done by the engine. Links to people begin with `link_base`.
-    pub(crate) fn new(engine: &Arc<Engine>, link_base: String, body_limit: BodyLimit) -> Self {
+    /// An MCP server whose calls are done by the engine.
+    pub(crate) fn new(engine: &Arc<Engine>, links: Links, body_limit: BodyLimit) -> Self {
         Self {
             engine: Arc::clone(engine),
-            link_base,
+            links,
             body_limit,
             served: OnceLock::new(),
             in_flight: Arc::default(),

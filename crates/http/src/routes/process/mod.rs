@@ -6,7 +6,7 @@
 
 mod answer;
 mod request;
-mod stream;
+pub(super) mod stream;
 
 use axum::extract::State;
 use utoipa_axum::{router::OpenApiRouter, routes};

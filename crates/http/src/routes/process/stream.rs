@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Pause before the output is looked at again when it could not be read.
-const RETRY: Duration = Duration::from_secs(1);
+pub(in crate::routes) const RETRY: Duration = Duration::from_secs(1);
 
 /// The output of a process session as it comes.
 ///
@@ -177,7 +177,8 @@ impl Stream {
     }
 }
 
-fn output_event(piece: &OutputText, form: OutputForm) -> Event {
+/// A piece of output as an event, whose id is where the next piece begins.
+pub(in crate::routes) fn output_event(piece: &OutputText, form: OutputForm) -> Event {
     let OutputText {
         offset,
         end,
@@ -209,7 +210,8 @@ fn end_event(session: &SessionBody) -> Option<Event> {
         .ok()
 }
 
-fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
+/// After how many bytes to begin.
+pub(in crate::routes) fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
     let Some(value) = headers.get("last-event-id") else {
         return Ok(0);
     };

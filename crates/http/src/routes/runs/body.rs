@@ -1,13 +1,20 @@
 //! What the ledger has of runs, as their objects.
 
-use countersign_domain::{Command, Run, RunStatus};
+use countersign_domain::{Command, Ruling, Run, RunStatus};
 use countersign_runner::output::Captured;
-use countersign_wire::run::{RunBody, RunDetail};
+use countersign_wire::{
+    ruling::{self, RulingBody},
+    run::{RunBody, RunDetail},
+};
 
 use crate::problem::Problem;
 
-pub(super) fn with_output(run: Run, output: Captured) -> RunDetail {
+pub(super) fn with_output(run: Run, output: Captured, ruling: Ruling) -> RunDetail {
+    let has_ended = run.status.is_final();
     RunDetail {
+        agent_message: has_ended.then(|| ruling::agent_message(&run, &ruling)),
+        user_reason: ruling.reason.clone(),
+        decided_by: RulingBody::of(ruling),
         run: run.into(),
         aggregated: output.aggregated,
         stdout: output.stdout,

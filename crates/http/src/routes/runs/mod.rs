@@ -5,12 +5,15 @@
 //! bytes, [`RunBody`] for the object.
 
 mod body;
+mod follow;
 mod output;
+mod wait;
 
-use axum::extract::State;
+use axum::{Extension, extract::State};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use body::{listed, statuses_named, with_output};
+use wait::WaitQuery;
 
 use countersign_domain::{AgentId, Authority, Host, RunId, SessionKey, UnixMillis};
 use countersign_ledger::RunFilter;
@@ -21,11 +24,13 @@ use countersign_wire::{
 };
 
 use crate::{
+    admission::RequestSource,
     caller::{AgentCaller, ExecOrAdmin, ReadOrAskedOrOwn, ReadOrOwn},
-    extract::{AtPath, EmptyBody, Parameters, QueryForm, QueryOf},
+    extract::{AtPath, EmptyBody, Moment, Parameters, QueryForm, QueryOf},
     list::{ListName, PageQuery},
     problem::Problem,
     reply::JsonReply,
+    short_id,
     state::AppState,
 };
 
@@ -54,10 +59,10 @@ struct RunsQuery {
     /// Only in this state.
     #[param(value_type = Option<RunStatusName>)]
     status: Option<String>,
-    /// Created at this Unix millisecond or later.
-    since: Option<i64>,
-    /// Created before this Unix millisecond.
-    until: Option<i64>,
+    /// Created then or later.
+    since: Option<Moment>,
+    /// Created before then.
+    until: Option<Moment>,
     /// Text that the command contains.
     q: Option<String>,
     #[param(ignore)]
@@ -113,8 +118,9 @@ async fn list(
             .map(statuses_named)
             .transpose()?
             .unwrap_or_default(),
-        since: since.map(UnixMillis::new),
-        until: until.map(UnixMillis::new),
+        since: since.map(UnixMillis::from),
+        until: until.map(UnixMillis::from),
+        id_part: None,
         query: q,
         // The engine narrows it to what the caller may see.
         owner: None,
@@ -129,33 +135,39 @@ async fn list(
 }
 
 /// One run with its output as text. An exec token sees its own runs, an approve token those it is asked about.
+///
+/// With `waitMs` the answer comes when the run has ended, or with `until=decided` when no person is asked any more; at the end
+/// of the wait it is the run as it is. A wait counts as an event stream of its token. It ends at once with 401 when the
+/// token ends, and with the run as it is when the server stops.
 #[utoipa::path(
     get, path = "/v1/runs/{runId}", tag = "runs", operation_id = "get_run",
-    params(("runId" = RunId, Path)),
-    responses((status = OK, body = RunDetail)),
+    params(("runId" = RunId, Path), WaitQuery),
+    responses(
+        (status = OK, body = RunDetail),
+        (status = SERVICE_UNAVAILABLE, description = "overloaded: too many waits and streams; storage-unavailable"),
+    ),
     security(("token" = ["read"]), ("token" = ["exec"]), ("token" = ["approve"])),
 )]
 async fn one(
     caller: AgentCaller<ReadOrAskedOrOwn>,
     AtPath(id): AtPath<RunId>,
+    Extension(origin): Extension<RequestSource>,
     State(state): State<AppState>,
-    QueryOf(()): QueryOf<()>,
+    QueryOf(query): QueryOf<WaitQuery>,
 ) -> Result<JsonReply<RunDetail>, Problem> {
-    let run = state
-        .engine()
-        .records()
-        .run(&caller, &id)
-        .await?
-        .ok_or_else(|| Problem::not_found("run"))?;
-    let output = state.engine().records().output_text(&run).await?;
-    Ok(JsonReply(with_output(run, output)))
+    let id = short_id::run(&state, &caller, id).await?;
+    let run = wait::run(&state, (&caller, &origin), &id, query).await?;
+    let records = state.engine().records();
+    let output = records.output_text(&run).await?;
+    let ruling = records.ruling_on(&run).await?;
+    Ok(JsonReply(with_output(run, output, ruling)))
 }
 
 /// Kills a run, or cancels its pending approval. An exec token can cancel its own runs.
 #[utoipa::path(
     post, path = "/v1/runs/{runId}/cancel", tag = "runs", operation_id = "cancel_run",
     params(("runId" = RunId, Path)),
-    responses((status = OK, body = RunBody), (status = CONFLICT, description = "run-ended")),
+    responses((status = OK, body = RunBody), (status = CONFLICT, description = "run-ended, id-ambiguous")),
     security(("token" = ["exec"]), ("token" = ["admin"])),
 )]
 async fn cancel(
@@ -165,6 +177,7 @@ async fn cancel(
     QueryOf(()): QueryOf<()>,
     EmptyBody: EmptyBody,
 ) -> Result<JsonReply<RunBody>, Problem> {
+    let id = short_id::run(&state, &caller, id).await?;
     let run = state.engine().cancels().cancel(&caller, &id).await?;
     Ok(JsonReply(run.into()))
 }

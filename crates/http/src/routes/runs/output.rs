@@ -4,9 +4,11 @@ use std::{
     fs::File,
     io::{self, Cursor, Read, Seek},
     ops::Range,
+    str::FromStr,
 };
 
 use axum::{
+    Extension,
     body::{Body, Bytes},
     extract::State,
     http::{HeaderMap, HeaderValue, StatusCode, header},
@@ -19,10 +21,14 @@ use countersign_domain::{OutputStream, RunId};
 use countersign_engine::OutputBytes;
 use countersign_runner::output::spool::{self, Selection, SpoolReader};
 
+use super::follow;
+
 use crate::{
+    admission::RequestSource,
     caller::{AgentCaller, ReadOrAskedOrOwn},
     extract::{AtPath, Parameters, QueryForm, QueryOf},
     problem::{Code, Problem},
+    short_id,
     state::AppState,
 };
 
@@ -38,38 +44,82 @@ const AHEAD: usize = 4;
 pub(super) struct OutputQuery {
     /// `stdout` or `stderr` for one of them; both in order of arrival unless given.
     stream: Option<OutputStream>,
+    /// `1` or `true` for the output as it comes, as text or as server-sent events, until the run ends.
+    #[param(value_type = Option<String>, pattern = "^(0|1|false|true)$")]
+    follow: Option<Follow>,
+}
+
+/// Whether output is sent as it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Follow {
+    Yes,
+    No,
+}
+
+/// It says neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected 1 or true, 0 or false")]
+struct UnknownFollow;
+
+impl FromStr for Follow {
+    type Err = UnknownFollow;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "1" | "true" => Ok(Self::Yes),
+            "0" | "false" => Ok(Self::No),
+            _ => Err(UnknownFollow),
+        }
+    }
 }
 
 impl QueryForm for OutputQuery {
     fn read(parameters: &mut Parameters) -> Result<Self, Problem> {
         Ok(Self {
             stream: parameters.value("stream")?,
+            follow: parameters.value("follow")?,
         })
     }
 }
 
 /// The exact bytes of a run's output in order of arrival.
+///
+/// With `follow=1` the output as it comes, until the run ends, of a run that has not started too: as text, or with
+/// `Accept: text/event-stream` as events `output` with `offset`, `stream` and `text`, and last `end` with the run. The `id:`
+/// of an `output` is the number of bytes up to its end; sent back as `Last-Event-ID` the stream goes on there. What is
+/// followed has no ranges, and counts as an event stream of its token.
 #[utoipa::path(
     get, path = "/v1/runs/{runId}/output", tag = "runs", operation_id = "get_run_output",
     params(
         ("runId" = RunId, Path), OutputQuery,
         ("Range" = Option<String>, Header, description = "One range of bytes, such as `bytes=0-1023` or `bytes=-512`."),
         ("If-Range" = Option<String>, Header, description = "The range counts only while this is the `ETag`."),
+        ("Last-Event-ID" = Option<u64>, Header, description = "With `follow`: after how many bytes of the output to begin."),
     ),
     responses(
-        (status = OK, description = "All of it.", content_type = "application/octet-stream", body = Vec<u8>),
+        (status = OK, description = "All of it; followed as text or as a stream.", content(
+            (Vec<u8> = "application/octet-stream"),
+            (String = "text/plain"),
+            (String = "text/event-stream"),
+        )),
         (status = PARTIAL_CONTENT, description = "A range of it.", content_type = "application/octet-stream", body = Vec<u8>),
         (status = RANGE_NOT_SATISFIABLE, description = "range-not-satisfiable; `Content-Range` has the length."),
+        (status = SERVICE_UNAVAILABLE, description = "overloaded: too many streams; storage-unavailable"),
     ),
     security(("token" = ["read"]), ("token" = ["exec"]), ("token" = ["approve"])),
 )]
 pub(super) async fn bytes(
     caller: AgentCaller<ReadOrAskedOrOwn>,
     AtPath(id): AtPath<RunId>,
+    Extension(origin): Extension<RequestSource>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<OutputQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
+    let id = short_id::run(&state, &caller, id).await?;
+    if query.follow == Some(Follow::Yes) {
+        return follow::output(&state, (&caller, origin), &id, query.stream, &headers).await;
+    }
     let is_visible = state.engine().records().run(&caller, &id).await?.is_some();
     let stored = if is_visible {
         state.engine().records().output_bytes(&id).await?

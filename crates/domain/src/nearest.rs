@@ -1,13 +1,23 @@
 //! The known name that looks most like an unknown one.
 
+/// A name from outside may be long; beyond this it resembles nothing.
+const LONGEST: usize = 120;
+
 /// The candidate with the fewest edits from `name`; the first of several.
-pub(super) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> &'a str {
-    // A name from outside may be long; beyond this it resembles nothing.
-    let name: Vec<char> = name.chars().take(120).collect();
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> &'a str {
+    let name: Vec<char> = name.chars().take(LONGEST).collect();
     candidates
         .into_iter()
         .min_by_key(|candidate| distance(&name, candidate))
         .unwrap_or_default()
+}
+
+/// The candidate that `name` is probably a slip for: at most a third of its letters differ.
+pub fn intended<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let candidate = nearest(name, candidates);
+    let letters: Vec<char> = name.chars().take(LONGEST).collect();
+    let slips = distance(&letters, candidate);
+    (!candidate.is_empty() && slips <= letters.len().div_ceil(3)).then_some(candidate)
 }
 
 fn distance(from: &[char], to: &str) -> usize {
@@ -53,5 +63,15 @@ mod tests {
     fn the_nearest_name_is_found() {
         assert_eq!(nearest("listn", ["url", "listen", "path"]), "listen");
         assert_eq!(nearest("anything", []), "");
+    }
+
+    #[test]
+    fn only_a_slip_is_taken_for_another_name() {
+        let known = ["command", "argv", "workdir", "agentId"];
+        assert_eq!(intended("comand", known), Some("command"));
+        assert_eq!(intended("agentID", known), Some("agentId"));
+        assert_eq!(intended("cwd", known), None);
+        assert_eq!(intended("", known), None);
+        assert_eq!(intended("anything", []), None);
     }
 }

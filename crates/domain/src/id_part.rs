@@ -1,0 +1,50 @@
+//! The beginning or the end of an id, as people type it.
+
+/// The shortest part that stands for an id.
+const SHORTEST: usize = 8;
+
+/// Ids of ours are UUIDs; what is as long is no part.
+const WHOLE: usize = 36;
+
+/// A text that may be the beginning or the end of an id: of those who have it, exactly one may be meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdPart(String);
+
+impl IdPart {
+    /// The part that an id is, as far as its form says; `None` for an id in full and for too few characters.
+    pub fn of(id: &str) -> Option<Self> {
+        let is_part = (SHORTEST..WHOLE).contains(&id.len());
+        let is_plain = id
+            .bytes()
+            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
+        (is_part && is_plain).then(|| Self(id.to_owned()))
+    }
+
+    /// The text of the part.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_shorter_than_an_id_and_says_enough() {
+        for part in ["1a2b3c4d", "1a2b-3c4d-5e6f", &"a".repeat(35)] {
+            assert_eq!(IdPart::of(part).unwrap().as_str(), part);
+        }
+        for other in [
+            "",
+            "1a2b3c4",
+            &"a".repeat(36),
+            "1A2B3C4D",
+            "1a2b3c4%",
+            "1a2b3c4*",
+            "1a2b3c4?",
+        ] {
+            assert_eq!(IdPart::of(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What a reader of values says, in words for people who do not know the reader.
+
+use std::borrow::Cow;
+
+use countersign_domain::intended;
+
+/// A message of a reader of JSON about one member.
+pub(super) fn of_json(message: &str) -> Cow<'_, str> {
+    if let Some((found, expected)) = mismatch(message) {
+        return format!("expected {}, not {}", expected_form(expected), found_form(found)).into();
+    }
+    if let Some((found, expected)) = message
+        .strip_prefix("unknown variant `")
+        .and_then(|rest| rest.split_once("`, expected "))
+    {
+        return format!("expected {}, not {found}", alternatives(&names(expected))).into();
+    }
+    if let Some(name) = between(message, "duplicate field `", "`") {
+        return format!("{name} is given more than once").into();
+    }
+    match message {
+        "expected value" => "expected a word".into(),
+        other => other.into(),
+    }
+}
+
+/// A message of a reader of one text, such as a parameter of a query.
+pub(super) fn of_text(message: &str) -> Cow<'_, str> {
+    match message {
+        "invalid digit found in string" | "cannot parse integer from empty string" => {
+            "expected a whole number"
+        }
+        "number too large to fit in target type" => "the number is too large",
+        "number too small to fit in target type" => "the number is too small",
+        "provided string was not `true` or `false`" => "expected true or false",
+        other => other,
+    }
+    .into()
+}
+
+/// The refusal of a name that is not known here, with the one that was probably intended.
+pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    match (intended(name, known.iter().copied()), known) {
+        (Some(intended), _) => format!("unknown {what}; did you mean {intended}?"),
+        (None, []) => format!("unknown {what}"),
+        (None, known) => format!("unknown {what}; known: {}", known.join(", ")),
+    }
+}
+
+/// The names in a list such as ``one of `a`, `b` ``.
+pub(super) fn names(list: &str) -> Vec<&str> {
+    // Every second piece is between two marks.
+    list.split('`').skip(1).step_by(2).collect()
+}
+
+fn between<'a>(text: &'a str, begin: &str, end: &str) -> Option<&'a str> {
+    text.strip_prefix(begin)?.strip_suffix(end)
+}
+
+/// What was found and what was expected. What was found may itself say "expected".
+fn mismatch(message: &str) -> Option<(&str, &str)> {
+    ["invalid type: ", "invalid value: "]
+        .into_iter()
+        .find_map(|begin| message.strip_prefix(begin))?
+        .rsplit_once(", expected ")
+}
+
+fn expected_form(expected: &str) -> &str {
+    match expected {
+        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" => "a whole number from 0 on",
+        "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a string" | "a borrowed string" => "a text",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        "unit" => "null",
+        form if form.starts_with("struct ") => "an object",
+        form if form.starts_with("enum ") => "a word",
+        other => other,
+    }
+}
+
+fn found_form(found: &str) -> Cow<'_, str> {
+    for number in ["integer `", "floating point `", "boolean `"] {
+        if let Some(value) = between(found, number, "`") {
+            return value.into();
+        }
+    }
+    match found {
+        "sequence" => "a list".into(),
+        "map" => "an object".into(),
+        "unit" | "unit value" => "null".into(),
+        other => match other.strip_prefix("string ") {
+            Some(text) => format!("the text {text}").into(),
+            None => other.into(),
+        },
+    }
+}
+
+fn alternatives(names: &[&str]) -> String {
+    match names {
+        [] => "another word".to_owned(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_word_of_the_reader_is_left() {
+        for (message, expect) in [
+            (
+                "invalid type: string \"60s\", expected u64",
+                "expected a whole number from 0 on, not the text \"60s\"",
+            ),
+            (
+                "invalid value: integer `-1`, expected u64",
+                "expected a whole number from 0 on, not -1",
+            ),
+            (
+                "invalid type: floating point `1.0`, expected i64",
+                "expected a whole number, not 1.0",
+            ),
+            (
+                "invalid type: null, expected a string",
+                "expected a text, not null",
+            ),
+            (
+                "invalid type: map, expected a sequence",
+                "expected a list, not an object",
+            ),
+            (
+                "invalid type: sequence, expected struct Sample",
+                "expected an object, not a list",
+            ),
+            (
+                "invalid type: boolean `true`, expected f64",
+                "expected a number, not true",
+            ),
+            (
+                "invalid type: string \"a, expected b\", expected a boolean",
+                "expected true or false, not the text \"a, expected b\"",
+            ),
+            (
+                "unknown variant `yes`, expected one of `allow-once`, `allow-always`, `deny`",
+                "expected allow-once, allow-always or deny, not yes",
+            ),
+            (
+                "unknown variant `x`, expected `a` or `b`",
+                "expected a or b, not x",
+            ),
+            ("duplicate field `agentId`", "agentId is given more than once"),
+            ("expected 1 to 64 characters", "expected 1 to 64 characters"),
+        ] {
+            assert_eq!(of_json(message), expect, "{message}");
+        }
+    }
+
+    #[test]
+    fn the_messages_are_those_of_the_reader() {
+        let message = |text: &str| serde_json::from_str::<Vec<u64>>(text).unwrap_err().to_string();
+        let without_position =
+            |message: String| message.split(" at line ").next().unwrap_or_default().to_owned();
+        for (text, expect) in [
+            ("[\"x\"]", "expected a whole number from 0 on, not the text \"x\""),
+            ("[1.5]", "expected a whole number from 0 on, not 1.5"),
+            ("[null]", "expected a whole number from 0 on, not null"),
+            ("{}", "expected a list, not an object"),
+        ] {
+            assert_eq!(of_json(&without_position(message(text))), expect, "{text}");
+        }
+        for text in ["", "x", "99999999999999999999", "-1"] {
+            let message = text.parse::<u64>().unwrap_err().to_string();
+            assert_ne!(of_text(&message), message, "{text}");
+        }
+        let message = "yes".parse::<bool>().unwrap_err().to_string();
+        assert_eq!(of_text(&message), "expected true or false");
+    }
+
+    #[test]
+    fn a_slip_is_told_from_another_name() {
+        assert_eq!(
+            unknown("member", "comand", &["command", "argv"]),
+            "unknown member; did you mean command?"
+        );
+        assert_eq!(
+            unknown("member", "cwd", &["command", "argv"]),
+            "unknown member; known: command, argv"
+        );
+        assert_eq!(unknown("member", "x", &[]), "unknown member");
+    }
+}

@@ -1,0 +1,144 @@
+//! Waiting for a run in one request, for clients that read no stream.
+
+use std::{str::FromStr, time::Duration};
+
+use tokio::time::Instant;
+
+use countersign_domain::{Principal, Run, RunId, RunStatus};
+use countersign_ledger::events::{EventFilter, Start, Subscription};
+
+use crate::{
+    admission::RequestSource,
+    caller::unauthorized,
+    extract::{Parameters, QueryForm},
+    problem::Problem,
+    state::AppState,
+};
+
+/// Longest wait of one request.
+const LONGEST_WAIT_MS: u64 = 60_000;
+
+/// Pause before a log is asked again that could not be read.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// How long to wait, and for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, utoipa::IntoParams)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+pub(super) struct WaitQuery {
+    /// How long to wait in milliseconds; not at all unless given.
+    #[param(maximum = 60_000)]
+    wait_ms: Option<u64>,
+    /// What to wait for: `ended` unless given.
+    #[param(inline)]
+    until: Option<Until>,
+}
+
+/// What a request waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, utoipa::ToSchema)]
+#[schema(rename_all = "lowercase")]
+enum Until {
+    /// The run is final.
+    Ended,
+    /// No person is asked: it was answered, or nobody had to be.
+    Decided,
+}
+
+/// There is nothing else to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected ended or decided")]
+struct UnknownUntil;
+
+impl FromStr for Until {
+    type Err = UnknownUntil;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "ended" => Ok(Self::Ended),
+            "decided" => Ok(Self::Decided),
+            _ => Err(UnknownUntil),
+        }
+    }
+}
+
+impl Until {
+    const fn is_reached_by(self, status: RunStatus) -> bool {
+        match self {
+            Self::Ended => status.is_final(),
+            Self::Decided => !matches!(status, RunStatus::Asking),
+        }
+    }
+}
+
+impl QueryForm for WaitQuery {
+    fn read(parameters: &mut Parameters) -> Result<Self, Problem> {
+        let wait_ms = parameters.value("waitMs")?;
+        if wait_ms.is_some_and(|wait| wait > LONGEST_WAIT_MS) {
+            return Err(Problem::field(
+                "waitMs",
+                format!("expected at most {LONGEST_WAIT_MS}"),
+            ));
+        }
+        Ok(Self {
+            wait_ms,
+            until: parameters.value("until")?,
+        })
+    }
+}
+
+/// A run that the caller may see, when it is as they want it or their wait is over.
+pub(super) async fn run(
+    state: &AppState,
+    (caller, origin): (&Principal, &RequestSource),
+    id: &RunId,
+    query: WaitQuery,
+) -> Result<Run, Problem> {
+    let WaitQuery { wait_ms, until } = query;
+    let until = until.unwrap_or(Until::Ended);
+    let now = visible(state, caller, id).await?;
+    let wait = Duration::from_millis(wait_ms.unwrap_or(0));
+    if wait.is_zero() || until.is_reached_by(now.status) {
+        return Ok(now);
+    }
+    let _place = state.take_stream_place(caller)?;
+    let give_up = Instant::now() + wait;
+    let filter = EventFilter {
+        run_id: Some(id.clone()),
+        ..EventFilter::default()
+    };
+    // Before the run is read again, so that no change falls between the two.
+    let mut changes = state.engine().ledger().subscribe(filter, Start::Now);
+    let stopping = state.stopping();
+    loop {
+        let run = visible(state, caller, id).await?;
+        if until.is_reached_by(run.status) {
+            return Ok(run);
+        }
+        tokio::select! {
+            biased;
+            () = origin.ended(&**state.engine().clock()) => {
+                return Err(unauthorized("the token is not valid, or no longer"));
+            }
+            () = stopping.cancelled() => return Ok(run),
+            () = tokio::time::sleep_until(give_up) => return Ok(run),
+            () = changed(&mut changes) => {}
+        }
+    }
+}
+
+async fn visible(state: &AppState, caller: &Principal, id: &RunId) -> Result<Run, Problem> {
+    let run = state.engine().records().run(caller, id).await?;
+    run.ok_or_else(|| Problem::not_found("run"))
+}
+
+/// Waits for the next event of the run.
+async fn changed(changes: &mut Subscription) {
+    match changes.next().await {
+        Ok(Some(_)) => {}
+        // The server stops.
+        Ok(None) => std::future::pending().await,
+        Err(error) => {
+            tracing::warn!(%error, "a wait for a run looks again");
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+}

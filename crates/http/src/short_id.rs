@@ -1,0 +1,74 @@
+//! Ids as people type them: a unique beginning or end of 8 characters or more stands for the id.
+
+use std::fmt::Display;
+
+use countersign_domain::{ApprovalId, IdPart, Principal, RunId};
+
+use crate::{
+    problem::{Code, Problem},
+    state::AppState,
+};
+
+/// The run that the path names, among those that the caller may see.
+pub(crate) async fn run(state: &AppState, caller: &Principal, id: RunId) -> Result<RunId, Problem> {
+    match IdPart::of(id.as_str()) {
+        None => Ok(id),
+        Some(part) => one(state.engine().records().runs_with_part(caller, part).await?, id),
+    }
+}
+
+/// The approval that the path names, among those that the caller may see.
+pub(crate) async fn approval(
+    state: &AppState,
+    caller: &Principal,
+    id: ApprovalId,
+) -> Result<ApprovalId, Problem> {
+    match IdPart::of(id.as_str()) {
+        None => Ok(id),
+        Some(part) => one(
+            state.engine().records().approvals_with_part(caller, part).await?,
+            id,
+        ),
+    }
+}
+
+/// The only candidate, or the one that is named in full. What has none is looked up as it stands, and not found.
+fn one<Id: PartialEq + Display>(mut candidates: Vec<Id>, named: Id) -> Result<Id, Problem> {
+    if candidates.contains(&named) {
+        return Ok(named);
+    }
+    match (candidates.pop(), candidates.is_empty()) {
+        (None, _) => Ok(named),
+        (Some(only), true) => Ok(only),
+        (Some(last), false) => {
+            let ids = candidates
+                .iter()
+                .chain([&last])
+                .map(ToString::to_string)
+                .collect();
+            let detail = format!("{named} begins or ends several ids; give more of it");
+            Err(Problem::new(Code::IdAmbiguous, detail).with(|body| body.ids = Some(ids)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_can_be_meant() {
+        let id = |text: &str| RunId::parse(text).unwrap();
+        let named = || id("aaaaaaaa");
+        assert_eq!(one(vec![], named()), Ok(named()));
+        assert_eq!(one(vec![id("aaaaaaaa-1")], named()), Ok(id("aaaaaaaa-1")));
+        let several = vec![id("aaaaaaaa-1"), id("aaaaaaaa-2")];
+        let problem = one(several, named()).unwrap_err();
+        assert_eq!(problem.code(), Code::IdAmbiguous);
+        assert_eq!(
+            problem.to_json("/", "q")["ids"],
+            serde_json::json!(["aaaaaaaa-1", "aaaaaaaa-2"])
+        );
+        assert_eq!(one(vec![id("1-aaaaaaaa"), named()], named()), Ok(named()));
+    }
+}

@@ -1,0 +1,400 @@
+//! `countersign status`: how the server stands, on one screen.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use countersign_domain::{AgentId, RunId, UnixMillis};
+use countersign_wire::{
+    approval::{ApprovalBriefBody, ApprovalView},
+    health::ReadinessBody,
+    policy::EffectiveBody,
+    run::RunBody,
+    words::{Isolation, Reason},
+};
+
+use super::{
+    client::{Client, Query},
+    console::Format,
+    context::Context,
+    discover::Role,
+    doctor,
+    duration::rough,
+    exit::ExitStatus,
+    failure::Failure,
+    runtime::with_runtime,
+    table::Table,
+    value,
+};
+
+use crate::{doctor::Severity, lifecycle::ServerFile};
+
+/// So many questions and runs are counted; of more it is said that there are more.
+const MOST_COUNTED: usize = 500;
+
+/// How often `--watch` looks.
+const WATCH_EVERY: Duration = Duration::from_secs(2);
+
+/// Show how the server stands
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign status
+  countersign status --json
+  countersign status --watch    # every 2 seconds until Ctrl-C
+
+Exits 0 when the server is ready, whatever it found; 1 when it is not ready, 69 without a server.")]
+pub(crate) struct StatusArgs {
+    /// Show it again and again
+    #[arg(long)]
+    watch: bool,
+}
+
+/// How a server stands.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "members of a document, each by itself"
+)]
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    ready: bool,
+    degraded: bool,
+    stopped: bool,
+    restart_needed: bool,
+    version: String,
+    /// Known of the server of the state directory only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    /// Known of the server of the state directory only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at_ms: Option<UnixMillis>,
+    isolation: Isolation,
+    waiting: Counted,
+    running: Counted,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_denial: Option<LastDenial>,
+    /// Which files have changes that wait for an admin.
+    held_changes: Vec<&'static str>,
+    /// Known of the server of the state directory only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    findings: Option<Findings>,
+}
+
+/// How many there are.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Counted {
+    count: usize,
+    /// Whether there are more than could be counted.
+    more: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oldest_at_ms: Option<UnixMillis>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LastDenial {
+    run_id: RunId,
+    at_ms: UnixMillis,
+    agent_id: AgentId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<Reason>,
+    display_text: String,
+}
+
+/// What `doctor` finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+struct Findings {
+    errors: usize,
+    warnings: usize,
+    notes: usize,
+}
+
+/// Shows it once, or until a person has seen enough.
+pub(crate) fn run(context: &Context, args: &StatusArgs) -> Result<ExitStatus, Failure> {
+    // What is wrong with files and settings changes seldom, and takes long to look for.
+    let findings = (!context.names_a_server())
+        .then(|| findings(context))
+        .transpose()?;
+    with_runtime(async {
+        let client = context.client(Role::Operator)?;
+        loop {
+            let status = ask(context, &client, findings).await?;
+            show(context, &status, args)?;
+            match (args.watch, status.ready) {
+                (true, _) => tokio::time::sleep(WATCH_EVERY).await,
+                (false, true) => return Ok(ExitStatus::SUCCESS),
+                (false, false) => return Ok(ExitStatus::FAILURE),
+            }
+        }
+    })
+}
+
+fn findings(context: &Context) -> Result<Findings, Failure> {
+    let count = doctor::counts(context)?;
+    Ok(Findings {
+        errors: count(Severity::Error),
+        warnings: count(Severity::Warning),
+        notes: count(Severity::Info),
+    })
+}
+
+async fn ask(context: &Context, client: &Client, findings: Option<Findings>) -> Result<Status, Failure> {
+    let (code, health): (u16, ReadinessBody) = client.get_any(&["readyz"]).await?;
+    let version: Value = client.get(&["v1", "version"], &Vec::new()).await?;
+    let policy: EffectiveBody = client.get(&["v1", "policy", "effective"], &Vec::new()).await?;
+    let own = (!context.names_a_server())
+        .then(|| ServerFile::read(&context.state_dir()?.server_json()).map_err(Failure::from))
+        .transpose()?;
+    let held = [
+        ("exec-approvals.json", policy.document.held.is_some()),
+        ("openclaw.json", policy.config_held.is_some()),
+        ("countersign.toml", policy.server_held.is_some()),
+    ];
+    Ok(Status {
+        ready: code == 200 && health.status == "ready",
+        degraded: health.degraded,
+        stopped: health.stopped,
+        restart_needed: health.restart_needed,
+        version: version
+            .get("version")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
+        url: own.as_ref().map(|own| own.url.clone()),
+        started_at_ms: own.map(|own| UnixMillis::new(own.started_at_ms)),
+        isolation: policy.isolation,
+        waiting: waiting(client).await?,
+        running: running(client).await?,
+        last_denial: last_denial(client).await?,
+        held_changes: held
+            .iter()
+            .filter(|(_, is_held)| *is_held)
+            .map(|(file, _)| *file)
+            .collect(),
+        findings,
+    })
+}
+
+async fn waiting(client: &Client) -> Result<Counted, Failure> {
+    let query: Query = vec![
+        ("status", "pending".to_owned()),
+        ("view", ApprovalView::Brief.to_string()),
+    ];
+    let items: Vec<ApprovalBriefBody> = client
+        .list(&["v1", "approvals"], &query, MOST_COUNTED + 1)
+        .await?;
+    Ok(Counted::of(&items, |item| item.created_at_ms))
+}
+
+async fn running(client: &Client) -> Result<Counted, Failure> {
+    let query: Query = vec![("status", "running".to_owned())];
+    let items: Vec<RunBody> = client.list(&["v1", "runs"], &query, MOST_COUNTED + 1).await?;
+    Ok(Counted::of(&items, |item| item.created_at_ms))
+}
+
+async fn last_denial(client: &Client) -> Result<Option<LastDenial>, Failure> {
+    let query: Query = vec![("status", "denied".to_owned())];
+    let items: Vec<RunBody> = client.list(&["v1", "runs"], &query, 1).await?;
+    Ok(items.into_iter().next().map(|run| LastDenial {
+        run_id: run.run_id,
+        at_ms: run.ended_at_ms.unwrap_or(run.created_at_ms),
+        agent_id: run.agent_id,
+        reason: run.reason,
+        display_text: run.display_text,
+    }))
+}
+
+impl Counted {
+    fn of<T>(items: &[T], created: impl Fn(&T) -> UnixMillis) -> Self {
+        Self {
+            count: items.len().min(MOST_COUNTED),
+            more: items.len() > MOST_COUNTED,
+            oldest_at_ms: items.iter().map(created).min(),
+        }
+    }
+
+    /// The number, and for how long the oldest has been there.
+    fn in_words(&self, now: UnixMillis) -> String {
+        let number = format!("{}{}", self.count, if self.more { " and more" } else { "" });
+        match self.oldest_at_ms {
+            Some(oldest) => format!("{number}, the oldest for {}", rough(now.since(oldest))),
+            None => "none".to_owned(),
+        }
+    }
+}
+
+fn show(context: &Context, status: &Status, args: &StatusArgs) -> Result<(), Failure> {
+    let console = context.console;
+    match (console.format(), args.watch) {
+        (Format::Json, false) => return console.document(&json!(status)),
+        (Format::Json, true) => return console.json_line(&json!(status)),
+        (Format::People, false) => {}
+        (Format::People, true) => console.clear()?,
+    }
+    console.table(&table(status, context.clock.now()), "")?;
+    for hint in hints(status) {
+        console.hint(&hint);
+    }
+    Ok(())
+}
+
+fn table(status: &Status, now: UnixMillis) -> Table {
+    let mut table = Table::without_header();
+    let place = status
+        .url
+        .as_deref()
+        .map_or_else(String::new, |url| format!(" at {url}"));
+    table.fact("server", &format!("countersign {}{place}", status.version));
+    let state = [
+        (true, if status.ready { "ready" } else { "not ready" }),
+        (status.degraded, "degraded"),
+        (status.stopped, "everything is stopped"),
+        (status.restart_needed, "a changed setting waits for a restart"),
+    ];
+    let state: Vec<&str> = state
+        .into_iter()
+        .filter(|(is_so, _)| *is_so)
+        .map(|(_, word)| word)
+        .collect();
+    table.fact("state", &state.join(", "));
+    table.each(
+        "up for",
+        status.started_at_ms.map(|started| rough(now.since(started))),
+    );
+    table.each("level", [&status.isolation]);
+    table.fact("waiting", &status.waiting.in_words(now));
+    table.fact("running", &status.running.in_words(now));
+    table.fact(
+        "last denial",
+        &status
+            .last_denial
+            .as_ref()
+            .map_or_else(|| "none".to_owned(), |denial| denial.in_words(now)),
+    );
+    let held = status.held_changes.join(", ");
+    table.fact("held changes", if held.is_empty() { "none" } else { &held });
+    table.each("findings", status.findings.as_ref().map(Findings::in_words));
+    table
+}
+
+impl LastDenial {
+    fn in_words(&self, now: UnixMillis) -> String {
+        let reason = self
+            .reason
+            .as_ref()
+            .map_or_else(String::new, |reason| format!(" ({reason})"));
+        let ago = rough(now.since(self.at_ms));
+        format!(
+            "{ago} ago, {}{reason}: {}",
+            self.agent_id,
+            value::shortened(&self.display_text, 30)
+        )
+    }
+}
+
+impl Findings {
+    fn in_words(&self) -> String {
+        let counted = [
+            (self.errors, "error"),
+            (self.warnings, "warning"),
+            (self.notes, "note"),
+        ];
+        let some: Vec<String> = counted
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| format!("{count} {word}{}", if count == 1 { "" } else { "s" }))
+            .collect();
+        if some.is_empty() {
+            "none".to_owned()
+        } else {
+            some.join(", ")
+        }
+    }
+}
+
+/// The commands that look closer at what is not as it should be.
+fn hints(status: &Status) -> Vec<String> {
+    let mut hints = Vec::new();
+    if status.waiting.count > 0 {
+        hints.push("countersign approvals list".to_owned());
+    }
+    if !status.held_changes.is_empty() {
+        hints.push("countersign policy diff".to_owned());
+    }
+    let is_wrong = status
+        .findings
+        .as_ref()
+        .is_some_and(|found| found.errors + found.warnings > 0);
+    if is_wrong || !status.ready || status.degraded {
+        hints.push("countersign doctor".to_owned());
+    }
+    hints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status() -> Status {
+        Status {
+            ready: true,
+            degraded: false,
+            stopped: false,
+            restart_needed: false,
+            version: "0.1.0".to_owned(),
+            url: Some("http://127.0.0.1:18790".to_owned()),
+            started_at_ms: Some(UnixMillis::new(0)),
+            isolation: countersign_domain::Isolation::Confined.into(),
+            waiting: Counted {
+                count: 2,
+                more: false,
+                oldest_at_ms: Some(UnixMillis::new(11_280_000)),
+            },
+            running: Counted {
+                count: 0,
+                more: false,
+                oldest_at_ms: None,
+            },
+            last_denial: Some(LastDenial {
+                run_id: RunId::parse("r1").unwrap(),
+                at_ms: UnixMillis::new(11_340_000),
+                agent_id: AgentId::parse("build").unwrap(),
+                reason: Some(countersign_domain::Reason::Denylist.into()),
+                display_text: format!("rm -rf {}", "x".repeat(100)),
+            }),
+            held_changes: vec!["openclaw.json"],
+            findings: Some(Findings {
+                errors: 1,
+                warnings: 2,
+                notes: 0,
+            }),
+        }
+    }
+
+    #[test]
+    fn a_status_is_one_screen() {
+        let lines = table(&status(), UnixMillis::new(11_520_000)).lines();
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        server        countersign 0.1.0 at http://127.0.0.1:18790
+        state         ready
+        up for        3 h 12 min
+        level         confined
+        waiting       2, the oldest for 4 min
+        running       none
+        last denial   3 min ago, build (denylist): rm -rf xxxxxxxxxxxxxxxxxxxxxx…
+        held changes  openclaw.json
+        findings      1 error, 2 warnings
+        ");
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
+        assert_eq!(
+            hints(&status()),
+            [
+                "countersign approvals list",
+                "countersign policy diff",
+                "countersign doctor"
+            ]
+        );
+    }
+}

@@ -1,0 +1,411 @@
+//! What fingers type: `status`, `approve`, `deny`, `version`, `ls`, `rm`, and a program without `--` before it.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Finished, Invocation, Members, TestServer, assert_says, countersign, run_program, soon,
+};
+
+#[track_caller]
+fn document(done: &Finished) -> Value {
+    assert_eq!(done.code, Some(0), "{done:?}");
+    serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"))
+}
+
+#[tokio::test]
+async fn status_is_one_screen_of_the_server() {
+    let server = TestServer::asking().start().await;
+    let empty = document(&server.cli(&["status", "--json"]).await);
+    assert_has!(empty, {
+        "ready": true, "stopped": false, "waiting": { "count": 0, "more": false }, "running": { "count": 0, "more": false },
+        "lastDenial": null, "heldChanges": [], "version": env!("CARGO_PKG_VERSION"),
+    });
+    assert!(
+        empty["startedAtMs"].is_i64() && empty["findings"]["errors"].is_u64(),
+        "{empty}"
+    );
+    let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    server
+        .operator()
+        .made("/v1/agents/*/denylist", json!({ "pattern": "whoami" }))
+        .await;
+    server
+        .denied(json!({ "command": "whoami", "agentId": "build" }))
+        .await;
+    let status = document(&server.cli(&["status", "--json"]).await);
+    assert_has!(status, {
+        "waiting/count": 1, "lastDenial/agentId": "build", "lastDenial/reason": "denylist", "lastDenial/displayText": "whoami",
+    });
+    let shown = server.cli(&["status"]).await;
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    for part in [
+        "state         ready\n",
+        "waiting       1, the oldest for ",
+        "build (denylist): whoami\n",
+    ] {
+        assert_says(&shown.stdout, part);
+    }
+    assert_says(&shown.stderr, "hint: countersign approvals list\n");
+    assert!(
+        shown.stdout.lines().all(|line| line.chars().count() <= 80),
+        "{shown:?}"
+    );
+    server
+        .operator()
+        .decided(pending.text("approvalId"), "deny")
+        .await;
+    // Who names a server is told of that server alone.
+    let url = server.operator().base().to_owned();
+    let token = server.operator_token();
+    let named = server
+        .cli(&["status", "--json", "--url", &url, "--token", &token])
+        .await;
+    assert_has!(document(&named), { "url": null, "findings": null, "waiting/count": 0 });
+}
+
+#[tokio::test]
+async fn status_without_a_server_says_so() {
+    let mut server = TestServer::asking().start().await;
+    server.stop().await;
+    let done = server.cli(&["status"]).await;
+    assert_eq!((done.code, done.stdout.as_str()), (Some(69), ""), "{done:?}");
+}
+
+#[tokio::test]
+async fn status_is_watched_until_it_is_ended() {
+    let server = TestServer::asking().start().await;
+    let log = server.scratch().join("watched");
+    let file = std::fs::File::create(&log).expect("a file");
+    let mut child = server
+        .invocation(&["status", "--watch", "--json"])
+        .start_logged(Stdio::from(file), Stdio::null());
+    let lines = soon(
+        "shown twice",
+        || crate::support::lines(&log),
+        |lines| lines.len() >= 2,
+    )
+    .await;
+    child.kill().expect("a process");
+    child.wait().expect("an end");
+    for line in &lines[..2] {
+        let status: Value = serde_json::from_str(line).expect(line);
+        assert_eq!(status["ready"], true, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_is_approved_and_denied_by_a_verb() {
+    let server = TestServer::asking().start().await;
+    let pending = |word: &'static str| server.asked(json!({ "argv": ["/bin/echo", word] }));
+    let id = |pending: &Value| pending.text("approvalId").to_owned();
+    let [one, two, three, four] = [
+        id(&pending("1").await),
+        id(&pending("2").await),
+        id(&pending("3").await),
+        id(&pending("4").await),
+    ];
+    let operator = server.operator();
+    let done = server.cli(&["approve", &one[..8], "--reason", "looked"]).await;
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_has!(operator.approval(&one).await, { "decision": "allow-once", "reason": "looked" });
+    let done = server.cli(&["deny", &two, "--reason", "not today"]).await;
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_has!(operator.approval(&two).await, { "status": "denied", "reason": "not today" });
+    let done = server.cli(&["approve", &three, "--always"]).await;
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(operator.approval(&three).await["decision"], "allow-always");
+    for (word, status) in [("no", "denied"), ("yes", "allowed")] {
+        let asked = if word == "no" {
+            four.clone()
+        } else {
+            id(&pending("5").await)
+        };
+        let done = server.cli(&["approvals", "resolve", &asked, word]).await;
+        assert_eq!(done.code, Some(0), "{done:?}");
+        assert_eq!(operator.approval(&asked).await["status"], status);
+    }
+    // Nothing that an agent runs answers.
+    let inside = server
+        .invocation(&["approve", &one])
+        .env("OPENCLAW_SHELL", "exec");
+    assert_eq!(TestServer::finish(inside).await.code, Some(77));
+}
+
+#[tokio::test]
+async fn options_after_the_program_are_the_programs() {
+    let server = TestServer::full().start().await;
+    for words in [
+        &["exec", "printf", "%s", "--json"][..],
+        &["exec", "--", "printf", "%s", "--json"],
+        &["exec", "--agent", "main", "printf", "%s", "--json"],
+    ] {
+        let done = server.cli(words).await;
+        assert_eq!(
+            (done.code, done.stdout.as_str()),
+            (Some(0), "--json"),
+            "{words:?}: {done:?}"
+        );
+    }
+    let done = server.cli(&["exec", "--no-wiat", "printf", "x"]).await;
+    assert_eq!((done.code, done.stdout.as_str()), (Some(64), ""), "{done:?}");
+}
+
+#[tokio::test]
+async fn the_link_of_a_question_is_alone_on_its_line() {
+    let server = TestServer::asking().start().await;
+    let done = server.cli(&["exec", "--no-wait", "/bin/date"]).await;
+    assert_eq!(done.code, Some(75), "{done:?}");
+    let waiting = server.operator().pending().await;
+    let link = format!("http://{}/a/{}", server.address(), waiting[0].text("id"));
+    assert!(done.stderr.lines().any(|line| line == link), "{done:?}");
+}
+
+#[tokio::test]
+async fn short_verbs_are_understood() {
+    let server = TestServer::full().start().await;
+    for list in [
+        "runs",
+        "approvals",
+        "nodes",
+        "token",
+        "allowlist",
+        "denylist",
+        "config",
+        "audit",
+        "process",
+    ] {
+        let done = server.cli(&[list, "ls"]).await;
+        assert_eq!(done.code, Some(0), "{list}: {done:?}");
+    }
+    let entry = server
+        .operator()
+        .made("/v1/agents/main/allowlist", json!({ "pattern": "/opt/x" }))
+        .await;
+    let done = server.cli(&["allowlist", "rm", entry.text("id")]).await;
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let version = run_program(&countersign().args(&["version"]));
+    assert_eq!(
+        version.stdout,
+        run_program(&countersign().args(&["--version"])).stdout
+    );
+    assert_has!(document(&run_program(&countersign().args(&["version", "--json"]))), { "name": "countersign" });
+}
+
+#[test]
+fn the_help_lists_commands_by_what_they_are_for() {
+    let help = run_program(&countersign().args(&["--help"])).stdout;
+    let place = |text: &str| help.find(text).unwrap_or_else(|| panic!("{text} in {help}"));
+    let order = [
+        "\nAsk:\n",
+        "\nAnswer:\n",
+        "\nPolicy:\n",
+        "\nLook:\n",
+        "\nOperate:\n",
+        "\nGlobal options:\n",
+        "\nExamples:\n",
+    ];
+    assert!(order.map(place).is_sorted(), "{help}");
+    assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
+    let help = run_program(&countersign().args(&["runs", "list", "--help"])).stdout;
+    let (own, global) = help.split_once("Global options:").expect("a heading");
+    assert!(
+        own.contains("--since") && !own.contains("--token") && global.contains("--token"),
+        "{help}"
+    );
+}
+
+#[tokio::test]
+async fn lists_fit_the_columns_that_there_are() {
+    let server = TestServer::asking().start().await;
+    let text = format!("echo {}", "word ".repeat(60));
+    let pending = server.asked(json!({ "command": text })).await;
+    let run = pending.text("runId");
+    for columns in ["80", "60", "40"] {
+        let most: usize = columns.parse().expect("a number");
+        for list in [
+            &["runs", "list"][..],
+            &["approvals", "list"],
+            &["token", "list"],
+            &["config", "list"],
+        ] {
+            let done = TestServer::finish(server.invocation(list).env("COLUMNS", columns)).await;
+            assert_eq!(done.code, Some(0), "{done:?}");
+            let wide: Vec<&str> = done
+                .stdout
+                .lines()
+                .filter(|line| line.chars().count() > most)
+                .collect();
+            assert!(wide.is_empty(), "{list:?} at {columns}: {wide:#?}");
+        }
+    }
+    let runs = TestServer::finish(server.invocation(&["runs", "list"]).env("COLUMNS", "80")).await;
+    assert_eq!(runs.stdout.lines().count(), 2, "{runs:?}");
+    // What is shown of the id is enough to name the run.
+    let shown = runs
+        .stdout
+        .lines()
+        .nth(1)
+        .and_then(|row| row.split_whitespace().next())
+        .expect("an id");
+    assert!(run.ends_with(shown) && shown.len() == 8, "{runs:?}");
+    assert_eq!(server.cli(&["runs", "show", shown]).await.code, Some(0));
+    // Nothing says how wide it is: nothing is cut for that.
+    let piped = server.cli(&["runs", "list"]).await;
+    assert!(
+        piped.stdout.lines().any(|line| line.chars().count() > 100),
+        "{piped:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_part_of_an_id_names_what_has_it_alone() {
+    let server = TestServer::asking().start().await;
+    let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    let (run, approval) = (pending.text("runId"), pending.text("approvalId"));
+    let operator = server.operator();
+    for part in [&run[run.len() - 8..], &run[run.len() - 12..], run] {
+        assert_eq!(operator.run(part).await["runId"], run, "{part}");
+        assert_eq!(
+            operator.read(&format!("/v1/runs/{part}?waitMs=1")).await["runId"],
+            run
+        );
+    }
+    for part in [
+        &approval[..8],
+        &approval[approval.len() - 8..],
+        &approval[..20],
+        approval,
+    ] {
+        assert_eq!(operator.approval(part).await["id"], approval, "{part}");
+        let shown = server.cli(&["approvals", "show", part, "--json"]).await;
+        assert_eq!(document(&shown)["id"], approval, "{part}");
+    }
+    for part in [
+        &run[run.len() - 7..],
+        "zzzzzzzz",
+        "0000000",
+        "%25%25%25%25%25%25%25%25",
+        "********",
+    ] {
+        operator
+            .get(&format!("/v1/runs/{part}"))
+            .await
+            .problem(404, "not-found");
+    }
+    // The first characters are the time: those of the next run are the same.
+    let next = server
+        .asked(json!({ "argv": ["/bin/date"], "join": false }))
+        .await;
+    let same = run
+        .bytes()
+        .zip(next.text("runId").bytes())
+        .take_while(|(one, other)| one == other)
+        .count();
+    if same >= 8 {
+        let problem = operator
+            .get(&format!("/v1/runs/{}", &run[..8]))
+            .await
+            .problem(409, "id-ambiguous");
+        assert!(problem.list("ids").contains(&json!(run)), "{problem}");
+        let shown = server.cli(&["runs", "show", &run[..8]]).await;
+        assert_eq!(shown.code, Some(1), "{shown:?}");
+        assert_says(&shown.stderr, run);
+    }
+    // Who may not see a run is not told of it by a part of its id, either.
+    let (_, other) = server
+        .token_with(json!({ "name": "other", "scopes": ["exec"] }))
+        .await;
+    for part in [&run[run.len() - 8..], &run[..8]] {
+        other
+            .get(&format!("/v1/runs/{part}"))
+            .await
+            .problem(404, "not-found");
+        other
+            .post(&format!("/v1/runs/{part}/cancel"), json!({}))
+            .await
+            .problem(404, "not-found");
+    }
+    operator.decided(&approval[..8], "deny").await;
+    assert_eq!(operator.approval(approval).await["status"], "denied");
+}
+
+/// What is said behind this lead, as a shell takes it apart.
+#[track_caller]
+fn pasted(done: &Finished, lead: &str) -> Vec<String> {
+    let line = done.stdout.lines().find_map(|line| line.strip_prefix(lead));
+    let line = line.unwrap_or_else(|| panic!("no {lead:?} in {done:?}"));
+    let print = format!("printf '%s\\0' {line}");
+    let words = run_program(&Invocation::new("/bin/sh").args(&["-c", &print])).stdout;
+    let words: Vec<String> = words.split_terminator('\0').map(str::to_owned).collect();
+    assert_eq!(words[0], "countersign", "{line}");
+    words[1..].to_vec()
+}
+
+#[tokio::test]
+async fn an_explanation_ends_with_the_lines_that_would_change_it() {
+    let server = TestServer::asking().start().await;
+    let call = ["policy", "explain", "--agent", "build", "--", "/bin/date", "+%s"];
+    let other = ["policy", "explain", "--agent", "build", "--", "/bin/date", "-u"];
+    let run = |words: Vec<String>| {
+        let server = &server;
+        async move {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            server.cli(&words).await
+        }
+    };
+    let explained = server.cli(&call).await;
+    let (allow, deny) = (
+        pasted(&explained, "to stop asking: "),
+        pasted(&explained, "to refuse it for good: "),
+    );
+    let added = run(allow).await;
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let explained = server.cli(&call).await;
+    assert_says(&explained.stdout, "it would run");
+    assert!(!explained.stdout.contains("to stop asking"), "{explained:?}");
+    // This command alone.
+    assert_says(&server.cli(&other).await.stdout, "a person would be asked");
+    let added = run(deny).await;
+    assert_eq!(added.code, Some(0), "{added:?}");
+    for call in [call, other] {
+        let explained = server.cli(&call).await;
+        assert_says(&explained.stdout, "it would be denied: denylist");
+        assert!(!explained.stdout.contains("to refuse it"), "{explained:?}");
+    }
+    // Another agent is still asked.
+    assert_says(
+        &server
+            .cli(&["policy", "explain", "--agent", "other", "--", "/bin/date", "+%s"])
+            .await
+            .stdout,
+        "a person would be asked",
+    );
+}
+
+#[tokio::test]
+async fn why_tells_of_a_run_and_of_its_call_now() {
+    let server = TestServer::asking().start().await;
+    let pending = server
+        .asked(json!({ "argv": ["/bin/date"], "agentId": "build" }))
+        .await;
+    let path = format!("/v1/approvals/{}/decision", pending.text("approvalId"));
+    let deny = json!({ "decision": "deny", "reason": "not today" });
+    server.operator().posted(&path, deny).await;
+    let run = pending.text("runId");
+    let why = server.cli(&["policy", "why", &run[run.len() - 8..]]).await;
+    assert_eq!(why.code, Some(0), "{why:?}");
+    for part in [
+        "operator (person)",
+        "not today",
+        "a person would be asked",
+        "to stop asking: countersign allowlist add --agent build ",
+    ] {
+        assert_says(&why.stdout, part);
+    }
+    let now = document(&server.cli(&["policy", "why", run, "--json"]).await);
+    assert_eq!(now["outcome"], "ask");
+    let nothing = server.cli(&["policy", "why", "00000000"]).await;
+    assert_eq!(nothing.code, Some(1), "{nothing:?}");
+}
