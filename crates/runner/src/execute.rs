@@ -618,7 +618,9 @@ impl Leader<'_> {
                 return Err(Changed);
             }
             Err(Unopened { file, why }) => {
-                let what = file.as_deref().map_or(program.path.to_bytes(), str::as_bytes);
+                let what = file
+                    .as_deref()
+                    .map_or_else(|| program.path.to_bytes(), str::as_bytes);
                 complain(what, &reason(why));
                 return Ok(Err(NOT_REDIRECTED));
             }

@@ -298,7 +298,7 @@ mod tests {
         let places = value.match_indices(['*', '?', '[']).map(|(at, _)| at);
         let pattern = FilePattern::read(value, &places.collect::<Vec<_>>(), true)?;
         pattern.expand("/w", &|place| {
-            let place = format!("{}/", place.trim_end_matches('/'));
+            let place = format!("{}/", crate::command::paths::normalise(place));
             let known = TREE.iter().find(|(directory, _)| *directory == place);
             let names = known.map_or(&[][..], |(_, names)| names);
             Some(names.iter().map(|name| (*name).to_owned()).collect())
