@@ -24,6 +24,7 @@ impl Ruling {
                 by: Some(match why {
                     TerminalReason::Rule => DecidedBy::Policy,
                     TerminalReason::User
+                    | TerminalReason::TakenBack
                     | TerminalReason::Stopped
                     | TerminalReason::Timeout
                     | TerminalReason::NoRoute
