@@ -188,7 +188,7 @@ async fn several_commands_are_explained_at_once() {
     let commands = json!([
         { "argv": ["/bin/date"] },
         { "command": "date", "agentId": "other" },
-        { "command": "", "argv": ["x"] },
+        { "command": " " },
     ]);
     let answer = server
         .agent()
@@ -199,7 +199,7 @@ async fn several_commands_are_explained_at_once() {
     let alone = server.agent().explain(json!({ "argv": ["/bin/date"] })).await;
     assert_eq!(results[0], json!({ "status": 200, "explanation": alone }));
     assert_eq!(results[1]["explanation"]["outcome"], "ask");
-    assert_has!(results[2], { "status": 400, "problem/code": "invalid-request", "explanation": null });
+    assert_has!(results[2], { "status": 400, "problem/code": "blank-command", "explanation": null });
     let most = json!({ "commands": vec![json!({ "argv": ["/bin/date"] }); 101] });
     for wrong in [json!({ "commands": [] }), most] {
         let problem = server.agent().post("/v1/exec/explanations", wrong).await;
@@ -209,6 +209,9 @@ async fn several_commands_are_explained_at_once() {
     let problem = server.agent().post("/v1/exec/explanations", wrong).await;
     let problem = problem.problem(400, "invalid-request");
     assert_has!(problem, { "fields/0/path": "commands[1].comand", "fields/0/message": "unknown member; did you mean command?" });
+    let wrong = json!({ "commands": [{ "argv": ["/bin/date"] }, { "command": "", "argv": ["x"] }] });
+    let problem = server.agent().post("/v1/exec/explanations", wrong).await;
+    assert_has!(problem.problem(400, "invalid-request"), { "fields/0/path": "commands[1].argv" });
 }
 
 #[tokio::test]

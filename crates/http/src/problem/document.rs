@@ -95,6 +95,16 @@ impl Problem {
             .with_hint(Some(hint(&["nodes", "list"])))
     }
 
+    /// The same of a member that lies within another one.
+    pub(crate) fn within(self, outer: &str) -> Self {
+        self.with(|body| {
+            body.detail = format!("{outer}.{}", body.detail);
+            for field in &mut body.fields {
+                field.path = format!("{outer}.{}", field.path);
+            }
+        })
+    }
+
     /// Names the run that records the refusal.
     pub fn with_run(mut self, run_id: RunId) -> Self {
         self.0.body.run_id = Some(run_id);

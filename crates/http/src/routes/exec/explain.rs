@@ -9,7 +9,7 @@ use axum::{
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use countersign_domain::Principal;
+use countersign_domain::{ExecRequest, Principal};
 use countersign_engine::explain::{Explanation, Outcome, SandboxView};
 use countersign_policy::combine::Effective;
 use countersign_protocol::ByName;
@@ -58,7 +58,8 @@ pub(super) async fn explain(
     QueryOf(()): QueryOf<()>,
     JsonBody(body): JsonBody<ExecBody>,
 ) -> Result<JsonReply<ExplanationBody>, Problem> {
-    explained(&state, &caller, body).await.map(JsonReply)
+    let request = body.into_explainable()?;
+    explained(&state, &caller, request).await.map(JsonReply)
 }
 
 /// So many commands are explained in one request.
@@ -97,12 +98,20 @@ pub(super) async fn explain_several(
         let detail = format!("expected 1 to {MOST_COMMANDS} commands, not {}", commands.len());
         return Err(Problem::field("commands", detail));
     }
-    let (counted, rate) = counted(commands, || origin.count_one_more(state.throttle()));
+    let requests = commands
+        .into_iter()
+        .enumerate()
+        .map(|(index, ByName(command))| requested(index, command));
+    let requests: Vec<Requested> = requests.collect::<Result<_, _>>()?;
+    let (counted, rate) = counted(requests, || origin.count_one_more(state.throttle()));
     let mut results = Vec::with_capacity(counted.len());
     // One after the other: a caller has one turn to have commands looked through.
-    for (ByName(command), limited) in counted {
+    for (requested, limited) in counted {
         let explained = match limited {
-            None => explained(&state, &caller, command).await,
+            None => match requested {
+                Ok(request) => explained(&state, &caller, *request).await,
+                Err(refused) => Err(refused),
+            },
             Some(limited) => Err(Problem::limited(limited)),
         };
         results.push(result(explained));
@@ -114,8 +123,24 @@ pub(super) async fn explain_several(
     Ok(response)
 }
 
-async fn explained(state: &AppState, caller: &Principal, body: ExecBody) -> Result<ExplanationBody, Problem> {
-    let request = body.into_explainable()?;
+/// A command to explain, or why it is refused alone.
+type Requested = Result<Box<ExecRequest>, Problem>;
+
+/// Reads one command of several. One that does not have the form of the contract is a fault of the whole request.
+fn requested(index: usize, command: ExecBody) -> Result<Requested, Problem> {
+    match command.into_explainable() {
+        Err(problem) if problem.code() == Code::InvalidRequest => {
+            Err(problem.within(&format!("commands[{index}]")))
+        }
+        requested => Ok(requested.map(Box::new)),
+    }
+}
+
+async fn explained(
+    state: &AppState,
+    caller: &Principal,
+    request: ExecRequest,
+) -> Result<ExplanationBody, Problem> {
     let explanation = state.engine().explainer().explain(caller, request).await?;
     Ok(explanation_body(explanation))
 }
