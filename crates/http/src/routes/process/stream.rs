@@ -215,6 +215,8 @@ pub(in crate::routes) fn last_event_id(headers: &HeaderMap) -> Result<u64, Probl
     let Some(value) = headers.get("last-event-id") else {
         return Ok(0);
     };
-    let offset = value.to_str().ok().and_then(|text| text.parse().ok());
+    // The contract has no larger numbers.
+    let offset = value.to_str().ok().and_then(|text| text.parse::<i64>().ok());
+    let offset = offset.and_then(|offset| u64::try_from(offset).ok());
     offset.ok_or_else(|| Problem::field("Last-Event-ID", "expected the id of an event of this stream"))
 }

@@ -19,7 +19,7 @@ use crate::{
     accept::Accepted,
     admission::RequestSource,
     problem::Problem,
-    routes::process::stream::{RETRY, last_event_id, output_event},
+    routes::process::stream::{RETRY, output_event},
     sse,
     state::{AppState, StreamPlace},
 };
@@ -29,10 +29,9 @@ pub(super) async fn output(
     state: &AppState,
     (caller, origin): (&Principal, RequestSource),
     id: &RunId,
-    only: Option<OutputStream>,
+    (after, only): (u64, Option<OutputStream>),
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let after = last_event_id(headers)?;
     let processes = state.engine().processes();
     let follower = processes.follow_run(caller, id, after).await?;
     let following = Following {

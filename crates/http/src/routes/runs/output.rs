@@ -28,6 +28,7 @@ use crate::{
     caller::{AgentCaller, ReadOrAskedOrOwn},
     extract::{AtPath, Parameters, QueryForm, QueryOf},
     problem::{Code, Problem},
+    routes::process::stream::last_event_id,
     short_id,
     state::AppState,
 };
@@ -116,9 +117,11 @@ pub(super) async fn bytes(
     QueryOf(query): QueryOf<OutputQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
+    let after = last_event_id(&headers)?;
     let id = short_id::run(&state, &caller, id).await?;
     if query.follow == Some(Follow::Yes) {
-        return follow::output(&state, (&caller, origin), &id, query.stream, &headers).await;
+        let from = (after, query.stream);
+        return follow::output(&state, (&caller, origin), &id, from, &headers).await;
     }
     let is_visible = state.engine().records().run(&caller, &id).await?.is_some();
     let stored = if is_visible {
