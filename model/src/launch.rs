@@ -69,7 +69,7 @@ pub struct Bounds {
     pub swaps: u8,
     /// How often the asker cancels.
     pub cancels: u8,
-    /// How often somebody takes a yes back.
+    /// How often an approver takes a yes back.
     pub take_backs: u8,
 }
 

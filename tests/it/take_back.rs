@@ -152,7 +152,11 @@ async fn only_an_allowance_can_be_taken_back_by_who_may_answer() {
         .problem(403, "forbidden");
     let unknown = json!({ "approvalId": "00000000-0000-4000-8000-000000000000" });
     take_back(&ann, &unknown).await.problem(404, "approval-not-found");
-    take_back(&ann, &own).await.expect(200);
+    // A part of its id names it, to those who may see it.
+    let part = json!({ "approvalId": &id(&own)[..8] });
+    take_back(&other, &part).await.problem(404, "approval-not-found");
+    let taken = take_back(&ann, &part).await.expect(200);
+    assert_has!(taken, { "applied": true, "approval/id": id(&own) });
 
     let cancelled = server.asked(json!({ "argv": ["/bin/uname"] })).await;
     let run = format!("/v1/runs/{}/cancel", cancelled.text("runId"));

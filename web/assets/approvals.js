@@ -1,8 +1,8 @@
 // The requests that this page knows, and the only ways from one state to the next. Pure: no page, no network.
 //
 // An entry is `{approval, phase, mine, decision, voted, problem, run}`. Phases: `pending`, `sending` (an answer is on its way),
-// `settled`. Nothing leaves `settled`, so what arrives late or twice changes nothing; only an allowance that somebody takes back
-// before its run starts changes in it. `mine`: whether this page's own answer counted; undefined when nobody can tell.
+// `settled`. Nothing leaves `settled`, so what arrives late or twice changes nothing; only an allowance that an approver takes
+// back before its run starts changes in it. `mine`: whether this page's own answer counted; undefined when nobody can tell.
 // `voted`: this page allowed it, and it waits for other people.
 
 const MOST_ENDED = 5000;

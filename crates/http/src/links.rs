@@ -24,7 +24,7 @@ impl Links {
         }
     }
 
-    /// A path for somebody who just called: without `[http] public_url` relative to the address that they used.
+    /// A path for the caller of this request: without `[http] public_url` relative to the address that they used.
     pub(crate) fn place(&self, path: &str) -> String {
         format!("{}{path}", self.public.as_deref().unwrap_or_default())
     }

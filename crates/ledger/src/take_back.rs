@@ -17,7 +17,7 @@ use super::{
     tx::Tx,
 };
 
-/// An allowance that somebody takes back.
+/// An allowance that an approver takes back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakeBack {
     /// The approval that was allowed.

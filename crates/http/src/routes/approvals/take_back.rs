@@ -12,13 +12,14 @@ use crate::{
     extract::{AtPath, JsonBody, QueryOf},
     problem::Problem,
     reply::JsonReply,
+    short_id,
     state::AppState,
 };
 
 /// Takes back what was allowed, unless its run has started: it ends `denied` with `terminalReason` `taken-back`, and nothing
 /// of the answer is remembered.
 ///
-/// `start_delay_ms` of `[[approvals.rules]]` gives time for it. Everybody who may answer the approval may take it back, no
+/// `start_delay_ms` of `[[approvals.rules]]` gives time for it. Every approver who may answer the approval may take it back, no
 /// matter who allowed it. `applied` is false where it was denied before.
 #[utoipa::path(
     post, path = "/v1/approvals/{id}/take-back", tag = "approvals", operation_id = "take_back_approval",
@@ -42,6 +43,7 @@ pub(super) async fn take_back(
     JsonBody(TakeBackBody { reason }): JsonBody<TakeBackBody>,
 ) -> Result<JsonReply<DecidedBody>, Problem> {
     check_reason(reason.as_deref()).map_err(|expected| Problem::field("reason", expected))?;
+    let id = short_id::approval(&state, &caller, id).await?;
     let taken_back = state.engine().approvals().take_back(&caller, &id, reason).await?;
     let Decided { applied, approval } = taken_back;
     Ok(JsonReply(DecidedBody {
