@@ -7,7 +7,7 @@ use super::{
     scene::TestNode,
     stage::Stage,
 };
-use crate::support::{assert_says, write_file_mode};
+use crate::support::{assert_says, skip, write_file_mode};
 
 const REQUIRED: &str = "SYSTEM_RUN_DENIED: approval required";
 
@@ -132,6 +132,47 @@ async fn shells_are_judged_by_what_they_run() {
             .await,
         REQUIRED,
     );
+}
+
+/// `find` starts another program here, which its entry lets it do or not.
+async fn find_that_touches(stage: &mut Stage) -> (Outcome, bool) {
+    let directory = stage.node.scratch.dir("found");
+    let marker = directory.join("marker");
+    let (directory, marker_text) = (directory.to_str().unwrap(), marker.to_str().unwrap());
+    let params =
+        json!({"command": ["find", directory, "-maxdepth", "0", "-exec", "touch", marker_text, ";"]});
+    let outcome = stage.run(&params).await;
+    (outcome, marker.exists())
+}
+
+fn find_with(confine: &Value) -> Option<Value> {
+    let entry = json!({"pattern": "/usr/bin/find", "confine": confine});
+    Some(json!({"version": 1, "agents": {"main": {"allowlist": [entry]}}}))
+}
+
+#[tokio::test]
+async fn the_kernel_of_the_node_keeps_what_its_document_says() {
+    if countersign_sys::landlock::version() < countersign_sys::landlock::FILES_SINCE {
+        skip("a kernel with Landlock");
+        return;
+    }
+    let exec = json!({"security": "allowlist", "ask": "on-miss"});
+    let mut stage = Stage::with_policy(exec.clone(), find_with(&json!({"starts": []}))).await;
+    let (outcome, is_marked) = find_that_touches(&mut stage).await;
+    let ran = outcome.done();
+    assert_says(ran["stderr"].as_str().unwrap(), "Permission denied");
+    assert!(!is_marked, "{ran}");
+    let mut stage = Stage::with_policy(exec.clone(), find_with(&json!({"starts": ["touch"]}))).await;
+    let (outcome, is_marked) = find_that_touches(&mut stage).await;
+    assert_eq!(outcome.done()["success"], true);
+    assert!(is_marked);
+    // Where the kernel of the node cannot keep it, the entry covers nothing.
+    let node = TestNode::new(&exec, find_with(&json!({"starts": ["touch"]})).as_ref())
+        .env("COUNTERSIGN_TEST_PROTECTION_OFF", "landlock-0");
+    let mut stage = Stage::of(node).await;
+    let (outcome, is_marked) = find_that_touches(&mut stage).await;
+    denied(outcome, REQUIRED);
+    assert!(!is_marked);
 }
 
 #[tokio::test]
