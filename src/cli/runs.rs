@@ -216,6 +216,8 @@ async fn show(context: &Context, client: &Client, run: &RunId) -> Result<ExitSta
     table.each("start", &run.start);
     table.each("scripts", &run.scripts);
     table.each("confined", &run.confined);
+    let observed = run.observed.as_ref();
+    table.each("observed", observed.and_then(|observed| observed.line.as_ref()));
     table.each("justification", &run.justification);
     table.each("contextUrl", &run.context_url);
     table.each("agentId", [&run.agent_id]);

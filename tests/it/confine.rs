@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, Members, ServerBuilder, TestServer, skip};
+use crate::support::{Api, Members, ServerBuilder, TestServer, assert_says, skip};
 
 fn entry(confine: &Value) -> Value {
     json!([{ "pattern": "/**/git", "confine": confine }])
@@ -117,6 +117,62 @@ async fn what_is_not_understood_is_kept_and_covers_nothing() {
     let on_disk = server.document_on_disk();
     let written = &on_disk["agents"]["main"]["allowlist"][0];
     assert_eq!(written["confine"], shown["confine"]);
+}
+
+/// The run of `find` that tries to start `touch` and `id`, and `touch` again.
+async fn found(server: &TestServer) -> Value {
+    let touch = ["-exec", "touch", "marker", ";"];
+    let argv: Vec<&str> = ["find", ".", "-maxdepth", "0"]
+        .into_iter()
+        .chain(touch)
+        .chain(["-exec", "id", ";"])
+        .chain(touch)
+        .collect();
+    let ran = server.ran(json!({ "argv": argv })).await;
+    server
+        .operator()
+        .read(&format!("/v1/runs/{}", ran.text("runId")))
+        .await
+}
+
+#[tokio::test]
+async fn a_run_tells_which_programs_were_started_and_refused() {
+    if !keeps_all() {
+        return;
+    }
+    let started_with = async |observe: bool, confine: &Value| {
+        let allowlist = json!([{ "pattern": "/**/find", "confine": confine }]);
+        let exec =
+            json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss", "observe": observe });
+        let server = TestServer::asking()
+            .exec(&exec)
+            .allowlist(&allowlist)
+            .start()
+            .await;
+        let run = found(&server).await;
+        (server, run)
+    };
+    let (server, run) = started_with(true, &json!({ "starts": ["touch"] })).await;
+    let names = |list: &Value| -> Vec<String> {
+        let paths = list.as_array().expect("a list").iter();
+        let name = |path: &Value| {
+            path.as_str()
+                .and_then(|path| path.rsplit('/').next())
+                .map(str::to_owned)
+        };
+        paths.filter_map(name).collect()
+    };
+    assert_eq!(names(&run["observed"]["started"]), ["touch"], "{run}");
+    assert_eq!(names(&run["observed"]["refused"]), ["id"], "{run}");
+    let shown = server.invocation(&["runs", "show", run.text("runId")]);
+    let shown = TestServer::finish(shown).await;
+    assert_says(&shown.stdout, run["observed"].text("line"));
+    // What was not observed is not told, whether it was refused or not.
+    let (_server, run) = started_with(false, &json!({ "starts": ["touch"] })).await;
+    assert_eq!(run["observed"], Value::Null);
+    // Nobody's starts are limited: there is nothing to observe.
+    let (_server, run) = started_with(true, &json!({ "starts": "any", "writes": ["workspace"] })).await;
+    assert_eq!(run["observed"]["refused"], Value::Null, "{run}");
 }
 
 async fn add(api: &Api, confine: Value) -> Value {

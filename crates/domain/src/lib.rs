@@ -26,6 +26,7 @@ mod kernel;
 mod name;
 mod nearest;
 mod note;
+mod observed;
 mod pairing;
 mod pattern;
 mod policy;
@@ -70,6 +71,7 @@ pub use nearest::{intended, nearest};
 pub use note::{
     AgentNote, ContextUrl, InvalidNote, Justification, MAX_CONTEXT_URL_BYTES, MAX_JUSTIFICATION_CHARS,
 };
+pub use observed::Observed;
 pub use pairing::{
     Approved, InvalidNodeName, NodeProfile, PAIRING_LASTS, PairedNode, PairingDecision, PairingKind,
     PairingNeed, PairingRequest, PairingStatus, node_name,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Actor, AgentId, AgentNote, ApprovalId, Ask, Backend, Command, CommandInput, Confinement, Host, Isolation,
-    Pinning, Reason, RunId, RunStatus, ScriptHold, Security, SessionKey, UnixMillis, vocabulary,
+    Observed, Pinning, Reason, RunId, RunStatus, ScriptHold, Security, SessionKey, UnixMillis, vocabulary,
 };
 
 vocabulary! {
@@ -219,6 +219,8 @@ pub struct Run {
     pub scripts: Option<ScriptHold>,
     /// What the kernel keeps of its programs; open in records of before.
     pub confinement: Confinement,
+    /// What was seen of the programs that those with limits started; `None` where that was not observed.
+    pub observed: Option<Observed>,
     /// What the agent said about it; nothing in records of before.
     pub note: AgentNote,
     /// How its text is started; `None` where no host shell of this machine would read one, for what was denied at once, and

@@ -329,6 +329,7 @@ impl Recovery {
             leftovers: leftovers
                 .as_ref()
                 .map(|_supervised| self.recorder.new_session_id()),
+            observed: None,
             notice,
         };
         let ended = self.recorder.record_end(finish).await;

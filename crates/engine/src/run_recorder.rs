@@ -15,7 +15,7 @@ use countersign_config::approvals::broker::Broker;
 use tokio::sync::Notify;
 
 use countersign_domain::{
-    Actor, AgentId, Backend, Exit, Host, OutputStream, Reason, Run, RunEnd, RunId, RunStatus,
+    Actor, AgentId, Backend, Exit, Host, Observed, OutputStream, Reason, Run, RunEnd, RunId, RunStatus,
 };
 use countersign_hosts::sandbox::SandboxHost;
 use countersign_ledger::{
@@ -64,6 +64,8 @@ pub(crate) struct Remains {
     pub(crate) warnings: Vec<String>,
     /// The process session that holds what it left running.
     pub(crate) leftovers: Option<String>,
+    /// What was seen of the programs that it started.
+    pub(crate) observed: Option<Observed>,
 }
 
 impl Remains {
@@ -72,6 +74,7 @@ impl Remains {
             output,
             warnings: Vec::new(),
             leftovers: None,
+            observed: None,
         }
     }
 }
@@ -222,6 +225,7 @@ impl RunRecorder {
             output,
             warnings,
             leftovers,
+            observed,
         } = remains;
         let has_leftovers = leftovers.is_some();
         let notice = self.exit_notice(&live.agent, live.host, live.control().node_id(), run_id, &end);
@@ -232,6 +236,7 @@ impl RunRecorder {
                 output,
                 warnings,
                 leftovers,
+                observed,
                 notice,
             })
             .await;
@@ -277,6 +282,7 @@ impl RunRecorder {
             output: RunOutput::Spooled,
             warnings: Vec::new(),
             leftovers: None,
+            observed: None,
             notice: None,
         };
         let trouble = "an end cannot be recorded yet";
@@ -401,6 +407,7 @@ impl RunRecorder {
                 output: RunOutput::Inline(Vec::new()),
                 warnings: Vec::new(),
                 leftovers: None,
+                observed: None,
                 notice,
             })
             .await;

@@ -282,6 +282,7 @@ impl LocalRuns {
                         exit,
                         output: gateway::KeptOutput::Spooled,
                         leftovers_run: false,
+                        observed: None,
                     });
                 }
                 Ok(Recovered::Attached(supervised)) => {
@@ -308,6 +309,7 @@ impl LocalRuns {
             exit,
             output,
             leftovers_run,
+            observed,
         } = ended;
         if skipped {
             self.read_skipped(live).await;
@@ -328,6 +330,7 @@ impl LocalRuns {
             output,
             warnings,
             leftovers: leftovers_run.then(|| self.recorder.new_session_id()),
+            observed,
         };
         let is_recorded = self.recorder.finish(live, end, remains).await;
         // A caller who waits for the answer goes first.

@@ -1,8 +1,8 @@
 //! The jobs that end a run: finished, denied, cancelled.
 
 use countersign_domain::{
-    Actor, Approval, ApprovalState, ApprovalStatus, ProcessKind, Reason, Run, RunEnd, RunId, RunStatus,
-    TerminalReason, UnixMillis,
+    Actor, Approval, ApprovalState, ApprovalStatus, Observed, ProcessKind, Reason, Run, RunEnd, RunId,
+    RunStatus, TerminalReason, UnixMillis,
 };
 use countersign_sys::spool;
 
@@ -16,6 +16,7 @@ use super::{
     run_rows,
     session_notice::tell_session,
     session_rows,
+    sql::json,
     tx::Tx,
 };
 
@@ -45,6 +46,8 @@ pub struct Finish {
     pub warnings: Vec<String>,
     /// The process session that holds what it left running, if that goes on.
     pub leftovers: Option<String>,
+    /// What was seen of the programs that it started.
+    pub observed: Option<Observed>,
     /// What its session is told, if it is a process session or was on a node; `None` to tell nothing.
     pub notice: Option<String>,
 }
@@ -137,6 +140,7 @@ impl Change for Finish {
             output,
             warnings,
             leftovers,
+            observed,
             notice,
         } = self;
         let outcome = end_run(tx, run_id, end, &Actor::system())?;
@@ -161,6 +165,12 @@ impl Change for Finish {
         }
         for code in warnings {
             run_rows::warn(tx, run_id, code)?;
+        }
+        if let Some(observed) = observed {
+            tx.execute(
+                "UPDATE runs SET observed = ?2 WHERE run_id = ?1",
+                (run_id.as_str(), json(observed)),
+            )?;
         }
         if let Some(session_id) = leftovers {
             session_rows::insert(tx, run_id, session_id, ProcessKind::Leftovers)?;

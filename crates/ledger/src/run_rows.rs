@@ -117,7 +117,7 @@ pub(super) const COLUMNS: &str = "run_id, status, host, node_id, agent_id, sessi
      env_names, asked_by_kind, asked_by_id, asked_by_name, security, ask, verdict, verdict_by, reason, detail, \
      approval_id, session_id, pid, pty, background, diverted, isolation, timeout_ms, created_ms, started_ms, \
      ended_ms, exit_code, exit_signal, timed_out, truncated, output_bytes, tail, warnings, binding, input, \
-     sandbox, scripts, start, confinement, note";
+     sandbox, scripts, start, confinement, note, observed";
 
 /// A run from a row that begins with [`COLUMNS`].
 pub(super) fn from_row(row: &Row<'_>) -> Result<Run, Fault> {
@@ -166,6 +166,7 @@ pub(super) fn from_row(row: &Row<'_>) -> Result<Run, Fault> {
         start: columns.maybe_word()?,
         confinement: columns.maybe_json()?.unwrap_or_default(),
         note: columns.maybe_json()?.unwrap_or_default(),
+        observed: columns.maybe_json()?,
     })
 }
 

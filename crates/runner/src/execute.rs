@@ -36,6 +36,8 @@ use super::{
     wire::{Action, DirectProgram, PatchOrder, Plan, Program, Step},
 };
 
+/// What stands for the ruleset of a program that has none.
+const NO_RULESET: u8 = u8::MAX;
 /// The exit code of a list that was left because something was not what was judged, and of a program that cannot be
 /// executed.
 const CANNOT_EXECUTE: i32 = 126;
@@ -99,13 +101,14 @@ impl<'a> Holds<'a> {
         filter.map(Some).ok_or(Errno::NOSYS)
     }
 
-    const fn asks<'f>(&self, filter: &'f Filter) -> Asks<'f>
+    fn asks<'f>(&self, filter: &'f Filter, program: &Program) -> Asks<'f>
     where
         'a: 'f,
     {
         Asks {
             filter,
             whom: self.whom,
+            tag: program.kept.map_or(NO_RULESET, |kept| kept.ruleset),
         }
     }
 }
@@ -163,7 +166,7 @@ impl Execution<'_> {
                 .holds
                 .ruleset(program)
                 .map_err(LaunchError::BeforeExecution)?,
-            asks: filter.as_ref().map(|filter| self.holds.asks(filter)),
+            asks: filter.as_ref().map(|filter| self.holds.asks(filter, program)),
         };
         self.launcher.launch(&launch, fence)
     }
@@ -670,7 +673,7 @@ impl Leader<'_> {
             standard: standard.descriptors(),
             takes_terminal: false,
             ruleset: self.holds.ruleset(program)?,
-            asks: filter.as_ref().map(|filter| self.holds.asks(filter)),
+            asks: filter.as_ref().map(|filter| self.holds.asks(filter, program)),
         };
         self.launcher.launch_inside(&launch)
     }

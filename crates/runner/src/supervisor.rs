@@ -19,7 +19,7 @@ use countersign_sys::{
 };
 
 use super::{
-    answers::Answers,
+    answers::{Answers, Scripts},
     cgroup::Limiter,
     enclose::{Begun, Enclosing, NotBegun, Workshop},
     execute::{self, Execution, Holds},
@@ -59,11 +59,11 @@ pub(super) fn serve(post: &Post<'_>) -> io::Result<()> {
                 post.slot.set_busy(post.slots);
                 hooks::reach("sup.order-taken");
                 let bytes = frame.get_mut(..length).unwrap_or_default();
-                let mut held_scripts = false;
+                let mut may_leave_thread = false;
                 if let Some(Sweep { pid, start_time }) = Sweep::decode(bytes) {
                     tree::sweep(pid, start_time, post.home);
                 } else if let Some(start) = Start::of_frame(bytes, descriptors) {
-                    held_scripts = start.scripts.is_some();
+                    may_leave_thread = start.scripts.is_some() || start.order.observes;
                     serve_run(post, (&tools, &mut limiter), &start, &mut buffer);
                 }
                 // Environments hold secrets.
@@ -73,7 +73,7 @@ pub(super) fn serve(post: &Post<'_>) -> io::Result<()> {
                     return Ok(());
                 }
                 // A thread that a run holds up: no process is forked beside it.
-                if held_scripts && process::thread_count() != 1 {
+                if may_leave_thread && process::thread_count() != 1 {
                     return Ok(());
                 }
                 post.slot.set_idle();
@@ -243,7 +243,7 @@ fn start_and_watch(
             on_terminal,
             holds: Holds {
                 rulesets: &start.rulesets,
-                has_scripts: asking.is_some(),
+                has_scripts: asking.as_ref().is_some_and(|asking| asking.answers.has_scripts()),
                 whom: asking.as_ref().map(|asking| asking.whom.as_fd()),
             },
         };
@@ -315,43 +315,48 @@ fn start_and_watch(
     }
 }
 
-/// How the programs of a run come to ask for the scripts that are held, and who answers.
+/// How the programs of a run come to ask for the scripts that are held, or are heard of, and who answers.
 struct Asking {
     whom: OwnedFd,
     answers: Answers,
 }
 
 impl Asking {
-    /// `None` where nothing is held.
+    /// `None` where nothing is held or observed.
     fn of(plan: &Plan, start: &Start) -> Result<Option<Self>, NotStarted> {
-        if plan.held.is_empty() || hooks::protection_off("scripts") {
+        let has_scripts = !plan.held.is_empty() && !hooks::protection_off("scripts");
+        if !has_scripts && !start.order.observes {
             return Ok(None);
         }
         let (arrivals, whom) =
             socket::frame_pair().map_err(|error| NotStarted::System(error.raw_os_error().unwrap_or(0)))?;
         Ok(Some(Self {
             whom,
-            answers: answers(plan, start, arrivals).map_err(system)?,
+            answers: answers(plan, start, has_scripts, arrivals).map_err(system)?,
         }))
     }
 }
 
-fn answers(plan: &Plan, start: &Start, arrivals: OwnedFd) -> Result<Answers, Errno> {
+fn answers(plan: &Plan, start: &Start, has_scripts: bool, arrivals: OwnedFd) -> Result<Answers, Errno> {
+    let answers = Answers::new(arrivals, start.order.observes)?;
+    if !has_scripts {
+        return Ok(answers);
+    }
     let bundle = start.scripts.as_ref().ok_or(Errno::INVAL)?;
     let bundle = rustix::io::fcntl_dupfd_cloexec(bundle, 3)?;
     let begins = rustix::fs::fstat(&start.directory)?;
     let begins = ((begins.st_dev, begins.st_ino), plan.directory.as_bytes());
-    let mut answers = Answers::new(&plan.held, bundle, begins, arrivals)?;
+    let mut scripts = Scripts::new(&plan.held, bundle, begins);
     for (identity, name) in execute::pinned_directories(plan) {
-        answers.know_directory(identity, &name);
+        scripts.know_directory(identity, &name);
     }
     for stamp in execute::judged_stamps(plan) {
-        answers.know_program((stamp.dev, stamp.ino));
+        scripts.know_program((stamp.dev, stamp.ino));
     }
     for stamp in execute::copiers(plan, &start.executables) {
-        answers.know_copier((stamp.dev, stamp.ino));
+        scripts.know_copier((stamp.dev, stamp.ino));
     }
-    Ok(answers)
+    Ok(answers.with_scripts(scripts))
 }
 
 /// How the first process of a run began.

@@ -22,7 +22,7 @@ use countersign_sys::{
 };
 
 use super::{
-    answers::Answering,
+    answers::{Answering, Starts},
     attach::Listener,
     cgroup::Holding,
     input::Input,
@@ -686,6 +686,11 @@ impl<'a> Watch<'a> {
         self.is_recorded = true;
         hooks::reach("sup.exit-line-written");
         let is_spooled = self.retained.is_spooled();
+        if let Some(Starts { named, more }) = self.answers.as_ref().and_then(Answering::starts) {
+            self.server
+                .outbox
+                .say(&FromSupervisor::Observed { starts: named, more });
+        }
         self.server.outbox.say(&FromSupervisor::Exited {
             exit,
             is_spooled,

@@ -560,14 +560,13 @@ impl Filter {
         Some(program)
     }
 
-    /// Puts it into this thread and what that becomes, and hands the listener over `to`, with the id of this process in its
-    /// four bytes. Without `to`, and where another listener is there already, no call waits; a filter that needs answers
+    /// Puts it into this thread and what that becomes, and hands the listener over `to`, with `tag` as the only byte. Without `to`, and where another listener is there already, no call waits; a filter that needs answers
     /// cannot be installed then. A thread without privilege gains none by what it executes from then on. Safe to call
     /// between `clone` and `exec`: allocates nothing.
     ///
     /// # Errors
     /// What the kernel answers; then the thread must not execute anything.
-    pub fn install(&self, to: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+    pub fn install(&self, to: Option<BorrowedFd<'_>>, tag: u8) -> Result<(), Errno> {
         let Some(to) = to else {
             return self.install_quietly(Errno::NOSYS);
         };
@@ -589,8 +588,7 @@ impl Filter {
         if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
             return Err(Errno::INVAL);
         }
-        let own = process::own_id().to_ne_bytes();
-        rustix::net::sendmsg(to, &[IoSlice::new(&own)], &mut control, SendFlags::NOSIGNAL)?;
+        rustix::net::sendmsg(to, &[IoSlice::new(&[tag])], &mut control, SendFlags::NOSIGNAL)?;
         Ok(())
     }
 

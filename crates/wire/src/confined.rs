@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use countersign_domain::{Confinement, NotKept, ProgramLimits, Startable, WritePlace};
+use countersign_domain::{Confinement, NotKept, Observed, ProgramLimits, Startable, WritePlace};
 
 /// What the kernel keeps of each program that a command starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -71,6 +71,39 @@ impl ProgramLimitsBody {
                 .map(|all| all.iter().map(startable).collect()),
             writes: limits.writes.as_ref().map(|all| all.iter().map(place).collect()),
             connects: limits.connects.as_ref().map(|all| all.iter().copied().collect()),
+        }
+    }
+}
+/// What was seen of the programs that a run started. Real paths, each once, at most 64.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Observed)]
+pub struct ObservedBody {
+    /// What the kernel lets the program start that tried to.
+    pub started: Vec<String>,
+    /// What it does not.
+    pub refused: Vec<String>,
+    /// Whether there were more than are named.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    #[schema(required = false)]
+    pub more: bool,
+    /// The same in one line. Absent where nothing was seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
+}
+
+impl From<Observed> for ObservedBody {
+    fn from(observed: Observed) -> Self {
+        let line = observed.to_line();
+        let Observed {
+            started,
+            refused,
+            more,
+        } = observed;
+        Self {
+            started,
+            refused,
+            more,
+            line,
         }
     }
 }

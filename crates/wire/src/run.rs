@@ -13,7 +13,7 @@ use countersign_policy::command::redaction;
 use crate::{
     actor::ActorBody,
     approval::{context_url, justification},
-    confined::ConfinementBody,
+    confined::{ConfinementBody, ObservedBody},
     ruling::RulingBody,
     words::{
         Ask, Backend, CommandInput, DecidedBy, Host, Isolation, Pinning, Reason, RunStatusName, RunVerdict,
@@ -92,6 +92,10 @@ pub struct RunBody {
     /// The same in one line. Absent where nothing is kept and nothing would be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confined: Option<String>,
+    /// What was seen of the programs that those with limits on their starts started, or tried to start
+    /// (`tools.exec.observe`). It decides nothing. Absent where it was not observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed: Option<ObservedBody>,
     /// Why the agent wanted it, in its own words; nobody checked them. What looks like a secret is masked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub justification: Option<String>,
@@ -195,6 +199,7 @@ impl From<Run> for RunBody {
             binding: run.binding.map(Into::into),
             scripts: run.scripts.map(Into::into),
             confined: run.confinement.to_noteworthy_line(),
+            observed: run.observed.map(ObservedBody::from),
             justification: justification(&run.note),
             context_url: context_url(&run.note),
             confinement: ConfinementBody::of(&run.confinement),

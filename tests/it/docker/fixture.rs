@@ -127,6 +127,7 @@ impl DockerFixture {
                 max_run_bytes: 1 << 30,
                 terminal: order.terminal,
                 limits: countersign_runner::RunLimits::default(),
+                observe: false,
             },
         };
         let supervised = self.host.start_client(spec, client).await.unwrap();

@@ -36,6 +36,8 @@ pub struct ExecSettings {
     pub grammar: Grammar,
     /// What becomes of an entry whose `confine` cannot be kept.
     pub confine_fallback: ConfineFallback,
+    /// Whether runs tell which programs those with limits on their starts start, or try to.
+    pub observe: bool,
     /// What becomes of processes that a foreground command leaves behind.
     pub leftovers: Leftovers,
     /// The level of isolation the agent was put on, if it was.
@@ -142,6 +144,7 @@ impl ExecSettings {
                 file_patterns: levels.value(|level| &level.file_patterns),
             },
             confine_fallback: levels.value(|level| &level.confine_fallback),
+            observe: levels.value(|level| &level.observe),
             leftovers: levels.value(|level| &level.leftovers),
             isolation: levels.said(|level| &level.isolation).map(|said| said.value),
             on_miss: resolved(levels.spoken(|level| level.on_miss.clone())),

@@ -247,6 +247,7 @@ policy_settings! {
         here_documents: bool, "tools.exec.reads.hereDocuments", "tools.exec.reads.hereDocuments" as Flag = false, Now;
         file_redirections: bool, "tools.exec.reads.fileRedirections", "tools.exec.reads.fileRedirections" as Flag = false, Now;
         file_patterns: bool, "tools.exec.reads.filePatterns", "tools.exec.reads.filePatterns" as Flag = false, Now;
+        observe: bool, "tools.exec.observe", "tools.exec.observe" as Flag = false, Now;
         leftovers: Leftovers, "tools.exec.leftovers", "tools.exec.leftovers" as Word<Leftovers> = "kill", Now;
         isolation: Isolation, "tools.exec.isolation", "tools.exec.isolation" as SameUser = null, Now;
         on_miss: OnMiss, "tools.exec.onMiss", "tools.exec.onMiss" as Word<OnMiss> = "ask", Now;

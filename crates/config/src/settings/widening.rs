@@ -116,6 +116,8 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
                 file_patterns,
             },
         confine_fallback,
+        // It is told, and decides nothing.
+        observe: _,
         leftovers,
         isolation,
         on_miss,

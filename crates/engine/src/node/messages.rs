@@ -197,6 +197,7 @@ impl NodeRuns {
                 output,
                 warnings: Vec::new(),
                 leftovers: None,
+                observed: None,
                 notice,
             })
             .await;

@@ -345,7 +345,7 @@ impl GatewayHost {
         } = opened;
         let mut descriptors = vec![run_file.as_fd(), theirs.as_fd(), directory.as_fd()];
         descriptors.extend(programs.iter().map(AsFd::as_fd));
-        descriptors.extend(rulesets.iter().map(AsFd::as_fd));
+        descriptors.extend(rulesets.iter().map(|ruleset| ruleset.as_fd()));
         let count =
             |descriptors: usize| u8::try_from(descriptors).map_err(|_too_many| StartError::NotPassable);
         let counts = Counts {
@@ -374,7 +374,8 @@ impl GatewayHost {
             self.run_files(&spec.run_id),
             spec.terms.keep_when_orphaned,
             spec.terms.max_run_bytes,
-        ))
+        )
+        .with_rulesets(rulesets.clone()))
     }
 
     /// A run is never started with more rights than its record says, nor is one recorded with fewer than it had.

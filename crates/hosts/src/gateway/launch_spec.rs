@@ -125,6 +125,7 @@ impl LaunchSpec {
             max_run_bytes: terms.max_run_bytes,
             terminal: terms.terminal,
             limits: terms.limits,
+            observes: terms.observe && counts.rulesets > 0,
             plan: None,
         }
     }

@@ -27,7 +27,7 @@ use countersign_sys::{fs::sealed, hooks, process::JudgedFile, stamp};
 use super::{
     error::{Mismatch, StartError, is_lack},
     launch_spec::LaunchSpec,
-    rulesets::{Rulesets, RunRulesets},
+    rulesets::{MadeRuleset, Rulesets, RunRulesets},
 };
 use crate::{
     confined::{Hidden, denied_programs},
@@ -45,7 +45,7 @@ pub(super) struct Opened {
     /// The programs that it starts.
     pub(super) programs: Vec<OwnedFd>,
     /// What the kernel keeps of them.
-    pub(super) rulesets: Vec<Arc<OwnedFd>>,
+    pub(super) rulesets: Vec<Arc<MadeRuleset>>,
     /// The content of the scripts that are held, one behind the other.
     pub(super) scripts: Option<OwnedFd>,
 }

@@ -244,7 +244,8 @@ async fn first_word(line: &Line, inbox: &mut Inbox) -> Option<(i32, u64)> {
                 | FromSupervisor::Echo(_)
                 | FromSupervisor::Exited { .. }
                 | FromSupervisor::LeftoversEnded
-                | FromSupervisor::NotStarted(_) => return None,
+                | FromSupervisor::NotStarted(_)
+                | FromSupervisor::Observed { .. } => return None,
             }
         }
         match line.read(&mut buffer).await {

@@ -22,9 +22,9 @@ use rustix::{
 };
 
 use countersign_domain::{
-    Confinement, FileIdentity, Isolation, NotKept, ProgramLimits, Startable, WritePlace,
+    Confinement, FileIdentity, Isolation, NotKept, Observed, ProgramLimits, Startable, WritePlace,
 };
-use countersign_runner::wire::Kept;
+use countersign_runner::wire::{Kept, SeenStart};
 use countersign_sys::{
     fs::{FileStamp, path_of_descriptor},
     hooks,
@@ -72,7 +72,62 @@ struct Known {
     workspace: Option<(u64, u64)>,
     /// Everything that was looked at, as it was.
     seen: Vec<Seen>,
-    ruleset: Arc<OwnedFd>,
+    ruleset: Arc<MadeRuleset>,
+}
+
+/// A ruleset, and which files it lets be executed.
+#[derive(Debug)]
+pub(super) struct MadeRuleset {
+    ruleset: OwnedFd,
+    starts: StartsAllowed,
+}
+
+/// The files that a ruleset lets be executed.
+#[derive(Debug, Default)]
+struct StartsAllowed {
+    /// Device and inode number of each.
+    files: Vec<(u64, u64)>,
+    /// Real paths of directories.
+    below: Vec<String>,
+}
+
+impl MadeRuleset {
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ruleset.as_fd()
+    }
+
+    /// Whether a program that it holds can start what was seen.
+    fn lets_start(&self, seen: &SeenStart) -> bool {
+        let StartsAllowed { files, below } = &self.starts;
+        let is_below = |directory: &String| {
+            seen.path
+                .strip_prefix(directory.as_str())
+                .is_some_and(|rest| rest.starts_with('/'))
+        };
+        files.contains(&(seen.dev, seen.ino)) || below.iter().any(is_below)
+    }
+}
+
+/// What was seen of the starts of a run, sorted by whether its rulesets allow them.
+pub(super) fn observed(rulesets: &[Arc<MadeRuleset>], starts: Vec<SeenStart>, more: bool) -> Observed {
+    let mut observed = Observed {
+        more,
+        ..Observed::default()
+    };
+    for seen in starts {
+        let Some(ruleset) = rulesets.get(usize::from(seen.ruleset)) else {
+            continue;
+        };
+        let list = if ruleset.lets_start(&seen) {
+            &mut observed.started
+        } else {
+            &mut observed.refused
+        };
+        if !list.contains(&seen.path) {
+            list.push(seen.path);
+        }
+    }
+    observed
 }
 
 /// Something that was looked at.
@@ -110,7 +165,7 @@ pub(super) struct RunRulesets<'a> {
     files: &'a Files,
     directory: BorrowedFd<'a>,
     next: usize,
-    made: Vec<Arc<OwnedFd>>,
+    made: Vec<Arc<MadeRuleset>>,
 }
 
 impl<'a> RunRulesets<'a> {
@@ -178,7 +233,7 @@ impl<'a> RunRulesets<'a> {
     }
 
     /// All that were made, once every program was asked for.
-    pub(super) fn finish(self) -> Result<Vec<Arc<OwnedFd>>, StartError> {
+    pub(super) fn finish(self) -> Result<Vec<Arc<MadeRuleset>>, StartError> {
         if nothing_to_keep(self.confinement) || self.confinement.programs.len() == self.next {
             Ok(self.made)
         } else {
@@ -191,7 +246,7 @@ impl<'a> RunRulesets<'a> {
         limits: &ProgramLimits,
         handled: Handled,
         own: &[&FileIdentity],
-    ) -> Result<Arc<OwnedFd>, StartError> {
+    ) -> Result<Arc<MadeRuleset>, StartError> {
         let writes_workspace = limits
             .writes
             .as_ref()
@@ -243,6 +298,7 @@ impl<'a> RunRulesets<'a> {
         let mut making = Making {
             files: self.files,
             ruleset,
+            starts: StartsAllowed::default(),
             seen: Vec::new(),
             limits,
         };
@@ -289,13 +345,21 @@ impl<'a> RunRulesets<'a> {
             let allowed = making.ruleset.allow_port(*port);
             allowed.map_err(|error| failed(limits, &error))?;
         }
-        let Making { ruleset, seen, .. } = making;
+        let Making {
+            ruleset,
+            starts,
+            seen,
+            ..
+        } = making;
         Ok(Known {
             own: own.iter().map(|identity| (*identity).clone()).collect(),
             limits: limits.clone(),
             workspace,
             seen,
-            ruleset: Arc::new(ruleset.finish()),
+            ruleset: Arc::new(MadeRuleset {
+                ruleset: ruleset.finish(),
+                starts,
+            }),
         })
     }
 
@@ -328,6 +392,7 @@ impl Rulesets {
 struct Making<'a> {
     files: &'a Files,
     ruleset: Ruleset,
+    starts: StartsAllowed,
     seen: Vec<Seen>,
     limits: &'a ProgramLimits,
 }
@@ -412,7 +477,10 @@ impl Making<'_> {
         let looked = self.place(directory)?;
         // By its real path: a link could be turned to another directory.
         match looked {
-            Some((place, Found::Place(..))) if is_at(&place, directory) => self.execute(&place)?,
+            Some((place, Found::Place(..))) if is_at(&place, directory) => {
+                self.execute(&place)?;
+                self.starts.below.push(directory.to_owned());
+            }
             Some(_) | None => {
                 return Err(StartError::BindingMismatch {
                     what: Mismatch::Executable,
@@ -432,7 +500,10 @@ impl Making<'_> {
         Ok(())
     }
 
-    fn execute(&self, file: &OwnedFd) -> Result<(), StartError> {
+    fn execute(&mut self, file: &OwnedFd) -> Result<(), StartError> {
+        if let Ok(stat) = rustix::fs::fstat(file) {
+            self.starts.files.push((stat.st_dev, stat.st_ino));
+        }
         let allowed = self.ruleset.allow_execute(file.as_fd());
         allowed.map_err(|error| failed(self.limits, &error))
     }
@@ -564,5 +635,42 @@ mod tests {
         };
         assert!(same_limits(&limits("a", 1), &limits("b", 1)));
         assert!(!same_limits(&limits("a", 1), &limits("a", 2)));
+    }
+
+    #[test]
+    fn what_was_seen_is_sorted_by_the_limits_of_the_program_that_asked() {
+        let made = |files: &[(u64, u64)], below: &[&str]| {
+            let null = rustix::fs::open(c"/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+            Arc::new(MadeRuleset {
+                ruleset: null.unwrap(),
+                starts: StartsAllowed {
+                    files: files.to_vec(),
+                    below: below.iter().map(|path| (*path).to_owned()).collect(),
+                },
+            })
+        };
+        let seen = |ruleset, ino, path: &str| SeenStart {
+            ruleset,
+            dev: 1,
+            ino,
+            path: path.to_owned(),
+        };
+        let rulesets = [made(&[(1, 7)], &[]), made(&[], &["/opt/parts"])];
+        let starts = vec![
+            seen(0, 7, "/bin/a"),
+            seen(1, 7, "/bin/a"),
+            seen(0, 8, "/opt/parts/b"),
+            seen(1, 8, "/opt/parts/b"),
+            seen(1, 9, "/opt/parts-of-others/c"),
+            seen(1, 10, "/opt/parts-of-others/c"),
+            seen(9, 7, "/bin/of/no/program"),
+        ];
+        let texts = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+        let expected = Observed {
+            started: texts(&["/bin/a", "/opt/parts/b"]),
+            refused: texts(&["/bin/a", "/opt/parts/b", "/opt/parts-of-others/c"]),
+            more: true,
+        };
+        assert_eq!(observed(&rulesets, starts, true), expected);
     }
 }

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::sync::{Notify, Semaphore, watch};
 
-use countersign_domain::{Exit, KillCause, OutputStream, RunId, TerminalSize};
+use countersign_domain::{Exit, KillCause, Observed, OutputStream, RunId, TerminalSize};
 use countersign_protocol::terminal::CursorKeys;
 use countersign_runner::{
     INLINE_BYTES, INPUT_BYTES, InlineFrames, NotStarted,
@@ -21,7 +21,11 @@ use countersign_runner::{
     wire::{FromSupervisor, Inbox, ToSupervisor},
 };
 
-use super::{line::Line, run_files::RunFiles};
+use super::{
+    line::Line,
+    rulesets::{self, MadeRuleset},
+    run_files::RunFiles,
+};
 
 /// How long a supervisor may take to say whether a terminal shows what is typed. What is not known is not shown.
 const ECHO_TIMEOUT: Duration = Duration::from_secs(1);
@@ -78,6 +82,9 @@ pub struct EndedRun {
     /// Whether processes that it left go on running (`leftovers = "keep"`). They end with
     /// [`RunControl::kill`], and are left alone when the control is dropped.
     pub leftovers_run: bool,
+    /// What was seen of the programs that those with limits started; `None` where that was not observed, or where another
+    /// server started the run.
+    pub observed: Option<Observed>,
 }
 
 /// Where the exact bytes of a run's output are.
@@ -124,11 +131,19 @@ impl Supervised {
             max_bytes,
             ready: VecDeque::new(),
             stage: Stage::Ordered,
+            rulesets: Vec::new(),
+            observed: None,
         };
         Self {
             events,
             control: RunControl { link },
         }
+    }
+
+    /// The same with the rulesets by which its programs are held.
+    pub(super) fn with_rulesets(mut self, rulesets: Vec<Arc<MadeRuleset>>) -> Self {
+        self.events.rulesets = rulesets;
+        self
     }
 
     /// A run that a supervisor went on with alone: `before` is what it wrote meanwhile.
@@ -317,6 +332,9 @@ pub struct RunEvents {
     max_bytes: u64,
     ready: VecDeque<SupervisorEvent>,
     stage: Stage,
+    /// The rulesets by which its programs are held, if this server started it.
+    rulesets: Vec<Arc<MadeRuleset>>,
+    observed: Option<Observed>,
 }
 
 /// How far the reports have come. A supervisor under another account may send anything at any time.
@@ -425,6 +443,10 @@ impl RunEvents {
                 return;
             }
             FromSupervisor::Attached { .. } => return,
+            FromSupervisor::Observed { starts, more } => {
+                self.observed = Some(rulesets::observed(&self.rulesets, starts, more));
+                return;
+            }
             FromSupervisor::Exited {
                 exit,
                 is_spooled,
@@ -476,6 +498,7 @@ impl RunEvents {
             exit,
             output,
             leftovers_run,
+            observed: self.observed.take(),
         }));
     }
 
@@ -512,6 +535,7 @@ impl RunEvents {
                     exit,
                     output,
                     leftovers_run: false,
+                    observed: self.observed.take(),
                 })
             }
             Ok(RunFileState::Started(fence)) => {
@@ -538,7 +562,8 @@ const fn is_in_place(message: &FromSupervisor, stage: &Stage) -> bool {
             | FromSupervisor::Skipped(_)
             | FromSupervisor::CursorKeys(_)
             | FromSupervisor::Echo(_)
-            | FromSupervisor::Attached { .. },
+            | FromSupervisor::Attached { .. }
+            | FromSupervisor::Observed { .. },
             Stage::Running,
         )
         // A program that could not be executed ends without having started.
@@ -555,7 +580,8 @@ const fn is_in_place(message: &FromSupervisor, stage: &Stage) -> bool {
             | FromSupervisor::Attached { .. }
             | FromSupervisor::Exited { .. }
             | FromSupervisor::LeftoversEnded
-            | FromSupervisor::NotStarted(_),
+            | FromSupervisor::NotStarted(_)
+            | FromSupervisor::Observed { .. },
             Stage::Ordered | Stage::Running | Stage::LeftoversRun | Stage::Vanished(_) | Stage::Over,
         ) => false,
     }

@@ -16,8 +16,11 @@
 //! What they start besides reads the disk: `cp` compares what it opens with what it looked at before, and would give
 //! up. A run that changes, renames or removes one of these files itself gets the file from then on. Everything else is
 //! left to the kernel. Where a path may be a script or another file, an interpreter gets neither.
+//!
+//! The same listeners hear which programs are executed, where that is observed (`observing`). It decides nothing.
 
 mod lineage;
+mod observing;
 mod paths;
 mod processes;
 mod reply;
@@ -41,13 +44,13 @@ use rustix::{
 };
 
 use countersign_sys::{
-    interception::{Call, CloseOnExec, Listener},
+    interception::{Call, CloseOnExec, Listener, Wish},
     process::{self, Pid},
     socket::{self, Received},
 };
 
-use self::{paths::plain, processes::Caller, scripts::Scripts};
-use super::wire::HeldScript;
+use self::{observing::Seen, processes::Caller};
+pub(super) use self::{observing::Starts, scripts::Scripts};
 
 /// Calls of one program that are answered before those of the others.
 const CALLS_AT_A_TIME: usize = 64;
@@ -61,7 +64,9 @@ type Identity = (u64, u64);
 /// Answers the calls of one run.
 #[derive(Debug)]
 pub(super) struct Answers {
-    scripts: Scripts,
+    scripts: Option<Scripts>,
+    /// What was seen of its starts, where that is told.
+    seen: Option<Seen>,
     arrivals: Option<OwnedFd>,
     listeners: Vec<Option<SupervisedProgram>>,
     events: OwnedFd,
@@ -75,45 +80,37 @@ struct SupervisedProgram {
     was_readable: bool,
     /// The process that it became from, once it called.
     first: Option<Pid>,
+    /// Its ruleset.
+    ruleset: u8,
 }
 
 impl Answers {
-    /// For these scripts, whose contents lie one after the other in `bundle`. `begins` is the directory in which the run
-    /// begins, with its name; listeners come in `arrivals`.
+    /// For listeners that come in `arrivals`; without scripts every call is left to the kernel.
     ///
     /// # Errors
     /// What the kernel answers.
-    pub(super) fn new(
-        scripts: &[HeldScript],
-        bundle: OwnedFd,
-        begins: (Identity, &[u8]),
-        arrivals: OwnedFd,
-    ) -> Result<Self, Errno> {
+    pub(super) fn new(arrivals: OwnedFd, observes: bool) -> Result<Self, Errno> {
         let events = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&events, &arrivals, EventData::new_u64(ARRIVALS), EventFlags::IN)?;
-        let mut scripts = Scripts::new(scripts, bundle, begins);
-        scripts.know_ways();
         Ok(Self {
-            scripts,
+            scripts: None,
+            seen: observes.then(Seen::default),
             arrivals: Some(arrivals),
             listeners: Vec::new(),
             events,
         })
     }
 
-    /// A directory that a step of the plan changes to, which is told by its identity.
-    pub(super) fn know_directory(&mut self, identity: Identity, name: &[u8]) {
-        self.scripts.directories.push((identity, plain(name)));
+    /// With these scripts, which are read as they were checked.
+    pub(super) fn with_scripts(self, scripts: Scripts) -> Self {
+        Self {
+            scripts: Some(scripts),
+            ..self
+        }
     }
 
-    /// A program that the run was judged with.
-    pub(super) fn know_program(&mut self, identity: Identity) {
-        self.scripts.programs.push(identity);
-    }
-
-    /// One of them that copies files and interprets none.
-    pub(super) fn know_copier(&mut self, identity: Identity) {
-        self.scripts.copiers.push(identity);
+    pub(super) const fn has_scripts(&self) -> bool {
+        self.scripts.is_some()
     }
 
     /// Answers in a thread of its own until nothing is left that could ask. A caller can make a thread that reads its
@@ -121,13 +118,14 @@ impl Answers {
     /// no thread can be had, every call of the run that waits fails.
     pub(super) fn begin(mut self) -> Option<Answering> {
         let (ends, end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).ok()?;
+        let seen = self.seen.clone();
         let thread = thread::Builder::new().spawn(move || {
             while self.arrivals.is_some() || self.listeners.iter().any(Option::is_some) {
                 self.serve();
             }
             drop(end);
         });
-        thread.ok().map(|thread| Answering { ends, thread })
+        thread.ok().map(|thread| Answering { ends, thread, seen })
     }
 
     /// Waits for calls and answers them.
@@ -148,7 +146,8 @@ impl Answers {
         let Some(arrivals) = &self.arrivals else { return };
         let mut byte = [0; 8];
         match socket::receive_frame(arrivals.as_fd(), &mut byte) {
-            Ok(Received::Frame(_, descriptors)) => {
+            Ok(Received::Frame(_tag, descriptors)) => {
+                let [ruleset, ..] = byte;
                 for descriptor in descriptors {
                     let listener = Listener::new(descriptor);
                     let mark = EventData::new_u64(u64::try_from(self.listeners.len()).unwrap_or(ARRIVALS));
@@ -158,6 +157,7 @@ impl Answers {
                         listener,
                         was_readable: false,
                         first: None,
+                        ruleset,
                     }));
                 }
             }
@@ -183,7 +183,7 @@ impl Answers {
         }
         for _ in 0..CALLS_AT_A_TIME {
             match program.listener.receive() {
-                Ok(call) => program.answer(&call, &mut self.scripts),
+                Ok(call) => program.answer(&call, self.scripts.as_mut(), self.seen.as_ref()),
                 Err(_) => return,
             }
             if !is_readable(program.listener.as_fd()) {
@@ -198,9 +198,16 @@ impl Answers {
 pub(super) struct Answering {
     ends: OwnedFd,
     thread: JoinHandle<()>,
+    seen: Option<Seen>,
 }
 
 impl Answering {
+    /// What was seen of the starts of the run until now; `None` where that is not told. A program whose end was waited for
+    /// asked for no more.
+    pub(super) fn starts(&self) -> Option<Starts> {
+        self.seen.as_ref().map(Seen::starts)
+    }
+
     /// Waits a moment for its end, once nothing of the run is left. Where a caller holds it up it stays behind, and this
     /// process must not be used for another run.
     pub(super) fn end(self) {
@@ -249,7 +256,21 @@ enum Answer {
 }
 
 impl SupervisedProgram {
-    fn answer(&mut self, call: &Call, scripts: &mut Scripts) {
+    fn answer(&mut self, call: &Call, scripts: Option<&mut Scripts>, seen: Option<&Seen>) {
+        if let (Some(Wish::Execute { directory, path }), Some(seen)) = (call.wish, seen) {
+            let caller = Caller {
+                call,
+                first: call.pid,
+            };
+            seen.note(self.ruleset, &caller, (directory, path));
+        }
+        match scripts {
+            Some(scripts) => self.answer_with_scripts(call, scripts),
+            None => self.listener.let_through(call),
+        }
+    }
+
+    fn answer_with_scripts(&mut self, call: &Call, scripts: &mut Scripts) {
         let first = *self
             .first
             .get_or_insert_with(|| scripts.steps.lineage.begin(call.pid));

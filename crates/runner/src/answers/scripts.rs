@@ -40,7 +40,7 @@ pub(super) enum Named {
 
 /// The scripts, by all their names.
 #[derive(Debug)]
-pub(super) struct Scripts {
+pub(crate) struct Scripts {
     pub(super) files: Vec<File>,
     bundle: OwnedFd,
     /// The programs that the run was judged with.
@@ -71,7 +71,10 @@ pub(super) struct File {
 }
 
 impl Scripts {
-    pub(super) fn new(scripts: &[HeldScript], bundle: OwnedFd, (identity, name): (Identity, &[u8])) -> Self {
+    /// For these scripts, whose contents lie one after the other in `bundle`. `begins` is the directory in which the run
+    /// begins, with its name.
+    pub(crate) fn new(scripts: &[HeldScript], bundle: OwnedFd, begins: (Identity, &[u8])) -> Self {
+        let (identity, name) = begins;
         let files = scripts.iter().map(|script| {
             let mut names: Vec<Vec<u8>> = Vec::new();
             for name in &script.names {
@@ -108,7 +111,23 @@ impl Scripts {
             }
             scripts.files.push(file);
         }
+        scripts.know_ways();
         scripts
+    }
+
+    /// A directory that a step of the plan changes to, which is told by its identity.
+    pub(crate) fn know_directory(&mut self, identity: Identity, name: &[u8]) {
+        self.directories.push((identity, plain(name)));
+    }
+
+    /// A program that the run was judged with.
+    pub(crate) fn know_program(&mut self, identity: Identity) {
+        self.programs.push(identity);
+    }
+
+    /// One of them that copies files and interprets none.
+    pub(crate) fn know_copier(&mut self, identity: Identity) {
+        self.copiers.push(identity);
     }
 
     fn note_parts(&mut self, name: &[u8]) {
@@ -120,7 +139,7 @@ impl Scripts {
 
     /// The directories that lie on the way to a script. Where another one has such a name at this moment, it is taken for
     /// that one: what is in it is answered with the content.
-    pub(super) fn know_ways(&mut self) {
+    fn know_ways(&mut self) {
         for way in self.all_ways() {
             let is_new = !self.directories.iter().any(|(_, known)| *known == way);
             if is_new && let Ok(identity) = identity(way.as_slice()) {

@@ -71,6 +71,26 @@ pub enum FromSupervisor {
     LeftoversEnded,
     /// Nothing was started, and nothing follows.
     NotStarted(NotStarted),
+    /// What programs with limits on their starts asked for until the run ended, before [`Self::Exited`].
+    Observed {
+        /// Each program once for each ruleset.
+        starts: Vec<SeenStart>,
+        /// Whether there were more.
+        more: bool,
+    },
+}
+
+/// A program that one of the run was seen to start, or to try to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenStart {
+    /// The ruleset of the program that asked for it.
+    pub ruleset: u8,
+    /// Device number of its file.
+    pub dev: u64,
+    /// Inode number on that device.
+    pub ino: u64,
+    /// Its real path, cut where it is too long to be told.
+    pub path: String,
 }
 
 /// Why a supervisor started nothing.

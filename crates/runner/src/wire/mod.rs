@@ -17,7 +17,7 @@ pub mod bytes;
 mod tests;
 
 pub(crate) use message::encode_output;
-pub use message::{FromSupervisor, Inbox, MessageTooLong, NotStarted, ToSupervisor};
+pub use message::{FromSupervisor, Inbox, MessageTooLong, NotStarted, SeenStart, ToSupervisor};
 pub(crate) use order::Sweep;
 pub use order::{MAX_FRAME_BYTES, Order};
 pub use plan::{Action, DirectProgram, HeldScript, Kept, PatchOrder, Plan, Program, Step};

@@ -37,6 +37,7 @@ fn order(plan: Option<Vec<u8>>) -> Order {
             cpu_percent: 150,
             processes: 7,
         },
+        observes: true,
         plan,
     }
 }
@@ -120,6 +121,15 @@ fn every_answer() -> Vec<FromSupervisor> {
             leftovers_run: true,
         },
         FromSupervisor::LeftoversEnded,
+        FromSupervisor::Observed {
+            starts: vec![SeenStart {
+                ruleset: 3,
+                dev: 1,
+                ino: u64::MAX,
+                path: "/usr/bin/ssh".to_owned(),
+            }],
+            more: true,
+        },
     ];
     answers.extend(
         [

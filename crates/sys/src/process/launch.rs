@@ -135,6 +135,8 @@ pub struct Asks<'a> {
     pub filter: &'a Filter,
     /// Where the end goes at which they are answered. `None` where nobody answers.
     pub whom: Option<BorrowedFd<'a>>,
+    /// What that end is told of the program: [`crate::interception::Filter::install`].
+    pub tag: u8,
 }
 
 /// The working directory of a command, and what it is put into.
@@ -444,10 +446,10 @@ fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
         landlock::restrict(*ruleset)?;
     }
     let mut mark = 0;
-    if let Some(Asks { filter, whom }) = asks {
+    if let Some(Asks { filter, whom, tag }) = asks {
         mark = filter.mark();
         // From here on no path may be opened or looked at: who answers waits for the execution.
-        filter.install(*whom)?;
+        filter.install(*whom, *tag)?;
     }
     if let Some(direct) = direct {
         execute_first(direct, &mut child.direct_environment, mark);

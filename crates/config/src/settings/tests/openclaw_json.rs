@@ -37,6 +37,7 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
     ("tools.exec.reads.fileRedirections", "true", &["[]"]),
     ("tools.exec.reads.filePatterns", "true", &["'*'"]),
     ("tools.exec.confineFallback", "'text'", &["'ask'"]),
+    ("tools.exec.observe", "true", &["'refused'"]),
     ("tools.exec.leftovers", "'keep'", &["'ignore'"]),
     ("tools.exec.isolation", "'same-user'", &["'confined'", "'auto'"]),
     ("tools.exec.onMiss", "'held'", &["'deny'"]),
