@@ -5,6 +5,7 @@ import { createLooker } from "./pure/looker.ts";
 import { forgetSecret, isFinal, json, Refused, send } from "./api/api.ts";
 import type { AuditHead, BrowserSession, EffectivePolicy, PendingEdit } from "./api/types.ts";
 import { visible } from "./pure/text.ts";
+import { forgetReasons } from "./reasons.ts";
 import { State } from "./state.ts";
 
 /** Something that the page has to say above everything else. */
@@ -128,6 +129,7 @@ export async function signOut(): Promise<void> {
 
 /** Takes everything off the page. */
 export function signedOut(why: string): void {
+  forgetReasons();
   gone.set(why);
   document.title = "Signed out · countersign";
   say("off", "Signed out");

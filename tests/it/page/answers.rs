@@ -137,8 +137,8 @@ async fn several_requests_get_one_answer_and_each_its_own_result() {
         browser.shown(&row(approval)).await;
     }
     // Like the first one are those of the same agent with the same program, and no other.
-    opened(&browser, &alike[0]).await;
-    browser.press("a").await;
+    browser.click(&format!("{} .row-open", row(&alike[0]))).await;
+    browser.shown(&steady(&alike[0])).await;
     browser.press("X").await;
     browser.says("#chosen-title", "One answer to 3 requests").await;
     browser.shoot("chosen").await;
@@ -222,7 +222,7 @@ async fn what_the_record_and_the_analysis_know_stands_above_the_answers() {
     assert_eq!(browser.value(plain).await, true);
     for (fact, body) in [
         ("text", json!({ "command": "for x in a b; do echo $x; done" })),
-        ("rights", json!({ "command": "sudo ls" })),
+        ("payload", json!({ "command": "sh -c 'ls /'" })),
         (
             "variables",
             json!({ "argv": ["/bin/echo", "1"], "env": { "LABEL": "x" } }),

@@ -203,6 +203,7 @@ async fn what_a_sign_in_may_do_is_what_the_page_offers() {
     super::ended(&browser, &second, "Denied by you").await;
 
     let gateway = server.gateway_token();
+    browser.click(".card-back").await;
     browser.click("#sign-out").await;
     browser.click("#gone-link").await;
     browser.write("#token", &gateway).await;

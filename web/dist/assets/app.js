@@ -1568,6 +1568,24 @@ function createLooker(see, pause, { failed, seen = () => {}, isOver = () => fals
 		wait(ms());
 	};
 }
+// src/reasons.ts
+var KEY = "countersign.reasons";
+var MOST = 5;
+var LONGEST = 200;
+function lastReasons() {
+	try {
+		const kept = JSON.parse(localStorage.getItem(KEY) ?? "[]");
+		return Array.isArray(kept) ? kept.filter((reason) => typeof reason === "string").slice(0, MOST) : [];
+	} catch {
+		return [];
+	}
+}
+function keepReason(reason) {
+	if (!reason || reason.length > LONGEST) return;
+	const others = lastReasons().filter((known) => known !== reason);
+	localStorage.setItem(KEY, JSON.stringify([reason, ...others].slice(0, MOST)));
+}
+var forgetReasons = () => localStorage.removeItem(KEY);
 // src/shell.ts
 var only = /^\/a\/([a-z0-9-]{1,64})$/.exec(location.pathname)?.[1];
 var link = new State({
@@ -1658,6 +1676,7 @@ async function signOut() {
 	signedOut("You are signed out.");
 }
 function signedOut(why) {
+	forgetReasons();
 	gone.set(why);
 	document.title = "Signed out · countersign";
 	say("off", "Signed out");
@@ -2393,23 +2412,6 @@ function nudge(card) {
 	card.classList.add("nudge");
 	setTimeout(() => card.classList.remove("nudge"), 300);
 }
-// src/reasons.ts
-var KEY = "countersign.reasons";
-var MOST = 5;
-var LONGEST = 200;
-function lastReasons() {
-	try {
-		const kept = JSON.parse(localStorage.getItem(KEY) ?? "[]");
-		return Array.isArray(kept) ? kept.filter((reason) => typeof reason === "string").slice(0, MOST) : [];
-	} catch {
-		return [];
-	}
-}
-function keepReason(reason) {
-	if (!reason || reason.length > LONGEST) return;
-	const others = lastReasons().filter((known) => known !== reason);
-	localStorage.setItem(KEY, JSON.stringify([reason, ...others].slice(0, MOST)));
-}
 // node_modules/preact/jsx-runtime/src/index.js
 var vnodeId = 0;
 Array.isArray;
@@ -2700,6 +2702,7 @@ function PieceView({ kind, text, span }) {
 	}) : createVNode(Fragment, { children: text });
 }
 // src/view/details.tsx
+var SAID = new Set(["no entry covers this"]);
 var ARGUMENT_CHARS = 400;
 var SEGMENTS_SHOWN = 12;
 var NO_ENV_HASH = "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945";
@@ -2711,7 +2714,7 @@ function Details({ approval, known }) {
 			createVNode(Said, { approval }),
 			createVNode("p", {
 				class: "why",
-				children: [createVNode("strong", { children: rule(why.rule) }), why.rule === "ask-always" ? "" : createVNode(Fragment, { children: [": ", createVNode("bdi", { children: visible(why.detail) })] })]
+				children: [createVNode("strong", { children: rule(why.rule) }), SAID.has(why.detail) || why.rule === "ask-always" ? "" : createVNode(Fragment, { children: [": ", createVNode("bdi", { children: visible(why.detail) })] })]
 			}),
 			createVNode(Unusual, {
 				approval,
@@ -2776,11 +2779,7 @@ function Variables({ approval: { envNames, envValues = {}, envOmitted = 0 } }) {
 	});
 }
 function Past({ runs }) {
-	if (!runs) return null;
-	if (!runs.length) return createVNode("p", {
-		class: "past",
-		children: "This agent has not run exactly this before."
-	});
+	if (!runs?.length) return null;
 	return createVNode("div", {
 		class: "past",
 		children: [createVNode("p", { children: `The last ${runs.length === 1 ? "time" : `${Math.min(5, runs.length)} times`} this agent asked for exactly this:` }), createVNode("ol", {
@@ -3230,7 +3229,7 @@ function Card({ entry, guard }) {
 						createVNode(Wrong, { text: entry.problem }),
 						phase !== "settled" && createVNode(FactsLine, {
 							facts,
-							isKnown: known.past !== void 0 && known.overrides !== void 0
+							known
 						}),
 						phase !== "settled" && !canDecide && createVNode("p", {
 							class: "hint",
@@ -3324,13 +3323,13 @@ function Card({ entry, guard }) {
 											})
 										]
 									})]
-								}) : createVNode("div", {
+								}) : mode !== "always" && createVNode("div", {
 									class: "actions",
 									role: "group",
 									"aria-label": `Your answer to: ${label}`,
 									children: [
 										act("deny", "Deny", "d", (event) => press("open-deny", target(event))),
-										act("allow-always", "Choose what to allow always", "A", (event) => press("open-always", target(event)), "", mode === "always"),
+										act("allow-always", "Choose what to allow always", "A", (event) => press("open-always", target(event)), "", false),
 										act("allow-once", "Allow once", "a", () => press("allow-once"), isPlainNow ? "plain" : "")
 									]
 								}),
@@ -3369,7 +3368,8 @@ function toggled(now, at) {
 function useKnown(approval, changed) {
 	const [known, setKnown] = useState({
 		overrides: void 0,
-		past: void 0
+		past: void 0,
+		isLost: !may("read")
 	});
 	useEffect(() => {
 		if (!may("read")) return void 0;
@@ -3383,8 +3383,9 @@ function useKnown(approval, changed) {
 			}));
 		};
 		const timer = setTimeout(() => {
-			if (approval.status === "pending") overridesOf(approval).then((overrides) => add({ overrides }), () => {});
-			pastRuns(approval).then((past) => add({ past }), () => {});
+			const lost = () => add({ isLost: true });
+			if (approval.status === "pending") overridesOf(approval).then((overrides) => add({ overrides }), lost);
+			pastRuns(approval).then((past) => add({ past }), lost);
 		}, PAST_PAUSE_MS);
 		return () => {
 			isOver = true;
@@ -3393,10 +3394,11 @@ function useKnown(approval, changed) {
 	}, [approval.id]);
 	return known;
 }
-function FactsLine({ facts, isKnown }) {
+function FactsLine({ facts, known: { overrides, past, isLost } }) {
+	const said = overrides !== void 0 && past !== void 0 ? "No known risk found. That does not make it safe." : isLost ? "The record could not be read, so this says nothing of it." : "Looking at the record …";
 	if (!facts.length) return createVNode("p", {
 		class: "facts-line hint",
-		children: isKnown ? "No known risk found. That does not make it safe." : "Looking at the record …"
+		children: said
 	});
 	return createVNode("ul", {
 		class: "facts-line",
@@ -3462,19 +3464,17 @@ function runFacts(run) {
 	if (run?.reason) facts.push(visible(run.reason));
 	return facts.join(" · ");
 }
-// src/view/list.tsx
-var URGENT_MS = 6e4;
-var ROW_PX = 48;
 var MARGIN = 8;
-var MOST_ROWS = 100;
 function inSight(count, top, height) {
-	const from = Math.max(0, Math.min(count - 1, Math.floor(top / ROW_PX)) - MARGIN);
-	const to = Math.min(count, from + MOST_ROWS, Math.ceil((top + height) / ROW_PX) + MARGIN);
+	const from = Math.max(0, Math.min(count - 1, Math.floor(top / 48)) - MARGIN);
+	const to = Math.min(count, from + 100, Math.ceil((top + height) / 48) + MARGIN);
 	return {
 		from,
 		to: Math.max(from, to)
 	};
 }
+// src/view/list.tsx
+var URGENT_MS = 6e4;
 function List() {
 	useValue(drawn);
 	useValue(filter);
@@ -3507,9 +3507,9 @@ function List() {
 	useLayoutEffect(() => {
 		const { current } = box;
 		if (!current || at < 0 || !current.clientHeight) return;
-		const top = at * ROW_PX;
+		const top = at * 48;
 		if (top < current.scrollTop) current.scrollTop = top;
-		else if (top + ROW_PX > current.scrollTop + current.clientHeight) current.scrollTop = top + ROW_PX - current.clientHeight;
+		else if (top + 48 > current.scrollTop + current.clientHeight) current.scrollTop = top + 48 - current.clientHeight;
 		look();
 	}, [now]);
 	useLayoutEffect(() => {
@@ -3532,7 +3532,7 @@ function List() {
 				from > 0 && createVNode("li", {
 					class: "rows-gap",
 					"aria-hidden": "true",
-					ref: (gap) => gap?.style.setProperty("height", `${from * ROW_PX}px`)
+					ref: (gap) => gap?.style.setProperty("height", `${from * 48}px`)
 				}),
 				all.slice(from, to).map((entry, index) => createVNode(Row, {
 					entry,
@@ -3544,7 +3544,7 @@ function List() {
 				to < all.length && createVNode("li", {
 					class: "rows-gap",
 					"aria-hidden": "true",
-					ref: (gap) => gap?.style.setProperty("height", `${(all.length - to) * ROW_PX}px`)
+					ref: (gap) => gap?.style.setProperty("height", `${(all.length - to) * 48}px`)
 				})
 			]
 		})
@@ -4002,6 +4002,34 @@ async function resumeNow(reason) {
 	announce((await json("POST", "/v1/resume", { body: { reason } })).stopped ? "It takes an admin of another owner to let everything go on." : "Everything goes on.");
 }
 // src/view/shell.tsx
+var Mark = () => createVNode("svg", {
+	width: "28",
+	height: "28",
+	"aria-hidden": "true",
+	viewBox: "0 0 32 32",
+	children: [
+		createVNode("rect", {
+			width: "32",
+			height: "32",
+			rx: "8",
+			fill: "#17514a"
+		}),
+		createVNode("path", {
+			d: "M8.5 16.6l4.6 4.7L23.5 10",
+			fill: "none",
+			stroke: "#fff",
+			"stroke-width": "3",
+			"stroke-linecap": "round",
+			"stroke-linejoin": "round"
+		}),
+		createVNode("path", {
+			d: "M8.5 25h15",
+			stroke: "#8fd3c4",
+			"stroke-width": "2.2",
+			"stroke-linecap": "round"
+		})
+	]
+});
 function Top() {
 	const { state, text } = useValue(link);
 	const session = useValue(me);
@@ -4014,12 +4042,7 @@ function Top() {
 				createVNode("a", {
 					class: "brand",
 					href: "/",
-					children: [createVNode("img", {
-						src: "/assets/icon.svg",
-						alt: "",
-						width: "28",
-						height: "28"
-					}), createVNode("span", { children: "countersign" })]
+					children: [createVNode(Mark, {}), createVNode("span", { children: "countersign" })]
 				}),
 				createVNode("p", {
 					class: "link-state",

@@ -165,7 +165,7 @@ export function Card({ entry, guard }: Props) {
           )}
           <p class="votes" role="status" hidden={!said}>{visible(said)}</p>
           <Wrong text={entry.problem} />
-          {phase !== "settled" && <FactsLine facts={facts} isKnown={known.past !== undefined && known.overrides !== undefined} />}
+          {phase !== "settled" && <FactsLine facts={facts} known={known} />}
           {phase !== "settled" && !canDecide && <p class="hint">You can look at this, but not answer: your sign-in lacks the scope approve.</p>}
           {phase !== "settled" && canDecide && (
             <div class="answer">
@@ -197,10 +197,10 @@ export function Card({ entry, guard }: Props) {
                     <span class="act-text">Deny</span> <kbd aria-hidden="true">Enter</kbd>
                   </button>
                 </div>
-              ) : (
+              ) : mode !== "always" && (
                 <div class="actions" role="group" aria-label={`Your answer to: ${label}`}>
                   {act("deny", "Deny", "d", (event) => press("open-deny", target(event)))}
-                  {act("allow-always", "Choose what to allow always", "A", (event) => press("open-always", target(event)), "", mode === "always")}
+                  {act("allow-always", "Choose what to allow always", "A", (event) => press("open-always", target(event)), "", false)}
                   {act("allow-once", "Allow once", "a", () => press("allow-once"), isPlainNow ? "plain" : "")}
                 </div>
               )}
@@ -232,7 +232,7 @@ function toggled(now: ReadonlySet<number>, at: number): ReadonlySet<number> {
 
 /** What the record knows, asked once a card stays open. */
 function useKnown(approval: Approval, changed: () => void): Known {
-  const [known, setKnown] = useState<Known>({ overrides: undefined, past: undefined });
+  const [known, setKnown] = useState<Known>({ overrides: undefined, past: undefined, isLost: !may("read") });
   useEffect(() => {
     if (!may("read")) return undefined;
     let isOver = false;
@@ -242,8 +242,9 @@ function useKnown(approval: Approval, changed: () => void): Known {
       setKnown((now) => ({ ...now, ...more }));
     };
     const timer = setTimeout(() => {
-      if (approval.status === "pending") overridesOf(approval).then((overrides) => add({ overrides }), () => {});
-      pastRuns(approval).then((past) => add({ past }), () => {});
+      const lost = () => add({ isLost: true });
+      if (approval.status === "pending") overridesOf(approval).then((overrides) => add({ overrides }), lost);
+      pastRuns(approval).then((past) => add({ past }), lost);
     }, PAST_PAUSE_MS);
     return () => {
       isOver = true;
@@ -254,8 +255,10 @@ function useKnown(approval: Approval, changed: () => void): Known {
 }
 
 /** One line of what is known, above the buttons. */
-function FactsLine({ facts, isKnown }: { facts: readonly Fact[]; isKnown: boolean }) {
-  if (!facts.length) return <p class="facts-line hint">{isKnown ? "No known risk found. That does not make it safe." : "Looking at the record …"}</p>;
+function FactsLine({ facts, known: { overrides, past, isLost } }: { facts: readonly Fact[]; known: Known }) {
+  const isKnown = overrides !== undefined && past !== undefined;
+  const said = isKnown ? "No known risk found. That does not make it safe." : isLost ? "The record could not be read, so this says nothing of it." : "Looking at the record …";
+  if (!facts.length) return <p class="facts-line hint">{said}</p>;
   return (
     <ul class="facts-line" aria-label="What to look at">
       {facts.map(({ code, text }) => <li key={code} class={code === "missing" || code === "denied" ? "chip bad" : "chip warn"} data-fact={code}>{visible(text)}</li>)}

@@ -6,6 +6,8 @@ import { brief, visible } from "../pure/text.ts";
 import { entitled, fallback, overridden, rule, runStatus, who, width } from "../pure/words.ts";
 import { Fact, Mono } from "./common.tsx";
 
+/** What the name of the rule says already. */
+const SAID = new Set(["no entry covers this"]);
 const ARGUMENT_CHARS = 400;
 const SEGMENTS_SHOWN = 12;
 /** `envHash` of a call that overrides nothing: SHA-256 of an empty list. */
@@ -15,6 +17,8 @@ const NO_ENV_HASH = "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f1116120
 export interface Known {
   overrides: SessionOverrides | undefined;
   past: Run[] | undefined;
+  /** The record cannot be read, or gave no answer. */
+  isLost: boolean;
 }
 
 export function Details({ approval, known }: { approval: Approval; known: Known }) {
@@ -24,7 +28,7 @@ export function Details({ approval, known }: { approval: Approval; known: Known 
       <Said approval={approval} />
       <p class="why">
         <strong>{rule(why.rule)}</strong>
-        {why.rule === "ask-always" ? "" : <>: <bdi>{visible(why.detail)}</bdi></>}
+        {SAID.has(why.detail) || why.rule === "ask-always" ? "" : <>: <bdi>{visible(why.detail)}</bdi></>}
       </p>
       <Unusual approval={approval} known={known} />
       <Past runs={known.past} />
@@ -73,8 +77,7 @@ function Variables({ approval: { envNames, envValues = {}, envOmitted = 0 } }: {
 
 /** How the same command of the same agent ended before. */
 function Past({ runs }: { runs: Run[] | undefined }) {
-  if (!runs) return null;
-  if (!runs.length) return <p class="past">This agent has not run exactly this before.</p>;
+  if (!runs?.length) return null;
   return (
     <div class="past">
       <p>{`The last ${runs.length === 1 ? "time" : `${Math.min(5, runs.length)} times`} this agent asked for exactly this:`}</p>

@@ -6,6 +6,7 @@ import { choose, chosen, drawn, filter, focusNext, listed, open, opened, ticks }
 import type { Entry } from "../pure/approvals.ts";
 import { type Fact, factsOf } from "../pure/facts.ts";
 import { brief, timeLeft, visible } from "../pure/text.ts";
+import { inSight, ROW_PX } from "../pure/window.ts";
 import { outcome, progress, runStatus } from "../pure/words.ts";
 import { may } from "../shell.ts";
 import { useValue } from "../state.ts";
@@ -13,19 +14,6 @@ import { runFacts } from "./card.tsx";
 import { labelOf, lineOf } from "./details.tsx";
 
 const URGENT_MS = 60_000;
-/** The height of a row in pixels, as the stylesheet has it. */
-const ROW_PX = 48;
-/** Rows above and below what is in sight. */
-const MARGIN = 8;
-const MOST_ROWS = 100;
-
-/** Which rows of so many are drawn: those in sight, and some around them. */
-export function inSight(count: number, top: number, height: number): { from: number; to: number } {
-  const from = Math.max(0, Math.min(count - 1, Math.floor(top / ROW_PX)) - MARGIN);
-  const to = Math.min(count, from + MOST_ROWS, Math.ceil((top + height) / ROW_PX) + MARGIN);
-  return { from, to: Math.max(from, to) };
-}
-
 export function List() {
   useValue(drawn);
   useValue(filter);
