@@ -16,7 +16,7 @@ function request(more: Partial<Approval> = {}): Approval {
   const shown = { text: "git status", spans: [], warnings: [], truncated: false };
   return {
     id: "a", agentId: "main", host: "gateway", cwd: "/srv/site", command: "git status", sessionKey: "agent:main:main", display: shown,
-    segments: [call("git")], envNames: [], binding: "exact", approvalsRequired: 1, resolvedPath: "/usr/bin/git", boundTo: { cwd: "/srv/site", digest: "d", envHash: "e" }, ...more,
+    segments: [call("git")], envNames: [], binding: "exact", confinement: { programs: [{ program: "/usr/bin/git", starts: [] }] }, approvalsRequired: 1, resolvedPath: "/usr/bin/git", boundTo: { cwd: "/srv/site", digest: "d", envHash: "e" }, ...more,
   } as Approval;
 }
 
@@ -43,6 +43,8 @@ test("each fact is found, and with it the answer is not green", () => {
     ["script", { scripts: "not held: too large" }],
     ["pinned", { binding: "path" }],
     ["pinned", { binding: "text" }],
+    ["starts", { confinement: undefined }],
+    ["starts", { confinement: { programs: [{ program: "/usr/bin/git", starts: [] }, { program: "/usr/bin/npm" }] } }],
     ["display", { command: "gіt status" }],
     ["display", { display: { text: "x", spans: [], truncated: false, warnings: [{ code: "hidden", message: "hides" }] } }],
   ];

@@ -1507,6 +1507,7 @@ function factsOf(approval, past) {
 	add(past.runsBefore === 0, "first", "has not run for this agent before");
 	add(approval.scripts !== void 0 && approval.scripts !== "held", "script", "a script can change before it runs");
 	add(approval.binding !== "exact", "pinned", approval.binding === "text" ? "programs are found at run time" : "a program is looked up again at run time");
+	add(approval.host === "gateway" && (!approval.confinement || approval.confinement.programs.some(({ starts }) => starts === void 0)), "starts", "may start anything");
 	add(approval.display.warnings.some(({ code }) => !["input-open", "secrets-masked"].includes(code)) || mixedWords(approval.command).length > 0, "display", "unusual characters");
 	add(approval.approvalsRequired > 1, "people", `needs ${approval.approvalsRequired} people`);
 	return found;

@@ -57,6 +57,8 @@ export function factsOf(approval: Approval, past: Past): Fact[] {
   add(past.runsBefore === 0, "first", "has not run for this agent before");
   add(approval.scripts !== undefined && approval.scripts !== "held", "script", "a script can change before it runs");
   add(approval.binding !== "exact", "pinned", approval.binding === "text" ? "programs are found at run time" : "a program is looked up again at run time");
+  const isFree = approval.host === "gateway" && (!approval.confinement || approval.confinement.programs.some(({ starts }) => starts === undefined));
+  add(isFree, "starts", "may start anything");
   add(approval.display.warnings.some(({ code }) => !["input-open", "secrets-masked"].includes(code)) || mixedWords(approval.command).length > 0, "display", "unusual characters");
   add(approval.approvalsRequired > 1, "people", `needs ${approval.approvalsRequired} people`);
   return found;
