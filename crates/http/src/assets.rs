@@ -1,15 +1,22 @@
-//! The files of the approvals page, embedded in the program (`web/`).
+//! The files of the approvals page, embedded in the program (`web/dist`, built from `web/`).
 //!
 //! Their addresses are fixed and their `ETag` is the hash of their content, so a browser asks each time and is
-//! answered 304 until the program changes. Entry points: [`asset`] and [`Html`].
+//! answered 304 until the program changes. They go out compressed where the browser takes that. Entry points: [`asset`]
+//! and [`Html`].
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    io::Write as _,
+    sync::{LazyLock, Mutex, PoisonError},
+};
 
 use axum::{
     body::{Body, Bytes},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::Response,
 };
+use flate2::{Compression, write::GzEncoder};
 use rust_embed::{EmbeddedFile, RustEmbed};
 
 use countersign_domain::hex;
@@ -17,7 +24,7 @@ use countersign_domain::hex;
 use crate::{page_headers::protect_page, problem::Problem};
 
 #[derive(RustEmbed)]
-#[folder = "../../web/"]
+#[folder = "../../web/dist/"]
 struct Web;
 
 #[derive(Debug, Clone, Copy)]
@@ -60,19 +67,30 @@ pub(crate) fn asset(path: &str, request: &HeaderMap) -> Result<Response, Problem
     let name = format!("assets/{path}");
     let found = Web::get(&name).zip(media_type(path));
     let (file, media_type) = found.ok_or_else(|| Problem::not_found("resource"))?;
-    let tag = entity_tag(&file);
+    let packed = takes_gzip(request).then(|| packed(&file)).flatten();
+    let tag = entity_tag(&file, packed.is_some());
     let mut response = if is_known(request, &tag) {
         let mut unchanged = Response::new(Body::empty());
         *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
         unchanged
     } else {
-        let mut whole = Response::new(body(file));
+        let mut whole = match packed {
+            Some(packed) => {
+                let mut compressed = Response::new(Body::from(packed));
+                compressed
+                    .headers_mut()
+                    .insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                compressed
+            }
+            None => Response::new(body(file)),
+        };
         whole
             .headers_mut()
             .insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
         whole
     };
     let headers = response.headers_mut();
+    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(
         header::ETAG,
@@ -98,8 +116,40 @@ fn media_type(path: &str) -> Option<&'static str> {
     })
 }
 
-fn entity_tag(file: &EmbeddedFile) -> String {
-    format!("\"{}\"", hex(&file.metadata.sha256_hash()))
+/// The tag of a file; a compressed one is another representation and has another tag (RFC 9110, 8.8.3).
+fn entity_tag(file: &EmbeddedFile, is_packed: bool) -> String {
+    let suffix = if is_packed { "-gzip" } else { "" };
+    format!("\"{}{suffix}\"", hex(&file.metadata.sha256_hash()))
+}
+
+/// A file as gzip, made once; nothing where that would not be smaller.
+fn packed(file: &EmbeddedFile) -> Option<Bytes> {
+    /// By the hash of the content: as many as there are files.
+    static PACKED: LazyLock<Mutex<HashMap<[u8; 32], Option<Bytes>>>> = LazyLock::new(Mutex::default);
+    let mut known = PACKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let packed = known.entry(file.metadata.sha256_hash()).or_insert_with(|| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(&file.data).ok()?;
+        let packed = encoder.finish().ok()?;
+        (packed.len() < file.data.len()).then(|| Bytes::from(packed))
+    });
+    packed.clone()
+}
+
+/// Whether the browser takes gzip (RFC 9110, `Accept-Encoding`). A quality of zero refuses it.
+fn takes_gzip(request: &HeaderMap) -> bool {
+    let accepted = request.get_all(header::ACCEPT_ENCODING).into_iter();
+    accepted
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|coding| {
+            let mut parts = coding.split(';').map(str::trim);
+            let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+            let is_refused = parts
+                .filter_map(|part| part.strip_prefix("q="))
+                .any(|quality| quality.trim_matches(['0', '.']).is_empty());
+            is_gzip && !is_refused
+        })
 }
 
 /// Whether the browser has this version (RFC 9110, `If-None-Match`: a weak comparison).
@@ -118,7 +168,39 @@ mod tests {
     use super::*;
 
     fn tag_of(path: &str) -> String {
-        entity_tag(&Web::get(&format!("assets/{path}")).unwrap())
+        entity_tag(&Web::get(&format!("assets/{path}")).unwrap(), false)
+    }
+
+    #[test]
+    fn gzip_is_taken_only_where_it_is_named_and_not_refused() {
+        for (value, expected) in [
+            ("gzip", true),
+            ("br, GZIP;q=0.5", true),
+            ("gzip;q=1.0", true),
+            ("gzip;q=0", false),
+            ("gzip; q=0.000", false),
+            ("identity", false),
+            ("x-gzip", false),
+            ("*", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT_ENCODING, value.parse().unwrap());
+            assert_eq!(takes_gzip(&headers), expected, "{value:?}");
+        }
+        assert!(!takes_gzip(&HeaderMap::new()));
+    }
+
+    /// What a browser loads for the first request, in bytes as they are sent: `docs/performance.md` has the figures.
+    #[test]
+    fn the_inbox_weighs_at_most_forty_kibibytes_and_the_page_a_hundred_and_fifty_kilobytes() {
+        let sent = |name: &str| {
+            packed(&Web::get(name).unwrap())
+                .map_or_else(|| Web::get(name).unwrap().data.len(), |packed| packed.len())
+        };
+        assert!(sent("assets/app.js") <= 40 * 1024, "{}", sent("assets/app.js"));
+        let all: usize = Web::iter().map(|name| sent(&name)).sum();
+        assert!(all <= 150_000, "{all}");
     }
 
     #[test]
@@ -156,13 +238,15 @@ mod tests {
                 "eval(",
                 "new Function",
                 "DOMParser",
-                "http://",
                 "https://",
                 "setAttribute(\"style\"",
                 "javascript:",
             ] {
                 assert!(!script.contains(forbidden), "{forbidden} in {name}");
             }
+            // The names of the namespaces of elements are no addresses.
+            let addresses = script.replace("http://www.w3.org/", "");
+            assert!(!addresses.contains("http://"), "{name}");
         }
     }
 

@@ -6,9 +6,10 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
 /// Scripts, styles, images and calls of this origin only; nothing inline, no plug-ins, no frames around it, no
-/// forms (the page sends what it sends by fetch).
+/// forms (the page sends what it sends by fetch), and no text that becomes markup or script.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// Powerful features that no page here needs.
 const PERMISSIONS_POLICY: &str = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), \

@@ -87,7 +87,7 @@ async fn the_page_shows_each_level_with_what_it_means() {
     or_skip!(possible());
     for (builder, level, sentence) in [
         (builder(), "same-user", "guard rail"),
-        (super::builder(), "confined", "out of their reach"),
+        (super::builder(), "confined", "cannot reach"),
     ] {
         let server = builder.start().await;
         let browser = or_skip!(page::signed_in(&server, Screen::DESK).await);

@@ -3,7 +3,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::id;
-use crate::support::{Answer, Invocation, TestServer, program, run_program, skip};
+use crate::support::{Answer, TestServer};
 
 const FILES: [(&str, &str); 4] = [
     ("/assets/app.js", "text/javascript; charset=utf-8"),
@@ -41,7 +41,9 @@ async fn files_are_embedded_typed_and_asked_for_again_only_when_they_change() {
 fn is_protected(answer: &Answer, path: &str) {
     let policy = answer.header("content-security-policy").unwrap_or_default();
     assert!(
-        policy.contains("default-src 'none'") && !policy.contains("unsafe"),
+        policy.contains("default-src 'none'")
+            && policy.contains("require-trusted-types-for 'script'")
+            && !policy.contains("unsafe"),
         "{path}: {policy}"
     );
     assert_eq!(answer.header("x-frame-options"), Some("DENY"), "{path}");
@@ -127,19 +129,35 @@ async fn the_cookie_alone_is_enough_for_the_page_which_tells_nothing() {
     with_cookie("/v1/approvals").await.problem(403, "forbidden");
 }
 
-#[test]
-fn the_pure_modules_hold_their_word() {
-    let Some(node) = program("node") else {
-        return skip("no node for the unit tests of the page's modules");
+#[tokio::test]
+async fn files_are_compressed_for_those_who_take_that_and_both_forms_have_tags_of_their_own() {
+    let server = TestServer::asking().start().await;
+    let anybody = server.anonymous();
+    let asked = async |encodings: &str, tag: &str| {
+        let request = anybody.request(Method::GET, "/assets/app.js");
+        let request = request.header("Accept-Encoding", encodings);
+        anybody.send(request.header("If-None-Match", tag)).await
     };
-    let root = env!("CARGO_MANIFEST_DIR");
-    let done = run_program(
-        &Invocation::new(node)
-            .arg("--test")
-            .arg(format!("{root}/tests/it/page/modules.mjs"))
-            .env("WEB", format!("{root}/web/assets")),
-    );
-    assert_eq!(done.code, Some(0), "{}", done.stdout);
-    let none_ran = done.stdout.contains("pass 0") || !done.stdout.contains("fail 0");
-    assert!(!none_ran, "{}", done.stdout);
+    let plain = asked("identity", "\"none\"").await;
+    let packed = asked("br, gzip;q=0.8", "\"none\"").await;
+    assert_eq!(plain.header("content-encoding"), None);
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    assert!(packed.bytes.starts_with(&[0x1f, 0x8b]));
+    assert!(packed.bytes.len() * 3 < plain.bytes.len());
+    for answer in [&plain, &packed] {
+        assert_eq!(answer.header("vary"), Some("accept-encoding"));
+        is_protected(answer, "/assets/app.js");
+    }
+    let (plain, packed) = (plain.header("etag"), packed.header("etag"));
+    assert_ne!(plain, packed);
+    let (plain, packed) = (plain.expect("a tag"), packed.expect("a tag"));
+    for (encodings, tag, status) in [
+        ("gzip", packed, 304),
+        ("gzip", plain, 200),
+        ("gzip;q=0", plain, 304),
+        ("gzip;q=0", packed, 200),
+    ] {
+        let answer = asked(encodings, tag).await;
+        assert_eq!(answer.status, status, "{encodings} {tag}");
+    }
 }

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{answer, ask_body, complains_of_nothing, ended, id, signed_in, steady};
+use super::{answer, ask_body, complains_of_nothing, ended, id, opened, signed_in};
 use crate::support::{Screen, TestServer, assert_says};
 
 /// What is written to deceive whoever reads it, or to become part of the page.
@@ -75,7 +75,13 @@ async fn whatever_a_command_says_it_is_shown_whole_and_does_nothing() {
     for (name, command) in hostile_texts() {
         let pending = ask_body(&server, json!({ "command": command })).await;
         let approval = id(&pending, "approvalId");
-        browser.shown(&steady(&approval)).await;
+        opened(&browser, &approval).await;
+        // What is folded is opened first.
+        let open = "document.querySelector('.command-block .more')?.click()";
+        browser.run(open, json!([])).await;
+        browser
+            .until("!document.querySelector('.command-block .more, .fold')")
+            .await;
         let stored = server.operator().approval(&approval).await;
         let script = "const card = document.querySelector(`[data-id=\"${arguments[0]}\"]`);
             const code = card.querySelector('.command');
@@ -96,6 +102,7 @@ async fn whatever_a_command_says_it_is_shown_whole_and_does_nothing() {
         browser.shoot(&format!("hostile-{name}")).await;
         answer(&browser, &approval, "deny").await;
         ended(&browser, &approval, "Denied by you").await;
+        browser.click(".card-back").await;
         browser.click("#clear").await;
     }
     complains_of_nothing(&browser).await;
@@ -147,14 +154,14 @@ async fn a_hundred_kilobytes_are_read_before_they_are_allowed() {
         &ask_body(&server, json!({ "command": command })).await,
         "approvalId",
     );
-    browser.shown(&steady(&approval)).await;
+    opened(&browser, &approval).await;
     let shown = browser.text(".command").await;
     assert!(
-        shown.len() < 20_000 && shown.contains("characters are not shown") && shown.ends_with("y end"),
+        shown.len() < 2000 && shown.contains("not shown") && shown.ends_with("y end"),
         "{}",
         shown.len()
     );
-    browser.says(".why-not", "Show the whole text").await;
+    browser.says(".why-not", "Show all of the command").await;
     browser
         .run(
             "for (const button of document.querySelectorAll('.allow-once, .allow-always')) button.click()",
@@ -186,7 +193,7 @@ async fn the_environment_is_on_the_card() {
     let env = json!({ "COMPILER_LABEL": "/x", "NOTE": "<b>x</b>\u{202e}y", "SERVICE_TOKEN": "k3y-k3y-k3y" });
     let body = json!({ "command": "gcc -c hello.c", "env": env });
     let approval = id(&ask_body(&server, body).await, "approvalId");
-    browser.shown(&steady(&approval)).await;
+    opened(&browser, &approval).await;
     let facts = browser.text(".facts").await;
     for shown in [
         "COMPILER_LABEL=/x",
@@ -205,7 +212,7 @@ async fn secrets_are_masked_wherever_the_page_shows_a_command() {
     let argv = json!(["/bin/echo", "--password", "hunter2-hunter2", "a b"]);
     let pending = ask_body(&server, json!({ "argv": argv })).await;
     let (approval, run) = (id(&pending, "approvalId"), id(&pending, "runId"));
-    browser.shown(&steady(&approval)).await;
+    opened(&browser, &approval).await;
     let masked = "/bin/echo --password ⟨secret of 15 characters⟩ 'a b'";
     browser.says("body", masked).await;
     assert!(!browser.text("body").await.contains("hunter2"));
@@ -233,10 +240,12 @@ async fn what_surrounds_a_command_is_no_markup_either() {
         "justification": "<img src=x onerror=window.pwned=1> why\u{202e}", "contextUrl": "https://x/<b>",
     });
     let approval = id(&ask_body(&server, body).await, "approvalId");
-    browser.shown(&steady(&approval)).await;
+    opened(&browser, &approval).await;
     let facts = browser.text(".facts").await;
     assert_says(&facts, "<img src=x onerror=window.pwned=1> \\u{202E}gnp");
-    assert_says(&facts, "agent:main:<img src=x onerror=window.pwned=1>\\u{202E}");
+    browser.click(".audit summary").await;
+    let audit = browser.text(".audit .facts").await;
+    assert_says(&audit, "agent:main:<img src=x onerror=window.pwned=1>\\u{202E}");
     browser
         .says(
             ".said",

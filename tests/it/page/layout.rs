@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{answer, ask, ask_body, complains_of_nothing, ended, id, signed_in, steady};
+use super::{answer, ask, ask_body, complains_of_nothing, ended, id, opened, row, signed_in, steady};
 use crate::support::{Browser, Members, Screen, TestServer};
 
 /// Nothing is wider than the screen, and nothing that can be pressed is smaller than a finger.
@@ -114,21 +114,48 @@ async fn it_fits_reads_and_is_named_on_every_screen() {
         "approvalId",
     );
     let fourth = id(&ask(&server, &["/bin/echo", "gone"]).await, "approvalId");
-    for approval in [&first, &second, &third] {
-        browser.shown(&steady(approval)).await;
+    for approval in [&first, &second, &third, &fourth] {
+        browser.shown(&row(approval)).await;
     }
-    answer(&browser, &second, "allow-always").await;
-    browser.click(&format!("[data-id=\"{second}\"] summary")).await;
-    browser.click(&format!("{} .note-toggle", steady(&third))).await;
     answer(&browser, &fourth, "allow-once").await;
     ended(&browser, &fourth, "exit code 0").await;
+    let back = "document.querySelector('.card-back')?.click()";
+    browser.run(back, json!([])).await;
     browser.click(".run-head").await;
     browser.says(".run .output", "gone").await;
+    for (what, approval, opener) in [
+        ("plain", &first, ".audit summary"),
+        ("always", &second, "[data-decision=allow-always]"),
+        ("deny", &third, "[data-decision=deny]"),
+    ] {
+        browser.set_screen(Screen::NARROW).await;
+        opened(&browser, approval).await;
+        browser.click(&format!("{} {opener}", steady(approval))).await;
+        if what == "always" {
+            browser
+                .click(&format!("[data-id=\"{approval}\"] .wider-list summary"))
+                .await;
+        }
+        for (name, screen) in screens {
+            browser.set_screen(screen).await;
+            browser.until("!document.querySelector('[data-unsteady]')").await;
+            looks_right(&browser, &format!("{what}-{name}")).await;
+        }
+    }
+    browser.set_screen(Screen::NARROW).await;
+    browser.run(back, json!([])).await;
+    for approval in [&first, &second] {
+        browser.click(&format!("{} .row-tick input", row(approval))).await;
+    }
     for (name, screen) in screens {
         browser.set_screen(screen).await;
         browser.until("!document.querySelector('[data-unsteady]')").await;
         looks_right(&browser, &format!("list-{name}")).await;
     }
+    browser.set_screen(Screen::NARROW).await;
+    browser.click("#answer-chosen").await;
+    browser.until("!document.querySelector('[data-unsteady]')").await;
+    looks_right(&browser, "chosen-narrow").await;
     complains_of_nothing(&browser).await;
 }
 

@@ -56,8 +56,42 @@ fn steady(approval: &str) -> String {
     format!("[data-id=\"{approval}\"]:not([data-unsteady])")
 }
 
-/// Presses a button of a card with the mouse, once the card takes answers.
+/// The row of an approval on the list.
+fn row(approval: &str) -> String {
+    format!("[data-row=\"{approval}\"]")
+}
+
+/// Opens a request from the list, and waits until its card takes answers.
+async fn opened(browser: &Browser, approval: &str) {
+    let open = format!(
+        "(() => {{
+            if (document.querySelector('[data-id=\"{approval}\"]')?.checkVisibility()) return true;
+            document.querySelector('{} .row-open')?.click();
+            return false;
+        }})()",
+        row(approval)
+    );
+    browser.until(&open).await;
+    browser.shown(&steady(approval)).await;
+}
+
+/// Presses a button of a card with the mouse, once the card takes answers. A denial takes a second press, beside its
+/// words.
 async fn answer(browser: &Browser, approval: &str, decision: &str) {
+    opened(browser, approval).await;
+    let has_words =
+        format!("document.querySelector('[data-id=\"{approval}\"] [data-decision=confirm-deny]') !== null");
+    if decision == "deny" {
+        if browser.value(&has_words).await == false {
+            press(browser, approval, "deny").await;
+        }
+        press(browser, approval, "confirm-deny").await;
+    } else {
+        press(browser, approval, decision).await;
+    }
+}
+
+async fn press(browser: &Browser, approval: &str, decision: &str) {
     let button = format!(
         "{} [data-decision=\"{decision}\"]:not([aria-disabled=true])",
         steady(approval)
@@ -65,13 +99,11 @@ async fn answer(browser: &Browser, approval: &str, decision: &str) {
     browser.click(&button).await;
 }
 
-/// Waits until a card says how it ended.
+/// Waits until the row of a request, or its card where there is no list, says how it ended.
 async fn ended(browser: &Browser, approval: &str, words: &str) {
+    let shown = format!(":is({}, [data-id=\"{approval}\"])", row(approval));
     browser
-        .says(
-            &format!("[data-id=\"{approval}\"][data-phase=settled] .ended"),
-            words,
-        )
+        .says(&format!("{shown}[data-phase=settled] .ended"), words)
         .await;
 }
 

@@ -38,7 +38,7 @@ async fn a_machine_that_wants_in_appears_by_itself_and_is_let_in_or_not() {
         .says(&card(&first.request), "build-box wants to connect")
         .await;
     browser
-        .says(&card(&first.request), "anybody can choose a name")
+        .says(&card(&first.request), "anyone can choose a name")
         .await;
     browser
         .says(

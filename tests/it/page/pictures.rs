@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::json;
 
-use super::{ask_body, complains_of_nothing, id, signed_in, steady};
+use super::{ask_body, complains_of_nothing, id, opened, signed_in, steady};
 use crate::support::{Screen, TestServer};
 
 /// A picture of README loads on a phone.
@@ -19,6 +19,9 @@ async fn a_question_as_readme_shows_it() {
         let browser = or_skip!(signed_in(&server, screen).await);
         let body = json!({ "command": "git add -A && git push origin main", "workdir": "/srv" });
         let approval = id(&ask_body(&server, body).await, "approvalId");
+        opened(&browser, &approval).await;
+        // With what the record says of it.
+        browser.shown("[data-fact=first]").await;
         browser.shown(&steady(&approval)).await;
         assert_eq!(
             browser.text(".command").await,

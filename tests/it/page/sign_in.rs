@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{ask, complains_of_nothing, id, link, sign_in, signed_in};
+use super::{ask, complains_of_nothing, id, link, row, sign_in, signed_in};
 use crate::support::{Browser, Screen, TestServer, eventually};
 
 #[tokio::test]
@@ -95,10 +95,14 @@ async fn signing_out_in_one_tab_empties_the_other() {
     let server = TestServer::asking().start().await;
     let approval = id(&ask(&server, &["/bin/date", "-u"]).await, "approvalId");
     let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
-    browser.shown(&format!("[data-id=\"{approval}\"]")).await;
+    browser
+        .shown(&format!(":is({}, [data-id=\"{approval}\"])", row(&approval)))
+        .await;
     let base = server.anonymous().base().to_owned();
     let first = browser.open_tab(&format!("{base}/a/{approval}")).await;
-    browser.shown(&format!("[data-id=\"{approval}\"]")).await;
+    browser
+        .shown(&format!(":is({}, [data-id=\"{approval}\"])", row(&approval)))
+        .await;
     browser.click("#sign-out").await;
     browser.shown("#gone").await;
     browser.turn_to(&first).await;
@@ -140,7 +144,9 @@ async fn a_revoked_token_signs_its_browsers_out() {
         .await;
     browser.write("#token", &id(&made, "secret")).await;
     browser.click("#use-token").await;
-    browser.shown(&format!("[data-id=\"{approval}\"]")).await;
+    browser
+        .shown(&format!(":is({}, [data-id=\"{approval}\"])", row(&approval)))
+        .await;
     let revoked = server
         .operator()
         .delete(&format!("/v1/tokens/{}", id(&made, "id")))
@@ -172,7 +178,9 @@ async fn what_a_sign_in_may_do_is_what_the_page_offers() {
             .await;
         browser.write("#token", &id(&made, "secret")).await;
         browser.click("#use-token").await;
-        browser.shown(&format!("[data-id=\"{approval}\"]")).await;
+        browser
+            .shown(&format!(":is({}, [data-id=\"{approval}\"])", row(&approval)))
+            .await;
         let says = json!(words);
         browser
             .until(&format!(
@@ -195,6 +203,7 @@ async fn what_a_sign_in_may_do_is_what_the_page_offers() {
     super::ended(&browser, &second, "Denied by you").await;
 
     let gateway = server.gateway_token();
+    browser.click(".card-back").await;
     browser.click("#sign-out").await;
     browser.click("#gone-link").await;
     browser.write("#token", &gateway).await;

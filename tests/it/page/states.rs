@@ -1,7 +1,7 @@
 use serde_json::json;
 use tokio::net::TcpSocket;
 
-use super::{answer, ask, ask_body, complains_of_nothing, ended, id, signed_in, steady};
+use super::{answer, ask, ask_body, complains_of_nothing, ended, id, opened, row, signed_in};
 use crate::support::{Screen, TestServer, eventually};
 
 /// An address that the server can come back to, and what keeps other programs away from it meanwhile: a socket that is
@@ -28,7 +28,8 @@ async fn offline_it_says_so_and_back_it_goes_on_where_it_was() {
     let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let first = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
     let second = id(&ask(&server, &["/bin/echo", "2"]).await, "approvalId");
-    browser.shown(&steady(&first)).await;
+    browser.shown(&row(&second)).await;
+    opened(&browser, &first).await;
     let lists = "performance.getEntriesByType('resource').filter(({ name }) => name.includes('/v1/approvals?')).length";
     let lists_before = browser.value(lists).await;
     server.kill();
@@ -50,8 +51,8 @@ async fn offline_it_says_so_and_back_it_goes_on_where_it_was() {
     server.operator().decided(&first, "deny").await;
     let third = id(&ask(&server, &["/bin/echo", "3"]).await, "approvalId");
     browser.says("#link-text", "Live").await;
-    ended(&browser, &first, "Denied elsewhere by operator with a token").await;
-    browser.shown(&steady(&third)).await;
+    ended(&browser, &first, "Denied by operator (API token)").await;
+    browser.shown(&row(&third)).await;
     assert_eq!(
         browser.value(lists).await,
         lists_before,
@@ -78,7 +79,7 @@ async fn a_network_that_is_gone_and_back_loses_nothing() {
     let refused = "!!document.querySelector('[data-decision=allow-once][aria-disabled=true]')";
     let presses = "document.querySelector('[data-decision=allow-once]').click()";
     loop {
-        browser.shown(&steady(&first)).await;
+        opened(&browser, &first).await;
         browser.set_offline(true).await;
         browser.run(presses, json!([])).await;
         browser.until(&format!("{sent} || {refused}")).await;
@@ -98,7 +99,7 @@ async fn a_network_that_is_gone_and_back_loses_nothing() {
         .says(&format!("[data-id=\"{first}\"] .problem"), "did not arrive")
         .await;
     browser.shoot("not-arrived").await;
-    browser.shown(&steady(&second)).await;
+    browser.shown(&row(&second)).await;
     answer(&browser, &first, "deny").await;
     ended(&browser, &first, "Denied by you").await;
 }
@@ -108,7 +109,7 @@ async fn a_request_that_was_heard_of_and_could_not_be_fetched_is_fetched_later()
     let server = TestServer::asking().start().await;
     let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let first = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
-    browser.shown(&steady(&first)).await;
+    browser.shown(&row(&first)).await;
     // The stream of events stays up, and nothing else comes through.
     let script = "const real = window.fetch;
         window.failed = 0;
@@ -142,7 +143,7 @@ async fn what_changes_before_the_events_come_is_shown_once_they_do() {
         .await;
     browser.reload().await;
     browser.says("#trust", "same-user").await;
-    browser.says("#head", "Audit record sealed at").await;
+    browser.says("#head", "Audit log sealed up to record").await;
     server.edit_document("{ broken");
     let refused =
         || async { server.operator().read("/v1/policy/effective").await["document"]["status"].clone() };
@@ -188,14 +189,12 @@ async fn expiry_and_withdrawal_are_seen_as_they_happen() {
     let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let pending = ask(&server, &["/bin/echo", "1"]).await;
     let withdrawn = id(&pending, "approvalId");
-    browser.shown(&format!("[data-id=\"{withdrawn}\"]")).await;
+    browser.shown(&row(&withdrawn)).await;
     server.agent().cancel(&id(&pending, "runId")).await;
     ended(&browser, &withdrawn, "Cancelled by gateway").await;
     let hasty = json!({ "argv": ["/bin/echo", "2"], "agentId": "hasty" });
     let expired = id(&ask_body(&server, hasty).await, "approvalId");
-    browser
-        .shown(&format!("[data-id=\"{expired}\"] .left.urgent"))
-        .await;
+    browser.shown(&format!("{} .left.urgent", row(&expired))).await;
     ended(&browser, &expired, "Nobody answered in time").await;
     browser.shoot("expired-and-cancelled").await;
     complains_of_nothing(&browser).await;
@@ -206,7 +205,7 @@ async fn a_refusal_is_shown_with_what_the_server_says_and_the_number_of_the_requ
     let server = TestServer::asking().start().await;
     let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let approval = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
-    browser.shown(&steady(&approval)).await;
+    opened(&browser, &approval).await;
     // The real server cannot be made to fail at will: its next answer is replaced in the browser.
     let script = "const real = window.fetch;
         window.fetch = (path, options) => {
@@ -233,7 +232,7 @@ async fn while_an_answer_is_on_its_way_there_is_no_second_one() {
     let server = TestServer::asking().start().await;
     let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let approval = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
-    browser.shown(&steady(&approval)).await;
+    opened(&browser, &approval).await;
     let script = "const real = window.fetch;
         window.sent = 0;
         window.go = () => {};
@@ -265,17 +264,17 @@ async fn a_request_that_takes_two_people_waits_for_the_other() {
     let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let ann = server.token_of("ann", &["approve"]).await;
     let approval = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
-    browser.shown(&steady(&approval)).await;
+    opened(&browser, &approval).await;
     browser.says(".votes", "Allowed by 0 of 2").await;
     answer(&browser, &approval, "allow-once").await;
     browser.says(".votes", "Allowed by 1 of 2").await;
     browser.says(".why-not", "It waits for another person").await;
     browser.shoot("one-of-two").await;
     ann.decided(&approval, "allow-once").await;
-    ended(&browser, &approval, "Allowed once elsewhere by ann").await;
+    ended(&browser, &approval, "Allowed once by ann").await;
     // Somebody else's vote is seen as it comes.
     let approval = id(&ask(&server, &["/bin/echo", "2"]).await, "approvalId");
-    browser.shown(&steady(&approval)).await;
+    opened(&browser, &approval).await;
     ann.decided(&approval, "allow-once").await;
     let votes = format!("[data-id='{approval}'] .votes");
     browser.says(&votes, "Allowed by 1 of 2: ann").await;
@@ -311,7 +310,7 @@ async fn an_edit_that_is_held_is_shown_and_can_be_accepted() {
         .start()
         .await;
     let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
-    browser.says("#head", "Audit record sealed at").await;
+    browser.says("#head", "Audit log sealed up to record").await;
     server.ran(json!({ "argv": ["date"] })).await;
     server.edit_document(&allowing("/**/id"));
     browser.says("#notice-held", "\"/**/id\" is allowed").await;
@@ -338,19 +337,26 @@ async fn a_card_shows_what_its_session_overrides() {
     let overridden = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
     let body = json!({ "argv": ["/bin/echo", "2"], "sessionKey": "agent:main:other" });
     let plain = id(&ask_body(&server, body).await, "approvalId");
+    opened(&browser, &overridden).await;
+    browser.shown("[data-fact=session]").await;
     browser
         .says(
             &format!("[data-id=\"{overridden}\"] .overrides"),
             "ask always, node mac-1 (set by operator)",
         )
         .await;
-    browser.shown(&steady(&plain)).await;
-    let hidden = browser
-        .value(&format!(
-            "document.querySelector('[data-id=\"{plain}\"] .overrides').hidden"
-        ))
+    opened(&browser, &plain).await;
+    // It has asked, and there is nothing to show.
+    browser
+        .until("performance.getEntriesByType('resource').some(({ name, responseEnd }) => name.includes('other/overrides') && responseEnd)")
         .await;
-    assert_eq!(hidden, true);
+    browser.shown("[data-fact=first]").await;
+    assert_eq!(
+        browser
+            .value("document.querySelectorAll('.overrides, [data-fact=session]').length")
+            .await,
+        0
+    );
     complains_of_nothing(&browser).await;
 }
 

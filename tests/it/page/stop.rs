@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{ask, complains_of_nothing, ended, id, signed_in, steady};
+use super::{ask, complains_of_nothing, ended, id, row, signed_in};
 use crate::support::{Screen, TestServer, eventually};
 
 #[tokio::test]
@@ -8,7 +8,7 @@ async fn a_person_stops_everything_says_why_and_lets_it_go_on() {
     let server = TestServer::asking().start().await;
     let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
     let waiting = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
-    browser.shown(&steady(&waiting)).await;
+    browser.shown(&row(&waiting)).await;
     let fits = "document.documentElement.scrollWidth <= innerWidth";
     browser.until(fits).await;
     browser.click("#stop-open").await;

@@ -1,0 +1,875 @@
+import { B as json, C as looker, F as announce, G as useState, H as useEffect, K as Fragment, M as mixedWords, N as visible, R as Refused, S as gone, U as useLayoutEffect, V as send, W as useRef, a as Time, i as Mono, k as brief, l as watch, o as Wrong, r as Fact, s as createVNode, w as may, x as failed, z as everything } from "./app.js";
+// src/pure/widening.ts
+var SECURITY$1 = [
+	"deny",
+	"allowlist",
+	"full"
+];
+var ASK$1 = [
+	"always",
+	"on-miss",
+	"off"
+];
+var weaker = (order, was, is) => order.indexOf(is ?? "") > order.indexOf(was ?? "");
+var HOSTS$1 = {
+	gateway: "run on this server's own machine",
+	node: "run on another machine, a node",
+	auto: "run in a sandbox where there is one, else on this server's own machine"
+};
+var SENTENCES = {
+	security(who, was, is) {
+		if (!weaker(SECURITY$1, was, is)) return void 0;
+		return is === "full" ? `Every command of ${who} may run, whether the allowlist covers it or not.` : `Commands of ${who} may run where the allowlist covers them, or a person allows them.`;
+	},
+	ask(who, was, is) {
+		if (!weaker(ASK$1, was, is)) return void 0;
+		return is === "off" ? `Nobody is asked any more about commands of ${who}.` : `Nobody is asked any more about commands of ${who} that the allowlist covers.`;
+	},
+	askFallback(who, was, is) {
+		if (!weaker(SECURITY$1, was, is)) return void 0;
+		return is === "full" ? `When nobody answers, commands of ${who} run all the same.` : `When nobody answers, commands of ${who} run where the allowlist covers them.`;
+	},
+	host: (who, _was, is) => is === "sandbox" ? void 0 : `Commands of ${who} ${HOSTS$1[is ?? ""]}.`,
+	node: (who, _was, is, words = is) => is === void 0 ? `Commands of ${who} are bound to no node any more: each may name any of them.` : `Commands of ${who} for a node go to ${words}.`
+};
+function newlyAllowed(setting, who, was, is, words) {
+	return was === is ? void 0 : SENTENCES[setting]?.(who, was, is, words);
+}
+function entryAllows(who, { pattern, argPattern }) {
+	return `From now on ${who} may run ${pattern === "*" ? "every program" : `what the pattern ${pattern} covers`}, ${argPattern === void 0 ? "with any arguments" : `with arguments like ${argPattern}`}: where security is allowlist, and unasked unless ask is always.`;
+}
+function ruleAllows(who, { pattern }) {
+	return `What the rule ${pattern} keeps from running may run again for ${who}, as far as policy allows it.`;
+}
+// src/view/policy/question.tsx
+function Question({ asked, close }) {
+	const root = useRef(null);
+	const cameFrom = useRef(null);
+	useLayoutEffect(() => {
+		const { current } = root;
+		if (!asked || !current) return void 0;
+		cameFrom.current = document.activeElement;
+		current.setAttribute("data-unsteady", "");
+		const timer = setTimeout(() => current.removeAttribute("data-unsteady"), 500);
+		current.focus({ preventScroll: true });
+		current.scrollIntoView({ block: "nearest" });
+		return () => clearTimeout(timer);
+	}, [asked]);
+	function back() {
+		close();
+		if (cameFrom.current instanceof HTMLElement) cameFrom.current.focus({ preventScroll: true });
+	}
+	function confirm() {
+		if (!asked || root.current?.hasAttribute("data-unsteady")) return;
+		back();
+		asked.then();
+	}
+	return createVNode("fieldset", {
+		class: "question",
+		ref: root,
+		tabIndex: -1,
+		hidden: !asked,
+		onKeyDown: (event) => {
+			if (event.key !== "Escape") return;
+			event.stopPropagation();
+			back();
+		},
+		children: [
+			createVNode("legend", { children: "This loosens the policy. Continue?" }),
+			createVNode("ul", {
+				class: "allows",
+				"aria-label": "What it allows",
+				children: asked?.allows.map((sentence) => createVNode("li", { children: createVNode("bdi", { children: visible(sentence) }) }, sentence))
+			}),
+			createVNode("div", {
+				class: "always-end",
+				children: [createVNode("button", {
+					type: "button",
+					class: "quiet",
+					"data-answer": "no",
+					onClick: back,
+					children: "Back"
+				}), createVNode("button", {
+					type: "button",
+					class: "primary",
+					"data-answer": "yes",
+					onClick: confirm,
+					children: asked?.label
+				})]
+			})
+		]
+	});
+}
+// src/view/policy/form.tsx
+var WORD_LENGTH = 60;
+var MOST_TRIES = 3;
+var CHANGED = "This was changed in the meantime. It shows the present value; nothing of yours was saved.";
+function Form({ id, title, hint, fields, known, load, save, saved }) {
+	const shown = useRef(known);
+	const [values, setValues] = useState(() => pick(known));
+	const [asked, setAsked] = useState(void 0);
+	const [isSending, setSending] = useState(false);
+	const [problem, setProblem] = useState("");
+	const mayChange = may("admin");
+	function pick({ values: all }) {
+		return Object.fromEntries(fields.map(({ key }) => [key, all[key] ?? void 0]));
+	}
+	const isSame = (one, other) => fields.every(({ key }) => (one[key] ?? void 0) === (other[key] ?? void 0));
+	const isDirty = !isSame(values, shown.current.values);
+	const basis = ({ who, values: all, inherited }) => JSON.stringify([who, fields.map(({ key }) => [all[key] ?? null, inherited[key] ?? null])]);
+	useLayoutEffect(() => {
+		const before = shown.current;
+		if (before === known) return;
+		const isOfSame = known.who === before.who;
+		const isKept = isDirty && isOfSame && basis(known) === basis(before);
+		const isLost = isDirty && isOfSame && !isKept && !isSame(values, known.values);
+		if (!isOfSame) setProblem("");
+		shown.current = known;
+		if (isKept) return;
+		setValues(pick(known));
+		setAsked(void 0);
+		if (isLost) setProblem(CHANGED);
+	}, [known]);
+	function choose(key, value) {
+		setAsked(void 0);
+		setValues((now) => ({
+			...now,
+			[key]: value || void 0
+		}));
+	}
+	function press() {
+		if (!mayChange || isSending || !isDirty) return;
+		setProblem("");
+		const { who, inherited, choices, values: was } = shown.current;
+		const effective = (key, value) => value ?? inherited[key];
+		const words = (key) => choices[key]?.find(([choice]) => choice === values[key])?.[1];
+		const allows = fields.flatMap(({ key }) => newlyAllowed(key, who, effective(key, was[key] ?? void 0), effective(key, values[key]), words(key)) ?? []);
+		if (allows.length) setAsked({
+			allows,
+			label: "Allow and save",
+			then: () => void send()
+		});
+		else send();
+	}
+	async function send() {
+		setSending(true);
+		try {
+			await write(shown.current, values);
+			announce("Your change is saved.");
+		} catch (error) {
+			if (!(error instanceof Refused)) setProblem("No answer came. Look at the present value before you save again.");
+			else if (error.isSignedOut) failed(error);
+			else setProblem(error.status === 412 ? CHANGED : reasons(error));
+		}
+		setSending(false);
+		await saved();
+	}
+	async function write(from, chosen) {
+		const decidedBy = basis(from);
+		for (let tries = 1;; tries += 1) try {
+			await save(from, chosen);
+			if (shown.current.who === from.who) shown.current = {
+				...from,
+				values: {
+					...from.values,
+					...chosen
+				}
+			};
+			return;
+		} catch (error) {
+			if (!(error instanceof Refused) || error.status !== 412 || tries === MOST_TRIES) throw error;
+			from = await load();
+			if (basis(from) !== decidedBy) throw error;
+		}
+	}
+	return createVNode("form", {
+		class: "panel",
+		id,
+		noValidate: true,
+		"aria-labelledby": `${id}-title`,
+		"aria-busy": isSending,
+		onSubmit: (event) => {
+			event.preventDefault();
+			press();
+		},
+		children: [
+			createVNode("h3", {
+				id: `${id}-title`,
+				children: title
+			}),
+			createVNode("p", {
+				class: "hint",
+				children: hint
+			}),
+			createVNode("div", {
+				class: "fields",
+				children: fields.map(({ key, title: words }) => createVNode("div", {
+					class: "field",
+					children: [createVNode("label", {
+						for: `${id}-${key}`,
+						children: words
+					}), createVNode("select", {
+						id: `${id}-${key}`,
+						disabled: !mayChange,
+						value: values[key] ?? "",
+						onChange: (event) => choose(key, event.currentTarget.value),
+						children: options(known, key).map(([choice, said]) => createVNode("option", {
+							value: choice,
+							children: brief(said, WORD_LENGTH)
+						}, choice))
+					})]
+				}, key))
+			}),
+			createVNode(Wrong, { text: problem }),
+			createVNode(Question, {
+				asked,
+				close: () => setAsked(void 0)
+			}),
+			mayChange && createVNode("p", {
+				class: "panel-end",
+				children: createVNode("button", {
+					type: "submit",
+					class: isSending ? "primary busy" : "primary",
+					"aria-disabled": !isDirty || isSending,
+					"aria-label": `Save: ${title}`,
+					children: createVNode("span", {
+						class: "act-text",
+						children: "Save"
+					})
+				})
+			})
+		]
+	});
+}
+function options({ values, choices, without }, key) {
+	const value = values[key] ?? void 0;
+	const all = choices[key] ?? [];
+	const other = value !== void 0 && !all.some(([choice]) => choice === value) ? [[value, value]] : [];
+	return [
+		["", without[key] ?? ""],
+		...all,
+		...other
+	];
+}
+function reasons(error) {
+	const fields = (error.problem.fields ?? []).map(({ path, message }) => `${path}: ${message}`);
+	return [error.message, ...fields].join(". ");
+}
+var LABEL_LENGTH = 60;
+var PATTERN_LENGTH = 4096;
+var TEXT_LENGTH = 1e3;
+var CONFINE_LENGTH = 400;
+var KINDS = {
+	allowlist: {
+		title: "Allowlist",
+		hint: "What may run unasked, where security is allowlist. An agent also has the entries of all agents.",
+		none: "Nothing is on the list.",
+		text: ["note", "Note (optional)"],
+		adds: entryAllows,
+		removes: void 0
+	},
+	denylist: {
+		title: "Deny rules",
+		hint: "What never runs, no matter what else allows it. The rules of all agents apply to each.",
+		none: "There are no deny rules.",
+		text: ["reason", "Reason (optional)"],
+		adds: void 0,
+		removes: ruleAllows
+	}
+};
+function Rules({ kind, agent, who, items, hasMore, changed }) {
+	const { title, hint, none, text, adds, removes } = KINDS[kind];
+	const id = `policy-${kind}`;
+	const mayChange = may("admin");
+	const heading = useRef(null);
+	const list = useRef(null);
+	const guard = useRef(void 0);
+	const busy = useRef(false);
+	const agentNow = useRef(agent);
+	const [asked, setAsked] = useState(void 0);
+	const [problem, setProblem] = useState("");
+	const [isSending, setSending] = useState(false);
+	const [pattern, setPattern] = useState("");
+	const [argPattern, setArgPattern] = useState("");
+	const [note, setNote] = useState("");
+	const [warned, setWarned] = useState(new Map());
+	useLayoutEffect(() => {
+		if (!list.current) return void 0;
+		guard.current = watch(list.current);
+		return () => guard.current?.stop();
+	}, []);
+	useLayoutEffect(() => guard.current?.look());
+	useLayoutEffect(() => {
+		agentNow.current = agent;
+		setAsked(void 0);
+		setProblem("");
+	}, [agent]);
+	const path = `/v1/agents/${encodeURIComponent(agent)}/${kind}`;
+	function pressAdd() {
+		setProblem("");
+		const wanted = {
+			pattern: pattern.trim(),
+			argPattern: argPattern || void 0,
+			[text[0]]: note.trim() || void 0
+		};
+		if (!wanted.pattern) return setProblem("Write a pattern first.");
+		decide(adds?.(who, wanted), "Allow and add", () => change(async () => {
+			const added = await json("POST", path, { body: wanted });
+			const { warnings = [] } = added;
+			if (warnings.length) setWarned((now) => new Map(now).set(added.id, warnings));
+			if (agentNow.current === agent) for (const set of [
+				setPattern,
+				setArgPattern,
+				setNote
+			]) set("");
+			announce(["It is added.", ...warnings.map(({ message }) => `Warning: ${message}.`)].join(" "));
+		}));
+	}
+	function pressRemove(item, row) {
+		if (!row || !guard.current?.isSteady(row)) return;
+		setProblem("");
+		decide(removes?.(who, item), "Allow and remove", () => change(async () => {
+			try {
+				await send("DELETE", `${path}/${encodeURIComponent(item.id)}`);
+			} catch (error) {
+				if (!(error instanceof Refused) || error.code !== "not-found") throw error;
+			}
+			announce("It is removed.");
+			heading.current?.focus({ preventScroll: true });
+		}));
+	}
+	function decide(allows, label, then) {
+		if (!allows) return void then();
+		setAsked({
+			allows: [allows],
+			label,
+			then: () => void then()
+		});
+	}
+	async function change(deed) {
+		if (busy.current) return;
+		busy.current = true;
+		setSending(true);
+		try {
+			await deed();
+		} catch (error) {
+			if (!(error instanceof Refused)) setProblem("No answer came. Look at the present rules before you try again.");
+			else if (error.isSignedOut) failed(error);
+			else setProblem(reasons(error));
+		}
+		busy.current = false;
+		setSending(false);
+		await changed();
+	}
+	const field = (name, words, value, set, length) => createVNode("div", {
+		class: "field",
+		children: [createVNode("label", {
+			for: `${id}-${name}`,
+			children: words
+		}), createVNode("input", {
+			id: `${id}-${name}`,
+			type: "text",
+			maxLength: length,
+			autocomplete: "off",
+			autocapitalize: "none",
+			spellcheck: false,
+			value,
+			onInput: (event) => {
+				setAsked(void 0);
+				set(event.currentTarget.value);
+			}
+		})]
+	});
+	return createVNode("section", {
+		class: "panel",
+		id,
+		"aria-labelledby": `${id}-title`,
+		"aria-busy": isSending,
+		children: [
+			createVNode("h3", {
+				id: `${id}-title`,
+				ref: heading,
+				tabIndex: -1,
+				children: title
+			}),
+			createVNode("p", {
+				class: "hint",
+				children: hint
+			}),
+			items.length === 0 && createVNode("p", {
+				class: "hint",
+				children: none
+			}),
+			createVNode("ol", {
+				class: "runs",
+				ref: list,
+				"aria-labelledby": `${id}-title`,
+				children: items.map((item) => createVNode(Row$1, {
+					item,
+					warned: warned.get(item.id) ?? [],
+					remove: mayChange ? (row) => pressRemove(item, row) : void 0
+				}, item.id))
+			}),
+			hasMore && createVNode("p", {
+				class: "hint",
+				children: `Only the first 500 are shown.`
+			}),
+			mayChange && createVNode("form", {
+				class: "fields",
+				noValidate: true,
+				"aria-label": `New: ${title}`,
+				onSubmit: (event) => {
+					event.preventDefault();
+					pressAdd();
+				},
+				children: [
+					field("pattern", "Pattern: a path, a name or *", pattern, setPattern, PATTERN_LENGTH),
+					field("arguments", "Arguments, a regular expression (optional)", argPattern, setArgPattern, PATTERN_LENGTH),
+					field("text", text[1], note, setNote, TEXT_LENGTH),
+					createVNode("p", {
+						class: "panel-end",
+						children: createVNode("button", {
+							type: "submit",
+							"aria-label": `Add to: ${title}`,
+							children: "Add"
+						})
+					})
+				]
+			}),
+			createVNode(Wrong, { text: problem }),
+			createVNode(Question, {
+				asked,
+				close: () => setAsked(void 0)
+			})
+		]
+	});
+}
+function Row$1({ item, warned, remove }) {
+	const row = useRef(null);
+	const known = item.warnings ?? [];
+	const warnings = [...known, ...warned.filter(({ code }) => !known.some((other) => other.code === code))].map(({ message }) => message);
+	const mixed = mixedWords(`${item.pattern} ${item.argPattern ?? ""}`);
+	if (mixed.length) warnings.push(`letters of different scripts in one word: ${brief(mixed.join(", "), LABEL_LENGTH)}`);
+	return createVNode("li", {
+		class: "run rule-row",
+		ref: row,
+		"data-rule": item.id,
+		children: [createVNode("div", {
+			class: "rule-what",
+			children: [
+				createVNode("p", { children: [createVNode(Mono, { text: item.pattern }), item.state && item.state !== "active" && createVNode("span", {
+					class: "chip warn",
+					children: visible(item.state)
+				})] }),
+				item.argPattern !== void 0 && createVNode("p", {
+					class: "rule-more",
+					children: ["Arguments: ", createVNode(Mono, { text: item.argPattern })]
+				}),
+				facts(item).map((fact, at) => createVNode("p", {
+					class: "rule-more",
+					children: fact
+				}, at)),
+				warnings.length > 0 && createVNode("ul", {
+					class: "warnings",
+					"aria-label": "About this entry",
+					children: warnings.map((message) => createVNode("li", { children: createVNode("bdi", { children: visible(message) }) }, message))
+				})
+			]
+		}), remove && createVNode("button", {
+			type: "button",
+			class: "quiet",
+			"aria-label": `Remove ${brief(item.pattern, LABEL_LENGTH)}`,
+			onClick: () => remove(row.current),
+			children: "Remove"
+		})]
+	});
+}
+function facts(item) {
+	const lines = [];
+	if (item.lastUsedCommand) lines.push(createVNode(Fragment, { children: [
+		"Last used ",
+		createVNode(Time, { ms: item.lastUsedAt }),
+		": ",
+		createVNode(Mono, { text: brief(item.lastUsedCommand, 120) })
+	] }));
+	else if (item.kind) lines.push("Not used yet");
+	if (item.expiresAtMs) lines.push(createVNode(Fragment, { children: ["Until ", createVNode(Time, { ms: item.expiresAtMs })] }));
+	if (item.maxUses) lines.push(`Used ${item.uses ?? 0} of ${item.maxUses} times`);
+	if (item.sha256) lines.push(createVNode(Fragment, { children: ["Only for the content ", createVNode(Mono, { text: item.sha256 })] }));
+	if (item.input) lines.push(item.unguarded ? "Also with open input, at an unguarded terminal" : "Also with open input");
+	if (item.confine !== void 0) lines.push(createVNode(Fragment, { children: ["Confined: ", createVNode(Mono, { text: brief(confineLine(item.confine), CONFINE_LENGTH) })] }));
+	if (item.children) lines.push("No program of a run can start it either, at the level confined");
+	const said = item.note ?? item.reason;
+	if (said) lines.push(createVNode("bdi", { children: visible(said) }));
+	return lines;
+}
+function confineLine(confine) {
+	if (typeof confine !== "object" || confine === null || Array.isArray(confine)) return JSON.stringify(confine);
+	const words = (value) => Array.isArray(value) ? value.map(String).join(", ") || "nothing" : typeof value === "string" ? value : JSON.stringify(value);
+	return Object.entries(confine).map(([name, value]) => `${name} ${words(value)}`).join("; ");
+}
+// src/view/policy/settings.tsx
+var WAITS = {
+	restart: "a restart",
+	acceptance: "an admin who accepts it"
+};
+var written = (value) => value === null ? "unset" : visible(typeof value === "string" ? value : JSON.stringify(value));
+var isDefault = (item) => JSON.stringify(item.value) === JSON.stringify(item.default);
+function Settings({ items }) {
+	const waits = items.filter((item) => "waiting" in item);
+	const others = items.filter((item) => !("waiting" in item));
+	const usual = others.filter(isDefault);
+	return createVNode("section", {
+		class: "panel",
+		id: "settings",
+		"aria-labelledby": "settings-title",
+		children: [
+			createVNode("h3", {
+				id: "settings-title",
+				children: "Settings of this server"
+			}),
+			createVNode("p", {
+				class: "hint",
+				children: "What is in effect in the running server, and what waits. countersign.toml and openclaw.json change it."
+			}),
+			createVNode("dl", {
+				class: "facts",
+				children: [...waits, ...others.filter((item) => !isDefault(item))].map((item) => createVNode(Row, { item }, item.path))
+			}),
+			createVNode("details", {
+				id: "settings-defaults",
+				"aria-label": "Settings that have their default",
+				children: [createVNode("summary", { children: `${usual.length} settings have their default` }), createVNode("dl", {
+					class: "facts",
+					children: usual.map((item) => createVNode(Row, { item }, item.path))
+				})]
+			})
+		]
+	});
+}
+function Row({ item }) {
+	const waits = "waiting" in item && `; ${item.waiting === true ? "another value" : written(item.waiting)} waits for ${WAITS[item.waitsFor ?? ""] ?? "something"}`;
+	return createVNode("div", {
+		class: "fact",
+		children: [createVNode("dt", { children: visible(item.path) }), createVNode("dd", { children: [
+			createVNode("code", { children: written(item.value) }),
+			item.source === "default" ? "" : ` from ${visible(item.source)}`,
+			waits && createVNode("strong", { children: waits })
+		] })]
+	});
+}
+// src/view/policy/policy.tsx
+var NAME_LENGTH = 40;
+var PAUSE_MS = 300;
+var ALL = "*";
+var SECURITY = [
+	["deny", "deny: nothing runs"],
+	["allowlist", "allowlist: what the list covers"],
+	["full", "full: everything"]
+];
+var ASK = [
+	["always", "always: about everything"],
+	["on-miss", "on-miss: about what the list misses"],
+	["off", "off: never"]
+];
+var HOSTS = [
+	["sandbox", "sandbox"],
+	["gateway", "gateway: this machine"],
+	["node", "node: another machine"],
+	["auto", "auto: a sandbox, else this machine"]
+];
+var SECURITY_FIELD = {
+	key: "security",
+	title: "Security: what may run"
+};
+var ASK_FIELD = {
+	key: "ask",
+	title: "Ask: when a person is asked"
+};
+var DOCUMENT_FIELDS = [
+	SECURITY_FIELD,
+	ASK_FIELD,
+	{
+		key: "askFallback",
+		title: "When nobody answers"
+	}
+];
+var SETTINGS_FIELDS = [SECURITY_FIELD, ASK_FIELD];
+var BINDING_FIELDS = [{
+	key: "host",
+	title: "Where commands run"
+}, {
+	key: "node",
+	title: "Node"
+}];
+function Policy({ hints }) {
+	const [agent, setAgent] = useState(ALL);
+	const [all, setAll] = useState(void 0);
+	const [problem, setProblem] = useState("");
+	const asked = useRef(0);
+	const now = useRef(agent);
+	now.current = agent;
+	const mayChange = may("admin");
+	async function refresh() {
+		asked.current += 1;
+		const mine = asked.current;
+		try {
+			const next = await loaded(now.current);
+			if (mine !== asked.current || gone.value !== void 0) return;
+			setProblem("");
+			setAll(next);
+		} catch (error) {
+			if (!(error instanceof Refused) || error.isSignedOut) throw error;
+			if (mine !== asked.current) return;
+			setAll(void 0);
+			setProblem(error.message);
+		}
+	}
+	const [refreshSoon] = useState(() => looker(() => refresh(), PAUSE_MS));
+	useEffect(() => {
+		refresh().catch(failed);
+	}, [agent]);
+	useEffect(() => {
+		if (hints) refreshSoon();
+	}, [hints]);
+	const saved = () => refresh().catch(failed);
+	const names = [...new Set([...(all?.known ?? []).map(({ agentId }) => agentId), ...agent === ALL ? [] : [agent]])];
+	return createVNode(Fragment, { children: [
+		createVNode("div", {
+			class: "field",
+			children: [createVNode("label", {
+				for: "policy-agent",
+				children: "Agent"
+			}), createVNode("select", {
+				id: "policy-agent",
+				value: agent,
+				onChange: (event) => setAgent(event.currentTarget.value),
+				children: [createVNode("option", {
+					value: ALL,
+					children: "All agents (*)"
+				}), names.map((name) => createVNode("option", {
+					value: name,
+					children: brief(name, NAME_LENGTH)
+				}, name))]
+			})]
+		}),
+		!mayChange && createVNode("p", {
+			class: "hint",
+			children: "You can look at this, but not change it: your sign-in lacks the scope admin."
+		}),
+		createVNode(Wrong, { text: problem }),
+		all && createVNode("div", {
+			class: "panels",
+			"data-agent": all.agent,
+			children: [
+				createVNode(InForce, { effective: all.effective }),
+				createVNode(Form, {
+					id: "policy-document",
+					title: "Approvals document",
+					hint: "What exec-approvals.json says. The stricter of document and settings is in effect.",
+					fields: DOCUMENT_FIELDS,
+					known: documentKnown(all),
+					load: async () => documentKnown(await loaded(now.current)),
+					save: saveDocument,
+					saved
+				}),
+				createVNode(Form, {
+					id: "policy-settings",
+					title: "Settings",
+					hint: "What tools.exec of openclaw.json says. An agent's own value overrides the value for all agents.",
+					fields: SETTINGS_FIELDS,
+					known: settingsKnown(all, SETTINGS_FIELDS),
+					load: async () => settingsKnown(await loaded(now.current), SETTINGS_FIELDS),
+					save: saveSettings,
+					saved
+				}),
+				createVNode(Form, {
+					id: "policy-binding",
+					title: "Exec node binding",
+					hint: "tools.exec.host and tools.exec.node. A bound agent can use only this node. The node's own rules still apply.",
+					fields: BINDING_FIELDS,
+					known: settingsKnown(all, BINDING_FIELDS),
+					load: async () => settingsKnown(await loaded(now.current), BINDING_FIELDS),
+					save: saveSettings,
+					saved
+				}),
+				["allowlist", "denylist"].map((kind) => createVNode(Rules, {
+					kind,
+					agent: all.agent,
+					who: all.who,
+					items: all.lists[kind].items,
+					hasMore: all.lists[kind].more,
+					changed: saved
+				}, kind)),
+				createVNode(Settings, { items: all.settings })
+			]
+		})
+	] });
+}
+function InForce({ effective: { security, ask, askFallback, host, node, approvalsApply, onNode } }) {
+	const remark = !approvalsApply ? "Commands go to a sandbox, where no approvals apply. Security and ask are what would apply on this machine." : onNode ? `Commands go to a node, whose own approvals document applies there instead of this one${onNode.document === "unknown" ? "; it is not known here" : ""}.` : "";
+	return createVNode("section", {
+		class: "panel",
+		id: "policy-force",
+		"aria-labelledby": "policy-force-title",
+		children: [
+			createVNode("h3", {
+				id: "policy-force-title",
+				children: "Effective policy"
+			}),
+			remark && createVNode("p", {
+				class: "hint",
+				children: remark
+			}),
+			createVNode("dl", {
+				class: "facts",
+				children: [
+					["Security", security],
+					["Ask", ask],
+					["When nobody answers", askFallback],
+					["Where", host],
+					["Node", node]
+				].map(([title, said]) => said && createVNode(Fact, {
+					name: title,
+					children: [createVNode(Mono, { text: said.value }), said.source === "default" ? " built in" : createVNode(Fragment, { children: [" from ", createVNode(Mono, { text: said.source })] })]
+				}, title))
+			})
+		]
+	});
+}
+async function loaded(agent) {
+	const config = await tagged("/v1/config");
+	const known = (await everything("/v1/agents", 500)).items;
+	const path = `/v1/policy/effective?agentId=${encodeURIComponent(agent === ALL ? nobody(known) : agent)}`;
+	const list = (kind) => everything(`/v1/agents/${encodeURIComponent(agent)}/${kind}`, 500);
+	const [document, effective, here, nodes, settings, allowlist, denylist] = await Promise.all([
+		tagged(policyPath(agent)),
+		json("GET", path),
+		json("GET", `${path}&host=gateway`),
+		everything("/v1/nodes", 500),
+		json("GET", "/v1/settings"),
+		list("allowlist"),
+		list("denylist")
+	]);
+	return {
+		agent,
+		who: agent === ALL ? "all agents" : `agent ${agent}`,
+		config,
+		known,
+		document,
+		effective,
+		here,
+		nodes: nodes.items,
+		settings: settings.items,
+		lists: {
+			allowlist,
+			denylist
+		}
+	};
+}
+var policyPath = (agent) => `/v1/agents/${encodeURIComponent(agent)}/policy`;
+function nobody(known) {
+	let name = "any-other";
+	while (known.some(({ agentId }) => agentId === name)) name += "-";
+	return name;
+}
+function documentKnown({ agent, who, document, here }) {
+	const below = agent === ALL ? ["document-defaults"] : ["document-defaults", "document-wildcard"];
+	const above = (key) => here[key].layers.filter(({ layer }) => below.includes(layer)).at(-1)?.value;
+	const said = {
+		security: above("security"),
+		ask: above("ask"),
+		askFallback: above("askFallback")
+	};
+	const words = (value, none = "not set") => value ? `inherited: ${value}` : none;
+	const { security, ask, askFallback } = document.body;
+	return {
+		who,
+		tag: document.tag,
+		path: policyPath(agent),
+		body: document.body,
+		values: {
+			security: security ?? void 0,
+			ask: ask ?? void 0,
+			askFallback: askFallback ?? void 0
+		},
+		inherited: {
+			security: said.security ?? "full",
+			ask: said.ask ?? "off",
+			askFallback: said.askFallback ?? "deny"
+		},
+		without: {
+			security: words(said.security),
+			ask: words(said.ask),
+			askFallback: words(said.askFallback, "not set: deny")
+		},
+		choices: {
+			security: SECURITY,
+			ask: ASK,
+			askFallback: SECURITY
+		}
+	};
+}
+async function saveDocument({ tag, path, body }, chosen) {
+	await json("PUT", path, {
+		body: {
+			...body,
+			...chosen
+		},
+		headers: { "If-Match": tag }
+	});
+}
+function settingsKnown({ agent, who, config, known, nodes }, fields) {
+	const items = new Map(config.body.items.map((item) => [item.path, item]));
+	const named = known.find(({ agentId }) => agentId === agent)?.configPath ?? `agents.entries.${JSON.stringify(agent)}`;
+	const own = agent === ALL ? "" : `${named}.`;
+	const found = {
+		who,
+		tag: config.tag,
+		values: {},
+		inherited: {},
+		without: {},
+		paths: {},
+		choices: {
+			security: SECURITY,
+			ask: ASK,
+			host: HOSTS,
+			node: nodes.map(nodeChoice)
+		}
+	};
+	const text = (value) => typeof value === "string" ? value : void 0;
+	for (const { key } of fields) {
+		const path = `${own}tools.exec.${key}`;
+		const item = items.get(path);
+		const general = items.get(`tools.exec.${key}`);
+		const inherited = text(agent === ALL ? general?.default : general?.value);
+		const words = inherited ?? (key === "node" ? "any node" : "not set");
+		found.paths[key] = path;
+		found.values[key] = item && item.source !== "default" ? text(item.value) : void 0;
+		found.inherited[key] = inherited;
+		found.without[key] = agent === ALL ? `not set: ${words}` : `as for all agents: ${words}`;
+	}
+	return found;
+}
+async function saveSettings({ tag, values, paths }, chosen) {
+	const changed = Object.keys(chosen).filter((key) => chosen[key] !== values[key]);
+	const pathOf = (key) => paths[key] ?? key;
+	const set = Object.fromEntries(changed.filter((key) => chosen[key] !== void 0).map((key) => [pathOf(key), chosen[key]]));
+	const unset = changed.filter((key) => chosen[key] === void 0).map(pathOf);
+	await json("PATCH", "/v1/config", {
+		body: {
+			set,
+			unset
+		},
+		headers: { "If-Match": tag }
+	});
+}
+var nodeChoice = ({ nodeId, displayName, connected }) => [nodeId, `${displayName ? `${brief(displayName, NAME_LENGTH)} ` : ""}${nodeId.slice(0, 8)}…${connected ? "" : " (offline)"}`];
+async function tagged(path) {
+	const response = await send("GET", path);
+	return {
+		tag: response.headers.get("etag") ?? "",
+		body: await response.json()
+	};
+}
+export { Policy };

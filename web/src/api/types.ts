@@ -1,0 +1,61 @@
+// The objects of the API by the names that the page uses. `schema.d.ts` is made of `openapi/openapi.json`.
+
+import type { components } from "./schema.d.ts";
+
+type Schemas = components["schemas"];
+
+export type Actor = Schemas["Actor"];
+export type Approval = Schemas["Approval"];
+export type ApprovalDecision = Schemas["ApprovalDecision"];
+export type AllowlistEntry = Schemas["AllowlistEntry"];
+export type Agent = Schemas["Agent"];
+export type AgentPolicy = Schemas["AgentPolicy"];
+export type AuditHead = Schemas["AuditHead"];
+export type BrowserSession = Schemas["Session"];
+export type Config = Schemas["Config"];
+export type DecisionResult = Schemas["DecisionResult"];
+export type DecisionsResult = Schemas["DecisionsResult"];
+export type DenyRule = Schemas["DenyRule"];
+export type EffectivePolicy = Schemas["EffectivePolicy"];
+export type Node = Schemas["Node"];
+export type Pairing = Schemas["Pairing"];
+export type Pattern = Schemas["Pattern"];
+export type PendingEdit = Schemas["PendingEdit"];
+export type Problem = Schemas["Problem"];
+export type Segment = Schemas["Segment"];
+export type SessionOverrides = Schemas["SessionOverrides"];
+export type Setting = Schemas["Setting"];
+export type ActiveStop = Schemas["ActiveStop"];
+export type StopState = Schemas["StopState"];
+export type StopAnswer = Schemas["StopAnswer"];
+
+/** A run, with the members that only some of its states have. */
+export type Run = Schemas["RunMembers"] & {
+  runId: string;
+  status: string;
+  exitCode?: number;
+  exitSignal?: string;
+  durationMs?: number;
+  reason?: string;
+  startedAtMs?: number;
+};
+
+/** What became of the run of a request, as far as the events said. */
+export type RunNews = Pick<Run, "status"> & Partial<Pick<Run, "exitCode" | "exitSignal" | "durationMs" | "outputBytes" | "reason">>;
+
+/** One page of a list. */
+export interface Page<Item> {
+  items: Item[];
+  nextCursor?: string;
+}
+
+/** An event, with the members that the page reads of its kinds. */
+export interface PageEvent extends RunNews {
+  type: string;
+  ts: number;
+  runId: string;
+  approvalId: string;
+  decision?: ApprovalDecision;
+  resolvedBy?: Actor;
+  terminalReason?: Approval["terminalReason"];
+}

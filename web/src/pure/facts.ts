@@ -1,0 +1,91 @@
+// What is known about a request that a person should see before they answer. Pure, and only from what the analysis and the
+// record know: where nothing is found, that is said, and it is not called safe.
+
+import type { Approval, Segment, SessionOverrides } from "../api/types.ts";
+import { mixedWords } from "./text.ts";
+import { overridden } from "./words.ts";
+
+/** One fact; `isMissing`: it will fail as it stands. */
+export interface Fact {
+  code: string;
+  text: string;
+}
+
+/** What is known of the agent's past with this command; undefined while that is unknown. */
+export interface Past {
+  runsBefore: number | undefined;
+  overrides: Partial<SessionOverrides> | undefined;
+}
+
+/** Programs that run another one with more rights, or as somebody else. */
+const OTHER_RIGHTS = new Set(["sudo", "doas", "su", "pkexec", "runuser", "setpriv", "run0"]);
+
+/** Every program call of a command, those inside shell texts too. */
+export function calls(segments: readonly Segment[]): Segment[] {
+  return segments.flatMap((segment) => [segment, ...calls(segment.segments ?? [])]);
+}
+
+/** The last part of a path. */
+export const baseName = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
+
+/** The programs of a request, by name, without repetition. */
+export function programs({ segments, boundTo }: Approval): string[] {
+  const names = calls(segments).map(({ executable }) => baseName(executable));
+  const found = names.length ? names : [baseName(boundTo.argv?.[0] ?? boundTo.shell ?? "")];
+  return [...new Set(found.filter(Boolean))];
+}
+
+/** The facts of a request, the gravest first. */
+export function factsOf(approval: Approval, past: Past): Fact[] {
+  const { segments, boundTo, envNames, input } = approval;
+  const all = calls(segments);
+  const found: Fact[] = [];
+  const add = (isSo: boolean, code: string, text: string) => isSo && found.push({ code, text });
+
+  const missing = all.filter((call) => !call.resolvedPath && !call.segments?.length && call.match.kind !== "builtin");
+  add(missing.length > 0, "missing", missing.length === 1 ? `program not found: ${missing[0]?.executable ?? ""}` : `${missing.length} programs not found`);
+  add(all.some(({ match }) => match.kind === "denylist"), "denied", "matches a deny rule");
+  const raising = all.flatMap(({ executable, wrappers }) => [executable, ...wrappers.map(({ name }) => name)]).map(baseName).find((name) => OTHER_RIGHTS.has(name));
+  add(raising !== undefined, "rights", `runs with other rights (${raising ?? ""})`);
+  add(!segments.length && !boundTo.argv, "text", "too complex to analyse");
+  add(all.some(({ segments: inner }) => (inner?.length ?? 0) > 0), "payload", "a shell text inside");
+  add(all.some(({ inlineEval }) => inlineEval === true), "inline", "code inside the command");
+  add(input !== undefined && input !== "withheld", "input", "input stays open");
+  add(envNames.length > 0, "variables", envNames.length === 1 ? "sets a variable" : `sets ${envNames.length + (approval.envOmitted ?? 0)} variables`);
+  const overrides = past.overrides && overridden(past.overrides);
+  add(Boolean(overrides), "session", "session overrides policy");
+  add(past.runsBefore === 0, "first", "has not run for this agent before");
+  add(approval.scripts !== undefined && approval.scripts !== "held", "script", "a script can change before it runs");
+  add(approval.binding !== "exact", "pinned", approval.binding === "text" ? "programs are found at run time" : "a program is looked up again at run time");
+  const isFree = approval.host === "gateway" && (!approval.confinement || approval.confinement.programs.some(({ starts }) => starts === undefined));
+  add(isFree, "starts", "may start anything");
+  add(approval.display.warnings.some(({ code }) => !["input-open", "secrets-masked"].includes(code)) || mixedWords(approval.command).length > 0, "display", "unusual characters");
+  add(approval.approvalsRequired > 1, "people", `needs ${approval.approvalsRequired} people`);
+  return found;
+}
+
+/** Facts that say nothing of what the command may do: with them alone the answer needs no more thought than without. */
+const NEUTRAL = new Set(["people"]);
+
+/** Whether a request is plain: it was taken apart, everything about it is known, and no fact applies. */
+export function isPlain(approval: Approval, past: Past): boolean {
+  const isKnown = past.runsBefore !== undefined && past.overrides !== undefined;
+  const isTakenApart = approval.segments.length > 0 || Boolean(approval.boundTo.argv && approval.resolvedPath);
+  return isKnown && isTakenApart && factsOf(approval, past).every(({ code }) => NEUTRAL.has(code));
+}
+
+/** Whether two requests are alike: of one agent, with the same programs. */
+export function areAlike(one: Approval, other: Approval): boolean {
+  return one.agentId === other.agentId && one.host === other.host && programs(one).join(" ") === programs(other).join(" ");
+}
+
+/** Whether a request matches every word of a filter: `agent:build`, `host:node`, or any text of it. */
+export function matches(approval: Approval, filter: string): boolean {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const all = [approval.agentId, approval.cwd, approval.command, approval.sessionKey].join("\n").toLowerCase();
+  return words.every((word) => {
+    if (word.startsWith("agent:")) return approval.agentId.toLowerCase() === word.slice("agent:".length);
+    if (word.startsWith("host:")) return approval.host.toLowerCase() === word.slice("host:".length);
+    return all.includes(word);
+  });
+}

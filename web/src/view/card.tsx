@@ -1,0 +1,309 @@
+// One request: what would run, what is known about it, what can be answered, and what became of it.
+
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { serverNow } from "../api/api.ts";
+import type { Approval, ApprovalDecision } from "../api/types.ts";
+import { type CardKey, setCard } from "../card-keys.ts";
+import { type AnswerOptions, closeCard, decide, drawn, isRead, online, overridesOf, pastRuns, takeBack, ticks } from "../inbox.ts";
+import { keepReason, lastReasons } from "../reasons.ts";
+import type { Entry } from "../pure/approvals.ts";
+import { type Fact, factsOf, isPlain } from "../pure/facts.ts";
+import { brief, byteSize, duration, timeLeft, visible } from "../pure/text.ts";
+import { outcome, progress, runStatus } from "../pure/words.ts";
+import { may, only } from "../shell.ts";
+import { useValue } from "../state.ts";
+import { type Guard, nudge } from "../steady.ts";
+import { AlwaysRules, firstChosen, patternsOf } from "./always.tsx";
+import { CommandBlock, mustOpen } from "./command.tsx";
+import { Wrong } from "./common.tsx";
+import { Details, type Known, labelOf, placeOf } from "./details.tsx";
+
+const URGENT_MS = 60_000;
+const PAST_PAUSE_MS = 150;
+
+/** What is open in the answer row. */
+type Mode = "answer" | "note" | "deny" | "always";
+
+// What was typed stays while another request is looked at.
+const drafts = new Map<string, string>();
+
+interface Props {
+  entry: Entry;
+  guard: () => Guard | undefined;
+}
+
+export function Card({ entry, guard }: Props) {
+  const { approval, phase } = entry;
+  const key = approval.id;
+  const label = labelOf(approval);
+  const isOnline = useValue(online);
+  useValue(ticks);
+  useValue(drawn);
+  const root = useRef<HTMLDivElement>(null);
+  const article = useRef<HTMLElement>(null);
+  const field = useRef<HTMLInputElement>(null);
+  const back = useRef<HTMLElement | null>(null);
+  const [mode, setMode] = useState<Mode>("answer");
+  const [reason, setReason] = useState(drafts.get(key) ?? "");
+  const [chosen, setChosen] = useState(() => firstChosen(approval));
+  const known = useKnown(approval, () => root.current && guard()?.unsettle(root.current));
+  const past = { overrides: known.overrides, runsBefore: known.past?.filter(({ startedAtMs }) => startedAtMs !== undefined).length };
+  const facts = factsOf(approval, past);
+  const isUnread = mustOpen(approval) && !isRead(key);
+  const msLeft = approval.expiresAtMs - serverNow();
+  const canDecide = may("approve");
+
+  /** Why an answer is not open, in words; nothing where it is. */
+  function blocked(decision: ApprovalDecision): string {
+    if (!isOnline) return "Offline. You can answer once the server is back.";
+    if (msLeft <= 0) return "The time is up.";
+    if (decision !== "deny" && entry.voted) return "You have allowed this. It waits for another person.";
+    if (decision !== "deny" && isUnread) return "Show all of the command before you allow it.";
+    if (approval.allowedDecisions.includes(decision)) return "";
+    if (decision === "allow-always") return whyNoAlways(approval);
+    return "This answer is not available here.";
+  }
+
+  function turn(next: Mode, focus?: HTMLElement | null) {
+    if (root.current) guard()?.unsettle(root.current);
+    back.current = focus ?? null;
+    setMode(next);
+  }
+
+  /** Back to the answers; says whether something was open. */
+  function close(): boolean {
+    if (mode === "answer") return false;
+    const { current } = back;
+    turn("answer");
+    queueMicrotask(() => (current?.isConnected ? current : article.current)?.focus({ preventScroll: true }));
+    return true;
+  }
+
+  /** An answer counts only on a card that stands still: a tap may have been on its way before the card was under it. */
+  function press(what: ApprovalDecision | "open-deny" | "open-always" | "open-note", from?: HTMLElement, isWrittenFor = false) {
+    const decision = what === "open-deny" ? "deny" : what === "open-always" ? "allow-always" : what === "open-note" ? undefined : what;
+    if (phase !== "pending" || !canDecide || (decision && blocked(decision))) return;
+    if (!root.current || !article.current) return;
+    if (what === "open-deny") return turn("deny", from);
+    if (what === "open-note") return turn("note", from);
+    if (what === "open-always") return turn(mode === "always" ? "answer" : "always", from);
+    if (!isWrittenFor && !guard()?.isSteady(root.current)) return nudge(article.current);
+    if (what !== "allow-always" || chosen.size) send(what);
+  }
+
+  function send(decision: ApprovalDecision) {
+    const options: AnswerOptions = {};
+    const said = reason.trim();
+    if (said) options.reason = said;
+    if (decision === "allow-always") options.patterns = patternsOf(approval, chosen);
+    if (decision === "deny") keepReason(said);
+    void decide(key, decision, options);
+  }
+
+  function write(text: string) {
+    setReason(text);
+    drafts.set(key, text);
+  }
+
+  // The keyboard acts on the card that is open.
+  useLayoutEffect(() => {
+    const doing: Record<CardKey, Parameters<typeof press>[0]> = { once: "allow-once", always: "open-always", deny: "open-deny", reason: "open-note" };
+    return setCard({ press: (name) => press(doing[name]), escape: close });
+  });
+  const isWritten = mode === "note" || mode === "deny";
+  useLayoutEffect(() => {
+    if (isWritten) field.current?.focus();
+    if (mode === "always") root.current?.querySelector<HTMLElement>("[data-decision=confirm-always]")?.focus({ preventScroll: true });
+  }, [mode]);
+  // What had the focus goes away with an answer.
+  useLayoutEffect(() => {
+    if (phase !== "settled") return;
+    setMode("answer");
+    drafts.delete(key);
+    if (document.activeElement === document.body || !document.activeElement?.isConnected) article.current?.focus({ preventScroll: true });
+  }, [phase]);
+
+  const isPlainNow = isPlain(approval, past);
+  const isSent = (decision: ApprovalDecision) => phase === "sending" && entry.decision === decision;
+  const reasons = [...new Set((mode === "deny" ? ["deny"] as const : ["allow-once", "allow-always", "deny"] as const).map(blocked).filter(Boolean))];
+  const whyNot = phase === "sending" ? "Sending your answer …" : reasons[0] ?? "";
+  const end = phase === "settled" ? outcome(approval, entry.mine) : undefined;
+  const said = phase === "settled" ? "" : progress(approval);
+
+  const act = (decision: ApprovalDecision, name: string, letter: string, onClick: (event: MouseEvent) => void, kind = "", expanded?: boolean) => (
+    <button type="button" class={`act ${decision} ${kind}${isSent(decision) ? " busy" : ""}`} data-decision={decision} aria-label={`${name}: ${label}`} aria-keyshortcuts={letter}
+      aria-disabled={phase === "sending" || Boolean(blocked(decision))} aria-describedby={blocked(decision) ? `why-not-${key}` : undefined} aria-expanded={expanded}
+      onClick={onClick}>
+      <span class="act-text">{name.replace("Choose what to allow always", "Always…")}</span> <kbd aria-hidden="true">{letter}</kbd>
+    </button>
+  );
+  const target = (event: MouseEvent) => event.currentTarget as HTMLElement;
+
+  return (
+    <div class="card-item" ref={root} data-id={key} data-phase={phase}>
+      <article class="card" ref={article} tabIndex={-1} aria-labelledby={`title-${key}`} aria-describedby={`command-${key}`} aria-busy={phase === "sending"} data-tone={end?.tone}>
+        <header class="card-head">
+          {!only && <button type="button" class="quiet card-back" onClick={closeCard}>‹ List</button>}
+          <h2 class="card-title" id={`title-${key}`}><bdi>{visible(approval.agentId)}</bdi> asks to run on <bdi>{visible(placeOf(approval))}</bdi></h2>
+          {phase !== "settled" && <span class={msLeft <= URGENT_MS ? "left urgent" : "left"}>{msLeft > 0 ? `${timeLeft(msLeft)} left` : "Time is up"}</span>}
+        </header>
+        <div class="card-body">
+          <CommandBlock approval={approval} />
+          <Details approval={approval} known={known} />
+        </div>
+        <div class="card-foot">
+          {end && (
+            <div class="ended">
+              <p class="ended-title">
+                <span class={`mark ${end.tone}`} aria-hidden="true" /><strong>{visible(end.title)}</strong>
+                {!only && <a class="ended-link" href={`/a/${key}`} aria-label={`Permanent link to ${label}`}>Link</a>}
+              </p>
+              {end.detail && <p class="ended-detail"><bdi>{visible(end.detail)}</bdi></p>}
+              <TakeBack entry={entry} label={label} article={article} />
+              <RunLine entry={entry} />
+            </div>
+          )}
+          <p class="votes" role="status" hidden={!said}>{visible(said)}</p>
+          <Wrong text={entry.problem} />
+          {phase !== "settled" && <FactsLine facts={facts} known={known} />}
+          {phase !== "settled" && !canDecide && <p class="hint">You can look at this, but not answer: your sign-in lacks the scope approve.</p>}
+          {phase !== "settled" && canDecide && (
+            <div class="answer">
+              <div class="note" hidden={!isWritten}>
+                <label for={`reason-${key}`}>{mode === "deny" ? "Why? The agent sees this (optional)" : "Reason (optional, goes on the record)"}</label>
+                <input ref={field} id={`reason-${key}`} type="text" maxLength={2000} autocomplete="off" value={reason} onInput={(event) => write(event.currentTarget.value)}
+                  onKeyDown={(event) => {
+                    if (event.key !== "Enter" || event.repeat || event.isComposing) return;
+                    event.preventDefault();
+                    // The field was opened for this request, and a no harms nobody.
+                    if (mode === "deny") press("deny", undefined, true);
+                    else close();
+                  }} />
+                {mode === "deny" && <Reasons choose={write} />}
+              </div>
+              <fieldset class="always" id={`always-${key}`} hidden={mode !== "always"}>
+                <legend>{`From now on ${brief(approval.agentId, 40)} may run without asking`}</legend>
+                <AlwaysRules approval={approval} chosen={chosen} choose={(at) => setChosen((now) => toggled(now, at))} />
+                <div class="always-end">
+                  <button type="button" class="quiet" onClick={close}>Back</button>
+                  <button type="button" class={`act allow-always${isSent("allow-always") ? " busy" : ""}`} data-decision="confirm-always"
+                    aria-disabled={phase === "sending" || !chosen.size || Boolean(blocked("allow-always"))} onClick={() => press("allow-always")}><span class="act-text">Store and allow</span></button>
+                </div>
+              </fieldset>
+              {mode === "deny" ? (
+                <div class="actions two" role="group" aria-label={`Deny: ${label}`}>
+                  <button type="button" class="act" onClick={close}>Back</button>
+                  <button type="button" class={`act deny${isSent("deny") ? " busy" : ""}`} data-decision="confirm-deny" aria-disabled={phase === "sending" || Boolean(blocked("deny"))} onClick={() => press("deny")}>
+                    <span class="act-text">Deny</span> <kbd aria-hidden="true">Enter</kbd>
+                  </button>
+                </div>
+              ) : mode !== "always" && (
+                <div class="actions" role="group" aria-label={`Your answer to: ${label}`}>
+                  {act("deny", "Deny", "d", (event) => press("open-deny", target(event)))}
+                  {act("allow-always", "Choose what to allow always", "A", (event) => press("open-always", target(event)), "", false)}
+                  {act("allow-once", "Allow once", "a", () => press("allow-once"), isPlainNow ? "plain" : "")}
+                </div>
+              )}
+              <div class="under">
+                <p class="hint why-not" id={`why-not-${key}`}>{whyNot}</p>
+                {mode === "answer" && <button type="button" class="quiet note-toggle" onClick={(event) => press("open-note", event.currentTarget)}>Add a reason</button>}
+              </div>
+            </div>
+          )}
+        </div>
+      </article>
+    </div>
+  );
+}
+
+/** Why nothing can be remembered of a request. */
+function whyNoAlways({ ask, segments, boundTo, proposedPatterns }: Approval): string {
+  if (ask === "always") return "“Always” is unavailable because policy asks every time.";
+  if (!segments.length && !boundTo.argv) return "“Always” is unavailable because this shell syntax can't be matched exactly.";
+  if (!proposedPatterns.length) return "“Always” is unavailable because no rule can match this exactly.";
+  return "“Always” is unavailable here.";
+}
+
+function toggled(now: ReadonlySet<number>, at: number): ReadonlySet<number> {
+  const next = new Set(now);
+  if (!next.delete(at)) next.add(at);
+  return next;
+}
+
+/** What the record knows, asked once a card stays open. */
+function useKnown(approval: Approval, changed: () => void): Known {
+  const [known, setKnown] = useState<Known>({ overrides: undefined, past: undefined, isLost: !may("read") });
+  useEffect(() => {
+    if (!may("read")) return undefined;
+    let isOver = false;
+    const add = (more: Partial<Known>) => {
+      if (isOver) return;
+      changed();
+      setKnown((now) => ({ ...now, ...more }));
+    };
+    const timer = setTimeout(() => {
+      const lost = () => add({ isLost: true });
+      if (approval.status === "pending") overridesOf(approval).then((overrides) => add({ overrides }), lost);
+      pastRuns(approval).then((past) => add({ past }), lost);
+    }, PAST_PAUSE_MS);
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, [approval.id]);
+  return known;
+}
+
+/** One line of what is known, above the buttons. */
+function FactsLine({ facts, known: { overrides, past, isLost } }: { facts: readonly Fact[]; known: Known }) {
+  const isKnown = overrides !== undefined && past !== undefined;
+  const said = isKnown ? "No known risk found. That does not make it safe." : isLost ? "The record could not be read, so this says nothing of it." : "Looking at the record …";
+  if (!facts.length) return <p class="facts-line hint">{said}</p>;
+  return (
+    <ul class="facts-line" aria-label="What to look at">
+      {facts.map(({ code, text }) => <li key={code} class={code === "missing" || code === "denied" ? "chip bad" : "chip warn"} data-fact={code}>{visible(text)}</li>)}
+    </ul>
+  );
+}
+
+/** The last reasons, one press each. */
+function Reasons({ choose }: { choose: (text: string) => void }) {
+  const all = lastReasons();
+  if (!all.length) return null;
+  return (
+    <ul class="reasons" aria-label="Your last reasons">
+      {all.map((text) => <li key={text}><button type="button" class="quiet" onClick={() => choose(text)}><bdi>{brief(text, 60)}</bdi></button></li>)}
+    </ul>
+  );
+}
+
+/** While its run is held back, an allowance can be taken back. */
+function TakeBack({ entry: { approval, run }, label, article }: { entry: Entry; label: string; article: { current: HTMLElement | null } }) {
+  const isHeld = approval.status === "allowed" && (!run || run.status === "queued" || run.status === "approval-pending");
+  const ms = isHeld ? (approval.startsAtMs ?? 0) - serverNow() : 0;
+  const isShown = ms > 0 && may("approve");
+  useLayoutEffect(() => () => {
+    if (document.activeElement === document.body) article.current?.focus({ preventScroll: true });
+  }, [isShown]);
+  if (!isShown) return null;
+  return <button type="button" class="act deny take-back" aria-label={`Take back: ${label}`} onClick={() => void takeBack(approval.id)}>{`Take back (${timeLeft(ms)})`}</button>;
+}
+
+/** How the run goes; nothing where the end of the request says it all. */
+export function RunLine({ entry: { approval, run } }: { entry: Entry }) {
+  if (approval.status !== "allowed" && (!run || run.status === "denied" || run.status === "cancelled")) return null;
+  if (approval.status === "expired" && !run) return null;
+  const { label, tone } = runStatus(run?.status ?? "queued");
+  return <p class="run-line"><span class={`badge ${tone}`}>{label}</span> {runFacts(run)}</p>;
+}
+
+/** How a run ended, in a few words. */
+export function runFacts(run: Entry["run"]): string {
+  const facts: string[] = [];
+  if (run?.exitCode !== undefined) facts.push(`exit code ${run.exitCode}`);
+  if (run?.exitSignal) facts.push(visible(run.exitSignal));
+  if (run?.durationMs !== undefined && run.status !== "denied") facts.push(duration(run.durationMs));
+  if (run?.outputBytes) facts.push(`${byteSize(run.outputBytes)} of output`);
+  if (run?.reason) facts.push(visible(run.reason));
+  return facts.join(" · ");
+}

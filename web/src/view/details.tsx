@@ -1,0 +1,207 @@
+// What a card says about a request below its command: why it asks, its parts, and what an auditor wants to know.
+
+import { useState } from "preact/hooks";
+import type { Approval, Run, Segment, SessionOverrides } from "../api/types.ts";
+import { brief, visible } from "../pure/text.ts";
+import { entitled, fallback, overridden, rule, runStatus, who, width } from "../pure/words.ts";
+import { Fact, Mono } from "./common.tsx";
+
+/** What the name of the rule says already. */
+const SAID = new Set(["no entry covers this"]);
+const ARGUMENT_CHARS = 400;
+const SEGMENTS_SHOWN = 12;
+/** `envHash` of a call that overrides nothing: SHA-256 of an empty list. */
+const NO_ENV_HASH = "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945";
+
+/** What is known beside the request itself; undefined while it is unknown. */
+export interface Known {
+  overrides: SessionOverrides | undefined;
+  past: Run[] | undefined;
+  /** The record cannot be read, or gave no answer. */
+  isLost: boolean;
+}
+
+export function Details({ approval, known }: { approval: Approval; known: Known }) {
+  const { why } = approval;
+  return (
+    <div class="details">
+      <Said approval={approval} />
+      <p class="why">
+        <strong>{rule(why.rule)}</strong>
+        {SAID.has(why.detail) || why.rule === "ask-always" ? "" : <>: <bdi>{visible(why.detail)}</bdi></>}
+      </p>
+      <Unusual approval={approval} known={known} />
+      <Past runs={known.past} />
+      <Parts approval={approval} />
+      <Audit approval={approval} />
+    </div>
+  );
+}
+
+/** What the agent says about it. No link: an agent chose the address. */
+function Said({ approval: { justification, contextUrl } }: { approval: Approval }) {
+  if (!justification && !contextUrl) return null;
+  return (
+    <p class="said">
+      <span class="said-by">The agent says</span> {justification && <q><bdi>{visible(justification)}</bdi></q>}{contextUrl && <> <Mono text={contextUrl} /></>}
+    </p>
+  );
+}
+
+/** The facts of every request, and those that are not as usual. */
+function Unusual({ approval, known }: { approval: Approval; known: Known }) {
+  const overrides = known.overrides && overridden(known.overrides);
+  return (
+    <dl class="facts">
+      <Fact name="Directory"><Mono text={approval.cwd} /></Fact>
+      <Variables approval={approval} />
+      {overrides && <Fact name="Session overrides" class="overrides">{visible(overrides)}</Fact>}
+      {entitled(approval) && <Fact name="Who may allow it"><bdi>{visible(entitled(approval))}</bdi></Fact>}
+      {approval.scripts && approval.scripts !== "held" && <Fact name="Scripts">{visible(approval.scripts)}</Fact>}
+    </dl>
+  );
+}
+
+/** What the command gets beside its arguments; the server has spelled out what hides and masked secrets. */
+function Variables({ approval: { envNames, envValues = {}, envOmitted = 0 } }: { approval: Approval }) {
+  if (!envNames.length) return null;
+  return (
+    <Fact name="Environment" class="environment">
+      <ul class="variables">
+        {envNames.map((name) => <li key={name}><Mono text={Object.hasOwn(envValues, name) ? `${name}=${envValues[name]}` : name} /></li>)}
+        {envOmitted > 0 && <li><em>{`${envOmitted} more variables, not named`}</em></li>}
+      </ul>
+    </Fact>
+  );
+}
+
+/** How the same command of the same agent ended before. */
+function Past({ runs }: { runs: Run[] | undefined }) {
+  if (!runs?.length) return null;
+  return (
+    <div class="past">
+      <p>{`The last ${runs.length === 1 ? "time" : `${Math.min(5, runs.length)} times`} this agent asked for exactly this:`}</p>
+      <ol class="past-list" aria-label="The last times">
+        {runs.slice(0, 5).map((run) => {
+          const { label, tone } = runStatus(run.status);
+          const by = run.decision?.by;
+          const facts = [by && `decided by ${by}`, run.exitCode !== undefined && `exit code ${run.exitCode}`, run.exitSignal, run.status === "denied" && run.reason];
+          return (
+            <li key={run.runId}>
+              <span class={`badge ${tone}`}>{label}</span> {visible(facts.filter(Boolean).join(", "))} <time dateTime={new Date(run.createdAtMs).toISOString()}>{new Date(run.createdAtMs).toLocaleString()}</time>
+            </li>
+          );
+        })}
+      </ol>
+    </div>
+  );
+}
+
+/** What an auditor wants to know. */
+function Audit({ approval }: { approval: Approval }) {
+  const { why, boundTo } = approval;
+  return (
+    <details class="audit" aria-label="Details">
+      <summary>Details</summary>
+      <dl class="facts">
+        <Fact name="Program">{approval.resolvedPath ? <Mono text={approval.resolvedPath} /> : <em>resolved by the shell at run time</em>}</Fact>
+        <Fact name="Run by">{boundTo.argv ? "this argument list, without a shell" : boundTo.shell ? <Mono text={`${boundTo.shell} -c`} /> : "these parts, without a shell"}</Fact>
+        <Fact name="Guaranteed unchanged"><span class={approval.binding === "exact" ? "chip good" : "chip"}>{visible(approval.binding)}</span> {visible(approval.bindingDetail)}</Fact>
+        {approval.scripts && <Fact name="Scripts"><span class={approval.scripts === "held" ? "chip good" : "chip"}>{visible(approval.scripts)}</span></Fact>}
+        {approval.confined && <Fact name="Confined">{visible(approval.confined)}</Fact>}
+        <Fact name="Session"><Mono text={approval.sessionKey} /></Fact>
+        <Fact name="Requested by"><bdi>{visible(who(approval.requestedBy))}</bdi></Fact>
+        <Fact name="If nobody answers">{visible(fallback(approval.askFallback))}</Fact>
+        <Fact name="Rule"><code class="rule">{visible(why.rule)}</code> <code class="rule">{visible(why.layer)}</code></Fact>
+        <Fact name="Bound to">
+          <code title={`SHA-256 ${boundTo.digest}`}>{boundTo.digest.slice(0, 12)}</code>{boundTo.envHash !== NO_ENV_HASH && " with environment values"}{boundTo.scriptSha256 && " and the script as it is now"}
+        </Fact>
+        <Fact name="“Always” stores"><Stored approval={approval} /></Fact>
+      </dl>
+    </details>
+  );
+}
+
+function Stored({ approval }: { approval: Approval }) {
+  const kept = approval.proposedPatterns.filter((pattern) => pattern.default);
+  const [first] = kept;
+  if (!approval.allowedDecisions.includes("allow-always") || !first) return <>nothing: it is unavailable here</>;
+  return <><Mono text={first.pattern} /> {width(first)}{kept.length > 1 && `, and ${kept.length - 1} more like it`}{first.note && `; ${visible(first.note)}`}</>;
+}
+
+interface Row {
+  segment: Pick<Segment, "argv" | "match" | "wrappers" | "notes"> & Partial<Segment>;
+  depth: number;
+  span: number;
+}
+
+/** The program calls of the command, each with the file that it is. */
+function Parts({ approval }: { approval: Approval }) {
+  const [isOpen, setOpen] = useState(false);
+  const rows: Row[] = [];
+  collect(approval.segments, 0, rows);
+  if (!rows.length) {
+    const { argv, shell } = approval.boundTo;
+    if (!argv) return <p class="warn-line">{`Too complex to analyse; ${visible(shell ?? "a shell")} will interpret it as written.`}</p>;
+    rows.push({ segment: { argv, match: { kind: "none" }, wrappers: [], notes: [] }, depth: 0, span: -1 });
+  }
+  const shown = isOpen ? rows : rows.slice(0, SEGMENTS_SHOWN);
+  return (
+    <>
+      <ol class="segments" aria-label="Parts of the command">
+        {shown.map((row, at) => <Part key={at} row={row} approval={approval} isOnly={rows.length === 1} />)}
+      </ol>
+      {shown.length < rows.length && <button type="button" class="more" onClick={() => setOpen(true)}>{`Show ${rows.length - shown.length} more parts`}</button>}
+    </>
+  );
+}
+
+function collect(segments: readonly Segment[], depth: number, rows: Row[]): void {
+  segments.forEach((segment, index) => {
+    rows.push({ segment, depth, span: depth ? -1 : index });
+    collect(segment.segments ?? [], depth + 1, rows);
+  });
+}
+
+function Part({ row: { segment, depth, span }, approval, isOnly }: { row: Row; approval: Approval; isOnly: boolean }) {
+  const { argv, operator, wrappers, resolvedPath, match, inlineEval, notes } = segment;
+  const at = approval.why.span?.[0];
+  const [from = 0, to = 0] = segment.span ?? [];
+  const asks = !isOnly && !segment.segments && segment.span && at !== undefined && at >= from && at < to;
+  const covered = match.kind !== "none" && match.kind !== "payload";
+  return (
+    <li class={`segment depth-${Math.min(depth, 3)}${span >= 0 ? ` edge-${span % 4}` : ""}`}>
+      {/* The command stands above; a single part would only repeat it. */}
+      {!isOnly && (
+        <p class="argv" dir="ltr">
+          {operator && <span class="operator">{visible(operator)}</span>}
+          {argv.map((argument, index) => <code key={index} class="arg">{argumentText(argument)}</code>)}
+        </p>
+      )}
+      <p class="path">
+        {resolvedPath ? <><span class="arrow" aria-hidden="true">→ </span><Mono text={resolvedPath} /></> : match.kind === "builtin" ? <em>part of the shell</em> : <span class="chip bad">no file found</span>}
+        {wrappers.length > 0 && <span class="chip">{`through ${visible(wrappers.map(({ name }) => name).join(", "))}`}</span>}
+        {inlineEval && <span class="chip warn">code inside the command</span>}
+        {covered && <span class="chip good">{`covered: ${visible(match.kind)}`}</span>}
+        {asks && <span class="chip wait">needs approval</span>}
+        {notes.map((note) => <span key={note} class="chip">{visible(note)}</span>)}
+      </p>
+    </li>
+  );
+}
+
+function argumentText(argument: string): string {
+  if (argument === "") return "''";
+  const characters = [...visible(argument)];
+  if (characters.length <= ARGUMENT_CHARS) return characters.join("");
+  return `${characters.slice(0, ARGUMENT_CHARS).join("")}… (${characters.length - ARGUMENT_CHARS} more characters, in full in the text above)`;
+}
+
+/** What to call a request in a label. */
+export const labelOf = (approval: Approval): string => brief(lineOf(approval), 60);
+
+/** A command on one line: each line break is spelled out already. */
+export const lineOf = ({ display }: Pick<Approval, "display">): string => display.text.replaceAll("\n", "");
+
+/** Where a request runs. */
+export const placeOf = (approval: Approval): string => (approval.nodeId ? `${approval.host} ${approval.nodeId}` : approval.host);

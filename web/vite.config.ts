@@ -1,0 +1,55 @@
+// Builds `dist/`, which is committed: readable, with the same names each time, one file for each page and one for what a
+// page loads later. `--mode login` builds the sign-in page; the two share no file, so that neither waits for a third.
+
+import { fileURLToPath } from "node:url";
+import { defineConfig, type Plugin } from "vite";
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+/** Takes the one way out of Preact that makes markup from text: the page has no use for it, and what is not there cannot be reached. */
+function withoutMarkup(): Plugin {
+  const parts: [string, string][] = [
+    ["dom.innerHTML = newHtml.__html;", 'throw new TypeError("no markup from text");'],
+    [" && newHtml.__html != dom.innerHTML", ""],
+  ];
+  return {
+    name: "without-markup",
+    transform(code, id) {
+      if (!id.endsWith("preact/src/diff/index.js")) return undefined;
+      for (const [from, to] of parts) {
+        if (!code.includes(from)) throw new Error(`this version of Preact has no ${from}`);
+        code = code.replace(from, to);
+      }
+      return code;
+    },
+  };
+}
+
+export default defineConfig(({ mode }) => ({
+  publicDir: mode === "login" ? false : "public",
+  plugins: [withoutMarkup()],
+  resolve: {
+    // Installed packages may be behind a link; their place must not be in what is built.
+    preserveSymlinks: true,
+    // The sources of Preact, so that what is shipped can be read.
+    alias: [
+      { find: /^preact$/, replacement: here("node_modules/preact/src/index.js") },
+      { find: /^preact\/hooks$/, replacement: here("node_modules/preact/hooks/src/index.js") },
+      { find: /^preact\/jsx-runtime$/, replacement: here("node_modules/preact/jsx-runtime/src/index.js") },
+    ],
+  },
+  build: {
+    outDir: process.env.COUNTERSIGN_WEB_DIST ?? "dist",
+    emptyOutDir: mode !== "login",
+    target: "es2023",
+    minify: false,
+    modulePreload: false,
+    assetsInlineLimit: 0,
+    reportCompressedSize: false,
+    rollupOptions: {
+      input: [mode === "login" ? here("src/login.ts") : here("src/main.tsx")],
+      output: { comments: false, entryFileNames: mode === "login" ? "assets/login.js" : "assets/app.js", chunkFileNames: "assets/[name].js", assetFileNames: "assets/[name][extname]" },
+    },
+  },
+  test: { include: ["test/**/*.test.ts"], environment: "node" },
+}));
