@@ -19,6 +19,7 @@ mod confinement;
 mod confinement_words;
 mod deciding;
 mod file_identity;
+mod grant;
 mod id_part;
 mod ids;
 mod input;
@@ -59,6 +60,10 @@ pub use binding::{
 pub use confinement::{Confine, Confinement, NotKept, ProgramLimits, Startable, Starts, WritePlace};
 pub use deciding::{Deciding, deciding, deciding_names, may_hold_deciding};
 pub use file_identity::FileIdentity;
+pub use grant::{
+    GrantChoice, GrantLimits, GrantScope, NoGrant, Proposal, deny_rule_id, entry_id, is_plain_directory,
+    is_within, proposals, stored_words, would_cover,
+};
 pub use id_part::IdPart;
 pub use ids::{
     AgentId, ApprovalId, EntryId, InvalidId, LaunchId, Owner, RunId, SessionKey, SignInId, TokenId,
