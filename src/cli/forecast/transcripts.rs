@@ -354,7 +354,7 @@ mod tests {
         countersign_sys::fs::replace_file(&at("real.jsonl"), b"{}\n", 0o600).unwrap();
         std::os::unix::fs::symlink(at("real.jsonl"), at("link.jsonl")).unwrap();
         std::os::unix::fs::symlink(folder.path(), at("loop")).unwrap();
-        std::fs::create_dir(at("directory.jsonl")).unwrap();
+        fs::create_dir(at("directory.jsonl")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe.jsonl"), rustix::fs::Mode::RUSR).unwrap();
         for name in ["link.jsonl", "directory.jsonl", "pipe.jsonl", "nothing.jsonl"] {
             let (found, skipped) = values(&at(name));
