@@ -141,7 +141,7 @@ pub(crate) struct ResolveArgs {
   countersign approve 1a2b3c4d
   countersign approve 1a2b3c4d --always --reason 'reviewed the script'
   countersign approve 1a2b3c4d --for 1h
-  countersign approve 1a2b3c4d --as program --uses 5 --directory .
+  countersign approve 1a2b3c4d --as program --uses 5 --session
   countersign approve 1a2b3c4d 5e6f7a8b
 
 Each of --as, --for, --uses, --session and --directory remembers the answer, and several narrow it

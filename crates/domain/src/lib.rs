@@ -20,6 +20,7 @@ mod confinement_words;
 mod deciding;
 mod file_identity;
 mod grant;
+mod grant_limits;
 mod id_part;
 mod ids;
 mod input;
@@ -61,9 +62,9 @@ pub use confinement::{Confine, Confinement, NotKept, ProgramLimits, Startable, S
 pub use deciding::{Deciding, deciding, deciding_names, may_hold_deciding};
 pub use file_identity::FileIdentity;
 pub use grant::{
-    GrantChoice, GrantLimits, GrantScope, NoGrant, Proposal, deny_rule_id, entry_id, is_plain_directory,
-    is_within, proposals, stored_words, would_cover,
+    GrantChoice, GrantScope, NoGrant, Proposal, deny_rule_id, entry_id, proposals, stored_words, would_cover,
 };
+pub use grant_limits::{GrantLimits, is_plain_directory, is_within};
 pub use id_part::IdPart;
 pub use ids::{
     AgentId, ApprovalId, EntryId, InvalidId, LaunchId, Owner, RunId, SessionKey, SignInId, TokenId,

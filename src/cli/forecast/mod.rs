@@ -48,7 +48,7 @@ const PROGRESS_EVERY: usize = 50;
 #[command(after_help = "Examples:
   countersign policy forecast
   countersign policy forecast --from claude-code --since 30d
-  countersign policy forecast --from commands.jsonl --preset cautious --json
+  countersign policy forecast --from codex --preset cautious --json
 
 Reads the commands that your agents issued and judges each with the analysis and the policy of this
 machine: that of the state directory, or, before there is one, what `countersign init` would set up.

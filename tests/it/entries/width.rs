@@ -248,7 +248,8 @@ const POINTS: &[&str] = &[
     "engine.persisted",
     "engine.approved-launched",
     "engine.before-start",
-    "sup.fence-written",
+    "engine.frame-sent",
+    "engine.exit-received",
     "engine.finished",
 ];
 
@@ -437,6 +438,12 @@ async fn the_command_line_narrows_answers_and_refuses_for_a_while() {
     server.denied(json!({ "argv": ["/usr/bin/id"] })).await;
 }
 
+/// The ids of what doctor finds about entries and rules.
+async fn found_ids(server: &TestServer) -> Vec<Value> {
+    let found = super::doctor(server).await;
+    found.into_iter().map(|finding| finding["id"].clone()).collect()
+}
+
 #[tokio::test]
 async fn a_deny_for_good_or_for_a_while_asks_nobody_about_the_same_command() {
     let server = TestServer::asking().start().await;
@@ -444,6 +451,7 @@ async fn a_deny_for_good_or_for_a_while_asks_nobody_about_the_same_command() {
         "echo one | cat -A $HOME",
         json!({ "argv": ["/usr/bin/id", "a b"] }),
     );
+    let before = found_ids(&server).await;
     let approval = asked(&server, json!({ "command": never })).await;
     let body = json!({ "decision": "deny", "never": true, "reason": "no" });
     let decided = decide(&server.operator(), &approval, body).await.expect(200);
@@ -483,15 +491,8 @@ async fn a_deny_for_good_or_for_a_while_asks_nobody_about_the_same_command() {
     assert_says(rules["items"][0].text("reason"), "for good");
     let listed = server.cli(&["denylist", "list", "--agent", "main"]).await;
     assert_says(&listed.stdout, "until ");
-    // The rules are about these texts alone, and no program is remarked on.
-    assert_eq!(
-        super::doctor(&server)
-            .await
-            .iter()
-            .filter(|found| found["severity"] == "error")
-            .count(),
-        0
-    );
+    // The rules are about these texts alone: nothing is remarked on.
+    assert_eq!(found_ids(&server).await, before);
     for rule in rules.list("items") {
         server
             .operator()
