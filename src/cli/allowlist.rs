@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use countersign_domain::{AgentId, EntryId, UnixMillis};
+use countersign_domain::{AgentId, EntryId, SessionKey, UnixMillis};
 use countersign_policy::starter::StarterSet;
 use countersign_wire::entry::EntryBody;
 
@@ -96,7 +96,8 @@ pub(crate) struct AddArgs {
         value_name = "SETS",
         value_delimiter = ',',
         conflicts_with_all = [
-            "pattern", "arg_pattern", "expires", "max_uses", "pin_digest", "input", "starts", "writes", "connects", "note",
+            "pattern", "arg_pattern", "expires", "max_uses", "session", "directory", "pin_digest", "input", "starts", "writes",
+            "connects", "note",
         ],
     )]
     sets: Vec<StarterSet>,
@@ -114,6 +115,12 @@ pub(crate) struct AddArgs {
     /// Only this many times
     #[arg(long, value_name = "N")]
     max_uses: Option<u32>,
+    /// Only for calls of this session
+    #[arg(long, value_name = "KEY")]
+    session: Option<SessionKey>,
+    /// Only for programs that start in this directory or below it: an absolute path without links
+    #[arg(long, value_name = "DIR")]
+    directory: Option<String>,
     /// Only while the file at this path has the content that it has now
     #[arg(long)]
     pin_digest: bool,
@@ -261,6 +268,8 @@ async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Fa
         args.expires.map(|expires| json!(context.clock.now() + expires)),
     );
     member("maxUses", args.max_uses.map(Value::from));
+    member("sessionKey", args.session.map(|key| json!(key)));
+    member("directory", args.directory.map(Value::from));
     if args.pin_digest {
         member("sha256", Some(Value::from(digest(&pattern)?)));
     }
@@ -418,6 +427,8 @@ fn show(context: &Context, owner: &Owner, entry: &Answer<EntryBody>) -> Result<(
     table.each("maxUses", entry.max_uses);
     table.each("uses", entry.uses);
     table.each("sha256", &entry.sha256);
+    table.each("sessionKey", &entry.session_key);
+    table.each("directory", &entry.directory);
     table.each("lastUsedCommand", &entry.last_used_command);
     table.each("lastResolvedPath", &entry.last_resolved_path);
     table.fact(

@@ -8,7 +8,7 @@ use std::{
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use countersign_domain::{ApprovalStatus, TerminalReason};
+use countersign_domain::{ApprovalStatus, TerminalReason, UnixMillis};
 use countersign_protocol::ByName;
 use countersign_wire::{
     approval::{ApprovalBody, DecidedBody},
@@ -96,6 +96,7 @@ async fn send(client: &Client, questions: &[ApprovalBody], answers: &Answers) ->
             decision: answers.decision,
             binding_digest: Some(asked.bound_to.digest.clone()),
             reason: answers.reason.clone(),
+            grant: None,
         })
     };
     let body = DecisionsBody {
@@ -183,7 +184,34 @@ fn refused_line(result: &DecidedOnBody, problem: &ProblemBody) -> String {
 }
 
 /// What became of an answer that the server took.
-pub(super) fn decided_line(DecidedBody { applied, approval }: &DecidedBody) -> String {
+pub(super) fn decided_line(decided: &DecidedBody) -> String {
+    let DecidedBody {
+        applied,
+        approval,
+        rule,
+        no_rule,
+    } = decided;
+    let line = answered_line(*applied, approval);
+    let remembered = approval.grant.as_ref().map(|grant| value::visible(&grant.words));
+    let remembered = remembered.filter(|_| approval.status != ApprovalStatus::Pending);
+    match (remembered, rule, no_rule) {
+        (_, Some(rule), _) => {
+            let until = match rule.expires_at_ms {
+                Some(until) => format!("until {}", value::local(UnixMillis::new(until))),
+                None => "any more".to_owned(),
+            };
+            format!(
+                "{line}. Nobody is asked about this command of {} {until}",
+                approval.agent_id
+            )
+        }
+        (_, None, Some(why)) => format!("{line}. It left no deny rule: {}", value::visible(why)),
+        (Some(remembered), None, None) => format!("{line}. It remembers: {remembered}"),
+        (None, None, None) => line,
+    }
+}
+
+fn answered_line(applied: bool, approval: &ApprovalBody) -> String {
     let slug = value::visible(&approval.slug);
     let what = approval
         .decision
@@ -193,7 +221,7 @@ pub(super) fn decided_line(DecidedBody { applied, approval }: &DecidedBody) -> S
     let progress = question::progress(approval).filter(|_| approval.status == ApprovalStatus::Pending);
     match (progress, applied) {
         (Some(progress), _) => {
-            let again = if *applied {
+            let again = if applied {
                 ""
             } else {
                 ", your answer was there already"

@@ -30,6 +30,7 @@ use super::{
     follow, question,
     table::Table,
     value,
+    width::{self, RefusalArgs, WidthArgs},
 };
 
 /// Fewer characters of an id could mean too many.
@@ -64,6 +65,7 @@ pub(crate) enum ApprovalsCommand {
         override_usage = "countersign approvals resolve [OPTIONS] [ID]... <DECISION>",
         after_help = "Examples:
   countersign approvals resolve 1a2b3c4d deny --reason 'not on a Friday'
+  countersign approvals resolve 1a2b3c4d allow-always --as program --for 1h
   countersign approvals resolve 1a2b3c4d 5e6f7a8b allow-once
   countersign approvals resolve --agent main allow-once --yes
   countersign approvals resolve --status pending deny
@@ -122,8 +124,12 @@ pub(crate) struct ResolveArgs {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// With allow-always: store this proposed pattern instead of the default ones; may be repeated
-    #[arg(long = "pattern", value_name = "PATTERN")]
+    #[arg(long = "pattern", value_name = "PATTERN", conflicts_with_all = ["proposal", "lasting", "uses", "this_session", "directory"])]
     patterns: Vec<String>,
+    #[command(flatten)]
+    width: WidthArgs,
+    #[command(flatten)]
+    refusal: RefusalArgs,
     /// Confirm an allow by filters
     #[arg(long)]
     yes: bool,
@@ -134,7 +140,12 @@ pub(crate) struct ResolveArgs {
 #[command(after_help = "Examples:
   countersign approve 1a2b3c4d
   countersign approve 1a2b3c4d --always --reason 'reviewed the script'
-  countersign approve 1a2b3c4d 5e6f7a8b")]
+  countersign approve 1a2b3c4d --for 1h
+  countersign approve 1a2b3c4d --as program --uses 5 --session
+  countersign approve 1a2b3c4d 5e6f7a8b
+
+Each of --as, --for, --uses, --session and --directory remembers the answer, and several narrow it
+together. Without --as it is the exact command. countersign approvals show ID lists the proposals.")]
 pub(crate) struct ApproveArgs {
     /// Ids of questions, or unique parts of 8 characters or more
     #[arg(required = true, value_name = "ID")]
@@ -142,6 +153,11 @@ pub(crate) struct ApproveArgs {
     /// Do not ask again: store the exact command
     #[arg(long)]
     always: bool,
+    #[command(flatten)]
+    width: WidthArgs,
+    /// The same as --this-session
+    #[arg(long)]
+    session: bool,
     /// Why; kept with the record
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -152,8 +168,10 @@ pub(crate) struct ApproveArgs {
 #[command(after_help = "Examples:
   countersign deny 1a2b3c4d
   countersign deny 1a2b3c4d --reason 'use the staging server'
+  countersign deny 1a2b3c4d --mute 30m
 
-The agent sees the reason.")]
+The agent sees the reason. --mute and --never leave a deny rule about exactly this command of this
+agent; countersign denylist list --agent ID shows it.")]
 pub(crate) struct DenyArgs {
     /// Ids of questions, or unique parts of 8 characters or more
     #[arg(required = true, value_name = "ID")]
@@ -161,27 +179,43 @@ pub(crate) struct DenyArgs {
     /// Why; the agent sees it
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    #[command(flatten)]
+    refusal: RefusalArgs,
 }
 
 /// Allows questions by their ids.
 pub(crate) async fn approve(context: &Context, args: ApproveArgs) -> Result<ExitStatus, Failure> {
-    let ApproveArgs { ids, always, reason } = args;
-    let decision = if always {
+    let ApproveArgs {
+        ids,
+        always,
+        width,
+        session,
+        reason,
+    } = args;
+    let width = width.in_this_session(session);
+    let decision = if always || width.is_given() {
         ApprovalDecision::AllowAlways
     } else {
         ApprovalDecision::AllowOnce
     };
     let client = context.client(Role::Operator)?;
-    resolve_ids(context, &client, &ids, Resolution::plain(decision, reason)).await
+    let resolution = Resolution {
+        width,
+        ..Resolution::plain(decision, reason)
+    };
+    resolve_ids(context, &client, &ids, resolution).await
 }
 
 /// Denies questions by their ids.
 pub(crate) async fn deny(
     context: &Context,
-    DenyArgs { ids, reason }: DenyArgs,
+    DenyArgs { ids, reason, refusal }: DenyArgs,
 ) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
-    let resolution = Resolution::plain(ApprovalDecision::Deny, reason);
+    let resolution = Resolution {
+        refusal,
+        ..Resolution::plain(ApprovalDecision::Deny, reason)
+    };
     resolve_ids(context, &client, &ids, resolution).await
 }
 
@@ -349,6 +383,8 @@ pub(super) fn facts(approval: &ApprovalBody) -> Table {
     table.each("reason", &approval.reason);
     table.each("answers", &approval.allowed_decisions);
     proposed(&mut table, &approval.proposed_patterns);
+    width::proposed(&mut table, &approval.proposals);
+    table.each("remembers", approval.grant.as_ref().map(|grant| &grant.words));
     for warning in &approval.display.warnings {
         table.fact("warning", &warning.message);
     }
@@ -370,6 +406,12 @@ pub(super) fn proposed(table: &mut Table, patterns: &[PatternBody]) {
 
 /// A proposed pattern with its arguments.
 pub(super) fn rule_in_words(pattern: &PatternBody) -> String {
+    if let Some(shape) = &pattern.shape {
+        let limits = pattern.limits.as_ref();
+        let directory = limits.and_then(|limits| limits.directory.as_ref());
+        let place = directory.map_or_else(String::new, |directory| format!(", in {directory} and below"));
+        return format!("{shape}{place}");
+    }
     let arguments = pattern.arg_pattern.as_deref().unwrap_or_default();
     format!("{} {arguments}", pattern.pattern).trim_end().to_owned()
 }
@@ -395,6 +437,8 @@ async fn resolve(context: &Context, client: &Client, args: ResolveArgs) -> Resul
         filters,
         reason,
         patterns,
+        width,
+        refusal,
         yes,
     } = args;
     let word = words.pop().unwrap_or_default();
@@ -402,7 +446,10 @@ async fn resolve(context: &Context, client: &Client, args: ResolveArgs) -> Resul
         decision: decision_of(&word)?,
         reason,
         patterns,
+        width,
+        refusal,
     };
+    resolution.check()?;
     match filters.query()? {
         None => resolve_ids(context, client, &words, resolution).await,
         Some(_) if !words.is_empty() => {
@@ -440,22 +487,42 @@ struct Resolution {
     decision: ApprovalDecision,
     reason: Option<String>,
     patterns: Vec<String>,
+    width: WidthArgs,
+    refusal: RefusalArgs,
 }
 
 impl Resolution {
     /// One that stores what is proposed, if it stores anything.
-    const fn plain(decision: ApprovalDecision, reason: Option<String>) -> Self {
+    fn plain(decision: ApprovalDecision, reason: Option<String>) -> Self {
         Self {
             decision,
             reason,
             patterns: Vec::new(),
+            width: WidthArgs::default(),
+            refusal: RefusalArgs::default(),
         }
+    }
+
+    /// Whether what goes with an answer goes with this one.
+    fn check(&self) -> Result<(), Failure> {
+        if self.width.is_given() && self.decision != ApprovalDecision::AllowAlways {
+            return Err(Failure::usage(
+                "--as, --for, --uses, --this-session and --directory go with allow-always",
+            ));
+        }
+        if self.refusal.is_given() && self.decision != ApprovalDecision::Deny {
+            return Err(Failure::usage("--mute and --never go with deny"));
+        }
+        Ok(())
     }
 
     /// The same for several questions at once.
     fn of_several(self) -> Result<(PlainDecision, Option<String>), Failure> {
         if !self.patterns.is_empty() {
             return Err(Failure::usage("--pattern goes with allow-always and one id"));
+        }
+        if self.refusal.is_given() {
+            return Err(Failure::usage("--mute and --never go with one id"));
         }
         let decision = match self.decision {
             ApprovalDecision::AllowOnce => PlainDecision::AllowOnce,
@@ -532,13 +599,19 @@ async fn resolve_one(
         decision,
         reason,
         patterns,
+        width,
+        refusal,
     } = resolution;
     let approval: ApprovalBody = find(client, id).await?;
     let patterns = chosen(&approval.proposed_patterns, &patterns)?;
+    let (mute, never) = refusal.members(context);
     let body = DecisionBody {
         decision,
         reason,
         patterns: (!patterns.is_empty()).then_some(patterns),
+        grant: width.grant(context, &approval)?,
+        mute,
+        never,
     };
     let path = ["v1", "approvals", approval.id.as_str(), "decision"];
     let answer = client.post(&path, &body).await?;

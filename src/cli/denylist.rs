@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use countersign_domain::UnixMillis;
 use countersign_wire::entry::RuleBody;
 
 use super::{
@@ -121,13 +122,14 @@ async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), F
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
-    let mut table = Table::new(&["ID", "PATTERN", "ARGUMENTS", "CHILDREN", "REASON"]);
+    let mut table = Table::new(&["ID", "PATTERN", "ARGUMENTS", "CHILDREN", "UNTIL", "REASON"]);
     for rule in &items {
         table.row([
             rule.id.to_string(),
             rule.pattern.clone(),
             value::shown(rule.arg_pattern.as_ref()),
             value::shown(rule.children.then_some("denied")),
+            value::moment(rule.expires_at_ms.map(UnixMillis::new)),
             value::shown(rule.reason.as_ref()),
         ]);
     }
@@ -173,6 +175,8 @@ fn show(context: &Context, owner: &Owner, rule: &Answer<RuleBody>) -> Result<(),
     if rule.children {
         table.fact("children", "denied at the level confined");
     }
+    let until = rule.expires_at_ms.map(UnixMillis::new);
+    table.each("until", until.map(value::local));
     table.each("reason", &rule.reason);
     for warning in &rule.warnings {
         table.fact("warning", &warning.message);

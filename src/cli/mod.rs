@@ -48,6 +48,7 @@ mod in_force;
 mod man;
 mod openapi;
 mod version;
+mod width;
 
 mod answers;
 mod attach;
@@ -56,6 +57,7 @@ mod client;
 mod context;
 mod discover;
 mod follow;
+mod forecast;
 mod sse;
 
 mod console;

@@ -18,6 +18,7 @@ use super::{
     exit::ExitStatus,
     explain,
     failure::Failure,
+    forecast::{self, ForecastArgs},
     policy_change::{self, PresetArgs, SetArgs},
     policy_pending::{self, AcceptArgs, HistoryArgs},
     policy_replay::{self, BacktestArgs, ShadowArgs},
@@ -38,6 +39,7 @@ use super::{
   countersign policy test cases.jsonl
   countersign policy backtest --document candidate.json
   countersign policy suggest
+  countersign policy forecast --from claude-code
   countersign policy diff
   countersign policy accept
   countersign policy history --limit 20")]
@@ -69,6 +71,7 @@ pub(crate) enum PolicyCommand {
     Shadow(ShadowArgs),
     /// Suggest entries for what people allowed again and again
     Suggest(SuggestArgs),
+    Forecast(ForecastArgs),
     /// Show what a change, held until it is accepted, would newly allow
     #[command(after_help = "Examples:
   countersign policy diff
@@ -137,6 +140,7 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<Exi
         PolicyCommand::Backtest(args) => policy_replay::backtest(context, &client()?, args).await,
         PolicyCommand::Shadow(args) => policy_replay::shadow(context, &client()?, args).await,
         PolicyCommand::Suggest(args) => policy_suggest::run(context, &client()?, args).await,
+        PolicyCommand::Forecast(args) => forecast::run(context, args),
         PolicyCommand::Diff => policy_pending::diff(context, &client()?).await,
         PolicyCommand::Accept(args) => policy_pending::accept(context, &client()?, args).await,
         PolicyCommand::History(args) => policy_pending::history(context, &client()?, args).await,

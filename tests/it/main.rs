@@ -53,6 +53,7 @@ mod explain;
 #[cfg(feature = "test-hooks")]
 mod faults;
 mod flood;
+mod forecast;
 mod forgotten;
 #[cfg(feature = "test-hooks")]
 mod fuzz_seeds;

@@ -164,7 +164,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{ActorKind, Answering, ApprovalStanding, ApprovalStatus, Owner, PatternWidth};
+    use crate::{ActorKind, Answering, ApprovalStanding, ApprovalStatus, GrantLimits, Owner, PatternWidth};
 
     const PENDING: ApprovalStanding = ApprovalStanding {
         status: ApprovalStatus::Pending,
@@ -194,6 +194,8 @@ mod tests {
             source: None,
             width: PatternWidth::Exact,
             default: true,
+            shape: None,
+            limits: GrantLimits::default(),
         };
         Vote {
             by,

@@ -19,6 +19,8 @@ mod confinement;
 mod confinement_words;
 mod deciding;
 mod file_identity;
+mod grant;
+mod grant_limits;
 mod id_part;
 mod ids;
 mod input;
@@ -60,6 +62,10 @@ pub use binding::{
 pub use confinement::{Confine, Confinement, NotKept, ProgramLimits, Startable, Starts, WritePlace};
 pub use deciding::{Deciding, deciding, deciding_names, may_hold_deciding};
 pub use file_identity::FileIdentity;
+pub use grant::{
+    GrantChoice, GrantScope, NoGrant, Proposal, deny_rule_id, entry_id, proposals, stored_words, would_cover,
+};
+pub use grant_limits::{GrantLimits, is_plain_directory, is_within};
 pub use id_part::IdPart;
 pub use ids::{
     AgentId, ApprovalId, EntryId, InvalidId, LaunchId, Owner, RunId, SessionKey, SignInId, TokenId,

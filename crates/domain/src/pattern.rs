@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::vocabulary;
+use super::{GrantLimits, vocabulary};
 
 vocabulary! {
     /// How much a remembered pattern would allow later.
@@ -34,4 +34,10 @@ pub struct Pattern {
     pub width: PatternWidth,
     /// Whether a bare `allow-always` stores it; only `exact` ones.
     pub default: bool,
+    /// The form of the arguments in words, of one of the width `arguments`: `git push origin *`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub shape: Option<String>,
+    /// What limits it. With any limit it is stored as a grant.
+    #[serde(skip_serializing_if = "GrantLimits::is_none", default)]
+    pub limits: GrantLimits,
 }

@@ -1,6 +1,6 @@
 //! Wall time as the API and the ledger spell it.
 
-use std::{ops::Add, time::Duration};
+use std::{fmt, ops::Add, time::Duration};
 
 /// Unix time in milliseconds. Only `countersign_sys::clock::Clock` makes the present one.
 #[derive(
@@ -29,6 +29,16 @@ impl UnixMillis {
     /// Time from `earlier` to `self`; zero when `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+impl fmt::Display for UnixMillis {
+    /// As RFC 3339 in UTC; the number where no calendar has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(time) => write!(f, "{time}"),
+            Err(_beyond) => write!(f, "{}", self.0),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use countersign_config::approvals::{
     },
     store::{DocumentStore, Pending, Snapshot, StoreError},
 };
-use countersign_domain::{Actor, EntryId, Precondition, UnixMillis};
+use countersign_domain::{Actor, EntryId, Precondition, SessionKey, UnixMillis};
 use countersign_ledger::events::{AllowlistChange, AllowlistList, Event, EventKind};
 use countersign_policy::pattern::{ArgumentPattern, ExecutablePattern, InertPattern, InvalidArgumentPattern};
 use countersign_sys::clock::{Clock, Ids};
@@ -71,6 +71,10 @@ pub struct EntryLimits {
     pub uses: Option<u64>,
     /// Content of the executable.
     pub sha256: Option<String>,
+    /// The only session.
+    pub session_key: Option<SessionKey>,
+    /// The directory, with what lies below it.
+    pub directory: Option<String>,
 }
 
 /// Whether an entry can still match.
@@ -446,12 +450,16 @@ fn matching_changes(change: &PatternChange) -> bool {
         expires_at,
         max_uses,
         sha256,
+        session_key,
+        directory,
     } = change;
     pattern.is_some()
         || arg_pattern.is_some()
         || expires_at.is_some()
         || max_uses.is_some()
         || sha256.is_some()
+        || session_key.is_some()
+        || directory.is_some()
 }
 
 /// What a person changed must be able to match. What a decision made and nobody changed is as it was.
@@ -544,6 +552,8 @@ fn grant_of(Keyed { id, item }: &Keyed<Grant>, now: UnixMillis, counted: Option<
         max_uses: item.max_uses,
         uses: counted.or_else(|| item.uses.as_ref().and_then(Number::as_count)),
         sha256: item.sha256.clone(),
+        session_key: item.session_key.clone(),
+        directory: item.directory.clone(),
     };
     let state = if inert.is_some() {
         EntryState::Inert

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use countersign_config::{approvals::broker::Broker, settings::SettingsStore};
-use countersign_domain::{Actor, Approval, ApprovalDecision, ApprovalId, ApprovalStatus, Principal, Reason};
+use countersign_domain::{
+    Actor, Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Principal, Reason,
+};
 use countersign_ledger::{
     AnswerTo, CancelOutcome, ChosenPattern, Decide, DecideAndLaunch, DecideOutcome, Ledger, NotAllowed,
     TakeBack, TakeBackOutcome, UseAnswer,
@@ -18,7 +20,8 @@ use crate::{
     expiry::{Expiries, Expiry},
     lifecycle::Lifecycle,
     records::Records,
-    reply::{Answer, DecideError, Decided, StorageTrouble, TakeBackError},
+    remembered::Remembered,
+    reply::{Answer, DecideError, Decided, Refusal, StorageTrouble, TakeBackError},
     stop_switch::StopSwitch,
 };
 
@@ -32,6 +35,7 @@ pub struct Approvals {
     stats: EngineStats,
     approved: Arc<ApprovedStarts>,
     expiries: Arc<Expiries>,
+    remembered: Arc<Remembered>,
     switch: Arc<StopSwitch>,
     lifecycle: Arc<Lifecycle>,
 }
@@ -42,6 +46,7 @@ impl Approvals {
         stats: EngineStats,
         approved: Arc<ApprovedStarts>,
         expiries: Arc<Expiries>,
+        remembered: Arc<Remembered>,
     ) -> Self {
         Self {
             ledger: base.ledger.clone(),
@@ -51,6 +56,7 @@ impl Approvals {
             stats,
             approved,
             expiries,
+            remembered,
             switch: Arc::clone(&base.switch),
             lifecycle: Arc::clone(&base.lifecycle),
         }
@@ -74,8 +80,18 @@ impl Approvals {
             decision,
             reason,
             patterns,
+            grant,
+            refusal,
             shown_digest,
         } = answer;
+        if let Some(Refusal::Until(until)) = refusal
+            && !self.remembered.may_mute_until(until)
+        {
+            return Err(DecideError::NotAllowed {
+                detail: "mute.untilMs: expected a time within the next 30 days".to_owned(),
+                reason: None,
+            });
+        }
         let decide = Decide {
             approval: id.clone(),
             decision,
@@ -85,15 +101,29 @@ impl Approvals {
                 let chosen = |(pattern, arg_pattern)| ChosenPattern { pattern, arg_pattern };
                 patterns.into_iter().map(chosen).collect()
             }),
+            grant,
             shown_digest,
         };
         // In a task of its own: an answer that is in the ledger is followed up even if the answerer left.
         let approvals = Arc::clone(self);
-        let task = self
-            .lifecycle
-            .spawn_launch(async move { approvals.decide_and_follow_up(decide, &asked).await });
+        let task = self.lifecycle.spawn_launch(async move {
+            let by = decide.by.clone();
+            let decided = approvals.decide_and_follow_up(decide, &asked).await?;
+            Ok(approvals.with_rule(decided, refusal, &by).await)
+        });
         task.await
             .unwrap_or(Err(DecideError::Storage(StorageTrouble::Unavailable)))
+    }
+
+    /// Leaves the deny rule that a deny is to leave. The deny was recorded before: without it the rule would settle the
+    /// question first. It narrows, so that it is written for a repeated deny too.
+    async fn with_rule(&self, decided: Decided, refusal: Option<Refusal>, by: &Actor) -> Decided {
+        let is_denied = matches!(decided.approval.state, ApprovalState::Denied { .. });
+        let rule = match refusal.filter(|_| is_denied) {
+            Some(refusal) => Some(self.remembered.refuse(&decided.approval, refusal, by).await),
+            None => None,
+        };
+        Decided { rule, ..decided }
     }
 
     async fn decide_and_follow_up(
@@ -129,6 +159,7 @@ impl Approvals {
                 Ok(Decided {
                     applied,
                     approval: *approval,
+                    rule: None,
                 })
             }
             DecideOutcome::Conflict(approval) => Err(DecideError::AlreadyResolved(approval)),
@@ -140,8 +171,13 @@ impl Approvals {
                 self.broker.touch(&approval.run_id);
                 Err(DecideError::Cancelled(approval))
             }
+            DecideOutcome::NotAllowedDecision(NotAllowed::Grant(why)) if why.is_wider() => {
+                Err(DecideError::TooWide {
+                    detail: why.to_string(),
+                })
+            }
             DecideOutcome::NotAllowedDecision(why) => Err(DecideError::NotAllowed {
-                detail: not_allowed(why, decision).to_owned(),
+                detail: not_allowed(why, decision),
                 reason: (why == NotAllowed::Binding).then_some(Reason::BindingMismatch),
             }),
             DecideOutcome::OwnRequest => Err(DecideError::OwnRequest),
@@ -220,11 +256,13 @@ impl Approvals {
                 Ok(Decided {
                     applied: true,
                     approval: *approval,
+                    rule: None,
                 })
             }
             TakeBackOutcome::Repeated(approval) => Ok(Decided {
                 applied: false,
                 approval: *approval,
+                rule: None,
             }),
             TakeBackOutcome::TooLate(approval) => Err(TakeBackError::TooLate(approval)),
             TakeBackOutcome::NotAnswered => Err(TakeBackError::NotAnswered),
@@ -298,8 +336,9 @@ impl Approvals {
 }
 
 /// Why an answer is not open, in words.
-const fn not_allowed(why: NotAllowed, decision: ApprovalDecision) -> &'static str {
-    match (why, decision) {
+fn not_allowed(why: NotAllowed, decision: ApprovalDecision) -> String {
+    let words = match (why, decision) {
+        (NotAllowed::Grant(why), _) => return why.to_string(),
         (NotAllowed::Decision, ApprovalDecision::AllowAlways) => {
             "allow-always is not open here: nothing of this command can be remembered safely, or every command is \
              asked about; allow-once lets it run this time"
@@ -308,10 +347,11 @@ const fn not_allowed(why: NotAllowed, decision: ApprovalDecision) -> &'static st
             "this decision is not among allowedDecisions"
         }
         (NotAllowed::Patterns, _) => {
-            "patterns: one or more of proposedPatterns, each with its argPattern, and only with allow-always"
+            "patterns: one or more of proposedPatterns, each with its argPattern, only with allow-always and without grant"
         }
         (NotAllowed::Binding, _) => {
             "bindingDigest is not that of this question, so something else was shown; read the question again"
         }
-    }
+    };
+    words.to_owned()
 }

@@ -14,7 +14,7 @@ use countersign_config::{
     settings::{Settings, StateDir},
 };
 use countersign_domain::{
-    AgentId, Command, CommandInput, EnvOverrides, HostChoice, Isolation, Reason, Security,
+    AgentId, Command, CommandInput, EnvOverrides, HostChoice, Isolation, Pattern, Reason, Security,
 };
 use countersign_hosts::{
     peer_fs::{self, Blind},
@@ -165,6 +165,24 @@ impl Candidate {
     /// # Errors
     /// [`NotEvaluated`] when the command's directory or the files of this machine cannot be looked at.
     pub fn evaluate(&self, recorded: RecordedCommand) -> Result<Opinion, NotEvaluated> {
+        self.judge(recorded).map(|(opinion, _proposed)| opinion)
+    }
+
+    /// The approvals document of the candidate.
+    pub fn document(&self) -> &Snapshot {
+        &self.view.document
+    }
+
+    /// The same candidate with another approvals document.
+    pub fn set_document(&mut self, document: Snapshot) {
+        self.view.document = Arc::new(document);
+    }
+
+    /// As [`Self::evaluate`], with what an `allow-always` could store.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`].
+    pub fn judge(&self, recorded: RecordedCommand) -> Result<(Opinion, Vec<Pattern>), NotEvaluated> {
         let RecordedCommand {
             agent,
             command,
@@ -182,13 +200,16 @@ impl Candidate {
             verdict,
         } = Weighed::of(&call, &self.view, || self.analyst.analyse(&call, &self.view, &[]))?;
         if let Some(why) = analysis.as_ref().and_then(Analysis::rejection) {
-            return Ok(Opinion {
+            let opinion = Opinion {
                 foreseen: Foreseen::Deny,
                 why,
                 unanswered: None,
-            });
+            };
+            return Ok((opinion, Vec::new()));
         }
-        Ok(opinion(&input, verdict, &effective, analysis.as_ref()))
+        let opinion = opinion(&input, verdict, &effective, analysis.as_ref());
+        let proposed = analysis.map(|analysis| analysis.proposed_patterns);
+        Ok((opinion, proposed.unwrap_or_default()))
     }
 }
 

@@ -110,7 +110,7 @@ pub use exec::Calls;
 pub use health::{Check, Health, Readiness};
 pub use policy_admin::PolicyAdmin;
 pub use prompter::Prompts;
-pub use records::{ApprovalBrief, CardBrief, KnownAgent, OutputBytes, Records};
+pub use records::{ApprovalBrief, CardBrief, Covered, KnownAgent, OutputBytes, Records};
 pub use revise::Revisions;
 pub use slots::NoSlot;
 pub use stats::{EngineMetrics, EngineStats, Load};
@@ -490,6 +490,7 @@ impl Engine {
             stats,
             Arc::clone(&approved),
             Arc::clone(&expiries),
+            Arc::clone(&remembered),
         ));
         let sessions = Arc::new(Sessions::new(
             &base,

@@ -125,6 +125,8 @@ impl Prompts {
             decision,
             reason: None,
             patterns: None,
+            grant: None,
+            refusal: None,
             shown_digest: None,
         };
         if let Err(error) = self.approvals.decide(&answerer(), &approval.id, answer).await {

@@ -6,14 +6,13 @@ use std::{
     time::Duration,
 };
 
-use sha2::{Digest as _, Sha256};
-
 use countersign_config::approvals::{
-    document::{Document, Entry, Use},
+    document::{Added, DenyRule, Document, Entry, Grant, Keyed, Use},
     store::{Base as Expected, DocumentStatus, DocumentStore, StoreError, UpdateError},
 };
 use countersign_domain::{
-    Actor, Approval, ApprovalId, ApprovalState, Command, EntryId, Host, Pattern, Persist, UnixMillis,
+    Actor, Approval, ApprovalState, Command, EntryId, GrantLimits, Host, Pattern, Persist, UnixMillis,
+    deny_rule_id, entry_id, quoting,
 };
 use countersign_ledger::{
     Ledger, LedgerError,
@@ -21,7 +20,8 @@ use countersign_ledger::{
 };
 use countersign_policy::{
     allowlist::CreditKind,
-    pattern::{command_digest, command_marker},
+    command::redaction,
+    pattern::{command_digest, command_marker, marker_of_digest},
 };
 use countersign_sys::{clock::Clock, hooks, process::monotonic};
 
@@ -29,8 +29,9 @@ use crate::{
     accepted_policy::{AcceptedPolicy, Ours, PolicyFile},
     base::Base,
     document::{check_writable, subject_of},
-    evaluator::{call::Call, judgement::Judgement},
+    evaluator::{call::Call, judgement::Judgement, policy_now::denied_digest},
     lifecycle::Lifecycle,
+    reply::Refusal,
     warnings,
     watch::{PolicySource, tell},
 };
@@ -46,6 +47,11 @@ const MAX_NOTES: usize = 10_000;
 /// How often what "always" leaves is written while others hold the document's lock. Each try waits for seconds by itself,
 /// and the allowed run waits for them all.
 const LOCK_TRIES: usize = 3;
+
+/// A mute is no longer than this: what lasts longer is denied for good.
+const LONGEST_MUTE: Duration = Duration::from_hours(30 * 24);
+/// So much of a command is in the reason of a deny rule about it.
+const MAX_NOTED_COMMAND: usize = 200;
 
 /// Notes of used entries that wait to be written, by owner and pattern.
 #[derive(Debug, Default)]
@@ -126,13 +132,14 @@ impl Remembered {
                 return;
             }
         };
-        let entries: Vec<(EntryId, Entry)> = approval
+        let (command, now) = (&approval.card.binding.command, self.clock.now());
+        let left: Vec<(EntryId, Left)> = approval
             .chosen_patterns
             .iter()
             .map(|pattern| {
                 (
                     entry_id(&approval.id, pattern),
-                    to_entry(pattern, &approval.card.binding.command, self.clock.now()),
+                    Left::of(pattern, command, by, now),
                 )
             })
             .collect();
@@ -141,9 +148,9 @@ impl Remembered {
         let added = tokio::task::spawn_blocking(move || {
             check_writable(agent.as_str())?;
             let mut edit = |document: &mut Document| {
-                let added = entries
+                let added = left
                     .iter()
-                    .map(|(id, entry)| document.add_entry(agent.as_str(), id.clone(), entry.clone()));
+                    .map(|(id, left)| left.add_to(document, agent.as_str(), id.clone()));
                 Ok::<_, std::convert::Infallible>(added.collect::<Vec<_>>())
             };
             let added = while_locked(|| {
@@ -165,8 +172,8 @@ impl Remembered {
         hooks::reach("engine.persisted");
         let recorded = match added {
             Ok(Ok((added, _snapshot))) => {
-                for added in added.into_iter().filter(|added| added.created) {
-                    self.tell_entry_added(approval, added.id, by).await;
+                for (list, added) in added.into_iter().filter(|(_list, added)| added.created) {
+                    self.tell_added(approval, list, added.id, by).await;
                 }
                 self.ledger.persist_done(approval.id.clone()).await
             }
@@ -181,16 +188,100 @@ impl Remembered {
         }
     }
 
+    /// Whether a mute may end then.
+    pub(crate) fn may_mute_until(&self, until: UnixMillis) -> bool {
+        let left = until.since(self.clock.now());
+        !left.is_zero() && left <= LONGEST_MUTE
+    }
+
+    /// Writes the deny rule that a deny leaves about exactly its command.
+    ///
+    /// # Errors
+    /// Why there is none, in words; the deny itself counts.
+    pub(crate) async fn refuse(
+        self: &Arc<Self>,
+        approval: &Approval,
+        refusal: Refusal,
+        by: &Actor,
+    ) -> Result<Keyed<DenyRule>, String> {
+        let binding = &approval.card.binding;
+        let digest = denied_digest(&binding.command).filter(|_| !approval.is_run_elsewhere());
+        let digest = digest.ok_or("nothing here decides about this command, so no rule can deny it")?;
+        let now = self.clock.now();
+        let expires_at = match refusal {
+            Refusal::Never => None,
+            Refusal::Until(until) => Some(until),
+        };
+        let line = redaction::masked(&quoting::line(&binding.command));
+        let short: String = line.chars().take(MAX_NOTED_COMMAND).collect();
+        let words = match expires_at {
+            None => "for good".to_owned(),
+            Some(until) => format!("until {until}"),
+        };
+        let rule = DenyRule {
+            pattern: marker_of_digest(&digest),
+            reason: Some(format!("denied by {} {words}: {short}", by.name)),
+            command_sha256: Some(digest),
+            expires_at_ms: expires_at.map(|at| at.get().into()),
+            ..DenyRule::default()
+        };
+        let whom = self.ledger.with_owner(by).await.map_err(|error| {
+            tracing::error!(approval.id = %approval.id, %error, "whose answer it was cannot be read");
+            "whose answer it was cannot be read".to_owned()
+        })?;
+        let (id, agent, own) = (
+            deny_rule_id(&approval.id),
+            binding.agent.clone(),
+            Arc::clone(self),
+        );
+        let added = tokio::task::spawn_blocking(move || {
+            check_writable(agent.as_str())?;
+            let mut edit = |document: &mut Document| {
+                let added = document.add_text_rule(agent.as_str(), id.clone(), rule.clone(), now);
+                Ok::<_, std::convert::Infallible>(added)
+            };
+            let added = while_locked(|| {
+                own.documents
+                    .update_noted(Expected::Any, &mut edit, |_added, pending| {
+                        own.policy.announce_document(pending, Ours::Part, &whom);
+                        Ok(())
+                    })
+            });
+            own.policy.finish_change(PolicyFile::Document);
+            if added.is_ok() {
+                own.accepted_policy
+                    .amend_document(Ours::Part, |document| edit(document).map(drop));
+                own.policy.refresh();
+            }
+            added
+        });
+        match added.await {
+            Ok(Ok((Some(rule), _snapshot))) => {
+                self.tell_added(approval, AllowlistList::Denylist, rule.id.clone(), by)
+                    .await;
+                Ok(rule)
+            }
+            Ok(Ok((None, _snapshot))) => Err(
+                "the agent has as many deny rules for exact texts as it may; remove some (countersign denylist)"
+                    .to_owned(),
+            ),
+            Ok(Err(error)) => {
+                tracing::error!(approval.id = %approval.id, %error, "the deny rule of an answer cannot be stored");
+                Err(format!("the approvals document cannot be written: {error}"))
+            }
+            Err(_panicked) => Err("the approvals document cannot be written".to_owned()),
+        }
+    }
+
     /// Comes back to entries that an earlier server had still to write: only if nobody changed the document
     /// since the person looked at it.
     pub(crate) async fn persist_after_restart(self: &Arc<Self>, approval: &Approval) {
         let document = self.documents.snapshot();
         let is_there = |pattern: &Pattern| {
             let id = entry_id(&approval.id, pattern);
-            document
-                .entries(approval.card.binding.agent.as_str())
-                .iter()
-                .any(|listed| *listed.id == id)
+            let agent = approval.card.binding.agent.as_str();
+            document.entries(agent).iter().any(|listed| *listed.id == id)
+                || document.grants(agent).iter().any(|listed| *listed.id == id)
         };
         let already_written = approval.chosen_patterns.iter().all(is_there);
         let unchanged = document.hash == approval.card.document_hash
@@ -214,10 +305,10 @@ impl Remembered {
         self.ledger.persist_dropped(approval.id.clone(), warning).await
     }
 
-    async fn tell_entry_added(&self, approval: &Approval, entry_id: EntryId, by: &Actor) {
+    async fn tell_added(&self, approval: &Approval, list: AllowlistList, entry_id: EntryId, by: &Actor) {
         let kind = EventKind::AllowlistChanged {
             change: AllowlistChange::Added,
-            list: AllowlistList::Allowlist,
+            list,
             entry_id,
             by: Some(by.clone()),
         };
@@ -381,32 +472,76 @@ fn while_locked<T, E>(mut attempt: impl FnMut() -> Result<T, UpdateError<E>>) ->
     attempt()
 }
 
-/// The entry's id follows from answer and pattern, so that writing it twice changes nothing.
-fn entry_id(approval: &ApprovalId, pattern: &Pattern) -> EntryId {
-    let text =
-        serde_json::json!([approval, pattern.segment, pattern.pattern, pattern.arg_pattern]).to_string();
-    let digest = Sha256::digest(text.as_bytes());
-    let mut bytes = [0; 16];
-    for (to, from) in bytes.iter_mut().zip(digest) {
-        *to = from;
-    }
-    let uuid = uuid::Builder::from_custom_bytes(bytes).into_uuid();
-    EntryId::parse(uuid.to_string()).expect("a UUID is an id")
+/// What an answer leaves of one pattern.
+#[derive(Debug, Clone)]
+enum Left {
+    /// Nothing limits it.
+    Entry(Entry),
+    /// Something does: other programs must not see it, or they would take it for unlimited.
+    Grant(Grant),
 }
 
-fn to_entry(pattern: &Pattern, command: &Command, now: UnixMillis) -> Entry {
-    // The marker holds a part of the digest; we compare the whole.
-    let command_sha256 = match command {
-        Command::Shell(text) if pattern.pattern == command_marker(text) => Some(command_digest(text)),
-        Command::Shell(_) | Command::Argv(_) | Command::Patch(_) => None,
-    };
-    Entry {
-        pattern: pattern.pattern.clone(),
-        arg_pattern: pattern.arg_pattern.clone(),
-        source: pattern.source.clone(),
-        command_sha256,
-        last_used_at: Some(now.get().into()),
-        ..Entry::default()
+impl Left {
+    fn of(pattern: &Pattern, command: &Command, by: &Actor, now: UnixMillis) -> Self {
+        let Pattern {
+            segment: _,
+            pattern: text,
+            arg_pattern,
+            source,
+            width: _,
+            default: _,
+            shape,
+            limits,
+        } = pattern;
+        if !limits.is_none() {
+            let GrantLimits {
+                expires_at,
+                max_uses,
+                session,
+                directory,
+            } = limits;
+            let what = shape
+                .as_ref()
+                .map(|shape| format!(": {shape}"))
+                .unwrap_or_default();
+            return Self::Grant(Grant {
+                pattern: text.clone(),
+                arg_pattern: arg_pattern.clone(),
+                note: Some(format!("answered by {}{what}", by.name)),
+                created_at_ms: Some(now.get().into()),
+                expires_at_ms: expires_at.map(|at| at.get().into()),
+                max_uses: *max_uses,
+                session_key: session.clone(),
+                directory: directory.clone(),
+                ..Grant::default()
+            });
+        }
+        // The marker holds a part of the digest; we compare the whole.
+        let command_sha256 = match command {
+            Command::Shell(shell) if *text == command_marker(shell) => Some(command_digest(shell)),
+            Command::Shell(_) | Command::Argv(_) | Command::Patch(_) => None,
+        };
+        Self::Entry(Entry {
+            pattern: text.clone(),
+            arg_pattern: arg_pattern.clone(),
+            source: source.clone(),
+            command_sha256,
+            last_used_at: Some(now.get().into()),
+            ..Entry::default()
+        })
+    }
+
+    fn add_to(&self, document: &mut Document, agent: &str, id: EntryId) -> (AllowlistList, Added) {
+        match self {
+            Self::Entry(entry) => {
+                let added = document.add_entry(agent, id, entry.clone());
+                (AllowlistList::Allowlist, added)
+            }
+            Self::Grant(grant) => (
+                AllowlistList::Grants,
+                document.add_grant(agent, id, grant.clone()),
+            ),
+        }
     }
 }
 

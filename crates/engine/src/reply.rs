@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use countersign_config::session::gates::Gate;
-use countersign_domain::{Approval, ApprovalDecision, Reason, Run, RunId, Stop};
+use countersign_config::{
+    approvals::document::{DenyRule, Keyed},
+    session::gates::Gate,
+};
+use countersign_domain::{Approval, ApprovalDecision, GrantChoice, Reason, Run, RunId, Stop, UnixMillis};
 use countersign_hosts::{node::InvokeFailure, peer_fs::Blind, workdir::WorkdirError};
 use countersign_ledger::TooManyQuestions;
 use countersign_protocol::{bridge::OwnRule, patch::Patch};
@@ -336,8 +339,21 @@ pub struct Answer {
     pub reason: Option<String>,
     /// With `allow-always`: which of the proposed patterns, as (pattern, argPattern); `None` for the default ones.
     pub patterns: Option<Vec<(String, Option<String>)>>,
+    /// With `allow-always`, instead of patterns: one of the proposals, with what limits it.
+    pub grant: Option<GrantChoice>,
+    /// With `deny`: for how long nobody is asked about the same command again.
+    pub refusal: Option<Refusal>,
     /// The digest of the binding that was shown; the answer counts for no other. `None` for whatever the question covers.
     pub shown_digest: Option<String>,
+}
+
+/// For how long a deny is about the same command of the same agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Until then nobody is asked about it.
+    Until(UnixMillis),
+    /// Nobody is asked about it again.
+    Never,
 }
 
 /// The result of an answer.
@@ -347,6 +363,8 @@ pub struct Decided {
     pub applied: bool,
     /// The approval as it now is; it still waits when it takes the answers of more people.
     pub approval: Approval,
+    /// The deny rule that a deny left, or why it left none although it was to.
+    pub rule: Option<Result<Keyed<DenyRule>, String>>,
 }
 
 /// Why an answer was not taken.
@@ -371,6 +389,12 @@ pub enum DecideError {
         detail: String,
         /// `binding-mismatch` where the answer is for another binding.
         reason: Option<Reason>,
+    },
+    /// It would allow more than was proposed.
+    #[error("it would allow more than was proposed")]
+    TooWide {
+        /// Which member, and why.
+        detail: String,
     },
     /// Who asks cannot answer.
     #[error("who asks cannot answer")]

@@ -1,6 +1,6 @@
 //! How an approval ends that nobody answered, and how the end of any is told.
 
-use countersign_domain::{Actor, Approval, ApprovalState, TerminalReason};
+use countersign_domain::{Actor, Approval, ApprovalState, TerminalReason, stored_words};
 
 use crate::events::{Event, EventKind, Resolution};
 
@@ -20,6 +20,7 @@ pub(super) fn tell_resolved(
         resolved_by: by.cloned(),
         reason,
         terminal_reason: Some(why),
+        grant: Some(stored_words(&approval.chosen_patterns)).filter(|words| !words.is_empty()),
     });
     let system = Actor::system();
     tell(tx, approval, kind, by.unwrap_or(&system))

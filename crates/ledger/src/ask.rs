@@ -356,6 +356,7 @@ impl NoRoute {
             resolved_by: None,
             reason: None,
             terminal_reason: Some(TerminalReason::NoRoute),
+            grant: None,
         });
         tx.log(
             Event {

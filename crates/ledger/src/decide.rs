@@ -6,7 +6,8 @@ use serde_json::json;
 
 use countersign_domain::{
     Actor, Answering, Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, DecidedBy,
-    Pattern, Persist, Reason, RunDecision, RunVerdict, TerminalReason, Token, Vote,
+    GrantChoice, GrantScope, Host, NoGrant, Pattern, Persist, Reason, RunDecision, RunVerdict,
+    TerminalReason, Token, UnixMillis, Vote,
 };
 
 use crate::events::{CountedVote, EventKind, EventType};
@@ -40,6 +41,8 @@ pub struct Decide {
     pub reason: Option<String>,
     /// What `allow-always` is to remember; `None` for the patterns offered by default.
     pub patterns: Option<Vec<ChosenPattern>>,
+    /// Instead of patterns: one of the proposals, with what limits it.
+    pub grant: Option<GrantChoice>,
     /// The digest of the binding that was shown to them; refused unless it is the one of the approval. `None` for whatever
     /// the approval covers.
     pub shown_digest: Option<String>,
@@ -93,6 +96,8 @@ pub enum NotAllowed {
     Patterns,
     /// The answer is for another binding than the approval covers.
     Binding,
+    /// It is none of the proposals, or does not narrow one.
+    Grant(NoGrant),
 }
 
 impl Ledger {
@@ -163,7 +168,7 @@ impl Change for Decide {
         if approval.state.status() == ApprovalStatus::Pending {
             settle_voters(tx, &mut approval.votes)?;
         }
-        let chosen = self.chosen(&approval, &binding_digest);
+        let chosen = self.chosen(tx.now(), &approval, &binding_digest);
         let token = token_of(tx, &self.by)?;
         let vote = Vote {
             by: self.by.owned(token.as_ref()),
@@ -353,7 +358,12 @@ impl Decide {
     }
 
     /// The patterns to remember, unless the answer is not open.
-    fn chosen(&self, approval: &Approval, binding_digest: &str) -> Result<Vec<Pattern>, NotAllowed> {
+    fn chosen(
+        &self,
+        now: UnixMillis,
+        approval: &Approval,
+        binding_digest: &str,
+    ) -> Result<Vec<Pattern>, NotAllowed> {
         let is_shown = |shown: &String| shown == binding_digest;
         if !self.shown_digest.as_ref().is_none_or(is_shown) {
             return Err(NotAllowed::Binding);
@@ -361,7 +371,23 @@ impl Decide {
         if !approval.card.allowed_decisions.contains(&self.decision) {
             return Err(NotAllowed::Decision);
         }
-        self.patterns_of(approval).ok_or(NotAllowed::Patterns)
+        match &self.grant {
+            None => self.patterns_of(approval).ok_or(NotAllowed::Patterns),
+            Some(_) if self.patterns.is_some() || self.decision != ApprovalDecision::AllowAlways => {
+                Err(NotAllowed::Patterns)
+            }
+            Some(choice) => {
+                let binding = &approval.card.binding;
+                let scope = GrantScope {
+                    patterns: &approval.card.proposed_patterns,
+                    session: &binding.session,
+                    directory: &binding.cwd,
+                    keeps_limits: binding.host != Host::Node,
+                    now,
+                };
+                choice.stores(&scope).map_err(NotAllowed::Grant)
+            }
+        }
     }
 
     fn patterns_of(&self, approval: &Approval) -> Option<Vec<Pattern>> {

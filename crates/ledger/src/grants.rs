@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use countersign_domain::{EntryId, RunId};
+use countersign_domain::{Approval, EntryId, RunId, entry_id};
 
 use rusqlite::Connection;
 
@@ -64,6 +64,18 @@ fn all_uses(connection: &Connection) -> Result<BTreeMap<(String, EntryId), u64>,
         Some(((owner, id), u64::try_from(count).unwrap_or(u64::MAX)))
     });
     Ok(known.collect())
+}
+
+/// The grants with a limit on their uses that an answer leaves.
+pub(super) fn left_by(approval: &Approval) -> Vec<GrantUse> {
+    let grant = |pattern: &countersign_domain::Pattern| {
+        Some(GrantUse {
+            owner: approval.card.binding.agent.to_string(),
+            entry_id: entry_id(&approval.id, pattern),
+            max_uses: pattern.limits.max_uses?,
+        })
+    };
+    approval.chosen_patterns.iter().filter_map(grant).collect()
 }
 
 /// The first grant that has no use left.

@@ -50,7 +50,7 @@ use super::{
     approvals,
     config::{Durability, PolicyStamp, Tuning},
     error::{Fault, LedgerError},
-    grants::GrantUse,
+    grants::{self, GrantUse},
     handle::Ledger,
     job::Job,
     node_runs::{self, NodeLaunch},
@@ -522,6 +522,8 @@ impl Job for ApprovedLaunch {
             },
             self.binding.input,
         )?;
+        // It is the first use of the grants that its answer leaves, which are written once this is committed.
+        grants::count(tx, &grants::left_by(&stored.approval), &run_id)?;
         if self.outlives_caller {
             let changed = tx.execute(
                 "UPDATE runs SET background = 1 WHERE run_id = ?1",

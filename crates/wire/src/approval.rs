@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use countersign_domain::{
-    AgentId, AgentNote, Approval, ApprovalCard, ApprovalId, ApprovalState, Binding, Bound, Command, Pattern,
-    Quorum, RunId, SessionKey, ShownEnv, UnixMillis, Vote, Why, quoting, vocabulary,
+    AgentId, AgentNote, Approval, ApprovalCard, ApprovalId, ApprovalState, Binding, Bound, Command,
+    GrantLimits, Pattern, Proposal, Quorum, RunId, SessionKey, ShownEnv, UnixMillis, Vote, Why, proposals,
+    quoting, stored_words, vocabulary,
 };
 use countersign_policy::command::{pinning::Pinned, question, redaction};
 use countersign_protocol::ByName;
@@ -18,6 +19,7 @@ use countersign_protocol::ByName;
 use crate::{
     actor::ActorBody,
     confined::ConfinementBody,
+    entry::RuleBody,
     shown::Shown,
     words::{
         ApprovalDecision, ApprovalStatus, Ask, CommandInput, Host, PatternWidth, Pinning, ScriptHold,
@@ -86,6 +88,15 @@ pub struct ApprovalBody {
     pub votes: Vec<VoteBody>,
     pub allowed_decisions: Vec<ApprovalDecision>,
     pub proposed_patterns: Vec<PatternBody>,
+    /// The ways to remember the command, from the narrowest to the widest; `grant.proposal` of an answer names one. Absent
+    /// where it cannot be remembered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub proposals: Vec<ProposalBody>,
+    /// What its answer remembers; absent where it remembers nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub grant: Option<GrantBody>,
     pub created_at_ms: UnixMillis,
     pub expires_at_ms: UnixMillis,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -224,9 +235,72 @@ pub struct PatternBody {
     pub width: PatternWidth,
     /// Whether a bare `allow-always` stores it.
     pub default: bool,
+    /// The form of the arguments in words, of one of the width `arguments`: `git push origin *`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub shape: Option<String>,
+    /// What limits it; absent without a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub limits: Option<LimitsBody>,
     /// What it does not say by itself: of a script its path and arguments are remembered, not its content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<Cow<'static, str>>,
+}
+
+/// What limits an entry that an answer leaves.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = GrantLimits)]
+pub struct LimitsBody {
+    /// It covers nothing from this instant on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at_ms: Option<UnixMillis>,
+    /// How many runs it covers in all, the one that was asked about among them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_uses: Option<u64>,
+    /// It covers calls of this session alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<SessionKey>,
+    /// It covers programs that start in this directory or below it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+}
+
+/// One way to remember a command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Proposal)]
+pub struct ProposalBody {
+    /// By which an answer names it: `exact`, `arguments` or `program`.
+    #[schema(value_type = String)]
+    pub id: PatternWidth,
+    /// What would be stored, in one line.
+    pub words: String,
+    /// The entries that would be stored.
+    pub stores: Vec<PatternBody>,
+    /// How many of the latest questions of the agent it would have covered; only for one question that waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub would_have_covered: Option<CoveredBody>,
+}
+
+/// So many of so many questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Covered)]
+pub struct CoveredBody {
+    pub covered: u64,
+    pub of: u64,
+}
+
+/// What an answer remembers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Grant)]
+pub struct GrantBody {
+    /// In one line.
+    pub words: String,
+    /// The entries.
+    pub stores: Vec<PatternBody>,
 }
 
 /// Of every entry for a command that has scripts.
@@ -268,6 +342,51 @@ pub struct DecisionBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<ChosenPattern>>, min_items = 1)]
     pub patterns: Option<Vec<ByName<ChosenPattern>>>,
+    /// Only with `allow-always`, instead of `patterns`: one of the proposals, and what limits it further.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<GrantChoiceBody>, required = false)]
+    pub grant: Option<ByName<GrantChoiceBody>>,
+    /// Only with `deny`: the same command of this agent is denied without a question until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<MuteBody>, required = false)]
+    pub mute: Option<ByName<MuteBody>>,
+    /// Only with `deny`: the same command of this agent is denied without a question for good.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub never: bool,
+}
+
+/// One of the proposals of a question, narrowed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = GrantChoice)]
+pub struct GrantChoiceBody {
+    /// The id of one of `proposals`.
+    #[schema(max_length = 64)]
+    pub proposal: String,
+    /// It ends at this instant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at_ms: Option<UnixMillis>,
+    /// It covers so many runs in all, the one that is asked about among them: 2 or more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 2, maximum = 9_007_199_254_740_991_u64)]
+    pub max_uses: Option<u64>,
+    /// It covers calls of this session alone: the one that asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<SessionKey>,
+    /// It covers programs that start in this directory or below it: the one of the question or one above it, as a real path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 4096)]
+    pub directory: Option<String>,
+}
+
+/// For how long nobody is asked about the same command again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = Mute)]
+pub struct MuteBody {
+    /// It ends at this instant, at most 30 days from now.
+    pub until_ms: UnixMillis,
 }
 
 /// Takes an allowance back.
@@ -292,12 +411,21 @@ pub struct ChosenPattern {
 
 /// What became of an answer.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 #[schema(as = DecisionResult)]
 pub struct DecidedBody {
     /// Whether this answer counted; false when the same one was there before. The approval still waits (`pending`) when it
     /// takes the answers of more people (`approvalsRequired`).
     pub applied: bool,
     pub approval: ApprovalBody,
+    /// The deny rule that a deny left (`mute`, `never`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub rule: Option<RuleBody>,
+    /// Why the deny left no rule although it was to; the deny itself counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub no_rule: Option<String>,
 }
 
 /// What the state of an approval adds to it.
@@ -320,7 +448,7 @@ impl From<Approval> for ApprovalBody {
             waiting_env,
             requested_by,
             state,
-            chosen_patterns: _,
+            chosen_patterns,
             votes,
             created_at,
             expires_at,
@@ -405,6 +533,11 @@ impl From<Approval> for ApprovalBody {
             groups,
             votes: votes.into_iter().map(VoteBody::from).collect(),
             allowed_decisions: allowed_decisions.into_iter().map(Into::into).collect(),
+            proposals: proposals(&proposed_patterns)
+                .into_iter()
+                .map(|proposal| ProposalBody::of(proposal, !scripts.is_empty()))
+                .collect(),
+            grant: GrantBody::of(chosen_patterns, !scripts.is_empty()),
             proposed_patterns: PatternBody::all(proposed_patterns, !scripts.is_empty()),
             created_at_ms: created_at,
             expires_at_ms: expires_at,
@@ -560,6 +693,44 @@ impl From<Vote> for VoteBody {
     }
 }
 
+impl From<GrantLimits> for LimitsBody {
+    fn from(
+        GrantLimits {
+            expires_at,
+            max_uses,
+            session,
+            directory,
+        }: GrantLimits,
+    ) -> Self {
+        Self {
+            expires_at_ms: expires_at,
+            max_uses,
+            session_key: session,
+            directory,
+        }
+    }
+}
+
+impl ProposalBody {
+    fn of(proposal: Proposal, has_scripts: bool) -> Self {
+        Self {
+            words: proposal.words(),
+            id: proposal.id.into(),
+            stores: PatternBody::all(proposal.stores, has_scripts),
+            would_have_covered: None,
+        }
+    }
+}
+
+impl GrantBody {
+    fn of(stored: Vec<Pattern>, has_scripts: bool) -> Option<Self> {
+        (!stored.is_empty()).then(|| Self {
+            words: stored_words(&stored),
+            stores: PatternBody::all(stored, has_scripts),
+        })
+    }
+}
+
 impl PatternBody {
     /// This one, as a decision names it.
     pub fn chosen(&self) -> ChosenPattern {
@@ -591,6 +762,8 @@ impl From<Pattern> for PatternBody {
             source,
             width,
             default,
+            shape,
+            limits,
         }: Pattern,
     ) -> Self {
         Self {
@@ -600,6 +773,8 @@ impl From<Pattern> for PatternBody {
             source,
             width: width.into(),
             default,
+            shape,
+            limits: (!limits.is_none()).then(|| limits.into()),
             note: None,
         }
     }

@@ -6,17 +6,21 @@ use utoipa::ToSchema;
 use countersign_domain::{ApprovalDecision, ApprovalId, vocabulary};
 use countersign_protocol::ByName;
 
-use crate::{approval::DecidedBody, problem::ProblemBody};
+use crate::{
+    approval::{DecidedBody, GrantChoiceBody},
+    problem::ProblemBody,
+};
 
 /// So many answers fit into one request.
 pub const MAX_DECISIONS: usize = 100;
 
 vocabulary! {
-    /// An answer that can be one of many: none of them is remembered.
+    /// An answer that can be one of many. `allow-always` says itself what it stores (`grant`).
     #[derive(ToSchema)]
     #[schema(rename_all = "kebab-case")]
-    pub enum PlainDecision("allow-once or deny") {
+    pub enum PlainDecision("allow-once, allow-always or deny") {
         AllowOnce = "allow-once",
+        AllowAlways = "allow-always",
         Deny = "deny",
     }
 }
@@ -25,6 +29,7 @@ impl From<PlainDecision> for ApprovalDecision {
     fn from(decision: PlainDecision) -> Self {
         match decision {
             PlainDecision::AllowOnce => Self::AllowOnce,
+            PlainDecision::AllowAlways => Self::AllowAlways,
             PlainDecision::Deny => Self::Deny,
         }
     }
@@ -48,7 +53,7 @@ pub struct DecisionOnBody {
     /// The whole id of the question.
     pub id: ApprovalId,
     pub decision: PlainDecision,
-    /// `boundTo.digest` of the question that was shown. `allow-once` needs it. The answer counts for no other.
+    /// `boundTo.digest` of the question that was shown. Every answer but `deny` needs it. The answer counts for no other.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^[0-9a-f]{64}$")]
     pub binding_digest: Option<String>,
@@ -56,6 +61,10 @@ pub struct DecisionOnBody {
     #[schema(max_length = 2000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// With `allow-always`, which needs it: one of the proposals, and what limits it further.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<GrantChoiceBody>, required = false)]
+    pub grant: Option<ByName<GrantChoiceBody>>,
 }
 
 /// What became of each answer, in the order of the request.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use countersign_domain::{EntryId, vocabulary};
+use countersign_domain::{EntryId, SessionKey, vocabulary};
 
 use crate::words::Word;
 
@@ -74,6 +74,14 @@ pub struct EntryBody {
     pub uses: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+    /// It covers calls of this session alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub session_key: Option<SessionKey>,
+    /// It covers programs that start in this directory or below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub directory: Option<String>,
     #[schema(value_type = EntryState)]
     pub state: Word<EntryState>,
     pub warnings: Vec<EntryWarningBody>,
@@ -102,6 +110,14 @@ pub struct RuleBody {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub children: bool,
+    /// It is about one exact text, which has this digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub command_sha256: Option<String>,
+    /// It ends at this instant; only of an exact text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub expires_at_ms: Option<i64>,
     /// What is odd about it; only told where it is written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]

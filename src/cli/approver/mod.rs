@@ -293,6 +293,9 @@ impl Approver<'_> {
             decision,
             reason,
             patterns: rule.map(|rule| vec![ByName(rule)]),
+            grant: None,
+            mute: None,
+            never: false,
         };
         let slug = slug(id);
         match self
@@ -303,6 +306,7 @@ impl Approver<'_> {
             Ok(DecidedBody {
                 applied: true,
                 approval,
+                ..
             }) => {
                 let waits = Some(approval)
                     .filter(|approval| approval.status == ApprovalStatus::Pending)

@@ -746,6 +746,8 @@ mod tests {
             source: None,
             width: PatternWidth::Exact.into(),
             default: arguments.is_some(),
+            shape: None,
+            limits: None,
             note: None,
         };
         open.proposed_patterns = vec![pattern(Some("^x$")), pattern(None)];

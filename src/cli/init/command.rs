@@ -8,6 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use countersign_config::settings::StateDir;
+use countersign_policy::starter::StarterSet;
 use countersign_sys::{
     clock::{Ids as _, SystemIds},
     fs::read_bounded,
@@ -35,6 +36,7 @@ const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
 #[command(after_help = "Examples:
   countersign init
   countersign init --preset cautious
+  countersign init --preset cautious --set git-read,files-read,search
   countersign --state-dir /srv/agent init --preset deny-all
 
 Writes openclaw.json, exec-approvals.json and countersign/countersign.toml together or none of
@@ -43,6 +45,9 @@ pub(crate) struct InitArgs {
     /// How careful to be; asked for when it is not given
     #[arg(long, value_enum)]
     preset: Option<InitPreset>,
+    /// With cautious: the entries of these starter sets for the agent main, so that fewer commands are asked about
+    #[arg(long = "set", value_name = "SETS", value_delimiter = ',')]
+    sets: Vec<StarterSet>,
 }
 
 pub(crate) fn run(context: &Context, args: &InitArgs) -> Result<ExitStatus, Failure> {
@@ -55,8 +60,19 @@ pub(crate) fn run(context: &Context, args: &InitArgs) -> Result<ExitStatus, Fail
         Some(preset) => preset,
         None => ask(context.console)?,
     };
-    let (planned, blocked) = set_up(&state_dir, preset, files)?;
+    if !args.sets.is_empty() && preset != InitPreset::Cautious {
+        return Err(Failure::usage(format!(
+            "--set goes with the preset cautious: with {} no entry decides",
+            preset.as_str()
+        )));
+    }
+    let (planned, blocked) = set_up(&state_dir, preset, &args.sets, files)?;
     report(context, preset, &planned, blocked)?;
+    if !blocked && preset == InitPreset::Cautious && args.sets.is_empty() {
+        context
+            .console
+            .hint("countersign policy forecast says which starter sets would save you questions");
+    }
     if blocked {
         return Err(Failure::new(
             "already-configured",
@@ -71,9 +87,10 @@ pub(crate) fn run(context: &Context, args: &InitArgs) -> Result<ExitStatus, Fail
 fn set_up(
     state_dir: &StateDir,
     preset: InitPreset,
+    sets: &[StarterSet],
     files: [(PathBuf, Found); 3],
 ) -> Result<(Vec<PlannedFile>, bool), Failure> {
-    let planned = plan(preset, files);
+    let planned = plan(preset, sets, files);
     let blocked = planned
         .iter()
         .any(|file| matches!(file.action, Action::Differs(_) | Action::Unreadable(_)));
@@ -312,7 +329,7 @@ mod tests {
         for preset in InitPreset::ALL {
             let folder = tempfile::tempdir().unwrap();
             let state_dir = state_dir(&folder.path().join("state"));
-            let (planned, blocked) = set_up(&state_dir, preset, look_at_all(&state_dir)).unwrap();
+            let (planned, blocked) = set_up(&state_dir, preset, &[], look_at_all(&state_dir)).unwrap();
             assert!(
                 !blocked
                     && planned
@@ -323,7 +340,7 @@ mod tests {
             let environment = Arc::new(MapEnvironment::default());
             SettingsStore::load(state_dir.clone(), &StartOptions::default(), environment).unwrap();
             let before = paths(&state_dir).map(|path| fs::read(path).unwrap());
-            let (planned, blocked) = set_up(&state_dir, preset, look_at_all(&state_dir)).unwrap();
+            let (planned, blocked) = set_up(&state_dir, preset, &[], look_at_all(&state_dir)).unwrap();
             assert!(
                 !blocked && planned.iter().all(|file| file.action == Action::Keep),
                 "{planned:?}"
@@ -343,7 +360,8 @@ mod tests {
             b"{tools: {exec: {host: 'node'}}}",
         )
         .unwrap();
-        let (planned, blocked) = set_up(&state_dir, InitPreset::Cautious, look_at_all(&state_dir)).unwrap();
+        let (planned, blocked) =
+            set_up(&state_dir, InitPreset::Cautious, &[], look_at_all(&state_dir)).unwrap();
         assert!(blocked, "{planned:?}");
         assert!(!root.join("exec-approvals.json").exists());
         assert!(!root.join("countersign/countersign.toml").exists());

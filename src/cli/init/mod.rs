@@ -10,3 +10,4 @@ mod plan;
 mod preset;
 
 pub(crate) use command::{InitArgs, run};
+pub(super) use preset::InitPreset;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
+use countersign_policy::starter::StarterSet;
+
 use super::preset::InitPreset;
 
 /// One of the three files.
@@ -63,9 +65,13 @@ pub(super) enum Syntax {
 
 /// Plans the approvals document, `countersign.toml` and `openclaw.json`, in the order in which they are put in
 /// place: anything that a crash leaves is at least as strict as the whole.
-pub(super) fn plan(preset: InitPreset, files: [(PathBuf, Found); 3]) -> Vec<PlannedFile> {
+pub(super) fn plan(
+    preset: InitPreset,
+    sets: &[StarterSet],
+    files: [(PathBuf, Found); 3],
+) -> Vec<PlannedFile> {
     let wanted = [
-        (preset.document(), Syntax::Json),
+        (preset.document_with(sets), Syntax::Json),
         (preset.server(), Syntax::Toml),
         (preset.config(), Syntax::Json5),
     ];
@@ -209,7 +215,10 @@ mod tests {
 
     fn actions(preset: InitPreset, document: Found, server: Found, config: Found) -> Vec<Action> {
         let files = [("d".into(), document), ("s".into(), server), ("c".into(), config)];
-        plan(preset, files).into_iter().map(|file| file.action).collect()
+        plan(preset, &[], files)
+            .into_iter()
+            .map(|file| file.action)
+            .collect()
     }
 
     fn text(text: &str) -> Found {

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use countersign_domain::{Ask, HostChoice, Security};
-use countersign_policy::preset::{Preset, PresetValues};
+use countersign_policy::{
+    preset::{Preset, PresetValues},
+    starter::StarterSet,
+};
 
 /// What `init` can set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -90,6 +93,35 @@ impl InitPreset {
             "defaults": { "security": security, "ask": ask, "askFallback": ask_fallback },
             "agents": {},
         })
+    }
+
+    /// The same with the entries of starter sets for the agent `main`.
+    pub(super) fn document_with(self, sets: &[StarterSet]) -> Value {
+        let mut document = self.document();
+        // Each set once, in the order of the table.
+        let wanted = StarterSet::ALL.iter().filter(|set| sets.contains(set));
+        let entries: Vec<Value> = wanted
+            .flat_map(|set| set.entries().into_iter().map(move |entry| (set, entry)))
+            .map(|(set, entry)| {
+                let mut item = json!({ "pattern": entry.pattern });
+                if let Some(members) = item.as_object_mut() {
+                    members.extend(
+                        entry
+                            .arg_pattern
+                            .map(|text| ("argPattern".to_owned(), json!(text))),
+                    );
+                    members.insert("note".to_owned(), json!(format!("{set}: {}", entry.allows)));
+                    members.extend(entry.confine.map(|said| ("confine".to_owned(), said)));
+                }
+                item
+            })
+            .collect();
+        if !entries.is_empty()
+            && let Some(agents) = document.pointer_mut("/agents")
+        {
+            *agents = json!({ "main": { "allowlist": entries } });
+        }
+        document
     }
 
     /// What `countersign.toml` must say. With `cautious` the first question waits for a person instead of

@@ -15,11 +15,13 @@ use countersign_engine::candidate::{Candidate, CandidateParts};
 
 use crate::{
     app,
-    cli::{context::Context, exit::ExitStatus, failure::Failure, value},
+    cli::{context::Context, exit::ExitStatus, failure::Failure, init::InitPreset, value},
 };
 
 /// Both files are written by people; this is far above any.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+/// The approvals document, where no setting names another.
+const DOCUMENT: &str = "exec-approvals.json";
 
 /// Which policy is tried.
 #[derive(Debug, Default, clap::Args)]
@@ -40,38 +42,74 @@ impl CandidateArgs {
 
     /// Reads the files. What is not named is as it stands in the state directory, a held edit included.
     pub(super) fn load(&self, context: &Context) -> Result<Candidate, Failure> {
-        let state_dir = context.state_dir()?;
-        let environment = Arc::clone(&context.environment);
-        let store = SettingsStore::load(state_dir.clone(), &StartOptions::default(), environment)
-            .map_err(|problems| Failure::new("settings", in_words(&problems)).exit(ExitStatus::CONFIG))?;
-        let current = store.current();
-        let settings = match &self.config {
-            None => current,
+        let config = match self.config.as_deref() {
+            None => None,
             Some(path) => {
-                let text = read(path)?;
-                let text = std::str::from_utf8(&text)
-                    .map_err(|error| unusable(path, &format_args!("is not UTF-8: {error}")))?;
-                let policy = store
-                    .policy_of(Some(text))
-                    .map_err(|problems| unusable(path, &in_words(&problems)))?;
-                Arc::new(current.with_policy(policy))
+                let text = String::from_utf8(read(path)?);
+                let text = text.map_err(|error| unusable(path, &format_args!("is not UTF-8: {error}")))?;
+                Some((path, text))
             }
         };
-        let document = match &self.document {
-            None => present_document(&state_dir.document(&settings.server))?,
-            Some(path) => named_document(path)?,
-        };
-        let environment = app::host_environment(&settings.server, context.environment.as_ref())
-            .map_err(|error| Failure::new("environment", error.to_string()))?;
-        Ok(Candidate::new(CandidateParts {
-            clock: Arc::clone(&context.clock),
-            state_dir,
-            settings,
-            document,
-            environment,
-            own_binary: std::env::current_exe().ok(),
-        }))
+        let document = self.document.as_deref().map(named_document).transpose()?;
+        join(context, config, document)
     }
+}
+
+/// A candidate of texts: a configuration with the name that it has in errors, and a document. What is not given is as it
+/// stands in the state directory.
+fn join(
+    context: &Context,
+    config: Option<(&Path, String)>,
+    document: Option<Snapshot>,
+) -> Result<Candidate, Failure> {
+    let state_dir = context.state_dir()?;
+    let environment = Arc::clone(&context.environment);
+    let store = SettingsStore::load(state_dir.clone(), &StartOptions::default(), environment)
+        .map_err(|problems| Failure::new("settings", in_words(&problems)).exit(ExitStatus::CONFIG))?;
+    let current = store.current();
+    let settings = match config {
+        None => current,
+        Some((path, text)) => {
+            let policy = store
+                .policy_of(Some(&text))
+                .map_err(|problems| unusable(path, &in_words(&problems)))?;
+            Arc::new(current.with_policy(policy))
+        }
+    };
+    let document = match document {
+        None => present_document(&state_dir.document(&settings.server))?,
+        Some(document) => document,
+    };
+    let environment = app::host_environment(&settings.server, context.environment.as_ref())
+        .map_err(|error| Failure::new("environment", error.to_string()))?;
+    Ok(Candidate::new(CandidateParts {
+        clock: Arc::clone(&context.clock),
+        state_dir,
+        settings,
+        document,
+        environment,
+        own_binary: std::env::current_exe().ok(),
+    }))
+}
+
+/// What `countersign init` would set up with a preset, whatever stands in the state directory.
+pub(super) fn of_preset(context: &Context, preset: InitPreset) -> Result<Candidate, Failure> {
+    let config = preset.config().to_string();
+    let document = snapshot(Some(preset.document().to_string().as_bytes()));
+    join(
+        context,
+        Some((Path::new(preset.as_str()), config)),
+        Some(document),
+    )
+}
+
+/// Whether the state directory has a policy at all.
+pub(super) fn has_policy(context: &Context) -> Result<bool, Failure> {
+    let state_dir = context.state_dir()?;
+    let document = state_dir.root().join(DOCUMENT);
+    Ok([state_dir.config(), document]
+        .iter()
+        .any(|path| fs::symlink_metadata(path).is_ok()))
 }
 
 /// A document that was named must be usable: nothing could be learned from one that denies everything.

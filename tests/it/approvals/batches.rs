@@ -195,7 +195,15 @@ async fn what_is_wrong_with_the_body_answers_nothing() {
             with("bindingDigest", json!("A".repeat(64))),
             "decisions[1].bindingDigest: expected 64",
         ),
-        (with("decision", json!("allow-always")), "allow-once"),
+        (
+            with("decision", json!("allow-always")),
+            "decisions[1].grant: expected",
+        ),
+        (with("decision", json!("always")), "allow-once"),
+        (
+            with("grant", json!({ "proposal": "exact" })),
+            "decisions[1].grant: expected",
+        ),
         (with("patterns", json!([])), "patterns"),
         (
             with("reason", json!("x".repeat(2001))),

@@ -6,6 +6,7 @@ mod grants;
 mod lost;
 mod odd;
 mod sets;
+mod width;
 
 use serde_json::Value;
 

@@ -302,6 +302,8 @@ impl Served {
             decision,
             reason: None,
             patterns: None,
+            grant: None,
+            refusal: None,
             shown_digest: None,
         };
         let decided = self

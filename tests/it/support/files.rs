@@ -86,7 +86,8 @@ impl Scratch {
         checkout
     }
 
-    fn git(&self, checkout: &Path, arguments: &[&str]) {
+    /// Runs git there, as a person with no settings.
+    pub(crate) fn git(&self, checkout: &Path, arguments: &[&str]) {
         let identity = [
             "-c",
             "user.name=Tester",

@@ -26,11 +26,11 @@ use countersign_hosts::{
 use countersign_ledger::GrantUse;
 use countersign_policy::{
     allowlist::{
-        self, Analysis, AnalysisPolicy, AnalysisRequest, CreditKind, DenyRule, Entries, Entry, EntryIndex,
-        Grant, Keeps, Protected, SkillBin,
+        self, Analysis, AnalysisPolicy, AnalysisRequest, CreditKind, DenyHit, DenyRule, Entries, Entry,
+        EntryIndex, Grant, Keeps, Protected, SkillBin,
     },
     command::{
-        PathLookup,
+        PathLookup, Span,
         direct::{self, ChosenStart, Circumstances, ShellKind},
         safe_bin,
     },
@@ -270,7 +270,12 @@ impl Analyst {
             .iter()
             .map(|listed| {
                 // The ledger counts, in the transaction that would spend one more, and says which have none left.
-                grant_of(listed, if spent.contains(listed.id) { u64::MAX } else { 0 })
+                let uses = if spent.contains(listed.id) { u64::MAX } else { 0 };
+                let session = listed.item.session_key.as_ref();
+                Grant {
+                    is_of_other_session: session.is_some_and(|session| *session != call.session),
+                    ..grant_of(listed, uses)
+                }
             })
             .collect();
         let rules = now.deny_rules(&call.agent);
@@ -297,7 +302,7 @@ impl Analyst {
             None => call.workdir.path.to_string_lossy(),
         };
         let workspace = self.workspace_of(call, now)?;
-        Ok(allowlist::analyze(
+        let mut analysis = allowlist::analyze(
             &call.command,
             &AnalysisRequest {
                 cwd: &cwd,
@@ -327,7 +332,17 @@ impl Analyst {
                 cache: patterns,
             },
             lookup,
-        ))
+        );
+        if let Some(rule) = now.denied_text(&call.agent, &call.command, self.clock.now()) {
+            analysis.deny(DenyHit {
+                owner: rule.owner.to_owned(),
+                id: rule.id.to_string(),
+                pattern: rule.item.pattern.clone(),
+                reason: rule.item.reason.clone(),
+                span: Span::new(0, call.command.to_text().len()),
+            });
+        }
+        Ok(analysis)
     }
 }
 
@@ -464,6 +479,8 @@ pub(crate) fn grant_of<'a>(listed: &Listed<'a, document::Grant>, uses: u64) -> G
         max_uses: listed.item.max_uses,
         uses,
         sha256: listed.item.sha256.as_deref(),
+        directory: listed.item.directory.as_deref(),
+        is_of_other_session: false,
         typing: listed.item.typing(),
         confine: listed.item.confine.as_ref().map(Confined::rule),
     }
@@ -478,6 +495,7 @@ pub(crate) fn deny_rule_of<'a>(listed: &Listed<'a, document::DenyRule>) -> DenyR
         arg_pattern: listed.item.arg_pattern.as_deref(),
         reason: listed.item.reason.as_deref(),
         children: listed.item.keeps_children(),
+        is_of_text: listed.item.is_of_text(),
     }
 }
 

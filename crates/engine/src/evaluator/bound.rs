@@ -214,7 +214,7 @@ impl Evaluator {
             return false;
         }
         let is_denied_by = |view: &PolicyView| {
-            if view.deny_rules(&binding.agent).is_empty() {
+            if !view.has_deny_rules(&binding.agent) {
                 return false;
             }
             let Ok(call) = self.call_of_binding(binding, now) else {

@@ -276,7 +276,7 @@ fn analysis_matters(call: &Call, now: &PolicyView, effective: &Effective) -> boo
                 || (call.node.is_none()
                     && preflight::applies(effective)
                     && preflight::may_concern(&call.command))
-                || !now.deny_rules(&call.agent).is_empty()
+                || now.has_deny_rules(&call.agent)
         }
     }
 }

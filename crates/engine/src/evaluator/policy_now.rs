@@ -9,11 +9,12 @@ use countersign_config::{
     },
     settings::{Settings, Tool},
 };
-use countersign_domain::{AgentId, Command};
+use countersign_domain::{AgentId, Command, UnixMillis, quoting};
 use countersign_ledger::PolicyStamp;
 use countersign_policy::{
     allowlist::DenyHit,
     combine::{self, DocumentPolicy, Effective, PolicyLayers, Wishes},
+    pattern::command_digest,
 };
 
 use crate::{accepted_policy::PolicyInEffect, node::OnNode, reply::MachineFault};
@@ -139,8 +140,35 @@ impl PolicyView {
         })
     }
 
-    /// The deny rules that count for an agent, in matching order.
+    /// The deny rules about programs that count for an agent, in matching order.
     pub(crate) fn deny_rules(&self, agent: &AgentId) -> Vec<Listed<'_, DenyRule>> {
+        let mut rules = self.all_deny_rules(agent);
+        rules.retain(|rule| !rule.item.is_of_text());
+        rules
+    }
+
+    /// Whether any deny rule counts for an agent, about programs or about texts.
+    pub(crate) fn has_deny_rules(&self, agent: &AgentId) -> bool {
+        !self.all_deny_rules(agent).is_empty()
+    }
+
+    /// The deny rule about exactly this command, which a person left.
+    pub(crate) fn denied_text(
+        &self,
+        agent: &AgentId,
+        command: &Command,
+        now: UnixMillis,
+    ) -> Option<Listed<'_, DenyRule>> {
+        let mut rules = self.all_deny_rules(agent);
+        rules.retain(|rule| rule.item.is_of_text());
+        if rules.is_empty() {
+            return None;
+        }
+        let digest = denied_digest(command)?;
+        rules.into_iter().find(|rule| rule.item.denies_text(&digest, now))
+    }
+
+    fn all_deny_rules(&self, agent: &AgentId) -> Vec<Listed<'_, DenyRule>> {
         let documents = std::iter::once(&self.document).chain(&self.local);
         documents
             .flat_map(|document| document.deny_rules(agent.as_str()))
@@ -183,5 +211,15 @@ impl PolicyView {
             Command::Patch(_) => Tool::ApplyPatch,
         };
         policy.tool_policy(agent).denied_by(tool).is_some()
+    }
+}
+
+/// The digest by which a deny rule names a command: that of its text, or of its arguments as a shell would need them. A
+/// patch has none.
+pub(crate) fn denied_digest(command: &Command) -> Option<String> {
+    match command {
+        Command::Shell(text) => Some(command_digest(text)),
+        Command::Argv(_) => Some(command_digest(&quoting::line(command))),
+        Command::Patch(_) => None,
     }
 }

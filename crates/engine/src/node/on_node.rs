@@ -9,7 +9,8 @@ use std::{
 
 use countersign_config::approvals::store::Snapshot;
 use countersign_domain::{
-    Actor, ApprovalDecision, Ask, Binding, Bound, Command, Pattern, PatternWidth, Reason, Security,
+    Actor, ApprovalDecision, Ask, Binding, Bound, Command, GrantLimits, Pattern, PatternWidth, Reason,
+    Security,
 };
 use countersign_hosts::node::{ConnectionId, NodeGeneration, NodeInfo, NodePlan, calls};
 use countersign_ledger::{NodeLaunch, NodeRun};
@@ -183,6 +184,8 @@ impl OnNode {
                 None => PatternWidth::Program,
             },
             default: true,
+            shape: None,
+            limits: GrantLimits::default(),
         };
         plan.coverage().iter().enumerate().map(pattern).collect()
     }

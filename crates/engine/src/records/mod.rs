@@ -8,7 +8,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use countersign_config::settings::SettingsStore;
-use countersign_domain::{Approval, ApprovalId, EnvOverrides, IdPart, Principal, Ruling, Run, RunId, Scope};
+use countersign_domain::{
+    Approval, ApprovalId, ApprovalStatus, EnvOverrides, IdPart, PatternWidth, Principal, Proposal, Ruling,
+    Run, RunId, Scope, proposals, would_cover,
+};
 use countersign_hosts::gateway::GatewayHost;
 use countersign_ledger::{ApprovalFilter, Ledger, LedgerError, Listing, Page, RunFilter, StoredOutput};
 use countersign_runner::output::{Capture, Captured, spool};
@@ -36,6 +39,17 @@ pub enum OutputBytes {
 
 /// So many candidates are named for a part of an id.
 const MOST_WITH_PART: u32 = 6;
+/// So many of the latest questions a proposal is tried on.
+const COUNTED_QUESTIONS: usize = 20;
+
+/// How many of the latest questions of an agent entries would have covered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Covered {
+    /// So many.
+    pub covered: u64,
+    /// Of so many.
+    pub of: u64,
+}
 
 /// What is on record of runs, approvals and agents.
 #[derive(Debug)]
@@ -310,6 +324,46 @@ impl Records {
         let approval = self.ledger.approval_with_env(id).await?;
         let approval = approval.filter(|approval| caller.may_act_for(&approval.card.binding.agent));
         Ok(approval.map(|approval| for_eyes_of(caller, approval)))
+    }
+
+    /// For each way to remember a question that waits: how many of the latest questions of its agent it would have covered.
+    /// A question that takes several people, or that nothing can be remembered of, is covered by nothing.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn would_have_covered(
+        &self,
+        caller: &Principal,
+        approval: &Approval,
+    ) -> Result<Vec<(PatternWidth, Covered)>, StorageTrouble> {
+        let proposals = proposals(&approval.card.proposed_patterns);
+        if proposals.is_empty() || approval.state.status() != ApprovalStatus::Pending {
+            return Ok(Vec::new());
+        }
+        let filter = ApprovalFilter {
+            agent: Some(approval.card.binding.agent.clone()),
+            ..ApprovalFilter::default()
+        };
+        // One of them may be the question itself.
+        let page = Page::first(u32::try_from(COUNTED_QUESTIONS + 1).unwrap_or(u32::MAX));
+        let Listing { items, next: _ } = self.approvals(caller, filter, page).await?;
+        let others = items.iter().filter(|asked| asked.id != approval.id);
+        let asked: Vec<&Approval> = others.take(COUNTED_QUESTIONS).collect();
+        let covered_by = |proposal: Proposal| {
+            let is_covered = |asked: &&&Approval| {
+                !asked.card.is_for_people() && would_cover(&proposal.stores, &asked.card.proposed_patterns)
+            };
+            let covered = asked.iter().filter(is_covered).count();
+            let of = asked.len();
+            (
+                proposal.id,
+                Covered {
+                    covered: u64::try_from(covered).unwrap_or(u64::MAX),
+                    of: u64::try_from(of).unwrap_or(u64::MAX),
+                },
+            )
+        };
+        Ok(proposals.into_iter().map(covered_by).collect())
     }
 
     fn with_live_tail(&self, mut run: Run) -> Run {

@@ -157,12 +157,15 @@ impl Sessions {
             decision,
             reason: Some(format!("/approve by {}:{}", sender.provider(), sender.id())),
             patterns: None,
+            grant: None,
+            refusal: None,
             shown_digest: None,
         };
         let decided = match self.approvals.decide(caller, &approval.id, answer).await {
             Ok(Decided {
                 applied: true,
                 approval,
+                rule: _,
             }) => match approval.state.decision() {
                 Some(decision) => Answered::Taken(decision),
                 None => Answered::Counted {
@@ -177,7 +180,7 @@ impl Sessions {
             }
             Err(DecideError::Expired(_)) => Answered::Expired,
             Err(DecideError::Cancelled(_)) => Answered::Cancelled,
-            Err(DecideError::NotAllowed { .. }) => Answered::NotOpen(decision),
+            Err(DecideError::NotAllowed { .. } | DecideError::TooWide { .. }) => Answered::NotOpen(decision),
             Err(DecideError::OwnRequest) => Answered::OwnRequest,
             Err(DecideError::NotEntitled { detail }) => Answered::NotEntitled(detail),
             Err(DecideError::Stopped(stop)) => Answered::Stopped(stop.words()),

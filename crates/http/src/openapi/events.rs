@@ -318,7 +318,8 @@ fn shape(kind: EventType) -> Shape {
         .maybe("decision", reference("ApprovalDecision"))
         .maybe("resolvedBy", actor())
         .maybe("reason", text())
-        .maybe("terminalReason", reference("TerminalReason")),
+        .maybe("terminalReason", reference("TerminalReason"))
+        .maybe("grant", text()),
         EventType::ExecStopped => Shape::of(
             NOTHING,
             "The emergency stop took effect: nothing starts any more.",

@@ -33,6 +33,8 @@ vocabulary! {
         ToolDenied = "tool-denied",
         /// The asker cannot answer.
         OwnRequest = "own-request",
+        /// The answer would allow more than was proposed.
+        GrantTooWide = "grant-too-wide",
         /// The emergency stop is in effect.
         Stopped = "stopped",
         /// Patches are not open to this caller.
@@ -133,6 +135,7 @@ impl Code {
             | Self::ElevatedUnavailable
             | Self::ToolDenied
             | Self::OwnRequest
+            | Self::GrantTooWide
             | Self::Stopped
             | Self::PatchNotAllowed => StatusCode::FORBIDDEN,
             Self::NotFound | Self::NodeNotFound | Self::ApprovalNotFound => StatusCode::NOT_FOUND,
@@ -188,6 +191,7 @@ impl Code {
             Self::ElevatedUnavailable => "Elevated access is not available",
             Self::ToolDenied => "Tool policy denies the tool",
             Self::OwnRequest => "Who asks cannot answer",
+            Self::GrantTooWide => "The answer is wider than what was proposed",
             Self::Stopped => "Everything is stopped",
             Self::PatchNotAllowed => "Patches are not allowed here",
             Self::NotFound => "There is no such resource",
@@ -259,6 +263,7 @@ impl Code {
             | Self::HostNotAllowed
             | Self::ToolDenied
             | Self::OwnRequest
+            | Self::GrantTooWide
             | Self::PatchNotAllowed
             | Self::NodeNotFound
             | Self::ApprovalNotFound
@@ -310,6 +315,7 @@ impl Code {
             | Self::ElevatedUnavailable
             | Self::ToolDenied
             | Self::OwnRequest
+            | Self::GrantTooWide
             | Self::Stopped
             | Self::PatchNotAllowed
             | Self::NotFound

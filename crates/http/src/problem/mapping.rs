@@ -291,6 +291,7 @@ impl From<DecideError> for Problem {
             }
             DecideError::NotAllowed { detail, reason } => Self::new(Code::DecisionNotAllowed, detail)
                 .with(|body| body.reason = reason.map(|reason| reason.as_str().into())),
+            DecideError::TooWide { detail } => Self::new(Code::GrantTooWide, detail),
             DecideError::OwnRequest => Self::new(
                 Code::OwnRequest,
                 "the token that asked for this run cannot decide about it",

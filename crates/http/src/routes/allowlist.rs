@@ -16,7 +16,7 @@ use utoipa::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::approvals::document::{Confined, Limits, NewPattern, PatternChange};
-use countersign_domain::{EntryId, UnixMillis};
+use countersign_domain::{EntryId, SessionKey, UnixMillis, is_plain_directory};
 use countersign_engine::{
     allowlist::{self, AllowlistEntry, EntryLimits},
     lint::EntryWarning,
@@ -49,8 +49,8 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(one, change, remove))
 }
 
-/// A pattern to add. With any of `expiresAtMs`, `maxUses` and `sha256` it becomes a grant. What narrows it is given or
-/// left out, never null.
+/// A pattern to add. With any of `expiresAtMs`, `maxUses`, `sha256`, `sessionKey` and `directory` it becomes a grant. What
+/// narrows it is given or left out, never null.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = NewAllowlistEntry)]
@@ -87,6 +87,14 @@ struct NewEntryBody {
     #[serde(default, deserialize_with = "not_null")]
     #[schema(value_type = String, required = false, pattern = "^[0-9a-fA-F]{64}$")]
     sha256: Option<String>,
+    /// Only for calls of this session.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = SessionKey, required = false)]
+    session_key: Option<SessionKey>,
+    /// Only for programs that start in this directory or below it: a real path, absolute, without `.` and `..`.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = String, required = false, max_length = 4096, pattern = "^/")]
+    directory: Option<String>,
 }
 
 /// The entries and grants of an agent, as written; `*` for those of all agents.
@@ -254,6 +262,14 @@ struct EntryChangeBody {
     #[serde(deserialize_with = "present")]
     #[schema(schema_with = digest_or_null)]
     sha256: Option<Option<String>>,
+    /// The only session; null for any.
+    #[serde(deserialize_with = "present")]
+    #[schema(schema_with = text_or_null)]
+    session_key: Option<Option<SessionKey>>,
+    /// The directory, with what lies below it; null for any.
+    #[serde(deserialize_with = "present")]
+    #[schema(schema_with = text_or_null)]
+    directory: Option<Option<String>>,
 }
 
 /// Tells a member that is null from one that is not there.
@@ -345,6 +361,8 @@ impl EntryChangeBody {
             expires_at_ms,
             max_uses,
             sha256,
+            session_key,
+            directory,
         } = self;
         if let Some(pattern) = &pattern {
             check_pattern(pattern)?;
@@ -354,6 +372,7 @@ impl EntryChangeBody {
             .map(|digest| digest.as_deref().map(digest_of).transpose())
             .transpose()?;
         check_uses(max_uses.flatten())?;
+        check_directory(directory.as_ref().and_then(Option::as_deref))?;
         Ok(PatternChange {
             pattern,
             arg_pattern,
@@ -366,6 +385,8 @@ impl EntryChangeBody {
             expires_at: expires_at_ms,
             max_uses,
             sha256,
+            session_key,
+            directory,
         })
     }
 }
@@ -382,12 +403,15 @@ impl NewEntryBody {
             expires_at_ms,
             max_uses,
             sha256,
+            session_key,
+            directory,
         } = self;
         // Without input there is no terminal to guard, and nothing to lift.
         let unguarded = unguarded && input;
         check_pattern(&pattern)?;
         check_note("note", note.as_deref())?;
         check_uses(max_uses)?;
+        check_directory(directory.as_deref())?;
         Ok(NewPattern {
             pattern,
             arg_pattern,
@@ -399,6 +423,8 @@ impl NewEntryBody {
                 expires_at: expires_at_ms,
                 max_uses,
                 sha256: sha256.as_deref().map(digest_of).transpose()?,
+                session_key,
+                directory,
             },
         })
     }
@@ -430,6 +456,16 @@ fn check_uses(max_uses: Option<u64>) -> Result<(), Problem> {
     Ok(())
 }
 
+fn check_directory(directory: Option<&str>) -> Result<(), Problem> {
+    if directory.is_some_and(|path| path.len() > MAX_PATTERN_CHARS || !is_plain_directory(path)) {
+        return Err(Problem::field(
+            "directory",
+            "expected an absolute path without . and .., of at most 4096 bytes",
+        ));
+    }
+    Ok(())
+}
+
 fn confined(value: &serde_json::Value) -> Result<Confined, Problem> {
     Confined::of_request(value).map_err(|why| Problem::field("confine", why))
 }
@@ -448,6 +484,8 @@ fn written(entry: AllowlistEntry) -> EntryBody {
         max_uses,
         uses,
         sha256,
+        session_key,
+        directory,
     } = entry.limits;
     let kind = match entry.list {
         AllowlistList::Grants => EntryKind::Grant,
@@ -477,6 +515,8 @@ fn written(entry: AllowlistEntry) -> EntryBody {
         max_uses,
         uses,
         sha256,
+        session_key,
+        directory,
         state: state.into(),
         warnings: warnings(entry.warnings),
     }

@@ -8,7 +8,7 @@ use axum::{
 use serde::Deserialize;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use countersign_config::approvals::document::{DenyRule, Keyed, may_have_children};
+use countersign_config::approvals::document::{DenyRule, Keyed, Number, may_have_children};
 use countersign_domain::EntryId;
 use countersign_engine::{allowlist::WrittenRule, lint::EntryWarning};
 use countersign_wire::{entry::RuleBody, page::Page};
@@ -182,7 +182,7 @@ fn check_children(pattern: &str, arg_pattern: Option<&str>) -> Result<(), Proble
     Ok(())
 }
 
-fn written(rule: Keyed<DenyRule>, warnings: Vec<EntryWarning>) -> RuleBody {
+pub(super) fn written(rule: Keyed<DenyRule>, warnings: Vec<EntryWarning>) -> RuleBody {
     let Keyed { id, item } = rule;
     RuleBody {
         children: item.keeps_children(),
@@ -190,6 +190,8 @@ fn written(rule: Keyed<DenyRule>, warnings: Vec<EntryWarning>) -> RuleBody {
         pattern: item.pattern,
         arg_pattern: item.arg_pattern,
         reason: item.reason,
+        command_sha256: item.command_sha256,
+        expires_at_ms: item.expires_at_ms.as_ref().map(Number::floor),
         warnings: allowlist::warnings(warnings),
     }
 }

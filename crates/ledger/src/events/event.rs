@@ -163,6 +163,8 @@ pub struct Resolution {
     pub reason: Option<String>,
     /// Why it left `pending`.
     pub terminal_reason: Option<TerminalReason>,
+    /// What its answer leaves behind, in one line.
+    pub grant: Option<String>,
 }
 
 /// How a run ended.
@@ -813,12 +815,14 @@ impl Members {
             resolved_by,
             reason,
             terminal_reason,
+            grant,
         } = resolution;
         self.text("status", status.as_str())
             .maybe("decision", decision.map(ApprovalDecision::as_str));
         self.maybe("resolvedBy", resolved_by.as_ref().map(actor_json));
         self.maybe("reason", reason.as_deref());
         self.maybe("terminalReason", terminal_reason.map(TerminalReason::as_str));
+        self.maybe("grant", grant.as_deref());
     }
 }
 
@@ -864,6 +868,7 @@ mod tests {
                 resolved_by: Some(Actor::system()),
                 reason: None,
                 terminal_reason: Some(TerminalReason::User),
+                grant: None,
             }),
         };
         assert_eq!(

@@ -32,8 +32,8 @@ use tempfile::TempDir;
 
 use countersign_domain::{
     Actor, ActorKind, AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, Ask, Binding, Bound,
-    Command, CommandInput, Confinement, EnvOverrides, Host, Isolation, Pattern, PatternWidth, Pinning,
-    Quorum, RunEnd, RunId, RunStatus, Security, SessionKey, ShownEnv, UnixMillis, Why,
+    Command, CommandInput, Confinement, EnvOverrides, GrantLimits, Host, Isolation, Pattern, PatternWidth,
+    Pinning, Quorum, RunEnd, RunId, RunStatus, Security, SessionKey, ShownEnv, UnixMillis, Why,
 };
 use countersign_sys::clock::{Ids as _, ManualClock, SeededIds};
 
@@ -355,6 +355,8 @@ pub(super) fn card() -> ApprovalCard {
         source: None,
         width,
         default,
+        shape: None,
+        limits: GrantLimits::default(),
     };
     ApprovalCard {
         binding: binding(),
@@ -421,6 +423,7 @@ pub(super) fn decision_of(approval: &ApprovalId, decision: ApprovalDecision) -> 
         by: approver(),
         reason: None,
         patterns: None,
+        grant: None,
         shown_digest: None,
     }
 }

@@ -166,6 +166,8 @@ impl EngineUi {
             },
             reason: None,
             patterns: None,
+            grant: None,
+            refusal: None,
             shown_digest: None,
         };
         for actor in by {

@@ -559,6 +559,8 @@ impl Host {
             decision,
             reason: None,
             patterns: None,
+            grant: None,
+            refusal: None,
             shown_digest: None,
         };
         match self

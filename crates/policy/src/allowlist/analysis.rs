@@ -96,6 +96,17 @@ pub struct DenyHit {
     pub span: Span,
 }
 
+impl Analysis {
+    /// Denies the command by a rule about exactly it, unless another one did so before: nothing covers it then.
+    pub fn deny(&mut self, hit: DenyHit) {
+        self.denylisted.get_or_insert(hit);
+        self.satisfied = false;
+        self.durable = false;
+        self.credited.clear();
+        self.proposed_patterns.clear();
+    }
+}
+
 vocabulary! {
     /// What kind of entry was used.
     pub enum CreditKind("entry or grant") {

@@ -200,7 +200,7 @@ impl Coverage<'_> {
             .policy
             .grants
             .iter()
-            .filter(|grant| grant.is_live(self.policy.now))
+            .filter(|grant| grant.is_live(self.policy.now) && is_for(grant, candidate))
         {
             let rule = ArgumentRule::of(grant.arg_pattern, None);
             if !self.names(grant.pattern, rule, candidate) || !self.has_content(grant, candidate) {
@@ -247,6 +247,10 @@ impl Coverage<'_> {
                 Some("the grant for this has expired")
             } else if !grant.is_live(self.policy.now) {
                 Some("the grant for this is used up")
+            } else if grant.is_of_other_session {
+                Some("the grant for this is for another session")
+            } else if !is_for(grant, candidate) {
+                Some("the grant for this is for another directory")
             } else if !self.has_content(grant, candidate) {
                 Some("the grant for this is bound to another content of the file")
             } else {
@@ -523,6 +527,16 @@ impl Coverage<'_> {
                 && ArgumentRule::of(grant.arg_pattern, None) == ArgumentRule::Any,
         }
     }
+}
+
+/// Whether a grant is for the session and the directory of a segment. One that is not certain is in none.
+fn is_for(grant: &Grant<'_>, candidate: &Candidate<'_>) -> bool {
+    let is_there = |limit| {
+        candidate
+            .directory
+            .is_some_and(|directory| paths::is_within(directory, limit))
+    };
+    !grant.is_of_other_session && grant.directory.is_none_or(is_there)
 }
 
 /// Notes why nothing covers a segment. That something would, were its input not open or more kept of it, says most.

@@ -67,6 +67,10 @@ pub struct Grant<'a> {
     pub uses: u64,
     /// SHA-256 of the real executable's content, hex.
     pub sha256: Option<&'a str>,
+    /// It covers programs that start in this directory or below it: a real path.
+    pub directory: Option<&'a str>,
+    /// Whether it is for calls of another session.
+    pub is_of_other_session: bool,
     /// What it says about open input.
     pub typing: Typing,
     /// What it says about what its program may do.

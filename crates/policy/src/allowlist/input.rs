@@ -82,6 +82,8 @@ pub struct DenyRule<'a> {
     pub reason: Option<&'a str>,
     /// Whether it is also to bind what a command starts, where the isolation level keeps that.
     pub children: bool,
+    /// Whether it is about one exact text, and not about a program. It is of no analysis: who has the text compares it.
+    pub is_of_text: bool,
 }
 
 /// A skill's program (K1).

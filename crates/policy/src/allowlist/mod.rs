@@ -30,6 +30,7 @@ mod denial;
 mod directory;
 mod effort;
 mod proposal;
+mod shapes;
 
 pub use analysis::{
     Analysis, AnalysisVerdict, CreditKind, CreditedEntry, DenyHit, Match, MatchKind, SegmentReport,

@@ -1,7 +1,8 @@
 //! What `allow-always` could store (A1, A2).
 
-use countersign_domain::{Pattern, PatternWidth};
+use countersign_domain::{GrantLimits, Pattern, PatternWidth};
 
+use super::shapes;
 use crate::{
     command::{
         inline_eval,
@@ -27,6 +28,10 @@ pub(super) struct Proposed {
     pattern: String,
     arg_pattern: Option<String>,
     width: PatternWidth,
+    /// The form of the arguments in words.
+    shape: Option<String>,
+    /// It covers nothing that starts elsewhere.
+    directory: Option<String>,
 }
 
 /// A segment that a person might cover.
@@ -71,17 +76,28 @@ impl Remembered<'_> {
         {
             return Proposal::Never;
         }
-        let mut entries = vec![Proposed {
+        let entry = |width| Proposed {
             pattern: self.real.to_owned(),
+            arg_pattern: None,
+            width,
+            shape: None,
+            directory: None,
+        };
+        let mut entries = vec![Proposed {
             arg_pattern: Some(arg_pattern),
-            width: PatternWidth::Exact,
+            ..entry(PatternWidth::Exact)
         }];
         if !is_interpreter {
-            entries.push(Proposed {
-                pattern: self.real.to_owned(),
-                arg_pattern: None,
-                width: PatternWidth::Program,
-            });
+            entries.extend(
+                shapes::shape_of(self.names, self.arguments).map(|shape| Proposed {
+                    arg_pattern: Some(shape.arg_pattern),
+                    shape: Some(shape.words),
+                    // What the program reads of a workspace, hooks and settings say, was never looked at elsewhere.
+                    directory: Some(directory.to_owned()),
+                    ..entry(PatternWidth::Arguments)
+                }),
+            );
+            entries.push(entry(PatternWidth::Program));
         }
         Proposal::Entries(entries)
     }
@@ -119,6 +135,8 @@ pub(super) fn exact_text(text: &str) -> Pattern {
         source: Some(GENERATED_SOURCE.to_owned()),
         width: PatternWidth::Exact,
         default: true,
+        shape: None,
+        limits: GrantLimits::default(),
     }
 }
 
@@ -132,6 +150,11 @@ impl Proposed {
             source: is_exact.then(|| GENERATED_SOURCE.to_owned()),
             width: self.width,
             default: is_exact,
+            shape: self.shape.clone(),
+            limits: GrantLimits {
+                directory: self.directory.clone(),
+                ..GrantLimits::default()
+            },
         }
     }
 }

@@ -185,6 +185,8 @@ fn grant(pattern: &'static str) -> Grant<'static> {
         max_uses: None,
         uses: 0,
         sha256: None,
+        directory: None,
+        is_of_other_session: false,
         typing: Typing::Nothing,
         confine: None,
     }
@@ -198,6 +200,7 @@ fn deny(pattern: &'static str) -> DenyRule<'static> {
         arg_pattern: None,
         reason: None,
         children: false,
+        is_of_text: false,
     }
 }
 

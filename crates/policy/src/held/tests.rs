@@ -248,6 +248,7 @@ fn only_what_cannot_be_taken_apart_and_starts_nothing_else_is_held() {
         arg_pattern: None,
         reason: None,
         children: false,
+        is_of_text: false,
     };
     assert!(matches!(judged("cat $x", &[rule]), Err(NotHeld::Understood(_))));
     assert_eq!(judged("cat $x", &[]), Ok(()));

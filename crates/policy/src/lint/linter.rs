@@ -224,7 +224,7 @@ impl<'a> Linter<'a> {
 
     /// What is odd about one deny rule.
     pub fn deny_rule(&self, at: usize) -> Vec<Remark> {
-        let Some(rule) = self.lists.deny_rules.get(at) else {
+        let Some(rule) = self.lists.deny_rules.get(at).filter(|rule| !rule.is_of_text) else {
             return Vec::new();
         };
         let pattern = match ExecutablePattern::parse(rule.pattern, self.surroundings.lookup.home()) {

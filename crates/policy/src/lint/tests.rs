@@ -100,6 +100,7 @@ fn rule<'a>(id: &'a str, pattern: &'a str, arg_pattern: Option<&'a str>) -> Deny
         arg_pattern,
         reason: None,
         children: false,
+        is_of_text: false,
     }
 }
 
@@ -113,6 +114,8 @@ fn grant(pattern: &str) -> Grant<'_> {
         max_uses: Some(2),
         uses: 0,
         sha256: None,
+        directory: None,
+        is_of_other_session: false,
         typing: Typing::Nothing,
         confine: None,
     }

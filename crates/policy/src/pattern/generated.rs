@@ -48,8 +48,12 @@ pub fn command_digest(text: &str) -> String {
 
 /// The pattern that stands for exactly this command text.
 pub fn command_marker(text: &str) -> String {
-    let digest = command_digest(text);
-    format!("{COMMAND_MARKER}{}", digest.get(..16).unwrap_or(&digest))
+    marker_of_digest(&command_digest(text))
+}
+
+/// The pattern that stands for the text with this digest.
+pub fn marker_of_digest(digest: &str) -> String {
+    format!("{COMMAND_MARKER}{}", digest.get(..16).unwrap_or(digest))
 }
 
 /// Whether a pattern is a marker, which never names an executable.

@@ -18,7 +18,7 @@ pub use arguments::{ArgumentMatch, ArgumentPattern, InvalidArgumentPattern};
 pub use cache::PatternCache;
 pub use dialect::UnsupportedSyntax;
 pub use executable::{ExecutablePattern, InertPattern, has_wildcard};
-pub use generated::{COMMAND_MARKER, CWD_ARGV_PREFIX, command_digest, command_marker};
+pub use generated::{COMMAND_MARKER, CWD_ARGV_PREFIX, command_digest, command_marker, marker_of_digest};
 pub(crate) use generated::{GENERATED_SOURCE, cwd_argv_pattern, is_marker};
 pub use path_case::PathCase;
 pub(crate) use path_case::fold;

@@ -209,6 +209,7 @@ impl World {
                 arg_pattern: None,
                 reason: None,
                 children: false,
+                is_of_text: false,
             })
             .collect();
         let agent = AgentId::main();

@@ -197,7 +197,7 @@ fn has_same_socket(before: &Document, later: &Document) -> bool {
 /// What the wildcard's lists say, for every agent. Where they change, the wildcard itself shows it.
 struct Everybody<'a> {
     entries: EntryMap<'a>,
-    deny_rules: BTreeSet<RuleKey<'a>>,
+    deny_rules: RuleEnds<'a>,
     masked: BTreeSet<&'a str>,
 }
 
@@ -206,7 +206,7 @@ impl<'a> Everybody<'a> {
         let wildcard = document.agent(WILDCARD);
         Self {
             entries: entries_of(wildcard),
-            deny_rules: rules_of(wildcard).collect(),
+            deny_rules: rule_ends(wildcard),
             masked: masked_by(wildcard).collect(),
         }
     }
@@ -221,7 +221,7 @@ struct AgentPermissions<'a> {
     auto_allow_skills: bool,
     entries: EntryMap<'a>,
     grants: BTreeMap<RuleKey<'a>, Vec<(&'a EntryId, &'a Grant)>>,
-    deny_rules: BTreeSet<RuleKey<'a>>,
+    deny_rules: RuleEnds<'a>,
     /// Patterns of deny rules with `children`.
     masked: BTreeSet<&'a str>,
 }
@@ -232,6 +232,8 @@ type EntryKey<'a> = (&'a str, Option<&'a str>, bool, Option<&'a str>);
 type EntryMap<'a> = BTreeMap<EntryKey<'a>, Vec<EntryReach<'a>>>;
 /// What one of them includes of an open input, and what its program may do.
 type EntryReach<'a> = (Typing, Option<&'a Confined>);
+/// Until when deny rules last, in Unix milliseconds.
+type RuleEnds<'a> = BTreeMap<RuleKey<'a>, i64>;
 /// Pattern and argument pattern.
 type RuleKey<'a> = (&'a str, Option<&'a str>);
 
@@ -257,7 +259,7 @@ impl<'a> AgentPermissions<'a> {
             auto_allow_skills: policy.auto_allow_skills.last().is_some_and(|said| said.value),
             entries: entries_of(agent),
             grants,
-            deny_rules: rules_of(agent).collect(),
+            deny_rules: rule_ends(agent),
             masked: masked_by(agent).collect(),
         }
     }
@@ -334,8 +336,9 @@ impl<'a> AgentPermissions<'a> {
                 found.add(format!("{who}: {} is allowed, within limits", rule_text(*rule)));
             }
         }
-        for rule in &there.deny_rules {
-            if !deny_rules.contains(rule) && !here.deny_rules.contains(rule) {
+        let lasts = |rules: &RuleEnds<'_>, rule, end| rules.get(rule).is_some_and(|lasts| *lasts >= end);
+        for (rule, end) in &there.deny_rules {
+            if !lasts(deny_rules, rule, *end) && !lasts(&here.deny_rules, rule, *end) {
                 found.add(format!("{who}: {} is no longer denied", rule_text(*rule)));
             }
         }
@@ -374,6 +377,22 @@ fn rules_of(agent: Option<&Agent>) -> impl Iterator<Item = RuleKey<'_>> {
         .into_iter()
         .flat_map(|agent| agent.denylist.iter().flatten())
         .map(|keyed| (keyed.item.pattern.as_str(), keyed.item.arg_pattern.as_deref()))
+}
+
+/// Until when each of an agent's deny rules lasts.
+fn rule_ends(agent: Option<&Agent>) -> RuleEnds<'_> {
+    let mut ends = RuleEnds::new();
+    let rules = agent
+        .into_iter()
+        .flat_map(|agent| agent.denylist.iter().flatten());
+    for Keyed { id: _, item } in rules {
+        let end = item.expires_at_ms.as_ref().map_or(i64::MAX, super::Number::floor);
+        let known = ends
+            .entry((item.pattern.as_str(), item.arg_pattern.as_deref()))
+            .or_insert(end);
+        *known = end.max(*known);
+    }
+    ends
 }
 
 /// The patterns of an agent's deny rules with `children`.
@@ -422,4 +441,9 @@ fn grant_within((id, grant): (&EntryId, &Grant), (wider_id, wider): (&EntryId, &
         && grant.typing() <= wider.typing()
         && confine_within(grant.confine.as_ref(), wider.confine.as_ref())
         && (wider.sha256.is_none() || grant.sha256 == wider.sha256)
+        && (wider.session_key.is_none() || grant.session_key == wider.session_key)
+        && wider.directory.as_deref().is_none_or(|limit| {
+            let directory = grant.directory.as_deref();
+            directory.is_some_and(|directory| countersign_domain::is_within(directory, limit))
+        })
 }

@@ -1,6 +1,6 @@
 //! Changes of a document that keep everything else as it is.
 
-use countersign_domain::{EntryId, Secret, UnixMillis};
+use countersign_domain::{EntryId, Secret, SessionKey, UnixMillis};
 use countersign_policy::preset::{Preset, PresetValues};
 
 use super::{
@@ -9,6 +9,9 @@ use super::{
     model::{Agent, Defaults, DenyRule, Document, Entry, Grant, Keyed, PolicyFields, Rule, Socket},
     text::trim,
 };
+
+/// Deny rules for exact texts that one agent may have.
+const MAX_TEXT_RULES: usize = 256;
 
 /// Whose policy it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +50,10 @@ pub struct Limits {
     pub max_uses: Option<u64>,
     /// Content of the real executable, in lower-case hex.
     pub sha256: Option<String>,
+    /// The only session.
+    pub session_key: Option<SessionKey>,
+    /// The directory, with what lies below it.
+    pub directory: Option<String>,
 }
 
 impl Limits {
@@ -94,6 +101,10 @@ pub struct PatternChange {
     pub max_uses: Option<Option<u64>>,
     /// A new content hash.
     pub sha256: Option<Option<String>>,
+    /// Another session, or any.
+    pub session_key: Option<Option<SessionKey>>,
+    /// Another directory, or any.
+    pub directory: Option<Option<String>>,
 }
 
 /// One use of an entry, for [`Document::record_use`].
@@ -201,6 +212,8 @@ impl Document {
             max_uses: limits.max_uses,
             uses: None,
             sha256: limits.sha256,
+            session_key: limits.session_key,
+            directory: limits.directory,
             input,
             unguarded,
             confine,
@@ -215,11 +228,26 @@ impl Document {
                 && known.item.max_uses == grant.max_uses
                 && known.item.sha256 == grant.sha256
                 && known.item.expires_at_ms == grant.expires_at_ms
+                && known.item.session_key == grant.session_key
+                && known.item.directory == grant.directory
         });
         match same {
             Some(known) => Added::known(&known.id),
             None => push(grants, id, grant),
         }
+    }
+
+    /// Adds a grant that an answer left. One with the id stays as it is, so that adding twice is harmless. The same limits
+    /// again are another grant: uses are counted by id, and what a person gives now is not spent yet.
+    pub fn add_grant(&mut self, agent: &str, id: EntryId, grant: Grant) -> Added {
+        if self.has_pattern(agent, &id) {
+            return Added::known(&id);
+        }
+        push(
+            self.agent_or_insert(agent).grants.get_or_insert_default(),
+            id,
+            grant,
+        )
     }
 
     /// Adds an entry as it is, for instance one that a decision made. An entry with the same pattern, argument
@@ -243,6 +271,38 @@ impl Document {
             });
         }
         push(entries, id, entry)
+    }
+
+    /// Adds a deny rule for an exact text, in the place of those that end earlier. One that ends no earlier stays. `None`
+    /// where the agent has as many as it may; those that have ended make room.
+    pub fn add_text_rule(
+        &mut self,
+        agent: &str,
+        id: EntryId,
+        rule: DenyRule,
+        now: UnixMillis,
+    ) -> Option<Keyed<DenyRule>> {
+        let end = |rule: &DenyRule| rule.expires_at_ms.as_ref().map_or(i64::MAX, Number::floor);
+        let rules = self.agent_or_insert(agent).denylist.get_or_insert_default();
+        let is_same = |known: &Keyed<DenyRule>| known.item.command_sha256 == rule.command_sha256;
+        let lasting = rules
+            .iter()
+            .filter(|known| is_same(known) && end(&known.item) >= end(&rule));
+        if let Some(known) = lasting.max_by_key(|known| end(&known.item)) {
+            return Some(known.clone());
+        }
+        rules.retain(|known| !is_same(known));
+        let of_text =
+            |rules: &[Keyed<DenyRule>]| rules.iter().filter(|known| known.item.is_of_text()).count();
+        if of_text(rules) >= MAX_TEXT_RULES {
+            rules.retain(|known| !known.item.is_of_text() || end(&known.item) > now.get());
+        }
+        if of_text(rules) >= MAX_TEXT_RULES {
+            return None;
+        }
+        let rule = Keyed { id, item: rule };
+        rules.push(rule.clone());
+        Some(rule)
     }
 
     /// Adds a deny rule. The same pattern and argument pattern again change nothing, unless it has `children` and the one that
@@ -279,6 +339,8 @@ impl Document {
             expires_at,
             max_uses,
             sha256,
+            session_key,
+            directory,
         } = change;
         if let Some(pattern) = pattern {
             trim(&pattern).clone_into(&mut grant.pattern);
@@ -294,8 +356,10 @@ impl Document {
         }
         grant.max_uses = max_uses.unwrap_or(grant.max_uses);
         grant.sha256 = sha256.unwrap_or(grant.sha256);
+        grant.session_key = session_key.unwrap_or(grant.session_key);
+        grant.directory = directory.unwrap_or(grant.directory);
         let is_same_rule = entry.as_ref().is_some_and(|entry| same_rule(entry, &grant));
-        let limited = grant.expires_at_ms.is_some() || grant.max_uses.is_some() || grant.sha256.is_some();
+        let limited = grant.is_limited();
         let was_entry = entry.is_some();
         let mut entry = Entry {
             pattern: grant.pattern.clone(),

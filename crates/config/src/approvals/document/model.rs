@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use countersign_domain::{Ask, EntryId, Secret, Security};
+use countersign_domain::{Ask, EntryId, Secret, Security, SessionKey, UnixMillis};
 use countersign_policy::{
     allowlist::Typing,
     combine::DocumentPolicy,
@@ -175,6 +175,10 @@ pub struct Grant {
     pub uses: Option<Number>,
     /// Content of the real executable, in lower-case hex.
     pub sha256: Option<String>,
+    /// It covers calls of this session alone.
+    pub session_key: Option<SessionKey>,
+    /// It covers programs that start in this directory or below it: an absolute real path.
+    pub directory: Option<String>,
     /// As for an entry.
     pub input: Option<bool>,
     /// As for an entry.
@@ -196,6 +200,10 @@ pub struct DenyRule {
     pub reason: Option<String>,
     /// Whether no program of a confined run can start a match either. Never beside an argument pattern.
     pub children: Option<bool>,
+    /// It is about one exact text, which has this digest in lower-case hex. Then `pattern` is its marker.
+    pub command_sha256: Option<String>,
+    /// It ends at this instant, in Unix milliseconds; only of an exact text.
+    pub expires_at_ms: Option<Number>,
     /// Members of the rule that we do not know; they are written back.
     pub extra: Members,
 }
@@ -212,9 +220,29 @@ impl DenyRule {
     pub fn keeps_children(&self) -> bool {
         self.children.unwrap_or_default()
     }
+
+    /// Whether it is about one exact text, and not about a program.
+    pub const fn is_of_text(&self) -> bool {
+        self.command_sha256.is_some()
+    }
+
+    /// Whether it denies the text with this digest at this time.
+    pub fn denies_text(&self, sha256: &str, now: UnixMillis) -> bool {
+        let is_over = |end: &Number| now.get() >= end.floor();
+        self.command_sha256.as_deref() == Some(sha256) && !self.expires_at_ms.as_ref().is_some_and(is_over)
+    }
 }
 
 impl Grant {
+    /// Whether anything limits it. Without a limit it would be an entry.
+    pub fn is_limited(&self) -> bool {
+        self.expires_at_ms.is_some()
+            || self.max_uses.is_some()
+            || self.sha256.is_some()
+            || self.session_key.is_some()
+            || self.directory.is_some()
+    }
+
     /// What it includes of an open input.
     pub fn typing(&self) -> Typing {
         typing(self.input, self.unguarded)

@@ -1,7 +1,7 @@
 //! From bytes to a document, or to the reason why not (`docs/spec/approvals-store.md#4-reading`).
 
-use countersign_domain::InvalidName;
-use countersign_policy::pattern::has_wildcard;
+use countersign_domain::{InvalidName, SessionKey, is_plain_directory};
+use countersign_policy::pattern::{has_wildcard, marker_of_digest};
 
 use super::{
     confined::Confined,
@@ -195,13 +195,15 @@ fn grant(mut object: Object) -> Result<Draft<Grant>, Refusal> {
         max_uses: object.max_uses()?,
         uses: object.number("uses")?,
         sha256: object.sha256()?,
+        session_key: object.session_key()?,
+        directory: object.directory()?,
         input: object.boolean("input")?,
         unguarded: object.boolean("unguarded")?,
         confine: object.take("confine").map(Confined::read),
         extra: Members::new(),
     };
     // Without a limit it would be an entry that lasts for ever, which a typo must not make.
-    if item.expires_at_ms.is_none() && item.max_uses.is_none() && item.sha256.is_none() {
+    if !item.is_limited() {
         return Err(refuse(RefusalReason::Value, &object.pointer));
     }
     let item = Grant {
@@ -220,6 +222,17 @@ fn deny_rule(mut object: Object) -> Result<Draft<DenyRule>, Refusal> {
     if children == Some(true) && !(is_whole && may_have_children(&pattern)) {
         return Err(object.wrong(RefusalReason::Value, "children"));
     }
+    let command_sha256 = object.digest("commandSha256")?;
+    let expires_at_ms = object.number("expiresAtMs")?;
+    // A rule about a program does not end, and one about a text says nothing else.
+    if let Some(digest) = &command_sha256 {
+        let marker = marker_of_digest(digest);
+        if trim(&pattern) != marker || !is_whole || children == Some(true) {
+            return Err(object.wrong(RefusalReason::Value, "commandSha256"));
+        }
+    } else if expires_at_ms.is_some() {
+        return Err(object.wrong(RefusalReason::Value, "expiresAtMs"));
+    }
     Ok(Draft {
         id,
         item: DenyRule {
@@ -227,6 +240,8 @@ fn deny_rule(mut object: Object) -> Result<Draft<DenyRule>, Refusal> {
             arg_pattern,
             reason: object.string("reason")?,
             children,
+            command_sha256,
+            expires_at_ms,
             extra: object.rest(),
         },
     })
@@ -352,14 +367,35 @@ impl Object {
             .transpose()
     }
 
+    fn session_key(&mut self) -> Result<Option<SessionKey>, Refusal> {
+        self.string("sessionKey")?
+            .map(|key| {
+                SessionKey::parse(key).map_err(|_invalid| self.wrong(RefusalReason::Value, "sessionKey"))
+            })
+            .transpose()
+    }
+
+    fn directory(&mut self) -> Result<Option<String>, Refusal> {
+        let directory = self.string("directory")?;
+        match directory {
+            // One that reads in two ways would cover what nobody meant.
+            Some(path) if !is_plain_directory(&path) => Err(self.wrong(RefusalReason::Value, "directory")),
+            directory => Ok(directory),
+        }
+    }
+
     fn sha256(&mut self) -> Result<Option<String>, Refusal> {
-        self.string("sha256")?
+        self.digest("sha256")
+    }
+
+    fn digest(&mut self, name: &str) -> Result<Option<String>, Refusal> {
+        self.string(name)?
             .map(|digest| {
                 let lower = digest.to_ascii_lowercase();
                 if is_lower_hex(&lower, 64) {
                     Ok(lower)
                 } else {
-                    Err(self.wrong(RefusalReason::Value, "sha256"))
+                    Err(self.wrong(RefusalReason::Value, name))
                 }
             })
             .transpose()

@@ -547,6 +547,135 @@ fn a_grant_is_read_with_all_its_limits() {
 }
 
 #[test]
+fn a_session_and_a_directory_limit_a_grant_and_only_as_what_they_are() {
+    let of = |limits: &str| {
+        format!(r#"{{"version":1,"agents":{{"main":{{"grants":[{{"pattern":"/bin/ls",{limits}}}]}}}}}}"#)
+    };
+    let kept = document(&of(r#""sessionKey":"agent:main:x","directory":"/srv/p""#));
+    let printed: Value = serde_json::from_str(&kept.print()).unwrap();
+    assert_eq!(
+        printed["agents"]["main"]["grants"][0]["sessionKey"],
+        "agent:main:x"
+    );
+    assert_eq!(printed["agents"]["main"]["grants"][0]["directory"], "/srv/p");
+    assert!(kept.entries("main").is_empty());
+    for (limits, reason, member) in [
+        (r#""directory":"srv""#, RefusalReason::Value, "/directory"),
+        (r#""directory":"/srv/../p""#, RefusalReason::Value, "/directory"),
+        (r#""directory":"/srv/""#, RefusalReason::Value, "/directory"),
+        (r#""directory":"""#, RefusalReason::Value, "/directory"),
+        (r#""directory":5"#, RefusalReason::Type, "/directory"),
+        (r#""sessionKey":"""#, RefusalReason::Value, "/sessionKey"),
+        (r#""sessionKey":"a\u0000b""#, RefusalReason::Value, "/sessionKey"),
+        (r#""sessionKey":null"#, RefusalReason::Type, "/sessionKey"),
+        (r#""note":"nothing limits it""#, RefusalReason::Value, ""),
+    ] {
+        refused(&of(limits), reason, &format!("/agents/main/grants/0{member}"));
+    }
+}
+
+#[test]
+fn a_grant_for_another_session_or_a_wider_directory_widens() {
+    let of = |limits: &str| {
+        document(&format!(
+            r#"{{"version":1,"agents":{{"main":{{"grants":[{{"id":"3f0e7c5a-1b2d-4c3e-8f40-000000000001",
+            "pattern":"/bin/ls",{limits}}}]}}}}}}"#
+        ))
+    };
+    let here = r#""sessionKey":"a","directory":"/srv/p""#;
+    for (limits, change) in [
+        (
+            r#""sessionKey":"a","directory":"/srv/p/below""#,
+            ChangeDirection::Narrows,
+        ),
+        (
+            r#""sessionKey":"a","directory":"/srv/p","expiresAtMs":5"#,
+            ChangeDirection::Narrows,
+        ),
+        (
+            r#""sessionKey":"b","directory":"/srv/p""#,
+            ChangeDirection::Widens,
+        ),
+        (r#""sessionKey":"a","directory":"/srv""#, ChangeDirection::Widens),
+        (r#""sessionKey":"a""#, ChangeDirection::Widens),
+        (r#""directory":"/srv/p""#, ChangeDirection::Widens),
+        (here, ChangeDirection::Neutral),
+    ] {
+        assert_eq!(of(here).difference(&of(limits)).change, change, "{limits}");
+    }
+}
+
+#[test]
+fn a_deny_rule_about_a_text_may_end_and_one_about_a_program_may_not() {
+    let digest = "ab".repeat(32);
+    let of = |rule: &str| format!(r#"{{"version":1,"agents":{{"main":{{"denylist":[{rule}]}}}}}}"#);
+    let text = |more: &str| {
+        of(&format!(
+            r#"{{"pattern":"=command:abababababababab","commandSha256":"{digest}"{more}}}"#
+        ))
+    };
+    let kept = document(&text(r#","expiresAtMs":50"#));
+    let rules = kept.deny_rules("main");
+    let denies = |at| rules[0].item.denies_text(&digest, UnixMillis::new(at));
+    assert!(rules[0].item.is_of_text() && denies(49) && !denies(50));
+    assert!(!rules[0].item.denies_text(&"00".repeat(32), UnixMillis::new(0)));
+    let place = "/agents/main/denylist/0";
+    for (text, member) in [
+        (of(r#"{"pattern":"rm","expiresAtMs":5}"#), "expiresAtMs"),
+        (
+            of(&format!(r#"{{"pattern":"rm","commandSha256":"{digest}"}}"#)),
+            "commandSha256",
+        ),
+        (text(r#","argPattern":"x""#), "commandSha256"),
+        (
+            of(r#"{"pattern":"=command:abababababababab","commandSha256":"abab"}"#),
+            "commandSha256",
+        ),
+    ] {
+        refused(&text, RefusalReason::Value, &format!("{place}/{member}"));
+    }
+    // One that ends earlier allows what it denied.
+    let change = |one: &str, other: &str| document(&text(one)).difference(&document(&text(other))).change;
+    let (soon, later, never) = (r#","expiresAtMs":5"#, r#","expiresAtMs":9"#, "");
+    assert_eq!(change(soon, later), ChangeDirection::Narrows);
+    assert_eq!(change(later, never), ChangeDirection::Narrows);
+    assert_eq!(change(never, later), ChangeDirection::Widens);
+    assert_eq!(change(later, soon), ChangeDirection::Widens);
+}
+
+#[test]
+fn rules_about_texts_are_bounded_and_those_that_ended_make_room() {
+    let ids = SeededIds::default();
+    let mut edited = Document::default();
+    let mut add = |number: usize, end: i64| {
+        let digest = format!("{number:064x}");
+        let rule = DenyRule {
+            pattern: countersign_policy::pattern::marker_of_digest(&digest),
+            command_sha256: Some(digest),
+            expires_at_ms: Some(end.into()),
+            ..DenyRule::default()
+        };
+        edited
+            .add_text_rule("main", ids.entry_id(), rule, UnixMillis::new(10))
+            .map(|rule| rule.item.expires_at_ms.unwrap().floor())
+    };
+    for number in 0..256 {
+        assert_eq!(
+            add(number, if number < 5 { 9 } else { 50 }),
+            Some(if number < 5 { 9 } else { 50 })
+        );
+    }
+    assert_eq!(add(300, 60), Some(60), "five have ended");
+    for number in 301..305 {
+        assert_eq!(add(number, 60), Some(60));
+    }
+    assert_eq!(add(305, 60), None);
+    assert_eq!(add(300, 55), Some(60), "the one that lasts longer stays");
+    assert_eq!(add(300, 70), Some(70));
+    assert_eq!(edited.deny_rules("main").len(), 256);
+}
+
+#[test]
 fn lists_are_in_matching_order_with_their_owner() {
     let loaded = document(
         r#"{"version":1,"agents":{

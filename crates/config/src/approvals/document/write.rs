@@ -178,6 +178,8 @@ fn push_grant(members: &mut Members, grant: &Grant) {
         max_uses,
         uses,
         sha256,
+        session_key,
+        directory,
         input,
         unguarded,
         confine,
@@ -195,6 +197,9 @@ fn push_grant(members: &mut Members, grant: &Grant) {
     );
     push(members, "uses", uses.clone().map(Json::Number));
     push_text(members, "sha256", sha256.as_ref());
+    let session_key = session_key.as_ref().map(|key| key.as_str().to_owned());
+    push_text(members, "sessionKey", session_key.as_ref());
+    push_text(members, "directory", directory.as_ref());
     push(members, "input", input.map(Json::Bool));
     push(members, "unguarded", unguarded.map(Json::Bool));
     push(
@@ -211,12 +216,16 @@ fn push_deny_rule(members: &mut Members, rule: &DenyRule) {
         arg_pattern,
         reason,
         children,
+        command_sha256,
+        expires_at_ms,
         extra,
     } = rule;
     push_text(members, "pattern", Some(pattern));
     push_text(members, "argPattern", arg_pattern.as_ref());
     push_text(members, "reason", reason.as_ref());
     push(members, "children", children.map(Json::Bool));
+    push_text(members, "commandSha256", command_sha256.as_ref());
+    push(members, "expiresAtMs", expires_at_ms.clone().map(Json::Number));
     members.extend(extra.iter().cloned());
 }
 

@@ -21,7 +21,7 @@ use countersign_wire::decisions::{
     DecidedOnBody, DecisionOnBody, DecisionsBody, DecisionsResultBody, MAX_DECISIONS, PlainDecision,
 };
 
-use super::{check_reason, decided};
+use super::{check_reason, decided, grant};
 
 use crate::{
     admission::RequestSource,
@@ -40,8 +40,8 @@ const AT_ONCE: usize = 8;
 
 /// Answers up to 100 questions. Each answer counts by itself, as one to that question alone would.
 ///
-/// This is not atomic: some answers may count and others not, and each result says which. `allow-once` needs the
-/// `bindingDigest` of what was shown. `allow-always` is for one question at a time. Each answer counts against the rate
+/// This is not atomic: some answers may count and others not, and each result says which. Every answer but `deny` needs the
+/// `bindingDigest` of what was shown. `allow-always` needs a `grant`, which says what is stored. Each answer counts against the rate
 /// of the token; what is over it is `rate-limited` and was not answered. If the connection breaks, the answers that were
 /// taken stay, and the others are not taken.
 #[utoipa::path(
@@ -90,10 +90,16 @@ fn checked(DecisionsBody { decisions }: DecisionsBody) -> Result<Vec<DecisionOnB
         if !ids.insert(&decision.id) {
             return refuse("id", "expected each id once");
         }
-        if decision.decision == PlainDecision::AllowOnce && decision.binding_digest.is_none() {
+        if decision.decision != PlainDecision::Deny && decision.binding_digest.is_none() {
             return refuse(
                 "bindingDigest",
-                "expected boundTo.digest of what was shown, with allow-once",
+                "expected boundTo.digest of what was shown, with every answer but deny",
+            );
+        }
+        if decision.grant.is_some() != (decision.decision == PlainDecision::AllowAlways) {
+            return refuse(
+                "grant",
+                "expected it with allow-always alone, which stores nothing else here",
             );
         }
         if !decision.binding_digest.as_deref().is_none_or(is_digest) {
@@ -122,16 +128,26 @@ async fn result(
         decision,
         binding_digest,
         reason,
+        grant,
     } = decision;
-    let answer = Answer {
-        decision: decision.into(),
-        reason,
-        patterns: None,
-        shown_digest: binding_digest,
-    };
-    let answered = match limited {
-        None => decided(caller, state, &id, answer).await,
-        Some(limited) => Err(Problem::limited(limited)),
+    let decision = decision.into();
+    let grant = grant
+        .map(|ByName(grant)| grant::chosen(decision, grant))
+        .transpose();
+    let answered = match (limited, grant) {
+        (Some(limited), _) => Err(Problem::limited(limited)),
+        (None, Err(problem)) => Err(problem),
+        (None, Ok(grant)) => {
+            let answer = Answer {
+                decision,
+                reason,
+                patterns: None,
+                grant,
+                refusal: None,
+                shown_digest: binding_digest,
+            };
+            decided(caller, state, &id, answer).await
+        }
     };
     let answered = answered.map_err(|problem| problem.into_body(&format!("/v1/approvals/{id}/decision")));
     let (status, decided, problem) = match answered {

@@ -2,11 +2,12 @@
 //!
 //! A handler must never settle an answer or choose what a caller may see: [`countersign_engine::Engine`] finds out who may
 //! answer and which answer came first, and narrows every list to the caller's agents. Read on: `decide` takes an
-//! answer, `decisions.rs` several of them, `revise.rs` a changed command, `take_back.rs` an answer that is taken back; [`ApprovalBody`] is the object, and `brief.rs` has
+//! answer, `grant.rs` what one leaves behind, `decisions.rs` several of them, `revise.rs` a changed command, `take_back.rs` an answer that is taken back; [`ApprovalBody`] is the object, and `brief.rs` has
 //! what a list needs of it.
 
 mod brief;
 mod decisions;
+mod grant;
 mod revise;
 mod take_back;
 
@@ -25,6 +26,8 @@ use countersign_wire::{
 };
 
 use brief::ListedApproval;
+
+use super::denylist;
 
 use crate::{
     caller::{AgentCaller, Approve, ReadOrApprove},
@@ -162,7 +165,12 @@ async fn one(
     let approval = state.engine().records().approval(&caller, &id).await?;
     let approval =
         approval.ok_or_else(|| Problem::new(Code::ApprovalNotFound, "there is no such approval"))?;
-    Ok(JsonReply(approval.into()))
+    let covered = state
+        .engine()
+        .records()
+        .would_have_covered(&caller, &approval)
+        .await?;
+    Ok(JsonReply(grant::with_covered(approval.into(), &covered)))
 }
 
 /// Answers an approval; the first answer counts, or the first no of anybody and the first yes of as many people as it takes.
@@ -172,7 +180,7 @@ async fn one(
     request_body = DecisionBody,
     responses(
         (status = OK, body = DecidedBody),
-        (status = FORBIDDEN, description = "forbidden (also: not of the groups that may allow it), own-request"),
+        (status = FORBIDDEN, description = "forbidden (also: not of the groups that may allow it), own-request, grant-too-wide"),
         (status = NOT_FOUND, description = "approval-not-found"),
         (status = CONFLICT, description = "approval-already-resolved, with the approval"),
         (status = GONE, description = "approval-expired, approval-cancelled, with the approval"),
@@ -199,10 +207,21 @@ async fn decided(
     id: &ApprovalId,
     answer: Answer,
 ) -> Result<DecidedBody, Problem> {
-    let Decided { applied, approval } = state.engine().approvals().decide(caller, id, answer).await?;
+    let Decided {
+        applied,
+        approval,
+        rule,
+    } = state.engine().approvals().decide(caller, id, answer).await?;
+    let (rule, no_rule) = match rule {
+        None => (None, None),
+        Some(Ok(rule)) => (Some(denylist::written(rule, Vec::new())), None),
+        Some(Err(why)) => (None, Some(why)),
+    };
     Ok(DecidedBody {
         applied,
         approval: approval.into(),
+        rule,
+        no_rule,
     })
 }
 
@@ -211,6 +230,9 @@ fn to_answer(body: DecisionBody) -> Result<Answer, Problem> {
         decision,
         reason,
         patterns,
+        grant,
+        mute,
+        never,
     } = body;
     check_reason(reason.as_deref()).map_err(|expected| Problem::field("reason", expected))?;
     if patterns.is_some() && decision != ApprovalDecision::AllowAlways {
@@ -224,6 +246,10 @@ fn to_answer(body: DecisionBody) -> Result<Answer, Problem> {
         decision,
         reason,
         patterns: patterns.map(|patterns| patterns.into_iter().map(chosen).collect()),
+        grant: grant
+            .map(|ByName(grant)| grant::chosen(decision, grant))
+            .transpose()?,
+        refusal: grant::refusal(decision, mute.map(|ByName(mute)| mute), never)?,
         shown_digest: None,
     })
 }

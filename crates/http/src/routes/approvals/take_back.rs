@@ -45,9 +45,15 @@ pub(super) async fn take_back(
     check_reason(reason.as_deref()).map_err(|expected| Problem::field("reason", expected))?;
     let id = short_id::approval(&state, &caller, id).await?;
     let taken_back = state.engine().approvals().take_back(&caller, &id, reason).await?;
-    let Decided { applied, approval } = taken_back;
+    let Decided {
+        applied,
+        approval,
+        rule: _,
+    } = taken_back;
     Ok(JsonReply(DecidedBody {
         applied,
         approval: approval.into(),
+        rule: None,
+        no_rule: None,
     }))
 }

@@ -131,6 +131,8 @@ pub(super) async fn resolve(session: &Arc<OperatorSession>, params: ResolveParam
         decision,
         reason: None,
         patterns: None,
+        grant: None,
+        refusal: None,
         shown_digest: None,
     };
     match session
@@ -439,7 +441,8 @@ fn of_decide(protocol: Protocol, error: &DecideError) -> WireError {
             Protocol::Four => WireError::invalid("approval already resolved")
                 .with_details(json!({ "reason": "APPROVAL_ALREADY_RESOLVED" })),
         },
-        DecideError::NotAllowed { detail, reason: _ } => {
+        // No answer over this wire has a grant.
+        DecideError::TooWide { detail } | DecideError::NotAllowed { detail, reason: _ } => {
             WireError::invalid(format!("invalid decision: {detail}"))
                 .with_details(json!({ "reason": "APPROVAL_DECISION_NOT_ALLOWED" }))
         }

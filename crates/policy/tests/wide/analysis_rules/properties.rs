@@ -204,6 +204,7 @@ fn analysis(text: &str, strictness: &Strictness, machine: &Machine) -> Analysis 
         arg_pattern: None,
         reason: None,
         children: false,
+        is_of_text: false,
     }];
     let protected = Protected {
         roots: vec!["/home/agent/.state".to_owned()],

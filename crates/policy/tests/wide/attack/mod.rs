@@ -13,6 +13,7 @@ mod table;
 mod control;
 mod programs;
 mod redirections;
+mod shapes;
 mod starters;
 mod variables;
 
