@@ -233,6 +233,7 @@ impl World {
             agent: &agent,
             input: self.input,
             workspace: None,
+            temporary: None,
             shell: None,
         };
         let profiles: BTreeMap<String, SafeBinProfile> = BTreeMap::new();
