@@ -271,9 +271,10 @@ impl<'a> Standard<'a> {
                     }
                 }
                 Redirection::File(file) | Redirection::Temporary(file) => {
-                    let open = match redirection {
-                        Redirection::Temporary(_) => made.open(file),
-                        _ => open_file(file),
+                    let open = if matches!(redirection, Redirection::Temporary(_)) {
+                        made.open(file)
+                    } else {
+                        open_file(file)
                     };
                     opened.push(open.map_err(|why| Unopened {
                         file: Some(file.whole_path()),

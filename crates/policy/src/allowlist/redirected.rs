@@ -61,25 +61,21 @@ impl<'a> Evaluation<'a> {
             known.ok_or_else(|| workspace("the directory is not certain after this cd"))?
         };
         let whole = paths::join_normalised(base, &named);
-        match self.temporary(&whole) {
-            Some((directory, path)) => {
-                let temporary = |detail| Unopened {
-                    rule: Rule::G15,
-                    detail,
-                };
-                self.temporary_file(used_as, &whole, directory, work)
-                    .map_err(temporary)?;
-                Ok(Redirection::Temporary(FileRedirection {
-                    used_as,
-                    workspace: directory.clone(),
-                    path,
-                }))
-            }
-            None => {
-                let file = self.file_of_workspace(used_as, &whole, work).map_err(workspace)?;
-                Ok(Redirection::File(file))
-            }
+        if let Some((directory, path)) = self.temporary(&whole) {
+            let temporary = |detail| Unopened {
+                rule: Rule::G15,
+                detail,
+            };
+            self.temporary_file(used_as, &whole, directory, work)
+                .map_err(temporary)?;
+            return Ok(Redirection::Temporary(FileRedirection {
+                used_as,
+                workspace: directory.clone(),
+                path,
+            }));
         }
+        let file = self.file_of_workspace(used_as, &whole, work).map_err(workspace)?;
+        Ok(Redirection::File(file))
     }
 
     /// The temporary directory, and the name in it, where a path names a file directly in there that is none of the workspace.
