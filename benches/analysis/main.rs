@@ -167,6 +167,7 @@ fn decide(text: &str, entries: Entries<'_>, cache: &PatternCache, lookup: &dyn P
         agent: &agent,
         input: CommandInput::Closed,
         workspace: None,
+        temporary: None,
         shell: None,
     };
     let policy = AnalysisPolicy {

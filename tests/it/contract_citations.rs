@@ -333,7 +333,9 @@ fn judged_examples(example: &str) -> Vec<(String, String)> {
     let judged = clauses.iter().filter_map(|clause| {
         let command = clause.trim_start().strip_prefix('`')?.split('`').next()?;
         let verdict = clause.split("→ `").nth(1)?.split('`').next()?;
-        (!command.contains('…')).then(|| (command.to_owned(), verdict.to_owned()))
+        // A newline that can be seen.
+        let command = command.replace('⏎', "\n");
+        (!command.contains('…')).then(|| (command, verdict.to_owned()))
     });
     judged.collect()
 }

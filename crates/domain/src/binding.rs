@@ -82,6 +82,9 @@ pub enum Redirection {
     InputFromText(String),
     /// A file of the workspace, which the supervisor opens.
     File(FileRedirection),
+    /// A file of the temporary directory, which the supervisor opens: to be written one that the run itself made, to be read
+    /// one of its own account.
+    Temporary(FileRedirection),
 }
 
 impl Redirection {
@@ -94,7 +97,7 @@ impl Redirection {
             Self::ErrorsToNull => "2>/dev/null",
             Self::ErrorsToOutput => "2>&1",
             Self::OutputToErrors => ">&2",
-            Self::File(file) => file.used_as.as_str(),
+            Self::File(file) | Self::Temporary(file) => file.used_as.as_str(),
         }
     }
 
@@ -104,14 +107,14 @@ impl Redirection {
             Self::InputFromNull | Self::InputFromText(_) => 0,
             Self::OutputToNull | Self::OutputToErrors => 1,
             Self::ErrorsToNull | Self::ErrorsToOutput => 2,
-            Self::File(file) => file.used_as.descriptor(),
+            Self::File(file) | Self::Temporary(file) => file.used_as.descriptor(),
         }
     }
 
-    /// The file of the workspace that it opens.
+    /// The file of the workspace, or of the temporary directory, that it opens.
     pub const fn file(&self) -> Option<&FileRedirection> {
         match self {
-            Self::File(file) => Some(file),
+            Self::File(file) | Self::Temporary(file) => Some(file),
             Self::InputFromNull
             | Self::OutputToNull
             | Self::ErrorsToNull
@@ -155,6 +158,9 @@ pub enum BoundAction {
         operand: String,
         /// Device and inode, where it was there when it was judged and nothing of the run can have made it anew.
         pinned: Option<(u64, u64)>,
+        /// Whether nothing is said where it fails (`2>/dev/null`). Older records do not have it.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        quiet: bool,
     },
     /// Prints the directory (`pwd`).
     PrintDirectory {

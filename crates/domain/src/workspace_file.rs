@@ -1,4 +1,5 @@
-//! Files of a workspace that redirections name: found from an open directory on, and never by way of it.
+//! Files of a workspace, or of the temporary directory, that redirections name: found from an open directory on, and never by
+//! way of it.
 
 use serde::{Deserialize, Serialize};
 
@@ -94,12 +95,12 @@ impl FileUse {
     }
 }
 
-/// A file of a workspace in place of standard input, output or error.
+/// A file of a workspace, or of the temporary directory, in place of standard input, output or error.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileRedirection {
     /// What the file is used for.
     pub used_as: FileUse,
-    /// The workspace, as it was when the command was judged.
+    /// The workspace or the temporary directory, as it was when the command was judged.
     pub workspace: PinnedDirectory,
     /// Where the file lies in it.
     pub path: PathBelow,

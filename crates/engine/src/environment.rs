@@ -1,13 +1,14 @@
 //! The environment of gateway commands (`docs/spec/exec-tool.md#6-environment-and-shell-gateway-host`).
 
 use std::{
+    borrow::Cow,
     ffi::{OsStr, OsString},
     path::PathBuf,
 };
 
 use countersign_config::settings::Environment;
 use countersign_domain::{CommandInput, EnvOverrides};
-use countersign_hosts::{confined::Hidden, run_path};
+use countersign_hosts::{confined::Hidden, path_lookup::InheritedVariables, run_path};
 use countersign_policy::command::env_policy;
 
 /// What describes a terminal. That of the server's own is not the one of its commands.
@@ -81,6 +82,21 @@ impl HostEnvironment {
         all.push((OsString::from("PATH"), run_path::join(path)));
         all.push((OsString::from("OPENCLAW_SHELL"), OsString::from("exec")));
         all
+    }
+
+    /// What is known of the variables that every command has, and of those that one may have besides its overrides.
+    pub(super) fn known(&self) -> InheritedVariables {
+        let inherited = self.inherited.iter().map(|(name, _value)| name.to_string_lossy());
+        let own = ["PATH", "OPENCLAW_SHELL", "PWD", "OLDPWD"].into_iter();
+        let guards = GUARDS.iter().map(|(name, _value)| *name);
+        let home = self.inherited.iter().find(|(name, _value)| name == "HOME");
+        InheritedVariables {
+            names: inherited
+                .map(Cow::into_owned)
+                .chain(own.chain(guards).map(str::to_owned))
+                .collect(),
+            home: home.and_then(|(_name, value)| value.to_str().map(str::to_owned)),
+        }
     }
 
     /// What of that a shell could act on.

@@ -1,6 +1,7 @@
 //! The machine's files as the analysis sees them.
 
 use std::{
+    collections::HashSet,
     fs::File,
     io::{self, Read as _},
     os::unix::fs::MetadataExt as _,
@@ -32,6 +33,17 @@ pub struct SystemLookup {
     view: View,
     /// What earlier looks found, where it may be used.
     remembered: Option<Remembered>,
+    /// The variables that commands inherit, where they are known.
+    variables: Option<Arc<InheritedVariables>>,
+}
+
+/// What is known of the variables that commands inherit.
+#[derive(Debug, Default)]
+pub struct InheritedVariables {
+    /// The names of all of them.
+    pub names: HashSet<String>,
+    /// The value of `HOME`.
+    pub home: Option<String>,
 }
 
 impl SystemLookup {
@@ -49,7 +61,15 @@ impl SystemLookup {
             home,
             view: files.view(),
             remembered: None,
+            variables: None,
         }
+    }
+
+    /// The same with the variables that commands inherit.
+    #[must_use]
+    pub fn with_variables(mut self, variables: Arc<InheritedVariables>) -> Self {
+        self.variables = Some(variables);
+        self
     }
 
     /// The same with what earlier looks found by its name ([`PathLookup::find`]). What the file broker sees is not
@@ -174,6 +194,16 @@ impl PathLookup for SystemLookup {
 
     fn home(&self) -> &str {
         &self.home
+    }
+
+    fn is_set(&self, variable: &str) -> bool {
+        self.variables
+            .as_ref()
+            .is_none_or(|variables| variables.names.contains(variable))
+    }
+
+    fn home_variable(&self) -> Option<&str> {
+        self.variables.as_ref()?.home.as_deref()
     }
 
     fn directory_trust(&self, directory: &str) -> DirectoryTrust {

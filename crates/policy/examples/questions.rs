@@ -1,7 +1,8 @@
 //! How often a person would be asked about commands that agents issued: `dev/questions DIR`.
 //!
 //! Reads the `command` of each line of `DIR/*.jsonl`, each distinct text once, and judges it under several allowlists with
-//! the analysis and the gate of the server, in a world where every program lies in `/usr/bin` and every file is there.
+//! the analysis and the gate of the server, in a world where every program lies in `/usr/bin` and every file is there, but none
+//! below `/tmp`.
 //! The workspace of a command is the directory to which it changes first, where it does, since that is how agents call
 //! theirs. Nothing runs, and no file besides those in `DIR` is read.
 
@@ -39,6 +40,21 @@ const BARE: &str = "bare entries for the 80 commonest programs";
 const COMMONEST: usize = 80;
 /// After so many answers the rest is counted.
 const ANSWERS: [usize; 3] = [0, 50, 500];
+
+/// A setting of `tools.exec.reads`, and what sets it.
+type Step = (&'static str, fn(&mut Grammar));
+
+/// Each row has what the rows before it have.
+const STEPS: [Step; 8] = [
+    ("nullRedirections", |grammar| grammar.null_redirections = true),
+    ("hereDocuments", |grammar| grammar.here_documents = true),
+    ("fileRedirections", |grammar| grammar.file_redirections = true),
+    ("filePatterns", |grammar| grammar.file_patterns = true),
+    ("temporaryFiles", |grammar| grammar.temporary_files = true),
+    ("foundFiles", |grammar| grammar.found_files = true),
+    ("documentOperands", |grammar| grammar.document_operands = true),
+    ("variables", |grammar| grammar.variables = true),
+];
 
 /// Programs that mostly read, and git.
 const READING: [&str; 39] = [
@@ -83,7 +99,20 @@ fn print() -> Result<(), Box<dyn Error>> {
     let commonest = commonest(&commands);
     let reading = READING.map(str::to_owned);
     let bare = || World::new(&commonest);
-    let worlds = [
+    let steps = STEPS.iter().scan(Grammar::default(), |grammar, (setting, set)| {
+        set(grammar);
+        let before = if *setting == STEPS[0].0 {
+            "bare entries"
+        } else {
+            "the same"
+        };
+        let world = World {
+            grammar: *grammar,
+            ..bare()
+        };
+        Some((format!("{before}, `reads.{setting}`"), world))
+    });
+    let before = [
         ("no entry", World::new(&[])),
         ("39 programs that mostly read, and git", World::new(&reading)),
         ("all starter sets", World::of_starters(Grammar::default())),
@@ -92,44 +121,8 @@ fn print() -> Result<(), Box<dyn Error>> {
             World::of_starters(Grammar::WIDEST),
         ),
         (BARE, bare()),
-        (
-            "bare entries, `reads.nullRedirections`",
-            World {
-                grammar: Grammar {
-                    null_redirections: true,
-                    ..Grammar::default()
-                },
-                ..bare()
-            },
-        ),
-        (
-            "bare entries, `reads.nullRedirections` and `reads.hereDocuments`",
-            World {
-                grammar: Grammar {
-                    file_redirections: false,
-                    file_patterns: false,
-                    ..Grammar::WIDEST
-                },
-                ..bare()
-            },
-        ),
-        (
-            "bare entries, these and `reads.fileRedirections`",
-            World {
-                grammar: Grammar {
-                    file_patterns: false,
-                    ..Grammar::WIDEST
-                },
-                ..bare()
-            },
-        ),
-        (
-            "bare entries, these and `reads.filePatterns`",
-            World {
-                grammar: Grammar::WIDEST,
-                ..bare()
-            },
-        ),
+    ];
+    let behind = [
         (
             "bare entries, `strictInlineEval`",
             World {
@@ -148,6 +141,12 @@ fn print() -> Result<(), Box<dyn Error>> {
     writeln!(out, "| allowlist | allowed | asked | denied |")?;
     writeln!(out, "| --- | ---: | ---: | ---: |")?;
     let mut wide = None;
+    let named = |(name, world): (&str, World)| (name.to_owned(), world);
+    let worlds = before
+        .into_iter()
+        .map(named)
+        .chain(steps)
+        .chain(behind.into_iter().map(named));
     for (name, world) in worlds {
         let tally = world.tally(&commands);
         let percent = |count| percent(count, commands.len());
@@ -392,6 +391,11 @@ impl World {
             dev: 1,
             ino: 1,
         };
+        let temporary = PinnedDirectory {
+            path: "/tmp".to_owned(),
+            dev: 1,
+            ino: 2,
+        };
         let request = AnalysisRequest {
             cwd: &workspace.path,
             cwd_real: &workspace.path,
@@ -399,6 +403,7 @@ impl World {
             agent: &self.agent,
             input: CommandInput::default(),
             workspace: Some(&workspace),
+            temporary: Some(&temporary),
             shell: Some(ShellKind::Bash),
         };
         let policy = AnalysisPolicy {
@@ -525,7 +530,7 @@ fn workspace_of(command: &str) -> &str {
     }
 }
 
-/// Every program is in `/usr/bin`, every file is there, and no name is a link. A file whose name says that it is data is no
+/// Every program is in `/usr/bin`, every file is there but below `/tmp`, and no name is a link. A file whose name says that it is data is no
 /// program.
 #[derive(Debug)]
 struct Files;
@@ -541,11 +546,22 @@ impl PathLookup for Files {
         Some(vec!["name".to_owned()])
     }
 
+    fn is_set(&self, _variable: &str) -> bool {
+        false
+    }
+
+    fn home_variable(&self) -> Option<&str> {
+        Some(HOME)
+    }
+
     fn depends_on_process(&self, _path: &str) -> bool {
         false
     }
 
     fn inspect(&self, path: &str) -> Option<Inspected> {
+        if path.starts_with("/tmp/") {
+            return None;
+        }
         let name = path.rsplit('/').next().unwrap_or_default();
         if name
             .rsplit_once('.')
@@ -568,6 +584,9 @@ impl PathLookup for Files {
     }
 
     fn real(&self, path: &str) -> Option<String> {
+        if path.starts_with("/tmp/") {
+            return None;
+        }
         Some(path.to_owned())
     }
 

@@ -7,6 +7,7 @@
 //! and its exit code is that of the list. Entry point: [`Execution::launch`].
 
 use std::{
+    cell::RefCell,
     ffi::{CStr, CString},
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -146,7 +147,7 @@ impl Execution<'_> {
             Some(direct) => Some(Direct::of(direct, &self.plan.environment).ok_or_else(invalid)?),
         };
         let files: Vec<JudgedFile> = self.plan.files.iter().chain(program.files()).cloned().collect();
-        let standard = Standard::of(program, self.standard)
+        let standard = Standard::of(program, self.standard, &MadeFiles::default())
             .map_err(|unopened| LaunchError::BeforeExecution(unopened.why))?;
         let filter = self.holds.filter(program).map_err(LaunchError::BeforeExecution)?;
         let launch = Launch {
@@ -189,6 +190,7 @@ impl Execution<'_> {
             holds: self.holds,
             directory: self.plan.directory.as_bytes().to_vec(),
             old_directory: None,
+            made: MadeFiles::default(),
         };
         let check = || {
             hooks::pause("sup.plan-begun");
@@ -233,7 +235,7 @@ impl From<Errno> for Unopened {
 }
 
 impl<'a> Standard<'a> {
-    fn of(program: &Program, before: [BorrowedFd<'a>; 3]) -> Result<Self, Unopened> {
+    fn of(program: &Program, before: [BorrowedFd<'a>; 3], made: &MadeFiles) -> Result<Self, Unopened> {
         const OUTPUT: usize = 1;
         const ERRORS: usize = 2;
         let [mut input, mut output, mut errors] = [Goes::Itself; 3];
@@ -271,12 +273,16 @@ impl<'a> Standard<'a> {
                         elsewhere @ (Goes::Other(_) | Goes::Opened(_)) => elsewhere,
                     }
                 }
-                Redirection::File(file) => {
-                    let open = open_file(file).map_err(|why| Unopened {
+                Redirection::File(file) | Redirection::Temporary(file) => {
+                    let open = if matches!(redirection, Redirection::Temporary(_)) {
+                        made.open(file)
+                    } else {
+                        open_file(file)
+                    };
+                    opened.push(open.map_err(|why| Unopened {
                         file: Some(file.whole_path()),
                         why,
-                    });
-                    opened.push(open?);
+                    })?);
                     match file.used_as.descriptor() {
                         0 => input = next,
                         1 => output = next,
@@ -322,17 +328,61 @@ fn open_null() -> Result<OwnedFd, Errno> {
     rustix::fs::open(NULL, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
+/// The files of the temporary directory that a run made, by their paths, with device and inode.
+#[derive(Debug, Default)]
+struct MadeFiles(RefCell<Vec<(String, (u64, u64))>>);
+
+impl MadeFiles {
+    /// Opens a file of the temporary directory for a program. Where something has the name of one to be written, that is one that
+    /// the run made. `STALE` is said of the directory alone.
+    fn open(&self, file: &FileRedirection) -> Result<OwnedFd, Errno> {
+        /// Group and others may write.
+        const SHARED: u32 = 0o022;
+        const STICKY: u32 = 0o1000;
+        let directory = open_pinned(&file.workspace)?;
+        let mode = rustix::fs::fstat(&directory)?.st_mode;
+        // Others could put a file of theirs in the place of one of ours.
+        if mode & SHARED != 0 && mode & STICKY == 0 {
+            return Err(Errno::PERM);
+        }
+        let path = file.path.as_str();
+        if !file.used_as.writes() {
+            return beneath::open_own_to_read(&directory, path);
+        }
+        let mut made = self.0.borrow_mut();
+        if let Some((_, identity)) = made.iter().find(|(known, _)| known == path) {
+            match beneath::open_made(&directory, path, *identity, file.used_as.appends()) {
+                // A step removed it.
+                Err(Errno::NOENT) => made.retain(|(known, _)| known != path),
+                opened => return opened,
+            }
+        }
+        let opened = beneath::make(&directory, path)?;
+        let stat = rustix::fs::fstat(&opened)?;
+        made.push((path.to_owned(), (stat.st_dev, stat.st_ino)));
+        Ok(opened)
+    }
+}
+
+/// Opens a directory; `STALE` when it is another one than the one that was judged.
+fn open_pinned(directory: &PinnedDirectory) -> Result<OwnedFd, Errno> {
+    let PinnedDirectory { path, dev, ino } = directory;
+    let opened = open_directory(path.as_bytes()).map_err(|_gone| Errno::STALE)?;
+    if is_directory(&opened, (*dev, *ino))? {
+        Ok(opened)
+    } else {
+        Err(Errno::STALE)
+    }
+}
+
 /// Opens a file of the workspace for a program; `STALE` when that is another directory than the one that was judged.
 fn open_file(file: &FileRedirection) -> Result<OwnedFd, Errno> {
     let FileRedirection {
         used_as,
-        workspace: PinnedDirectory { path, dev, ino },
+        workspace,
         path: below,
     } = file;
-    let workspace = open_directory(path.as_bytes()).map_err(|_gone| Errno::STALE)?;
-    if !is_directory(&workspace, (*dev, *ino))? {
-        return Err(Errno::STALE);
-    }
+    let workspace = open_pinned(workspace)?;
     if !used_as.writes() {
         beneath::open_to_read(&workspace, below.as_str())
     } else if used_as.appends() {
@@ -425,6 +475,7 @@ pub(super) fn pinned_directories(plan: &Plan) -> Vec<((u64, u64), Vec<u8>)> {
         let Action::ChangeDirectory {
             operand,
             pinned: Some(pinned),
+            ..
         } = &step.action
         else {
             break;
@@ -485,6 +536,8 @@ struct Leader<'a> {
     directory: Vec<u8>,
     /// `OLDPWD`, once there was a `cd`.
     old_directory: Option<Vec<u8>>,
+    /// Files of the temporary directory that its redirections made.
+    made: MadeFiles,
 }
 
 /// A builtin inside a pipeline, done once all programs of it were started, and where it writes.
@@ -535,7 +588,11 @@ impl Leader<'_> {
                     Err(code) => Ok(code),
                 }
             }
-            Action::ChangeDirectory { operand, pinned } => self.change_directory(operand, *pinned),
+            Action::ChangeDirectory {
+                operand,
+                pinned,
+                quiet,
+            } => self.change_directory(operand, *pinned, *quiet),
             Action::ApplyPatch(order) => Ok(apply_patch(order)),
             builtin @ (Action::PrintDirectory { .. } | Action::Settle { .. }) => {
                 Ok(self.builtin(builtin, rustix::stdio::stdout()))
@@ -608,7 +665,8 @@ impl Leader<'_> {
         input: BorrowedFd<'_>,
         output: BorrowedFd<'_>,
     ) -> Result<Result<Pid, i32>, Changed> {
-        let standard = match Standard::of(program, [input, output, rustix::stdio::stderr()]) {
+        let standard = [input, output, rustix::stdio::stderr()];
+        let standard = match Standard::of(program, standard, &self.made) {
             Ok(standard) => standard,
             Err(Unopened {
                 file: Some(file),
@@ -703,7 +761,12 @@ impl Leader<'_> {
         status
     }
 
-    fn change_directory(&mut self, operand: &[u8], pinned: Option<(u64, u64)>) -> Result<i32, Changed> {
+    fn change_directory(
+        &mut self,
+        operand: &[u8],
+        pinned: Option<(u64, u64)>,
+        quiet: bool,
+    ) -> Result<i32, Changed> {
         let target = joined(&self.directory, operand);
         // Without a way up, where it stands is better than what the way there means by now.
         let is_plain =
@@ -723,7 +786,9 @@ impl Leader<'_> {
                 Err(Changed)
             }
             Err(errno) => {
-                complain(&[b"cd: ", operand].concat(), &reason(errno));
+                if !quiet {
+                    complain(&[b"cd: ", operand].concat(), &reason(errno));
+                }
                 Ok(BUILTIN_FAILED)
             }
         }

@@ -21,6 +21,8 @@ use rustix::{
 
 /// As many links in a row as Linux follows.
 const MAX_LINKS: usize = 40;
+/// Bits of a mode by which a file is a program, or more than that.
+const CAN_BE_EXECUTED: u32 = 0o7111;
 /// A look-up that a rename elsewhere disturbed is tried again so often.
 const ATTEMPTS: usize = 16;
 
@@ -286,6 +288,57 @@ pub fn open_to_replace(directory: impl AsFd, path: &str) -> Result<OwnedFd, Errn
     Ok(file)
 }
 
+/// Opens a regular file below a directory in the same way to read it, if it belongs to the account of this process.
+///
+/// # Errors
+/// As [`open_to_read`]; `PERM` for a file of another account.
+pub fn open_own_to_read(directory: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
+    let file = open_single(directory.as_fd(), path, OFlags::RDONLY)?;
+    if rustix::fs::fstat(&file)?.st_uid == rustix::process::geteuid().as_raw() {
+        Ok(file)
+    } else {
+        Err(Errno::PERM)
+    }
+}
+
+/// Makes a regular file below a directory, by way of no link and no mount, to write it.
+///
+/// # Errors
+/// What the kernel answers; `EXIST` where anything has that name.
+pub fn make(directory: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
+    open_without_links(
+        directory.as_fd(),
+        path,
+        OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL,
+        Mode::from_raw_mode(0o666),
+    )
+}
+
+/// Opens a file that was made to write it again: behind what it holds, or in place of that. Device and inode say which it was.
+///
+/// # Errors
+/// As [`open_to_append`]; `EXIST` where another file has its name by now.
+pub fn open_made(
+    directory: impl AsFd,
+    path: &str,
+    made: (u64, u64),
+    appends: bool,
+) -> Result<OwnedFd, Errno> {
+    let append = if appends { OFlags::APPEND } else { OFlags::empty() };
+    let file = open_single(directory.as_fd(), path, OFlags::WRONLY | append)?;
+    let stat = rustix::fs::fstat(&file)?;
+    if (stat.st_dev, stat.st_ino) != made {
+        return Err(Errno::EXIST);
+    }
+    if stat.st_mode & CAN_BE_EXECUTED != 0 {
+        return Err(Errno::ACCESS);
+    }
+    if !appends {
+        rustix::fs::ftruncate(&file, 0)?;
+    }
+    Ok(file)
+}
+
 fn open_or_make(directory: BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
     for _ in 0..ATTEMPTS {
         let new = open_without_links(
@@ -303,7 +356,7 @@ fn open_or_make(directory: BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<
             Err(Errno::NOENT) => {}
             Ok(file) => {
                 let mode = rustix::fs::fstat(&file)?.st_mode;
-                return if mode & 0o7111 == 0 {
+                return if mode & CAN_BE_EXECUTED == 0 {
                     Ok(file)
                 } else {
                     Err(Errno::ACCESS)

@@ -269,7 +269,11 @@ mod tests {
                 "nullRedirections": true,
                 "hereDocuments": true,
                 "fileRedirections": true,
-                "filePatterns": true
+                "filePatterns": true,
+                "temporaryFiles": true,
+                "foundFiles": true,
+                "documentOperands": true,
+                "variables": true
               }
             }
           }
@@ -301,7 +305,8 @@ mod tests {
     fn other_keys_and_comments_are_nobodys_business() {
         let config = text(
             "{ // ours\n tools: {exec: {host: 'gateway', security: 'allowlist', ask: 'on-miss', \
-             reads: {nullRedirections: true, hereDocuments: true, fileRedirections: true, filePatterns: true, more: 1}}}, ui: 1, }",
+             reads: {nullRedirections: true, hereDocuments: true, fileRedirections: true, filePatterns: true, \
+             temporaryFiles: true, foundFiles: true, documentOperands: true, variables: true, more: 1}}}, ui: 1, }",
         );
         let server = text("[http]\nlisten = \"127.0.0.1:1\"\n[approvals]\nalways_reachable = true\n");
         let document = text(

@@ -74,7 +74,16 @@ impl InitPreset {
             // Fewer questions about what is harmless; a file that nobody wrote keeps to the plain grammar.
             exec.insert(
                 "reads".to_owned(),
-                json!({ "nullRedirections": true, "hereDocuments": true, "fileRedirections": true, "filePatterns": true }),
+                json!({
+                    "nullRedirections": true,
+                    "hereDocuments": true,
+                    "fileRedirections": true,
+                    "filePatterns": true,
+                    "temporaryFiles": true,
+                    "foundFiles": true,
+                    "documentOperands": true,
+                    "variables": true,
+                }),
             );
         }
         config

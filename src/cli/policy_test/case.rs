@@ -112,6 +112,10 @@ pub(super) struct CaseText<Id> {
     here_documents: Option<bool>,
     file_redirections: Option<bool>,
     file_patterns: Option<bool>,
+    temporary_files: Option<bool>,
+    found_files: Option<bool>,
+    document_operands: Option<bool>,
+    variables: Option<bool>,
     env: Option<BTreeMap<String, String>>,
 }
 
@@ -158,6 +162,10 @@ impl<Id: Into<String>> CaseText<Id> {
             || self.here_documents.is_some()
             || self.file_redirections.is_some()
             || self.file_patterns.is_some()
+            || self.temporary_files.is_some()
+            || self.found_files.is_some()
+            || self.document_operands.is_some()
+            || self.variables.is_some()
             || self.env.is_some();
         if self.cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
             return Err(InvalidCases::at(line, &"cwd: expected an absolute path"));
@@ -177,6 +185,10 @@ impl<Id: Into<String>> CaseText<Id> {
                     here_documents: self.here_documents.unwrap_or_default(),
                     file_redirections: self.file_redirections.unwrap_or_default(),
                     file_patterns: self.file_patterns.unwrap_or_default(),
+                    temporary_files: self.temporary_files.unwrap_or_default(),
+                    found_files: self.found_files.unwrap_or_default(),
+                    document_operands: self.document_operands.unwrap_or_default(),
+                    variables: self.variables.unwrap_or_default(),
                 },
                 env: self.env.unwrap_or_default(),
             })

@@ -60,6 +60,11 @@ pub(super) fn evaluate(case: &Case, world: &OwnWorld) -> CaseResult {
         dev: 0,
         ino: 0,
     };
+    let temporary = PinnedDirectory {
+        path: "/tmp".to_owned(),
+        dev: 0,
+        ino: 0,
+    };
     let request = AnalysisRequest {
         cwd,
         cwd_real: cwd,
@@ -67,6 +72,7 @@ pub(super) fn evaluate(case: &Case, world: &OwnWorld) -> CaseResult {
         agent: &agent,
         input: case.input(),
         workspace: Some(&workspace),
+        temporary: Some(&temporary),
         shell: Some(ShellKind::Bash),
     };
     let policy = AnalysisPolicy {
@@ -147,6 +153,14 @@ impl PathLookup for MockFiles<'_> {
         Some(names.into_iter().map(str::to_owned).collect())
     }
 
+    fn is_set(&self, _variable: &str) -> bool {
+        false
+    }
+
+    fn home_variable(&self) -> Option<&str> {
+        Some(HOME)
+    }
+
     fn depends_on_process(&self, _path: &str) -> bool {
         false
     }
@@ -164,7 +178,11 @@ impl PathLookup for MockFiles<'_> {
         Some(Inspected { real, identity })
     }
 
+    /// Every file is there, but those of the temporary directory only where the case says so.
     fn real(&self, path: &str) -> Option<String> {
+        if path.starts_with("/tmp/") && !self.existing.contains(path) {
+            return None;
+        }
         let target = self.realpaths.get(path).map_or(path, String::as_str);
         Some(target.to_owned())
     }

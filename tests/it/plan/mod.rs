@@ -3,6 +3,7 @@
 
 mod binding;
 mod direct;
+mod expanded;
 mod files;
 #[cfg(feature = "test-hooks")]
 mod held;
@@ -12,6 +13,7 @@ mod patterns;
 mod redirections;
 #[cfg(feature = "test-hooks")]
 mod swaps;
+mod temporary;
 mod unasked;
 
 use serde_json::{Value, json};

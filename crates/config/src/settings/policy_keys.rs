@@ -248,6 +248,10 @@ policy_settings! {
         file_redirections: bool, "tools.exec.reads.fileRedirections", "tools.exec.reads.fileRedirections" as Flag = false, Now;
         file_patterns: bool, "tools.exec.reads.filePatterns", "tools.exec.reads.filePatterns" as Flag = false, Now;
         observe: bool, "tools.exec.observe", "tools.exec.observe" as Flag = false, Now;
+        temporary_files: bool, "tools.exec.reads.temporaryFiles", "tools.exec.reads.temporaryFiles" as Flag = false, Now;
+        found_files: bool, "tools.exec.reads.foundFiles", "tools.exec.reads.foundFiles" as Flag = false, Now;
+        document_operands: bool, "tools.exec.reads.documentOperands", "tools.exec.reads.documentOperands" as Flag = false, Now;
+        variables: bool, "tools.exec.reads.variables", "tools.exec.reads.variables" as Flag = false, Now;
         leftovers: Leftovers, "tools.exec.leftovers", "tools.exec.leftovers" as Word<Leftovers> = "kill", Now;
         isolation: Isolation, "tools.exec.isolation", "tools.exec.isolation" as SameUser = null, Now;
         on_miss: OnMiss, "tools.exec.onMiss", "tools.exec.onMiss" as Word<OnMiss> = "ask", Now;

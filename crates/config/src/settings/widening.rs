@@ -114,6 +114,10 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
                 here_documents,
                 file_redirections,
                 file_patterns,
+                temporary_files,
+                found_files,
+                document_operands,
+                variables,
             },
         confine_fallback,
         // It is told, and decides nothing.
@@ -146,6 +150,20 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
     }
     if !file_patterns && later.grammar.file_patterns {
         found.add(format!("{who}: patterns of file names are read"));
+    }
+    if !temporary_files && later.grammar.temporary_files {
+        found.add(format!(
+            "{who}: redirections to new files of the temporary directory are read"
+        ));
+    }
+    if !found_files && later.grammar.found_files {
+        found.add(format!("{who}: commands that find runs are read"));
+    }
+    if !document_operands && later.grammar.document_operands {
+        found.add(format!("{who}: here-documents among operands are read"));
+    }
+    if !variables && later.grammar.variables {
+        found.add(format!("{who}: variables of a literal value are read"));
     }
     if *confine_fallback != later.confine_fallback && later.confine_fallback == ConfineFallback::Text {
         found.add(format!(
@@ -241,6 +259,18 @@ mod tests {
             &exec("reads: { filePatterns: true }"),
             "patterns of file names",
         );
+        check(
+            "{}",
+            &exec("reads: { temporaryFiles: true }"),
+            "the temporary directory",
+        );
+        check("{}", &exec("reads: { foundFiles: true }"), "that find runs");
+        check(
+            "{}",
+            &exec("reads: { documentOperands: true }"),
+            "among operands are read",
+        );
+        check("{}", &exec("reads: { variables: true }"), "of a literal value");
         check("{}", &exec("confineFallback: 'text'"), "cannot be kept");
         check("{}", &exec("leftovers: 'keep'"), "kept");
         check("{}", &exec("isolation: 'same-user'"), "less isolated");

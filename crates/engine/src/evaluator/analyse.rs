@@ -18,7 +18,7 @@ use countersign_domain::{
 use countersign_hosts::{
     found_programs::FoundPrograms,
     node::UNKNOWN_DIRECTORY,
-    path_lookup::SystemLookup,
+    path_lookup::{InheritedVariables, SystemLookup},
     peer_fs::{self, Blind},
     run_path,
     workdir::{Workdir, WorkdirError},
@@ -46,6 +46,9 @@ use super::{
     policy_now::PolicyView,
 };
 use crate::{environment::HostEnvironment, turns};
+
+/// The directory of temporary files by the name that commands call it.
+const TEMPORARY: &str = "/tmp";
 
 /// The directories trusted for safe bins, with where their real files lie
 /// (`docs/spec/command-analysis.md#3-executables`). Looked up once for each configured list, not on every call.
@@ -105,6 +108,8 @@ pub(crate) struct Analyst {
     isolation: Isolation,
     /// The host shell, where it is one whose ways are known.
     shell: Option<ShellKind>,
+    /// What is known of the variables that commands inherit.
+    variables: Arc<InheritedVariables>,
     protected: Protected,
     patterns: PatternCache,
     trusted_dirs: TrustedDirs,
@@ -151,6 +156,7 @@ impl Analyst {
         Self {
             clock,
             home: state_dir.home().unwrap_or_else(|| Path::new("/")).to_path_buf(),
+            variables: Arc::new(environment.known()),
             environment,
             files,
             isolation,
@@ -184,6 +190,7 @@ impl Analyst {
             .environment
             .run_path(&settings.policy.exec(agent).path_prepend);
         SystemLookup::new(path, self.home.to_string_lossy().into_owned(), &self.files)
+            .with_variables(Arc::clone(&self.variables))
             .remembering(Arc::clone(&self.found), self.wall())
     }
 
@@ -302,6 +309,7 @@ impl Analyst {
             None => call.workdir.path.to_string_lossy(),
         };
         let workspace = self.workspace_of(call, now)?;
+        let temporary = self.temporary_of(call, now)?;
         let mut analysis = allowlist::analyze(
             &call.command,
             &AnalysisRequest {
@@ -311,11 +319,16 @@ impl Analyst {
                 agent: &call.agent,
                 input: call.input(),
                 workspace: workspace.as_ref(),
+                temporary: temporary.as_ref(),
                 shell: self.shell.filter(|_| !on_node),
             },
             &AnalysisPolicy {
                 entries,
-                grammar: exec.grammar,
+                grammar: if on_node {
+                    exec.grammar.elsewhere()
+                } else {
+                    exec.grammar
+                },
                 grants: &grants,
                 deny_rules: &deny_rules,
                 safe_bins: &exec.safe_bins,
@@ -348,7 +361,7 @@ impl Analyst {
 
 impl Analyst {
     /// The workspace in which the supervisor would open files for the redirections of a call (G13), and in which files are
-    /// looked for (G14). Where a shell would run the text, under `full` and on a node, that shell does so.
+    /// looked for (G14).
     fn workspace_of(&self, call: &Call, now: &PolicyView) -> Result<Option<PinnedDirectory>, Blind> {
         let settings = &now.settings;
         let grammar = settings.policy.exec(&call.agent).grammar;
@@ -356,15 +369,37 @@ impl Analyst {
             (grammar.file_redirections && text.contains(['<', '>']))
                 || (grammar.file_patterns && text.contains(['*', '?', '[']))
         };
-        let is_needed = matches!(&call.command, Command::Shell(text) if needs_files(text));
-        if !is_needed || call.node.is_some() {
+        self.directory_of(call, now, needs_files, || {
+            place::workspace(&call.agent, settings, &self.files)
+        })
+    }
+
+    /// The directory of temporary files, in which the supervisor would make files for redirections (G15).
+    fn temporary_of(&self, call: &Call, now: &PolicyView) -> Result<Option<PinnedDirectory>, Blind> {
+        let grammar = now.settings.policy.exec(&call.agent).grammar;
+        let needs_files = |text: &str| grammar.temporary_files && text.contains(['<', '>']);
+        let found = self.directory_of(call, now, needs_files, || PathBuf::from(TEMPORARY))?;
+        // Where it is a link its name is not where its files are.
+        Ok(found.filter(|directory| directory.path == TEMPORARY))
+    }
+
+    /// A directory in which the supervisor would open files for a call, where its text needs that. Where a shell would run the
+    /// text, under `full` and on a node, that shell does so.
+    fn directory_of(
+        &self,
+        call: &Call,
+        now: &PolicyView,
+        is_needed: impl Fn(&str) -> bool,
+        path: impl FnOnce() -> PathBuf,
+    ) -> Result<Option<PinnedDirectory>, Blind> {
+        let is_needed = matches!(&call.command, Command::Shell(text) if is_needed(text));
+        if !is_needed
+            || call.node.is_some()
+            || now.effective(&call.agent, call.wishes()).security.value != Security::Allowlist
+        {
             return Ok(None);
         }
-        if now.effective(&call.agent, call.wishes()).security.value != Security::Allowlist {
-            return Ok(None);
-        }
-        let path = place::workspace(&call.agent, settings, &self.files);
-        match Workdir::at(&path, &self.files) {
+        match Workdir::at(&path(), &self.files) {
             Ok(Workdir { path, dev, ino }) => Ok(Some(PinnedDirectory {
                 path: path.to_string_lossy().into_owned(),
                 dev,

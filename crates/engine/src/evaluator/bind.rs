@@ -465,7 +465,7 @@ fn pin_directories(steps: &mut [BoundStep], cwd: &Path, files: &Files) {
     for step in steps {
         let BoundStep {
             join: None | Some(StepJoin::And),
-            action: BoundAction::ChangeDirectory { operand, pinned },
+            action: BoundAction::ChangeDirectory { operand, pinned, .. },
         } = step
         else {
             return;

@@ -305,9 +305,14 @@ impl Preparation<'_, '_> {
                     }
                     Action::Program(program)
                 }
-                BoundAction::ChangeDirectory { operand, pinned } => Action::ChangeDirectory {
+                BoundAction::ChangeDirectory {
+                    operand,
+                    pinned,
+                    quiet,
+                } => Action::ChangeDirectory {
                     operand: c_path(OsStr::new(operand))?.into_bytes(),
                     pinned: *pinned,
+                    quiet: *quiet,
                 },
                 BoundAction::PrintDirectory { physical } => Action::PrintDirectory { physical: *physical },
                 BoundAction::Settle { succeeds } => Action::Settle { succeeds: *succeeds },

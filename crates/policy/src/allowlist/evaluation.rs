@@ -22,6 +22,7 @@ use crate::{
         Code, Finding, PathLookup, Plan, Rule, RuleSet, SourceMap, Span, env_policy, parser,
         rendering::PlanItem,
         syntax::{Grammar, Item, Join, List, Segment, Word},
+        variables::Surroundings,
     },
     pattern::{ArgumentRule, GENERATED_SOURCE, command_digest, command_marker},
 };
@@ -87,7 +88,10 @@ fn evaluate(
 ) -> (Analysis, bool) {
     let scanning = Effort::default();
     let mut evaluation = Evaluation::new(rules, request, policy, lookup, &scanning);
-    let evaluated = match read(rules, policy.grammar, command) {
+    let directory = (request.cwd == request.cwd_real).then_some(request.cwd);
+    let is_set = |name: &str| evaluation.is_set(name);
+    let surroundings = evaluation.surroundings(directory, &is_set);
+    let evaluated = match read(rules, policy.grammar, surroundings, command) {
         Err(Unread::Rejected(finding)) => return (rejected(finding), false),
         Ok(list) => {
             let directory = Directory::new(request.cwd_real);
@@ -120,13 +124,17 @@ enum Unread {
     Outside(Finding),
 }
 
-fn read(rules: RuleSet, grammar: Grammar, command: &Command) -> Result<List, Unread> {
+fn read(
+    rules: RuleSet,
+    grammar: Grammar,
+    surroundings: Surroundings<'_>,
+    command: &Command,
+) -> Result<List, Unread> {
     match command {
         Command::Shell(text) => match parser::rejection_under(rules, text) {
             Some(finding) => Err(Unread::Rejected(finding)),
-            None => {
-                parser::parse_under(rules, grammar, text, &SourceMap::identity()).map_err(Unread::Outside)
-            }
+            None => parser::parse_under(rules, grammar, surroundings, text, &SourceMap::identity())
+                .map_err(Unread::Outside),
         },
         Command::Argv(words) => match words.iter().find_map(|word| nul_finding(word)) {
             Some(finding) => Err(Unread::Rejected(finding)),
@@ -188,6 +196,8 @@ pub(super) struct Evaluation<'a> {
     pub(super) explicit: Vec<Explicit>,
     /// Why not all of that is kept.
     pub(super) not_kept: Option<NotKept>,
+    /// Files of the temporary directory that redirections of the command make (G15).
+    pub(super) made: Vec<String>,
 }
 
 /// A state of the credits.
@@ -243,6 +253,7 @@ impl<'a> Evaluation<'a> {
             typing: Typing::Anything,
             explicit: Vec::new(),
             not_kept: None,
+            made: Vec::new(),
         }
     }
 
@@ -253,6 +264,24 @@ impl<'a> Evaluation<'a> {
             policy: self.policy,
             lookup: self.lookup,
         }
+    }
+
+    /// What is known where a text begins, in a directory that is certain or not (G18).
+    pub(super) fn surroundings<'s>(
+        &'s self,
+        directory: Option<&'s str>,
+        is_set: &'s dyn Fn(&str) -> bool,
+    ) -> Surroundings<'s> {
+        Surroundings {
+            home: self.lookup.home_variable(),
+            directory,
+            is_set,
+        }
+    }
+
+    /// Whether a command has a variable in its environment.
+    pub(super) fn is_set(&self, name: &str) -> bool {
+        self.request.env.iter().any(|(other, _)| other == name) || self.lookup.is_set(name)
     }
 
     pub(super) fn denial(&self) -> Denial<'a> {
@@ -629,7 +658,7 @@ impl Analysis {
     /// its parts, of which none is looked up. Where it cannot be taken apart a finding says why, and allows it all the
     /// same.
     pub fn of_parts(command: &Command) -> Self {
-        let (segments, finding) = match read(RuleSet::ALL, Grammar::default(), command) {
+        let (segments, finding) = match read(RuleSet::ALL, Grammar::default(), Surroundings::NONE, command) {
             Ok(list) => (parts(&list), None),
             Err(Unread::Rejected(finding) | Unread::Outside(finding)) => (Vec::new(), Some(finding)),
         };
@@ -755,6 +784,7 @@ fn argv_list(words: &[String]) -> List {
                 assignments: Vec::new(),
                 words,
                 redirections: Vec::new(),
+                is_setting: false,
             }],
         }],
     }

@@ -124,6 +124,7 @@ fn judge_in(keeps: Keeps, strict: bool, entries: &[(&str, Option<Value>)], text:
         agent: &agent,
         input: CommandInput::Closed,
         workspace: Some(&workspace),
+        temporary: None,
         shell: None,
     };
     let policy = AnalysisPolicy {

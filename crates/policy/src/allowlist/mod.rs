@@ -10,6 +10,7 @@ mod entry;
 mod evaluation;
 mod expansion;
 mod explain;
+mod found;
 mod index;
 mod input;
 mod keeps;

@@ -1,42 +1,47 @@
-//! Files that the redirections of a segment name (G13): those of the workspace become a part of its step.
+//! Files that the redirections of a segment name: those of the workspace (G13) and new ones of the temporary directory (G15)
+//! become a part of its step.
 
 use countersign_domain::{FileRedirection, FileUse, PathBelow, PinnedDirectory, Redirection};
 
 use super::{evaluation::Evaluation, segment::Reading, work::Work};
 use crate::command::{
-    paths,
+    Rule, paths,
     syntax::{ReadRedirection, Word},
 };
 
-impl Evaluation<'_> {
+/// Why a file is not opened without a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unopened {
+    /// The rule that says so.
+    pub(super) rule: Rule,
+    pub(super) detail: &'static str,
+}
+
+impl<'a> Evaluation<'a> {
     /// Puts the redirections of a segment into its step.
     ///
     /// # Errors
     /// Why one of them is not opened without a question.
-    pub(super) fn redirect(&self, work: &mut Work<'_>) -> Result<(), &'static str> {
+    pub(super) fn redirect(&mut self, work: &mut Work<'_>) -> Result<(), Unopened> {
         let mut redirections = Vec::with_capacity(work.segment.redirections.len());
         for redirection in &work.segment.redirections {
             redirections.push(match redirection {
                 ReadRedirection::Known(redirection) => redirection.clone(),
-                ReadRedirection::File { used_as, name } => {
-                    Redirection::File(self.file_of_workspace(*used_as, name, work)?)
-                }
+                ReadRedirection::File { used_as, name } => self.file(*used_as, name, work)?,
             });
         }
         work.redirections = redirections;
         Ok(())
     }
 
-    fn file_of_workspace(
-        &self,
-        used_as: FileUse,
-        name: &Word,
-        work: &Work<'_>,
-    ) -> Result<FileRedirection, &'static str> {
+    fn file(&mut self, used_as: FileUse, name: &Word, work: &Work<'_>) -> Result<Redirection, Unopened> {
+        let workspace = |detail| Unopened {
+            rule: Rule::G13,
+            detail,
+        };
         if work.context.depth > 0 {
-            return Err("a shell inside of the command would open the file");
+            return Err(workspace("a shell inside of the command would open the file"));
         }
-        let workspace = self.workspace()?;
         let named = if name.class.is_below_home() {
             paths::expand_home(&name.value, self.lookup.home())
         } else {
@@ -44,18 +49,79 @@ impl Evaluation<'_> {
         };
         // Behind a link it is not what it reads.
         if named.split('/').any(|part| part == "..") {
-            return Err("the name of the file goes up");
+            return Err(workspace("the name of the file goes up"));
         }
         if named.ends_with('/') || named.ends_with("/.") {
-            return Err("the name is that of a directory");
+            return Err(workspace("the name is that of a directory"));
         }
         let base = if named.starts_with('/') {
             "/"
         } else {
             let known = work.context.directory.known();
-            known.ok_or("the directory is not certain after this cd")?
+            known.ok_or_else(|| workspace("the directory is not certain after this cd"))?
         };
         let whole = paths::join_normalised(base, &named);
+        if let Some((directory, path)) = self.temporary(&whole) {
+            let temporary = |detail| Unopened {
+                rule: Rule::G15,
+                detail,
+            };
+            self.temporary_file(used_as, &whole, directory, work)
+                .map_err(temporary)?;
+            return Ok(Redirection::Temporary(FileRedirection {
+                used_as,
+                workspace: directory.clone(),
+                path,
+            }));
+        }
+        let file = self.file_of_workspace(used_as, &whole, work).map_err(workspace)?;
+        Ok(Redirection::File(file))
+    }
+
+    /// The temporary directory, and the name in it, where a path names a file directly in there that is none of the workspace.
+    fn temporary(&self, whole: &str) -> Option<(&'a PinnedDirectory, PathBelow)> {
+        let directory = self.request.temporary?;
+        let workspace = self.request.workspace;
+        if !self.policy.grammar.temporary_files
+            || workspace.is_some_and(|workspace| paths::is_within(whole, &workspace.path))
+        {
+            return None;
+        }
+        let name = whole
+            .strip_prefix(directory.path.as_str())?
+            .strip_prefix('/')
+            .filter(|name| !name.contains('/'))?;
+        Some((directory, PathBelow::try_from(name.to_owned()).ok()?))
+    }
+
+    /// Whether the supervisor may make a file of the temporary directory, or read one there.
+    fn temporary_file(
+        &mut self,
+        used_as: FileUse,
+        whole: &str,
+        directory: &PinnedDirectory,
+        work: &Work<'_>,
+    ) -> Result<(), &'static str> {
+        self.expect_open(used_as, whole, directory, work)?;
+        if used_as.writes() && !self.made.iter().any(|made| made == whole) {
+            if self.lookup.real(whole).is_some() {
+                return Err("there is a file of that name already, which this command did not make");
+            }
+            self.made.push(whole.to_owned());
+        }
+        Ok(())
+    }
+
+    fn file_of_workspace(
+        &self,
+        used_as: FileUse,
+        whole: &str,
+        work: &Work<'_>,
+    ) -> Result<FileRedirection, &'static str> {
+        if !self.policy.grammar.file_redirections {
+            return Err("redirections from and to files of the workspace are not read");
+        }
+        let workspace = self.workspace()?;
         let below = whole
             .strip_prefix(workspace.path.as_str())
             .and_then(|rest| rest.strip_prefix('/'))
@@ -63,25 +129,37 @@ impl Evaluation<'_> {
         let Some(path) = below else {
             return Err("the file is not in the workspace of the agent");
         };
-        if self.is_protected(&whole, work.context, &[], Reading::Path) {
-            return Err("this belongs to the server itself");
-        }
-        if !self.is_without_links(&whole, workspace) {
-            return Err("a link leads to the file");
-        }
-        if used_as.writes() {
-            if self.writes_deciding(work, std::slice::from_ref(&whole)) {
-                return Err("the file decides what programs start");
-            }
-            if self.lookup.inspect(&whole).is_some() {
-                return Err("the file is a program");
-            }
-        }
+        self.expect_open(used_as, whole, workspace, work)?;
         Ok(FileRedirection {
             used_as,
             workspace: workspace.clone(),
             path,
         })
+    }
+
+    /// Whether nothing speaks against a file but where it lies.
+    fn expect_open(
+        &self,
+        used_as: FileUse,
+        whole: &str,
+        directory: &PinnedDirectory,
+        work: &Work<'_>,
+    ) -> Result<(), &'static str> {
+        if self.is_protected(whole, work.context, &[], Reading::Path) {
+            return Err("this belongs to the server itself");
+        }
+        if !self.is_without_links(whole, directory) {
+            return Err("a link leads to the file");
+        }
+        if used_as.writes() {
+            if self.writes_deciding(work, std::slice::from_ref(&whole.to_owned())) {
+                return Err("the file decides what programs start");
+            }
+            if self.lookup.inspect(whole).is_some() {
+                return Err("the file is a program");
+            }
+        }
+        Ok(())
     }
 
     /// The workspace in which files are opened and looked for. One that holds the home directory, or everything, holds too much that

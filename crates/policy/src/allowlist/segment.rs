@@ -19,7 +19,7 @@ use crate::command::{
     lookup::Unresolved,
     names::{self, NameClass},
     parser, paths,
-    syntax::{Segment, WordClass},
+    syntax::{ReadRedirection, Segment, Word, WordClass},
 };
 
 /// Directories above the server's state that the words of one segment are tried with.
@@ -56,7 +56,14 @@ impl Evaluation<'_> {
             .rules
             .holds(Rule::B1, not_expanded.is_none() && is_builtin(&work))
         {
-            if self.rules.holds(Rule::G7, !segment.redirections.is_empty()) {
+            let is_quiet_cd = work.typed() == "cd"
+                && matches!(
+                    segment.redirections.as_slice(),
+                    [ReadRedirection::Known(Redirection::ErrorsToNull)]
+                );
+            if is_quiet_cd {
+                work.redirections = vec![Redirection::ErrorsToNull];
+            } else if self.rules.holds(Rule::G7, !segment.redirections.is_empty()) {
                 let detail = "a redirection of what the shell does itself";
                 work.fail(Code::Redirection, "G7", detail);
                 work.plannable = false;
@@ -90,13 +97,17 @@ impl Evaluation<'_> {
     }
 
     /// Why the redirections of a segment are no part of its step.
-    fn refused_redirection(&self, work: &mut Work<'_>, target: Target) -> Option<Finding> {
+    fn refused_redirection(&mut self, work: &mut Work<'_>, target: Target) -> Option<Finding> {
         let span = work.span();
         let finding = |code, rule, detail: &str| Some(Finding::new(code, rule, span, detail));
         let refused = self.redirect(work).err();
-        if self.rules.holds(Rule::G13, refused.is_some()) {
-            let detail = refused.unwrap_or("a redirection from or to a file");
-            return finding(Code::Redirection, "G13", detail);
+        let refused_by = |rule| refused.filter(|refused| refused.rule == rule);
+        for rule in [Rule::G13, Rule::G15] {
+            let unopened = refused_by(rule);
+            if self.rules.holds(rule, unopened.is_some()) {
+                let detail = unopened.map_or("a redirection from or to a file", |unopened| unopened.detail);
+                return finding(Code::Redirection, rule.as_str(), detail);
+            }
         }
         let mut redirections = work.redirections.iter();
         let reads_text = redirections.any(|redirection| matches!(redirection, Redirection::InputFromText(_)));
@@ -357,7 +368,8 @@ impl Evaluation<'_> {
                 );
             }
         }
-        if !work.has_literal_arguments() {
+        let has_tilde = |word: &Word| word.class.is_dynamic() && word.class != WordClass::Found;
+        if work.argument_words().iter().any(has_tilde) {
             work.notes.push("a tilde inside a word is passed on as written");
         }
         match class {
@@ -409,6 +421,15 @@ impl Evaluation<'_> {
             (delegates || writes_deciding) && self.policy.strict_delegation,
         ) {
             return self.evaluate_entries(work, None);
+        }
+        if let Some(found) = self.found_command(&mut work) {
+            let mut evaluated = self.evaluate_entries(work, None);
+            evaluated.report.segments.push(found.report);
+            if !evaluated.findings.is_empty() {
+                // It would cover what the other program does as well.
+                evaluated.proposals = vec![Proposal::Never];
+            }
+            return evaluated;
         }
         let detail = match reading.delegation {
             _ if writes_deciding => "it may write a file that decides what programs start",

@@ -100,7 +100,12 @@ impl Evaluation<'_> {
         }
         let before = self.usage();
         let explicit = self.explicit.len();
-        let payload = match parser::parse_under(self.rules, self.policy.grammar, &word.value, &word.map) {
+        let given = &work.segment.assignments;
+        let is_set = |name: &str| given.iter().any(|one| one.name == name) || self.is_set(name);
+        let surroundings = self.surroundings(work.context.directory.known(), &is_set);
+        let grammar = self.policy.grammar;
+        let read = parser::parse_under(self.rules, grammar, surroundings, &word.value, &word.map);
+        let payload = match read {
             Ok(list) => self.evaluate_payload(&list, work.context),
             Err(finding) => {
                 self.parsed = false;

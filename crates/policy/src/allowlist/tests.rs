@@ -236,6 +236,7 @@ impl World {
             agent: &agent,
             input: self.input,
             workspace: None,
+            temporary: None,
             shell: None,
         };
         let profiles: BTreeMap<String, SafeBinProfile> = BTreeMap::new();

@@ -87,6 +87,8 @@ pub(super) struct Work<'a> {
     pub(super) redirections: Vec<Redirection>,
     /// What the limits of its program are made of.
     pub(super) limits_from: LimitsFrom,
+    /// A word by its place, and what the plan has instead: the path of a program that another one starts.
+    pub(super) replaced: Option<(usize, String)>,
     /// Words of the plan so far.
     planned: Vec<String>,
     /// `argv[0]` of the plan's first program.
@@ -121,6 +123,7 @@ impl<'a> Work<'a> {
             judged: Vec::new(),
             redirections: Vec::new(),
             limits_from: LimitsFrom::Nothing,
+            replaced: None,
             planned: Vec::new(),
             first_name: None,
             first_identity: None,
@@ -243,8 +246,12 @@ impl<'a> Work<'a> {
             self.first_identity = self.executable().map(|executable| executable.identity.clone());
         }
         self.planned.push(path);
-        let options = self.values.iter().skip(self.at + 1).take(own).cloned();
-        self.planned.extend(options);
+        let options = self.values.iter().enumerate().skip(self.at + 1).take(own);
+        let planned = options.map(|(at, value)| match &self.replaced {
+            Some((replaced, path)) if *replaced == at => path.clone(),
+            Some(_) | None => value.clone(),
+        });
+        self.planned.extend(planned);
     }
 
     /// The plan's step: wrappers, the program, and all of its arguments.

@@ -9,7 +9,7 @@ use super::{
     syntax::{Word, WordClass},
 };
 
-/// What the analysis may ask about files. Paths are absolute text; a path that is not UTF-8 does not exist here.
+/// What the analysis may ask about files, and about the environment. Paths are absolute text; a path that is not UTF-8 does not exist here.
 pub trait PathLookup: Debug + Send + Sync {
     /// The first executable regular file of that name in the run PATH (P1). `name` holds no `/`.
     fn search(&self, name: &str) -> Option<String>;
@@ -32,6 +32,14 @@ pub trait PathLookup: Debug + Send + Sync {
     fn depends_on_process(&self, path: &str) -> bool;
     /// The account's home directory, never from a request.
     fn home(&self) -> &str;
+    /// Whether the environment that commands inherit has a variable. Where that is not known it may.
+    fn is_set(&self, _variable: &str) -> bool {
+        true
+    }
+    /// The value of `HOME` that commands inherit; `None` where it is not known.
+    fn home_variable(&self) -> Option<&str> {
+        None
+    }
     /// Who may change what a directory holds.
     fn directory_trust(&self, directory: &str) -> DirectoryTrust;
     /// SHA-256 of a file's content as lower-case hex, for grants that are bound to it; `None` when it is another file
@@ -122,7 +130,9 @@ impl Executable {
             return Err(Unresolved::NotFound);
         }
         let (form, resolved) = match word.class {
-            WordClass::InnerTilde | WordClass::BothTildes => return Err(Unresolved::Dynamic),
+            WordClass::InnerTilde | WordClass::BothTildes | WordClass::Found => {
+                return Err(Unresolved::Dynamic);
+            }
             WordClass::HomeTilde => (
                 ExecutableForm::Path,
                 paths::normalise(&paths::expand_home(&typed, lookup.home())),

@@ -11,12 +11,14 @@ pub mod span;
 
 pub mod characters;
 pub mod syntax;
+pub(crate) mod variables;
 pub(crate) mod word_reader;
 
 pub mod parser;
 
 pub mod direct;
 pub(crate) mod file_names;
+pub(crate) mod found_files;
 pub mod hashbang;
 pub mod helpers;
 pub mod lookup;

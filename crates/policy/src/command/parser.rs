@@ -6,6 +6,7 @@ use super::{
     Code, Finding, Rule, RuleSet, SourceMap,
     characters::is_forbidden,
     syntax::{Assignment, Grammar, Item, Join, List, ReadRedirection, Segment, Word, WordClass},
+    variables::{Surroundings, Variables},
     word_reader::{Content, Cursor, HereDocument, ends_word, read_word},
 };
 
@@ -60,13 +61,14 @@ pub fn parse(text: &str) -> Result<List, Finding> {
 /// # Errors
 /// As [`parse`], with spans of the source.
 pub(crate) fn parse_mapped(text: &str, map: &SourceMap) -> Result<List, Finding> {
-    parse_under(RuleSet::ALL, Grammar::default(), text, map)
+    parse_under(RuleSet::ALL, Grammar::default(), Surroundings::NONE, text, map)
 }
 
 /// Parses what a grammar has besides the plain one, under a set of rules.
 pub(crate) fn parse_under(
     rules: RuleSet,
     grammar: Grammar,
+    surroundings: Surroundings<'_>,
     text: &str,
     map: &SourceMap,
 ) -> Result<List, Finding> {
@@ -101,6 +103,7 @@ pub(crate) fn parse_under(
         max_segments: MAX_SEGMENTS,
         awaited: Vec::new(),
         texts: Vec::new(),
+        variables: Variables::new(grammar, surroundings),
     }
     .list(text.len())
 }
@@ -108,14 +111,21 @@ pub(crate) fn parse_under(
 /// Parses a script of our own rendering, whose words may hold any character and be of any length; what
 /// it renders was counted before.
 pub(crate) fn parse_rendered(script: &str) -> Result<List, Finding> {
+    // Words that were put in are literal there.
+    let grammar = Grammar {
+        document_operands: false,
+        variables: false,
+        ..Grammar::WIDEST
+    };
     Parser {
         rules: RuleSet::ALL,
-        grammar: Grammar::WIDEST,
+        grammar,
         cursor: Cursor::new(script, &SourceMap::identity()),
         segments: 0,
         max_segments: usize::MAX,
         awaited: Vec::new(),
         texts: Vec::new(),
+        variables: Variables::new(grammar, Surroundings::NONE),
     }
     .list(script.len())
 }
@@ -130,6 +140,7 @@ struct Parser<'a> {
     awaited: Vec<(usize, HereDocument<'a>)>,
     /// What segments read in place of their input, in the order of the text; `None` for what is awaited.
     texts: Vec<Option<String>>,
+    variables: Variables<'a>,
 }
 
 /// What follows a segment.
@@ -154,6 +165,9 @@ impl Parser<'_> {
                 return self.dangling();
             }
             join = next;
+            if let Some(join) = join {
+                self.variables.join(join);
+            }
         }
         if items.is_empty() {
             return self
@@ -182,6 +196,12 @@ impl Parser<'_> {
             pipeline.push(segment);
             let after = self.operator()?;
             in_two_places |= matches!(after, After::Pipe) && writes_elsewhere;
+            let is_piped = pipeline.len() > 1 || matches!(after, After::Pipe);
+            let is_setting = pipeline.last().is_some_and(|segment| segment.is_setting);
+            if is_piped && is_setting {
+                let detail = "an assignment in a pipeline";
+                return self.cursor.fail(Code::AssignmentOnly, "G18", start, detail);
+            }
             if self.rules.holds(Rule::G7, in_two_places) {
                 let detail = "a redirection of what a pipe reads or writes";
                 return self.cursor.fail(Code::Redirection, "G7", start, detail);
@@ -247,10 +267,9 @@ impl Parser<'_> {
                 break;
             }
             let at = self.cursor.position();
-            let content = if self.grammar.file_patterns && !words.is_empty() {
-                Content::Patterns
-            } else {
-                Content::Literal
+            let content = Content {
+                patterns: self.grammar.file_patterns && !words.is_empty(),
+                documents: self.grammar.document_operands && !words.is_empty(),
             };
             let word = self.word(content)?;
             end = self.cursor.position();
@@ -262,26 +281,56 @@ impl Parser<'_> {
                         continue;
                     }
                     Some(Err(finding)) => return Err(finding),
+                    None if word.is_expanded => {
+                        let detail = "a variable in the place of the command";
+                        return self.cursor.fail(Code::Expansion, "G18", at, detail);
+                    }
                     None => self.check_command_word(&word, at)?,
                 }
             }
             words.push(word);
             self.skip_blanks();
         }
+        let span = self.cursor.span(start, end);
         if words.is_empty() {
-            return self.cursor.fail(
-                Code::AssignmentOnly,
-                "G8",
-                start,
-                "an assignment without a command changes what later commands mean",
-            );
+            return if self.remember(&assignments) {
+                Ok(Segment::setting(span))
+            } else {
+                self.cursor.fail(
+                    Code::AssignmentOnly,
+                    "G8",
+                    start,
+                    "an assignment without a command changes what later commands mean",
+                )
+            };
+        }
+        if words.first().is_some_and(|word| word.value == "cd") {
+            self.variables.leave_directory();
         }
         Ok(Segment {
-            span: self.cursor.span(start, end),
+            span,
             assignments,
             words,
             redirections,
+            is_setting: false,
         })
+    }
+
+    /// Notes what assignments without a command give to variables (G18). `false` where that is more than a value for later words.
+    fn remember(&mut self, assignments: &[Assignment]) -> bool {
+        let is_plain = |assignment: &Assignment| {
+            assignment.class == WordClass::Literal
+                && !assignment.value.starts_with('=')
+                && self.variables.may_set(&assignment.name)
+        };
+        let is_known = self.grammar.variables && !assignments.is_empty() && assignments.iter().all(is_plain);
+        if !self.rules.holds(Rule::G18, is_known) {
+            return false;
+        }
+        for assignment in assignments {
+            self.variables.set(&assignment.name, &assignment.value);
+        }
+        true
     }
 
     /// Takes a redirection that is accepted (G11), where a blank is before it: directly behind a word a number or a name in
@@ -308,7 +357,8 @@ impl Parser<'_> {
         before: &[ReadRedirection],
     ) -> Result<Option<(ReadRedirection, Option<ReadRedirection>)>, Finding> {
         let at = self.cursor.position();
-        if !self.grammar.file_redirections || at == end {
+        let reads_files = self.grammar.file_redirections || self.grammar.temporary_files;
+        if !reads_files || at == end {
             return Ok(None);
         }
         let Some((length, used_as, takes_errors)) = self.cursor.file_operator() else {
@@ -349,13 +399,13 @@ impl Parser<'_> {
             self.cursor.advance(1);
         }
         let is_word = self.cursor.peek().is_some_and(|first| !ends_word(first));
-        is_word.then(|| self.word(Content::Literal)).transpose()
+        is_word.then(|| self.word(Content::default())).transpose()
     }
 
     /// Reads a word. A newline in it is not where the text of a here-document begins, which not every reader sees.
     fn word(&mut self, content: Content) -> Result<Word, Finding> {
         let at = self.cursor.position();
-        let word = read_word(self.rules, content, &mut self.cursor)?;
+        let word = read_word(self.rules, content, &mut self.variables, &mut self.cursor)?;
         if !self.awaited.is_empty() && self.cursor.has_newline_since(at) {
             let detail = "a word of several lines behind a here-document";
             return self.cursor.fail(Code::Heredoc, "G7", at, detail);
@@ -621,7 +671,9 @@ impl Parser<'_> {
         }
         let class = match word.class {
             WordClass::Literal => WordClass::Literal,
-            WordClass::HomeTilde | WordClass::InnerTilde | WordClass::BothTildes => WordClass::InnerTilde,
+            WordClass::HomeTilde | WordClass::InnerTilde | WordClass::BothTildes | WordClass::Found => {
+                WordClass::InnerTilde
+            }
         };
         Some(Ok(Assignment {
             span: word.span,
@@ -714,7 +766,13 @@ mod tests {
 
     /// The words of each segment with its redirections, under the widest grammar.
     fn redirected(text: &str) -> Result<Vec<(String, Vec<String>)>, Code> {
-        let list = parse_under(RuleSet::ALL, Grammar::WIDEST, text, &SourceMap::identity());
+        let list = parse_under(
+            RuleSet::ALL,
+            Grammar::WIDEST,
+            Surroundings::NONE,
+            text,
+            &SourceMap::identity(),
+        );
         let list = list.map_err(|finding| finding.code)?;
         let segments = list.segments().map(|segment| {
             let words: Vec<&str> = segment.words.iter().map(|word| word.value.as_str()).collect();
@@ -801,7 +859,13 @@ mod tests {
 
     /// The words of each segment with the text that it reads, under the widest grammar.
     fn fed(text: &str) -> Result<Vec<(String, Option<String>)>, Code> {
-        let list = parse_under(RuleSet::ALL, Grammar::WIDEST, text, &SourceMap::identity());
+        let list = parse_under(
+            RuleSet::ALL,
+            Grammar::WIDEST,
+            Surroundings::NONE,
+            text,
+            &SourceMap::identity(),
+        );
         let list = list.map_err(|finding| finding.code)?;
         let segments = list.segments().map(|segment| {
             let words: Vec<&str> = segment.words.iter().map(|word| word.value.as_str()).collect();

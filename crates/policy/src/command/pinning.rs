@@ -314,6 +314,7 @@ mod tests {
         let pinned = BoundAction::ChangeDirectory {
             operand: "./d".to_owned(),
             pinned: Some((1, 2)),
+            quiet: false,
         };
         check(
             plan(vec![pinned, BoundAction::PrintDirectory { physical: false }]),
@@ -354,6 +355,7 @@ mod tests {
         let unpinned = BoundAction::ChangeDirectory {
             operand: "./d".to_owned(),
             pinned: None,
+            quiet: false,
         };
         check(plan(vec![unpinned]), Pinning::Path);
         check(

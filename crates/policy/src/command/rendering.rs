@@ -181,8 +181,13 @@ impl PlanStep {
                     redirections: self.redirections.clone(),
                 })
             }
-            StepKind::Word if !self.redirections.is_empty() => None,
             StepKind::Word => match words.as_slice() {
+                ["cd", "--", operand] if self.is_quiet() => Some(BoundAction::ChangeDirectory {
+                    operand: (*operand).to_owned(),
+                    pinned: None,
+                    quiet: true,
+                }),
+                _ if !self.redirections.is_empty() => None,
                 ["true" | ":"] => Some(BoundAction::Settle { succeeds: true }),
                 ["false"] => Some(BoundAction::Settle { succeeds: false }),
                 ["pwd", options @ ..] if names::is_safe_builtin(&words) => {
@@ -193,10 +198,16 @@ impl PlanStep {
                 ["cd", "--", operand] => Some(BoundAction::ChangeDirectory {
                     operand: (*operand).to_owned(),
                     pinned: None,
+                    quiet: false,
                 }),
                 _ => None,
             },
         }
+    }
+
+    /// Whether nothing is said where it fails, and nothing else of it goes elsewhere.
+    fn is_quiet(&self) -> bool {
+        matches!(self.redirections.as_slice(), [Redirection::ErrorsToNull])
     }
 
     fn render(&self, script: &mut String, document: &mut String) {

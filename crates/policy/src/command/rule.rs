@@ -69,6 +69,24 @@ vocabulary! {
         ///
         /// `docs/spec/command-analysis.md#g14`
         G14 = "G14",
+        /// Where `tools.exec.reads.temporaryFiles` says so, a redirection to a new file of the temporary directory is a part
+        /// of the step.
+        ///
+        /// `docs/spec/command-analysis.md#g15`
+        G15 = "G15",
+        /// Where `tools.exec.reads.foundFiles` says so, a program that only reads files may be what `find -exec` runs.
+        ///
+        /// `docs/spec/command-analysis.md#g16`
+        G16 = "G16",
+        /// Where `tools.exec.reads.documentOperands` says so, `"$(cat <<'EOF' … EOF)"` stands for the text of its
+        /// here-document.
+        ///
+        /// `docs/spec/command-analysis.md#g17`
+        G17 = "G17",
+        /// Where `tools.exec.reads.variables` says so, a variable whose value is known stands for it.
+        ///
+        /// `docs/spec/command-analysis.md#g18`
+        G18 = "G18",
         /// `true`, `false`, `:`, `pwd` and `cd` to one literal directory need no entry.
         ///
         /// `docs/spec/command-analysis.md#b1`

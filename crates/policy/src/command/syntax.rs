@@ -71,6 +71,21 @@ pub struct Segment {
     pub words: Vec<Word>,
     /// Behind the words or between them, in this order.
     pub redirections: Vec<ReadRedirection>,
+    /// Whether it gives values to variables and does nothing else (G18): its one word is `:`, which does as much.
+    pub(crate) is_setting: bool,
+}
+
+impl Segment {
+    /// One that gives values to variables.
+    pub(crate) fn setting(span: Span) -> Self {
+        Self {
+            span,
+            assignments: Vec::new(),
+            words: vec![Word::literal(":", span)],
+            redirections: Vec::new(),
+            is_setting: true,
+        }
+    }
 }
 
 /// A redirection as it is written.
@@ -109,6 +124,14 @@ pub struct Grammar {
     pub file_redirections: bool,
     /// Patterns of file names among operands (G14).
     pub file_patterns: bool,
+    /// Redirections to new files of the temporary directory (G15).
+    pub temporary_files: bool,
+    /// Commands that `find` runs for what it finds (G16).
+    pub found_files: bool,
+    /// Here-documents in place of operands (G17).
+    pub document_operands: bool,
+    /// Variables whose value is known (G18).
+    pub variables: bool,
 }
 
 impl Grammar {
@@ -118,7 +141,25 @@ impl Grammar {
         here_documents: true,
         file_redirections: true,
         file_patterns: true,
+        temporary_files: true,
+        found_files: true,
+        document_operands: true,
+        variables: true,
     };
+}
+
+impl Grammar {
+    /// What of it is read where another machine runs the text: nothing that depends on its files or variables.
+    #[must_use]
+    pub const fn elsewhere(self) -> Self {
+        Self {
+            temporary_files: false,
+            found_files: false,
+            document_operands: false,
+            variables: false,
+            ..self
+        }
+    }
 }
 
 /// `NAME=value` before a command word.
@@ -145,12 +186,14 @@ pub enum WordClass {
     InnerTilde,
     /// `~/…` with another `:~/` or `=~/` inside.
     BothTildes,
+    /// `{}` of a command that `find` runs: a file that is found by then.
+    Found,
 }
 
 impl WordClass {
     /// Whether some shell might pass on another value than the one that was read.
     pub(crate) const fn is_dynamic(self) -> bool {
-        matches!(self, Self::InnerTilde | Self::BothTildes)
+        matches!(self, Self::InnerTilde | Self::BothTildes | Self::Found)
     }
 
     /// Whether the word begins with a tilde that stands for the home directory.
@@ -172,6 +215,8 @@ pub struct Word {
     pub(crate) bare_prefix: usize,
     /// Where characters stand in the value by which it is a pattern of file names (G14).
     pub(crate) patterns: Vec<usize>,
+    /// Whether something in it was put in for what a shell would expand (G17, G18).
+    pub(crate) is_expanded: bool,
     /// Where each byte of the value comes from.
     pub map: SourceMap,
 }
@@ -185,6 +230,7 @@ impl Word {
             class: WordClass::Literal,
             bare_prefix: 0,
             patterns: Vec::new(),
+            is_expanded: false,
             map: SourceMap::default(),
         }
     }

@@ -5,6 +5,7 @@ use countersign_domain::{FileUse, Redirection};
 use super::{
     Code, Finding, Rule, RuleSet, SourceMap, Span,
     syntax::{Word, WordClass},
+    variables::{self, Variables},
 };
 
 #[cfg(test)]
@@ -14,7 +15,7 @@ thread_local! {
 }
 
 /// The text with a position. Positions are byte offsets and always on a character border.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     position: usize,
@@ -182,6 +183,65 @@ impl<'a> Cursor<'a> {
         None
     }
 
+    /// The text of a here-document that `cat` alone would print inside of `$(…)`, which begins here, without the newlines at
+    /// its end, with the length of all of it. `None` for any other form.
+    pub(crate) fn document_operand(&self) -> Option<(usize, String)> {
+        let mut ahead = *self;
+        let skip = |ahead: &mut Self, blanks: &[char]| {
+            let rest = ahead.rest();
+            let behind = rest.trim_start_matches(blanks);
+            ahead.advance(rest.len() - behind.len());
+            rest.len() > behind.len()
+        };
+        ahead.take("$(")?;
+        skip(&mut ahead, &[' ', '\t']);
+        ahead.take("cat")?;
+        skip(&mut ahead, &[' ', '\t']).then_some(())?;
+        let (length, document) = ahead.here_document()?;
+        ahead.advance(length);
+        skip(&mut ahead, &[' ', '\t']);
+        ahead.take("\n")?;
+        let text = ahead.take_document(&document)?;
+        ahead.take("\n")?;
+        skip(&mut ahead, &[' ', '\t', '\n']);
+        ahead.take(")")?;
+        Some((
+            ahead.position - self.position,
+            text.trim_end_matches('\n').to_owned(),
+        ))
+    }
+
+    /// Goes behind a text that stands here.
+    fn take(&mut self, text: &str) -> Option<()> {
+        self.starts_with(text).then(|| self.advance(text.len()))
+    }
+
+    /// The name in `$NAME` or `${NAME}`, which begins here, with the length of all of it. `None` for any other form, and for what
+    /// zsh reads otherwise: behind a name without braces, brackets are an index, and a colon begins what it makes of the value.
+    pub(crate) fn variable(&self) -> Option<(usize, &'a str)> {
+        let behind = self.rest().strip_prefix('$')?;
+        let (named, is_braced) = match behind.strip_prefix('{') {
+            Some(named) => (named, true),
+            None => (behind, false),
+        };
+        let is_letter = |character: char| character.is_ascii_alphanumeric() || character == '_';
+        let end = named
+            .find(|character| !is_letter(character))
+            .unwrap_or(named.len());
+        let (name, rest) = named.split_at_checked(end)?;
+        let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+        let is_other = |rest: &str| {
+            let modifies =
+                |behind: &str| behind.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '&');
+            rest.starts_with('[') || rest.strip_prefix(':').is_some_and(modifies)
+        };
+        if !begins || (is_braced && !rest.starts_with('}')) || (!is_braced && is_other(rest)) {
+            return None;
+        }
+        let length = if is_braced { "${}".len() } else { "$".len() };
+        Some((length + name.len(), name))
+    }
+
     /// Whether a newline stands in the text since a position.
     pub(crate) fn has_newline_since(&self, start: usize) -> bool {
         let read = self.text.get(start..self.position);
@@ -240,28 +300,35 @@ pub(crate) fn ends_word(character: char) -> bool {
 }
 
 /// What a word may have besides literal text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Content {
-    /// Nothing.
-    Literal,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Content {
     /// Patterns of file names (G14).
-    Patterns,
+    pub(crate) patterns: bool,
+    /// Here-documents (G17).
+    pub(crate) documents: bool,
 }
 
 /// Reads the word at the cursor, which must stand on its first character.
 ///
 /// # Errors
-/// The first thing in it that is not literal.
-pub(crate) fn read_word(rules: RuleSet, content: Content, cursor: &mut Cursor<'_>) -> Result<Word, Finding> {
+/// The first thing in it that is not literal, and whose value is not known.
+pub(crate) fn read_word(
+    rules: RuleSet,
+    content: Content,
+    variables: &mut Variables<'_>,
+    cursor: &mut Cursor<'_>,
+) -> Result<Word, Finding> {
     WordReader {
         rules,
         content,
+        variables,
         patterns: Vec::new(),
         start: cursor.position(),
         value: String::new(),
         map: SourceMap::default(),
         bare_prefix: 0,
         quoted: false,
+        is_expanded: false,
         class: WordClass::Literal,
         brace_at: None,
         brace_lists: false,
@@ -270,15 +337,17 @@ pub(crate) fn read_word(rules: RuleSet, content: Content, cursor: &mut Cursor<'_
     .read(cursor)
 }
 
-struct WordReader {
+struct WordReader<'v, 's> {
     rules: RuleSet,
     content: Content,
+    variables: &'v mut Variables<'s>,
     patterns: Vec<usize>,
     start: usize,
     value: String,
     map: SourceMap,
     bare_prefix: usize,
     quoted: bool,
+    is_expanded: bool,
     class: WordClass,
     brace_at: Option<usize>,
     /// An unquoted `,` or `..`, which together with a brace expands.
@@ -287,7 +356,7 @@ struct WordReader {
     previous: Option<char>,
 }
 
-impl WordReader {
+impl WordReader<'_, '_> {
     fn read(mut self, cursor: &mut Cursor<'_>) -> Result<Word, Finding> {
         while let Some(character) = cursor.peek() {
             match character {
@@ -305,7 +374,7 @@ impl WordReader {
                         "a backtick runs a command inside the command",
                     );
                 }
-                '*' | '?' | '[' if self.content == Content::Patterns => {
+                '*' | '?' | '[' if self.content.patterns => {
                     self.patterns.push(self.value.len());
                     self.bare(cursor, character);
                 }
@@ -348,6 +417,7 @@ impl WordReader {
             class: self.class,
             bare_prefix: self.bare_prefix,
             patterns: self.patterns,
+            is_expanded: self.is_expanded,
             map: self.map,
         })
     }
@@ -416,7 +486,9 @@ impl WordReader {
                     );
                 }
                 '$' if self.expands(!matches!(cursor.peek_after(1), Some(' ' | '\t' | '\n' | '"'))) => {
-                    return expansion(cursor);
+                    if !self.put_in(cursor, true) {
+                        return expansion(cursor);
+                    }
                 }
                 '\\' => match cursor.peek_after(1) {
                     Some('\n') if self.rules.on(Rule::G4) => {
@@ -474,10 +546,42 @@ impl WordReader {
             None | Some(' ' | '\t' | '\n' | ';' | '&' | '|')
         );
         if self.expands(!is_literal) {
-            return expansion(cursor);
+            return if self.put_in(cursor, false) {
+                Ok(())
+            } else {
+                expansion(cursor)
+            };
         }
         self.bare(cursor, '$');
         Ok(())
+    }
+
+    /// Puts in what stands for the expansion at the cursor, where that is known.
+    fn put_in(&mut self, cursor: &mut Cursor<'_>, is_quoted: bool) -> bool {
+        // Outside of quotes a shell takes the value apart.
+        let reads_documents = self.content.documents && self.rules.holds(Rule::G17, is_quoted);
+        let document = reads_documents.then(|| cursor.document_operand()).flatten();
+        let found = match document {
+            Some(found) => Some(found),
+            None => cursor.variable().and_then(|(length, name)| {
+                let value = self.variables.take(name)?;
+                let is_whole = is_quoted || variables::is_one_word(&value);
+                self.rules.holds(Rule::G18, is_whole).then_some((length, value))
+            }),
+        };
+        let Some((length, value)) = found else {
+            return false;
+        };
+        let source = cursor.source(cursor.position());
+        // All of it comes from where the expansion begins.
+        for at in 0..value.len() {
+            self.map.note(self.value.len() + at, source);
+        }
+        self.value.push_str(&value);
+        cursor.advance(length);
+        self.begin_quote();
+        self.is_expanded = true;
+        true
     }
 
     fn expands(&self, starts_expansion: bool) -> bool {

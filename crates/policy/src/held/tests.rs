@@ -177,6 +177,7 @@ fn analysis(text: &str, entries: &[Entry<'_>], deny_rules: &[DenyRule<'_>]) -> A
             agent: &AgentId::parse("main").unwrap(),
             input: CommandInput::Closed,
             workspace: None,
+            temporary: None,
             shell: None,
         },
         &AnalysisPolicy {

@@ -48,6 +48,18 @@ pub(crate) struct Case {
     /// `tools.exec.reads.filePatterns`.
     #[serde(default)]
     pub(crate) file_patterns: bool,
+    /// `tools.exec.reads.temporaryFiles`.
+    #[serde(default)]
+    pub(crate) temporary_files: bool,
+    /// `tools.exec.reads.foundFiles`.
+    #[serde(default)]
+    pub(crate) found_files: bool,
+    /// `tools.exec.reads.documentOperands`.
+    #[serde(default)]
+    pub(crate) document_operands: bool,
+    /// `tools.exec.reads.variables`.
+    #[serde(default)]
+    pub(crate) variables: bool,
     /// Whether it is looked at without rule D1, which asks for the same words as other rules do.
     #[serde(skip)]
     pub(crate) without_delegation: bool,
@@ -114,6 +126,10 @@ impl PathLookup for CaseLookup {
     }
 
     fn real(&self, path: &str) -> Option<String> {
+        // A command may make files there (G15).
+        if path.starts_with("/tmp/") && !self.existing.contains(path) {
+            return None;
+        }
         Some(
             self.realpaths
                 .get(path)
@@ -124,6 +140,14 @@ impl PathLookup for CaseLookup {
 
     fn names(&self, directory: &str) -> Option<Vec<String>> {
         Some(names_in(directory, self.existing.iter().map(String::as_str)))
+    }
+
+    fn is_set(&self, _variable: &str) -> bool {
+        false
+    }
+
+    fn home_variable(&self) -> Option<&str> {
+        Some("/home/agent")
     }
 
     fn depends_on_process(&self, _path: &str) -> bool {
@@ -217,6 +241,11 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
         dev: 1,
         ino: 1,
     };
+    let temporary = PinnedDirectory {
+        path: "/tmp".to_owned(),
+        dev: 0,
+        ino: 0,
+    };
     let request = AnalysisRequest {
         cwd: &case.cwd,
         cwd_real: &case.cwd,
@@ -224,6 +253,7 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
         agent: &agent,
         input: CommandInput::Closed,
         workspace: Some(&workspace),
+        temporary: Some(&temporary),
         shell: Some(ShellKind::Bash),
     };
     let policy = AnalysisPolicy {
@@ -232,6 +262,10 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
             here_documents: case.here_documents,
             file_redirections: case.file_redirections,
             file_patterns: case.file_patterns,
+            temporary_files: case.temporary_files,
+            found_files: case.found_files,
+            document_operands: case.document_operands,
+            variables: case.variables,
         },
         entries: Entries::Listed(&entries),
         grants: &[],

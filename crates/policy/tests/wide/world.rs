@@ -221,6 +221,7 @@ impl World {
             agent: &agent,
             input: CommandInput::Closed,
             workspace: None,
+            temporary: None,
             shell: None,
         };
         let policy = AnalysisPolicy {
@@ -286,6 +287,14 @@ impl PathLookup for World {
 
     fn depends_on_process(&self, _path: &str) -> bool {
         false
+    }
+
+    fn is_set(&self, variable: &str) -> bool {
+        matches!(variable, "HOME" | "PATH" | "PWD")
+    }
+
+    fn home_variable(&self) -> Option<&str> {
+        Some(self.home())
     }
 
     fn home(&self) -> &'static str {

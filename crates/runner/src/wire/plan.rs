@@ -87,6 +87,8 @@ pub enum Action {
         operand: Vec<u8>,
         /// `None` takes what is there.
         pinned: Option<(u64, u64)>,
+        /// Whether nothing is said where it fails.
+        quiet: bool,
     },
     /// `pwd`.
     PrintDirectory {

@@ -222,6 +222,7 @@ fn a_plan_is_read_back() {
     let change = |pinned| Action::ChangeDirectory {
         operand: b"./d".to_vec(),
         pinned,
+        quiet: true,
     };
     let plan = Plan {
         directory: c"/d".to_owned(),

@@ -221,6 +221,7 @@ fn analysis(text: &str, strictness: &Strictness, machine: &Machine) -> Analysis 
         agent: &agent,
         input: CommandInput::Closed,
         workspace: None,
+        temporary: None,
         shell: None,
     };
     let policy = AnalysisPolicy {

@@ -225,6 +225,7 @@ fn analysis(world: &World, rules: RuleSet) -> Analysis {
         agent: &agent,
         input: world.input,
         workspace: None,
+        temporary: None,
         shell: None,
     };
     let policy = AnalysisPolicy {

@@ -44,7 +44,7 @@ fn our_shape(list: &List) -> Shape {
 fn our_word(word: &Word) -> String {
     match word.class {
         WordClass::HomeTilde | WordClass::BothTildes => word.value.replacen('~', "<home>", 1),
-        WordClass::Literal | WordClass::InnerTilde => word.value.clone(),
+        WordClass::Literal | WordClass::InnerTilde | WordClass::Found => word.value.clone(),
     }
 }
 

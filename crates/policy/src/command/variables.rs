@@ -1,0 +1,406 @@
+//! Variables whose value is known without asking a shell (G18): those to which the same text gave a literal value before.
+//!
+//! What a shell would do with a name is not tried here: a name that means something to a shell is not known, and neither is one
+//! that the environment of the command has already, since a shell would tell its programs of the new value.
+
+use std::collections::BTreeMap;
+
+use super::{
+    env_policy,
+    syntax::{Grammar, Join},
+};
+
+/// Bytes of all values that the words of one text get.
+const MAX_EXPANDED_BYTES: usize = 64 * 1024;
+
+/// What is known of the surroundings of a text before it is read.
+#[derive(Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    /// `HOME`: the home directory of the account, where it is one that may be put into words.
+    pub(crate) home: Option<&'a str>,
+    /// `PWD`: the directory where the text begins, where that is certain.
+    pub(crate) directory: Option<&'a str>,
+    /// Whether the environment of the command has a variable.
+    pub(crate) is_set: &'a dyn Fn(&str) -> bool,
+}
+
+impl Surroundings<'_> {
+    /// Nothing is known.
+    pub(crate) const NONE: Self = Surroundings {
+        home: None,
+        directory: None,
+        is_set: &|_| true,
+    };
+}
+
+/// A value, and how long it is certain.
+#[derive(Debug, Clone)]
+struct Known {
+    value: String,
+    /// Only behind `&&`, up to the next `;` or `||`.
+    in_chain: bool,
+}
+
+/// The variables at one place of a text.
+pub(crate) struct Variables<'a> {
+    surroundings: Surroundings<'a>,
+    known: BTreeMap<String, Known>,
+    /// The operator before the pipeline, and whether one before it since the last `;` was `||`.
+    before: Option<Join>,
+    is_behind_or: bool,
+    left: usize,
+}
+
+impl<'a> Variables<'a> {
+    pub(crate) fn new(grammar: Grammar, surroundings: Surroundings<'a>) -> Self {
+        let given = [("HOME", surroundings.home), ("PWD", surroundings.directory)];
+        let known = given
+            .into_iter()
+            .filter(|_| grammar.variables)
+            .filter_map(|(name, value)| {
+                let value = value.filter(|value| value.starts_with('/'))?.to_owned();
+                let in_chain = false;
+                Some((name.to_owned(), Known { value, in_chain }))
+            });
+        Self {
+            surroundings,
+            known: known.collect(),
+            before: None,
+            is_behind_or: false,
+            left: MAX_EXPANDED_BYTES,
+        }
+    }
+
+    /// Takes the value of a variable for a word, where it is known and the words have not become too long.
+    pub(crate) fn take(&mut self, name: &str) -> Option<String> {
+        let value = &self.known.get(name)?.value;
+        self.left = self.left.checked_sub(value.len())?;
+        Some(value.clone())
+    }
+
+    /// Whether a text may give a variable of that name a value.
+    pub(crate) fn may_set(&self, name: &str) -> bool {
+        !is_of_shells(name) && !env_policy::is_blocked(name, "x") && !(self.surroundings.is_set)(name)
+    }
+
+    /// Gives a variable a value; before that, [`Self::may_set`] was asked.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        let in_chain = match self.before {
+            None | Some(Join::Sequence) => false,
+            Some(Join::And) if !self.is_behind_or => true,
+            // It may have happened or not.
+            Some(Join::And | Join::Or) => {
+                self.known.remove(name);
+                return;
+            }
+        };
+        let value = value.to_owned();
+        self.known.insert(name.to_owned(), Known { value, in_chain });
+    }
+
+    /// Passes an operator between two pipelines.
+    pub(crate) fn join(&mut self, join: Join) {
+        self.before = Some(join);
+        self.is_behind_or = match join {
+            Join::And => self.is_behind_or,
+            Join::Or => true,
+            Join::Sequence => false,
+        };
+        if join != Join::And {
+            self.known.retain(|_, known| !known.in_chain);
+        }
+    }
+
+    /// Passes a command that may change the directory.
+    pub(crate) fn leave_directory(&mut self) {
+        self.known.remove("PWD");
+    }
+}
+
+/// Whether a value is one word outside of quotes, too. A shell takes apart what has blanks, and looks for files that patterns mean.
+pub(crate) fn is_one_word(value: &str) -> bool {
+    !value.is_empty() && !value.contains([' ', '\t', '\n', '*', '?', '[', '\\'])
+}
+
+/// Whether a name means something to bash, dash or zsh, or begins as such names do.
+fn is_of_shells(name: &str) -> bool {
+    const BEGINNINGS: &[&str] = &[
+        "BASH",
+        "COMP_",
+        "HIST",
+        "LC_",
+        "PROMPT",
+        "READLINE_",
+        "TRAP",
+        "ZLE_",
+        "ZSH",
+        "dis_",
+        "zsh_",
+    ];
+    BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) || OF_SHELLS.contains(&name)
+}
+
+/// Names that shells set, read or tie to something.
+const OF_SHELLS: &[&str] = &[
+    "ARGC",
+    "ARGV0",
+    "ATTY",
+    "BAUD",
+    "CDPATH",
+    "CHILD_MAX",
+    "COLUMNS",
+    "COMPREPLY",
+    "COPROC",
+    "CORRECT_IGNORE",
+    "CORRECT_IGNORE_FILE",
+    "CPUTYPE",
+    "DIRSTACK",
+    "DIRSTACKSIZE",
+    "EGID",
+    "EMACS",
+    "ENV",
+    "EPOCHREALTIME",
+    "EPOCHSECONDS",
+    "ERRNO",
+    "EUID",
+    "EXECIGNORE",
+    "FCEDIT",
+    "FIGNORE",
+    "FPATH",
+    "FUNCNAME",
+    "FUNCNEST",
+    "GID",
+    "GLOBIGNORE",
+    "GROUPS",
+    "HOME",
+    "HOST",
+    "HOSTFILE",
+    "HOSTNAME",
+    "HOSTTYPE",
+    "IFS",
+    "IGNOREEOF",
+    "INPUTRC",
+    "INSIDE_EMACS",
+    "KEYBOARD_HACK",
+    "KEYTIMEOUT",
+    "LANG",
+    "LANGUAGE",
+    "LINENO",
+    "LINES",
+    "LISTMAX",
+    "LOGCHECK",
+    "LOGNAME",
+    "MACHTYPE",
+    "MAIL",
+    "MAILCHECK",
+    "MAILPATH",
+    "MANPATH",
+    "MAPFILE",
+    "MATCH",
+    "MBEGIN",
+    "MEND",
+    "MODULE_PATH",
+    "NULLCMD",
+    "OLDPWD",
+    "OPTARG",
+    "OPTERR",
+    "OPTIND",
+    "OSTYPE",
+    "PATH",
+    "PIPESTATUS",
+    "POSIXLY_CORRECT",
+    "POSTEDIT",
+    "PPID",
+    "PS0",
+    "PS1",
+    "PS2",
+    "PS3",
+    "PS4",
+    "PSVAR",
+    "PWD",
+    "RANDOM",
+    "READNULLCMD",
+    "REPLY",
+    "REPORTMEMORY",
+    "REPORTTIME",
+    "RPROMPT",
+    "RPROMPT2",
+    "RPS1",
+    "RPS2",
+    "SAVEHIST",
+    "SECONDS",
+    "SHELL",
+    "SHELLOPTS",
+    "SHLVL",
+    "SPROMPT",
+    "SRANDOM",
+    "STTY",
+    "TERM",
+    "TERMCAP",
+    "TERMINFO",
+    "TERMINFO_DIRS",
+    "TIMEFMT",
+    "TIMEFORMAT",
+    "TMOUT",
+    "TMPDIR",
+    "TMPPREFIX",
+    "TMPSUFFIX",
+    "TRY_BLOCK_ERROR",
+    "TRY_BLOCK_INTERRUPT",
+    "TTY",
+    "TTYIDLE",
+    "TZ",
+    "UID",
+    "USER",
+    "USERNAME",
+    "VENDOR",
+    "WATCH",
+    "WATCHFMT",
+    "WORDCHARS",
+    "ZBEEP",
+    "ZDOTDIR",
+    "ZLS_COLORS",
+    "_",
+    "aliases",
+    "argv",
+    "auto_resume",
+    "bold_color",
+    "builtins",
+    "cdpath",
+    "colors",
+    "commands",
+    "dirstack",
+    "epochtime",
+    "errnos",
+    "fignore",
+    "fg",
+    "bg",
+    "fpath",
+    "funcfiletrace",
+    "funcsourcetrace",
+    "funcstack",
+    "functions",
+    "functions_source",
+    "functrace",
+    "galiases",
+    "histchars",
+    "history",
+    "historywords",
+    "jobdirs",
+    "jobstates",
+    "jobtexts",
+    "keymaps",
+    "langinfo",
+    "mailpath",
+    "manpath",
+    "mapfile",
+    "match",
+    "mbegin",
+    "mend",
+    "module_path",
+    "modules",
+    "nameddirs",
+    "options",
+    "parameters",
+    "patchars",
+    "path",
+    "pipestatus",
+    "prompt",
+    "psvar",
+    "reply",
+    "reswords",
+    "saliases",
+    "signals",
+    "status",
+    "sysparams",
+    "termcap",
+    "terminfo",
+    "userdirs",
+    "usergroups",
+    "watch",
+    "watchfmt",
+    "widgets",
+    "wordchars",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables() -> Variables<'static> {
+        let surroundings = Surroundings {
+            home: Some("/home/a"),
+            directory: Some("/srv"),
+            is_set: &|name| name == "SET",
+        };
+        Variables::new(Grammar::WIDEST, surroundings)
+    }
+
+    #[test]
+    fn a_value_is_known_where_it_was_certainly_given() {
+        let mut variables = variables();
+        variables.set("A", "1");
+        variables.join(Join::And);
+        variables.set("B", "2");
+        assert_eq!(variables.take("B").as_deref(), Some("2"));
+        variables.join(Join::And);
+        assert_eq!(variables.take("B").as_deref(), Some("2"));
+        variables.join(Join::Sequence);
+        assert_eq!(variables.take("A").as_deref(), Some("1"));
+        assert_eq!(variables.take("B"), None);
+        variables.join(Join::Or);
+        variables.set("A", "3");
+        assert_eq!(variables.take("A"), None);
+        variables.join(Join::And);
+        variables.set("C", "4");
+        assert_eq!(variables.take("C"), None);
+        assert_eq!(variables.take("HOME").as_deref(), Some("/home/a"));
+        variables.leave_directory();
+        assert_eq!(variables.take("PWD"), None);
+    }
+
+    #[test]
+    fn what_a_shell_would_take_apart_is_no_word() {
+        for value in ["a b", "", "*", "a\\", "a\nb", "[a]", "?", "\t"] {
+            assert!(!is_one_word(value), "{value:?}");
+        }
+        for value in ["a", "-x", "~/a", "{a,b}", "$a", "'"] {
+            assert!(is_one_word(value), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_mean_something_are_not_given_values() {
+        let variables = variables();
+        for name in [
+            "PATH",
+            "IFS",
+            "SET",
+            "BASH_ENV",
+            "path",
+            "LD_PRELOAD",
+            "RANDOM",
+            "LC_ALL",
+            "GIT_DIR",
+            "HOME",
+            "_",
+        ] {
+            assert!(!variables.may_set(name), "{name}");
+        }
+        for name in ["A", "file", "OUT_DIR", "x1", "f", "_x"] {
+            assert!(variables.may_set(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn values_that_double_come_to_an_end() {
+        let mut variables = variables();
+        variables.set("A", "0123456789abcdef");
+        let mut doublings = 0;
+        while let (Some(one), Some(other)) = (variables.take("A"), variables.take("A")) {
+            variables.set("A", &(one + &other));
+            doublings += 1;
+        }
+        assert!(doublings < 16);
+    }
+}
