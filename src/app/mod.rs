@@ -15,6 +15,7 @@ mod node;
 mod prepare;
 mod serve;
 mod socket;
+mod story;
 mod witness;
 
 pub use accounts::AccountProblem;

@@ -35,6 +35,7 @@ use super::{
     engine_room::{EngineRoom, Opened},
     housekeeping::{self, LiveSettings},
     socket,
+    story::Story,
     witness::Witness,
 };
 
@@ -118,6 +119,7 @@ pub async fn serve(
         state_dir: _,
     } = server;
     let engine = Arc::clone(&engine_room.engine);
+    let mut story = Story::new(&engine_room.ledger);
     let abort = stop.abort.clone();
     // Not `abort` itself: a connection that goes takes its foreground run along as if the client had left.
     let hang_up = CancellationToken::new();
@@ -143,6 +145,7 @@ pub async fn serve(
     let beside = async {
         tokio::join!(
             witness.follow(),
+            story.follow(),
             engine_room.keep(),
             housekeeping::prune_sandboxes(&engine_room.sandbox),
             lifecycle::feed_watchdog(),
@@ -170,6 +173,8 @@ pub async fn serve(
         tracing::error!("the approvals socket had panicked");
     }
     drop(engine);
+    story.finish();
+    drop(story);
     engine_room.close().await;
     witness.tell();
     drop(written);

@@ -8,6 +8,7 @@ use super::{
     approvals::{ApprovalsCommand, ApproveArgs, DenyArgs},
     approver::ApproverArgs,
     audit::AuditCommand,
+    check_gateway::CheckGatewayArgs,
     completions::CompletionsArgs,
     config::ConfigCommand,
     context::{GLOBAL_OPTIONS, ServerFlags},
@@ -55,7 +56,16 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ),
     (
         "Agents and tools",
-        &["mcp", "hook", "demo", "openapi", "completions", "man", "version"],
+        &[
+            "mcp",
+            "hook",
+            "check-gateway",
+            "demo",
+            "openapi",
+            "completions",
+            "man",
+            "version",
+        ],
     ),
 ];
 
@@ -133,6 +143,8 @@ pub(crate) enum Command {
     Mcp(McpArgs),
     /// Judge the shell commands of another agent: JSON in, decision out
     Hook(HookArgs),
+    /// Play the cases that every gateway meets, and report how a gateway takes them
+    CheckGateway(CheckGatewayArgs),
     /// Stop everything at once: nothing starts any more
     Stop(StopArgs),
     /// Let everything go on after a stop

@@ -9,7 +9,7 @@ use countersign_config::settings::{Environment, ProcessEnvironment};
 use super::{
     allowlist, apply_patch, approvals, approver,
     arguments::{Arguments, Command, command_line},
-    audit, completions, config,
+    audit, check_gateway, completions, config,
     console::{Console, Format},
     context::Context,
     demo, denylist, doctor, events, exec,
@@ -72,6 +72,7 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::ApplyPatch(args) => with_runtime(apply_patch::run(context, args)),
         Command::Mcp(args) => with_runtime(mcp::run(context, args)),
         Command::Hook(args) => with_runtime(hook::run(context, args)),
+        Command::CheckGateway(args) => with_runtime(check_gateway::run(context, args)),
         Command::Stop(args) => with_runtime(stop::stop(context, args)),
         Command::Resume(args) => with_runtime(stop::resume(context, args)),
         Command::Approvals(command) => with_runtime(approvals::run(context, command)),

@@ -1,9 +1,10 @@
-//! `countersign events`: what happened, and what happens.
+//! `countersign events`: what happened, and what happens. [`super::story`] has the sentences.
 
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use countersign_domain::{AgentId, RunId, SessionKey};
+use countersign_domain::{AgentId, RunId, SessionKey, intended};
+use countersign_ledger::events::EventType;
 use countersign_policy::command::redaction;
 use countersign_wire::event::EventBody;
 
@@ -15,6 +16,7 @@ use super::{
     exit::ExitStatus,
     failure::Failure,
     follow,
+    story::Story,
     table::Table,
     value,
 };
@@ -25,6 +27,7 @@ use super::{
   countersign events --types exec.denied
   countersign events --json --limit 20
   countersign events --follow --types exec,policy
+  countersign events --raw --types exec.finished
   countersign events --follow --run RUN")]
 pub(crate) struct EventsArgs {
     /// Stay and show events as they come
@@ -48,10 +51,15 @@ pub(crate) struct EventsArgs {
     /// Without --follow: at most this many
     #[arg(long, default_value_t = 100_000)]
     limit: usize,
+    /// Show the members of each event instead of sentences
+    #[arg(long)]
+    raw: bool,
 }
 
 pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
+    warn_of_unknown(context.console, &args.types);
+    let mut printer = Printer::of(context, &args);
     let mut query: Query = Vec::new();
     if !args.types.is_empty() {
         // A caller who follows always wants to know that the server ends.
@@ -72,21 +80,71 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<ExitStatu
         // A token that can only read answers nothing.
         query.push(("approver", "false".to_owned()));
         let stream = client.events(&query, after.as_deref()).await?;
-        let show = async |event: &Value| show(context.console, event);
+        let show = async |event: &Value| printer.show(context.console, event);
         return follow::follow(context, &client, &query, stream, show).await;
     }
     // Without a starting point the page begins with the oldest retained event.
     query.push(("after", after.unwrap_or_else(|| "0".to_owned())));
-    for event in client.list(&["v1", "events"], &query, args.limit).await? {
-        show(context.console, &event)?;
-    }
+    let events: Vec<Value> = client.list(&["v1", "events"], &query, args.limit).await?;
+    printer.show_all(context.console, &events)?;
     Ok(ExitStatus::SUCCESS)
 }
 
-fn show(console: Console, event: &Value) -> Result<(), Failure> {
-    match console.format() {
-        Format::Json => console.json_line(event),
-        Format::People => console.line(&line(event)),
+/// Says which prefixes no event type has: nothing would ever be shown for them.
+fn warn_of_unknown(console: Console, types: &[String]) {
+    let known = || EventType::ALL.iter().map(|known| known.as_str());
+    for prefix in types {
+        if known().any(|known| known.starts_with(prefix.as_str())) {
+            continue;
+        }
+        console.note(&format!(
+            "warning[unknown-type]: no event type begins with {}",
+            value::visible(prefix)
+        ));
+        match intended(prefix, known()) {
+            Some(meant) => console.hint(&format!("countersign events --types {meant}")),
+            None => console.note(&format!(
+                "the types are {}",
+                known().collect::<Vec<_>>().join(", ")
+            )),
+        }
+    }
+}
+
+/// How events are printed.
+enum Printer {
+    /// As JSON lines.
+    Json,
+    /// Their members, a line each.
+    Raw,
+    /// In sentences.
+    Sentences(Box<Story>),
+}
+
+impl Printer {
+    fn of(context: &Context, args: &EventsArgs) -> Self {
+        match (context.console.format(), args.raw) {
+            (Format::Json, _) => Self::Json,
+            (Format::People, true) => Self::Raw,
+            (Format::People, false) => Self::Sentences(Box::new(Story::new(context.clock.now()))),
+        }
+    }
+
+    /// Prints an event as it comes.
+    fn show(&mut self, console: Console, event: &Value) -> Result<(), Failure> {
+        match self {
+            Self::Json => console.json_line(event),
+            Self::Raw => console.line(&line(event)),
+            Self::Sentences(story) => story.goes_on(event).map_or(Ok(()), |line| console.line(&line)),
+        }
+    }
+
+    /// Prints all of them, those of a run together.
+    fn show_all(&mut self, console: Console, events: &[Value]) -> Result<(), Failure> {
+        let Self::Sentences(story) = self else {
+            return events.iter().try_for_each(|event| self.show(console, event));
+        };
+        story.told(events).iter().try_for_each(|line| console.line(line))
     }
 }
 

@@ -10,6 +10,7 @@ mod runtime;
 
 mod demo;
 mod init;
+mod mock;
 mod node;
 mod runner;
 mod serve;
@@ -41,6 +42,7 @@ mod status;
 mod stop;
 mod token;
 
+mod check_gateway;
 mod completions;
 mod doctor;
 mod help;
@@ -59,11 +61,13 @@ mod discover;
 mod follow;
 mod forecast;
 mod sse;
+mod story;
 
 mod console;
 mod duration;
 mod exit;
 mod failure;
+mod qr;
 mod question;
 mod table;
 mod terminal_text;

@@ -14,6 +14,8 @@ use super::{
     context::Context,
     exit::ExitStatus,
     failure::Failure,
+    mock, qr,
+    runtime::with_runtime,
 };
 
 use crate::app::{self, Invitation, Prepared, Ready, StartError};
@@ -24,9 +26,10 @@ use crate::app::{self, Invitation, Prepared, Ready, StartError};
   countersign serve
   countersign serve --listen 127.0.0.1:0
   countersign --state-dir /srv/agent serve
+  countersign serve --mock script.yaml   # for tests of a gateway: plays a script, runs nothing
 
-Prints one line on standard output when it is ready; on a terminal it ends with a one-time link
-that signs a browser in. SIGTERM drains: no new runs, foreground ones get [shutdown] grace_ms; a
+Prints one line on standard output when it is ready; on a terminal a one-time link follows that
+signs a browser in, with a QR code where other machines reach it. SIGTERM drains: no new runs, foreground ones get [shutdown] grace_ms; a
 second one kills everything. SIGHUP reads the settings again. A listening TCP socket that
 systemd passes (LISTEN_FDS) is taken where it is that of [http] listen.
 Exit codes: 0; 78 bad settings or state directory; 69 address in use.")]
@@ -47,6 +50,17 @@ pub(crate) struct ServeArgs {
     /// Run commands as this account; needs root or the account's countersign-runner@ACCOUNT.socket
     #[arg(long, value_name = "ACCOUNT")]
     run_as: Option<String>,
+    /// Play a script for the tests of a gateway, on loopback: starts no process and keeps nothing. Without a file: the
+    /// cases of check-gateway.
+    #[arg(
+        long,
+        value_name = "SCRIPT",
+        num_args = 0..=1,
+        conflicts_with_all = ["config", "insecure_bind", "run_as"],
+        help = "Play a script for the tests of a gateway; starts no process, keeps nothing (docs/gateways.md)"
+    )]
+    #[expect(clippy::option_option, reason = "the flag alone, or with a file")]
+    mock: Option<Option<PathBuf>>,
 }
 
 /// Runs the server until it is told to stop.
@@ -56,7 +70,11 @@ pub(crate) fn run(context: &Context, args: ServeArgs) -> Result<ExitStatus, Fail
         config,
         insecure_bind,
         run_as,
+        mock,
     } = args;
+    if let Some(script) = mock {
+        return with_runtime(mock::serve(context, listen.as_deref(), script.as_deref()));
+    }
     let options = StartOptions {
         state_dir: context.server.state_dir.clone(),
         config,
@@ -130,20 +148,41 @@ fn announce(console: Console, ready: &Ready) {
                 .map(|endpoint| format!(" metrics={}/metrics", endpoint.url()))
                 .unwrap_or_default();
             let open = if is_open { " insecure-bind" } else { "" };
-            let login = ready
-                .login_link
-                .as_ref()
-                .map(|link| format!(" login={}", link.expose()))
-                .unwrap_or_default();
-            console.line(&format!(
-                "countersign ready {url} isolation={}{socket}{metrics}{open}{login}",
-                ready.isolation
-            ))
+            console
+                .line(&format!(
+                    "countersign ready {url} isolation={}{socket}{metrics}{open}",
+                    ready.isolation
+                ))
+                .and_then(|()| invite(console, ready))
         }
     };
     if let Err(failure) = printed {
         tracing::warn!(error = %failure.message, "the ready line could not be printed");
     }
+}
+
+/// The one-time link, alone on its line, so that it can be clicked and copied. For a phone, where one can reach it, as a
+/// QR code, too.
+fn invite(console: Console, ready: &Ready) -> Result<(), Failure> {
+    let Some(link) = &ready.login_link else {
+        return Ok(());
+    };
+    let link = link.expose();
+    if is_for_others(link) {
+        for line in qr::lines(link).into_iter().flatten() {
+            console.line(&line)?;
+        }
+    }
+    console.line(link)?;
+    console.note("signs one browser in, once; `countersign login-link` makes another");
+    Ok(())
+}
+
+/// Whether a link leads anywhere from another machine.
+fn is_for_others(link: &str) -> bool {
+    let host = link.split_once("//").map_or(link, |(_, rest)| rest);
+    let here = ["127.", "localhost", "[::1]"];
+    !here.iter().any(|here| host.starts_with(here))
 }
 
 /// One line per error; the last of them is the failure itself.
@@ -274,6 +313,18 @@ mod tests {
         let exit = |kind| explain(console, &error(kind)).exit;
         assert_eq!(exit(std::io::ErrorKind::AddrInUse), ExitStatus::UNAVAILABLE);
         assert_eq!(exit(std::io::ErrorKind::PermissionDenied), ExitStatus::CONFIG);
+    }
+
+    #[test]
+    fn a_phone_needs_no_code_for_a_link_that_it_cannot_reach() {
+        assert!(is_for_others("https://c.example/login#code=x"));
+        for here in [
+            "http://127.0.0.1:1/login",
+            "http://localhost/login",
+            "http://[::1]:1/login",
+        ] {
+            assert!(!is_for_others(here), "{here}");
+        }
     }
 
     #[test]

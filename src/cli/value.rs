@@ -31,6 +31,12 @@ pub(crate) fn short_run(id: &str) -> &str {
     id.get(start..).unwrap_or(id)
 }
 
+/// A number of things, with the word in its plural where there is not just one.
+pub(crate) fn counted(count: usize, word: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {word}{plural}")
+}
+
 /// As much of a text as these many characters can show.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {

@@ -23,6 +23,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ),
     ("CONTRIBUTING.md", "the tests themselves"),
     ("docs/approval-rules.md", "tests/it/approval_rules.rs"),
+    ("docs/gateways.md", "tests/it/mock.rs"),
     ("docs/nodes.md", "tests/it/nodes and tests/it/help.rs"),
     ("docs/performance.md", ".ci/run"),
     (
@@ -205,7 +206,7 @@ async fn the_readme() {
     // Errors are findings, and so is whose account runs this test.
     let doctor = TestServer::finish(person.shell(&next("countersign doctor"))).await;
     doctor.says("SETTING");
-    doctor.says("errors");
+    doctor.says("differ from the default");
     let link = person.types(&next("countersign login-link")).await;
     assert!(link.stdout.contains("/login#code="), "{link:?}");
 

@@ -1,6 +1,6 @@
 //! What `countersign doctor` finds in a state directory, with a server on it and without.
 
-use std::{collections::BTreeSet, fs};
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt as _};
 
 use serde_json::{Value, json};
 
@@ -134,4 +134,54 @@ async fn a_ledger_that_does_not_read_is_told_of() {
     assert_eq!(found(&server, "ledger-unread").await, Vec::<Value>::new());
     write_file(&server.database(), "no ledger at all");
     assert_eq!(found(&server, "ledger-unread").await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_wrong_comes_first_and_then_what_is_not_as_ever() {
+    let server = TestServer::full()
+        .toml("[output]\ntail_chars = 7\n")
+        .start()
+        .await;
+    let shown = server.cli(&["doctor"]).await.stdout;
+    let place = |part: &str| shown.find(part).unwrap_or_else(|| panic!("{part} in {shown}"));
+    // The tests run as one account, which is an error finding.
+    assert!(place("error[") < place("\nsettings in force"), "{shown}");
+    assert!(place("\n1 error") < place("output.tail_chars"), "{shown}");
+    assert!(
+        !shown.contains("output.max_chars") && shown.contains("; --all shows the rest\n"),
+        "{shown}"
+    );
+    let all = server.cli(&["doctor", "--all"]).await.stdout;
+    assert!(
+        all.contains("output.max_chars") && all.contains("kept by the kernel"),
+        "{all}"
+    );
+    assert!(all.lines().count() > shown.lines().count() + 50, "{all}");
+}
+
+#[tokio::test]
+async fn a_dry_run_shows_what_a_fix_would_change_and_changes_nothing() {
+    let server = TestServer::full().start().await;
+    let token = server.state().join("countersign/operator.token");
+    let mode = || fs::metadata(&token).unwrap().permissions().mode() & 0o777;
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o644)).unwrap();
+    let dry = server.cli(&["doctor", "--fix", "--dry-run"]).await;
+    assert_eq!(mode(), 0o644, "{dry:?}");
+    for part in [
+        "would fix file-not-private: ",
+        "  -mode 0644 ",
+        "  +mode 0600 ",
+        "[file-not-private]",
+    ] {
+        dry.says(part);
+    }
+    let report = server.cli(&["doctor", "--fix", "--dry-run", "--json"]).await;
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    assert_has!(report, { "repaired": [], "repairs/0/done": false });
+    let fixed = server.cli(&["doctor", "--fix"]).await;
+    assert_eq!(mode(), 0o600, "{fixed:?}");
+    fixed.says("\nfixed file-not-private: ".trim_start());
+    assert!(!fixed.stdout.contains("[file-not-private]"), "{fixed:?}");
+    let alone = server.cli(&["doctor", "--dry-run"]).await;
+    assert_eq!(alone.code, Some(64), "{alone:?}");
 }

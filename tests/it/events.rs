@@ -395,3 +395,61 @@ async fn an_interrupt_that_comes_with_events_ends_who_follows() {
         reading.join().expect("the end of the output");
     }
 }
+
+#[tokio::test]
+async fn events_for_people_are_sentences() {
+    let server = TestServer::asking().start().await;
+    let asked = server
+        .asked(json!({ "argv": ["/bin/date"], "agentId": "build" }))
+        .await;
+    let denial = json!({ "decision": "deny", "reason": "not today" });
+    let path = format!("/v1/approvals/{}/decision", asked.text("approvalId"));
+    server.operator().posted(&path, denial).await;
+    let told = server.cli(&["events", "--agent", "build"]).await;
+    let line = "build asked /bin/date \u{2192} operator denied: \u{201c}not today\u{201d}\n";
+    assert!(told.stdout.ends_with(line), "{told:?}");
+    assert_eq!(told.stdout.lines().count(), 1, "{told:?}");
+    let raw = server.cli(&["events", "--agent", "build", "--raw"]).await;
+    raw.says("exec.approval.resolved");
+    raw.says("reason=not today");
+}
+
+#[tokio::test]
+async fn a_type_that_no_event_has_is_warned_about() {
+    let server = TestServer::full().start().await;
+    let wrong = server.cli(&["events", "--types", "exec.deneid,policy"]).await;
+    assert_eq!(wrong.code, Some(0), "{wrong:?}");
+    wrong.complains("warning[unknown-type]: no event type begins with exec.deneid\n");
+    wrong.complains("hint: countersign events --types exec.denied\n");
+    assert!(!wrong.stderr.contains("begins with policy"), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn the_log_has_a_line_for_each_step_with_secrets_masked() {
+    let mut server = TestServer::asking().start().await;
+    let secret = "date --token abcdef0123456789";
+    let asked = server
+        .asked(json!({ "command": secret, "agentId": "build" }))
+        .await;
+    server.operator().decided(asked.text("approvalId"), "deny").await;
+    let other = server.asked(json!({ "argv": ["/bin/echo", "x"] })).await;
+    server.answered(&other, "allow-once").await;
+    server.agent().finished(other.text("runId")).await;
+    assert_eq!(server.stop().await, Some(0));
+    let log = server.log();
+    let run = asked.text("runId");
+    let short = &run[run.len() - 8..];
+    for part in [
+        "build asked date --token ⟨secret of 16 characters⟩",
+        "waits for a person (approval ",
+        "operator denied",
+        "operator allowed once",
+        "exit 0 in ",
+    ] {
+        let line = log.lines().find(|line| line.contains(part));
+        let line = line.unwrap_or_else(|| panic!("{part:?} in {log}"));
+        assert!(line.contains(" INFO ") && line.contains("run.id="), "{line}");
+    }
+    assert!(log.contains(&format!("run.id=\"{short}\"")), "{log}");
+    assert!(!log.contains("abcdef0123456789"), "{log}");
+}

@@ -14,6 +14,7 @@ use crate::support::{
 /// Commands that stay until they are stopped, or need a terminal or much time; they have tests of their own.
 const STAYS: &[&str] = &[
     "serve",
+    "check-gateway",
     "demo",
     "events --follow",
     "exec --pty",

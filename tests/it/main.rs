@@ -73,6 +73,7 @@ mod lists;
 mod machine;
 mod mcp;
 mod metrics;
+mod mock;
 mod modes;
 mod netns;
 mod node;

@@ -117,7 +117,7 @@ async fn a_changed_setting_waits_for_a_restart_and_everything_says_so() {
     }
     let shown = server.cli(&["doctor"]).await.stdout;
     assert!(
-        shown.starts_with("settings in force, from the server\n"),
+        shown.contains("\nsettings in force, from the server\n"),
         "{shown}"
     );
     assert!(shown.contains("after a restart: 8"), "{shown}");
@@ -289,7 +289,7 @@ async fn the_command_line_says_whether_a_server_or_the_files_say_it() {
     for command in [&["doctor"][..], &["security", "audit"]] {
         let report = server.cli(command).await;
         assert!(
-            report.stdout.starts_with("settings from files: no server runs"),
+            report.stdout.contains("\nsettings from files: no server runs"),
             "{report:?}"
         );
     }

@@ -163,7 +163,7 @@ impl RunRecorder {
         stream: OutputStream,
         bytes: &[u8],
     ) {
-        if self.ledger.feed().subscribers() == 0 {
+        if self.ledger.feed().output_subscribers() == 0 {
             return;
         }
         if listeners.subject.is_none() {

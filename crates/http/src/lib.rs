@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod mcp;
+pub mod mock;
 
 mod accept;
 mod admission;

@@ -32,6 +32,7 @@ pub mod problem;
 pub mod process;
 pub mod ruling;
 pub mod run;
+pub mod sentence;
 pub mod session;
 pub mod setting;
 pub mod shown;

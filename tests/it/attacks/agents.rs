@@ -434,7 +434,7 @@ async fn nothing_that_an_agent_says_reaches_a_terminal_as_it_is() {
     server
         .denied(json!({ "argv": [format!("/bin/{evil}")], "security": "deny", "sessionKey": session }))
         .await;
-    let calls: [&[&str]; 13] = [
+    let calls: [&[&str]; 14] = [
         &["approvals", "list"],
         &["approvals", "show", approval],
         &["approvals", "resolve", approval, "deny", "--reason", evil],
@@ -442,6 +442,7 @@ async fn nothing_that_an_agent_says_reaches_a_terminal_as_it_is() {
         &["runs", "list"],
         &["runs", "show", run],
         &["events"],
+        &["events", "--raw"],
         &["audit", "list"],
         &["doctor"],
         &["exec", "--security", "deny", "--", evil],

@@ -69,22 +69,17 @@ async fn a_terminal_gets_a_link_with_the_ready_line() {
     let mut lines = BufReader::new(terminal.stdout.take().unwrap());
     let ready = tokio::task::spawn_blocking(move || {
         let mut line = String::new();
-        while !line.contains("countersign ready") {
+        let mut is_ready = false;
+        // Alone on its line, after the line that says that the server is ready.
+        while !line.starts_with("http://127.0.0.1:") {
             line.clear();
-            assert!(lines.read_line(&mut line).unwrap() > 0, "no ready line");
+            assert!(lines.read_line(&mut line).unwrap() > 0, "no link");
+            is_ready |= line.starts_with("countersign ready");
         }
+        assert!(is_ready, "the link came first");
         line
     });
-    let ready = within("the ready line", ready).await.unwrap();
-    let word = |prefix: &str| {
-        let found = ready
-            .split_whitespace()
-            .find_map(|word| word.strip_prefix(prefix));
-        found
-            .unwrap_or_else(|| panic!("{prefix} in {ready:?}"))
-            .to_owned()
-    };
-    let url = word("login=");
+    let url = within("the link", ready).await.unwrap().trim().to_owned();
     let api = Api::new(url.split_once("/login#").unwrap().0, None);
     let answer = api.post("/auth/login", json!({ "code": code_of(&url) })).await;
     Browser::of(api, &answer).session().await.expect(200);

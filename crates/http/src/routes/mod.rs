@@ -35,8 +35,12 @@ mod tools;
 mod unknown;
 
 pub use audit::verification_body;
+pub(crate) use exec::{CallAnswer, ExecAnswer, ExecBody, ExecQuery, finished};
 pub(crate) use mcp::Mount as McpMount;
 pub(crate) use metrics::metrics_alone;
+pub(crate) use probes::{errors as error_catalogue, healthz as health, version};
+pub(crate) use process::stream::last_event_id;
+pub(crate) use runs::{OutputQuery, WaitQuery, output_of_frames, statuses_named, with_output};
 pub(crate) use tools::PATH as TOOLS_PATH;
 pub(crate) use unknown::method as unknown_method;
 #[cfg(test)]

@@ -29,14 +29,14 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 
 /// The process answers.
 #[derive(Debug, Serialize, ToSchema)]
-struct Health {
+pub(crate) struct Health {
     #[schema(value_type = String)]
     status: &'static str,
 }
 
 /// Whether the process answers.
 #[utoipa::path(get, path = "/healthz", tag = "probes", operation_id = "get_health", responses((status = OK, body = Health)))]
-async fn healthz(_query: QueryOf<()>) -> JsonReply<Health> {
+pub(crate) async fn healthz(_query: QueryOf<()>) -> JsonReply<Health> {
     JsonReply(Health { status: "ok" })
 }
 
@@ -116,7 +116,7 @@ fn looked_at(Check { ok, detail }: Check) -> CheckBody {
 /// What this server is.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Version)]
-struct VersionBody {
+pub(crate) struct VersionBody {
     #[schema(value_type = String)]
     name: &'static str,
     #[schema(value_type = String)]
@@ -129,7 +129,7 @@ struct VersionBody {
 
 /// What this server is.
 #[utoipa::path(get, path = "/v1/version", tag = "probes", operation_id = "get_version", responses((status = OK, body = VersionBody)))]
-async fn version(_query: QueryOf<()>) -> JsonReply<VersionBody> {
+pub(crate) async fn version(_query: QueryOf<()>) -> JsonReply<VersionBody> {
     JsonReply(VersionBody {
         name: "countersign",
         version: env!("CARGO_PKG_VERSION"),
@@ -147,7 +147,7 @@ async fn contract(_query: QueryOf<()>) -> Response {
 
 /// Every error that the server answers with: its status, and what a client can read from it.
 #[utoipa::path(get, path = "/v1/errors.json", tag = "probes", operation_id = "list_errors", responses((status = OK, body = ErrorCatalogue)))]
-async fn errors(_query: QueryOf<()>) -> JsonReply<ErrorCatalogue> {
+pub(crate) async fn errors(_query: QueryOf<()>) -> JsonReply<ErrorCatalogue> {
     let kind = |code: &Code| ErrorKind {
         code: code.as_str().into(),
         status: code.status().as_u16(),

@@ -109,9 +109,9 @@ impl Feed {
         self.catch_ups.load(Ordering::Relaxed)
     }
 
-    /// How many subscribers there are.
-    pub fn subscribers(&self) -> usize {
-        self.ring.receiver_count()
+    /// How many follow output as it comes.
+    pub fn output_subscribers(&self) -> usize {
+        self.output.receiver_count()
     }
 
     /// Follows the events from `start` on, those of `filter` only.

@@ -26,7 +26,7 @@ use crate::{
 
 /// The answer to a call on its way out.
 #[derive(Debug)]
-pub(in crate::routes) enum CallAnswer<T> {
+pub(crate) enum CallAnswer<T> {
     /// 200
     Done(Box<T>),
     /// 202
@@ -41,7 +41,7 @@ pub(in crate::routes) enum CallAnswer<T> {
     },
 }
 
-pub(in crate::routes) type ExecAnswer = CallAnswer<Finished>;
+pub(crate) type ExecAnswer = CallAnswer<Finished>;
 
 /// When it is worth asking again about a run that goes on or waits, in seconds.
 const RETRY_AFTER: u64 = 1;
@@ -87,7 +87,7 @@ pub(in crate::routes) async fn refused(engine: &Engine, error: ExecError) -> Pro
 }
 
 impl<T: Serialize> CallAnswer<T> {
-    pub(in crate::routes) fn running(running: RunningRun, links: &Links) -> Self {
+    pub(crate) fn running(running: RunningRun, links: &Links) -> Self {
         let status = links.run(&running.run.id);
         Self::Started {
             location: links.place_of_run(&running.run.id),
@@ -157,7 +157,8 @@ impl<T: Serialize> IntoResponse for CallAnswer<T> {
     }
 }
 
-fn finished(
+/// The answer about a run that ended.
+pub(crate) fn finished(
     EndedRun {
         run,
         output,

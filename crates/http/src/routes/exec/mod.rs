@@ -15,11 +15,11 @@ use axum::extract::State;
 use sha2::{Digest as _, Sha256};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub(in crate::routes) use answer::{CallAnswer, ExecAnswer, refused, warning};
+pub(crate) use answer::{CallAnswer, ExecAnswer, finished};
+pub(in crate::routes) use answer::{refused, warning};
 pub(in crate::routes) use explain::explanation_body;
-pub(in crate::routes) use request::{
-    ExecBody, approval_wait, bounded_argv, command, host, identity, workdir,
-};
+pub(crate) use request::ExecBody;
+pub(in crate::routes) use request::{approval_wait, bounded_argv, command, host, identity, workdir};
 
 use countersign_engine::{CallerLease, EndsWithCaller, IdempotencyKey, OnDisconnect};
 use countersign_wire::exec::{Finished, Started};
@@ -43,7 +43,7 @@ const LONGEST_HOLD: u64 = 600_000;
 /// What ends with its caller.
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
-struct ExecQuery {
+pub(crate) struct ExecQuery {
     /// What ends with its caller: `question` (what waits for a person) or `run` (also what runs). It ends when the
     /// connection breaks, or when no call under the same `Idempotency-Key`, which it needs, follows within 3 s of an
     /// answer about something that goes on. What was asked for in the background stays.
@@ -64,7 +64,8 @@ impl QueryForm for ExecQuery {
 }
 
 impl ExecQuery {
-    fn into_lease(self) -> Result<Option<CallerLease>, Problem> {
+    /// What ends with the caller, if anything does.
+    pub(crate) fn into_lease(self) -> Result<Option<CallerLease>, Problem> {
         let held = match self.held.as_deref() {
             None => return Ok(None),
             Some("question") => EndsWithCaller::Question,

@@ -27,7 +27,7 @@ const MAX_TIMEOUT_SECONDS: f64 = 31_536_000.0;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = ExecRequest)]
-pub(in crate::routes) struct ExecBody {
+pub(crate) struct ExecBody {
     /// Shell text.
     command: Option<String>,
     /// A program and its arguments, run without any shell. At most 256 KiB in all, one byte counted for the end of each.
@@ -84,7 +84,7 @@ pub(in crate::routes) struct ExecBody {
 
 impl ExecBody {
     /// Checks what can be checked without knowing settings or files.
-    pub(in crate::routes) fn into_request(self) -> Result<ExecRequest, Problem> {
+    pub(crate) fn into_request(self) -> Result<ExecRequest, Problem> {
         let request = self.into_explainable()?;
         check(&request.command)?;
         Ok(request)

@@ -6,7 +6,7 @@
 
 mod answer;
 mod request;
-pub(super) mod stream;
+pub(crate) mod stream;
 
 use axum::extract::State;
 use utoipa_axum::{router::OpenApiRouter, routes};

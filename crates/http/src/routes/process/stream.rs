@@ -211,7 +211,7 @@ fn end_event(session: &SessionBody) -> Option<Event> {
 }
 
 /// After how many bytes to begin.
-pub(in crate::routes) fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
+pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
     let Some(value) = headers.get("last-event-id") else {
         return Ok(0);
     };

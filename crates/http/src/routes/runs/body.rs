@@ -9,7 +9,7 @@ use countersign_wire::{
 
 use crate::problem::Problem;
 
-pub(super) fn with_output(run: Run, output: Captured, ruling: Ruling) -> RunDetail {
+pub(crate) fn with_output(run: Run, output: Captured, ruling: Ruling) -> RunDetail {
     let has_ended = run.status.is_final();
     RunDetail {
         agent_message: has_ended.then(|| ruling::agent_message(&run, &ruling)),
@@ -32,7 +32,7 @@ pub(super) fn listed(mut run: Run) -> RunBody {
 }
 
 /// The ledger's states behind a status word of the API.
-pub(super) fn statuses_named(name: &str) -> Result<Vec<RunStatus>, Problem> {
+pub(crate) fn statuses_named(name: &str) -> Result<Vec<RunStatus>, Problem> {
     let statuses: Vec<_> = RunStatus::ALL
         .iter()
         .copied()

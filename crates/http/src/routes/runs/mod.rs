@@ -12,8 +12,10 @@ mod wait;
 use axum::{Extension, extract::State};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use body::{listed, statuses_named, with_output};
-use wait::WaitQuery;
+use body::listed;
+pub(crate) use body::{statuses_named, with_output};
+pub(crate) use output::{OutputQuery, of_frames as output_of_frames};
+pub(crate) use wait::WaitQuery;
 
 use countersign_domain::{AgentId, Authority, Host, RunId, SessionKey, UnixMillis};
 use countersign_ledger::RunFilter;

@@ -42,7 +42,7 @@ const AHEAD: usize = 4;
 /// Which of the output is wanted.
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct OutputQuery {
+pub(crate) struct OutputQuery {
     /// `stdout` or `stderr` for one of them; both in order of arrival unless given.
     stream: Option<OutputStream>,
     /// `1` or `true` for the output as it comes, as text or as server-sent events, until the run ends.
@@ -71,6 +71,18 @@ impl FromStr for Follow {
             "0" | "false" => Ok(Self::No),
             _ => Err(UnknownFollow),
         }
+    }
+}
+
+impl OutputQuery {
+    /// The only stream that is wanted; `None` for both.
+    pub(crate) const fn stream(&self) -> Option<OutputStream> {
+        self.stream
+    }
+
+    /// Whether the output is wanted as it comes.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.follow == Some(Follow::Yes)
     }
 }
 
@@ -119,7 +131,7 @@ pub(super) async fn bytes(
 ) -> Result<Response, Problem> {
     let after = last_event_id(&headers)?;
     let id = short_id::run(&state, &caller, id).await?;
-    if query.follow == Some(Follow::Yes) {
+    if query.is_followed() {
         let from = (after, query.stream);
         return follow::output(&state, (&caller, origin), &id, from, &headers).await;
     }
@@ -147,6 +159,21 @@ pub(super) async fn bytes(
         if error.kind() == io::ErrorKind::NotFound {
             return Problem::not_found("output: it was removed to make room");
         }
+        tracing::error!(run.id = %id, %error, "output cannot be read");
+        Problem::internal()
+    })
+}
+
+/// The answer to a request for an output that is at hand, as a spool has it.
+pub(crate) fn of_frames(
+    id: &RunId,
+    only: Option<OutputStream>,
+    headers: &HeaderMap,
+    frames: Bytes,
+) -> Result<Response, Problem> {
+    let selection = only.map_or(Selection::Both, Selection::Only);
+    let part = part_of(Cursor::new(frames), &Wanted::of(id, selection, headers));
+    part.map(in_memory).map_err(|error| {
         tracing::error!(run.id = %id, %error, "output cannot be read");
         Problem::internal()
     })

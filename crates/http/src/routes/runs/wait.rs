@@ -24,7 +24,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How long to wait, and for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, utoipa::IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
-pub(super) struct WaitQuery {
+pub(crate) struct WaitQuery {
     /// How long to wait in milliseconds; not at all unless given.
     #[param(maximum = 60_000)]
     wait_ms: Option<u64>,
@@ -69,6 +69,18 @@ impl Until {
     }
 }
 
+impl WaitQuery {
+    /// How long the caller waits.
+    pub(crate) fn wait(self) -> Duration {
+        Duration::from_millis(self.wait_ms.unwrap_or(0))
+    }
+
+    /// Whether a run is as the caller wants it.
+    pub(crate) fn is_reached_by(self, status: RunStatus) -> bool {
+        self.until.unwrap_or(Until::Ended).is_reached_by(status)
+    }
+}
+
 impl QueryForm for WaitQuery {
     fn read(parameters: &mut Parameters) -> Result<Self, Problem> {
         let wait_ms = parameters.value("waitMs")?;
@@ -92,11 +104,9 @@ pub(super) async fn run(
     id: &RunId,
     query: WaitQuery,
 ) -> Result<Run, Problem> {
-    let WaitQuery { wait_ms, until } = query;
-    let until = until.unwrap_or(Until::Ended);
     let now = visible(state, caller, id).await?;
-    let wait = Duration::from_millis(wait_ms.unwrap_or(0));
-    if wait.is_zero() || until.is_reached_by(now.status) {
+    let wait = query.wait();
+    if wait.is_zero() || query.is_reached_by(now.status) {
         return Ok(now);
     }
     let _place = state.take_stream_place(caller)?;
@@ -110,7 +120,7 @@ pub(super) async fn run(
     let stopping = state.stopping();
     loop {
         let run = visible(state, caller, id).await?;
-        if until.is_reached_by(run.status) {
+        if query.is_reached_by(run.status) {
             return Ok(run);
         }
         tokio::select! {

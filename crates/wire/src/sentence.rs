@@ -1,0 +1,381 @@
+//! What an event says, in words: for the log of the server and for people who follow events.
+//!
+//! Pure. Text of commands and people comes out on one line, with what looks like a secret masked and everything spelled out
+//! that a terminal would obey.
+
+use serde_json::{Map, Value};
+
+use countersign_domain::Reason;
+use countersign_policy::command::{display, redaction};
+
+use crate::event::EventBody;
+
+/// Longest text of a command or a person in a sentence, in characters.
+const LONGEST: usize = 200;
+
+/// How much a part says beside the other parts of its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// Something of its own.
+    Full,
+    /// Something as long as nothing follows.
+    Passing,
+    /// What another part says, too.
+    Repeats,
+}
+
+/// A part of a story.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sentence {
+    /// The run that it is about; parts of one run belong together.
+    pub run_id: Option<String>,
+    /// Whether the story of the run begins with it.
+    pub begins: bool,
+    /// What it says beside the others.
+    pub weight: Weight,
+    /// The words.
+    pub text: String,
+}
+
+/// The sentence of an event; `None` for a type that is not known here.
+pub fn of(event: &EventBody) -> Option<Sentence> {
+    let members = Members(&event.members);
+    let agent = members.text("agentId").unwrap_or_else(|| "an agent".to_owned());
+    let (text, weight) = match event.r#type.as_str() {
+        "exec.requested" => (requested(&members, &agent), Weight::Full),
+        "exec.approval.requested" => (asks(&members), Weight::Passing),
+        "exec.approval.voted" => (voted(&members), Weight::Full),
+        "exec.approval.resolved" => (answered(&members), Weight::Full),
+        "exec.denied" if was_answered(&members) => (denied(&members), Weight::Repeats),
+        "exec.denied" => (denied(&members), Weight::Full),
+        "exec.started" => ("runs".to_owned(), Weight::Repeats),
+        "exec.running" => {
+            let text = format!("still runs after {}", members.duration("elapsedMs"));
+            (text, Weight::Passing)
+        }
+        "exec.finished" => (finished(&members), Weight::Full),
+        // The session of a run is told what other events say.
+        other @ ("system.event" | "session.wake") => (general(other, &members)?, Weight::Repeats),
+        other => (general(other, &members)?, Weight::Full),
+    };
+    Some(Sentence {
+        run_id: members.text("runId"),
+        begins: event.r#type == "exec.requested",
+        weight,
+        text,
+    })
+}
+
+fn requested(members: &Members<'_>, agent: &str) -> String {
+    let command = members.text("command").unwrap_or_default();
+    let verb = match members.text("verdict").as_deref() {
+        Some("run") => "runs",
+        _ => "asked",
+    };
+    format!("{agent} {verb} {command}")
+}
+
+fn asks(members: &Members<'_>) -> String {
+    let slug = members.text("slug").unwrap_or_default();
+    match members.number("approvalsRequired") {
+        Some(required) if required > 1 => format!("waits for {required} people (approval {slug})"),
+        Some(_) | None => format!("waits for a person (approval {slug})"),
+    }
+}
+
+fn voted(members: &Members<'_>) -> String {
+    let by = members.name("by").unwrap_or_else(|| "someone".to_owned());
+    let votes = members.number("votes").unwrap_or_default();
+    let required = members.number("approvalsRequired").unwrap_or_default();
+    format!("{by} allowed, {votes} of {required}")
+}
+
+fn answered(members: &Members<'_>) -> String {
+    let by = members.name("resolvedBy");
+    let someone = || by.clone().unwrap_or_else(|| "someone".to_owned());
+    let said = members
+        .text("reason")
+        .map(|reason| format!(": \u{201c}{reason}\u{201d}"))
+        .unwrap_or_default();
+    match (
+        members.text("terminalReason").as_deref(),
+        members.text("status").as_deref(),
+    ) {
+        (Some("timeout"), _) => "nobody answered".to_owned(),
+        (Some("no-route"), _) => "nobody could be reached".to_owned(),
+        (Some("stopped"), _) => "ended by the emergency stop".to_owned(),
+        (Some("run-aborted"), _) => "withdrawn".to_owned(),
+        (Some("taken-back"), _) => format!("{} took the answer back{said}", someone()),
+        (Some("rule"), Some("allowed")) => format!("allowed by a rule of {}", someone()),
+        (Some("rule"), _) => format!("denied by a rule of {}", someone()),
+        (_, Some("allowed")) => {
+            let how = match members.text("decision").as_deref() {
+                Some("allow-always") => "always",
+                _ => "once",
+            };
+            format!("{} allowed {how}{said}", someone())
+        }
+        (_, Some("denied")) => format!("{} denied{said}", someone()),
+        (_, Some("expired")) => "nobody answered".to_owned(),
+        (_, _) => "withdrawn".to_owned(),
+    }
+}
+
+/// What a person answered was told already.
+fn was_answered(members: &Members<'_>) -> bool {
+    let reason = members.text("reason");
+    let reason = reason.as_deref();
+    let told = [
+        Reason::UserDenied,
+        Reason::ApprovalTimeout,
+        Reason::ApprovalCancelled,
+        Reason::NoApprover,
+    ];
+    reason.is_some_and(|reason| told.iter().any(|told| told.as_str() == reason))
+}
+
+fn denied(members: &Members<'_>) -> String {
+    let reason = members.text("reason").unwrap_or_default();
+    match members.text("detail") {
+        Some(detail) => format!("denied: {reason} ({detail})"),
+        None => format!("denied: {reason}"),
+    }
+}
+
+fn finished(members: &Members<'_>) -> String {
+    let took = format!("in {}", members.duration("durationMs"));
+    let signal = members.text("exitSignal");
+    let reason = members.text("reason");
+    match (members.text("status").as_deref(), members.number("exitCode")) {
+        _ if members.is_true("timedOut") => {
+            format!("ended by its time limit after {}", members.duration("durationMs"))
+        }
+        (_, Some(code)) => format!("exit {code} {took}"),
+        (Some("cancelled"), None) => "cancelled".to_owned(),
+        (Some("lost"), None) => format!(
+            "lost: {}",
+            reason.unwrap_or_else(|| "its outcome is unknown".to_owned())
+        ),
+        (_, None) => match (signal, reason) {
+            (Some(signal), _) => format!("ended by {signal} after {}", members.duration("durationMs")),
+            (None, Some(reason)) => format!("failed: {reason}"),
+            (None, None) => format!("ended {took}"),
+        },
+    }
+}
+
+/// What is not about one run.
+fn general(kind: &str, members: &Members<'_>) -> Option<String> {
+    let by = || {
+        members
+            .name("by")
+            .unwrap_or_else(|| "someone outside countersign".to_owned())
+    };
+    let text = |name| members.text(name).unwrap_or_default();
+    Some(match kind {
+        "exec.stopped" => format!("{} stopped everything: {}", by(), text("reason")),
+        "exec.resumed" => format!("{} let everything go on: {}", by(), text("reason")),
+        "allowlist.changed" => {
+            let list = match text("list").as_str() {
+                "denylist" => "deny rule",
+                "grants" => "grant",
+                _ => "allowlist entry",
+            };
+            let entry = text("entryId");
+            let entry = entry.get(..8).unwrap_or(&entry);
+            match text("change").as_str() {
+                "used" => format!("{list} {entry} let a run through"),
+                change => format!("{} {change} {list} {entry}", by()),
+            }
+        }
+        "policy.changed" => {
+            let what = match text("what").as_str() {
+                "document" => "the approvals document",
+                "preset" => "the policy by a preset",
+                _ => "the configuration",
+            };
+            format!("{} changed {what}", by())
+        }
+        "config.rejected" => format!("{} was not taken: {}", text("path"), text("message")),
+        "config.restart-needed" => format!("a restart is needed for {}", members.list("paths")),
+        "document.refused" => format!(
+            "the approvals document is refused: {} at {}",
+            text("reason"),
+            text("pointer")
+        ),
+        "document.held" => "an edit of the approvals document waits for an admin".to_owned(),
+        "session.changed" => format!("{} changed the overrides of session {}", by(), text("sessionKey")),
+        "session.wake" => format!("session {} is woken: {}", text("sessionKey"), text("systemEvent")),
+        "system.event" => format!("session {} is told: {}", text("sessionKey"), text("text")),
+        "node.connected" => format!("node {} connected", members.node()),
+        "node.disconnected" => match members.text("reason") {
+            Some(reason) => format!("node {} disconnected: {reason}", members.node()),
+            None => format!("node {} disconnected", members.node()),
+        },
+        "node.pairing.requested" => format!("{} asks to be a node", members.node()),
+        "node.pairing.resolved" => {
+            let what = match text("decision").as_str() {
+                "approve" => "approved",
+                "reject" => "rejected",
+                _ => "removed",
+            };
+            format!("{} {what} {}", by(), members.node())
+        }
+        "server.shutdown" => "the server stops".to_owned(),
+        _ => return None,
+    })
+}
+
+/// A text on one line, as people may read it.
+pub fn one_line(text: &str) -> String {
+    let line = display::escape(&redaction::masked(text)).text.replace('\n', "");
+    if line.chars().count() <= LONGEST {
+        return line;
+    }
+    let mut cut: String = line.chars().take(LONGEST.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
+/// A time as people read it: `267 ms`, `1.4 s`, `3 min 20 s`.
+pub fn duration(millis: u64) -> String {
+    match millis {
+        0..1_000 => format!("{millis} ms"),
+        1_000..60_000 => format!("{}.{} s", millis / 1_000, millis / 100 % 10),
+        _ => format!("{} min {} s", millis / 60_000, millis / 1_000 % 60),
+    }
+}
+
+/// The members of an event.
+struct Members<'a>(&'a Map<String, Value>);
+
+impl Members<'_> {
+    fn text(&self, name: &str) -> Option<String> {
+        let text = self.0.get(name)?.as_str()?;
+        Some(one_line(text)).filter(|text| !text.is_empty())
+    }
+
+    fn number(&self, name: &str) -> Option<i64> {
+        self.0.get(name)?.as_i64()
+    }
+
+    fn is_true(&self, name: &str) -> bool {
+        self.0.get(name) == Some(&Value::Bool(true))
+    }
+
+    /// The name of an actor.
+    fn name(&self, member: &str) -> Option<String> {
+        let name = self.0.get(member)?.get("name")?.as_str()?;
+        Some(one_line(name))
+    }
+
+    fn duration(&self, name: &str) -> String {
+        duration(
+            self.number(name)
+                .and_then(|millis| u64::try_from(millis).ok())
+                .unwrap_or_default(),
+        )
+    }
+
+    fn list(&self, name: &str) -> String {
+        let items = self.0.get(name).and_then(Value::as_array);
+        let texts = items
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(one_line);
+        texts.collect::<Vec<_>>().join(", ")
+    }
+
+    fn node(&self) -> String {
+        self.text("displayName")
+            .or_else(|| self.text("nodeId"))
+            .unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize as _;
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(event: Value) -> String {
+        let event = EventBody::deserialize(event).expect("an event");
+        of(&event).expect("a known type").text
+    }
+
+    #[test]
+    fn each_step_of_a_run_has_its_words() {
+        let ann = json!({"kind": "session", "id": "s", "name": "ann"});
+        for (event, expected) in [
+            (
+                json!({"type": "exec.requested", "agentId": "build", "command": "npm run build", "verdict": "ask"}),
+                "build asked npm run build",
+            ),
+            (
+                json!({"type": "exec.requested", "agentId": "build", "command": "ls\nid", "verdict": "run"}),
+                "build runs ls\\u{A}id",
+            ),
+            (
+                json!({"type": "exec.approval.requested", "slug": "5afb5d74", "approvalsRequired": 2}),
+                "waits for 2 people (approval 5afb5d74)",
+            ),
+            (
+                json!({"type": "exec.approval.voted", "by": ann, "votes": 1, "approvalsRequired": 2}),
+                "ann allowed, 1 of 2",
+            ),
+            (
+                json!({"type": "exec.approval.resolved", "status": "allowed", "decision": "allow-once", "resolvedBy": ann}),
+                "ann allowed once",
+            ),
+            (
+                json!({"type": "exec.approval.resolved", "status": "denied", "decision": "deny", "resolvedBy": ann,
+                    "reason": "not on a Friday", "terminalReason": "user"}),
+                "ann denied: “not on a Friday”",
+            ),
+            (
+                json!({"type": "exec.approval.resolved", "status": "expired", "terminalReason": "timeout"}),
+                "nobody answered",
+            ),
+            (
+                json!({"type": "exec.denied", "reason": "denylist"}),
+                "denied: denylist",
+            ),
+            (
+                json!({"type": "exec.finished", "status": "failed", "exitCode": 1, "durationMs": 267, "timedOut": false}),
+                "exit 1 in 267 ms",
+            ),
+            (
+                json!({"type": "exec.finished", "status": "failed", "exitSignal": "SIGKILL", "durationMs": 61_000, "timedOut": true}),
+                "ended by its time limit after 1 min 1 s",
+            ),
+            (
+                json!({"type": "exec.finished", "status": "lost", "reason": "server-restart", "durationMs": 0}),
+                "lost: server-restart",
+            ),
+            (
+                json!({"type": "allowlist.changed", "change": "added", "list": "denylist", "by": ann,
+                    "entryId": "3f2a9c14-0000-4000-8000-000000000000"}),
+                "ann added deny rule 3f2a9c14",
+            ),
+        ] {
+            assert_eq!(said(event), expected);
+        }
+    }
+
+    #[test]
+    fn secrets_are_masked_and_long_texts_cut() {
+        let command = format!("x --token abcdef0123 {}", "y".repeat(500));
+        let text = said(json!({"type": "exec.requested", "agentId": "a", "command": command}));
+        assert!(text.contains("⟨secret of 10 characters⟩"), "{text}");
+        assert!(text.chars().count() < 220 && text.ends_with('…'), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_known_has_no_words() {
+        let event = EventBody::deserialize(json!({"type": "later.version"})).expect("an event");
+        assert_eq!(of(&event), None);
+    }
+}

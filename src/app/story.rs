@@ -1,0 +1,111 @@
+//! The log of the server says what happens: one line for each request, question, answer, denial and end.
+//!
+//! The lines are made of the events that the ledger publishes, so they say what is on record, and nothing waits for them.
+//! Commands stand in them on one line, with secrets masked.
+
+use std::{convert::Infallible, time::Duration};
+
+use futures_util::FutureExt as _;
+use serde::Deserialize as _;
+use serde_json::Value;
+use tokio::time::sleep;
+
+use countersign_ledger::{
+    Ledger,
+    events::{EventFilter, EventType, Publication, Start, StreamItem, Subscription},
+};
+use countersign_wire::{event::EventBody, sentence};
+
+/// What a line is written of.
+const TYPES: [EventType; 8] = [
+    EventType::ExecRequested,
+    EventType::ApprovalRequested,
+    EventType::ApprovalVoted,
+    EventType::ApprovalResolved,
+    EventType::ExecDenied,
+    EventType::ExecFinished,
+    EventType::ExecStopped,
+    EventType::ExecResumed,
+];
+
+/// Pause before the events are read again that could not be.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The one who writes the lines.
+pub(super) struct Story {
+    events: Subscription,
+}
+
+impl Story {
+    /// Of what happens from now on.
+    pub(super) fn new(ledger: &Ledger) -> Self {
+        let filter = EventFilter {
+            types: Some(TYPES.to_vec()),
+            ..EventFilter::default()
+        };
+        Self {
+            events: ledger.subscribe(filter, Start::Now),
+        }
+    }
+
+    /// Writes the lines until it is dropped.
+    ///
+    /// # Cancel safety
+    /// Cancelled, it has lost no line: [`Story::finish`] writes the rest.
+    pub(super) async fn follow(&mut self) -> Infallible {
+        loop {
+            match self.events.next().await {
+                Ok(Some(item)) => write(&item),
+                // The ledger is closed.
+                Ok(None) => std::future::pending().await,
+                Err(error) => {
+                    tracing::warn!(%error, "the log waits for the events");
+                    sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// Writes the lines that are left.
+    pub(super) fn finish(&mut self) {
+        while let Some(Ok(Some(item))) = self.events.next().now_or_never() {
+            write(&item);
+        }
+    }
+}
+
+fn write(item: &StreamItem) {
+    let StreamItem::Event(event) = item else {
+        return;
+    };
+    // Nobody reads what is not logged.
+    if !tracing::enabled!(tracing::Level::INFO) {
+        return;
+    }
+    let Some(text) = words(event) else { return };
+    let Publication {
+        seq: _,
+        event_type,
+        subject,
+        data: _,
+    } = &**event;
+    let run = subject.run_id.as_ref().map(|id| end_of(id.as_str()));
+    let approval = subject.approval_id.as_ref().map(|id| id.slug());
+    let agent = subject.agent.as_ref().map(|agent| agent.as_str());
+    if matches!(event_type, EventType::ExecStopped | EventType::ExecResumed) {
+        tracing::warn!("{text}");
+    } else {
+        tracing::info!(run.id = run, approval.id = approval, agent.id = agent, "{text}");
+    }
+}
+
+fn words(event: &Publication) -> Option<String> {
+    let data: Value = serde_json::from_str(&event.data).ok()?;
+    let body = EventBody::deserialize(data).ok()?;
+    sentence::of(&body).map(|sentence| sentence.text)
+}
+
+/// What people are shown of a run's id.
+fn end_of(id: &str) -> &str {
+    id.get(id.len().saturating_sub(8)..).unwrap_or(id)
+}

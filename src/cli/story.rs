@@ -1,0 +1,274 @@
+//! Events as sentences: what happened to a run on one line where it is told afterwards, step by step where it happens.
+
+use std::collections::{HashMap, VecDeque};
+
+use jiff::{Timestamp, tz::TimeZone};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use countersign_domain::UnixMillis;
+use countersign_wire::{
+    event::EventBody,
+    sentence::{self, Sentence, Weight},
+};
+
+use super::value;
+
+/// How many runs are remembered by their commands while events are followed.
+const REMEMBERED: usize = 1000;
+/// How much of a command stands before a later step of its run.
+const LABEL: usize = 60;
+const ARROW: &str = " \u{2192} ";
+
+/// The events so far.
+#[derive(Debug)]
+pub(super) struct Story {
+    now: UnixMillis,
+    /// What the runs that are followed are called.
+    labels: HashMap<String, String>,
+    oldest_first: VecDeque<String>,
+}
+
+/// A line about a run.
+struct Line {
+    at: Option<UnixMillis>,
+    parts: Vec<(Weight, String)>,
+}
+
+impl Story {
+    /// A story that is told now: of today it has the time alone.
+    pub(super) fn new(now: UnixMillis) -> Self {
+        Self {
+            now,
+            labels: HashMap::new(),
+            oldest_first: VecDeque::new(),
+        }
+    }
+
+    /// The line about an event as it comes, if it says anything new.
+    pub(super) fn goes_on(&mut self, event: &Value) -> Option<String> {
+        let event = EventBody::deserialize(event).unwrap_or_default();
+        let sentence = said(&event);
+        let Sentence {
+            run_id,
+            begins,
+            weight,
+            text,
+        } = sentence;
+        let Some(run_id) = run_id else {
+            return Some(self.line(event.ts, &text));
+        };
+        if begins {
+            self.remember(run_id, value::shortened(&text, LABEL));
+            return Some(self.line(event.ts, &text));
+        }
+        let label = self.labels.get(&run_id);
+        if label.is_some() && weight == Weight::Repeats {
+            return None;
+        }
+        let label = label.cloned().unwrap_or_else(|| run(&run_id));
+        Some(self.line(event.ts, &format!("{label}{ARROW}{text}")))
+    }
+
+    /// The lines about all of these: one for each run, where its first event stands, and one for everything else.
+    pub(super) fn told(&self, events: &[Value]) -> Vec<String> {
+        let mut lines: Vec<Line> = Vec::new();
+        let mut of_run: HashMap<String, usize> = HashMap::new();
+        for event in events {
+            let event = EventBody::deserialize(event).unwrap_or_default();
+            let Sentence {
+                run_id,
+                begins,
+                weight,
+                text,
+            } = said(&event);
+            let known = run_id.as_ref().and_then(|run_id| of_run.get(run_id).copied());
+            if let Some(line) = known.and_then(|known| lines.get_mut(known)) {
+                line.parts.push((weight, text));
+                continue;
+            }
+            let mut parts = Vec::new();
+            if let Some(run_id) = run_id {
+                if !begins {
+                    parts.push((Weight::Full, run(&run_id)));
+                }
+                of_run.insert(run_id, lines.len());
+            }
+            parts.push((weight, text));
+            lines.push(Line { at: event.ts, parts });
+        }
+        lines
+            .iter()
+            .map(|line| self.line(line.at, &line.text()))
+            .collect()
+    }
+
+    fn remember(&mut self, run_id: String, label: String) {
+        if self.oldest_first.len() >= REMEMBERED
+            && let Some(oldest) = self.oldest_first.pop_front()
+        {
+            self.labels.remove(&oldest);
+        }
+        self.oldest_first.push_back(run_id.clone());
+        self.labels.insert(run_id, label);
+    }
+
+    fn line(&self, at: Option<UnixMillis>, text: &str) -> String {
+        format!("{} {text}", at.map(|at| clock(at, self.now)).unwrap_or_default())
+    }
+}
+
+impl Line {
+    fn text(&self) -> String {
+        let last = self.parts.len().saturating_sub(1);
+        let alone = self.parts.len() <= 2;
+        let shown = self
+            .parts
+            .iter()
+            .enumerate()
+            .filter(|(index, (weight, _))| match weight {
+                Weight::Full => true,
+                Weight::Passing => *index == last,
+                Weight::Repeats => alone && *index == last && !self.begins(),
+            });
+        let texts: Vec<&str> = shown.map(|(_, (_, text))| text.as_str()).collect();
+        texts.join(ARROW)
+    }
+
+    /// Whether it says what was asked.
+    fn begins(&self) -> bool {
+        self.parts
+            .first()
+            .is_some_and(|(_, text)| !text.starts_with("run "))
+    }
+}
+
+/// What an event says; of a type that is not known here, its type.
+fn said(event: &EventBody) -> Sentence {
+    sentence::of(event).unwrap_or_else(|| Sentence {
+        run_id: None,
+        begins: false,
+        weight: Weight::Full,
+        text: value::visible(&event.r#type),
+    })
+}
+
+/// A run whose command is not known.
+fn run(run_id: &str) -> String {
+    format!("run {}", value::short_run(run_id))
+}
+
+/// The time of day, with the date where it is not today.
+fn clock(at: UnixMillis, now: UnixMillis) -> String {
+    let zoned = |time: UnixMillis| {
+        let instant = Timestamp::from_millisecond(time.get()).ok()?;
+        Some(instant.to_zoned(TimeZone::system()))
+    };
+    match (zoned(at), zoned(now)) {
+        (Some(at), Some(now)) if at.date() == now.date() => at.strftime("%H:%M:%S").to_string(),
+        (Some(at), _) => at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        (None, _) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const RUN: &str = "01a20aae-0000-7000-8000-00005afb5d74";
+
+    fn events() -> Vec<Value> {
+        let ann = json!({"kind": "session", "id": "s", "name": "ann"});
+        let run = |kind: &str, mut members: Value| {
+            members["type"] = json!(kind);
+            members["ts"] = json!(0);
+            members["runId"] = json!(RUN);
+            members["agentId"] = json!("build");
+            members
+        };
+        vec![
+            run(
+                "exec.requested",
+                json!({"command": "npm run build", "verdict": "ask"}),
+            ),
+            run(
+                "exec.approval.requested",
+                json!({"slug": "5afb5d74", "approvalsRequired": 1}),
+            ),
+            json!({"type": "server.shutdown", "ts": 1}),
+            run(
+                "exec.approval.resolved",
+                json!({"status": "allowed", "decision": "allow-once", "resolvedBy": ann}),
+            ),
+            run("exec.started", json!({})),
+            run(
+                "exec.finished",
+                json!({"status": "failed", "exitCode": 1, "durationMs": 267}),
+            ),
+        ]
+    }
+
+    fn without_time(line: &str) -> &str {
+        line.split_once(' ').map_or(line, |(_, rest)| rest)
+    }
+
+    #[test]
+    fn a_run_is_one_line_where_it_is_told_afterwards() {
+        let story = Story::new(UnixMillis::new(0));
+        let lines = story.told(&events());
+        let lines: Vec<&str> = lines.iter().map(|line| without_time(line)).collect();
+        assert_eq!(
+            lines,
+            [
+                "build asked npm run build \u{2192} ann allowed once \u{2192} exit 1 in 267 ms",
+                "the server stops",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_passing_is_told_as_long_as_nothing_follows() {
+        let events = events();
+        let story = Story::new(UnixMillis::new(0));
+        let line = |events: &[Value]| without_time(&story.told(events).concat()).to_owned();
+        assert_eq!(
+            line(events.get(..2).unwrap()),
+            "build asked npm run build \u{2192} waits for a person (approval 5afb5d74)"
+        );
+        // A run whose beginning was not asked for is named by its id.
+        assert_eq!(
+            line(events.get(5..).unwrap()),
+            "run 5afb5d74 \u{2192} exit 1 in 267 ms"
+        );
+    }
+
+    #[test]
+    fn a_run_is_told_step_by_step_where_it_happens() {
+        let mut story = Story::new(UnixMillis::new(0));
+        let lines: Vec<String> = events().iter().filter_map(|event| story.goes_on(event)).collect();
+        let lines: Vec<&str> = lines.iter().map(|line| without_time(line)).collect();
+        assert_eq!(
+            lines,
+            [
+                "build asked npm run build",
+                "build asked npm run build \u{2192} waits for a person (approval 5afb5d74)",
+                "the server stops",
+                "build asked npm run build \u{2192} ann allowed once",
+                "build asked npm run build \u{2192} exit 1 in 267 ms",
+            ]
+        );
+    }
+
+    #[test]
+    fn only_today_has_no_date() {
+        let day = 24 * 60 * 60 * 1000;
+        let now = UnixMillis::new(20_000 * day);
+        assert_eq!(clock(now, now).len(), "00:00:00".len());
+        assert_eq!(
+            clock(UnixMillis::new(19_000 * day), now).len(),
+            "2022-01-08 00:00:00".len()
+        );
+    }
+}
