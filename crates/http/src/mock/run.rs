@@ -109,6 +109,7 @@ impl PlayedRun {
                 binding: (!is_refused).then_some(Pinning::Exact),
                 scripts: None,
                 confinement: Confinement::default(),
+                observed: None,
                 note: request.note,
                 start: None,
                 timeout: Some(request.timeout.unwrap_or(TIME_LIMIT)).filter(|limit| !limit.is_zero()),

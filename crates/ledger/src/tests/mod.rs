@@ -462,6 +462,7 @@ pub(super) fn finish(run: &RunId) -> Finish {
         output: RunOutput::Inline(b"frames".to_vec()),
         warnings: Vec::new(),
         leftovers: None,
+        observed: None,
         notice: None,
     }
 }
