@@ -50,7 +50,7 @@ pub(crate) enum AllowlistCommand {
   countersign allowlist add /usr/bin/git --starts judged,ssh --writes workspace
   countersign allowlist add /usr/bin/npm --arg-pattern '^run dev$' --input
   countersign allowlist add --set git-read,rust --dry-run")]
-    Add(AddArgs),
+    Add(Box<AddArgs>),
     /// Remove an entry or grant
     #[command(after_help = "Examples:
   countersign allowlist remove ENTRY")]
@@ -192,7 +192,7 @@ pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<
     let client = context.client(Role::Operator)?;
     match command {
         AllowlistCommand::List { owner } => list(context, &client, &owner).await?,
-        AllowlistCommand::Add(args) => add(context, &client, args).await?,
+        AllowlistCommand::Add(args) => add(context, &client, *args).await?,
         AllowlistCommand::Remove { id, owner } => {
             let entry = find(&client, &owner, LIST, &id, |entry: &EntryBody| &entry.id).await?;
             let id = &entry.id;

@@ -1,6 +1,10 @@
 //! How wide an answer is: what an allow remembers, and for how long a deny lasts.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use countersign_protocol::ByName;
 use countersign_wire::approval::{ApprovalBody, GrantChoiceBody, MuteBody, ProposalBody};
@@ -67,7 +71,7 @@ impl WidthArgs {
             expires_at_ms: lasting.map(|lasting| context.clock.now() + lasting),
             max_uses: uses,
             session_key: this_session.then(|| question.session_key.clone()),
-            directory: directory.map(real_path).transpose()?,
+            directory: directory.as_deref().map(real_path).transpose()?,
         })))
     }
 }
@@ -101,12 +105,12 @@ impl RefusalArgs {
 }
 
 /// The path that the server compares with: no link in it.
-fn real_path(directory: PathBuf) -> Result<String, Failure> {
+fn real_path(directory: &Path) -> Result<String, Failure> {
     let refused = |why: &str| Failure::usage(format!("--directory {}: {why}", directory.display()));
     // The server may be on another machine, where the path means something else.
-    let path = match fs::canonicalize(&directory) {
+    let path = match fs::canonicalize(directory) {
         Ok(real) => real,
-        Err(_) if directory.is_absolute() => directory.clone(),
+        Err(_) if directory.is_absolute() => directory.to_owned(),
         Err(error) => return Err(refused(&error.to_string())),
     };
     path.into_os_string()

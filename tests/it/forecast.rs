@@ -42,8 +42,8 @@ impl Home {
     }
 
     fn write(&self, name: &str, lines: &[Value]) {
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        write_file(&self.scratch.join(name), text);
+        let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+        write_file(&self.scratch.join(name), lines.join("\n") + "\n");
     }
 
     /// Where the commands of a transcript start.

@@ -45,13 +45,13 @@ impl Reader {
     /// The commands of one line, or of a transcript that is one value.
     pub(super) fn read(&mut self, value: &Value) -> Vec<Issued> {
         match self.form {
-            Form::ClaudeCode => self.claude_code(value),
+            Form::ClaudeCode => Self::claude_code(value),
             Form::Codex => self.codex(value),
             Form::Gemini => gemini(value),
             Form::OpenClaw => self.openclaw(value),
             Form::Any => {
                 // A value has the form of at most one of them.
-                let mut found = self.claude_code(value);
+                let mut found = Self::claude_code(value);
                 found.extend(self.codex(value));
                 found.extend(gemini(value));
                 found.extend(self.openclaw(value));
@@ -62,7 +62,7 @@ impl Reader {
     }
 
     /// `{"cwd", "timestamp", "message": {"content": [{"type": "tool_use", "id", "name": "Bash", "input": {"command"}}]}}`
-    fn claude_code(&mut self, value: &Value) -> Vec<Issued> {
+    fn claude_code(value: &Value) -> Vec<Issued> {
         let cwd = text(value, "/cwd");
         let at = moment(value, "/timestamp");
         let call = |block: &Value| {

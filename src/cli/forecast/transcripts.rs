@@ -320,7 +320,7 @@ mod tests {
         let transcript = Source::File(path.to_owned()).transcript(path.to_owned(), UnixMillis::new(0));
         let (mut found, mut skipped) = (Vec::new(), Skipped::default());
         transcript.each_value(&mut Budget::default(), &mut skipped, |value| {
-            found.push(value.clone())
+            found.push(value.clone());
         });
         (found, skipped)
     }

@@ -5,7 +5,9 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Api, Members, TestServer, assert_says, lines, only, within, write_file_mode};
+use crate::support::{
+    Api, Members, TestServer, assert_says, lines, only, within, write_file, write_file_mode,
+};
 
 const LIST: &str = "/v1/agents/main/allowlist";
 const DENYLIST: &str = "/v1/agents/main/denylist";
@@ -299,9 +301,9 @@ async fn a_shape_covers_its_open_word_in_its_directory_and_no_attack() {
     for place in [&repository, &elsewhere] {
         server.scratch().git(place, &["init", "-q"]);
     }
-    std::fs::write(repository.join("a"), "a").unwrap();
-    std::fs::write(repository.join("b"), "b").unwrap();
-    std::fs::write(elsewhere.join("b"), "b").unwrap();
+    write_file(&repository.join("a"), "a");
+    write_file(&repository.join("b"), "b");
+    write_file(&elsewhere.join("b"), "b");
     let call = |words: &[&str], place: &std::path::Path| {
         let argv: Vec<&str> = ["git"].iter().chain(words).copied().collect();
         json!({ "argv": argv, "workdir": place })
@@ -446,7 +448,7 @@ async fn found_ids(server: &TestServer) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_deny_for_good_or_for_a_while_asks_nobody_about_the_same_command() {
-    let server = TestServer::asking().start().await;
+    let server = TestServer::asking().agents(&json!({})).start().await;
     let (never, muted) = (
         "echo one | cat -A $HOME",
         json!({ "argv": ["/usr/bin/id", "a b"] }),
