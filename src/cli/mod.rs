@@ -20,6 +20,7 @@ mod apply_patch;
 mod approvals;
 mod approver;
 mod audit;
+mod browsers;
 mod config;
 mod denylist;
 mod events;
@@ -58,6 +59,7 @@ mod client;
 mod context;
 mod discover;
 mod follow;
+mod moment;
 mod sse;
 mod story;
 

@@ -77,6 +77,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0018_note.sql",
         include_str!("../../../migrations/sqlite/0018_note.sql"),
     ),
+    (
+        "0019_login_names.sql",
+        include_str!("../../../migrations/sqlite/0019_login_names.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

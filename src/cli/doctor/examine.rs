@@ -1,11 +1,6 @@
 //! Looks at everything, after what can be fixed is fixed.
 
-use std::{
-    net::TcpStream,
-    os::unix::net::UnixStream,
-    path::Path,
-    sync::Arc,
-};
+use std::{net::TcpStream, os::unix::net::UnixStream, path::Path, sync::Arc};
 
 use countersign_config::settings::{EffectiveValue, Settings, StartOptions, StateDir};
 use countersign_domain::Backend;
