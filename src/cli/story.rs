@@ -233,14 +233,11 @@ mod tests {
         let story = Story::new(UnixMillis::new(0));
         let line = |events: &[Value]| without_time(&story.told(events).concat()).to_owned();
         assert_eq!(
-            line(events.get(..2).unwrap()),
+            line(&events[..2]),
             "build asked npm run build \u{2192} waits for a person (approval 5afb5d74)"
         );
         // A run whose beginning was not asked for is named by its id.
-        assert_eq!(
-            line(events.get(5..).unwrap()),
-            "run 5afb5d74 \u{2192} exit 1 in 267 ms"
-        );
+        assert_eq!(line(&events[5..]), "run 5afb5d74 \u{2192} exit 1 in 267 ms");
     }
 
     #[test]

@@ -441,11 +441,7 @@ mod tests {
         };
         let (_token, secret) = server
             .tokens
-            .create(
-                &Actor::system(),
-                request,
-                countersign_config::settings::Widening::Apply,
-            )
+            .create(&Actor::system(), request, Widening::Apply)
             .await
             .unwrap();
         let shown = Shown::Token(Secret::new(secret.expose().to_owned()));
