@@ -10,6 +10,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::time::sleep;
 
+use countersign_domain::{AgentId, ApprovalId};
 use countersign_ledger::{
     Ledger,
     events::{EventFilter, EventType, Publication, Start, StreamItem, Subscription},
@@ -52,6 +53,10 @@ impl Story {
     ///
     /// # Cancel safety
     /// Cancelled, it has lost no line: [`Story::finish`] writes the rest.
+    #[expect(
+        clippy::infinite_loop,
+        reason = "it ends when the server stops, which drops it"
+    )]
     pub(super) async fn follow(&mut self) -> Infallible {
         loop {
             match self.events.next().await {
@@ -90,8 +95,8 @@ fn write(item: &StreamItem) {
         data: _,
     } = &**event;
     let run = subject.run_id.as_ref().map(|id| end_of(id.as_str()));
-    let approval = subject.approval_id.as_ref().map(|id| id.slug());
-    let agent = subject.agent.as_ref().map(|agent| agent.as_str());
+    let approval = subject.approval_id.as_ref().map(ApprovalId::slug);
+    let agent = subject.agent.as_ref().map(AgentId::as_str);
     if matches!(event_type, EventType::ExecStopped | EventType::ExecResumed) {
         tracing::warn!("{text}");
     } else {

@@ -27,7 +27,9 @@ use super::{
     duration::clock_face,
     exit::ExitStatus,
     failure::Failure,
-    follow, question,
+    follow,
+    moment::Period,
+    question,
     table::Table,
     value,
     width::{self, RefusalArgs, WidthArgs},
@@ -107,6 +109,8 @@ pub(crate) struct ListArgs {
     /// Only this session's
     #[arg(long, value_name = "KEY")]
     session: Option<SessionKey>,
+    #[command(flatten)]
+    period: Period,
     /// At most this many
     #[arg(long, default_value_t = MOST_LISTED)]
     limit: usize,
@@ -276,6 +280,7 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     let mut query: Query = vec![("status", args.status)];
     query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
     query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
+    query.extend(args.period.query(context.clock.now()));
     if context.console.format() == Format::Json {
         let items: Vec<Value> = client.list(&["v1", "approvals"], &query, args.limit).await?;
         context.console.document(&json!({ "items": items }))?;

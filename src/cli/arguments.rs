@@ -8,9 +8,11 @@ use super::{
     approvals::{ApprovalsCommand, ApproveArgs, DenyArgs},
     approver::ApproverArgs,
     audit::AuditCommand,
+    browsers::BrowsersCommand,
     check_gateway::CheckGatewayArgs,
     completions::CompletionsArgs,
     config::ConfigCommand,
+    console::ColorChoice,
     context::{GLOBAL_OPTIONS, ServerFlags},
     demo::DemoArgs,
     denylist::DenylistCommand,
@@ -41,7 +43,14 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Ask", &["exec", "apply-patch", "process", "runs"]),
     (
         "Answer",
-        &["approvals", "approve", "deny", "approver", "login-link"],
+        &[
+            "approvals",
+            "approve",
+            "deny",
+            "approver",
+            "login-link",
+            "browsers",
+        ],
     ),
     (
         "Policy",
@@ -114,6 +123,10 @@ pub(crate) struct Arguments {
     /// Print data as JSON
     #[arg(long, global = true, help_heading = GLOBAL_OPTIONS)]
     pub(crate) json: bool,
+
+    /// Use colours: at a terminal, always or never
+    #[arg(long, global = true, help_heading = GLOBAL_OPTIONS, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    pub(crate) color: ColorChoice,
 
     #[command(flatten)]
     pub(crate) server: ServerFlags,
@@ -192,6 +205,9 @@ pub(crate) enum Command {
     Token(TokenCommand),
     /// Print a one-time link that signs a browser in
     LoginLink(LoginLinkArgs),
+    /// See which browsers are signed in, and sign them out
+    #[command(subcommand)]
+    Browsers(BrowsersCommand),
     /// Show how the server stands
     Status(StatusArgs),
     /// Say what is wrong or risky, and how to fix it

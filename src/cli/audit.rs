@@ -23,6 +23,7 @@ use super::{
     discover::Role,
     exit::ExitStatus,
     failure::Failure,
+    moment::Period,
     table::Table,
     value,
 };
@@ -35,10 +36,11 @@ use super::{
   countersign audit verify --offline      # without a server, on the ledger file
   countersign audit export > audit.jsonl")]
 pub(crate) enum AuditCommand {
-    /// List records
+    /// List records, the newest first
     #[command(after_help = "Examples:
   countersign audit list --action token.created
-  countersign audit list --after-seq 10 --json")]
+  countersign audit list --since 1d --until 2h
+  countersign audit list --oldest-first --after-seq 10 --json")]
     #[command(alias = "ls")]
     List(ListArgs),
     /// Check that no record was edited, removed, reordered or forged; exit 1 if one was
@@ -86,6 +88,11 @@ pub(crate) struct ListArgs {
     /// Only of this action
     #[arg(long)]
     action: Option<String>,
+    #[command(flatten)]
+    period: Period,
+    /// The oldest first
+    #[arg(long)]
+    oldest_first: bool,
     /// At most this many
     #[arg(long, default_value_t = 500)]
     limit: usize,
@@ -115,6 +122,10 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     query.extend(args.after_seq.map(|seq| ("afterSeq", seq.to_string())));
     query.extend(args.actor.map(|actor| ("actor", actor)));
     query.extend(args.action.map(|action| ("action", action)));
+    query.extend(args.period.query(context.clock.now()));
+    if !args.oldest_first {
+        query.push(("order", "newest".to_owned()));
+    }
     let items: Vec<Answer<AuditBody>> = client.list(&["v1", "audit"], &query, args.limit).await?;
     if context.console.format() == Format::Json {
         context.console.document(&json!({ "items": items }))?;

@@ -16,6 +16,16 @@ pub(crate) enum Format {
     Json,
 }
 
+/// When colours are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum ColorChoice {
+    /// At a terminal, unless `NO_COLOR` is set
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
 /// A colour with a meaning; left out where standard output is no terminal or `NO_COLOR` is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
@@ -60,7 +70,7 @@ pub(crate) struct Console {
 )]
 impl Console {
     /// Looks at the standard streams and what the environment says of colours.
-    pub(crate) fn new(format: Format, environment: &dyn Environment) -> Self {
+    pub(crate) fn new(format: Format, color: ColorChoice, environment: &dyn Environment) -> Self {
         let stdout_is_terminal = io::stdout().is_terminal();
         let said = environment
             .get("COLUMNS")
@@ -68,7 +78,11 @@ impl Console {
         Self {
             columns: said.or_else(columns_of_terminal).filter(|columns| *columns > 0),
             format,
-            color: environment.allows_colors() && stdout_is_terminal,
+            color: match color {
+                ColorChoice::Auto => environment.allows_colors() && stdout_is_terminal,
+                ColorChoice::Always => true,
+                ColorChoice::Never => false,
+            },
             stdout_is_terminal,
             stderr_is_terminal: io::stderr().is_terminal(),
         }
@@ -206,6 +220,9 @@ impl Console {
     /// Shows how the command failed.
     pub(crate) fn failure(self, failure: &Failure) {
         self.end_progress();
-        self.note(&failure.to_string());
+        match self.format {
+            Format::People => self.note(&failure.to_string()),
+            Format::Json => self.note(&terminal_text::json(&failure.document().to_string())),
+        }
     }
 }

@@ -218,7 +218,7 @@ mod tests {
     use countersign_sys::fs::create_private_file;
 
     use crate::cli::{
-        console::{Console, Format},
+        console::{ColorChoice, Console, Format},
         context::ServerFlags,
     };
 
@@ -242,7 +242,7 @@ mod tests {
 
         fn context(&self, variables: &[(&str, &str)], flags: ServerFlags) -> Context {
             let environment = Arc::new(MapEnvironment::new(variables.iter().copied()));
-            let console = Console::new(Format::People, environment.as_ref());
+            let console = Console::new(Format::People, ColorChoice::Never, environment.as_ref());
             let flags = ServerFlags {
                 state_dir: Some(self.folder.path().to_path_buf()),
                 ..flags

@@ -9,8 +9,8 @@ use countersign_config::settings::{Environment, ProcessEnvironment};
 use super::{
     allowlist, apply_patch, approvals, approver,
     arguments::{Arguments, Command, command_line},
-    audit, check_gateway, completions, config,
-    console::{Console, Format},
+    audit, browsers, check_gateway, completions, config,
+    console::{ColorChoice, Console, Format},
     context::Context,
     demo, denylist, doctor, events, exec,
     exit::ExitStatus,
@@ -25,10 +25,20 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let environment: Arc<dyn Environment> = Arc::new(ProcessEnvironment);
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let is_hook = arguments.iter().any(|argument| argument == "hook");
+    let wants_json = arguments
+        .iter()
+        .take_while(|argument| *argument != "--")
+        .any(|argument| argument == "--json");
     let arguments = match parse(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            let exit = wrong_usage(&error, Console::new(Format::People, environment.as_ref()));
+            let format = if wants_json && !is_hook {
+                Format::Json
+            } else {
+                Format::People
+            };
+            let console = Console::new(format, ColorChoice::Auto, environment.as_ref());
+            let exit = wrong_usage(&error, console);
             // A hook that is configured wrongly must stop the command, and agents take one code only for that.
             let blocks = is_hook && exit == ExitStatus::USAGE;
             return if blocks { ExitStatus::BLOCKS } else { exit }.into();
@@ -39,7 +49,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     } else {
         Format::People
     };
-    let console = Console::new(format, environment.as_ref());
+    let console = Console::new(format, arguments.color, environment.as_ref());
     let context = Context::new(console, environment, arguments.server);
     match run(&context, arguments.command) {
         Ok(exit) => exit.into(),
@@ -91,6 +101,7 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Audit(command) => with_runtime(audit::run(context, command)),
         Command::Token(command) => with_runtime(token::run(context, command)),
         Command::LoginLink(args) => with_runtime(login_link::run(context, args)),
+        Command::Browsers(command) => with_runtime(browsers::run(context, command)),
         Command::Status(args) => status::run(context, &args),
         Command::Version => version::run(context),
         Command::Doctor(args) if args.ready => with_runtime(doctor::ready(context)),

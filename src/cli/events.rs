@@ -16,6 +16,7 @@ use super::{
     exit::ExitStatus,
     failure::Failure,
     follow,
+    moment::Period,
     story::Story,
     table::Table,
     value,
@@ -24,7 +25,7 @@ use super::{
 /// Show the retained events, or follow new ones
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  countersign events --types exec.denied
+  countersign events --types exec.denied --since 1h
   countersign events --json --limit 20
   countersign events --follow --types exec,policy
   countersign events --raw --types exec.finished
@@ -51,6 +52,8 @@ pub(crate) struct EventsArgs {
     /// Without --follow: at most this many
     #[arg(long, default_value_t = 100_000)]
     limit: usize,
+    #[command(flatten)]
+    period: Period,
     /// Show the members of each event instead of sentences
     #[arg(long)]
     raw: bool,
@@ -85,7 +88,14 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<ExitStatu
     }
     // Without a starting point the page begins with the oldest retained event.
     query.push(("after", after.unwrap_or_else(|| "0".to_owned())));
-    let events: Vec<Value> = client.list(&["v1", "events"], &query, args.limit).await?;
+    let mut events: Vec<Value> = client.list(&["v1", "events"], &query, args.limit).await?;
+    if args.period.is_given() {
+        let now = context.clock.now();
+        events.retain(|event| {
+            let event = EventBody::deserialize(event).unwrap_or_default();
+            event.ts.is_some_and(|ts| args.period.has(ts, now))
+        });
+    }
     printer.show_all(context.console, &events)?;
     Ok(ExitStatus::SUCCESS)
 }

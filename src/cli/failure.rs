@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde_json::{Value, json};
+
 use countersign_wire::{
     problem::{FieldError, ProblemBody},
     words::Scope,
@@ -21,6 +23,8 @@ pub(crate) struct Failure {
     pub(crate) exit: ExitStatus,
     /// The run that the answer is about.
     pub(crate) run_id: Option<String>,
+    /// The document in which a server said it.
+    pub(crate) problem: Option<Value>,
 }
 
 impl Failure {
@@ -32,6 +36,7 @@ impl Failure {
             hint: None,
             exit: ExitStatus::FAILURE,
             run_id: None,
+            problem: None,
         }
     }
 
@@ -71,6 +76,12 @@ impl Failure {
 
     /// The failure that a problem document tells of (`docs/spec/http-api.md#errors`); an empty one is no such document.
     pub(crate) fn of_problem(status: u16, problem: ProblemBody) -> Self {
+        let document = (!problem.code.is_empty()).then(|| {
+            json!(ProblemBody {
+                status,
+                ..problem.clone()
+            })
+        });
         let ProblemBody {
             title,
             detail,
@@ -111,8 +122,25 @@ impl Failure {
                 .map(|hint| value::visible(&hint))
                 .or_else(|| default_hint(code, required_scope)),
             run_id: run_id.map(String::from),
+            problem: document,
             ..Self::new(code, value::visible(&message)).exit(ExitStatus::of_problem(status, code))
         }
+    }
+}
+
+impl Failure {
+    /// The failure for programs: the problem document of the server, or one of the same form.
+    pub(crate) fn document(&self) -> Value {
+        let mut document = self.problem.clone().unwrap_or_else(|| {
+            json!({"type": format!("/docs#{}", self.code), "title": self.message, "detail": self.message, "code": self.code})
+        });
+        if let Value::Object(members) = &mut document {
+            // What this program adds, where the server said nothing.
+            if let (Some(hint), false) = (&self.hint, members.contains_key("hint")) {
+                members.insert("hint".to_owned(), json!(hint));
+            }
+        }
+        document
     }
 }
 
@@ -181,6 +209,27 @@ mod tests {
         assert_eq!(
             failure.to_string(),
             "error[usage]: a\\u{A}\\u{1B}[31mx: not there\nhint: b\\u{D}\\u{A}c"
+        );
+    }
+
+    #[test]
+    fn programs_get_the_document_of_the_server_or_one_like_it() {
+        let problem = ProblemBody {
+            code: "not-found".into(),
+            status: 404,
+            detail: "there is no such run".to_owned(),
+            ..ProblemBody::default()
+        };
+        let document = Failure::of_problem(404, problem)
+            .hint("countersign runs list")
+            .document();
+        assert_eq!(document["status"], 404);
+        assert_eq!(document["detail"], "there is no such run");
+        assert_eq!(document["hint"], "countersign runs list");
+        let own = Failure::usage("wrong").document();
+        assert_eq!(
+            (own["code"].as_str(), own["detail"].as_str()),
+            (Some("usage"), Some("wrong"))
         );
     }
 

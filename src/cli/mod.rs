@@ -20,6 +20,7 @@ mod apply_patch;
 mod approvals;
 mod approver;
 mod audit;
+mod browsers;
 mod config;
 mod denylist;
 mod events;
@@ -60,6 +61,7 @@ mod context;
 mod discover;
 mod follow;
 mod forecast;
+mod moment;
 mod sse;
 mod story;
 

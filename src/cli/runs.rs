@@ -1,10 +1,8 @@
 //! `countersign runs`: the history, one run, its output, its end.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
-use countersign_domain::{AgentId, Host, OutputStream, RunId, SessionKey, UnixMillis};
+use countersign_domain::{AgentId, Host, OutputStream, RunId, SessionKey};
 use countersign_wire::run::{DecisionBody, RunBody};
 
 use super::{
@@ -12,9 +10,10 @@ use super::{
     console::Format,
     context::Context,
     discover::Role,
-    duration::{parse_duration, rough},
+    duration::rough,
     exit::ExitStatus,
     failure::Failure,
+    moment::Period,
     table::Table,
     terminal_text, value,
 };
@@ -30,7 +29,8 @@ pub(crate) enum RunsCommand {
     /// List runs, newest first
     #[command(after_help = "Examples:
   countersign runs list --agent main --limit 10
-  countersign runs list --search git --since 1d --json")]
+  countersign runs list --search git --since 1d --json
+  countersign runs list --since 2026-11-23T00:00:00Z --until 1h")]
     #[command(alias = "ls")]
     List(ListArgs),
     /// Show one run
@@ -85,9 +85,8 @@ pub(crate) struct ListArgs {
     /// Only commands that contain this text
     #[arg(long = "search", value_name = "TEXT")]
     search: Option<String>,
-    /// Only runs of the last …
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    since: Option<Duration>,
+    #[command(flatten)]
+    period: Period,
     /// At most this many
     #[arg(long, default_value_t = 50)]
     limit: usize,
@@ -152,10 +151,7 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     query.extend(args.host.map(|host| ("host", host.to_string())));
     query.extend(args.node.map(|node| ("nodeId", node)));
     query.extend(args.search.map(|text| ("q", text)));
-    query.extend(
-        args.since
-            .map(|since| ("since", start_of(context.clock.now(), since))),
-    );
+    query.extend(args.period.query(context.clock.now()));
     let items: Vec<Value> = client.list(&["v1", "runs"], &query, args.limit).await?;
     if context.console.format() == Format::Json {
         context.console.document(&json!({ "items": items }))?;
@@ -175,11 +171,6 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     }
     context.console.table(&table, "no runs")?;
     Ok(ExitStatus::SUCCESS)
-}
-
-fn start_of(now: UnixMillis, since: Duration) -> String {
-    let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
-    now.get().saturating_sub(millis).max(0).to_string()
 }
 
 fn how_it_ended(run: &RunBody) -> String {

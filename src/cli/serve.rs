@@ -295,6 +295,7 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::console::ColorChoice;
 
     #[test]
     fn an_address_in_use_is_not_a_wrong_setting() {
@@ -308,6 +309,7 @@ mod tests {
         };
         let console = Console::new(
             Format::People,
+            ColorChoice::Never,
             &countersign_config::settings::MapEnvironment::default(),
         );
         let exit = |kind| explain(console, &error(kind)).exit;

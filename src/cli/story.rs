@@ -32,6 +32,8 @@ pub(super) struct Story {
 /// A line about a run.
 struct Line {
     at: Option<UnixMillis>,
+    /// Whether it says what was asked.
+    begins: bool,
     parts: Vec<(Weight, String)>,
 }
 
@@ -95,7 +97,11 @@ impl Story {
                 of_run.insert(run_id, lines.len());
             }
             parts.push((weight, text));
-            lines.push(Line { at: event.ts, parts });
+            lines.push(Line {
+                at: event.ts,
+                begins,
+                parts,
+            });
         }
         lines
             .iter()
@@ -129,17 +135,10 @@ impl Line {
             .filter(|(index, (weight, _))| match weight {
                 Weight::Full => true,
                 Weight::Passing => *index == last,
-                Weight::Repeats => alone && *index == last && !self.begins(),
+                Weight::Repeats => alone && *index == last && !self.begins,
             });
         let texts: Vec<&str> = shown.map(|(_, (_, text))| text.as_str()).collect();
         texts.join(ARROW)
-    }
-
-    /// Whether it says what was asked.
-    fn begins(&self) -> bool {
-        self.parts
-            .first()
-            .is_some_and(|(_, text)| !text.starts_with("run "))
     }
 }
 
@@ -234,14 +233,11 @@ mod tests {
         let story = Story::new(UnixMillis::new(0));
         let line = |events: &[Value]| without_time(&story.told(events).concat()).to_owned();
         assert_eq!(
-            line(events.get(..2).unwrap()),
+            line(&events[..2]),
             "build asked npm run build \u{2192} waits for a person (approval 5afb5d74)"
         );
         // A run whose beginning was not asked for is named by its id.
-        assert_eq!(
-            line(events.get(5..).unwrap()),
-            "run 5afb5d74 \u{2192} exit 1 in 267 ms"
-        );
+        assert_eq!(line(&events[5..]), "run 5afb5d74 \u{2192} exit 1 in 267 ms");
     }
 
     #[test]

@@ -409,3 +409,159 @@ async fn why_tells_of_a_run_and_of_its_call_now() {
     let nothing = server.cli(&["policy", "why", "00000000"]).await;
     assert_eq!(nothing.code, Some(1), "{nothing:?}");
 }
+
+#[tokio::test]
+async fn lists_take_times_and_come_newest_first() {
+    let server = TestServer::asking().start().await;
+    let asked = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    for (list, count) in [
+        (&["runs", "list"][..], 1),
+        (&["approvals", "list"], 1),
+        (&["events"], 2),
+    ] {
+        let items = async |times: &[&str]| {
+            let arguments = [list, &["--json"], times].concat();
+            let done = server.cli(&arguments).await;
+            assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
+            let document = serde_json::from_str::<Value>(&done.stdout);
+            match document {
+                Ok(document) if document["items"].is_array() => document.list("items").len(),
+                _ => done.stdout.lines().count(),
+            }
+        };
+        let known = items(&["--since", "1h"]).await;
+        assert!(known >= count, "{list:?}: {known}");
+        assert_eq!(items(&["--until", "1h"]).await, 0, "{list:?}");
+        assert_eq!(
+            items(&["--since", "2000-01-01T00:00:00Z"]).await,
+            known,
+            "{list:?}"
+        );
+        assert_eq!(items(&["--until", "2000-01-01T00:00:00Z"]).await, 0, "{list:?}");
+    }
+    let wrong = server.cli(&["runs", "list", "--since", "yesterday"]).await;
+    assert_eq!(wrong.code, Some(64), "{wrong:?}");
+    wrong.complains("expected how long ago");
+
+    let audit = |more: &'static [&'static str]| {
+        let arguments = [&["audit", "list", "--json"][..], more].concat();
+        let server = &server;
+        async move {
+            let list = document(&server.cli(&arguments).await);
+            let numbers = list.list("items").iter().map(|record| record["seq"].as_i64());
+            numbers.collect::<Option<Vec<i64>>>().expect("numbers")
+        }
+    };
+    let newest = audit(&[]).await;
+    let mut oldest = audit(&["--oldest-first"]).await;
+    assert!(
+        newest.len() > 2 && newest.is_sorted_by(|one, other| one > other),
+        "{newest:?}"
+    );
+    oldest.reverse();
+    assert_eq!(oldest, newest);
+    // Page by page, both ways.
+    let operator = server.operator();
+    for order in ["newest", "oldest"] {
+        let whole = operator.read(&format!("/v1/audit?order={order}")).await;
+        let mut paged = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let page = operator
+                .read(&format!("/v1/audit?order={order}&limit=1{cursor}"))
+                .await;
+            paged.extend(page.list("items").iter().cloned());
+            match page["nextCursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        assert_eq!(json!(paged), whole["items"], "{order}");
+    }
+    assert_eq!(audit(&["--until", "1h"]).await, Vec::<i64>::new());
+    operator.decided(asked.text("approvalId"), "deny").await;
+}
+
+#[tokio::test]
+async fn programs_get_errors_as_problem_documents() {
+    let server = TestServer::full().start().await;
+    let gone = server.cli(&["runs", "show", "0000aaaa", "--json"]).await;
+    assert_eq!(gone.code, Some(1), "{gone:?}");
+    let problem: Value =
+        serde_json::from_str(&gone.stderr).unwrap_or_else(|error| panic!("{error}: {gone:?}"));
+    assert_has!(problem, { "code": "not-found", "status": 404, "instance": "/v1/runs/0000aaaa" });
+    for arguments in [
+        &["runs", "shwo", "--json"][..],
+        &["--json", "exec", "--host", "moon", "--", "ls"],
+    ] {
+        let wrong = server.cli(arguments).await;
+        assert_eq!(wrong.code, Some(64), "{wrong:?}");
+        let problem: Value =
+            serde_json::from_str(&wrong.stderr).unwrap_or_else(|error| panic!("{error}: {wrong:?}"));
+        assert_has!(problem, { "code": "usage", "type": "/docs#usage" });
+        assert!(problem["hint"].is_string(), "{problem}");
+    }
+    // What the program behind the options wants is its own.
+    let people = server
+        .cli(&["exec", "--host", "moon", "--", "ls", "--json"])
+        .await;
+    people.complains("error[usage]: ");
+}
+
+#[tokio::test]
+async fn colours_are_used_when_they_are_wanted() {
+    let server = TestServer::full().start().await;
+    let colours = async |arguments: &[&str]| server.cli(arguments).await.stdout.contains('\u{1b}');
+    assert!(!colours(&["doctor"]).await);
+    assert!(colours(&["doctor", "--color", "always"]).await);
+    assert!(!colours(&["doctor", "--color", "never"]).await);
+}
+
+#[tokio::test]
+async fn a_part_of_an_id_names_a_token_an_entry_and_a_rule() {
+    let server = TestServer::asking()
+        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": [
+            { "id": "11111111-2222-4333-8444-555555555555", "pattern": "/opt/one" },
+            { "id": "11111111-2222-4333-8444-666666666666", "pattern": "/opt/other" },
+            { "id": "11111111", "pattern": "/opt/short" },
+            { "id": "77777777-2222-4333-8444-555555555555", "pattern": "/opt/third" },
+        ] } } }))
+        .start()
+        .await;
+    let operator = server.operator();
+    let entry = |id: &str| format!("/v1/agents/main/allowlist/{id}");
+    assert_has!(operator.read(&entry("66666666")).await, { "pattern": "/opt/other" });
+    // An id in full is never a part, however short it is.
+    assert_has!(operator.read(&entry("11111111")).await, { "pattern": "/opt/short" });
+    let several = operator
+        .get(&entry("55555555"))
+        .await
+        .problem(409, "id-ambiguous");
+    assert_eq!(several.list("ids").len(), 2, "{several}");
+    for unknown in [
+        "1111111",
+        "99999999",
+        "1111111%",
+        "11111111-2222-4333-8444-5555555555555",
+    ] {
+        operator.get(&entry(unknown)).await.problem(404, "not-found");
+    }
+    operator
+        .delete(&entry("55555555"))
+        .await
+        .problem(409, "id-ambiguous");
+    operator.removed(&entry("77777777")).await;
+    assert_has!(operator.read(&entry("55555555")).await, { "pattern": "/opt/one" });
+
+    let rule = operator
+        .made("/v1/agents/*/denylist", json!({ "pattern": "example" }))
+        .await;
+    let short = &rule.text("id")[..8];
+    operator.removed(&format!("/v1/agents/*/denylist/{short}")).await;
+    let (id, holder) = server
+        .token_with(json!({ "name": "a", "scopes": ["read"] }))
+        .await;
+    let revoked = server.cli(&["token", "revoke", &id[..8]]).await;
+    assert_eq!(revoked.code, Some(0), "{revoked:?}");
+    holder.get("/v1/me").await.problem(401, "unauthorized");
+}

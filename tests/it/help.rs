@@ -175,6 +175,14 @@ impl Stage {
         let ann = server.token_of("ann", &["admin"]).await;
         let token = json!({ "name": "example", "scopes": ["read"], "owner": "operator" });
         let token = ann.made("/v1/tokens", token).await;
+        let link = operator.made("/v1/login-links", json!({ "name": "ann" })).await;
+        let (_, code) = link.text("url").split_once("#code=").expect("a code");
+        let signed_in = server
+            .anonymous()
+            .post("/auth/login", json!({ "code": code }))
+            .await;
+        signed_in.expect(200);
+        let browsers = operator.read("/v1/sign-ins").await;
         for file in ["answers.txt", "text.txt"] {
             write_file_mode(&home.join(file), "yes\n", 0o644);
         }
@@ -193,6 +201,7 @@ impl Stage {
             ("ENTRY", text(&entry, "id")),
             ("3f2a9c14", text(&rule, "id")),
             ("TOKEN", text(&token, "id")),
+            ("BROWSER", text(&browsers["items"][0], "id")),
             ("4f1c9a52", asked_in.request),
         ];
         Self {

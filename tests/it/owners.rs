@@ -245,6 +245,7 @@ async fn tokens_of_an_earlier_version_belong_to_the_operator() {
              CREATE INDEX runs_by_time ON runs (created_ms); CREATE INDEX runs_unfinished ON runs (status); \
              ALTER TABLE runs DROP COLUMN start; ALTER TABLE runs DROP COLUMN confinement; \
              ALTER TABLE runs DROP COLUMN note; ALTER TABLE runs DROP COLUMN observed; DROP TABLE stop; \
+             ALTER TABLE login_links DROP COLUMN token_id; \
              ALTER TABLE tokens DROP COLUMN owner; ALTER TABLE tokens DROP COLUMN proposed_json; \
              PRAGMA user_version = 12;",
         )

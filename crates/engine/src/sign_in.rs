@@ -5,13 +5,19 @@
 
 use std::{sync::Arc, time::Duration};
 
-use countersign_domain::{Actor, Secret, SignIn, SignInId, Token, UnixMillis, hex};
+use std::collections::BTreeSet;
+
+use countersign_config::settings::Widening;
+use countersign_domain::{Actor, Scope, Secret, SignIn, SignInId, Token, UnixMillis, hex};
 use countersign_ledger::{
-    NewLoginLink, NewSignIn, SignInBy, StoredSignIn,
+    LinkFor, NewLoginLink, NewSignIn, SignInBy, StoredSignIn,
     auth::{Key, SecretDigest, SignInSecret, SignInSecretKind},
 };
 
-use crate::{reply::StorageTrouble, tokens::Tokens};
+use crate::{
+    reply::StorageTrouble,
+    tokens::{CreateTokenError, InvalidToken, TokenRequest, Tokens},
+};
 
 /// What a person shows to sign a browser in.
 #[derive(Debug, Clone)]
@@ -35,13 +41,28 @@ pub struct SignedIn {
     pub second: SignInSecret,
 }
 
-/// A one-time link that signs a browser in with the rights of the operator's token.
+/// For whom a link is, where it is not for the operator: the record names them, and they may do no more than this.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkPerson {
+    /// Their name, as the record has it.
+    pub name: String,
+    /// What they may do.
+    pub scopes: BTreeSet<Scope>,
+    /// How long their browser may stay signed in.
+    pub session: Duration,
+    /// Whether nobody widens alone.
+    pub widening: Widening,
+}
+
+/// A one-time link that signs a browser in.
 #[derive(Debug)]
 pub struct LoginLink {
     /// Its code, for the one who asked.
     pub code: SignInSecret,
     /// From this moment on the code opens nothing.
     pub expires_at: UnixMillis,
+    /// The token that was made for it; `None` for a link with the rights of the operator's token.
+    pub token: Option<Token>,
 }
 
 /// Why there is no link.
@@ -53,6 +74,12 @@ pub enum LoginLinkError {
     /// The operator's token is of another owner than the one who asks.
     #[error("a link signs in as the operator's token, which another owner has")]
     OtherOwner,
+    /// No token can have this name.
+    #[error(transparent)]
+    Invalid(#[from] InvalidToken),
+    /// No token can have these scopes, or be made.
+    #[error(transparent)]
+    NoToken(#[from] CreateTokenError),
     /// The ledger cannot be used.
     #[error("the ledger cannot be used")]
     Storage(#[from] StorageTrouble),
@@ -73,18 +100,80 @@ impl Tokens {
         if operator.owner != by.person() {
             return Err(LoginLinkError::OtherOwner);
         }
+        self.insert_link(by, lasts, None).await
+    }
+
+    /// Makes a one-time link that signs a browser in under a name of its own, with scopes of its own: a token whose secret
+    /// nobody has, of the owner of the one who asks. The token ends with the longest session that the link can begin.
+    ///
+    /// # Errors
+    /// [`LoginLinkError`]; there is no link then.
+    pub async fn make_login_link_for(
+        &self,
+        by: &Actor,
+        lasts: Duration,
+        person: LinkPerson,
+    ) -> Result<LoginLink, LoginLinkError> {
+        let LinkPerson {
+            name,
+            scopes,
+            session,
+            widening,
+        } = person;
+        let request = TokenRequest {
+            name,
+            owner: None,
+            scopes,
+            agents: None,
+            groups: BTreeSet::new(),
+            expires_at: Some(self.clock.now() + lasts + session),
+        };
+        request.check()?;
+        let (token, _secret) = self.create(by, request, widening).await?;
+        self.insert_link(by, lasts, Some(token)).await
+    }
+
+    async fn insert_link(
+        &self,
+        by: &Actor,
+        lasts: Duration,
+        token: Option<Token>,
+    ) -> Result<LoginLink, LoginLinkError> {
         let code = SignInSecret::generate(SignInSecretKind::Code, &*self.ids);
         let link = NewLoginLink {
             sha256: hex(code.digest().as_bytes()),
             lasts,
             made_by: by.token(),
+            token: token.as_ref().map(|token| token.id.clone()),
         };
         let expires_at = self
             .ledger
             .insert_login_link(link)
             .await
             .map_err(StorageTrouble::from)?;
-        Ok(LoginLink { code, expires_at })
+        Ok(LoginLink {
+            code,
+            expires_at,
+            token,
+        })
+    }
+
+    /// The browsers that are signed in, the newest first, each with its token.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn sign_ins(&self) -> Result<Vec<(SignIn, Token)>, StorageTrouble> {
+        Ok(self.ledger.sign_ins(self.clock.now()).await?)
+    }
+
+    /// Signs another browser out; `false` where it is not signed in. It opens nothing more once this returns.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be written; then it is still signed in.
+    pub async fn revoke_sign_in(&self, by: &Actor, sign_in: &SignInId) -> Result<bool, StorageTrouble> {
+        let was_signed_in = self.ledger.revoke_sign_in(sign_in.clone(), by.clone()).await?;
+        self.keyring.remove_browsers(std::slice::from_ref(sign_in));
+        Ok(was_signed_in)
     }
 
     /// Signs a browser in and ends what it was signed in as before. `None` when what was shown opens nothing;
@@ -102,9 +191,18 @@ impl Tokens {
         let (token, link) = match shown {
             Shown::Code(code) => {
                 let digest = SecretDigest::of_presented_sign_in(SignInSecretKind::Code, code.expose());
-                match (self.operator().await?, digest) {
-                    (Some(operator), Some(digest)) => (operator.id, Some(hex(digest.as_bytes()))),
-                    (None, _) | (_, None) => return Ok(None),
+                let Some(link) = digest.map(|digest| hex(digest.as_bytes())) else {
+                    return Ok(None);
+                };
+                // Which token it is never changes; whether both can still be used is seen where the link is used up.
+                let token = match self.ledger.link_for(&link).await? {
+                    None => return Ok(None),
+                    Some(LinkFor::Token(token)) => Some(token),
+                    Some(LinkFor::Operator) => self.operator().await?.map(|operator| operator.id),
+                };
+                match token {
+                    Some(token) => (token, Some(link)),
+                    None => return Ok(None),
                 }
             }
             Shown::Token(token) => match self.authenticate(token.expose()).await? {
@@ -343,11 +441,7 @@ mod tests {
         };
         let (_token, secret) = server
             .tokens
-            .create(
-                &Actor::system(),
-                request,
-                countersign_config::settings::Widening::Apply,
-            )
+            .create(&Actor::system(), request, Widening::Apply)
             .await
             .unwrap();
         let shown = Shown::Token(Secret::new(secret.expose().to_owned()));

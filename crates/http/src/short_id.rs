@@ -2,12 +2,17 @@
 
 use std::fmt::Display;
 
-use countersign_domain::{ApprovalId, IdPart, Principal, RunId};
+use countersign_domain::{ApprovalId, EntryId, IdPart, Principal, RunId, TokenId};
+use countersign_ledger::Page;
 
 use crate::{
     problem::{Code, Problem},
     state::AppState,
 };
+
+/// So many candidates are named; more help nobody.
+const MOST_NAMED: usize = 10;
+const TOKENS_AT_ONCE: u32 = 500;
 
 /// The run that the path names, among those that the caller may see.
 pub(crate) async fn run(state: &AppState, caller: &Principal, id: RunId) -> Result<RunId, Problem> {
@@ -30,6 +35,41 @@ pub(crate) async fn approval(
             id,
         ),
     }
+}
+
+/// The token that the path names.
+pub(crate) async fn token(state: &AppState, id: TokenId) -> Result<TokenId, Problem> {
+    let Some(part) = IdPart::of(id.as_str()) else {
+        return Ok(id);
+    };
+    let mut found = Vec::new();
+    let mut page = Page::first(TOKENS_AT_ONCE);
+    loop {
+        let listing = state.tokens().list(page).await?;
+        let ids = listing.items.into_iter().map(|token| token.id);
+        found.extend(ids.filter(|known| has_part(known.as_str(), &part)));
+        match listing.next {
+            Some(next) if found.len() <= MOST_NAMED => page.cursor = Some(next),
+            Some(_) | None => return one(found, id),
+        }
+    }
+}
+
+/// The entry or deny rule that the path names, among these.
+pub(crate) fn entry<'a>(ids: impl Iterator<Item = &'a EntryId>, id: EntryId) -> Result<EntryId, Problem> {
+    let Some(part) = IdPart::of(id.as_str()) else {
+        return Ok(id);
+    };
+    let fitting: Vec<&EntryId> = ids.filter(|known| has_part(known.as_str(), &part)).collect();
+    // Ids of other programs may be as short as a part.
+    if fitting.contains(&&id) {
+        return Ok(id);
+    }
+    one(fitting.into_iter().take(MOST_NAMED).cloned().collect(), id)
+}
+
+fn has_part(id: &str, part: &IdPart) -> bool {
+    id.starts_with(part.as_str()) || id.ends_with(part.as_str())
 }
 
 /// The only candidate, or the one that is named in full. What has none is looked up as it stands, and not found.

@@ -120,9 +120,14 @@ impl AppState {
     /// [`LoginLinkError`]; there is no link then.
     pub async fn make_login_link(&self, by: &Actor) -> Result<(Secret, UnixMillis), LoginLinkError> {
         let lasts = self.0.engine.settings().current().server.auth.login_link_ttl;
-        let LoginLink { code, expires_at } = self.0.tokens.make_login_link(by, lasts).await?;
-        let url = self.links().absolute(&format!("/login#code={}", code.expose()));
-        Ok((Secret::new(url), expires_at))
+        let link = self.0.tokens.make_login_link(by, lasts).await?;
+        Ok((self.url_of(&link), link.expires_at))
+    }
+
+    /// The URL of a one-time link.
+    pub(crate) fn url_of(&self, link: &LoginLink) -> Secret {
+        let path = format!("/login#code={}", link.code.expose());
+        Secret::new(self.links().absolute(&path))
     }
 
     /// Cancelled when the server stops.

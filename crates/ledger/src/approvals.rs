@@ -31,6 +31,10 @@ pub struct ApprovalFilter {
     pub id_prefix: Option<String>,
     /// Whose id begins or ends with this.
     pub id_part: Option<IdPart>,
+    /// Asked at or after.
+    pub since: Option<UnixMillis>,
+    /// Asked before.
+    pub until: Option<UnixMillis>,
     /// Of an agent that the reader has authority over.
     pub authority: Authority,
 }
@@ -239,6 +243,8 @@ impl ApprovalFilter {
             session,
             id_prefix,
             id_part,
+            since,
+            until,
             authority,
         } = self;
         let mut sql = String::from("1");
@@ -277,6 +283,12 @@ impl ApprovalFilter {
             add("id >= ?", Value::Text(prefix.clone()));
             add("id < ?", Value::Text(format!("{prefix}{{")));
             add("instr(id, ?) = 1", Value::Text(prefix));
+        }
+        if let Some(since) = since {
+            add("created_ms >= ?", Value::Integer(since.get()));
+        }
+        if let Some(until) = until {
+            add("created_ms < ?", Value::Integer(until.get()));
         }
         if let Some(part) = id_part {
             add(

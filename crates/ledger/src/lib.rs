@@ -117,7 +117,7 @@ pub use run_end::EndOutcome;
 pub use runs::{RunFilter, StoredOutput};
 pub use sessions::{EndedSession, LeftoversEnd, ProcessSession, SessionFilter};
 pub use shrink::Shrunk;
-pub use sign_ins::{Begun, NewLoginLink, NewSignIn, SignInBy, StoredSignIn};
+pub use sign_ins::{Begun, LinkFor, NewLoginLink, NewSignIn, SignInBy, StoredSignIn};
 pub use stats::LedgerStats;
 pub use stop::{Resume, ResumeOutcome, Takes, stop_on_record};
 pub use stop_switch::{Pressed, StopStanding};

@@ -78,6 +78,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         include_str!("../../../migrations/sqlite/0018_note.sql"),
     ),
     (
+        "0019_login_names.sql",
+        include_str!("../../../migrations/sqlite/0019_login_names.sql"),
+    ),
+    (
         "0020_observed.sql",
         include_str!("../../../migrations/sqlite/0020_observed.sql"),
     ),

@@ -45,6 +45,17 @@ pub struct NewLoginLink {
     pub lasts: Duration,
     /// The token that asked for it; the link opens nothing once that token has ended.
     pub made_by: Option<TokenId>,
+    /// The token that it signs in as; `None` for the operator's.
+    pub token: Option<TokenId>,
+}
+
+/// As whom a one-time link signs in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkFor {
+    /// As the operator's token, whichever that is then.
+    Operator,
+    /// As this token, which was made for it.
+    Token(TokenId),
 }
 
 /// A sign-in on its way into the ledger.
@@ -109,6 +120,63 @@ impl Ledger {
         self.queue.submit(Begin(new)).await
     }
 
+    /// As whom the link with this SHA-256 of its code (lower-case hex) signs in; `None` where there is no such link. Reads on
+    /// the calling thread.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn link_for(&self, sha256: &str) -> Result<Option<LinkFor>, LedgerError> {
+        self.readers
+            .inline(|connection| {
+                let sql = "SELECT token_id FROM login_links WHERE sha256 = ?1";
+                fetch(connection, sql, (sha256,), |row| {
+                    let token = Columns::of("login_links", row).maybe_word::<TokenId>()?;
+                    Ok(token.map_or(LinkFor::Operator, LinkFor::Token))
+                })
+            })
+            .await
+    }
+
+    /// The browsers that are signed in at `now`, the newest first, each with its token.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn sign_ins(&self, now: UnixMillis) -> Result<Vec<(SignIn, Token)>, LedgerError> {
+        self.readers
+            .inline(|connection| {
+                let found = list(
+                    connection,
+                    "SELECT id, token_id, created_ms, expires_ms FROM sign_ins WHERE expires_ms > ?1 \
+                     ORDER BY created_ms DESC, id",
+                    (now.get(),),
+                    |row| {
+                        let mut columns = Columns::of("sign_ins", row);
+                        Ok(SignIn {
+                            id: columns.word()?,
+                            token: columns.word()?,
+                            created_at: columns.time()?,
+                            expires_at: columns.time()?,
+                        })
+                    },
+                )?;
+                let mut signed_in = Vec::with_capacity(found.len());
+                for sign_in in found {
+                    let token = fetch_token(connection, &sign_in.token)?.filter(|token| token.is_live(now));
+                    signed_in.extend(token.map(|token| (sign_in, token)));
+                }
+                Ok(signed_in)
+            })
+            .await
+    }
+
+    /// Signs a browser out for an admin, with a record; `false` where it is not signed in.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn revoke_sign_in(&self, id: SignInId, by: Actor) -> Result<bool, LedgerError> {
+        self.queue.submit(Revoke { id, by }).await
+    }
+
     /// Ends a sign-in; one that is gone already stays gone.
     ///
     /// # Errors
@@ -169,6 +237,7 @@ impl Job for InsertLink {
             sha256,
             lasts,
             made_by,
+            token,
         } = &self.0;
         let now = tx.now();
         let expires_at = now + *lasts;
@@ -179,12 +248,13 @@ impl Job for InsertLink {
             (MAX_LINKS - 1,),
         )?;
         tx.execute(
-            "INSERT INTO login_links (sha256, made_by, created_ms, expires_ms) VALUES (?1, ?2, ?3, ?4)",
+            "INSERT INTO login_links (sha256, made_by, created_ms, expires_ms, token_id) VALUES (?1, ?2, ?3, ?4, ?5)",
             (
                 sha256,
                 made_by.as_ref().map(TokenId::as_str),
                 now.get(),
                 expires_at.get(),
+                token.as_ref().map(TokenId::as_str),
             ),
         )?;
         Ok(expires_at)
@@ -306,6 +376,38 @@ impl Change for End {
     }
 }
 
+struct Revoke {
+    id: SignInId,
+    by: Actor,
+}
+
+impl Change for Revoke {
+    type Answer = bool;
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<bool, Fault> {
+        let now = tx.now();
+        let gone = tx.execute(
+            "DELETE FROM sign_ins WHERE id = ?1 AND expires_ms > ?2",
+            (self.id.as_str(), now.get()),
+        )?;
+        if gone == 0 {
+            return Ok(false);
+        }
+        tx.audit(&Entry {
+            actor: self.by.clone(),
+            address: None,
+            action: AuditAction::LoginRevoked,
+            target: Target {
+                kind: "session".to_owned(),
+                id: self.id.to_string(),
+            },
+            outcome: AuditOutcome::Ok,
+            detail: Map::new(),
+        })?;
+        Ok(true)
+    }
+}
+
 struct Failed {
     address: String,
     by: SignInBy,
@@ -349,7 +451,10 @@ fn how(by: SignInBy) -> Map<String, Value> {
 /// A token that is revoked takes its browsers and its links along.
 pub(super) fn end_with_token(tx: &Tx<'_>, token: &TokenId) -> Result<(), Fault> {
     tx.execute("DELETE FROM sign_ins WHERE token_id = ?1", (token.as_str(),))?;
-    tx.execute("DELETE FROM login_links WHERE made_by = ?1", (token.as_str(),))?;
+    tx.execute(
+        "DELETE FROM login_links WHERE made_by = ?1 OR token_id = ?1",
+        (token.as_str(),),
+    )?;
     Ok(())
 }
 

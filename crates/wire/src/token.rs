@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use countersign_domain::{AgentId, Owner, Token, TokenId, UnixMillis};
+use countersign_domain::{AgentId, Owner, SignIn, SignInId, Token, TokenId, UnixMillis};
 
 use crate::{actor::ActorBody, words::Scope};
 
@@ -74,6 +74,47 @@ pub struct LoginLinkBody {
     /// presses the button there.
     pub url: String,
     pub expires_at_ms: UnixMillis,
+    /// The token that was made for the person: its name stands in the record, and revoking it signs their browser out. Absent
+    /// where the link has the rights of the operator's token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<TokenBody>,
+}
+
+/// A browser that is signed in.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SignedInBrowser)]
+pub struct SignInBody {
+    #[schema(value_type = String)]
+    pub id: SignInId,
+    /// The token that it stands for.
+    pub token_id: TokenId,
+    /// Whom the record names.
+    pub name: String,
+    pub owner: Owner,
+    pub scopes: BTreeSet<Scope>,
+    pub created_at_ms: UnixMillis,
+    pub expires_at_ms: UnixMillis,
+}
+
+impl From<(SignIn, Token)> for SignInBody {
+    fn from((sign_in, token): (SignIn, Token)) -> Self {
+        let SignIn {
+            id,
+            token: token_id,
+            created_at,
+            expires_at,
+        } = sign_in;
+        Self {
+            id,
+            token_id,
+            name: token.name,
+            owner: token.owner,
+            scopes: token.scopes.into_iter().map(Into::into).collect(),
+            created_at_ms: created_at,
+            expires_at_ms: expires_at,
+        }
+    }
 }
 
 impl From<Token> for TokenBody {

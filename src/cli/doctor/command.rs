@@ -25,6 +25,7 @@ use crate::{
 };
 
 /// Say what is wrong or risky, and how to fix it
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   countersign doctor

@@ -212,6 +212,8 @@ pub(super) const TABLE: &[Row] = &[
         About::Caller,
     ),
     row!(POST "/v1/login-links" ADMIN, About::NoAgent, Body::None => 201),
+    get("/v1/sign-ins", ADMIN, About::NoAgent),
+    row!(DELETE "/v1/sign-ins/{id}" ADMIN, About::NoAgent, Body::None => 404),
     get("/v1/nodes", READ, About::NoAgent),
     get("/v1/nodes/pairings", ADMIN, About::NoAgent),
     row!(POST "/v1/nodes/pairings/{requestId}/decision" ADMIN, About::NoAgent, Body::Json(pairing) => 200),

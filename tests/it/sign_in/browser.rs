@@ -52,6 +52,11 @@ impl Browser {
         Self::sign_in(server, body).await
     }
 
+    /// Signs in with the code of this link.
+    pub(super) async fn by_url(server: &TestServer, url: &str) -> Self {
+        Self::sign_in(server, json!({ "code": code_of(url) })).await
+    }
+
     /// Signs in with a token.
     pub(super) async fn by_token(server: &TestServer, token: &str) -> Self {
         Self::sign_in(server, json!({ "token": token })).await

@@ -303,3 +303,95 @@ async fn behind_a_public_url_links_and_cookies_are_for_it() {
         .header("x-csrf-token", &browser.csrf);
     browser.api.send(of_public).await.expect(200);
 }
+
+#[tokio::test]
+async fn a_link_for_a_person_has_their_name_and_no_more_than_their_scopes() {
+    let server = TestServer::asking().start().await;
+    let operator = server.operator();
+    let link = operator
+        .made("/v1/login-links", json!({ "name": "ann", "ttlMs": 60_000 }))
+        .await;
+    assert_has!(link, { "token/name": "ann", "token/scopes": ["read", "approve"] });
+    let browser = Browser::by_url(&server, link.text("url")).await;
+    assert_has!(browser.session().await.expect(200), { "name": "ann", "scopes": ["read", "approve"] });
+    // The record says who answered.
+    let asked = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    let path = format!("/v1/approvals/{}/decision", asked.text("approvalId"));
+    browser
+        .post(&path, json!({ "decision": "deny" }))
+        .await
+        .expect(200);
+    let run = server
+        .agent()
+        .read(&format!("/v1/runs/{}", asked.text("runId")))
+        .await;
+    assert_has!(run, { "decidedBy/name": "ann" });
+    browser.get("/v1/tokens").await.problem(403, "forbidden");
+    browser
+        .post("/v1/login-links", json!({}))
+        .await
+        .problem(403, "forbidden");
+
+    // It is listed, and signed out by its id.
+    let listed = operator.read("/v1/sign-ins").await;
+    assert_has!(listed, { "items/0/name": "ann", "items/0/tokenId": link["token"]["id"] });
+    let id = listed["items"][0].text("id").to_owned();
+    operator.removed(&format!("/v1/sign-ins/{id}")).await;
+    assert_eq!(browser.get("/v1/approvals").await.status, 401);
+    assert_eq!(operator.read("/v1/sign-ins").await["items"], json!([]));
+    operator
+        .delete(&format!("/v1/sign-ins/{id}"))
+        .await
+        .problem(404, "not-found");
+    let audit = operator.read("/v1/audit?action=login.revoked").await;
+    assert_has!(audit, { "items/0/target/id": id, "items/0/actor/name": "operator" });
+}
+
+#[tokio::test]
+async fn a_link_for_a_person_ends_with_their_token_and_with_who_made_it() {
+    let server = TestServer::full().start().await;
+    let operator = server.operator();
+    let link = operator.made("/v1/login-links", json!({ "name": "ann" })).await;
+    let token = link["token"].text("id").to_owned();
+    operator.removed(&format!("/v1/tokens/{token}")).await;
+    let api = server.anonymous();
+    let refused = api
+        .post("/auth/login", json!({ "code": code_of(link.text("url")) }))
+        .await;
+    refused.problem(401, "unauthorized");
+    let (id, admin) = server
+        .token_with(json!({ "name": "other", "scopes": ["admin"] }))
+        .await;
+    let link = admin
+        .made("/v1/login-links", json!({ "name": "bea", "scopes": ["read"] }))
+        .await;
+    operator.removed(&format!("/v1/tokens/{id}")).await;
+    let refused = api
+        .post("/auth/login", json!({ "code": code_of(link.text("url")) }))
+        .await;
+    refused.problem(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn what_no_link_can_be_is_refused() {
+    let server = TestServer::full().start().await;
+    for (body, member) in [
+        (json!({ "scopes": ["read"] }), "scopes"),
+        (json!({ "name": "" }), "name"),
+        (json!({ "name": "a", "scopes": [] }), "scopes"),
+        (json!({ "name": "a", "ttlMs": 1 }), "ttlMs"),
+        (json!({ "name": "a", "ttlMs": 86_400_001 }), "ttlMs"),
+        (json!({ "name": null }), "name"),
+    ] {
+        let refused = server.operator().post("/v1/login-links", body).await;
+        assert!(
+            refused
+                .problem(400, "invalid-request")
+                .to_string()
+                .contains(member)
+        );
+    }
+    let both = json!({ "name": "a", "scopes": ["exec", "approve"] });
+    let refused = server.operator().post("/v1/login-links", both).await;
+    refused.problem(422, "scope-conflict");
+}

@@ -102,6 +102,10 @@ pub(crate) struct RawJson<T> {
     pub(crate) bytes: Bytes,
 }
 
+/// A short JSON body, or none.
+#[derive(Debug)]
+pub(crate) struct OptionalJson<T>(pub(crate) T);
+
 /// The bytes of a body that is said to be JSON, for a reader of its own.
 #[derive(Debug)]
 pub(crate) struct JsonBytes(pub(crate) Bytes);
@@ -139,6 +143,20 @@ impl<T: DeserializeOwned, State: Send + Sync> FromRequest<State> for ShortJson<T
     async fn from_request(request: Request, _state: &State) -> Result<Self, Problem> {
         check_content_type(request.headers())?;
         let bytes = read(request.into_body(), SHORT, None).await?;
+        parse(&bytes).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned + Default, State: Send + Sync> FromRequest<State> for OptionalJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _state: &State) -> Result<Self, Problem> {
+        let is_json = check_content_type(request.headers());
+        let bytes = read(request.into_body(), SHORT, None).await?;
+        if bytes.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        is_json?;
         parse(&bytes).map(Self)
     }
 }

@@ -14,7 +14,8 @@ mod query;
 mod words;
 
 pub(crate) use body::{
-    BodyLimit, DocumentBytes, EmptyBody, JsonBody, JsonBytes, RawJson, ShortJson, not_null, parse,
+    BodyLimit, DocumentBytes, EmptyBody, JsonBody, JsonBytes, OptionalJson, RawJson, ShortJson, not_null,
+    parse,
 };
 pub(crate) use idempotency::IdempotencyHeader;
 pub(crate) use if_match::{IfMatch, etag};

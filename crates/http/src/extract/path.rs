@@ -5,7 +5,7 @@ use axum::{
     http::request::Parts,
 };
 
-use countersign_domain::{AgentId, ApprovalId, EntryId, RunId, SessionKey, TokenId};
+use countersign_domain::{AgentId, ApprovalId, EntryId, RunId, SessionKey, SignInId, TokenId};
 
 use crate::problem::{Code, Problem};
 
@@ -54,6 +54,12 @@ impl PathParameters for ApprovalId {
 impl PathParameters for TokenId {
     fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem> {
         id(get("id"), Self::parse).ok_or_else(|| Problem::not_found("token"))
+    }
+}
+
+impl PathParameters for SignInId {
+    fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem> {
+        id(get("id"), Self::parse).ok_or_else(|| Problem::not_found("signed-in browser"))
     }
 }
 

@@ -8,7 +8,7 @@ use axum::{
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 
-use countersign_domain::{Reason, RunStatus};
+use countersign_domain::{Reason, Ruling, Run, RunStatus};
 use countersign_wire::{
     exec::{Pending, Started},
     ruling::{self, RulingBody},
@@ -39,17 +39,16 @@ pub(super) fn hang_up() -> Response {
 pub(super) fn to_call(played: Played, links: &Links) -> Result<Response, Problem> {
     Ok(match played {
         Played::HangUp => hang_up(),
-        Played::Ended(ended, played) if ended.run.status == RunStatus::Denied => return Err(denied(&played)),
-        Played::Ended(ended, played) => {
-            ExecAnswer::Done(Box::new(finished(ended, played.ruling))).into_response()
+        Played::Ended(ended, ruling) if ended.run.status == RunStatus::Denied => {
+            return Err(denied(&ended.run, &ruling));
         }
-        Played::Running(running) => ExecAnswer::running(running, links).into_response(),
-        Played::Pending { played, joined } => pending(played, joined, links)?.into_response(),
+        Played::Ended(ended, ruling) => ExecAnswer::Done(Box::new(finished(*ended, ruling))).into_response(),
+        Played::Running(running) => ExecAnswer::running(*running, links).into_response(),
+        Played::Pending { played, joined } => pending(*played, joined, links)?.into_response(),
     })
 }
 
-fn denied(played: &PlayedRun) -> Problem {
-    let PlayedRun { run, ruling, .. } = played;
+fn denied(run: &Run, ruling: &Ruling) -> Problem {
     let detail = run.detail.clone().unwrap_or_else(|| match run.reason {
         Some(Reason::ApprovalTimeout) => "nobody answered in time".to_owned(),
         Some(_) | None => "the command was denied".to_owned(),

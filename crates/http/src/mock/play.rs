@@ -14,7 +14,7 @@ use tokio::{
     time::Instant,
 };
 
-use countersign_domain::{ExecRequest, RunId, RunStatus};
+use countersign_domain::{ExecRequest, Ruling, RunId, RunStatus};
 use countersign_engine::reply::{EndedRun, RunningRun};
 use countersign_runner::output::Captured;
 use countersign_sys::clock::{Clock, Ids};
@@ -143,10 +143,10 @@ pub(super) struct Call {
 
 /// What a call is answered.
 pub(super) enum Played {
-    Ended(EndedRun, PlayedRun),
-    Running(RunningRun),
+    Ended(Box<EndedRun>, Ruling),
+    Running(Box<RunningRun>),
     Pending {
-        played: PlayedRun,
+        played: Box<PlayedRun>,
         joined: bool,
     },
     /// Nothing: the connection breaks.
@@ -212,6 +212,7 @@ impl Play {
         }
         let played = self.until(index, question_wait, |played| !asks(played)).await;
         if asks(&played) {
+            let played = Box::new(played);
             return Ok(Played::Pending { played, joined });
         }
         let wait = match (background, run_wait) {
@@ -226,20 +227,20 @@ impl Play {
             .until(index, wait, |played| played.run.status.is_final())
             .await;
         if background && played.run.started_at.is_some() || !played.run.status.is_final() {
-            return Ok(Played::Running(RunningRun {
+            return Ok(Played::Running(Box::new(RunningRun {
                 run: self.to_background(index),
                 tail: String::new(),
                 warnings: Vec::new(),
                 joined,
-            }));
+            })));
         }
         let ended = EndedRun {
             output: self.output_of(&played),
-            run: played.run.clone(),
+            run: played.run,
             warnings: Vec::new(),
             joined,
         };
-        Ok(Played::Ended(ended, played))
+        Ok(Played::Ended(Box::new(ended), played.ruling))
     }
 
     /// Finds the run of a call, or makes one.

@@ -417,9 +417,10 @@ async fn events(
         cursor,
         limit,
     } = query;
-    let known = match headers.contains_key("last-event-id") {
-        true => Some(last_event_id(&headers)?),
-        false => after,
+    let known = if headers.contains_key("last-event-id") {
+        Some(last_event_id(&headers)?)
+    } else {
+        after
     };
     let accepted = Accepted::of(&headers);
     if !accepted.names("text/event-stream") && accepted.names("application/json") {

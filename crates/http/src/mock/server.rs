@@ -181,6 +181,10 @@ struct Connections {
 }
 
 impl Connections {
+    #[expect(
+        clippy::infinite_loop,
+        reason = "it ends when the server goes away, which drops it"
+    )]
     async fn accept(&self, listener: &TcpListener) -> Infallible {
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {

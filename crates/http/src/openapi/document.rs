@@ -184,10 +184,10 @@ fn add_refusals(path: &str, operation: &mut Operation) {
     if path.contains('{') {
         statuses.push(Code::NotFound);
     }
-    if ["/v1/runs/{", "/v1/approvals/{"]
+    let is_short = ["/v1/runs/{", "/v1/approvals/{", "/v1/tokens/{"]
         .iter()
-        .any(|begin| path.starts_with(begin))
-    {
+        .any(|begin| path.starts_with(begin));
+    if is_short || path.ends_with("/{entryId}") {
         statuses.push(Code::IdAmbiguous);
     }
     for code in statuses {

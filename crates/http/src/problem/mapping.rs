@@ -481,6 +481,8 @@ impl From<LoginLinkError> for Problem {
                 "a link signs in as the token in operator.token, and your token has another owner; sign in on the page \
                  with your own token",
             ),
+            LoginLinkError::Invalid(invalid) => Self::field(invalid.member(), invalid.to_string()),
+            LoginLinkError::NoToken(error) => error.into(),
             LoginLinkError::Storage(trouble) => trouble.into(),
         }
     }

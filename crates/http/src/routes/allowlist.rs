@@ -35,6 +35,7 @@ use crate::{
     problem::Problem,
     reply::{JsonReply, Located},
     schema::Confine,
+    short_id,
     state::AppState,
 };
 
@@ -180,10 +181,17 @@ async fn one(
     State(state): State<AppState>,
     _query: QueryOf<()>,
 ) -> Result<JsonReply<EntryBody>, Problem> {
+    let entry = named(&state, &agent, entry).await?;
     let found = state.lists().allowlist_entry(&agent, &entry).await?;
     found
         .map(|entry| JsonReply(written(entry)))
         .ok_or_else(|| Problem::not_found("entry"))
+}
+
+/// The entry that the path names, in full or by a unique part of its id.
+async fn named(state: &AppState, agent: &str, entry: EntryId) -> Result<EntryId, Problem> {
+    let entries = state.lists().allowlist(agent).await?;
+    short_id::entry(entries.iter().map(|known| &known.id), entry)
 }
 
 /// Removes an entry or grant.
@@ -206,6 +214,7 @@ async fn remove(
     State(state): State<AppState>,
     _query: QueryOf<()>,
 ) -> Result<StatusCode, Problem> {
+    let entry = named(&state, &agent, entry).await?;
     if state
         .engine()
         .lists()
@@ -339,6 +348,7 @@ async fn change(
     _query: QueryOf<()>,
     JsonBody(body): JsonBody<EntryChangeBody>,
 ) -> Result<JsonReply<EntryBody>, Problem> {
+    let entry = named(&state, &agent, entry).await?;
     let changed = state
         .engine()
         .lists()

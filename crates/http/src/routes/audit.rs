@@ -3,7 +3,12 @@
 use axum::extract::State;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use countersign_ledger::audit::{self, AuditFilter, AuditRecord, SealedHead, Target, Verification};
+use std::str::FromStr;
+
+use countersign_domain::UnixMillis;
+use countersign_ledger::audit::{
+    self, AuditFilter, AuditOrder, AuditRecord, SealedHead, Target, Verification,
+};
 use countersign_wire::{
     audit::{AuditActorBody, AuditBody, HeadBody, ProblemBody, TargetBody, VerificationBody},
     page::Page,
@@ -11,7 +16,7 @@ use countersign_wire::{
 
 use crate::{
     caller::{Admin, Caller, Read},
-    extract::{Parameters, QueryForm, QueryOf},
+    extract::{Moment, Parameters, QueryForm, QueryOf},
     list::{ListName, PageQuery},
     problem::Problem,
     reply::JsonReply,
@@ -37,8 +42,39 @@ struct AuditQuery {
     actor: Option<String>,
     /// Of this action.
     action: Option<String>,
+    /// Written then or later.
+    since: Option<Moment>,
+    /// Written before then.
+    until: Option<Moment>,
+    /// `oldest` first unless given, or `newest`.
+    #[param(value_type = Option<String>, pattern = "^(oldest|newest)$")]
+    order: Option<Order>,
     #[param(ignore)]
     page: PageQuery,
+}
+
+/// Which record comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Oldest,
+    Newest,
+}
+
+/// There is no other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected oldest or newest")]
+struct UnknownOrder;
+
+impl FromStr for Order {
+    type Err = UnknownOrder;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "oldest" => Ok(Self::Oldest),
+            "newest" => Ok(Self::Newest),
+            _ => Err(UnknownOrder),
+        }
+    }
 }
 
 impl QueryForm for AuditQuery {
@@ -47,12 +83,15 @@ impl QueryForm for AuditQuery {
             after_seq: parameters.value("afterSeq")?,
             actor: parameters.text("actor")?,
             action: parameters.text("action")?,
+            since: parameters.value("since")?,
+            until: parameters.value("until")?,
+            order: parameters.value("order")?,
             page: PageQuery::read(parameters)?,
         })
     }
 }
 
-/// Audit records, oldest first.
+/// Audit records, oldest first unless the order says otherwise.
 #[utoipa::path(
     get, path = "/v1/audit", tag = "audit", operation_id = "list_audit",
     params(AuditQuery, PageQuery),
@@ -68,12 +107,21 @@ async fn list(
         after_seq,
         actor,
         action,
+        since,
+        until,
+        order,
         page,
     } = query;
     let filter = AuditFilter {
         after_seq,
         actor,
         action,
+        since: since.map(UnixMillis::from),
+        until: until.map(UnixMillis::from),
+        order: match order {
+            Some(Order::Newest) => AuditOrder::NewestFirst,
+            Some(Order::Oldest) | None => AuditOrder::OldestFirst,
+        },
     };
     let records = state.engine().ledger().audit(filter, page.page(LIST)?).await?;
     Ok(JsonReply(LIST.page(records, record)))

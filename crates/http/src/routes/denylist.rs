@@ -22,6 +22,7 @@ use crate::{
     problem::Problem,
     reply::{JsonReply, Located},
     schema::NewDenyRule,
+    short_id,
     state::AppState,
 };
 
@@ -130,6 +131,8 @@ async fn remove(
     State(state): State<AppState>,
     _query: QueryOf<()>,
 ) -> Result<StatusCode, Problem> {
+    let rules = state.lists().denylist(&agent)?;
+    let entry = short_id::entry(rules.iter().map(|known| &known.id), entry)?;
     if state
         .engine()
         .lists()

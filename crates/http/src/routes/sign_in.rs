@@ -1,6 +1,6 @@
 //! Browser sign-in: one-time links, and the session of a browser.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use axum::{
     Extension,
@@ -12,19 +12,24 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use countersign_domain::{Scope, Secret, UnixMillis};
-use countersign_engine::sign_in::{Shown, SignedIn};
+use countersign_domain::{Scope, Secret, SignInId, UnixMillis};
+use countersign_engine::sign_in::{LinkPerson, Shown, SignedIn};
 use countersign_ledger::auth::Key;
-use countersign_wire::token::LoginLinkBody;
+use countersign_wire::{
+    page::Page,
+    token::{LoginLinkBody, SignInBody},
+};
 
 use crate::{
     admission::{Credentials, RequestSource},
     caller::{self, Admin, Caller, refuse_cookie_alone, refuse_page, unauthorized},
     cookie,
-    extract::{EmptyBody, QueryOf, ShortJson},
+    extract::{AtPath, EmptyBody, OptionalJson, QueryOf, ShortJson, not_null},
+    list::{ListName, PageQuery},
     peer::Transport,
     problem::Problem,
     reply::JsonReply,
+    schema::Label,
     state::AppState,
     web_origin::Site,
 };
@@ -32,6 +37,8 @@ use crate::{
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(make_link))
+        .routes(routes!(list))
+        .routes(routes!(revoke))
         .routes(routes!(login))
         .routes(routes!(logout))
         .routes(routes!(session))
@@ -72,14 +79,40 @@ struct SessionBody {
     expires_at_ms: UnixMillis,
 }
 
-/// Makes a link that signs one browser in, once, with the scopes of the operator's token.
+const SIGN_INS: ListName<'static> = ListName::only("sign-ins");
+
+const LINK_TTL_MS: std::ops::RangeInclusive<u64> = 1_000..=86_400_000;
+
+/// For whom a link is. Nothing of it is needed: then it has the rights of the operator's token.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = LoginLinkRequest)]
+struct LinkRequestBody {
+    /// Whom the record names. A token of this name is made, whose secret nobody has.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = Label, required = false)]
+    name: Option<String>,
+    /// What they may do; `approve` and `read` unless given. Only with `name`.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(min_items = 1, value_type = Vec<Scope>, required = false)]
+    scopes: Option<BTreeSet<Scope>>,
+    /// How long the link can be used, in milliseconds; `[auth] login_link_ttl_ms` unless given.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = u64, minimum = 1000, maximum = 86_400_000, required = false)]
+    ttl_ms: Option<u64>,
+}
+
+/// Makes a link that signs one browser in, once: with the scopes of the operator's token, or under a name with scopes of its
+/// own.
 #[utoipa::path(
     post, path = "/v1/login-links", tag = "sign-in", operation_id = "create_login_link",
+    request_body(content = Option<LinkRequestBody>),
     responses(
         (status = CREATED, body = LoginLinkBody),
         (status = FORBIDDEN, description = "forbidden (also: the operator's token has ended, or another owner has it)"),
         (status = PAYLOAD_TOO_LARGE, description = "body-too-large"),
-        (status = UNSUPPORTED_MEDIA_TYPE, description = "unsupported-media-type: nothing or `{}` is sent"),
+        (status = UNSUPPORTED_MEDIA_TYPE, description = "unsupported-media-type"),
+        (status = UNPROCESSABLE_ENTITY, description = "scope-conflict"),
     ),
     security(("token" = ["admin"])),
 )]
@@ -87,14 +120,79 @@ async fn make_link(
     caller: Caller<Admin>,
     State(state): State<AppState>,
     _query: QueryOf<()>,
-    _: EmptyBody,
+    OptionalJson(body): OptionalJson<LinkRequestBody>,
 ) -> Result<Response, Problem> {
-    let (url, expires_at_ms) = state.make_login_link(&caller.actor).await?;
+    let settings = state.engine().settings().current();
+    let auth = &settings.server.auth;
+    let LinkRequestBody { name, scopes, ttl_ms } = body;
+    if ttl_ms.is_some_and(|ttl| !LINK_TTL_MS.contains(&ttl)) {
+        return Err(Problem::field("ttlMs", "expected 1000 to 86400000"));
+    }
+    let lasts = ttl_ms.map_or(auth.login_link_ttl, Duration::from_millis);
+    let link = match (name, scopes) {
+        (None, Some(_)) => return Err(Problem::field("scopes", "only with name: whose they are")),
+        (None, None) => state.tokens().make_login_link(&caller.actor, lasts).await?,
+        (Some(name), scopes) => {
+            let person = LinkPerson {
+                name,
+                scopes: scopes.unwrap_or_else(|| BTreeSet::from([Scope::Approve, Scope::Read])),
+                session: auth.session,
+                widening: settings.server.approvals.widening,
+            };
+            state
+                .tokens()
+                .make_login_link_for(&caller.actor, lasts, person)
+                .await?
+        }
+    };
     let body = LoginLinkBody {
-        url: url.expose().to_owned(),
-        expires_at_ms,
+        url: state.url_of(&link).expose().to_owned(),
+        expires_at_ms: link.expires_at,
+        token: link.token.map(Into::into),
     };
     Ok((StatusCode::CREATED, JsonReply(body)).into_response())
+}
+
+/// The browsers that are signed in, the newest first.
+#[utoipa::path(
+    get, path = "/v1/sign-ins", tag = "sign-in", operation_id = "list_sign_ins",
+    params(PageQuery),
+    responses((status = OK, body = Page<SignInBody>)),
+    security(("token" = ["admin"])),
+)]
+async fn list(
+    _caller: Caller<Admin>,
+    State(state): State<AppState>,
+    QueryOf(page): QueryOf<PageQuery>,
+) -> Result<JsonReply<Page<SignInBody>>, Problem> {
+    let signed_in = state.tokens().sign_ins().await?;
+    page.cut(
+        SIGN_INS,
+        signed_in,
+        |(sign_in, _)| sign_in.id.as_str(),
+        SignInBody::from,
+    )
+    .map(JsonReply)
+}
+
+/// Signs a browser out. It opens nothing more once this is answered.
+#[utoipa::path(
+    delete, path = "/v1/sign-ins/{id}", tag = "sign-in", operation_id = "revoke_sign_in",
+    params(("id" = String, Path)),
+    responses((status = NO_CONTENT, description = "It is signed out.")),
+    security(("token" = ["admin"])),
+)]
+async fn revoke(
+    caller: Caller<Admin>,
+    AtPath(id): AtPath<SignInId>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+) -> Result<StatusCode, Problem> {
+    if state.tokens().revoke_sign_in(&caller.actor, &id).await? {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(Problem::not_found("signed-in browser"))
+    }
 }
 
 /// Signs a browser in: sets the cookie and answers with the second secret.

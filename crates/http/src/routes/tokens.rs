@@ -26,6 +26,7 @@ use crate::{
     problem::{Code, Problem},
     reply::JsonReply,
     schema::Label,
+    short_id,
     state::AppState,
 };
 
@@ -135,6 +136,7 @@ async fn accept(
     _query: QueryOf<()>,
     _: EmptyBody,
 ) -> Result<JsonReply<TokenBody>, Problem> {
+    let id = short_id::token(&state, id).await?;
     match state.tokens().accept(&caller.actor, &id).await? {
         TokenAcceptance::Accepted(token) => Ok(JsonReply((*token).into())),
         TokenAcceptance::Own => Err(Problem::new(
@@ -165,6 +167,7 @@ async fn rotate(
     _query: QueryOf<()>,
     _: EmptyBody,
 ) -> Result<Response, Problem> {
+    let id = short_id::token(&state, id).await?;
     let rotated = state.engine().token_admin().rotate(&caller.actor, &id).await?;
     let body = RotatedTokenBody {
         secret: rotated.secret.expose().to_owned(),
@@ -188,6 +191,7 @@ async fn revoke(
     State(state): State<AppState>,
     _query: QueryOf<()>,
 ) -> Result<StatusCode, Problem> {
+    let id = short_id::token(&state, id).await?;
     match state.engine().token_admin().revoke(&caller.actor, &id).await? {
         Some(_revoked) => Ok(StatusCode::NO_CONTENT),
         None => Err(Problem::not_found("token")),

@@ -38,6 +38,8 @@ pub enum AuditAction {
     Login,
     /// A sign-in was refused; the record names its actor `unknown`.
     LoginFailed,
+    /// An admin signed a browser out.
+    LoginRevoked,
     /// Configuration was changed over the API.
     ConfigChanged,
     /// The approvals document was replaced as a whole.
@@ -75,6 +77,7 @@ impl AuditAction {
             Self::NodeRenamed => "node.renamed",
             Self::Login => "login",
             Self::LoginFailed => "login.failed",
+            Self::LoginRevoked => "login.revoked",
             Self::ConfigChanged => "config.changed",
             Self::DocumentReplaced => "document.replaced",
             Self::ApprovalVoted => "approval.voted",

@@ -2,6 +2,8 @@
 
 use rusqlite::{Row, types::Value};
 
+use countersign_domain::UnixMillis;
+
 use crate::{
     error::{Fault, Inconsistency, LedgerError},
     handle::Ledger,
@@ -24,6 +26,22 @@ pub struct AuditFilter {
     pub actor: Option<String>,
     /// With exactly this action, one of the words of [`AuditAction::as_str`](super::AuditAction::as_str).
     pub action: Option<String>,
+    /// Written at or after.
+    pub since: Option<UnixMillis>,
+    /// Written before.
+    pub until: Option<UnixMillis>,
+    /// Which comes first.
+    pub order: AuditOrder,
+}
+
+/// In which order records are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AuditOrder {
+    /// As they were written.
+    #[default]
+    OldestFirst,
+    /// The other way round.
+    NewestFirst,
 }
 
 impl Ledger {
@@ -43,7 +61,7 @@ impl Ledger {
         self.queue.submit(AppendBefore(entry)).await
     }
 
-    /// Audit records, oldest first.
+    /// Audit records in the order of the filter.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -54,17 +72,42 @@ impl Ledger {
                     after_seq,
                     actor,
                     action,
+                    since,
+                    until,
+                    order,
                 } = filter;
-                let cursor = page.cursor.map_or(0, super::super::Cursor::position);
+                let cursor = page.cursor.map(super::super::Cursor::position);
                 let mut sql = String::from("SELECT seq, body, hash, mac FROM audit WHERE seq > ?");
-                let mut params = vec![Value::Integer(after_seq.unwrap_or(0).max(cursor))];
+                let after = after_seq.unwrap_or(0);
+                let mut params = match (order, cursor) {
+                    (AuditOrder::OldestFirst, cursor) => {
+                        vec![Value::Integer(after.max(cursor.unwrap_or(0)))]
+                    }
+                    (AuditOrder::NewestFirst, None) => vec![Value::Integer(after)],
+                    (AuditOrder::NewestFirst, Some(cursor)) => {
+                        sql.push_str(" AND seq < ?");
+                        vec![Value::Integer(after), Value::Integer(cursor)]
+                    }
+                };
+                for (condition, time) in [
+                    (" AND json_extract(body, '$.ts') >= ?", since),
+                    (" AND json_extract(body, '$.ts') < ?", until),
+                ] {
+                    if let Some(time) = time {
+                        sql.push_str(condition);
+                        params.push(Value::Integer(time.get()));
+                    }
+                }
                 for (column, value) in [(" AND actor_id = ?", actor), (" AND action = ?", action)] {
                     if let Some(value) = value {
                         sql.push_str(column);
                         params.push(Value::Text(value));
                     }
                 }
-                sql.push_str(" ORDER BY seq LIMIT ?");
+                sql.push_str(match order {
+                    AuditOrder::OldestFirst => " ORDER BY seq LIMIT ?",
+                    AuditOrder::NewestFirst => " ORDER BY seq DESC LIMIT ?",
+                });
                 params.push(Value::Integer(page.fetch_limit()));
                 let rows = list(connection, &sql, rusqlite::params_from_iter(params), |row| {
                     Ok((row.get(0)?, from_row(row)?))

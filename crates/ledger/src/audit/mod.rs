@@ -22,7 +22,7 @@ mod witness;
 pub use chain::SealedHead;
 pub use entry::{AuditAction, AuditActor, AuditOutcome, AuditRecord, Entry, Target};
 pub use glance::glance;
-pub use list::AuditFilter;
+pub use list::{AuditFilter, AuditOrder};
 pub use problem::{Problem, ProblemKind};
 pub use reset::{LedgerPaths, Reset, ResetError, reset};
 pub use verify::{Verification, VerifyError, verify, verify_with_witness};

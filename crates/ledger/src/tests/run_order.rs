@@ -110,7 +110,7 @@ fn an_earlier_ledger_keeps_what_has_not_ended() {
          CREATE INDEX runs_by_time ON runs (created_ms); CREATE INDEX runs_unfinished ON runs (status); \
          ALTER TABLE runs DROP COLUMN confinement; ALTER TABLE runs DROP COLUMN note; \
          ALTER TABLE runs DROP COLUMN observed; \
-         PRAGMA user_version = 15;";
+         ALTER TABLE login_links DROP COLUMN token_id; PRAGMA user_version = 15;";
     connection.execute_batch(earlier).unwrap();
     for (number, status) in [(3, "running"), (5, "completed"), (9, "asking")] {
         let insert = "INSERT INTO runs (seq, run_id, status, host, agent_id, session_key, command, cwd, env_names, \

@@ -15,7 +15,7 @@ use axum::extract::State;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_domain::{
-    AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Authority, Principal, SessionKey,
+    AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Authority, Principal, SessionKey, UnixMillis,
 };
 use countersign_engine::reply::{Answer, Decided};
 use countersign_ledger::ApprovalFilter;
@@ -31,7 +31,7 @@ use super::denylist;
 
 use crate::{
     caller::{AgentCaller, Approve, ReadOrApprove},
-    extract::{AtPath, JsonBody, Parameters, QueryForm, QueryOf},
+    extract::{AtPath, JsonBody, Moment, Parameters, QueryForm, QueryOf},
     list::{ListName, PageQuery},
     problem::{Code, Problem},
     reply::JsonReply,
@@ -74,6 +74,10 @@ struct ApprovalsQuery {
     /// The first 8 or more characters of the id.
     #[param(min_length = 8, max_length = 64, pattern = "^[a-z0-9-]{8,64}$")]
     id_prefix: Option<String>,
+    /// Asked then or later.
+    since: Option<Moment>,
+    /// Asked before then.
+    until: Option<Moment>,
     #[param(ignore)]
     page: PageQuery,
 }
@@ -93,6 +97,8 @@ impl QueryForm for ApprovalsQuery {
             session_key: parameters.value("sessionKey")?,
             view: parameters.value("view")?.unwrap_or_default(),
             id_prefix: parameters.text("idPrefix")?.map(id_prefix).transpose()?,
+            since: parameters.value("since")?,
+            until: parameters.value("until")?,
             page: PageQuery::read(parameters)?,
         })
     }
@@ -123,6 +129,8 @@ async fn list(
         agent_id,
         session_key,
         id_prefix,
+        since,
+        until,
         page,
     } = query;
     let filter = ApprovalFilter {
@@ -131,6 +139,8 @@ async fn list(
         session: session_key,
         id_prefix,
         id_part: None,
+        since: since.map(UnixMillis::from),
+        until: until.map(UnixMillis::from),
         // The engine narrows it to what the caller may see.
         authority: Authority::EVERYTHING,
     };
