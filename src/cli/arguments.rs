@@ -177,7 +177,7 @@ pub(crate) enum Command {
     /// See and change what never runs
     #[command(subcommand)]
     Denylist(DenylistCommand),
-    /// See and change what policy holds
+    /// View and change policy
     #[command(subcommand)]
     Policy(PolicyCommand),
     /// See and change openclaw.json
@@ -210,9 +210,9 @@ pub(crate) enum Command {
     Browsers(BrowsersCommand),
     /// Show how the server stands
     Status(StatusArgs),
-    /// Say what is wrong or risky, and how to fix it
+    /// Check the setup and suggest fixes
     Doctor(DoctorArgs),
-    /// Look for what lets more happen than it should
+    /// Audit the security settings
     #[command(subcommand)]
     Security(SecurityCommand),
     /// Print the contract of the HTTP API

@@ -132,7 +132,8 @@ impl Failure {
     /// The failure for programs: the problem document of the server, or one of the same form.
     pub(crate) fn document(&self) -> Value {
         let mut document = self.problem.clone().unwrap_or_else(|| {
-            json!({"type": format!("/docs#{}", self.code), "title": self.message, "detail": self.message, "code": self.code})
+            // No page describes what only this program says.
+            json!({"type": "about:blank", "title": self.code, "detail": self.message, "code": self.code})
         });
         if let Value::Object(members) = &mut document {
             // What this program adds, where the server said nothing.

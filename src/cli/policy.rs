@@ -27,7 +27,7 @@ use super::{
     table::Table,
 };
 
-/// See and change what policy holds
+/// View and change policy
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
   countersign policy show

@@ -71,7 +71,7 @@ enum ProcessCommand {
         #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
         timeout: Option<Duration>,
     },
-    /// Print lines of the whole output
+    /// Print lines of all of its output
     #[command(after_help = "Examples:
   countersign process log brave-otter-417
   countersign process log brave-otter-417 --offset 0 --limit 100
@@ -96,7 +96,7 @@ enum ProcessCommand {
     Write {
         /// Which session
         session: String,
-        /// The text; read from standard input when it is left away
+        /// The text; read from standard input when omitted
         data: Option<String>,
         /// Close the standard input afterwards
         #[arg(long)]
@@ -133,7 +133,7 @@ enum ProcessCommand {
     Paste {
         /// Which session
         session: String,
-        /// The text; read from standard input when it is left away
+        /// The text; read from standard input when omitted
         text: Option<String>,
         /// Send it as if it were typed
         #[arg(long)]

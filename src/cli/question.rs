@@ -22,7 +22,7 @@ pub(super) fn shown_whole(shown: &Shown) -> String {
 
 /// What the shown text leaves out, where it leaves something out: all of the command.
 pub(super) fn rest_of(approval: &ApprovalBody) -> Option<String> {
-    let whole = || format!("\nthe whole text:\n{}", display::exact(&approval.command));
+    let whole = || format!("\nthe full text:\n{}", display::exact(&approval.command));
     approval.display.truncated.then(whole)
 }
 

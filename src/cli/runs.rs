@@ -79,7 +79,7 @@ pub(crate) struct ListArgs {
     /// Only on this host
     #[arg(long)]
     host: Option<Host>,
-    /// Only on this node, by its whole id
+    /// Only on this node, by its full id
     #[arg(long, value_name = "ID")]
     node: Option<String>,
     /// Only commands that contain this text

@@ -498,7 +498,7 @@ async fn programs_get_errors_as_problem_documents() {
         assert_eq!(wrong.code, Some(64), "{wrong:?}");
         let problem: Value =
             serde_json::from_str(&wrong.stderr).unwrap_or_else(|error| panic!("{error}: {wrong:?}"));
-        assert_has!(problem, { "code": "usage", "type": "/docs#usage" });
+        assert_has!(problem, { "code": "usage", "type": "about:blank" });
         assert!(problem["hint"].is_string(), "{problem}");
     }
     // What the program behind the options wants is its own.

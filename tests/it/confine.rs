@@ -119,15 +119,9 @@ async fn what_is_not_understood_is_kept_and_covers_nothing() {
     assert_eq!(written["confine"], shown["confine"]);
 }
 
-/// The run of `find` that tries to start `touch` and `id`, and `touch` again.
-async fn found(server: &TestServer) -> Value {
-    let touch = ["-exec", "touch", "marker", ";"];
-    let argv: Vec<&str> = ["find", ".", "-maxdepth", "0"]
-        .into_iter()
-        .chain(touch)
-        .chain(["-exec", "id", ";"])
-        .chain(touch)
-        .collect();
+/// A run of `find` with these words.
+async fn found(server: &TestServer, words: &[&str]) -> Value {
+    let argv = [&["find", ".", "-maxdepth", "0"], words].concat();
     let ran = server.ran(json!({ "argv": argv })).await;
     server
         .operator()
@@ -140,7 +134,11 @@ async fn a_run_tells_which_programs_were_started_and_refused() {
     if !keeps_all() {
         return;
     }
-    let started_with = async |observe: bool, confine: &Value| {
+    // It tries to start `touch`, `touch` again, and `id`.
+    let starting = ["touch", "touch", "id"]
+        .map(|name| ["-exec", name, "marker", ";"])
+        .concat();
+    let started_with = async |observe: bool, confine: &Value, words: &[&str]| {
         let allowlist = json!([{ "pattern": "/**/find", "confine": confine }]);
         let exec =
             json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss", "observe": observe });
@@ -149,10 +147,10 @@ async fn a_run_tells_which_programs_were_started_and_refused() {
             .allowlist(&allowlist)
             .start()
             .await;
-        let run = found(&server).await;
+        let run = found(&server, words).await;
         (server, run)
     };
-    let (server, run) = started_with(true, &json!({ "starts": ["touch"] })).await;
+    let (server, run) = started_with(true, &json!({ "starts": ["touch"] }), &starting).await;
     let names = |list: &Value| -> Vec<String> {
         let paths = list.as_array().expect("a list").iter();
         let name = |path: &Value| {
@@ -168,11 +166,11 @@ async fn a_run_tells_which_programs_were_started_and_refused() {
     let shown = TestServer::finish(shown).await;
     assert_says(&shown.stdout, run["observed"].text("line"));
     // What was not observed is not told, whether it was refused or not.
-    let (_server, run) = started_with(false, &json!({ "starts": ["touch"] })).await;
+    let (_server, run) = started_with(false, &json!({ "starts": ["touch"] }), &starting).await;
     assert_eq!(run["observed"], Value::Null);
-    // Nobody's starts are limited: there is nothing to observe.
-    let (_server, run) = started_with(true, &json!({ "starts": "any", "writes": ["workspace"] })).await;
-    assert_eq!(run["observed"]["refused"], Value::Null, "{run}");
+    // Where no starts are limited there is nothing to observe.
+    let (_server, run) = started_with(true, &json!({ "starts": "any", "writes": ["workspace"] }), &[]).await;
+    assert_eq!(run["observed"], Value::Null, "{run}");
 }
 
 async fn add(api: &Api, confine: Value) -> Value {

@@ -4,7 +4,9 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Members, Scratch, TestServer, countersign, run_program, write_file};
+use crate::support::{
+    Finished, Members, Scratch, TestServer, assert_says, countersign, run_program, write_file,
+};
 
 /// Runs it without a server or a state directory.
 fn alone(text: &str) -> Finished {
@@ -128,11 +130,9 @@ fn a_file_that_is_none_is_a_wrong_call_and_judges_nothing() {
     ] {
         let done = alone(text);
         assert_eq!((done.code, done.stdout.as_str()), (Some(64), ""), "{text}");
-        assert!(
-            done.stderr.starts_with("error[usage]: ") && done.stderr.contains(told),
-            "{text}: {}",
-            done.stderr
-        );
+        let problem: Value = serde_json::from_str(&done.stderr).expect("a problem document");
+        assert_eq!(problem["code"], "usage", "{text}: {problem}");
+        assert_says(problem["detail"].as_str().expect("a text"), told);
     }
 }
 

@@ -140,7 +140,7 @@ fn refused(run: &Run) -> Option<Warning> {
         code: HELD_REFUSED,
         message: format!(
             "the text ran held, and by what it wrote {what} was refused; add an entry that allows any arguments of a program \
-             that is missing (countersign allowlist add), or send the whole text with ask: always"
+             that is missing (countersign allowlist add), or send the text as it is with ask: always"
         ),
     })
 }

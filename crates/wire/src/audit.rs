@@ -49,7 +49,7 @@ pub struct TargetBody {
     pub id: String,
 }
 
-/// Whether the chain is whole.
+/// Whether the chain is intact.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = AuditVerification)]

@@ -50,7 +50,7 @@ pub struct DecisionsBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = DecisionOn)]
 pub struct DecisionOnBody {
-    /// The whole id of the question.
+    /// The full id of the question.
     pub id: ApprovalId,
     pub decision: PlainDecision,
     /// `boundTo.digest` of the question that was shown. Every answer but `deny` needs it. The answer counts for no other.

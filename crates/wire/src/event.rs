@@ -14,7 +14,7 @@ pub struct EventBody {
     pub seq: Option<i64>,
     pub ts: Option<UnixMillis>,
     pub r#type: String,
-    /// What it has besides, depending on its type.
+    /// What it has apart from that, depending on its type.
     #[serde(flatten)]
     pub members: Map<String, Value>,
 }

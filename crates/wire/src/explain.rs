@@ -15,7 +15,7 @@ use crate::{
     words::{Ask, CommandInput, Host, HostChoice, Pinning, ScriptHold, Security, TextStart},
 };
 
-/// The whole decision about a call.
+/// The full decision about a call.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Explanation)]
@@ -103,7 +103,7 @@ pub struct ExplanationBody {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub held: bool,
-    /// The real paths of the programs that could be executed besides the shell, where it would run held.
+    /// The real paths of the programs that could be executed, apart from the shell, where it would run held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_programs: Option<Vec<String>>,
     /// Why it would be asked about although the settings let a text that cannot be taken apart run held.

@@ -22,7 +22,7 @@ pub struct Shown {
     /// Byte ranges of `text`, one for each top-level segment.
     pub spans: Vec<[usize; 2]>,
     pub warnings: Vec<ShownWarning>,
-    /// Whether the middle is left out; then the whole text has to be read before an answer.
+    /// Whether the middle is left out; then the full text has to be read before an answer.
     pub truncated: bool,
 }
 
@@ -103,7 +103,7 @@ impl ShownWarning {
             Notice::Omitted(chars) => (
                 "text-omitted",
                 format!(
-                    "{chars} characters in the middle are not shown; read the whole text before you answer"
+                    "{chars} characters in the middle are not shown; read the full text before you answer"
                 ),
             ),
         };

@@ -56,7 +56,7 @@ const MOST: usize = 500;
   countersign approver --socket ~/.openclaw/exec-approvals.sock   # without a server
 
 Keys: a allow once, A see what \"always\" would store and then allow always, d deny (with a reason),
-v the whole text page by page, n the next one, q quit. Nothing is allowed whose command was not all
+v the full text page by page, n the next one, q quit. Nothing is allowed whose command was not all
 on the screen.")]
 pub(crate) struct ApproverArgs {
     /// Host the approvals socket here and answer what is asked there, without a server; runs nothing itself
@@ -369,7 +369,7 @@ fn show_page(context: &Context, number: usize, of: usize, text: &str) -> Result<
     let console = context.console;
     console.end_progress();
     let goes_on = if number < of { ", v goes on" } else { "" };
-    let title = format!("── the whole text, page {number} of {of}{goes_on} ──");
+    let title = format!("── the full text, page {number} of {of}{goes_on} ──");
     console.line(&console.paint(Tone::Dim, &title))?;
     console.line(text)
 }

@@ -493,7 +493,7 @@ impl ApproverState {
                     ""
                 };
                 format!(
-                    "{left} left · 1 of {} · a once{always} · d deny · v whole text · n next · q quit",
+                    "{left} left · 1 of {} · a once{always} · d deny · v full text · n next · q quit",
                     self.count()
                 )
             }

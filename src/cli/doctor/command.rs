@@ -24,7 +24,7 @@ use crate::{
     doctor::{Finding, Severity},
 };
 
-/// Say what is wrong or risky, and how to fix it
+/// Check the setup and suggest fixes
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -55,7 +55,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) ready: bool,
 }
 
-/// Look for what lets more happen than it should
+/// Audit the security settings
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
   countersign security audit")]

@@ -206,6 +206,34 @@ async fn entries_are_added_with_their_warnings_used_and_removed() {
         .until("document.querySelector('#announce').textContent.includes('Warning: it covers every program')")
         .await;
 
+    // What the program may do is limited, and said in the question and on the list.
+    browser.write("#policy-allowlist-pattern", "/usr/bin/git").await;
+    browser.click("#policy-allowlist .wider-list summary").await;
+    browser.write("#policy-allowlist-starts", "judged, ssh").await;
+    browser.write("#policy-allowlist-writes", "workspace").await;
+    browser.write("#policy-allowlist-connects", "ssh").await;
+    submit(&browser, "#policy-allowlist").await;
+    browser
+        .says("#policy-allowlist .problem", "“ssh” is no TCP port")
+        .await;
+    // Backspaces first.
+    browser
+        .write("#policy-allowlist-connects", "\u{e003}\u{e003}\u{e003}22")
+        .await;
+    submit(&browser, "#policy-allowlist").await;
+    let limits = "starts judged, ssh; writes workspace; connects 22";
+    allow(&browser, "#policy-allowlist", limits).await;
+    let confined = listed(&operator, ALLOWLIST, 2).await.remove(1);
+    assert_eq!(
+        confined["confine"],
+        json!({ "starts": ["judged", "ssh"], "writes": ["workspace"], "connects": [22] })
+    );
+    let confined = format!("[data-rule=\"{}\"]:not([data-unsteady])", confined.text("id"));
+    browser.says(&confined, limits).await;
+    browser.shoot("policy-confine").await;
+    browser.click(&format!("{confined} button")).await;
+    listed(&operator, ALLOWLIST, 1).await;
+
     // A pattern that cannot be one is refused with the reason, and what was written stays.
     browser.write("#policy-allowlist-pattern", "not/absolute").await;
     submit(&browser, "#policy-allowlist").await;
@@ -282,6 +310,13 @@ async fn a_deny_rule_is_added_at_once_and_goes_only_after_a_second_question() {
     let id = added.text("id");
     operator.delete(&format!("{DENYLIST}/{id}")).await;
     browser.says("#policy-denylist", "There are no deny rules.").await;
+    browser.click("#policy-denylist-children").await;
+    browser.write("#policy-denylist-pattern", "wget\u{e007}").await;
+    let rule = listed(&operator, DENYLIST, 1).await.remove(0);
+    assert_has!(rule, { "pattern": "wget", "children": true });
+    browser
+        .says("#policy-denylist", "No program of a run can start it either")
+        .await;
     complains_of_nothing(&browser).await;
 }
 

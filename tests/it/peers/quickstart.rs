@@ -324,7 +324,7 @@ async fn the_quickstart_for_people_who_run_the_product() {
         .tries(&next("countersign --state-dir ~/.countersign doctor"))
         .await;
     doctor.says("SETTING");
-    doctor.says("errors");
+    doctor.says("1 error");
 
     // 2. The node.
     person.types(&next("(umask 077; node -p")).await;

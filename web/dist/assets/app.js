@@ -1435,7 +1435,7 @@ function runStatus(status) {
 function width(pattern) {
 	if (pattern.pattern.startsWith("=command:")) return "exactly this text, in any directory";
 	if (pattern.width === "exact") return "exactly these arguments, in this directory";
-	if (pattern.width === "arguments") return "arguments of this form";
+	if (pattern.width === "arguments") return "arguments of this form, in this directory";
 	return "any arguments, in any directory";
 }
 var COMMANDS = {
@@ -2516,7 +2516,7 @@ function Rule({ id, approval, pattern, isChosen, choose }) {
 			!isWider && argv ? createVNode("code", {
 				dir: "ltr",
 				children: brief(argv.join(" "), 160)
-			}) : createVNode(Mono, { text: pattern.pattern }),
+			}) : createVNode(Mono, { text: pattern.shape ?? pattern.pattern }),
 			" ",
 			createVNode("span", {
 				class: "width",

@@ -1,4 +1,34 @@
 import { B as json, C as looker, F as announce, G as useState, H as useEffect, K as Fragment, M as mixedWords, N as visible, R as Refused, S as gone, U as useLayoutEffect, V as send, W as useRef, a as Time, i as Mono, k as brief, l as watch, o as Wrong, r as Fact, s as createVNode, w as may, x as failed, z as everything } from "./app.js";
+// src/pure/confine.ts
+var LARGEST_PORT = 65535;
+var NoConfine = class extends Error {};
+function listed(text) {
+	const words = text.split(",").map((word) => word.trim()).filter((word) => word !== "");
+	if (words.length === 0) return void 0;
+	if (words.length === 1 && words[0] === "any") return "any";
+	if (words.length === 1 && words[0] === "nothing") return [];
+	return words;
+}
+function port(word) {
+	const number = /^\d{1,5}$/.test(word) ? Number(word) : 0;
+	if (number < 1 || number > LARGEST_PORT) throw new NoConfine(`“${word}” is no TCP port: write numbers from 1 to ${LARGEST_PORT}.`);
+	return number;
+}
+function confineOf({ starts, writes, connects }) {
+	const ports = listed(connects);
+	const said = {
+		starts: listed(starts),
+		writes: listed(writes),
+		connects: Array.isArray(ports) ? ports.map(port) : ports
+	};
+	const members = Object.entries(said).filter(([, value]) => value !== void 0);
+	return members.length === 0 ? void 0 : Object.fromEntries(members);
+}
+function confineLine(confine) {
+	if (typeof confine !== "object" || confine === null || Array.isArray(confine)) return JSON.stringify(confine);
+	const words = (value) => Array.isArray(value) ? value.map(String).join(", ") || "nothing" : typeof value === "string" ? value : JSON.stringify(value);
+	return Object.entries(confine).map(([name, value]) => `${name} ${words(value)}`).join("; ");
+}
 // src/pure/widening.ts
 var SECURITY$1 = [
 	"deny",
@@ -35,8 +65,8 @@ var SENTENCES = {
 function newlyAllowed(setting, who, was, is, words) {
 	return was === is ? void 0 : SENTENCES[setting]?.(who, was, is, words);
 }
-function entryAllows(who, { pattern, argPattern }) {
-	return `From now on ${who} may run ${pattern === "*" ? "every program" : `what the pattern ${pattern} covers`}, ${argPattern === void 0 ? "with any arguments" : `with arguments like ${argPattern}`}: where security is allowlist, and unasked unless ask is always.`;
+function entryAllows(who, { pattern, argPattern, confine }) {
+	return `From now on ${who} may run ${pattern === "*" ? "every program" : `what the pattern ${pattern} covers`}, ${argPattern === void 0 ? "with any arguments" : `with arguments like ${argPattern}`}: where security is allowlist, and unasked unless ask is always.${confine === void 0 ? "" : ` What it may do is limited: ${confineLine(confine)}.`}`;
 }
 function ruleAllows(who, { pattern }) {
 	return `What the rule ${pattern} keeps from running may run again for ${who}, as far as policy allows it.`;
@@ -259,6 +289,11 @@ var LABEL_LENGTH = 60;
 var PATTERN_LENGTH = 4096;
 var TEXT_LENGTH = 1e3;
 var CONFINE_LENGTH = 400;
+var NOT_CONFINED = {
+	starts: "",
+	writes: "",
+	connects: ""
+};
 var KINDS = {
 	allowlist: {
 		title: "Allowlist",
@@ -292,6 +327,8 @@ function Rules({ kind, agent, who, items, hasMore, changed }) {
 	const [pattern, setPattern] = useState("");
 	const [argPattern, setArgPattern] = useState("");
 	const [note, setNote] = useState("");
+	const [confined, setConfined] = useState(NOT_CONFINED);
+	const [children, setChildren] = useState(false);
 	const [warned, setWarned] = useState(new Map());
 	useLayoutEffect(() => {
 		if (!list.current) return void 0;
@@ -307,21 +344,34 @@ function Rules({ kind, agent, who, items, hasMore, changed }) {
 	const path = `/v1/agents/${encodeURIComponent(agent)}/${kind}`;
 	function pressAdd() {
 		setProblem("");
+		let confine;
+		try {
+			confine = confineOf(confined);
+		} catch (error) {
+			if (!(error instanceof NoConfine)) throw error;
+			return setProblem(error.message);
+		}
+		const own = kind === "allowlist" ? { confine } : { children: children || void 0 };
 		const wanted = {
 			pattern: pattern.trim(),
 			argPattern: argPattern || void 0,
-			[text[0]]: note.trim() || void 0
+			[text[0]]: note.trim() || void 0,
+			...own
 		};
 		if (!wanted.pattern) return setProblem("Write a pattern first.");
 		decide(adds?.(who, wanted), "Allow and add", () => change(async () => {
 			const added = await json("POST", path, { body: wanted });
 			const { warnings = [] } = added;
 			if (warnings.length) setWarned((now) => new Map(now).set(added.id, warnings));
-			if (agentNow.current === agent) for (const set of [
-				setPattern,
-				setArgPattern,
-				setNote
-			]) set("");
+			if (agentNow.current === agent) {
+				for (const set of [
+					setPattern,
+					setArgPattern,
+					setNote
+				]) set("");
+				setConfined(NOT_CONFINED);
+				setChildren(false);
+			}
 			announce(["It is added.", ...warnings.map(({ message }) => `Warning: ${message}.`)].join(" "));
 		}));
 	}
@@ -380,6 +430,10 @@ function Rules({ kind, agent, who, items, hasMore, changed }) {
 			}
 		})]
 	});
+	const limit = (name, words) => field(name, words, confined[name], (value) => setConfined((now) => ({
+		...now,
+		[name]: value
+	})), TEXT_LENGTH);
 	return createVNode("section", {
 		class: "panel",
 		id,
@@ -426,6 +480,28 @@ function Rules({ kind, agent, who, items, hasMore, changed }) {
 					field("pattern", "Pattern: a path, a name or *", pattern, setPattern, PATTERN_LENGTH),
 					field("arguments", "Arguments, a regular expression (optional)", argPattern, setArgPattern, PATTERN_LENGTH),
 					field("text", text[1], note, setNote, TEXT_LENGTH),
+					kind === "allowlist" ? createVNode("details", {
+						class: "wider-list",
+						"aria-label": "What the program may do",
+						children: [
+							createVNode("summary", { children: "What the program may do (optional)" }),
+							createVNode("p", {
+								class: "hint",
+								children: "The kernel enforces it for the program and everything it starts. Separate entries with commas; “nothing” and “any” are entries too."
+							}),
+							limit("starts", "May start: program names, paths, judged"),
+							limit("writes", "May write: workspace, tmp, paths"),
+							limit("connects", "May connect to: TCP ports")
+						]
+					}) : createVNode("label", {
+						class: "check",
+						children: [createVNode("input", {
+							id: `${id}-children`,
+							type: "checkbox",
+							checked: children,
+							onChange: (event) => setChildren(event.currentTarget.checked)
+						}), createVNode("span", { children: "Other programs cannot start or read it either, at the isolation level confined" })]
+					}),
 					createVNode("p", {
 						class: "panel-end",
 						children: createVNode("button", {
@@ -502,11 +578,6 @@ function facts(item) {
 	const said = item.note ?? item.reason;
 	if (said) lines.push(createVNode("bdi", { children: visible(said) }));
 	return lines;
-}
-function confineLine(confine) {
-	if (typeof confine !== "object" || confine === null || Array.isArray(confine)) return JSON.stringify(confine);
-	const words = (value) => Array.isArray(value) ? value.map(String).join(", ") || "nothing" : typeof value === "string" ? value : JSON.stringify(value);
-	return Object.entries(confine).map(([name, value]) => `${name} ${words(value)}`).join("; ");
 }
 // src/view/policy/settings.tsx
 var WAITS = {

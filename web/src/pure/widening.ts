@@ -1,5 +1,7 @@
 // What a change of policy newly allows, in words. Pure: the page asks once more before it sends such a change.
 
+import { confineLine } from "./confine.ts";
+
 type Value = string | undefined;
 
 // From the strictest to the weakest.
@@ -52,10 +54,11 @@ export function newlyAllowed(setting: string, who: string, was: Value, is: Value
 }
 
 /** What an allowlist entry newly allows. */
-export function entryAllows(who: string, { pattern, argPattern }: { pattern: string; argPattern?: string | undefined }): string {
+export function entryAllows(who: string, { pattern, argPattern, confine }: { pattern: string; argPattern?: string | undefined; confine?: unknown }): string {
   const what = pattern === "*" ? "every program" : `what the pattern ${pattern} covers`;
   const how = argPattern === undefined ? "with any arguments" : `with arguments like ${argPattern}`;
-  return `From now on ${who} may run ${what}, ${how}: where security is allowlist, and unasked unless ask is always.`;
+  const held = confine === undefined ? "" : ` What it may do is limited: ${confineLine(confine)}.`;
+  return `From now on ${who} may run ${what}, ${how}: where security is allowlist, and unasked unless ask is always.${held}`;
 }
 
 /** What goes with a deny rule. */

@@ -118,7 +118,7 @@ export function runStatus(status: string): { tone: Tone; label: string } {
 export function width(pattern: Pick<Pattern, "pattern" | "width">): string {
   if (pattern.pattern.startsWith("=command:")) return "exactly this text, in any directory";
   if (pattern.width === "exact") return "exactly these arguments, in this directory";
-  if (pattern.width === "arguments") return "arguments of this form";
+  if (pattern.width === "arguments") return "arguments of this form, in this directory";
   return "any arguments, in any directory";
 }
 

@@ -49,7 +49,7 @@ function Rule({ id, approval, pattern, isChosen, choose }: { id: string; approva
     <label class={isWider ? "check wider" : "check"}>
       <input type="checkbox" id={id} checked={isChosen} onChange={choose} />
       <span>
-        {!isWider && argv ? <code dir="ltr">{brief(argv.join(" "), 160)}</code> : <Mono text={pattern.pattern} />} <span class="width">{width(pattern)}</span>
+        {!isWider && argv ? <code dir="ltr">{brief(argv.join(" "), 160)}</code> : <Mono text={pattern.shape ?? pattern.pattern} />} <span class="width">{width(pattern)}</span>
         {!isWider && argv && <span class="width">{" ("}<Mono text={pattern.pattern} />{" in "}<Mono text={approval.cwd} />{")"}</span>}
         {isWider && <span class="chip warn">wider</span>}
         {pattern.note && <span class="chip warn">{visible(pattern.note)}</span>}

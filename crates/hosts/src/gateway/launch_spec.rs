@@ -102,6 +102,16 @@ impl LaunchSpec {
         })
     }
 
+    /// Whether the kernel keeps what a program of the run starts.
+    fn limits_starts(&self, counts: Counts) -> bool {
+        counts.rulesets > 0
+            && self
+                .confinement
+                .programs
+                .iter()
+                .any(|limits| limits.starts.is_some())
+    }
+
     /// The order without its plan; what is opened is sent along.
     pub(super) fn order(&self, counts: Counts, spool: Option<&OwnedFd>, scripts: Option<&OwnedFd>) -> Order {
         let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
@@ -125,7 +135,7 @@ impl LaunchSpec {
             max_run_bytes: terms.max_run_bytes,
             terminal: terms.terminal,
             limits: terms.limits,
-            observes: terms.observe && counts.rulesets > 0,
+            observes: terms.observe && self.limits_starts(counts),
             plan: None,
         }
     }

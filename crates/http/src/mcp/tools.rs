@@ -32,7 +32,7 @@ its end, unless the answer of `exec` had `inputClosed: true` (then it is refused
 const EXPLAIN: &str = "Say whether `exec` with these arguments would run, ask a person or be denied, and which rule says \
 so. Nothing runs and nobody is asked.";
 
-const APPLY_PATCH: &str = "Change files of the workspace by a patch, all of it or nothing. `input` is the whole patch: a line \
+const APPLY_PATCH: &str = "Change files of the workspace by a patch, all of it or nothing. `input` is the full patch: a line \
 `*** Begin Patch`, then operations, then a line `*** End Patch`. Operations: `*** Add File: PATH` and lines that begin with \
 `+`; `*** Delete File: PATH`; `*** Update File: PATH`, optionally `*** Move to: PATH`, and hunks: `@@` or `@@ LINE` with a line \
 of the file that comes before, then lines that begin with a space (stay), `-` (go) or `+` (come), optionally `*** End of File`. \

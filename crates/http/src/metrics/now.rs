@@ -88,7 +88,7 @@ impl Now {
         level(
             registry,
             "ready_record",
-            "Whether the audit record was whole at the start (1) or tampered with (0)",
+            "Whether the audit record was intact at the start (1) or tampered with (0)",
             &self.record_ok,
         );
         level(

@@ -151,11 +151,10 @@ impl From<SessionError> for Problem {
                 Code::Forbidden,
                 "the token is not bound to the agent of this session",
             ),
-            SessionError::NeedsApprove => Self::new(
-                Code::Forbidden,
-                "/approve needs a token with scope approve besides",
-            )
-            .with(|body| body.required_scope = Some(Scope::Approve.into())),
+            SessionError::NeedsApprove => {
+                Self::new(Code::Forbidden, "/approve needs a token with scope approve too")
+                    .with(|body| body.required_scope = Some(Scope::Approve.into()))
+            }
             SessionError::ElevatedUnavailable { gates } => elevated_unavailable(gates),
             SessionError::Storage(trouble) => trouble.into(),
         }

@@ -127,7 +127,7 @@ async fn list(
     Ok(JsonReply(LIST.page(records, record)))
 }
 
-/// Verifies the whole chain.
+/// Verifies the chain from its beginning.
 #[utoipa::path(
     get, path = "/v1/audit/verify", tag = "audit", operation_id = "verify_audit",
     responses((status = OK, body = VerificationBody)),

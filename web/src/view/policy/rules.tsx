@@ -5,6 +5,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { announce } from "../../announce.ts";
 import { json, Refused, send } from "../../api/api.ts";
 import type { AllowlistEntry, DenyRule } from "../../api/types.ts";
+import { type Confine, confineLine, confineOf, NoConfine } from "../../pure/confine.ts";
 import { brief, mixedWords, visible } from "../../pure/text.ts";
 import { entryAllows, ruleAllows } from "../../pure/widening.ts";
 import { failed, may } from "../../shell.ts";
@@ -18,6 +19,7 @@ const LABEL_LENGTH = 60;
 const PATTERN_LENGTH = 4096;
 const TEXT_LENGTH = 1000;
 const CONFINE_LENGTH = 400;
+const NOT_CONFINED = { starts: "", writes: "", connects: "" };
 
 /** An entry of either list; `warnings` are the server's. */
 export type Rule = Partial<Omit<AllowlistEntry, "warnings" | "id" | "pattern">> & Partial<DenyRule> & Pick<DenyRule, "id" | "pattern">;
@@ -79,6 +81,8 @@ export function Rules({ kind, agent, who, items, hasMore, changed }: Props) {
   const [pattern, setPattern] = useState("");
   const [argPattern, setArgPattern] = useState("");
   const [note, setNote] = useState("");
+  const [confined, setConfined] = useState(NOT_CONFINED);
+  const [children, setChildren] = useState(false);
   // What the server found odd when something was added here; a list says only why an entry never matches.
   const [warned, setWarned] = useState<ReadonlyMap<string, NonNullable<Rule["warnings"]>>>(new Map());
 
@@ -98,13 +102,25 @@ export function Rules({ kind, agent, who, items, hasMore, changed }: Props) {
 
   function pressAdd() {
     setProblem("");
-    const wanted = { pattern: pattern.trim(), argPattern: argPattern || undefined, [text[0]]: note.trim() || undefined };
+    let confine: Confine | undefined;
+    try {
+      confine = confineOf(confined);
+    } catch (error) {
+      if (!(error instanceof NoConfine)) throw error;
+      return setProblem(error.message);
+    }
+    const own = kind === "allowlist" ? { confine } : { children: children || undefined };
+    const wanted = { pattern: pattern.trim(), argPattern: argPattern || undefined, [text[0]]: note.trim() || undefined, ...own };
     if (!wanted.pattern) return setProblem("Write a pattern first.");
     decide(adds?.(who, wanted), "Allow and add", () => change(async () => {
       const added = await json<Rule>("POST", path, { body: wanted });
       const { warnings = [] } = added;
       if (warnings.length) setWarned((now) => new Map(now).set(added.id, warnings));
-      if (agentNow.current === agent) for (const set of [setPattern, setArgPattern, setNote]) set("");
+      if (agentNow.current === agent) {
+        for (const set of [setPattern, setArgPattern, setNote]) set("");
+        setConfined(NOT_CONFINED);
+        setChildren(false);
+      }
       announce(["It is added.", ...warnings.map(({ message }) => `Warning: ${message}.`)].join(" "));
     }));
   }
@@ -154,6 +170,8 @@ export function Rules({ kind, agent, who, items, hasMore, changed }: Props) {
       }} />
     </div>
   );
+  const limit = (name: keyof typeof NOT_CONFINED, words: string) =>
+    field(name, words, confined[name], (value) => setConfined((now) => ({ ...now, [name]: value })), TEXT_LENGTH);
   return (
     <section class="panel" id={id} aria-labelledby={`${id}-title`} aria-busy={isSending}>
       <h3 id={`${id}-title`} ref={heading} tabIndex={-1}>{title}</h3>
@@ -171,6 +189,20 @@ export function Rules({ kind, agent, who, items, hasMore, changed }: Props) {
           {field("pattern", "Pattern: a path, a name or *", pattern, setPattern, PATTERN_LENGTH)}
           {field("arguments", "Arguments, a regular expression (optional)", argPattern, setArgPattern, PATTERN_LENGTH)}
           {field("text", text[1], note, setNote, TEXT_LENGTH)}
+          {kind === "allowlist" ? (
+            <details class="wider-list" aria-label="What the program may do">
+              <summary>What the program may do (optional)</summary>
+              <p class="hint">The kernel enforces it for the program and everything it starts. Separate entries with commas; “nothing” and “any” are entries too.</p>
+              {limit("starts", "May start: program names, paths, judged")}
+              {limit("writes", "May write: workspace, tmp, paths")}
+              {limit("connects", "May connect to: TCP ports")}
+            </details>
+          ) : (
+            <label class="check">
+              <input id={`${id}-children`} type="checkbox" checked={children} onChange={(event) => setChildren(event.currentTarget.checked)} />
+              <span>Other programs cannot start or read it either, at the isolation level confined</span>
+            </label>
+          )}
           <p class="panel-end"><button type="submit" aria-label={`Add to: ${title}`}>Add</button></p>
         </form>
       )}
@@ -222,11 +254,4 @@ function facts(item: Rule): ComponentChildren[] {
   const said = item.note ?? item.reason;
   if (said) lines.push(<bdi>{visible(said)}</bdi>);
   return lines;
-}
-
-/** What an entry says its program may do: `starts judged, ssh; writes workspace`. */
-function confineLine(confine: unknown): string {
-  if (typeof confine !== "object" || confine === null || Array.isArray(confine)) return JSON.stringify(confine);
-  const words = (value: unknown) => (Array.isArray(value) ? value.map(String).join(", ") || "nothing" : typeof value === "string" ? value : JSON.stringify(value));
-  return Object.entries(confine).map(([name, value]) => `${name} ${words(value)}`).join("; ");
 }

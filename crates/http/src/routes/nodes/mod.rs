@@ -69,7 +69,7 @@ async fn list(
     )?))
 }
 
-/// One node, by its whole id.
+/// One node, by its full id.
 #[utoipa::path(
     get, path = "/v1/nodes/{nodeId}", tag = "nodes", operation_id = "get_node",
     params(("nodeId" = NodeName, Path)),
