@@ -17,7 +17,7 @@ use crate::support::{
 };
 
 /// The slowest case takes some seconds by the script; a busy machine more.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A program that prints where it listens, and ends with this.
 struct Listener {

@@ -145,9 +145,9 @@ async fn find_that_touches(stage: &mut Stage) -> (Outcome, bool) {
     (outcome, marker.exists())
 }
 
-fn find_with(confine: &Value) -> Option<Value> {
+fn find_with(confine: &Value) -> Value {
     let entry = json!({"pattern": "/usr/bin/find", "confine": confine});
-    Some(json!({"version": 1, "agents": {"main": {"allowlist": [entry]}}}))
+    json!({"version": 1, "agents": {"main": {"allowlist": [entry]}}})
 }
 
 #[tokio::test]
@@ -157,17 +157,17 @@ async fn the_kernel_of_the_node_keeps_what_its_document_says() {
         return;
     }
     let exec = json!({"security": "allowlist", "ask": "on-miss"});
-    let mut stage = Stage::with_policy(exec.clone(), find_with(&json!({"starts": []}))).await;
+    let mut stage = Stage::with_policy(exec.clone(), Some(find_with(&json!({"starts": []})))).await;
     let (outcome, is_marked) = find_that_touches(&mut stage).await;
     let ran = outcome.done();
     assert_says(ran["stderr"].as_str().unwrap(), "Permission denied");
     assert!(!is_marked, "{ran}");
-    let mut stage = Stage::with_policy(exec.clone(), find_with(&json!({"starts": ["touch"]}))).await;
+    let mut stage = Stage::with_policy(exec.clone(), Some(find_with(&json!({"starts": ["touch"]})))).await;
     let (outcome, is_marked) = find_that_touches(&mut stage).await;
     assert_eq!(outcome.done()["success"], true);
     assert!(is_marked);
     // Where the kernel of the node cannot keep it, the entry covers nothing.
-    let node = TestNode::new(&exec, find_with(&json!({"starts": ["touch"]})).as_ref())
+    let node = TestNode::new(&exec, Some(&find_with(&json!({"starts": ["touch"]}))))
         .env("COUNTERSIGN_TEST_PROTECTION_OFF", "landlock-0");
     let mut stage = Stage::of(node).await;
     let (outcome, is_marked) = find_that_touches(&mut stage).await;
