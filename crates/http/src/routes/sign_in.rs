@@ -178,7 +178,7 @@ async fn list(
 /// Signs a browser out. It opens nothing more once this is answered.
 #[utoipa::path(
     delete, path = "/v1/sign-ins/{id}", tag = "sign-in", operation_id = "revoke_sign_in",
-    params(("id" = String, Path)),
+    params(("id" = String, Path, description = "The id of the sign-in")),
     responses((status = NO_CONTENT, description = "It is signed out.")),
     security(("token" = ["admin"])),
 )]
