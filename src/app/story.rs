@@ -31,6 +31,9 @@ const TYPES: [EventType; 8] = [
 
 /// Pause before the events are read again that could not be.
 const RETRY: Duration = Duration::from_secs(1);
+/// Pause between lines that come together and the next ones: under load each event would wake this task for itself, and
+/// take the processor from those who wait for an answer.
+const TOGETHER: Duration = Duration::from_millis(20);
 
 /// The one who writes the lines.
 pub(super) struct Story {
@@ -60,7 +63,11 @@ impl Story {
     pub(super) async fn follow(&mut self) -> Infallible {
         loop {
             match self.events.next().await {
-                Ok(Some(item)) => write(&item),
+                Ok(Some(item)) => {
+                    write(&item);
+                    self.finish();
+                    sleep(TOGETHER).await;
+                }
                 // The ledger is closed.
                 Ok(None) => std::future::pending().await,
                 Err(error) => {
@@ -71,7 +78,7 @@ impl Story {
         }
     }
 
-    /// Writes the lines that are left.
+    /// Writes the lines that are there.
     pub(super) fn finish(&mut self) {
         while let Some(Ok(Some(item))) = self.events.next().now_or_never() {
             write(&item);
