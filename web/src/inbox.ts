@@ -213,7 +213,7 @@ export async function load(): Promise<void> {
   const { items, more } = await everything<Approval>("/v1/approvals", MOST_LOADED);
   if (gone.value !== undefined) return;
   for (const approval of items) model.take(approval);
-  // Before it is known who looks, nobody knows what they may do with it.
+  // What may be answered is known only once the sign-in has been read.
   if (!me.value) return;
   blank.set("Nothing is waiting. New requests appear here by themselves.");
   draw();

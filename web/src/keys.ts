@@ -38,7 +38,7 @@ const DEEDS: Record<string, () => void> = {
   "?": () => isHelp.set(true),
 };
 
-/** A letter for the open request. Without the focus on it nobody knows which one it is for: it is only turned to. */
+/** A letter for the open request. Without the focus on it the press may be for another one: then it only moves the focus there. */
 function onCard(deed: () => void): () => void {
   return () => {
     const id = opened.value;

@@ -29,7 +29,7 @@ export const me = new State<BrowserSession | undefined>(undefined);
 export const policy = new State<EffectivePolicy | undefined>(undefined);
 export const head = new State<AuditHead | undefined>(undefined);
 export const notices = new State<ReadonlyMap<string, Notice>>(new Map());
-/** Why nothing is shown any more, once somebody has signed out. */
+/** Why nothing is shown after the sign-out. */
 export const gone = new State<string | undefined>(undefined);
 /** What the empty list says. */
 export const blank = new State("Loading the requests …");

@@ -6,7 +6,7 @@ const SHORTEST: usize = 8;
 /// Ids of ours are UUIDs; what is as long is no part.
 const WHOLE: usize = 36;
 
-/// A text that may be the beginning or the end of an id: of those who have it, exactly one may be meant.
+/// A text that may be the beginning or the end of an id: of those who have it, it has to fit exactly one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdPart(String);
 
@@ -20,6 +20,11 @@ impl IdPart {
         (is_part && is_plain).then(|| Self(id.to_owned()))
     }
 
+    /// Whether an id begins or ends with it.
+    pub fn is_of(&self, id: &str) -> bool {
+        id.starts_with(&self.0) || id.ends_with(&self.0)
+    }
+
     /// The text of the part.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -29,6 +34,13 @@ impl IdPart {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_is_of_the_ids_that_begin_or_end_with_it() {
+        let part = IdPart::of("1a2b3c4d").unwrap();
+        assert!(part.is_of("1a2b3c4d-5e6f") && part.is_of("5e6f-1a2b3c4d"));
+        assert!(!part.is_of("5e6f-1a2b3c4d-5e6f"));
+    }
 
     #[test]
     fn a_part_is_shorter_than_an_id_and_says_enough() {

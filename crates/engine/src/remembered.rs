@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -11,8 +12,8 @@ use countersign_config::approvals::{
     store::{Base as Expected, DocumentStatus, DocumentStore, StoreError, UpdateError},
 };
 use countersign_domain::{
-    Actor, Approval, ApprovalState, Command, EntryId, GrantLimits, Host, Pattern, Persist, UnixMillis,
-    deny_rule_id, entry_id, quoting,
+    Actor, AgentId, Approval, ApprovalState, Command, EntryId, GrantLimits, Host, Pattern, Persist,
+    UnixMillis, deny_rule_id, entry_id, quoting,
 };
 use countersign_ledger::{
     Ledger, LedgerError,
@@ -24,6 +25,7 @@ use countersign_policy::{
     pattern::{command_digest, command_marker, marker_of_digest},
 };
 use countersign_sys::{clock::Clock, hooks, process::monotonic};
+use tokio::task::JoinError;
 
 use crate::{
     accepted_policy::{AcceptedPolicy, Ours, PolicyFile},
@@ -143,35 +145,16 @@ impl Remembered {
                 )
             })
             .collect();
-        let agent = approval.card.binding.agent.clone();
-        let own = Arc::clone(self);
-        let added = tokio::task::spawn_blocking(move || {
-            check_writable(agent.as_str())?;
-            let mut edit = |document: &mut Document| {
-                let added = left
-                    .iter()
-                    .map(|(id, left)| left.add_to(document, agent.as_str(), id.clone()));
-                Ok::<_, std::convert::Infallible>(added.collect::<Vec<_>>())
-            };
-            let added = while_locked(|| {
-                own.documents
-                    .update_noted(Expected::Any, &mut edit, |_added, pending| {
-                        own.policy.announce_document(pending, Ours::Part, &whom);
-                        Ok(())
-                    })
-            });
-            own.policy.finish_change(PolicyFile::Document);
-            if added.is_ok() {
-                own.accepted_policy
-                    .amend_document(Ours::Part, |document| edit(document).map(drop));
-                own.policy.refresh();
-            }
-            added
-        })
-        .await;
+        let added = self
+            .leave(&approval.card.binding.agent, whom, move |document, agent| {
+                left.iter()
+                    .map(|(id, left)| left.add_to(document, agent, id.clone()))
+                    .collect::<Vec<_>>()
+            })
+            .await;
         hooks::reach("engine.persisted");
         let recorded = match added {
-            Ok(Ok((added, _snapshot))) => {
+            Ok(Ok(added)) => {
                 for (list, added) in added.into_iter().filter(|(_list, added)| added.created) {
                     self.tell_added(approval, list, added.id, by).await;
                 }
@@ -186,6 +169,36 @@ impl Remembered {
         if let Err(error) = recorded {
             tracing::error!(approval.id = %approval.id, error = %error, "cannot record that entries are stored");
         }
+    }
+
+    /// Writes into the document what an answer of `whom` leaves there for an agent. `edit` is called again where the file has
+    /// to be read again, and for what is accepted of the document.
+    async fn leave<T: Send + 'static>(
+        self: &Arc<Self>,
+        agent: &AgentId,
+        whom: Actor,
+        mut edit: impl FnMut(&mut Document, &str) -> T + Send + 'static,
+    ) -> Result<Result<T, UpdateError<Infallible>>, JoinError> {
+        let (own, agent) = (Arc::clone(self), agent.clone());
+        let write = move || {
+            check_writable(agent.as_str())?;
+            let mut edit = |document: &mut Document| Ok::<_, Infallible>(edit(document, agent.as_str()));
+            let left = while_locked(|| {
+                own.documents
+                    .update_noted(Expected::Any, &mut edit, |_left, pending| {
+                        own.policy.announce_document(pending, Ours::Part, &whom);
+                        Ok(())
+                    })
+            });
+            own.policy.finish_change(PolicyFile::Document);
+            if left.is_ok() {
+                own.accepted_policy
+                    .amend_document(Ours::Part, |document| edit(document).map(drop));
+                own.policy.refresh();
+            }
+            left.map(|(left, _snapshot)| left)
+        };
+        tokio::task::spawn_blocking(write).await
     }
 
     /// Whether a mute may end then.
@@ -229,39 +242,17 @@ impl Remembered {
             tracing::error!(approval.id = %approval.id, %error, "whose answer it was cannot be read");
             "whose answer it was cannot be read".to_owned()
         })?;
-        let (id, agent, own) = (
-            deny_rule_id(&approval.id),
-            binding.agent.clone(),
-            Arc::clone(self),
-        );
-        let added = tokio::task::spawn_blocking(move || {
-            check_writable(agent.as_str())?;
-            let mut edit = |document: &mut Document| {
-                let added = document.add_text_rule(agent.as_str(), id.clone(), rule.clone(), now);
-                Ok::<_, std::convert::Infallible>(added)
-            };
-            let added = while_locked(|| {
-                own.documents
-                    .update_noted(Expected::Any, &mut edit, |_added, pending| {
-                        own.policy.announce_document(pending, Ours::Part, &whom);
-                        Ok(())
-                    })
-            });
-            own.policy.finish_change(PolicyFile::Document);
-            if added.is_ok() {
-                own.accepted_policy
-                    .amend_document(Ours::Part, |document| edit(document).map(drop));
-                own.policy.refresh();
-            }
-            added
+        let id = deny_rule_id(&approval.id);
+        let added = self.leave(&binding.agent, whom, move |document, agent| {
+            document.add_text_rule(agent, id.clone(), rule.clone(), now)
         });
         match added.await {
-            Ok(Ok((Some(rule), _snapshot))) => {
+            Ok(Ok(Some(rule))) => {
                 self.tell_added(approval, AllowlistList::Denylist, rule.id.clone(), by)
                     .await;
                 Ok(rule)
             }
-            Ok(Ok((None, _snapshot))) => Err(
+            Ok(Ok(None)) => Err(
                 "the agent has as many deny rules for exact texts as it may; remove some (countersign denylist)"
                     .to_owned(),
             ),
@@ -430,7 +421,7 @@ impl Remembered {
                         noted.push((owner.clone(), AllowlistList::Grants, id.clone()));
                     }
                 }
-                Ok::<_, std::convert::Infallible>(noted)
+                Ok::<_, Infallible>(noted)
             };
             let written = own
                 .documents

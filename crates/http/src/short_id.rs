@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// So many candidates are named; more help nobody.
-const MOST_NAMED: usize = 10;
+pub(crate) const MOST_NAMED: usize = 10;
 const TOKENS_AT_ONCE: u32 = 500;
 
 /// The run that the path names, among those that the caller may see.
@@ -47,7 +47,7 @@ pub(crate) async fn token(state: &AppState, id: TokenId) -> Result<TokenId, Prob
     loop {
         let listing = state.tokens().list(page).await?;
         let ids = listing.items.into_iter().map(|token| token.id);
-        found.extend(ids.filter(|known| has_part(known.as_str(), &part)));
+        found.extend(ids.filter(|known| part.is_of(known.as_str())));
         match listing.next {
             Some(next) if found.len() <= MOST_NAMED => page.cursor = Some(next),
             Some(_) | None => return one(found, id),
@@ -60,7 +60,7 @@ pub(crate) fn entry<'a>(ids: impl Iterator<Item = &'a EntryId>, id: EntryId) -> 
     let Some(part) = IdPart::of(id.as_str()) else {
         return Ok(id);
     };
-    let fitting: Vec<&EntryId> = ids.filter(|known| has_part(known.as_str(), &part)).collect();
+    let fitting: Vec<&EntryId> = ids.filter(|known| part.is_of(known.as_str())).collect();
     // Ids of other programs may be as short as a part.
     if fitting.contains(&&id) {
         return Ok(id);
@@ -68,12 +68,8 @@ pub(crate) fn entry<'a>(ids: impl Iterator<Item = &'a EntryId>, id: EntryId) -> 
     one(fitting.into_iter().take(MOST_NAMED).cloned().collect(), id)
 }
 
-fn has_part(id: &str, part: &IdPart) -> bool {
-    id.starts_with(part.as_str()) || id.ends_with(part.as_str())
-}
-
 /// The only candidate, or the one that is named in full. What has none is looked up as it stands, and not found.
-fn one<Id: PartialEq + Display>(mut candidates: Vec<Id>, named: Id) -> Result<Id, Problem> {
+pub(crate) fn one<Id: PartialEq + Display>(mut candidates: Vec<Id>, named: Id) -> Result<Id, Problem> {
     if candidates.contains(&named) {
         return Ok(named);
     }
@@ -97,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_one_can_be_meant() {
+    fn a_part_of_several_ids_is_refused() {
         let id = |text: &str| RunId::parse(text).unwrap();
         let named = || id("aaaaaaaa");
         assert_eq!(one(vec![], named()), Ok(named()));

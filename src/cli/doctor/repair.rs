@@ -122,7 +122,7 @@ fn unlock(context: &Context, state_dir: &StateDir, document: &Path) -> Result<()
     match documents.remove_stale_lock() {
         Ok(StaleLock::Removed { .. } | StaleLock::None) => Ok(()),
         Ok(StaleLock::Held) => Err("a program holds it".to_owned()),
-        Ok(StaleLock::Unknown) => Err("nobody knows whose it is".to_owned()),
+        Ok(StaleLock::Unknown) => Err("it does not say which program holds it".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -6,8 +6,9 @@ use std::{fs, path::Path};
 use serde_json::json;
 
 use super::{
-    asked_about,
+    asked_about, everything_covered, is_refused,
     lists::{by_plan, by_shell},
+    shells,
 };
 use crate::support::{Members, Scratch, ServerBuilder, TestServer, program, skip, write_file};
 
@@ -80,16 +81,14 @@ const FOUND: [&str; 11] = [
 ];
 
 fn reading(workspace: &Path, ask: &str) -> ServerBuilder {
-    ServerBuilder::new(&json!({})).config(&json!({
-        "agents": { "defaults": { "workspace": workspace } },
-        "tools": { "exec": {
-            "host": "gateway", "security": "allowlist", "ask": ask,
-            "reads": {
-                "nullRedirections": true, "hereDocuments": true, "fileRedirections": true, "filePatterns": true,
-                "foundFiles": true, "documentOperands": true, "variables": true,
-            },
-        } },
-    }))
+    super::reading(
+        workspace,
+        ask,
+        &json!({
+            "nullRedirections": true, "hereDocuments": true, "fileRedirections": true, "filePatterns": true,
+            "foundFiles": true, "documentOperands": true, "variables": true,
+        }),
+    )
 }
 
 fn fill(directory: &Path) {
@@ -101,14 +100,10 @@ fn fill(directory: &Path) {
 
 #[tokio::test]
 async fn a_known_value_is_what_shells_put_in() {
-    let shells = ["bash", "dash", "zsh"];
-    if let Some(absent) = shells.iter().find(|shell| program(shell).is_none()) {
-        return skip(&format!("there is no {absent}"));
-    }
+    let Some(shells) = shells() else { return };
     let workspace = Scratch::new();
-    let document = json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "*" }] } } });
     let server = reading(&workspace.path(), "off")
-        .document(&document)
+        .document(&everything_covered())
         .start()
         .await;
     for text in VARIABLES.into_iter().chain(DOCUMENTS).chain(FOUND) {
@@ -195,11 +190,7 @@ async fn a_value_that_is_not_certain_is_asked_about() {
         "find / -name token -type f -exec cat {} +",
         "head -n 1 \"$X\"",
     ] {
-        let answer = server
-            .agent()
-            .exec(json!({ "command": text, "workdir": directory }))
-            .await;
-        answer.problem(403, "exec-denied");
+        is_refused(&server, &directory, text).await;
         assert!(!marker.exists(), "{text}");
     }
     for text in [
@@ -209,11 +200,7 @@ async fn a_value_that_is_not_certain_is_asked_about() {
         format!("find {state} -type f -exec cat {{}} +"),
         format!("find {state}/.. -type f -exec cat {{}} +"),
     ] {
-        let answer = server
-            .agent()
-            .exec(json!({ "command": text, "workdir": directory }))
-            .await;
-        answer.problem(403, "exec-denied");
+        is_refused(&server, &directory, &text).await;
     }
     for text in [
         "V=1p; sed -n $V in",

@@ -11,12 +11,11 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    asked_about,
+    asked_about, everything_covered,
     lists::{Came, by_plan, by_shell},
+    shells,
 };
-use crate::support::{
-    Members, Scratch, ServerBuilder, TestServer, program, skip, write_file, write_file_mode,
-};
+use crate::support::{Members, Scratch, ServerBuilder, TestServer, write_file, write_file_mode};
 
 /// Opened by every shell.
 const OPENED: [&str; 44] = [
@@ -148,14 +147,10 @@ type Compared = fn(Came) -> (i64, String, String);
 
 #[tokio::test]
 async fn a_file_is_opened_as_shells_open_it() {
-    let shells = ["bash", "dash", "zsh"];
-    if let Some(absent) = shells.iter().find(|shell| program(shell).is_none()) {
-        return skip(&format!("there is no {absent}"));
-    }
+    let Some(shells) = shells() else { return };
     let workspace = Scratch::new();
-    let document = json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "*" }] } } });
     let server = reading(&workspace.path(), "off")
-        .document(&document)
+        .document(&everything_covered())
         .start()
         .await;
     let alike = |came: Came| (came.code, came.stdout, came.stderr);
@@ -333,8 +328,10 @@ async fn what_leads_elsewhere_or_decides_what_starts_is_asked_about() {
 async fn no_shell_opens_a_file_in_place_of_the_supervisor() {
     let scene = Scene::new();
     let workspace = scene.workspace();
-    let document = json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "*" }] } } });
-    let server = reading(&workspace, "off").document(&document).start().await;
+    let server = reading(&workspace, "off")
+        .document(&everything_covered())
+        .start()
+        .await;
     for text in [
         "nothing-of-that-name > made",
         "echo x > made; nothing-of-that-name",

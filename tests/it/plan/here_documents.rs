@@ -4,10 +4,11 @@
 use serde_json::json;
 
 use super::{
-    asked_about,
+    asked_about, everything_covered,
     lists::{by_plan, by_shell},
+    shells,
 };
-use crate::support::{ServerBuilder, TestServer, program, skip, write_file_mode};
+use crate::support::{ServerBuilder, TestServer, write_file_mode};
 
 /// Read by every shell.
 const DOCUMENTS: [&str; 24] = [
@@ -56,12 +57,8 @@ fn reading(ask: &str) -> ServerBuilder {
 
 #[tokio::test]
 async fn a_text_is_what_shells_make_of_it() {
-    let shells = ["bash", "dash", "zsh"];
-    if let Some(absent) = shells.iter().find(|shell| program(shell).is_none()) {
-        return skip(&format!("there is no {absent}"));
-    }
-    let document = json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "*" }] } } });
-    let server = reading("off").document(&document).start().await;
+    let Some(shells) = shells() else { return };
+    let server = reading("off").document(&everything_covered()).start().await;
     let directory = server.scratch().dir("texts");
     write_file_mode(&directory.join("words"), "a\nb\nc\n", 0o644);
     // More than a pipe of one page takes.

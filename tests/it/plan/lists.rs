@@ -61,8 +61,10 @@ pub(super) async fn by_plan(server: &TestServer, text: &str, directory: &Path) -
 }
 
 async fn server() -> TestServer {
-    let document = json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "*" }] } } });
-    TestServer::allowlist_only().document(&document).start().await
+    TestServer::allowlist_only()
+        .document(&super::everything_covered())
+        .start()
+        .await
 }
 
 #[tokio::test]

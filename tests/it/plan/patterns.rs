@@ -6,10 +6,11 @@ use std::{fs, path::Path};
 use serde_json::json;
 
 use super::{
-    asked_about,
+    asked_about, everything_covered, is_refused,
     lists::{by_plan, by_shell},
+    shells,
 };
-use crate::support::{Members, Scratch, ServerBuilder, TestServer, program, skip, write_file};
+use crate::support::{Members, Scratch, ServerBuilder, TestServer, program, write_file};
 
 /// Every shell finds these.
 const FOUND: [&str; 30] = [
@@ -57,13 +58,11 @@ const NOT_FOUND: [&str; 7] = [
 ];
 
 fn reading(workspace: &Path, ask: &str) -> ServerBuilder {
-    ServerBuilder::new(&json!({})).config(&json!({
-        "agents": { "defaults": { "workspace": workspace } },
-        "tools": { "exec": {
-            "host": "gateway", "security": "allowlist", "ask": ask,
-            "reads": { "nullRedirections": true, "fileRedirections": true, "filePatterns": true },
-        } },
-    }))
+    super::reading(
+        workspace,
+        ask,
+        &json!({ "nullRedirections": true, "fileRedirections": true, "filePatterns": true }),
+    )
 }
 
 fn fill(directory: &Path) {
@@ -90,14 +89,10 @@ fn fill(directory: &Path) {
 
 #[tokio::test]
 async fn a_pattern_means_what_shells_make_of_it() {
-    let shells = ["bash", "dash", "zsh"];
-    if let Some(absent) = shells.iter().find(|shell| program(shell).is_none()) {
-        return skip(&format!("there is no {absent}"));
-    }
+    let Some(shells) = shells() else { return };
     let workspace = Scratch::new();
-    let document = json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "*" }] } } });
     let server = reading(&workspace.path(), "off")
-        .document(&document)
+        .document(&everything_covered())
         .env("SHELL", program("bash").unwrap().to_str().unwrap())
         .start()
         .await;
@@ -175,11 +170,7 @@ async fn a_name_that_says_more_than_a_name_is_asked_about() {
         "cd out && echo *",
         "echo ~root/*",
     ] {
-        let answer = server
-            .agent()
-            .exec(json!({ "command": text, "workdir": directory }))
-            .await;
-        answer.problem(403, "exec-denied");
+        is_refused(&server, &directory, text).await;
         assert!(!marker.exists(), "{text}");
     }
     for text in [

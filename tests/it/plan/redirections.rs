@@ -5,10 +5,11 @@ use std::path::Path;
 use serde_json::json;
 
 use super::{
-    asked_about,
+    asked_about, everything_covered,
     lists::{by_plan, by_shell},
+    shells,
 };
-use crate::support::{Members, ServerBuilder, TestServer, program, skip, write_file_mode};
+use crate::support::{Members, ServerBuilder, TestServer, write_file_mode};
 
 /// Says something on both outputs, and what it is given.
 const TELL: &str = "#!/bin/sh\necho out $1\necho err $1 >&2\nif read -r line; then echo \"in $line\"; else echo end; fi\nexit ${1:-0}\n";
@@ -81,12 +82,8 @@ fn texts() -> Vec<String> {
 
 #[tokio::test]
 async fn a_redirection_does_what_shells_do_with_it() {
-    let shells = ["bash", "dash", "zsh"];
-    if let Some(absent) = shells.iter().find(|shell| program(shell).is_none()) {
-        return skip(&format!("there is no {absent}"));
-    }
-    let document = json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "*" }] } } });
-    let server = reading().document(&document).start().await;
+    let Some(shells) = shells() else { return };
+    let server = reading().document(&everything_covered()).start().await;
     let directory = server.scratch().dir("redirections");
     write_file_mode(&directory.join("tell"), TELL, 0o755);
     let texts = texts();

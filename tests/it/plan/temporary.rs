@@ -12,12 +12,11 @@ use std::{
 use serde_json::json;
 
 use super::{
-    asked_about,
+    asked_about, everything_covered, is_refused,
     lists::{by_plan, by_shell},
+    shells,
 };
-use crate::support::{
-    Members, Scratch, ServerBuilder, TestServer, program, skip, write_file, write_file_mode,
-};
+use crate::support::{Members, Scratch, ServerBuilder, TestServer, skip, write_file, write_file_mode};
 
 /// `@` is a file of the temporary directory that is not there.
 const TEXTS: [&str; 17] = [
@@ -75,25 +74,19 @@ impl Drop for Name {
 }
 
 fn reading(workspace: &Path, ask: &str, files: bool) -> ServerBuilder {
-    ServerBuilder::new(&json!({})).config(&json!({
-        "agents": { "defaults": { "workspace": workspace } },
-        "tools": { "exec": {
-            "host": "gateway", "security": "allowlist", "ask": ask,
-            "reads": { "nullRedirections": true, "hereDocuments": true, "fileRedirections": files, "temporaryFiles": true },
-        } },
-    }))
+    super::reading(
+        workspace,
+        ask,
+        &json!({ "nullRedirections": true, "hereDocuments": true, "fileRedirections": files, "temporaryFiles": true }),
+    )
 }
 
 #[tokio::test]
 async fn a_new_temporary_file_is_what_shells_make() {
-    let shells = ["bash", "dash", "zsh"];
-    if let Some(absent) = shells.iter().find(|shell| program(shell).is_none()) {
-        return skip(&format!("there is no {absent}"));
-    }
+    let Some(shells) = shells() else { return };
     let workspace = Scratch::new();
-    let document = json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "*" }] } } });
     let server = reading(&workspace.path(), "off", true)
-        .document(&document)
+        .document(&everything_covered())
         .start()
         .await;
     let directory = workspace.path();
@@ -158,11 +151,7 @@ async fn a_file_that_the_command_did_not_make_is_asked_about() {
         "echo x > /var/tmp/countersign-temporary".to_owned(),
         "echo x > in".to_owned(),
     ] {
-        let answer = server
-            .agent()
-            .exec(json!({ "command": text, "workdir": directory }))
-            .await;
-        answer.problem(403, "exec-denied");
+        is_refused(&server, &directory, &text).await;
         assert_eq!(fs::read_to_string(&there.0).unwrap(), "kept\n", "{text}");
         assert!(!new.0.exists() && !directory.join("new").exists(), "{text}");
     }

@@ -17,7 +17,7 @@ export interface Past {
   overrides: Partial<SessionOverrides> | undefined;
 }
 
-/** Programs that run another one with more rights, or as somebody else. */
+/** Programs that run another one with more rights, or as another user. */
 const OTHER_RIGHTS = new Set(["sudo", "doas", "su", "pkexec", "runuser", "setpriv", "run0"]);
 
 /** Every program call of a command, those inside shell texts too. */

@@ -14,7 +14,7 @@ use tokio::{
     time::Instant,
 };
 
-use countersign_domain::{ExecRequest, Ruling, RunId, RunStatus};
+use countersign_domain::{ExecRequest, IdPart, Ruling, RunId, RunStatus};
 use countersign_engine::reply::{EndedRun, RunningRun};
 use countersign_runner::output::Captured;
 use countersign_sys::clock::{Clock, Ids};
@@ -27,6 +27,7 @@ use super::{
 use crate::{
     links::Links,
     problem::{Code, Problem},
+    short_id,
 };
 
 /// What a mock keeps: enough for any test, and bounded.
@@ -518,38 +519,19 @@ impl Play {
         self.script.rule(played.rule)
     }
 
-    /// The run with an id, or with a unique beginning or end of 8 characters or more.
+    /// The run with an id, or with a unique part of one.
     pub(super) fn index_of(&self, id: &RunId) -> Result<usize, Problem> {
-        const SHORTEST: usize = 8;
         let state = self.state();
-        let exact = state.runs.iter().position(|played| played.run.id == *id);
-        if let Some(index) = exact {
-            return Ok(index);
-        }
-        let part = id.as_str();
-        let fits = |played: &PlayedRun| {
-            let id = played.run.id.as_str();
-            part.len() >= SHORTEST && (id.starts_with(part) || id.ends_with(part))
-        };
-        let found: Vec<(usize, &PlayedRun)> = state
-            .runs
-            .iter()
-            .enumerate()
-            .filter(|(_, played)| fits(played))
-            .collect();
-        match found.as_slice() {
-            [] => Err(Problem::not_found("run")),
-            [(index, _)] => Ok(*index),
-            several => {
-                let ids = several
-                    .iter()
-                    .take(10)
-                    .map(|(_, played)| played.run.id.to_string())
-                    .collect();
-                Err(Problem::new(Code::IdAmbiguous, "several ids have this part")
-                    .with(|body| body.ids = Some(ids)))
+        let ids = || state.runs.iter().map(|played| &played.run.id);
+        let named = match IdPart::of(id.as_str()) {
+            None => id.clone(),
+            Some(part) => {
+                let fitting = ids().filter(|known| part.is_of(known.as_str()));
+                short_id::one(fitting.take(short_id::MOST_NAMED).cloned().collect(), id.clone())?
             }
-        }
+        };
+        let found = ids().position(|known| *known == named);
+        found.ok_or_else(|| Problem::not_found("run"))
     }
 
     /// All runs, the newest first.
@@ -574,7 +556,7 @@ impl Play {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(give_up) => return self.played(index),
-                // Whoever waits holds the sender.
+                // It cannot be closed: the play, which has the sender, is borrowed here.
                 _ = changes.changed() => {}
             }
         }

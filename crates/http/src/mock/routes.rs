@@ -491,7 +491,7 @@ impl Listening {
             if self.ready.is_empty() {
                 tokio::select! {
                     biased;
-                    // Whoever follows holds the sender.
+                    // It cannot be closed: this stream keeps the play, which has the sender.
                     _ = self.changes.changed() => {}
                     _ = self.heartbeat.tick() => return sse::comment(),
                 }

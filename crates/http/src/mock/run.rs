@@ -230,7 +230,7 @@ pub(super) fn text_of(command: &Command) -> String {
     command.to_text()
 }
 
-/// Whoever calls a mock.
+/// The caller of a mock.
 pub(super) fn asker() -> Actor {
     Actor {
         kind: ActorKind::Token,

@@ -764,8 +764,7 @@ mod tests {
         assert_eq!(parse(text).map_err(|finding| finding.code), Err(code), "{text:?}");
     }
 
-    /// The words of each segment with its redirections, under the widest grammar.
-    fn redirected(text: &str) -> Result<Vec<(String, Vec<String>)>, Code> {
+    fn widest(text: &str) -> Result<List, Code> {
         let list = parse_under(
             RuleSet::ALL,
             Grammar::WIDEST,
@@ -773,7 +772,12 @@ mod tests {
             text,
             &SourceMap::identity(),
         );
-        let list = list.map_err(|finding| finding.code)?;
+        list.map_err(|finding| finding.code)
+    }
+
+    /// The words of each segment with its redirections, under the widest grammar.
+    fn redirected(text: &str) -> Result<Vec<(String, Vec<String>)>, Code> {
+        let list = widest(text)?;
         let segments = list.segments().map(|segment| {
             let words: Vec<&str> = segment.words.iter().map(|word| word.value.as_str()).collect();
             let redirections = segment.redirections.iter().map(|redirection| match redirection {
@@ -859,14 +863,7 @@ mod tests {
 
     /// The words of each segment with the text that it reads, under the widest grammar.
     fn fed(text: &str) -> Result<Vec<(String, Option<String>)>, Code> {
-        let list = parse_under(
-            RuleSet::ALL,
-            Grammar::WIDEST,
-            Surroundings::NONE,
-            text,
-            &SourceMap::identity(),
-        );
-        let list = list.map_err(|finding| finding.code)?;
+        let list = widest(text)?;
         let segments = list.segments().map(|segment| {
             let words: Vec<&str> = segment.words.iter().map(|word| word.value.as_str()).collect();
             let read = segment

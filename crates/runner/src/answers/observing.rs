@@ -20,7 +20,7 @@ use crate::wire::SeenStart;
 const MAX_STARTS: usize = 64;
 /// Longest path that is told, in bytes.
 const MAX_PATH_BYTES: usize = 1024;
-/// The bits of a mode that let somebody execute a file.
+/// The bits of a mode that make a file executable, for its owner, its group or all.
 const EXECUTABLE: u32 = 0o111;
 
 /// What was seen so far, shared by the thread that answers and the supervisor.

@@ -1,13 +1,9 @@
 //! Variables (G18), here-documents among operands (G17) and commands that `find` runs (G16), where settings say that they are
 //! read: what is covered is run by a shell, and must start nothing and write no file.
 
-use countersign_policy::command::syntax::Grammar;
-
 use super::{
-    HERE,
     attempts::{Attempt, Nature},
-    cell::Cells,
-    measure::Measure,
+    measure::{attempt, covering, measure},
 };
 use crate::world::World;
 
@@ -17,22 +13,9 @@ const PROGRAMS: &[&str] = &[
     "env", "sh", "bash", "xargs", "awk", "tar", "rm", "touch", "cut", "du", "od",
 ];
 
+/// What removes and makes files has no entry: it would do so by its own words.
 fn world() -> World {
-    // What removes and makes files has no entry: it would do so by its own words.
-    let paths: Vec<String> = PROGRAMS
-        .iter()
-        .filter(|name| !matches!(**name, "rm" | "touch"))
-        .map(|name| format!("/usr/bin/{name}"))
-        .collect();
-    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let mut world = World::new().programs(PROGRAMS).allow(&paths);
-    world.grammar = Grammar::WIDEST;
-    HERE.clone_into(&mut world.cwd);
-    world
-}
-
-fn attempt(text: String, nature: Nature) -> Attempt {
-    Attempt { text, nature }
+    covering(PROGRAMS, |name| !matches!(name, "rm" | "touch"))
 }
 
 /// Every value with every way of using it.
@@ -341,30 +324,20 @@ fn found() -> Vec<Attempt> {
     made
 }
 
-fn measure(what: &str, attempts: &[Attempt]) {
-    let world = world();
-    let mut measure = Measure::default();
-    // Apart by how they begin, so that of each some are run.
-    for kind in attempts.chunks(attempts.len().div_ceil(12)) {
-        measure.judge(what, kind, |text| world.verdict(text) == "allow");
-    }
-    if let Some(cells) = Cells::new(what) {
-        measure.run(&cells, |_| true);
-    }
-    measure.end(1_000, 1_000);
-}
+/// So many groups of attempts that begin alike, so that of each some are run.
+const KINDS: usize = 12;
 
 #[test]
 fn no_covered_variable_starts_or_writes_anything() {
-    measure("variables-of-a-text", &variables());
+    measure(&world(), "variables-of-a-text", &variables(), KINDS);
 }
 
 #[test]
 fn no_covered_document_among_operands_is_code() {
-    measure("document-operands", &documents());
+    measure(&world(), "document-operands", &documents(), KINDS);
 }
 
 #[test]
 fn no_covered_command_of_find_starts_or_writes_anything() {
-    measure("found-files", &found());
+    measure(&world(), "found-files", &found(), KINDS);
 }

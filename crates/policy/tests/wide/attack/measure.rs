@@ -6,11 +6,14 @@ use std::{
     thread,
 };
 
+use countersign_policy::command::syntax::Grammar;
+
 use super::{
-    RUN_OF_EACH,
+    HERE, RUN_OF_EACH,
     attempts::{Attempt, Nature},
     cell::{Cells, own_variable},
 };
+use crate::world::World;
 
 /// Runs at a time: most of them wait.
 const WIDTH: usize = 4;
@@ -40,6 +43,34 @@ fn asked_for() -> Option<usize> {
 /// Whether the attack is to take its time.
 pub(super) fn is_long() -> bool {
     asked_for().is_some()
+}
+
+/// A world with these programs, some of which have an entry for any arguments, and with the widest grammar.
+pub(super) fn covering(programs: &'static [&'static str], is_covered: impl Fn(&str) -> bool) -> World {
+    let covered = programs.iter().filter(|name| is_covered(name));
+    let paths: Vec<String> = covered.map(|name| format!("/usr/bin/{name}")).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let mut world = World::new().programs(programs).allow(&paths);
+    world.grammar = Grammar::WIDEST;
+    HERE.clone_into(&mut world.cwd);
+    world
+}
+
+/// Judges attempts, and runs some of what is covered of each of these groups, in their order.
+pub(super) fn measure(world: &World, what: &str, attempts: &[Attempt], groups: usize) {
+    let mut measure = Measure::default();
+    for group in attempts.chunks(attempts.len().div_ceil(groups)) {
+        measure.judge(what, group, |text| world.verdict(text) == "allow");
+    }
+    if let Some(cells) = Cells::new(what) {
+        measure.run(&cells, |_| true);
+    }
+    measure.end(1_000, 1_000);
+}
+
+/// An attempt of this nature.
+pub(super) fn attempt(text: String, nature: Nature) -> Attempt {
+    Attempt { text, nature }
 }
 
 impl Measure {
