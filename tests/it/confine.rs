@@ -173,6 +173,42 @@ async fn a_run_tells_which_programs_were_started_and_refused() {
     assert_eq!(run["observed"], Value::Null, "{run}");
 }
 
+/// The server that is started again does not know what the kernel lets the run start, so it tells nothing of it.
+#[tokio::test]
+async fn of_a_run_that_outlives_the_server_nothing_is_told_to_be_refused() {
+    if !keeps_all() {
+        return;
+    }
+    let confine = json!({ "starts": ["head", "touch"] });
+    let exec = json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss", "observe": true });
+    let mut server = TestServer::asking()
+        .exec(&exec)
+        .allowlist(&json!([{ "pattern": "/**/find", "confine": confine, "input": true }]))
+        .start()
+        .await;
+    let argv = json!([
+        "find",
+        ".",
+        "-maxdepth",
+        "0",
+        "-exec",
+        "head",
+        "-n1",
+        ";",
+        "-exec",
+        "touch",
+        "marker",
+        ";"
+    ]);
+    let started = server.accepted(json!({ "argv": argv, "background": true })).await;
+    server.crash_and_restart().await;
+    let line = json!({ "action": "write", "sessionId": started.text("sessionId"), "data": "on\n" });
+    server.agent().posted("/v1/process", line).await;
+    let ended = server.agent().finished(started.text("runId")).await;
+    assert_has!(ended, { "status": "completed", "exitCode": 0, "stdout": "on\n" });
+    assert_eq!(ended["observed"], Value::Null, "{ended}");
+}
+
 async fn add(api: &Api, confine: Value) -> Value {
     let body = json!({ "pattern": "/**/git", "confine": confine });
     api.post("/v1/agents/main/allowlist", body).await.json()

@@ -51,10 +51,10 @@ pub enum NoGrant {
     #[error("grant.proposal: it is the id of none of the proposals of this question")]
     NotProposed,
     /// It would be for another session.
-    #[error("grant.sessionKey: it is another session than the one that asked")]
+    #[error("grant.sessionKey: it is not the session that asked")]
     OtherSession,
     /// It would be for another directory.
-    #[error("grant.directory: the directory of this question is neither it nor below it")]
+    #[error("grant.directory: the directory of this question, or of a part of its command, is not in it")]
     OtherDirectory,
     /// It would end before it begins.
     #[error("grant.expiresAtMs: it has passed")]
@@ -84,8 +84,8 @@ impl NoGrant {
 pub fn proposals(patterns: &[Pattern]) -> Vec<Proposal> {
     let of_width = |width: PatternWidth| {
         let mut stores: Vec<Pattern> = Vec::new();
-        for exact in patterns.iter().filter(|pattern| pattern.default) {
-            let stored = variant(patterns, exact, width).unwrap_or(exact);
+        for (exact, own) in parts(patterns) {
+            let stored = variant(patterns, (exact, own), width).unwrap_or(exact);
             if !stores.contains(stored) {
                 stores.push(stored.clone());
             }
@@ -96,21 +96,34 @@ pub fn proposals(patterns: &[Pattern]) -> Vec<Proposal> {
     PatternWidth::ALL.iter().copied().filter_map(of_width).collect()
 }
 
+/// The parts of a command: the exact pattern of each, with the wider ones that were made of it and follow it.
+fn parts(patterns: &[Pattern]) -> impl Iterator<Item = (&Pattern, &[Pattern])> {
+    let exact = patterns.iter().enumerate().filter(|(_, pattern)| pattern.default);
+    exact.map(|(at, exact)| {
+        let behind = patterns.get(at + 1..).unwrap_or_default();
+        let own = behind.iter().take_while(|pattern| !pattern.default).count();
+        (exact, behind.get(..own).unwrap_or_default())
+    })
+}
+
 /// The pattern of this width that covers what an exact one covers.
-fn variant<'a>(patterns: &'a [Pattern], exact: &Pattern, width: PatternWidth) -> Option<&'a Pattern> {
+fn variant<'a>(
+    patterns: &'a [Pattern],
+    (exact, own): (&Pattern, &'a [Pattern]),
+    width: PatternWidth,
+) -> Option<&'a Pattern> {
     let is_of_it = |pattern: &&Pattern| pattern.width == width && pattern.pattern == exact.pattern;
-    let mut candidates = patterns.iter().filter(is_of_it);
     match width {
         PatternWidth::Exact => None,
-        PatternWidth::Arguments => candidates.find(|pattern| pattern.segment == exact.segment),
+        PatternWidth::Arguments => own.iter().find(is_of_it),
         // The same program twice is proposed once.
-        PatternWidth::Program => candidates.next(),
+        PatternWidth::Program => patterns.iter().find(is_of_it),
     }
 }
 
 /// Whether entries would cover another command, of which this was proposed.
 pub fn would_cover(stored: &[Pattern], proposed: &[Pattern]) -> bool {
-    let mut exact = proposed.iter().filter(|pattern| pattern.default).peekable();
+    let mut parts = parts(proposed).peekable();
     let covers = |wanted: &Pattern| {
         stored.iter().any(|entry| {
             let directory = wanted.limits.directory.as_deref();
@@ -122,12 +135,12 @@ pub fn would_cover(stored: &[Pattern], proposed: &[Pattern]) -> bool {
             entry.pattern == wanted.pattern && entry.arg_pattern == wanted.arg_pattern && is_below
         })
     };
-    exact.peek().is_some()
-        && exact.all(|exact| {
-            covers(exact)
+    parts.peek().is_some()
+        && parts.all(|part| {
+            covers(part.0)
                 || [PatternWidth::Arguments, PatternWidth::Program]
                     .into_iter()
-                    .filter_map(|width| variant(proposed, exact, width))
+                    .filter_map(|width| variant(proposed, part, width))
                     .any(covers)
         })
 }
@@ -167,18 +180,23 @@ impl GrantChoice {
         if limits.expires_at.is_some_and(|at| at <= scope.now) {
             return Err(NoGrant::Over);
         }
-        if !limits.is_none() && !scope.keeps_limits {
+        let limited = |pattern: Pattern| {
+            let limits = pattern.limits.and(limits).ok_or(NoGrant::OtherDirectory)?;
+            Ok(Pattern { limits, ..pattern })
+        };
+        let stores: Vec<Pattern> = proposed
+            .stores
+            .into_iter()
+            .map(limited)
+            .collect::<Result<_, _>>()?;
+        let mut limited = stores.iter().filter(|stored| !stored.limits.is_none()).peekable();
+        if limited.peek().is_some() && !scope.keeps_limits {
             return Err(NoGrant::NotKept);
         }
-        let is_text = |pattern: &Pattern| pattern.pattern.starts_with(TEXT_MARKER);
-        if !limits.is_none() && proposed.stores.iter().any(is_text) {
+        if limited.any(|stored| stored.pattern.starts_with(TEXT_MARKER)) {
             return Err(NoGrant::ExactText);
         }
-        let limited = |pattern: Pattern| Pattern {
-            limits: pattern.limits.and(limits),
-            ..pattern
-        };
-        Ok(proposed.stores.into_iter().map(limited).collect())
+        Ok(stores)
     }
 }
 
@@ -366,6 +384,69 @@ mod tests {
         assert_eq!(shape[0].limits.directory.as_deref(), Some("/srv/p"));
         let any = stores(program, above, true).unwrap();
         assert_eq!(any[0].limits.directory.as_deref(), Some("/srv"));
+    }
+
+    #[test]
+    fn a_part_that_starts_elsewhere_is_not_moved_to_where_the_question_is() {
+        let mut patterns = git_push("d1");
+        patterns[1].limits.directory = Some("/srv/other".to_owned());
+        let asked = |directory: &str| {
+            let choice = GrantChoice {
+                proposal: PatternWidth::Arguments,
+                limits: GrantLimits {
+                    directory: Some(directory.to_owned()),
+                    ..GrantLimits::default()
+                },
+            };
+            let scope = GrantScope {
+                patterns: &patterns,
+                session: &session("agent:main:main"),
+                directory: "/srv/p",
+                keeps_limits: true,
+                now: UnixMillis::new(0),
+            };
+            choice.stores(&scope)
+        };
+        assert_eq!(asked("/srv/p"), Err(NoGrant::OtherDirectory));
+        let above = asked("/srv").unwrap();
+        assert_eq!(above[0].limits.directory.as_deref(), Some("/srv/other"));
+    }
+
+    #[test]
+    fn each_part_of_a_payload_has_the_shape_that_was_made_of_it() {
+        // Of `sh -c 'git push origin main && git fetch origin main'`: both parts are of one segment.
+        let mut patterns = git_push("d1");
+        let mut fetch = git_push("d2");
+        fetch[1].arg_pattern = Some("fetch".to_owned());
+        fetch.truncate(2);
+        patterns.extend(fetch);
+        let stored = proposals(&patterns)
+            .into_iter()
+            .find(|one| one.id == PatternWidth::Arguments)
+            .map(|one| one.stores);
+        let arguments: Vec<_> = stored
+            .iter()
+            .flatten()
+            .map(|one| one.arg_pattern.as_deref())
+            .collect();
+        assert_eq!(arguments, [patterns[1].arg_pattern.as_deref(), Some("fetch")]);
+    }
+
+    #[test]
+    fn what_is_proposed_with_limits_is_not_stored_where_they_are_not_kept() {
+        let patterns = git_push("d1");
+        let choice = GrantChoice {
+            proposal: PatternWidth::Arguments,
+            limits: GrantLimits::default(),
+        };
+        let scope = GrantScope {
+            patterns: &patterns,
+            session: &session("agent:main:main"),
+            directory: "/srv/p",
+            keeps_limits: false,
+            now: UnixMillis::new(0),
+        };
+        assert_eq!(choice.stores(&scope), Err(NoGrant::NotKept));
     }
 
     #[test]

@@ -29,20 +29,20 @@ impl GrantLimits {
         *self == Self::default()
     }
 
-    /// What both say together.
-    #[must_use]
-    pub(super) fn and(&self, other: &Self) -> Self {
+    /// What both say together; `None` where no directory is in both of theirs.
+    pub(super) fn and(&self, other: &Self) -> Option<Self> {
         let directory = match (&self.directory, &other.directory) {
-            // Both hold the directory of the question, so that one lies in the other.
-            (Some(one), Some(two)) => Some(if is_within(one, two) { one } else { two }),
+            (Some(one), Some(two)) if is_within(one, two) => Some(one),
+            (Some(one), Some(two)) if is_within(two, one) => Some(two),
+            (Some(_), Some(_)) => return None,
             (one, two) => one.as_ref().or(two.as_ref()),
         };
-        Self {
+        Some(Self {
             expires_at: least(self.expires_at, other.expires_at),
             max_uses: least(self.max_uses, other.max_uses),
             session: self.session.as_ref().or(other.session.as_ref()).cloned(),
             directory: directory.cloned(),
-        }
+        })
     }
 
     /// The limits in words, each with a comma before it; empty without any.

@@ -148,7 +148,7 @@ impl Remembered {
         let added = self
             .leave(&approval.card.binding.agent, whom, move |document, agent| {
                 left.iter()
-                    .map(|(id, left)| left.add_to(document, agent, id.clone()))
+                    .map(|(id, left)| left.add_to(document, agent, id.clone(), now))
                     .collect::<Vec<_>>()
             })
             .await;
@@ -522,7 +522,13 @@ impl Left {
         })
     }
 
-    fn add_to(&self, document: &mut Document, agent: &str, id: EntryId) -> (AllowlistList, Added) {
+    fn add_to(
+        &self,
+        document: &mut Document,
+        agent: &str,
+        id: EntryId,
+        now: UnixMillis,
+    ) -> (AllowlistList, Added) {
         match self {
             Self::Entry(entry) => {
                 let added = document.add_entry(agent, id, entry.clone());
@@ -530,7 +536,7 @@ impl Left {
             }
             Self::Grant(grant) => (
                 AllowlistList::Grants,
-                document.add_grant(agent, id, grant.clone()),
+                document.add_grant(agent, id, grant.clone(), now),
             ),
         }
     }

@@ -21,7 +21,7 @@ use rustix::{
 
 use countersign_domain::{FileRedirection, PinnedDirectory, Redirection, StepJoin};
 use countersign_sys::{
-    beneath,
+    beneath::{self, MadeFile},
     fs::FileStamp,
     hooks,
     interception::{Filter, KeptCalls},
@@ -328,9 +328,9 @@ fn open_null() -> Result<OwnedFd, Errno> {
     rustix::fs::open(NULL, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The files of the temporary directory that a run made, by their paths, with device and inode.
+/// The files of the temporary directory that a run made, by their paths.
 #[derive(Debug, Default)]
-struct MadeFiles(RefCell<Vec<(String, (u64, u64))>>);
+struct MadeFiles(RefCell<Vec<(String, MadeFile)>>);
 
 impl MadeFiles {
     /// Opens a file of the temporary directory for a program. Where something has the name of one to be written, that is one that
@@ -350,16 +350,15 @@ impl MadeFiles {
             return beneath::open_own_to_read(&directory, path);
         }
         let mut made = self.0.borrow_mut();
-        if let Some((_, identity)) = made.iter().find(|(known, _)| known == path) {
-            match beneath::open_made(&directory, path, *identity, file.used_as.appends()) {
+        if let Some((_, known)) = made.iter().find(|(known, _)| known == path) {
+            match beneath::open_made(&directory, path, known, file.used_as.appends()) {
                 // A step removed it.
                 Err(Errno::NOENT) => made.retain(|(known, _)| known != path),
                 opened => return opened,
             }
         }
-        let opened = beneath::make(&directory, path)?;
-        let stat = rustix::fs::fstat(&opened)?;
-        made.push((path.to_owned(), (stat.st_dev, stat.st_ino)));
+        let (opened, file) = beneath::make(&directory, path)?;
+        made.push((path.to_owned(), file));
         Ok(opened)
     }
 }
@@ -674,7 +673,7 @@ impl Leader<'_> {
             }) => {
                 complain(
                     file.as_bytes(),
-                    "the workspace is no longer the directory that was judged",
+                    "the directory is no longer the one that was judged",
                 );
                 return Err(Changed);
             }

@@ -301,33 +301,42 @@ pub fn open_own_to_read(directory: impl AsFd, path: &str) -> Result<OwnedFd, Err
     }
 }
 
+/// A file that was made. As long as it is held, no other one gets its device and inode; it is neither read nor written by that.
+#[derive(Debug)]
+pub struct MadeFile(OwnedFd);
+
 /// Makes a regular file below a directory, by way of no link and no mount, to write it.
 ///
 /// # Errors
 /// What the kernel answers; `EXIST` where anything has that name.
-pub fn make(directory: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
-    open_without_links(
-        directory.as_fd(),
-        path,
-        OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL,
-        Mode::from_raw_mode(0o666),
-    )
+pub fn make(directory: impl AsFd, path: &str) -> Result<(OwnedFd, MadeFile), Errno> {
+    let directory = directory.as_fd();
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+    let file = open_without_links(directory, path, flags, Mode::from_raw_mode(0o666))?;
+    let made = MadeFile(open_without_links(directory, path, OFlags::PATH, Mode::empty())?);
+    if made.is(&rustix::fs::fstat(&file)?)? {
+        Ok((file, made))
+    } else {
+        Err(Errno::EXIST)
+    }
 }
 
-/// Opens a file that was made to write it again: behind what it holds, or in place of that. Device and inode say which it was.
+impl MadeFile {
+    fn is(&self, stat: &Stat) -> Result<bool, Errno> {
+        let made = rustix::fs::fstat(&self.0)?;
+        Ok((made.st_dev, made.st_ino) == (stat.st_dev, stat.st_ino))
+    }
+}
+
+/// Opens a file that was made to write it again: behind what it holds, or in place of that.
 ///
 /// # Errors
 /// As [`open_to_append`]; `EXIST` where another file has its name by now.
-pub fn open_made(
-    directory: impl AsFd,
-    path: &str,
-    made: (u64, u64),
-    appends: bool,
-) -> Result<OwnedFd, Errno> {
+pub fn open_made(directory: impl AsFd, path: &str, made: &MadeFile, appends: bool) -> Result<OwnedFd, Errno> {
     let append = if appends { OFlags::APPEND } else { OFlags::empty() };
     let file = open_single(directory.as_fd(), path, OFlags::WRONLY | append)?;
     let stat = rustix::fs::fstat(&file)?;
-    if (stat.st_dev, stat.st_ino) != made {
+    if !made.is(&stat)? {
         return Err(Errno::EXIST);
     }
     if stat.st_mode & CAN_BE_EXECUTED != 0 {

@@ -560,8 +560,9 @@ impl Filter {
         Some(program)
     }
 
-    /// Puts it into this thread and what that becomes, and hands the listener over `to`, with `tag` as the only byte. Without `to`, and where another listener is there already, no call waits; a filter that needs answers
-    /// cannot be installed then. A thread without privilege gains none by what it executes from then on. Safe to call
+    /// Puts it into this thread and what that becomes, and hands the listener over `to`, with `tag` as the only byte.
+    ///
+    /// Without `to`, and where another listener is there already, no call waits; a filter that needs answers cannot be installed then. A thread without privilege gains none by what it executes from then on. Safe to call
     /// between `clone` and `exec`: allocates nothing.
     ///
     /// # Errors

@@ -36,8 +36,12 @@ use transcripts::{Budget, Skipped, Source};
 
 /// Different commands that are judged; more are counted.
 const MAX_DISTINCT: usize = 50_000;
+/// Bytes of the different commands that are judged; what is beyond is counted.
+const MAX_DISTINCT_BYTES: usize = 128 * 1024 * 1024;
 /// Calls of one message that are remembered, since some agents write a message several times.
 const MAX_IDS: usize = 1_000_000;
+/// Bytes of the longest id of a call that is remembered.
+const MAX_ID_BYTES: usize = 128;
 /// Reasons that are told.
 const MAX_REASONS: usize = 8;
 /// How often the progress line changes.
@@ -88,6 +92,8 @@ struct Harvest {
     counts: HashMap<Key, u64>,
     /// The order in which they came, so that the same files give the same answer.
     order: Vec<Key>,
+    /// Of all in `order`.
+    bytes: usize,
     ids: HashSet<String>,
     commands: u64,
     /// Beyond what is judged at all.
@@ -230,6 +236,7 @@ impl Harvest {
             at: _,
         } = issued;
         if let Some(id) = id
+            && id.len() <= MAX_ID_BYTES
             && self.ids.len() < MAX_IDS
             && !self.ids.insert(id)
         {
@@ -254,9 +261,11 @@ impl Harvest {
             is_text,
             cwd,
         };
+        let bytes = self.bytes + key.command.iter().map(String::len).sum::<usize>();
         if let Some(count) = self.counts.get_mut(&key) {
             *count += 1;
-        } else if self.order.len() < MAX_DISTINCT {
+        } else if self.order.len() < MAX_DISTINCT && bytes <= MAX_DISTINCT_BYTES {
+            self.bytes = bytes;
             self.order.push(key.clone());
             self.counts.insert(key, 1);
         } else {

@@ -179,6 +179,29 @@ async fn a_file_that_the_command_did_not_make_is_asked_about() {
     assert_eq!(fs::read_to_string(&new.0).unwrap(), "x\n");
 }
 
+/// It may have the inode of one that the command made and removed: that is given away again at once on many file systems.
+#[tokio::test]
+async fn a_file_in_the_place_of_one_that_the_command_made_is_left_as_it_is() {
+    let workspace = Scratch::new();
+    let server = reading(&workspace.path(), "off", true)
+        .document(&everything_covered())
+        .start()
+        .await;
+    for (between, writes) in [("rm @; touch @", false), ("rm @", true), ("touch @", true)] {
+        let name = Name::new();
+        let text = format!("echo a > @; {between}; echo b >> @").replace('@', &name.text());
+        let run = server
+            .ran(json!({ "command": text, "workdir": workspace.path() }))
+            .await;
+        assert_eq!(run["exitCode"], i32::from(!writes), "{text}: {run}");
+        assert_eq!(
+            fs::read_to_string(&name.0).unwrap().contains('b'),
+            writes,
+            "{text}"
+        );
+    }
+}
+
 /// What comes between the answer and the start is not written, and what belongs to another account is not read.
 #[tokio::test]
 async fn a_file_that_comes_before_the_start_is_left_as_it_is() {

@@ -368,6 +368,14 @@ impl GatewayHost {
             .map_err(|error| self.withdraw(spec, error))?;
         // The supervisor's lock lasts as long as any copy of this descriptor; ours is closed here.
         drop(run_file);
+        let starts = if order.observes {
+            rulesets
+                .iter()
+                .map(|ruleset| Arc::clone(ruleset.starts()))
+                .collect()
+        } else {
+            Vec::new()
+        };
         Ok(Supervised::new(
             line,
             spec.run_id.clone(),
@@ -375,7 +383,7 @@ impl GatewayHost {
             spec.terms.keep_when_orphaned,
             spec.terms.max_run_bytes,
         )
-        .with_rulesets(rulesets.clone()))
+        .observing(starts))
     }
 
     /// A run is never started with more rights than its record says, nor is one recorded with fewer than it had.

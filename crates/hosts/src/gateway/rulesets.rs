@@ -79,12 +79,12 @@ struct Known {
 #[derive(Debug)]
 pub(super) struct MadeRuleset {
     ruleset: OwnedFd,
-    starts: StartsAllowed,
+    starts: Arc<StartsAllowed>,
 }
 
 /// The files that a ruleset lets be executed.
 #[derive(Debug, Default)]
-struct StartsAllowed {
+pub(super) struct StartsAllowed {
     /// Device and inode number of each.
     files: Vec<(u64, u64)>,
     /// Real paths of directories.
@@ -96,9 +96,15 @@ impl MadeRuleset {
         self.ruleset.as_fd()
     }
 
-    /// Whether a program that it holds can start what was seen.
+    pub(super) const fn starts(&self) -> &Arc<StartsAllowed> {
+        &self.starts
+    }
+}
+
+impl StartsAllowed {
+    /// Whether a program that is held by it can start what was seen.
     fn lets_start(&self, seen: &SeenStart) -> bool {
-        let StartsAllowed { files, below } = &self.starts;
+        let Self { files, below } = self;
         let is_below = |directory: &String| {
             seen.path
                 .strip_prefix(directory.as_str())
@@ -109,7 +115,7 @@ impl MadeRuleset {
 }
 
 /// What was seen of the starts of a run, sorted by whether its rulesets allow them.
-pub(super) fn observed(rulesets: &[Arc<MadeRuleset>], starts: Vec<SeenStart>, more: bool) -> Observed {
+pub(super) fn observed(rulesets: &[Arc<StartsAllowed>], starts: Vec<SeenStart>, more: bool) -> Observed {
     let mut observed = Observed {
         more,
         ..Observed::default()
@@ -358,7 +364,7 @@ impl<'a> RunRulesets<'a> {
             seen,
             ruleset: Arc::new(MadeRuleset {
                 ruleset: ruleset.finish(),
-                starts,
+                starts: Arc::new(starts),
             }),
         })
     }
@@ -640,13 +646,9 @@ mod tests {
     #[test]
     fn what_was_seen_is_sorted_by_the_limits_of_the_program_that_asked() {
         let made = |files: &[(u64, u64)], below: &[&str]| {
-            let null = rustix::fs::open(c"/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-            Arc::new(MadeRuleset {
-                ruleset: null.unwrap(),
-                starts: StartsAllowed {
-                    files: files.to_vec(),
-                    below: below.iter().map(|path| (*path).to_owned()).collect(),
-                },
+            Arc::new(StartsAllowed {
+                files: files.to_vec(),
+                below: below.iter().map(|path| (*path).to_owned()).collect(),
             })
         };
         let seen = |ruleset, ino, path: &str| SeenStart {

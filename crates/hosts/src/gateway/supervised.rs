@@ -23,7 +23,7 @@ use countersign_runner::{
 
 use super::{
     line::Line,
-    rulesets::{self, MadeRuleset},
+    rulesets::{self, StartsAllowed},
     run_files::RunFiles,
 };
 
@@ -131,7 +131,7 @@ impl Supervised {
             max_bytes,
             ready: VecDeque::new(),
             stage: Stage::Ordered,
-            rulesets: Vec::new(),
+            starts: Vec::new(),
             observed: None,
         };
         Self {
@@ -140,9 +140,9 @@ impl Supervised {
         }
     }
 
-    /// The same with the rulesets by which its programs are held.
-    pub(super) fn with_rulesets(mut self, rulesets: Vec<Arc<MadeRuleset>>) -> Self {
-        self.events.rulesets = rulesets;
+    /// The same with what its rulesets let be executed, by which is sorted what is observed.
+    pub(super) fn observing(mut self, starts: Vec<Arc<StartsAllowed>>) -> Self {
+        self.events.starts = starts;
         self
     }
 
@@ -332,8 +332,8 @@ pub struct RunEvents {
     max_bytes: u64,
     ready: VecDeque<SupervisorEvent>,
     stage: Stage,
-    /// The rulesets by which its programs are held, if this server started it.
-    rulesets: Vec<Arc<MadeRuleset>>,
+    /// What each of its rulesets lets be executed, if that is observed and this server started it.
+    starts: Vec<Arc<StartsAllowed>>,
     observed: Option<Observed>,
 }
 
@@ -444,7 +444,10 @@ impl RunEvents {
             }
             FromSupervisor::Attached { .. } => return,
             FromSupervisor::Observed { starts, more } => {
-                self.observed = Some(rulesets::observed(&self.rulesets, starts, more));
+                // Without them nobody knows which of these were refused.
+                if !self.starts.is_empty() {
+                    self.observed = Some(rulesets::observed(&self.starts, starts, more));
+                }
                 return;
             }
             FromSupervisor::Exited {

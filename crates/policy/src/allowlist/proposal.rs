@@ -114,7 +114,9 @@ pub(super) fn collect(proposals: &[(usize, Proposal)]) -> Vec<Pattern> {
                 for proposed in entries {
                     let pattern = proposed.at(*segment);
                     let known = patterns.iter().any(|known| {
-                        known.pattern == pattern.pattern && known.arg_pattern == pattern.arg_pattern
+                        known.pattern == pattern.pattern
+                            && known.arg_pattern == pattern.arg_pattern
+                            && known.limits == pattern.limits
                     });
                     if !known {
                         patterns.push(pattern);

@@ -5,6 +5,10 @@
 //! shape. An open word is one word of known characters: none begins with `-`, `+`, `:` or `@`, none is an address, and none has
 //! `::` in it where that names a transport. Entry point: [`shape_of`].
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 /// Open words of one shape; more make no shape.
 const MAX_OPEN: usize = 4;
 /// Longer words make no shape: they say little to a person.
@@ -89,8 +93,17 @@ const ROWS: &[Row] = &[
     },
     Row {
         names: &["git"],
-        subcommands: &[&["checkout"], &["switch"]],
-        options: &["-q", "--quiet", "-b", "-c", "--create"],
+        // Without `-b` it takes files too, and throws away what was written in them.
+        subcommands: &[&["checkout", "-b"]],
+        options: &["-q", "--quiet"],
+        texts: &[],
+        fixed: 0,
+        open: Open::Reference,
+    },
+    Row {
+        names: &["git"],
+        subcommands: &[&["switch"]],
+        options: &["-q", "--quiet", "-c", "--create"],
         texts: &[],
         fixed: 0,
         open: Open::Reference,
@@ -164,16 +177,16 @@ const ROWS: &[Row] = &[
     },
     Row {
         names: &["docker"],
-        subcommands: &[
-            &["logs"],
-            &["inspect"],
-            &["start"],
-            &["stop"],
-            &["restart"],
-            &["top"],
-            &["port"],
-        ],
+        subcommands: &[&["logs"]],
         options: &["-f", "--follow", "-t", "--timestamps"],
+        texts: &[],
+        fixed: 0,
+        open: Open::Label,
+    },
+    Row {
+        names: &["docker"],
+        subcommands: &[&["inspect"], &["start"], &["stop"], &["restart"], &["port"]],
+        options: &[],
         texts: &[],
         fixed: 0,
         open: Open::Label,
@@ -186,7 +199,8 @@ impl Open {
         match self {
             Self::Nothing => None,
             Self::Reference => Some(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.\-]*)*"),
-            Self::File => Some(r"[A-Za-z0-9_.][A-Za-z0-9_.\-]*(?:/[A-Za-z0-9_.][A-Za-z0-9_.\-]*)*"),
+            // No part is `.` or `..`: that would be the directory itself, or one above it.
+            Self::File => Some(r"\.?[A-Za-z0-9_][A-Za-z0-9_.\-]*(?:/\.?[A-Za-z0-9_][A-Za-z0-9_.\-]*)*"),
             Self::Name => Some(r"[A-Za-z0-9_][A-Za-z0-9_\-]*(?:::[A-Za-z0-9_\-]+)*"),
             Self::Label => Some(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*(?::[A-Za-z0-9_.\-]+)*"),
         }
@@ -194,37 +208,15 @@ impl Open {
 
     /// Whether a word is one of these, so that the shape covers the command that it is made of.
     fn takes(self, word: &str) -> bool {
-        let starts = |text: &str, more: &[char]| {
-            let first = text.chars().next();
-            first.is_some_and(|first| is_letter(first) || more.contains(&first))
-        };
-        let only = |text: &str, more: &[char]| text.chars().all(|one| is_letter(one) || more.contains(&one));
-        match self {
-            Self::Nothing => false,
-            Self::Reference => word
-                .split('/')
-                .all(|part| starts(part, &[]) && only(part, &['.', '-'])),
-            Self::File => word
-                .split('/')
-                .all(|part| starts(part, &['.']) && only(part, &['.', '-'])),
-            Self::Name => {
-                starts(word, &[])
-                    && word
-                        .split("::")
-                        .all(|part| !part.is_empty() && only(part, &['-']))
-            }
-            Self::Label => {
-                starts(word, &[])
-                    && word
-                        .split(':')
-                        .all(|part| !part.is_empty() && only(part, &['.', '-']))
-            }
-        }
+        static CLASSES: LazyLock<Vec<(Open, Regex)>> = LazyLock::new(|| {
+            let all = [Open::Reference, Open::File, Open::Name, Open::Label];
+            let words = all.map(|open| (open, open.class().unwrap_or_default()));
+            let expression = |class| Regex::new(&format!("^(?:{class})$")).expect("a class is an expression");
+            words.map(|(open, class)| (open, expression(class))).into()
+        });
+        let class = CLASSES.iter().find(|(open, _)| *open == self);
+        class.is_some_and(|(_, expression)| expression.is_match(word))
     }
-}
-
-const fn is_letter(character: char) -> bool {
-    character.is_ascii_alphanumeric() || character == '_'
 }
 
 /// The shape of the arguments of a program, which has these names; `None` where no row has one.
@@ -461,6 +453,11 @@ mod tests {
             "git add *",
             &["add", ".gitignore"],
             &[
+                &["add", "."],
+                &["add", ".."],
+                &["add", "../x"],
+                &["add", "src/../../x"],
+                &["add", "./x"],
                 &["add", "-f"],
                 &["add", "--chmod=+x"],
                 &["add", "--pathspec-from-file=x"],
@@ -468,6 +465,8 @@ mod tests {
             ],
         );
         assert_eq!(shape(&["git", "checkout", "--conflict=x", "a"]), None);
+        assert_eq!(shape(&["git", "checkout", "README.md"]), None);
+        assert_eq!(shape(&["git", "add", ".."]), None);
         assert_eq!(shape(&["git", "add", "-A"]), None);
     }
 
@@ -557,6 +556,9 @@ mod tests {
             &["docker", "exec", "x", "id"],
             &["docker", "rm", "x"],
             &["docker", "inspect", "--format={{x}}", "y"],
+            &["docker", "inspect", "-f", "x", "y"],
+            &["docker", "stop", "-t", "9", "y"],
+            &["docker", "top", "y", "aux"],
         ] {
             assert_eq!(shape(none), None, "{none:?}");
         }

@@ -87,10 +87,18 @@ fn found(caller: &Caller<'_>, place: &PathAt, ruleset: u8) -> Option<SeenStart> 
 /// Opens what the caller finds there, without any right to it.
 fn open(caller: &Caller<'_>, place: &PathAt) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    if !place.is_absolute() {
-        return rustix::fs::open(caller.seen(place), flags, Mode::empty());
+    let (begin, resolves) = if place.is_absolute() {
+        (
+            caller.proc("root"),
+            ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+        )
+    } else {
+        (caller.begin_of(place.directory), ResolveFlags::NO_MAGICLINKS)
+    };
+    if place.path.is_empty() {
+        // The descriptor is the program.
+        return rustix::fs::open(begin, flags, Mode::empty());
     }
-    let root = rustix::fs::open(caller.proc("root"), flags | OFlags::DIRECTORY, Mode::empty())?;
-    let resolves = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(root, place.path.as_slice(), flags, Mode::empty(), resolves)
+    let begin = rustix::fs::open(begin, flags | OFlags::DIRECTORY, Mode::empty())?;
+    rustix::fs::openat2(begin, place.path.as_slice(), flags, Mode::empty(), resolves)
 }

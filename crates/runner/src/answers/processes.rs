@@ -114,7 +114,7 @@ impl Caller<'_> {
             && (!may_look_past(&own) || (are_equal("CapEff:") && are_of_one_space()))
     }
 
-    fn begin_of(&self, directory: i32) -> String {
+    pub(super) fn begin_of(&self, directory: i32) -> String {
         if directory == interception::WORKING_DIRECTORY {
             self.proc("cwd")
         } else {

@@ -238,16 +238,16 @@ impl Document {
     }
 
     /// Adds a grant that an answer left. One with the id stays as it is, so that adding twice is harmless. The same limits
-    /// again are another grant: uses are counted by id, and what a person gives now is not spent yet.
-    pub fn add_grant(&mut self, agent: &str, id: EntryId, grant: Grant) -> Added {
+    /// again are another grant: uses are counted by id, and what a person gives now is not spent yet. Grants of the agent
+    /// that ended by then go, so that answers for an hour do not fill the document.
+    pub fn add_grant(&mut self, agent: &str, id: EntryId, grant: Grant, now: UnixMillis) -> Added {
         if self.has_pattern(agent, &id) {
             return Added::known(&id);
         }
-        push(
-            self.agent_or_insert(agent).grants.get_or_insert_default(),
-            id,
-            grant,
-        )
+        let grants = self.agent_or_insert(agent).grants.get_or_insert_default();
+        let lasts = |end: &Number| end.floor() > now.get();
+        grants.retain(|known| known.item.expires_at_ms.as_ref().is_none_or(lasts));
+        push(grants, id, grant)
     }
 
     /// Adds an entry as it is, for instance one that a decision made. An entry with the same pattern, argument

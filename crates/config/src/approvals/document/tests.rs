@@ -641,6 +641,10 @@ fn a_deny_rule_about_a_text_may_end_and_one_about_a_program_may_not() {
     assert_eq!(change(later, never), ChangeDirection::Narrows);
     assert_eq!(change(never, later), ChangeDirection::Widens);
     assert_eq!(change(later, soon), ChangeDirection::Widens);
+    // Nor does one with another end of the digest, which its pattern does not show, deny the same text.
+    let other = text("").replace(&digest, &format!("{}{}", "ab".repeat(8), "00".repeat(24)));
+    let difference = document(&text("")).difference(&document(&other));
+    assert_eq!(difference.change, ChangeDirection::Widens);
 }
 
 #[test]
@@ -842,6 +846,30 @@ fn a_limit_makes_a_grant_that_other_programs_do_not_see() {
             {"id": added.id.as_str(), "pattern": "/bin/ls", "createdAtMs": NOW.get(), "maxUses": 2, "uses": 1}
         ]})
     );
+}
+
+#[test]
+fn a_grant_that_is_added_takes_the_place_of_those_that_ended() {
+    let ids = SeededIds::default();
+    let mut edited = Document::default();
+    let mut add = |pattern: &str, lasts: Option<i64>, after: i64| {
+        let grant = Grant {
+            pattern: pattern.to_owned(),
+            expires_at_ms: lasts.map(|lasts| (NOW.get() + lasts).into()),
+            ..Grant::default()
+        };
+        edited.add_grant("main", ids.entry_id(), grant, UnixMillis::new(NOW.get() + after));
+        let known = edited.grants("main");
+        known
+            .iter()
+            .map(|one| one.item.pattern.clone())
+            .collect::<Vec<_>>()
+    };
+    add("/bin/a", Some(10), 0);
+    add("/bin/b", Some(11), 0);
+    add("/bin/c", None, 9);
+    assert_eq!(add("/bin/d", Some(99), 10), ["/bin/b", "/bin/c", "/bin/d"]);
+    assert_eq!(add("/bin/e", Some(99), 11), ["/bin/c", "/bin/d", "/bin/e"]);
 }
 
 #[test]

@@ -18,7 +18,6 @@ const COMMANDS: &[&str] = &[
     "git push origin main",
     "git push -u origin main",
     "git fetch origin main",
-    "git checkout main",
     "git checkout -b main",
     "git switch main",
     "git add a",
@@ -36,7 +35,6 @@ const COMMANDS: &[&str] = &[
     "docker start a",
     "docker stop a",
     "docker restart a",
-    "docker top a",
     "docker port a",
 ];
 
@@ -108,6 +106,10 @@ fn shapes_cover_what_they_are_for() {
         "git -c core.sshCommand=id push origin main",
         "git fetch --upload-pack=id origin main",
         "git checkout --conflict=x main",
+        "git checkout main",
+        "git add ..",
+        "git add .",
+        "docker top a aux",
         "git commit -m \"$(id)\"",
         "git commit -F /etc/passwd",
         "cargo test --config x a",
