@@ -144,6 +144,7 @@ fn spec(cwd: PathBuf) -> LaunchSpec {
             stdin_open: true,
             terminal: Some(TerminalSize::DEFAULT),
             max_run_bytes: 1 << 20,
+            record_input: false,
             observe: false,
             limits: RunLimits::default(),
         },

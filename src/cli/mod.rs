@@ -37,6 +37,7 @@ mod policy_replay;
 mod policy_suggest;
 mod policy_test;
 mod process;
+mod replay;
 mod runs;
 mod session;
 mod status;

@@ -14,6 +14,7 @@ use super::{
     exit::ExitStatus,
     failure::Failure,
     moment::Period,
+    replay,
     table::Table,
     terminal_text, value,
 };
@@ -24,6 +25,7 @@ use super::{
   countersign runs list --status denied --since 2h
   countersign runs show RUN
   countersign runs output RUN --stream stdout > result.bin
+  countersign runs replay RUN
   countersign runs cancel RUN")]
 pub(crate) enum RunsCommand {
     /// List runs, newest first
@@ -55,6 +57,12 @@ pub(crate) enum RunsCommand {
         #[arg(long)]
         raw: bool,
     },
+    /// Show what its terminal showed, again; in a pipe it is the recording (asciicast v3)
+    #[command(after_help = "Examples:
+  countersign runs replay RUN
+  countersign runs replay RUN --speed 4 --idle 500ms
+  countersign runs replay RUN > run.cast")]
+    Replay(replay::ReplayArgs),
     /// Kill it, or withdraw its question
     #[command(after_help = "Examples:
   countersign runs cancel RUN")]
@@ -104,6 +112,10 @@ pub(crate) async fn run(context: &Context, command: RunsCommand) -> Result<ExitS
                 .collect();
             let path = ["v1", "runs", run.as_str(), "output"];
             output(context, &client, &path, &query, raw).await?;
+            Ok(ExitStatus::SUCCESS)
+        }
+        RunsCommand::Replay(args) => {
+            replay::run(context, &client, args).await?;
             Ok(ExitStatus::SUCCESS)
         }
         RunsCommand::Cancel { run } => {

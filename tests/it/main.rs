@@ -101,6 +101,7 @@ mod program_not_found;
 mod program_reads;
 mod pty;
 mod real_commands;
+mod recordings;
 mod retention;
 #[cfg(feature = "test-hooks")]
 mod run_files;

@@ -87,6 +87,7 @@ impl TermsOfRuns {
             terminal: supervision.terminal,
             max_run_bytes: settings.server.output.max_run_bytes,
             limits: run_limits(&settings.server.limits),
+            record_input: settings.server.exec.record_input,
             observe: exec.observe,
         }
     }

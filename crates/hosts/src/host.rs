@@ -43,6 +43,8 @@ pub struct RunTerms {
     pub max_run_bytes: u64,
     /// What it may use of the machine.
     pub limits: RunLimits,
+    /// Whether what is typed at its terminal is kept.
+    pub record_input: bool,
     /// Whether it is told which programs those with limits on their starts start, or try to.
     pub observe: bool,
 }

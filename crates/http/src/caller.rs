@@ -206,12 +206,13 @@ where
 }
 
 /// Operations whose answers have another form than JSON, or one that they choose themselves.
-const OTHER_FORMS: [&str; 5] = [
+const OTHER_FORMS: [&str; 6] = [
     "/metrics",
     "/mcp",
     "/v1/events",
     "/v1/process/{sessionId}/stream",
     "/v1/runs/{runId}/output",
+    "/v1/runs/{runId}/recording",
 ];
 
 /// Refuses, before anything happens, a request that does not want the JSON that it would be answered with.

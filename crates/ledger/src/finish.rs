@@ -22,7 +22,7 @@ use super::{
 
 /// The most output that is kept in the ledger itself, 64 KiB; more lies in the spool. Frames of one byte each, as a
 /// command makes them that writes to both streams in turn, have heads that are longer than that.
-pub(super) const INLINE_OUTPUT: usize = (spool::HEADER_BYTES + 1) * 64 * 1024;
+pub(super) const INLINE_OUTPUT: usize = spool::FRAMED_BYTE * 64 * 1024;
 
 /// Where the output of a run is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::{
     io::IoSlice,
     os::fd::{BorrowedFd, OwnedFd},
+    time::Duration,
 };
 
 use rustix::{
@@ -10,12 +11,30 @@ use rustix::{
     io::Errno,
 };
 
-use countersign_domain::OutputStream;
+use countersign_domain::{OutputStream, TerminalSize};
 use countersign_sys::faults;
 
-use crate::output::spool;
+use crate::output::spool::{self, FrameKind};
 
 use super::limits::INLINE_BYTES;
+
+/// The time is kept as exactly as this.
+const RESOLUTION: Duration = Duration::from_millis(10);
+
+/// When the last frame came, by which it is known whether the next one needs its time.
+#[derive(Debug, Clone, Copy, Default)]
+struct LastTime(Duration);
+
+impl LastTime {
+    /// The time to be told before a frame that comes now; `None` where it is that of the one before.
+    fn next(&mut self, elapsed: Duration) -> Option<[u8; 8]> {
+        let is_later = elapsed.saturating_sub(self.0) >= RESOLUTION;
+        is_later.then(|| {
+            self.0 = elapsed;
+            spool::time(elapsed)
+        })
+    }
+}
 
 /// Output in the spool's format, with neighbouring pieces of one stream in one frame.
 #[derive(Debug, Default)]
@@ -23,11 +42,25 @@ pub struct InlineFrames {
     bytes: Vec<u8>,
     /// Stream and begin of the last frame's payload.
     last: Option<(OutputStream, usize)>,
-    /// Bytes of all payloads.
+    /// Bytes of output.
     payload: u64,
+    time: LastTime,
 }
 
 impl InlineFrames {
+    /// Appends output of a stream that came so long after the start.
+    pub fn push_at(&mut self, elapsed: Duration, stream: OutputStream, payload: &[u8]) {
+        if payload.is_empty() {
+            return;
+        }
+        if let Some(time) = self.time.next(elapsed) {
+            self.bytes.extend(spool::header_of(FrameKind::Time, time.len()));
+            self.bytes.extend(time);
+            self.last = None;
+        }
+        self.push(stream, payload);
+    }
+
     /// Appends output of a stream, to the last frame where that is of the same stream.
     pub fn push(&mut self, stream: OutputStream, payload: &[u8]) {
         if payload.is_empty() {
@@ -107,15 +140,41 @@ pub(super) struct Retained<'a> {
     seen: u64,
     kept: u64,
     limit: u64,
+    /// Bytes of frames that are neither output nor its time.
+    aside: usize,
 }
 
 #[derive(Debug)]
 enum OutputStorage {
     Memory(InlineFrames),
-    /// The file and its length up to the last whole frame.
-    Spool(OwnedFd, u64),
+    Spool(SpoolFile),
     /// The spool could not be written, so nothing more is kept: a hole would be worse than an end.
     Full,
+}
+
+/// A spool that is written.
+#[derive(Debug)]
+struct SpoolFile {
+    file: OwnedFd,
+    /// Its length up to the last complete frame.
+    end: u64,
+    time: LastTime,
+}
+
+impl SpoolFile {
+    fn append(&mut self, kind: FrameKind, payload: &[u8]) -> Result<(), Errno> {
+        let header = spool::header_of(kind, payload.len());
+        append(&self.file, &mut self.end, &header, payload)
+    }
+
+    fn append_at(&mut self, elapsed: Duration, kind: FrameKind, payload: &[u8]) -> Result<(), Errno> {
+        if let Some(time) = self.time.next(elapsed) {
+            self.append(FrameKind::Time, &time)?;
+        }
+        payload
+            .chunks(spool::MAX_PAYLOAD_BYTES)
+            .try_for_each(|payload| self.append(kind, payload))
+    }
 }
 
 impl<'a> Retained<'a> {
@@ -127,6 +186,33 @@ impl<'a> Retained<'a> {
             seen: 0,
             kept: 0,
             limit,
+            aside: 0,
+        }
+    }
+
+    /// Keeps the size that the terminal has from now on. What a terminal shows is in the spool from its beginning, so that it
+    /// can be shown again.
+    pub(super) fn size(&mut self, elapsed: Duration, size: TerminalSize) {
+        if !matches!(self.place_of_spool, SpoolPlace::Nowhere) {
+            self.spool();
+        }
+        self.aside(elapsed, FrameKind::Size, &spool::terminal_size(size));
+    }
+
+    /// Keeps what was typed.
+    pub(super) fn typed(&mut self, elapsed: Duration, bytes: &[u8]) {
+        self.aside(elapsed, FrameKind::Input, bytes);
+    }
+
+    fn aside(&mut self, elapsed: Duration, kind: FrameKind, payload: &[u8]) {
+        let length = spool::HEADER_BYTES + spool::TIME_BYTES + payload.len();
+        if let OutputStorage::Spool(spool) = &mut self.storage
+            && self.aside + length <= spool::MAX_ASIDE_BYTES
+        {
+            self.aside += length;
+            if spool.append_at(elapsed, kind, payload).is_err() {
+                self.storage = OutputStorage::Full;
+            }
         }
     }
 
@@ -150,7 +236,7 @@ impl<'a> Retained<'a> {
         !matches!(self.storage, OutputStorage::Memory(_))
     }
 
-    pub(super) fn push(&mut self, stream: OutputStream, bytes: &[u8]) {
+    pub(super) fn push(&mut self, elapsed: Duration, stream: OutputStream, bytes: &[u8]) {
         let length = size(bytes.len());
         self.seen = self.seen.saturating_add(length);
         let room = usize::try_from(self.limit.saturating_sub(self.kept)).unwrap_or(usize::MAX);
@@ -165,18 +251,13 @@ impl<'a> Retained<'a> {
         }
         match &mut self.storage {
             OutputStorage::Memory(frames) => {
-                frames.push(stream, bytes);
+                frames.push_at(elapsed, stream, bytes);
                 self.kept += size(bytes.len());
             }
-            OutputStorage::Spool(file, end) => {
-                let written = bytes.chunks(spool::MAX_PAYLOAD_BYTES).try_for_each(|payload| {
-                    append(file, end, &spool::header(stream, payload.len()), payload)
-                });
-                match written {
-                    Ok(()) => self.kept += size(bytes.len()),
-                    Err(_) => self.storage = OutputStorage::Full,
-                }
-            }
+            OutputStorage::Spool(spool) => match spool.append_at(elapsed, FrameKind::Output(stream), bytes) {
+                Ok(()) => self.kept += size(bytes.len()),
+                Err(_) => self.storage = OutputStorage::Full,
+            },
             OutputStorage::Full => {}
         }
     }
@@ -189,10 +270,11 @@ impl<'a> Retained<'a> {
         let written = self.place_of_spool.open(self.name).and_then(|file| {
             let mut end = 0;
             append(&file, &mut end, &[], frames.as_bytes())?;
-            Ok((file, end))
+            let time = frames.time;
+            Ok(SpoolFile { file, end, time })
         });
-        self.storage = if let Ok((file, end)) = written {
-            OutputStorage::Spool(file, end)
+        self.storage = if let Ok(spool) = written {
+            OutputStorage::Spool(spool)
         } else {
             self.kept = 0;
             OutputStorage::Full
@@ -264,13 +346,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = fs::File::open(directory.path()).unwrap();
         let mut retained = Retained::new(SpoolPlace::Directory(file.as_fd()), "run", 100_000);
-        retained.push(OUT, &vec![b'a'; INLINE_BYTES]);
+        retained.push(Duration::ZERO, OUT, &vec![b'a'; INLINE_BYTES]);
         assert!(retained.is_only_in_memory());
         assert!(!directory.path().join("run").exists());
-        retained.push(ERR, &vec![b'b'; 30_000]);
+        retained.push(Duration::ZERO, ERR, &vec![b'b'; 30_000]);
         assert!(retained.is_spooled() && !retained.is_only_in_memory());
         // Over the limit: counted, not kept.
-        retained.push(OUT, &vec![b'c'; 30_000]);
+        retained.push(Duration::ZERO, OUT, &vec![b'c'; 30_000]);
         assert_eq!((retained.seen(), retained.kept()), (125_536, 100_000));
         let mut pieces = Vec::new();
         let spool = fs::File::open(directory.path().join("run")).unwrap();
@@ -285,13 +367,68 @@ mod tests {
     }
 
     #[test]
+    fn the_time_is_kept_where_any_passed() {
+        let millis = Duration::from_millis;
+        let file = tempfile::tempfile().unwrap();
+        let mut retained = Retained::new(SpoolPlace::Given(file.as_fd()), "run", 100_000);
+        let mut inline = InlineFrames::default();
+        for (at, bytes) in [(0, "a"), (9, "b"), (10, "c"), (19, "d"), (500, "e")] {
+            retained.push(millis(at), OUT, bytes.as_bytes());
+            inline.push_at(millis(at), OUT, bytes.as_bytes());
+        }
+        retained.spool();
+        retained.push(millis(505), OUT, b"f");
+        let size = TerminalSize::new(24, 80).unwrap();
+        retained.size(millis(600), size);
+        retained.typed(millis(601), b"y");
+        for _ in 0..3 {
+            retained.typed(millis(601), &[b'x'; spool::MAX_ASIDE_BYTES / 2]);
+        }
+        let told = |spool: &mut dyn FnMut(&mut dyn FnMut(spool::Event<'_>))| {
+            let mut all = Vec::new();
+            spool(&mut |event| {
+                all.push(match event {
+                    spool::Event::Time(time) => time.as_millis().to_string(),
+                    spool::Event::Output(_, bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                    spool::Event::Input(bytes) => format!("typed {}", bytes.len()),
+                    spool::Event::Size(size) => format!("{}x{}", size.cols(), size.rows()),
+                });
+            });
+            all
+        };
+        let of_inline = told(&mut |take| {
+            let bytes = std::io::Cursor::new(inline.as_bytes());
+            spool::events(bytes, |event| {
+                take(event);
+                Ok(())
+            })
+            .unwrap();
+        });
+        assert_eq!(of_inline, ["ab", "10", "cd", "500", "e"]);
+        let of_spool = told(&mut |take| {
+            spool::events(file.try_clone().unwrap(), |event| {
+                take(event);
+                Ok(())
+            })
+            .unwrap();
+        });
+        let (first, typed) = of_spool.split_at(8);
+        assert_eq!(first, ["ab", "10", "cd", "500", "e", "f", "600", "80x24"]);
+        // One of the large pieces has room.
+        let typed = typed
+            .iter()
+            .map(|text| text.trim_start_matches("typed ").parse::<usize>().unwrap());
+        assert_eq!(typed.sum::<usize>(), 1 + spool::MAX_ASIDE_BYTES / 2);
+    }
+
+    #[test]
     fn a_spool_that_was_given_is_written_from_its_beginning() {
         let file = tempfile::tempfile().unwrap();
         let mut retained = Retained::new(SpoolPlace::Given(file.as_fd()), "run", 100_000);
-        retained.push(OUT, b"small");
+        retained.push(Duration::ZERO, OUT, b"small");
         assert_eq!(file.metadata().unwrap().len(), 0);
         retained.spool();
-        retained.push(ERR, b"more");
+        retained.push(Duration::ZERO, ERR, b"more");
         let mut pieces = Vec::new();
         spool::replay(file, |stream, bytes| pieces.push((stream, bytes.to_vec()))).unwrap();
         assert_eq!(pieces, [(OUT, b"small".to_vec()), (ERR, b"more".to_vec())]);
@@ -302,8 +439,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = fs::File::open(directory.path()).unwrap();
         let mut retained = Retained::new(SpoolPlace::Directory(file.as_fd()), "no/such/place", 100_000);
-        retained.push(OUT, &vec![b'a'; INLINE_BYTES]);
-        retained.push(OUT, b"more");
+        retained.push(Duration::ZERO, OUT, &vec![b'a'; INLINE_BYTES]);
+        retained.push(Duration::ZERO, OUT, b"more");
         assert_eq!((retained.seen(), retained.kept()), (65_540, 0));
     }
 }

@@ -95,6 +95,8 @@ pub(super) struct Watch<'a> {
     answers: Option<Answering>,
     buffer: &'a mut [u8],
     retained: Retained<'a>,
+    /// Since when the time of its output is counted.
+    begun: Duration,
     server: Server<'a>,
     outlives_server: bool,
     /// When the time limit passes.
@@ -192,6 +194,10 @@ impl<'a> Watch<'a> {
             by_shell,
             answers,
         } = command;
+        let mut retained = Retained::new(place_of_spool, order.run_id.as_str(), order.max_run_bytes);
+        if let Some(size) = order.terminal {
+            retained.size(Duration::ZERO, size);
+        }
         let mut outbox = Outbox::new();
         outbox.say(&FromSupervisor::Started {
             pid: process.pid,
@@ -210,7 +216,8 @@ impl<'a> Watch<'a> {
             holding,
             answers,
             buffer,
-            retained: Retained::new(place_of_spool, order.run_id.as_str(), order.max_run_bytes),
+            retained,
+            begun: now,
             server: Server {
                 // Without a descriptor to spare there is no server to talk to; the run goes on as without one.
                 stream: control.try_clone().ok().map(Stream),
@@ -502,7 +509,8 @@ impl<'a> Watch<'a> {
                     self.input.push_own(&terminal.draw(bytes, room));
                 }
                 let was_spooled = self.retained.is_spooled();
-                self.retained.push(*stream, bytes);
+                let elapsed = process::monotonic().saturating_sub(self.begun);
+                self.retained.push(elapsed, *stream, bytes);
                 if self.server.stream.is_some() {
                     self.server.outbox.output(*stream, bytes);
                 }
@@ -583,11 +591,20 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// Since the command was started.
+    fn elapsed(&self) -> Duration {
+        process::monotonic().saturating_sub(self.begun)
+    }
+
     fn obey(&mut self, message: ToSupervisor) {
         match message {
             ToSupervisor::Kill(cause) => self.begin_kill(cause, process::monotonic()),
             ToSupervisor::Background => self.outlives_server = true,
             ToSupervisor::Input(bytes) => {
+                let shows = self.terminal.as_ref().is_some_and(Terminal::echoes);
+                if self.order.records_input && shows {
+                    self.retained.typed(self.elapsed(), &bytes);
+                }
                 let dropped = self.input.push(&bytes);
                 self.credit(dropped);
                 self.feed();
@@ -604,6 +621,7 @@ impl<'a> Watch<'a> {
             ToSupervisor::Resize(size) => {
                 if let Some(terminal) = &mut self.terminal {
                     terminal.resize(size);
+                    self.retained.size(self.elapsed(), size);
                 }
             }
             ToSupervisor::AskEcho => {

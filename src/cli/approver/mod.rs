@@ -7,7 +7,7 @@
 
 mod socket;
 mod state;
-mod terminal;
+pub(super) mod terminal;
 
 use std::{io, io::IsTerminal as _, path::PathBuf, time::Duration};
 

@@ -23,9 +23,9 @@ const OTHER_ROWS: usize = 3;
 
 /// How much the terminal shows at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Screen {
-    pub(super) rows: usize,
-    pub(super) columns: usize,
+pub(in crate::cli) struct Screen {
+    pub(in crate::cli) rows: usize,
+    pub(in crate::cli) columns: usize,
 }
 
 impl Screen {

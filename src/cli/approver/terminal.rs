@@ -24,7 +24,7 @@ const PIECE: usize = 1024;
 
 /// The controlling terminal, read key by key until it is dropped.
 #[derive(Debug)]
-pub(super) struct Terminal {
+pub(in crate::cli) struct Terminal {
     tty: AsyncFd<OwnedFd>,
     before: Termios,
     /// Bytes of a character that is not whole yet.
@@ -36,7 +36,7 @@ impl Terminal {
     ///
     /// # Errors
     /// When there is none, or it cannot be set.
-    pub(super) fn open() -> io::Result<Self> {
+    pub(in crate::cli) fn open() -> io::Result<Self> {
         // Opened anew: not to block is a state of the opening, and the standard streams share theirs with the shell.
         let nonblocking = OFlags::NONBLOCK | OFlags::NOCTTY;
         let flags = i32::try_from(nonblocking.bits()).map_err(|_too_large| io::ErrorKind::InvalidInput)?;
@@ -64,7 +64,7 @@ impl Terminal {
     ///
     /// # Cancel safety
     /// Cancel safe: what was read is given at once.
-    pub(super) async fn keys(&mut self) -> io::Result<Option<String>> {
+    pub(in crate::cli) async fn keys(&mut self) -> io::Result<Option<String>> {
         loop {
             let mut ready = self.tty.readable().await?;
             let mut piece = [0; PIECE];
@@ -96,7 +96,7 @@ impl Terminal {
     }
 
     /// How much it shows, as it is now.
-    pub(super) fn screen(&self) -> Screen {
+    pub(in crate::cli) fn screen(&self) -> Screen {
         let size = rustix::termios::tcgetwinsize(self.tty.get_ref());
         let (rows, columns) = size.map_or((0, 0), |size| {
             (usize::from(size.ws_row), usize::from(size.ws_col))

@@ -127,6 +127,7 @@ impl DockerFixture {
                 max_run_bytes: 1 << 30,
                 terminal: order.terminal,
                 limits: countersign_runner::RunLimits::default(),
+                record_input: false,
                 observe: false,
             },
         };

@@ -78,7 +78,7 @@ fn types_made_of_the_contract_tell_its_answers_apart() {
 }
 
 /// The operations that clients call most.
-const EXPLAINED: [&str; 12] = [
+const EXPLAINED: [&str; 13] = [
     "add_allowlist_entry",
     "decide_approval",
     "decide_approvals",
@@ -89,6 +89,7 @@ const EXPLAINED: [&str; 12] = [
     "get_events",
     "get_run",
     "get_run_output",
+    "get_run_recording",
     "list_approvals",
     "list_runs",
 ];

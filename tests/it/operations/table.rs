@@ -263,6 +263,14 @@ pub(super) const TABLE: &[Row] = &[
             UNKNOWN,
         )
     },
+    Row {
+        accept: "application/x-asciicast",
+        ..get(
+            "/v1/runs/{runId}/recording",
+            Access::Scopes(&["read", "exec", "approve"]),
+            UNKNOWN,
+        )
+    },
     row!(POST "/v1/sessions/{sessionKey}/commands" RELAY, REFUSED, Body::Json(text) => 200),
     get("/v1/sessions/{sessionKey}/overrides", READ, REFUSED),
     row!(PUT "/v1/sessions/{sessionKey}/overrides" ADMIN, REFUSED, Body::Json(overrides) => 200),

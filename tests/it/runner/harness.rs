@@ -186,6 +186,7 @@ impl Server {
                 terminal: None,
                 max_run_bytes: 1 << 30,
                 limits: RunLimits::default(),
+                record_input: false,
                 observe: false,
             },
         }

@@ -115,6 +115,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Lines of the table `[exec]`.
+    pub(crate) fn exec_toml(mut self, lines: &str) -> Self {
+        self.toml[0].push_str(lines);
+        self
+    }
+
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
         self

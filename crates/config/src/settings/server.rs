@@ -263,6 +263,8 @@ server_settings! {
         shell: Option<PathBuf>, "shell" as AutoOr<AbsolutePath> = "auto", Restart, Now;
         #[doc = "Start a program without the shell where that does nothing but find it."]
         direct: DirectStarts, "direct" as Word<DirectStarts> = "auto", Live, Now;
+        #[doc = "Keep what is typed at a terminal with its recording, while the terminal shows it."]
+        record_input: bool, "record_input" as Flag = false, Live, Now;
         #[doc = "Commands run as this account."]
         run_as: Option<String>, "run_as" as Maybe<Text> = null, Restart, Now;
         #[doc = "Socket of the runner's unit of that account, for a server that is not root; `None` is `/run/countersign/runner-ACCOUNT.sock`."]

@@ -9,8 +9,8 @@ use bytes::Bytes;
 
 use countersign_config::settings::SettingsStore;
 use countersign_domain::{
-    Approval, ApprovalId, ApprovalStatus, EnvOverrides, IdPart, PatternWidth, Principal, Proposal, Ruling,
-    Run, RunId, Scope, proposals, would_cover,
+    Approval, ApprovalId, ApprovalStatus, EnvOverrides, Host, IdPart, PatternWidth, Principal, Proposal,
+    Ruling, Run, RunId, Scope, proposals, would_cover,
 };
 use countersign_hosts::gateway::GatewayHost;
 use countersign_ledger::{ApprovalFilter, Ledger, LedgerError, Listing, Page, RunFilter, StoredOutput};
@@ -228,6 +228,23 @@ impl Records {
             StoredOutput::Inline(frames) => OutputBytes::Frames(frames.into()),
             StoredOutput::Spooled => OutputBytes::Spool(self.gateway.spool(id)),
         }))
+    }
+
+    /// Where the output of a run is with its times, of one that goes on as far as it has come; `None` when there is no such run.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn recording(&self, run: &Run) -> Result<Option<OutputBytes>, StorageTrouble> {
+        if self.live.unfinished(&run.id).is_none() {
+            return self.output_bytes(&run.id).await;
+        }
+        if run.pty && run.host != Host::Node {
+            return Ok(Some(OutputBytes::Spool(self.gateway.spool(&run.id))));
+        }
+        let so_far = self.output_after(&run.id, 0).await?;
+        Ok(Some(
+            so_far.unwrap_or_else(|| OutputBytes::Frames(Vec::new().into())),
+        ))
     }
 
     /// Where the bytes of a run's output are, of one that goes on those so far; `None` when none follows so many.

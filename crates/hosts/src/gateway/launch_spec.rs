@@ -135,6 +135,7 @@ impl LaunchSpec {
             max_run_bytes: terms.max_run_bytes,
             terminal: terms.terminal,
             limits: terms.limits,
+            records_input: terms.record_input,
             observes: terms.observe && self.limits_starts(counts),
             plan: None,
         }

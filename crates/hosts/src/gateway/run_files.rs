@@ -66,9 +66,11 @@ impl RunFiles {
     }
 }
 
-/// The most that a spool of this many bytes can take: every byte in a frame of its own.
+/// The most that a spool of this many bytes of output can take.
 pub(super) const fn most(max_bytes: u64) -> u64 {
-    max_bytes.saturating_mul(spool::HEADER_BYTES as u64 + 1)
+    max_bytes
+        .saturating_mul(spool::FRAMED_BYTE as u64)
+        .saturating_add(spool::MAX_ASIDE_BYTES as u64)
 }
 
 fn cut(path: &Path, most: u64) -> io::Result<()> {
@@ -99,10 +101,11 @@ mod tests {
             spool::append(&mut file, OutputStream::Stdout, b"x").unwrap();
         }
         let length = || fs::metadata(file.path()).unwrap().len();
-        cut(file.path(), most(100)).unwrap();
+        cut(file.path(), most(1)).unwrap();
         assert_eq!(length(), 600);
-        cut(file.path(), most(99)).unwrap();
-        assert_eq!(length(), 594);
+        file.as_file().set_len(most(1) + 1).unwrap();
+        cut(file.path(), most(1)).unwrap();
+        assert_eq!(length(), most(1));
         cut(Path::new("/nonexistent/spool"), 1).unwrap();
     }
 

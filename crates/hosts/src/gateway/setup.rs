@@ -81,6 +81,7 @@ impl GatewayHost {
                 terminal: None,
                 max_run_bytes: spec.terms.max_run_bytes,
                 limits: spec.terms.limits,
+                record_input: false,
                 observe: false,
             },
         };

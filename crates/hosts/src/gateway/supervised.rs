@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::{Notify, Semaphore, watch};
@@ -128,6 +128,7 @@ impl Supervised {
             inbox: Inbox::default(),
             buffer: vec![0; 16 * 1024],
             inline: Some(InlineFrames::default()),
+            begun: None,
             max_bytes,
             ready: VecDeque::new(),
             stage: Stage::Ordered,
@@ -328,6 +329,8 @@ pub struct RunEvents {
     buffer: Vec<u8>,
     /// The output that is kept so far in the spool's format, as long as it is small.
     inline: Option<InlineFrames>,
+    /// When it was told that the command was started, in this server.
+    begun: Option<Instant>,
     /// Most bytes of output that are kept, here or in the spool. More is reported all the same.
     max_bytes: u64,
     ready: VecDeque<SupervisorEvent>,
@@ -411,6 +414,7 @@ impl RunEvents {
         let event = match message {
             FromSupervisor::Started { pid, start_time: _ } => {
                 self.stage = Stage::Running;
+                self.begun = Some(Instant::now());
                 SupervisorEvent::Started { pid }
             }
             FromSupervisor::Output(stream, bytes) => {
@@ -476,11 +480,12 @@ impl RunEvents {
         let room = self.max_bytes.saturating_sub(inline.payload());
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         let bytes = bytes.get(..room).unwrap_or(bytes);
-        // Heads of frames may double it at worst: one byte at a time.
-        if inline.as_bytes().len() + bytes.len() > (spool::HEADER_BYTES + 1) * INLINE_BYTES {
+        // At worst each byte is in a frame of its own, with its time.
+        if inline.as_bytes().len() + bytes.len() > spool::FRAMED_BYTE * INLINE_BYTES {
             self.inline = None;
         } else {
-            inline.push(stream, bytes);
+            let elapsed = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+            inline.push_at(elapsed, stream, bytes);
         }
     }
 

@@ -1,7 +1,8 @@
-//! The screen behind a pseudo-terminal that nobody looks at: programs ask where the cursor is, and wait for the answer.
+//! The screen behind a pseudo-terminal. Programs ask where the cursor is, and wait for the answer; a recording is drawn on it
+//! to be shown.
 //!
-//! It exists for the answers alone. They are made from numbers of ours, never from a program's text. Otherwise a
-//! program that prints another person's file would type what stands in it.
+//! Answers are made from numbers of ours, never from a program's text. Otherwise a program that prints another person's file
+//! would type what stands in it. What is shown is made of the cells, so that no control sequence of a program gets through.
 
 use std::{
     fmt,
@@ -10,6 +11,7 @@ use std::{
 };
 
 use countersign_domain::TerminalSize;
+use unicode_general_category::{GeneralCategory, get_general_category};
 
 use super::{
     CursorKeys,
@@ -22,7 +24,7 @@ const CELLS_AT_A_TIME: usize = 64 * 1024 * 1024;
 /// The least and most bytes that are given at a time.
 const PORTION: std::ops::RangeInclusive<usize> = 256..=16 * 1024;
 
-/// A screen that is drawn on and never shown.
+/// A screen that is drawn on.
 pub struct Screen {
     size: TerminalSize,
     sequences: Sequences,
@@ -88,6 +90,15 @@ impl Screen {
         self.cursor_keys
     }
 
+    /// What its upper left part shows, a text for each row: the characters, and sequences of ours that colour them. Each row
+    /// begins without colours. `None` once it could not follow what was drawn.
+    pub fn rows(&self, part: TerminalSize) -> Option<Vec<String>> {
+        let screen = self.drawing.as_ref()?.screen();
+        let rows = screen.rows_formatted(0, part.cols()).take(part.rows().into());
+        let shown = |row: String| row.chars().filter(|one| may_be_shown(*one)).collect();
+        Some(rows.map(shown).collect())
+    }
+
     fn answer(&self, query: Query) -> String {
         let (row, column) = self.cursor;
         match query {
@@ -140,6 +151,12 @@ impl fmt::Debug for Screen {
     }
 }
 
+/// A cell never has an escape: those are of our own sequences. What reorders or hides its neighbours is not shown.
+fn may_be_shown(character: char) -> bool {
+    let is_format = || get_general_category(character) == GeneralCategory::Format;
+    character == '\x1b' || !character.is_control() && !is_format()
+}
+
 /// A terminal's size is never zero.
 fn numbers(size: TerminalSize) -> (NonZeroU16, NonZeroU16) {
     let number = |number| NonZeroU16::new(number).unwrap_or(NonZeroU16::MIN);
@@ -184,6 +201,38 @@ mod tests {
         assert_eq!(answers(&mut screen, "0123456789\x1b[6n"), "\x1b[1;10R");
         screen.resize(size(3, 4));
         assert_eq!(answers(&mut screen, "\x1b[999;999H\x1b[6n"), "\x1b[3;4R");
+    }
+
+    #[test]
+    fn what_is_shown_is_made_of_cells() {
+        let mut screen = Screen::new(size(3, 20));
+        let hostile = "a\x1b]0;title\x07\x1b[31mred\x1b[0m \x1bP+q\x1b\\b\u{202e}c\u{9b}5n\u{200b}d\r\n\x1b[2Gx\x1b]52;c;aGk=\x07y";
+        screen.push(hostile.as_bytes(), 0);
+        let rows = screen.rows(size(3, 20)).unwrap();
+        assert_eq!(rows.len(), 3);
+        let sequences = regexless(&rows.concat());
+        assert!(sequences.iter().all(|end| "mCKXH".contains(*end)), "{rows:?}");
+        let text = |row: &str| {
+            row.split('\x1b')
+                .map(|piece| piece.trim_start_matches(|one: char| "[0123456789;mCKX".contains(one)))
+                .collect::<String>()
+        };
+        assert_eq!(text(&rows[0]).replace(' ', ""), "aredbc5nd");
+        assert!(rows[0].contains("\x1b[31m"), "{rows:?}");
+        assert_eq!(text(&rows[1]), "xy");
+        assert_eq!(screen.rows(size(1, 2)).unwrap().len(), 1);
+    }
+
+    /// The characters that end the control sequences of a text.
+    fn regexless(text: &str) -> Vec<char> {
+        let ends = text.split('\x1b').skip(1).map(|sequence| {
+            let sequence = sequence.strip_prefix('[').unwrap_or("?");
+            sequence
+                .chars()
+                .find(|one| !"0123456789;".contains(*one))
+                .unwrap_or('?')
+        });
+        ends.collect()
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use countersign_domain::OutputStream;
 
-use super::spool::{self, HEADER_BYTES, MAX_PAYLOAD_BYTES};
+use super::spool::{FrameKind, HEADER_BYTES, MAX_PAYLOAD_BYTES};
 
 /// So many bytes before a place in a stream say in the middle of which character that is.
 const CHARACTER_TAIL: usize = 3;
@@ -101,14 +101,17 @@ impl<R: Read + Seek> SpoolFollower<R> {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
                 Err(error) => return Err(error),
             }
-            let [stream, length @ ..] = header;
+            let [kind, length @ ..] = header;
             let length = u32::from_le_bytes(length);
             let is_possible = usize::try_from(length).is_ok_and(|length| length <= MAX_PAYLOAD_BYTES);
-            let Some(stream) = spool::stream_of(stream).filter(|_| is_possible) else {
+            let Some(kind) = FrameKind::of(kind).filter(|_| is_possible) else {
                 return Ok(None);
             };
             self.position += HEADER_BYTES as u64;
-            self.frame = Some((stream, u64::from(length)));
+            match kind {
+                FrameKind::Output(stream) => self.frame = Some((stream, u64::from(length))),
+                FrameKind::Time | FrameKind::Size | FrameKind::Input => self.position += u64::from(length),
+            }
         }
         Ok(self.frame)
     }
@@ -126,7 +129,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{super::spool, *};
 
     type Pieces = Vec<(OutputStream, Vec<u8>)>;
 

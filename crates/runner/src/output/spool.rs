@@ -1,15 +1,64 @@
-//! The exact bytes of a run's output on disk: frames of `[stream: u8][length: u32, little endian][bytes]`
+//! The exact bytes of a run's output on disk: frames of `[kind: u8][length: u32, little endian][bytes]`
 //! in order of arrival.
+//!
+//! | kind | bytes |
+//! | ---: | --- |
+//! | 1, 2 | output: of the descriptor with this number |
+//! | 3 | when the frames after it came: microseconds since the start, `u64`, little endian |
+//! | 4 | the size of the terminal from now on: columns and rows, `u16` each, little endian |
+//! | 5 | what was typed, where that is recorded |
+//!
+//! Spools of versions before have output alone, and are read like those in which nothing took time.
 //!
 //! A spool is only ever appended to. Its writer may be killed at any moment, so a last frame that is not
 //! whole is no error: what is there of its bytes was written by the command and is read. Anything that is
 //! no frame (a hole that a power loss left) ends the spool.
 
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::{
+    io::{self, BufReader, Read, Seek, SeekFrom, Write},
+    time::Duration,
+};
 
-use countersign_domain::OutputStream;
+use countersign_domain::{OutputStream, TerminalSize};
 
-pub use countersign_sys::spool::{HEADER_BYTES, MAX_PAYLOAD_BYTES};
+pub use countersign_sys::spool::{FRAMED_BYTE, HEADER_BYTES, MAX_ASIDE_BYTES, MAX_PAYLOAD_BYTES, TIME_BYTES};
+
+/// What a frame has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FrameKind {
+    /// Output.
+    Output(OutputStream),
+    /// When the next frames came.
+    Time,
+    /// The size of the terminal from now on.
+    Size,
+    /// What was typed.
+    Input,
+}
+
+impl FrameKind {
+    // Those of output are the numbers of the descriptors. Zero is no kind, so that a hole in the file is no frame.
+    const fn byte(self) -> u8 {
+        match self {
+            Self::Output(OutputStream::Stdout) => 1,
+            Self::Output(OutputStream::Stderr) => 2,
+            Self::Time => 3,
+            Self::Size => 4,
+            Self::Input => 5,
+        }
+    }
+
+    pub(super) const fn of(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Output(OutputStream::Stdout)),
+            2 => Some(Self::Output(OutputStream::Stderr)),
+            3 => Some(Self::Time),
+            4 => Some(Self::Size),
+            5 => Some(Self::Input),
+            _ => None,
+        }
+    }
+}
 
 /// Appends a piece of output.
 ///
@@ -23,10 +72,28 @@ pub fn append(writer: &mut impl Write, stream: OutputStream, bytes: &[u8]) -> io
     Ok(())
 }
 
-/// The header of a frame, for writers that gather. `payload` is at most [`MAX_PAYLOAD_BYTES`].
+/// The header of a frame of output, for writers that gather. `payload` is at most [`MAX_PAYLOAD_BYTES`].
 pub fn header(stream: OutputStream, payload: usize) -> [u8; HEADER_BYTES] {
+    header_of(FrameKind::Output(stream), payload)
+}
+
+/// The header of a frame.
+pub(crate) fn header_of(kind: FrameKind, payload: usize) -> [u8; HEADER_BYTES] {
     let [a, b, c, d] = u32::try_from(payload).unwrap_or(u32::MAX).to_le_bytes();
-    [stream_byte(stream), a, b, c, d]
+    [kind.byte(), a, b, c, d]
+}
+
+/// The payload of a frame that says the time.
+pub(crate) fn time(elapsed: Duration) -> [u8; 8] {
+    u64::try_from(elapsed.as_micros())
+        .unwrap_or(u64::MAX)
+        .to_le_bytes()
+}
+
+/// The payload of a frame that says the size of the terminal.
+pub(crate) fn terminal_size(size: TerminalSize) -> [u8; 4] {
+    let ([a, b], [c, d]) = (size.cols().to_le_bytes(), size.rows().to_le_bytes());
+    [a, b, c, d]
 }
 
 /// Which bytes of a spool are wanted.
@@ -65,7 +132,7 @@ impl Lengths {
 pub fn measure(spool: impl Read + Seek) -> io::Result<Lengths> {
     let mut frames = Frames::open(spool)?;
     let mut lengths = Lengths::default();
-    while let Some(frame) = frames.next_frame()? {
+    while let Some(frame) = frames.next_output()? {
         let total = match frame.stream {
             OutputStream::Stdout => &mut lengths.stdout,
             OutputStream::Stderr => &mut lengths.stderr,
@@ -81,19 +148,71 @@ pub fn measure(spool: impl Read + Seek) -> io::Result<Lengths> {
 /// # Errors
 /// What the reader answers; a torn or foreign end is none.
 pub fn replay(spool: impl Read + Seek, mut piece: impl FnMut(OutputStream, &[u8])) -> io::Result<()> {
+    events(spool, |event| {
+        if let Event::Output(stream, bytes) = event {
+            piece(stream, bytes);
+        }
+        Ok(())
+    })
+}
+
+/// What a spool tells, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// So long after the start came what follows.
+    Time(Duration),
+    /// A piece of output.
+    Output(OutputStream, &'a [u8]),
+    /// A piece of what was typed.
+    Input(&'a [u8]),
+    /// The terminal has this size from now on.
+    Size(TerminalSize),
+}
+
+/// Hands on everything that a spool tells, in order, until one of them is refused.
+///
+/// # Errors
+/// What the reader answers, and what `take` does; a torn or foreign end is none.
+pub fn events(spool: impl Read + Seek, mut take: impl FnMut(Event<'_>) -> io::Result<()>) -> io::Result<()> {
     let mut frames = Frames::open(spool)?;
     let mut buffer = vec![0; 64 * 1024];
-    while let Some(frame) = frames.next_frame()? {
-        let mut payload = (&mut frames.spool).take(frame.left);
+    while let Some((kind, left)) = frames.next_frame()? {
+        let mut payload = (&mut frames.spool).take(left);
+        if let FrameKind::Time | FrameKind::Size = kind {
+            let mut bytes = Vec::new();
+            payload.read_to_end(&mut bytes)?;
+            let event = match kind {
+                FrameKind::Time => time_of(&bytes).map(Event::Time),
+                _ => size_of(&bytes).map(Event::Size),
+            };
+            event.map_or(Ok(()), &mut take)?;
+            continue;
+        }
         loop {
             let read = payload.read(&mut buffer)?;
             let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else {
                 break;
             };
-            piece(frame.stream, bytes);
+            take(match kind {
+                FrameKind::Output(stream) => Event::Output(stream, bytes),
+                _ => Event::Input(bytes),
+            })?;
         }
     }
     Ok(())
+}
+
+fn time_of(bytes: &[u8]) -> Option<Duration> {
+    bytes
+        .try_into()
+        .ok()
+        .map(|micros| Duration::from_micros(u64::from_le_bytes(micros)))
+}
+
+fn size_of(bytes: &[u8]) -> Option<TerminalSize> {
+    let [a, b, c, d] = bytes.try_into().ok()?;
+    let (cols, rows) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]));
+    TerminalSize::new(rows, cols)
 }
 
 /// Reads the bytes `start..end` of a selection (`end` beyond the last byte is fine) as plain bytes.
@@ -124,7 +243,7 @@ impl<R: Read + Seek> SpoolReader<R> {
     /// Goes to the next byte that is wanted; false at the end.
     fn reach_wanted(&mut self) -> io::Result<bool> {
         while self.in_frame == 0 {
-            let Some(frame) = self.frames.next_frame()? else {
+            let Some(frame) = self.frames.next_output()? else {
                 return Ok(false);
             };
             let wanted = match self.selection {
@@ -188,47 +307,39 @@ impl<R: Read + Seek> Frames<R> {
         })
     }
 
-    /// The next frame, once all of the one before was read or skipped.
-    fn next_frame(&mut self) -> io::Result<Option<Frame>> {
+    /// The next frame of output, once all of the one before was read or skipped.
+    fn next_output(&mut self) -> io::Result<Option<Frame>> {
+        while let Some((kind, left)) = self.next_frame()? {
+            match kind {
+                FrameKind::Output(stream) => return Ok(Some(Frame { stream, left })),
+                FrameKind::Time | FrameKind::Size | FrameKind::Input => self.skip(left)?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next frame and the bytes of it that are there, once all of the one before was read or skipped.
+    fn next_frame(&mut self) -> io::Result<Option<(FrameKind, u64)>> {
         let mut header = [0; HEADER_BYTES];
         match self.spool.read_exact(&mut header) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             Err(error) => return Err(error),
         }
-        let [stream, length @ ..] = header;
+        let [kind, length @ ..] = header;
         let length = u32::from_le_bytes(length);
         let within_bounds = usize::try_from(length).is_ok_and(|length| length <= MAX_PAYLOAD_BYTES);
-        let Some(stream) = stream_of(stream).filter(|_| within_bounds) else {
+        let Some(kind) = FrameKind::of(kind).filter(|_| within_bounds) else {
             return Ok(None);
         };
         self.left = self.left.saturating_sub(HEADER_BYTES as u64);
         let present = u64::from(length).min(self.left);
         self.left -= present;
-        Ok(Some(Frame {
-            stream,
-            left: present,
-        }))
+        Ok(Some((kind, present)))
     }
 
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
         self.spool.seek_relative(i64::try_from(bytes).unwrap_or(i64::MAX))
-    }
-}
-
-// The numbers are those of the descriptors. Zero is no stream, so that a hole in the file is no frame.
-const fn stream_byte(stream: OutputStream) -> u8 {
-    match stream {
-        OutputStream::Stdout => 1,
-        OutputStream::Stderr => 2,
-    }
-}
-
-pub(super) const fn stream_of(byte: u8) -> Option<OutputStream> {
-    match byte {
-        1 => Some(OutputStream::Stdout),
-        2 => Some(OutputStream::Stderr),
-        _ => None,
     }
 }
 
@@ -266,6 +377,48 @@ mod tests {
             spool(&[(OUT, b"ab"), (ERR, b"c")]),
             b"\x01\x02\0\0\0ab\x02\x01\0\0\0c"
         );
+    }
+
+    #[test]
+    fn what_is_no_output_is_told_in_its_place_and_is_not_read_as_output() {
+        let size = TerminalSize::new(24, 80).unwrap();
+        let mut file = Vec::new();
+        let mut add = |kind, bytes: &[u8]| {
+            file.extend(header_of(kind, bytes.len()));
+            file.extend(bytes);
+        };
+        add(FrameKind::Size, &terminal_size(size));
+        add(FrameKind::Output(OUT), b"one ");
+        add(FrameKind::Time, &time(Duration::from_millis(1500)));
+        add(FrameKind::Input, b"y");
+        add(FrameKind::Output(ERR), b"two");
+        // Of a version to come, or foreign.
+        add(FrameKind::Size, b"odd");
+        assert_eq!(file[..9], *b"\x04\x04\0\0\0\x50\0\x18\0");
+        assert_eq!(read(&file, Selection::Both, 0, u64::MAX), b"one two");
+        assert_eq!(
+            measure(Cursor::new(&file)).unwrap(),
+            Lengths { stdout: 4, stderr: 3 }
+        );
+        let mut told = Vec::new();
+        events(Cursor::new(&file), |event| {
+            told.push(format!("{event:?}"));
+            Ok(())
+        })
+        .unwrap();
+        let expected = [
+            Event::Size(size),
+            Event::Output(OUT, b"one "),
+            Event::Time(Duration::from_millis(1500)),
+            Event::Input(b"y"),
+            Event::Output(ERR, b"two"),
+        ];
+        assert_eq!(told, expected.map(|event| format!("{event:?}")));
+        let mut follower = super::super::SpoolFollower::new(Cursor::new(file));
+        let mut buffer = [0; 16];
+        assert_eq!(follower.read(&mut buffer).unwrap(), Some((OUT, 4)));
+        assert_eq!(follower.read(&mut buffer).unwrap(), Some((ERR, 3)));
+        assert_eq!(follower.read(&mut buffer).unwrap(), None);
     }
 
     #[test]
@@ -350,10 +503,19 @@ mod tests {
         }
 
         #[test]
-        fn foreign_bytes_never_panic(file in prop::collection::vec(any::<u8>(), 0..200), start in any::<u64>()) {
+        fn foreign_bytes_never_panic(file in prop::collection::vec(prop_oneof![any::<u8>(), 0_u8..10], 0..200), start in any::<u64>()) {
             let measured = measure(Cursor::new(&file)).unwrap().of(Selection::Both);
             prop_assert_eq!(read(&file, Selection::Both, 0, u64::MAX).len() as u64, measured);
             prop_assert!(read(&file, Selection::Both, start, u64::MAX).len() as u64 <= measured);
+            let mut told = 0;
+            events(Cursor::new(&file), |event| {
+                if let Event::Output(_, bytes) = event {
+                    told += bytes.len() as u64;
+                }
+                Ok(())
+            })
+            .unwrap();
+            prop_assert_eq!(told, measured);
         }
     }
 }

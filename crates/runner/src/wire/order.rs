@@ -9,7 +9,7 @@ use super::bytes;
 use crate::cgroup::RunLimits;
 
 /// First byte of a start frame. A supervisor of another version refuses it.
-const VERSION: u8 = 10;
+const VERSION: u8 = 11;
 
 /// Most bytes of a start frame; larger plans travel in a memory file. Well below what a socket buffer takes.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024;
@@ -50,6 +50,8 @@ pub struct Order {
     pub terminal: Option<TerminalSize>,
     /// What it may use of the machine.
     pub limits: RunLimits,
+    /// Whether what is typed at its terminal, while that shows it, is kept with the output.
+    pub records_input: bool,
     /// Whether it is told which programs those with limits on their starts ask for.
     pub observes: bool,
     /// What is to be executed; `None` when it comes in a memory file.

@@ -37,6 +37,7 @@ fn order(plan: Option<Vec<u8>>) -> Order {
             cpu_percent: 150,
             processes: 7,
         },
+        records_input: true,
         observes: true,
         plan,
     }

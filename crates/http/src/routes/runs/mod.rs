@@ -7,6 +7,7 @@
 mod body;
 mod follow;
 mod output;
+mod recording;
 mod wait;
 
 use axum::{Extension, extract::State};
@@ -43,6 +44,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(list))
         .routes(routes!(one))
         .routes(routes!(output::bytes))
+        .routes(routes!(recording::recording))
         .routes(routes!(cancel))
 }
 
