@@ -228,9 +228,8 @@ impl Show {
             }
         }
         self.draw()?;
-        self.is_paused = true;
         // What it showed last stays until a key is pressed.
-        self.told("end, q quits")?;
+        self.told("end", "q quits")?;
         while !self.key().await?.is_none_or(|key| key == Key::End) {}
         let code = recording
             .exit
@@ -311,13 +310,13 @@ impl Show {
 
     /// The line below.
     fn status(&self) -> Result<(), Failure> {
-        self.told("space pauses, + and - change the speed, q quits")
+        let state = if self.is_paused { "paused" } else { "playing" };
+        self.told(state, "space pauses, + and - change the speed, q quits")
     }
 
-    fn told(&self, keys: &str) -> Result<(), Failure> {
-        let sign = if self.is_paused { "paused" } else { "playing" };
+    fn told(&self, state: &str, keys: &str) -> Result<(), Failure> {
         let (at, of) = (clock_face(self.at), clock_face(self.length));
-        let line = format!("{sign} {at} of {of}, {} x  ({keys})", self.speed);
+        let line = format!("{state}: {at} of {of}, {} x  ({keys})", self.speed);
         let terminal = self.terminal.screen();
         let line: String = line.chars().take(terminal.columns.saturating_sub(1)).collect();
         let out = format!("\x1b[{};1H\x1b[m\x1b[2K\x1b[7m{line}\x1b[m", terminal.rows);

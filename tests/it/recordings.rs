@@ -160,7 +160,7 @@ async fn a_recording_is_shown_again_without_what_a_terminal_would_obey() {
             .env("TERM", "xterm")
             .env("SHELL", "/bin/sh"),
     );
-    let shown = terminal.sees("end, q quits").await;
+    let shown = terminal.sees("(q quits)").await;
     assert!(
         shown.contains("\u{1b}[31mred") && shown.contains("there") && shown.contains("last"),
         "{shown:?}"
