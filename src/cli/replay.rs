@@ -6,7 +6,11 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    task::yield_now,
+    time::{Instant, sleep_until},
+};
 
 use countersign_domain::{RunId, TerminalSize};
 use countersign_protocol::terminal;
@@ -26,6 +30,8 @@ const MAX_BYTES: usize = 128 * 1024 * 1024;
 const FRAME: Duration = Duration::from_millis(30);
 /// How often the line below tells the time.
 const TICK: Duration = Duration::from_millis(500);
+/// No pause of a recording is longer.
+const MAX_PAUSE: Duration = Duration::from_hours(24 * 365);
 
 /// Which run, and how it is shown.
 #[derive(Debug, clap::Args)]
@@ -75,6 +81,12 @@ pub(super) async fn run(context: &Context, client: &Client, args: ReplayArgs) ->
     let shown = Show {
         console,
         terminal,
+        ends: [
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        ],
+        size: recording.size,
         screen: terminal::Screen::new(recording.size),
         length,
         speed,
@@ -91,7 +103,7 @@ pub(super) async fn run(context: &Context, client: &Client, args: ReplayArgs) ->
 struct Recording {
     size: TerminalSize,
     moments: Vec<(Duration, Event)>,
-    exit: Option<String>,
+    exit: Option<i32>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -119,12 +131,13 @@ impl Recording {
         for line in lines {
             let line = line.ok()?;
             let (seconds, kind, text) = (line[0].as_f64()?, line[1].as_str()?, line[2].as_str()?);
-            passed = passed.saturating_add(Duration::try_from_secs_f64(seconds).ok()?);
+            let pause = Duration::try_from_secs_f64(seconds).ok()?;
+            passed = passed.saturating_add(pause.min(MAX_PAUSE));
             let event = match kind {
                 "o" => Some(Event::Output(text.to_owned())),
                 "r" => size_of(text).map(Event::Size),
                 "x" => {
-                    exit = Some(text.to_owned());
+                    exit = text.parse().ok();
                     None
                 }
                 _ => None,
@@ -169,7 +182,7 @@ impl Key {
             ' ' | 'p' => Some(Self::Pause),
             '+' | '>' => Some(Self::Faster),
             '-' | '<' => Some(Self::Slower),
-            'q' | '\x1b' | '\x03' => Some(Self::End),
+            'q' | '\x1b' => Some(Self::End),
             _ => None,
         }
     }
@@ -179,6 +192,10 @@ impl Key {
 struct Show {
     console: Console,
     terminal: Terminal,
+    /// The signals that end it.
+    ends: [Signal; 3],
+    /// The size that was recorded.
+    size: TerminalSize,
     screen: terminal::Screen,
     length: Duration,
     speed: f64,
@@ -194,14 +211,15 @@ struct OtherScreen(Console);
 
 impl OtherScreen {
     fn enter(console: Console) -> Result<Self, Failure> {
-        console.raw_out(b"\x1b[?1049h\x1b[?25l\x1b[2J")?;
+        // A wide character in the last column must not go on in the next row.
+        console.raw_out(b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J")?;
         Ok(Self(console))
     }
 }
 
 impl Drop for OtherScreen {
     fn drop(&mut self) {
-        let _gone = self.0.raw_out(b"\x1b[m\x1b[?25h\x1b[?1049l");
+        let _gone = self.0.raw_out(b"\x1b[m\x1b[?7h\x1b[?25h\x1b[?1049l");
     }
 }
 
@@ -216,15 +234,26 @@ impl Show {
                 self.draw()?;
                 drawn = Instant::now();
             }
-            if self.wait(after).await? {
-                return Ok(format!("stopped after {}", clock_face(self.at)));
-            }
+            let mut is_ended = self.wait(after).await?;
             match event {
-                Event::Output(text) => drop(self.screen.push(text.as_bytes(), 0)),
+                Event::Output(text) => {
+                    // Drawing may take long, and keys count meanwhile.
+                    for piece in text.as_bytes().chunks(self.screen.portion()) {
+                        drop(self.screen.push(piece, 0));
+                        is_ended = is_ended || self.wait(Duration::ZERO).await?;
+                        if is_ended {
+                            break;
+                        }
+                    }
+                }
                 Event::Size(size) => {
+                    self.size = *size;
                     self.screen.resize(*size);
                     self.rows.clear();
                 }
+            }
+            if is_ended {
+                return Ok(format!("stopped after {}", clock_face(self.at)));
             }
         }
         self.draw()?;
@@ -233,7 +262,6 @@ impl Show {
         while !self.key().await?.is_none_or(|key| key == Key::End) {}
         let code = recording
             .exit
-            .as_ref()
             .map_or_else(String::new, |code| format!(", exit code {code}"));
         Ok(format!("shown: {}{code}", clock_face(self.length)))
     }
@@ -241,16 +269,24 @@ impl Show {
     /// Lets so much of the recording pass; true if a key ended it.
     async fn wait(&mut self, after: Duration) -> Result<bool, Failure> {
         let mut left = after;
-        while !left.is_zero() || self.is_paused {
+        loop {
             let begun = Instant::now();
-            let next = if self.is_paused {
-                TICK
+            let key = if self.is_paused || !left.is_zero() {
+                let next = if self.is_paused {
+                    TICK
+                } else {
+                    left.div_f64(self.speed).min(TICK)
+                };
+                tokio::select! {
+                    key = self.key() => Some(key?),
+                    () = sleep_until(begun + next) => None,
+                }
             } else {
-                left.div_f64(self.speed).min(TICK)
-            };
-            let key = tokio::select! {
-                key = self.key() => Some(key?),
-                () = sleep_until(begun + next) => None,
+                tokio::select! {
+                    biased;
+                    key = self.key() => Some(key?),
+                    () = yield_now() => return Ok(false),
+                }
             };
             if !self.is_paused {
                 let passed = begun.elapsed().mul_f64(self.speed).min(left);
@@ -265,14 +301,23 @@ impl Show {
                 Some(Some(Key::Slower)) => self.speed = (self.speed / 2.0).max(0.01),
             }
             self.status()?;
+            if left.is_zero() && !self.is_paused {
+                return Ok(false);
+            }
         }
-        Ok(false)
     }
 
-    /// The next key that does something; `None` when the terminal is gone.
+    /// The next key that does something; `None` when the terminal is gone, and for a signal that ends it.
     async fn key(&mut self) -> Result<Option<Key>, Failure> {
+        let [interrupt, terminate, hangup] = &mut self.ends;
         loop {
-            match self.terminal.keys().await? {
+            let keys = tokio::select! {
+                keys = self.terminal.keys() => keys?,
+                _ = interrupt.recv() => None,
+                _ = terminate.recv() => None,
+                _ = hangup.recv() => None,
+            };
+            match keys {
                 None => return Ok(None),
                 Some(keys) => {
                     if let Some(key) = keys.chars().find_map(Key::of) {
@@ -316,8 +361,15 @@ impl Show {
 
     fn told(&self, state: &str, keys: &str) -> Result<(), Failure> {
         let (at, of) = (clock_face(self.at), clock_face(self.length));
-        let line = format!("{state}: {at} of {of}, {} x  ({keys})", self.speed);
         let terminal = self.terminal.screen();
+        let (rows, cols) = (self.size.rows(), self.size.cols());
+        let fits = usize::from(rows) < terminal.rows && usize::from(cols) <= terminal.columns;
+        let cut = if fits {
+            String::new()
+        } else {
+            format!(", a part of {cols}x{rows}")
+        };
+        let line = format!("{state}: {at} of {of}, {} x{cut}  ({keys})", self.speed);
         let line: String = line.chars().take(terminal.columns.saturating_sub(1)).collect();
         let out = format!("\x1b[{};1H\x1b[m\x1b[2K\x1b[7m{line}\x1b[m", terminal.rows);
         self.console.raw_out(out.as_bytes())
@@ -343,7 +395,7 @@ mod tests {
                     (seconds(10.0), Event::Size(TerminalSize::new(30, 100).unwrap())),
                     (seconds(0.1), output("b")),
                 ],
-                exit: Some("7".to_owned()),
+                exit: Some(7),
             }
         );
         assert_eq!(recording.length(seconds(2.0)), seconds(2.6));
@@ -353,6 +405,10 @@ mod tests {
         }
         let negative = text.replace("9.0", "-9.0");
         assert_eq!(Recording::read(negative.as_bytes()), None);
+        let for_ever = Recording::read(text.replace("9.0", "1.8e19").as_bytes()).unwrap();
+        assert!(for_ever.length(Duration::ZERO) < 2 * MAX_PAUSE);
+        let odd = Recording::read(text.replace("\"7\"", "\"7\\u001b[6n\"").as_bytes());
+        assert_eq!(odd.unwrap().exit, None);
     }
 
     #[test]

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use crate::support::{Members, Terminal, TestServer, eventually};
 
 /// It asks for a word, then for one that it does not show, and ends with 3.
-const ASKING: &str = "stty size; read shown; stty -echo; echo ready; read hidden; stty size; exit 3";
+const ASKING: &str =
+    "stty size; read shown; sleep 0.3; stty -echo; echo ready; read hidden; stty size; exit 3";
 
 /// The lines of a recording: its head, and its events.
 async fn recorded(server: &TestServer, run: &str) -> (Value, Vec<Value>) {
@@ -24,6 +25,14 @@ fn of_kind<'a>(events: &'a [Value], kind: &str) -> Vec<&'a str> {
         }
     }
     found
+}
+
+/// Seconds from the start to the last event.
+fn lasted(events: &[Value]) -> f64 {
+    events
+        .iter()
+        .map(|event| event[0].as_f64().expect("seconds"))
+        .sum()
 }
 
 /// A run of [`ASKING`] that has ended. The terminal got another size in between, and the server may have been started again.
@@ -50,6 +59,10 @@ async fn asked_and_ended(server: &mut TestServer, restart: bool) -> String {
         server.agent().posted("/v1/process", body).await;
     };
     shows(server, "30 120").await;
+    // What there is so far.
+    let (head, events) = recorded(server, &run).await;
+    assert_eq!(head["term"]["rows"], 30);
+    assert!(of_kind(&events, "o").concat().contains("30 120") && of_kind(&events, "x").is_empty());
     if restart {
         server.crash_and_restart().await;
     }
@@ -84,11 +97,7 @@ async fn a_terminal_is_recorded_with_its_sizes_its_input_and_its_end() {
         );
         assert_eq!(events.last().unwrap()[1], "x");
         assert_eq!(of_kind(&events, "x"), ["3"]);
-        assert!(
-            events
-                .iter()
-                .all(|event| event[0].as_f64().is_some_and(|after| after >= 0.0))
-        );
+        assert!(lasted(&events) >= 0.2, "{events:?}");
         // Each thing stands where it happened.
         let at = |kind: &str, what: &str| {
             let is_it = |event: &&Value| event[1] == kind && event[2].as_str().unwrap().contains(what);
@@ -121,7 +130,7 @@ async fn input_is_kept_only_where_that_is_set() {
 async fn a_run_without_a_terminal_and_one_without_output_are_recordings_too() {
     let server = TestServer::full().start().await;
     let ran = server
-        .ran(json!({ "command": "echo out; echo err >&2; exit 1" }))
+        .ran(json!({ "command": "sleep 0.3; echo out; echo err >&2; exit 1" }))
         .await;
     let (head, events) = recorded(&server, ran.text("runId")).await;
     assert_eq!(head["term"], json!({ "cols": 120, "rows": 30 }));
@@ -133,6 +142,7 @@ async fn a_run_without_a_terminal_and_one_without_output_are_recordings_too() {
     written.truncate(8);
     assert_eq!(written.len(), 8);
     assert_eq!(of_kind(&events, "x"), ["1"]);
+    assert!(lasted(&events) >= 0.2, "{events:?}");
     let silent = server.ran(json!({ "command": "true" })).await;
     let (head, events) = recorded(&server, silent.text("runId")).await;
     assert_eq!(head["version"], 3);
@@ -176,6 +186,18 @@ async fn a_recording_is_shown_again_without_what_a_terminal_would_obey() {
         "{:?}",
         terminal.text()
     );
+    // So it is where a signal ends it.
+    let mut terminal = Terminal::start(
+        server
+            .invocation(&["runs", "replay", run])
+            .env("TERM", "xterm")
+            .env("SHELL", "/bin/sh"),
+    );
+    terminal.sees("(q quits)").await;
+    terminal.press("\u{3}");
+    terminal.sees("\u{1b}[?25h\u{1b}[?1049l").await;
+    // The signal is one for the shell around it too.
+    terminal.ended().await;
     // In a pipe it is what players read.
     let piped = server.cli(&["runs", "replay", &run[run.len() - 8..]]).await;
     let head: Value = serde_json::from_str(piped.stdout.lines().next().expect("a head")).unwrap();

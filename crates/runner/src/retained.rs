@@ -191,10 +191,12 @@ impl<'a> Retained<'a> {
     }
 
     /// Keeps the size that the terminal has from now on. What a terminal shows is in the spool from its beginning, so that it
-    /// can be shown again.
+    /// can be shown again; where that cannot be made, it stays in memory as that of any run.
     pub(super) fn size(&mut self, elapsed: Duration, size: TerminalSize) {
-        if !matches!(self.place_of_spool, SpoolPlace::Nowhere) {
-            self.spool();
+        if let OutputStorage::Memory(frames) = &self.storage
+            && let Ok(spool) = self.spool_of(frames)
+        {
+            self.storage = OutputStorage::Spool(spool);
         }
         self.aside(elapsed, FrameKind::Size, &spool::terminal_size(size));
     }
@@ -206,13 +208,15 @@ impl<'a> Retained<'a> {
 
     fn aside(&mut self, elapsed: Duration, kind: FrameKind, payload: &[u8]) {
         let length = spool::HEADER_BYTES + spool::TIME_BYTES + payload.len();
-        if let OutputStorage::Spool(spool) = &mut self.storage
-            && self.aside + length <= spool::MAX_ASIDE_BYTES
-        {
-            self.aside += length;
-            if spool.append_at(elapsed, kind, payload).is_err() {
-                self.storage = OutputStorage::Full;
-            }
+        let OutputStorage::Spool(spool) = &mut self.storage else {
+            return;
+        };
+        self.aside = self.aside.saturating_add(length);
+        // Once one found no room none does: a hole would be worse than an end.
+        if self.aside > spool::MAX_ASIDE_BYTES {
+            self.aside = usize::MAX;
+        } else if spool.append_at(elapsed, kind, payload).is_err() {
+            self.storage = OutputStorage::Full;
         }
     }
 
@@ -267,18 +271,20 @@ impl<'a> Retained<'a> {
         let OutputStorage::Memory(frames) = &self.storage else {
             return;
         };
-        let written = self.place_of_spool.open(self.name).and_then(|file| {
-            let mut end = 0;
-            append(&file, &mut end, &[], frames.as_bytes())?;
-            let time = frames.time;
-            Ok(SpoolFile { file, end, time })
-        });
-        self.storage = if let Ok(spool) = written {
+        self.storage = if let Ok(spool) = self.spool_of(frames) {
             OutputStorage::Spool(spool)
         } else {
             self.kept = 0;
             OutputStorage::Full
         };
+    }
+
+    fn spool_of(&self, frames: &InlineFrames) -> Result<SpoolFile, Errno> {
+        let file = self.place_of_spool.open(self.name)?;
+        let mut end = 0;
+        append(&file, &mut end, &[], frames.as_bytes())?;
+        let time = frames.time;
+        Ok(SpoolFile { file, end, time })
     }
 }
 
@@ -442,5 +448,10 @@ mod tests {
         retained.push(Duration::ZERO, OUT, &vec![b'a'; INLINE_BYTES]);
         retained.push(Duration::ZERO, OUT, b"more");
         assert_eq!((retained.seen(), retained.kept()), (65_540, 0));
+        // Without one the little that a terminal shows is kept like that of any run.
+        let mut retained = Retained::new(SpoolPlace::Directory(file.as_fd()), "no/such/place", 100_000);
+        retained.size(Duration::ZERO, TerminalSize::DEFAULT);
+        retained.push(Duration::ZERO, OUT, b"small");
+        assert!(retained.is_only_in_memory());
     }
 }

@@ -90,6 +90,16 @@ impl Terminal {
         (modes.local_modes.contains(LocalModes::ICANON) && character != 0).then_some(character)
     }
 
+    /// Whether so many bytes that are typed now appear on the screen: it echoes, and nothing waits before them, so that they do
+    /// not come to it later, when it may echo no more.
+    pub(super) fn shows(&self, bytes: usize) -> bool {
+        /// Bytes that a terminal keeps for its programs.
+        const ROOM: u64 = 4096;
+        let waiting = self.programs.as_ref().map(rustix::io::ioctl_fionread);
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.echoes() && matches!(waiting, Some(Ok(waiting)) if waiting.saturating_add(bytes) < ROOM)
+    }
+
     /// Whether what is typed appears on the screen.
     pub(super) fn echoes(&self) -> bool {
         rustix::termios::tcgetattr(&self.master)

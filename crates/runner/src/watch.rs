@@ -601,8 +601,9 @@ impl<'a> Watch<'a> {
             ToSupervisor::Kill(cause) => self.begin_kill(cause, process::monotonic()),
             ToSupervisor::Background => self.outlives_server = true,
             ToSupervisor::Input(bytes) => {
-                let shows = self.terminal.as_ref().is_some_and(Terminal::echoes);
-                if self.order.records_input && shows {
+                let shows =
+                    |terminal: &Terminal| self.input.waiting().is_none() && terminal.shows(bytes.len());
+                if self.order.records_input && self.terminal.as_ref().is_some_and(shows) {
                     self.retained.typed(self.elapsed(), &bytes);
                 }
                 let dropped = self.input.push(&bytes);

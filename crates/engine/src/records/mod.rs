@@ -238,8 +238,10 @@ impl Records {
         if self.live.unfinished(&run.id).is_none() {
             return self.output_bytes(&run.id).await;
         }
-        if run.pty && run.host != Host::Node {
-            return Ok(Some(OutputBytes::Spool(self.gateway.spool(&run.id))));
+        let spool = self.gateway.spool(&run.id);
+        // It has the times, unless it could not be made.
+        if run.pty && run.host != Host::Node && tokio::fs::try_exists(&spool).await.unwrap_or(false) {
+            return Ok(Some(OutputBytes::Spool(spool)));
         }
         let so_far = self.output_after(&run.id, 0).await?;
         Ok(Some(

@@ -16,7 +16,6 @@ use countersign_domain::{Exit, KillCause, Observed, OutputStream, RunId, Termina
 use countersign_protocol::terminal::CursorKeys;
 use countersign_runner::{
     INLINE_BYTES, INPUT_BYTES, InlineFrames, NotStarted,
-    output::spool,
     run_file::{Fence, RunFileState},
     wire::{FromSupervisor, Inbox, ToSupervisor},
 };
@@ -480,8 +479,8 @@ impl RunEvents {
         let room = self.max_bytes.saturating_sub(inline.payload());
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         let bytes = bytes.get(..room).unwrap_or(bytes);
-        // At worst each byte is in a frame of its own, with its time.
-        if inline.as_bytes().len() + bytes.len() > spool::FRAMED_BYTE * INLINE_BYTES {
+        // The supervisor has moved it to the spool by now.
+        if inline.payload() + bytes.len() as u64 > INLINE_BYTES as u64 {
             self.inline = None;
         } else {
             let elapsed = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());

@@ -90,11 +90,15 @@ impl Screen {
         self.cursor_keys
     }
 
-    /// What its upper left part shows, a text for each row: the characters, and sequences of ours that colour them. Each row
+    /// What a part of it shows that begins on the left and has the row of the cursor, a text for each row: the characters, and sequences of ours that colour them. Each row
     /// begins without colours. `None` once it could not follow what was drawn.
     pub fn rows(&self, part: TerminalSize) -> Option<Vec<String>> {
         let screen = self.drawing.as_ref()?.screen();
-        let rows = screen.rows_formatted(0, part.cols()).take(part.rows().into());
+        let above = self.cursor.0.saturating_sub(part.rows());
+        let rows = screen
+            .rows_formatted(0, part.cols())
+            .skip(above.into())
+            .take(part.rows().into());
         let shown = |row: String| row.chars().filter(|one| may_be_shown(*one)).collect();
         Some(rows.map(shown).collect())
     }
@@ -220,7 +224,9 @@ mod tests {
         assert_eq!(text(&rows[0]).replace(' ', ""), "aredbc5nd");
         assert!(rows[0].contains("\x1b[31m"), "{rows:?}");
         assert_eq!(text(&rows[1]), "xy");
-        assert_eq!(screen.rows(size(1, 2)).unwrap().len(), 1);
+        // The second row is that of the cursor.
+        let part = screen.rows(size(1, 2)).unwrap();
+        assert_eq!((part.len(), text(&part[0]).as_str()), (1, "x"));
     }
 
     /// The characters that end the control sequences of a text.

@@ -154,6 +154,7 @@ impl Cast {
             head: Some(self.head),
             stdout: Utf8Decoder::default(),
             stderr: Utf8Decoder::default(),
+            input: Utf8Decoder::default(),
             told: Duration::ZERO,
             now: Duration::ZERO,
             bytes: Vec::new(),
@@ -170,12 +171,19 @@ impl Cast {
     }
 }
 
+fn decoded(decoder: &mut Utf8Decoder, bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    decoder.push(bytes, |piece| text.push_str(piece));
+    text
+}
+
 /// Lines of a recording that are made of what a spool tells.
 struct Lines {
     /// `None` once it was written.
     head: Option<Value>,
     stdout: Utf8Decoder,
     stderr: Utf8Decoder,
+    input: Utf8Decoder,
     /// The time of the last line, and the one of the next.
     told: Duration,
     now: Duration,
@@ -193,11 +201,13 @@ impl Lines {
                     OutputStream::Stdout => &mut self.stdout,
                     OutputStream::Stderr => &mut self.stderr,
                 };
-                let mut text = String::with_capacity(bytes.len());
-                decoder.push(bytes, |piece| text.push_str(piece));
+                let text = decoded(decoder, bytes);
                 self.text("o", &text)?;
             }
-            Event::Input(bytes) => self.text("i", &String::from_utf8_lossy(bytes))?,
+            Event::Input(bytes) => {
+                let text = decoded(&mut self.input, bytes);
+                self.text("i", &text)?;
+            }
         }
         Ok(())
     }
