@@ -138,7 +138,7 @@ export function choose(id: string): void {
   chosen.set(next);
 }
 
-/** Chooses everything of the list that is like a request: of the same agent, with the same programs. */
+/** Chooses everything of the list that is like a request: of the same agent, with the same programs and variables. */
 export function chooseAlike(id: string): void {
   const like = model.entries.get(id);
   if (!like) return;
@@ -217,7 +217,7 @@ export async function load(): Promise<void> {
   if (!me.value) return;
   blank.set("Nothing is waiting. New requests appear here by themselves.");
   draw();
-  notice("most", more ? `More than ${MOST_LOADED.toLocaleString("en")} requests wait. Only the newest are here; the others follow after a reload.` : "");
+  notice("most", more ? `More than ${MOST_LOADED.toLocaleString("en")} requests wait. Only the newest are here. Answer some, then reload the page to see older ones.` : "");
   if (!more) await Promise.all(model.missing(items).slice(0, 50).map(look));
 }
 
@@ -413,6 +413,7 @@ export function setRetry(retry: () => void): void {
 /** Sends one answer to everything that is chosen; each counts by itself. */
 export async function decideAll(decision: "allow-once" | "deny", reason: string): Promise<void> {
   const ids = [...chosen.value].filter((id) => model.sending(id, decision));
+  const from = opened.value;
   draw();
   if (!ids.length) return;
   const decisions = ids.map((id) => ({ id, decision, bindingDigest: model.entries.get(id)?.approval.boundTo.digest, ...(reason && { reason }) }));
@@ -432,7 +433,8 @@ export async function decideAll(decision: "allow-once" | "deny", reason: string)
   }
   chooseNone();
   if (gone.value === undefined) draw();
-  const next = listed().find(isOpen);
+  // You may have gone on to another request while the answer was on its way.
+  const next = opened.value === from ? listed().find(isOpen) : undefined;
   if (next) open(next.approval.id, isNarrow() ? "row" : "card");
 }
 

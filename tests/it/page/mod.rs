@@ -3,6 +3,7 @@
 
 mod answers;
 mod files;
+mod focus;
 mod hostile;
 mod layout;
 mod load;

@@ -1519,7 +1519,15 @@ function isPlain(approval, past) {
 	return isKnown && isTakenApart && factsOf(approval, past).every(({ code }) => NEUTRAL.has(code));
 }
 function areAlike(one, other) {
-	return one.agentId === other.agentId && one.host === other.host && programs(one).join(" ") === programs(other).join(" ");
+	return one.agentId === other.agentId && one.host === other.host && programs(one).join(" ") === programs(other).join(" ") && variables(one) === variables(other);
+}
+function variables({ envNames, envValues = {}, envOmitted = 0, boundTo }) {
+	return JSON.stringify([
+		envNames,
+		envNames.map((name) => Object.hasOwn(envValues, name) ? envValues[name] : null),
+		envOmitted,
+		boundTo.envHash
+	]);
 }
 function matches(approval, filter) {
 	const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
@@ -1848,7 +1856,7 @@ async function load() {
 	if (!me.value) return;
 	blank.set("Nothing is waiting. New requests appear here by themselves.");
 	draw();
-	notice("most", more ? `More than ${MOST_LOADED.toLocaleString("en")} requests wait. Only the newest are here; the others follow after a reload.` : "");
+	notice("most", more ? `More than ${MOST_LOADED.toLocaleString("en")} requests wait. Only the newest are here. Answer some, then reload the page to see older ones.` : "");
 	if (!more) await Promise.all(model.missing(items).slice(0, 50).map(look));
 }
 async function loadOne(id) {
@@ -2013,6 +2021,7 @@ function setRetry(retry) {
 }
 async function decideAll(decision, reason) {
 	const ids = [...chosen.value].filter((id) => model.sending(id, decision));
+	const from = opened$1.value;
 	draw();
 	if (!ids.length) return;
 	const decisions = ids.map((id) => ({
@@ -2035,7 +2044,7 @@ async function decideAll(decision, reason) {
 	}
 	chooseNone();
 	if (gone.value === void 0) draw();
-	const next = listed().find(isOpen);
+	const next = opened$1.value === from ? listed().find(isOpen) : void 0;
 	if (next) open(next.approval.id, isNarrow() ? "row" : "card");
 }
 async function takeBack(id) {
@@ -2082,6 +2091,16 @@ function setCard(card) {
 	};
 }
 var openCard = () => current;
+// src/pure/letter.ts
+function meaning({ opened, focused, isInSight }, isKnown) {
+	const wanted = focused ?? opened;
+	if (wanted === void 0 || !isKnown(wanted)) return { kind: "nothing" };
+	if (focused === opened && isInSight) return { kind: "act" };
+	return {
+		kind: "open",
+		id: wanted
+	};
+}
 // src/keys.ts
 var WRITING_MS = 2e3;
 var OFF = "countersign.keys-off";
@@ -2101,18 +2120,42 @@ var DEEDS = {
 	A: onCard(() => openCard()?.press("always")),
 	d: onCard(() => openCard()?.press("deny")),
 	r: onCard(() => openCard()?.press("reason")),
-	x: onCard(() => opened$1.value !== void 0 && choose(opened$1.value)),
-	X: onCard(() => opened$1.value !== void 0 && chooseAlike(opened$1.value)),
+	x: onFocused(choose),
+	X: onFocused(chooseAlike),
 	"/": () => document.querySelector("#filter")?.focus(),
 	"?": () => isHelp.set(true)
 };
+function focused() {
+	const place = document.activeElement?.closest("[data-id], [data-row]");
+	return place?.dataset.id ?? place?.dataset.row;
+}
 function onCard(deed) {
 	return () => {
-		const id = opened$1.value;
-		if (id === void 0 || !model.entries.has(id)) return;
-		if (document.activeElement?.closest("[data-id], [data-row]")) deed();
-		else open(id, "card");
+		const { value: now } = opened$1;
+		const card = now === void 0 ? void 0 : document.querySelector(`[data-id="${CSS.escape(now)}"]`);
+		const what = meaning({
+			opened: now,
+			focused: focused(),
+			isInSight: card !== null && card !== void 0 && isInSight(card)
+		}, (id) => model.entries.has(id));
+		if (what.kind === "act") deed();
+		if (what.kind !== "open") return;
+		document.querySelector(`[data-id="${CSS.escape(what.id)}"]`)?.scrollIntoView({ block: "nearest" });
+		open(what.id, "card");
 	};
+}
+function onFocused(deed) {
+	return () => {
+		const id = focused() ?? opened$1.value;
+		if (id === void 0 || !model.entries.has(id)) return;
+		if (focused() === void 0) open(id, "row");
+		else deed(id);
+	};
+}
+function isInSight(element) {
+	if (!element.checkVisibility()) return false;
+	const { top, bottom } = element.getBoundingClientRect();
+	return bottom > 0 && top < innerHeight;
 }
 function listen() {
 	let wroteAt = -Infinity;
@@ -3016,6 +3059,20 @@ function argumentText(argument) {
 var labelOf = (approval) => brief(lineOf(approval), 60);
 var lineOf = ({ display }) => display.text.replaceAll("\n", "");
 var placeOf = (approval) => approval.nodeId ? `${approval.host} ${approval.nodeId}` : approval.host;
+// src/view/facts.tsx
+var chipOf = ({ code }) => code === "missing" || code === "denied" ? "chip bad" : "chip warn";
+function FactChips({ facts }) {
+	if (!facts.length) return null;
+	return createVNode("ul", {
+		class: "facts-line",
+		"aria-label": "What to look at",
+		children: facts.map((fact) => createVNode("li", {
+			class: chipOf(fact),
+			"data-fact": fact.code,
+			children: visible(fact.text)
+		}, fact.code))
+	});
+}
 // src/view/card.tsx
 var URGENT_MS$1 = 6e4;
 var PAST_PAUSE_MS = 150;
@@ -3396,20 +3453,12 @@ function useKnown(approval, changed) {
 	return known;
 }
 function FactsLine({ facts, known: { overrides, past, isLost } }) {
-	const said = overrides !== void 0 && past !== void 0 ? "No known risk found. That does not make it safe." : isLost ? "The record could not be read, so this says nothing of it." : "Looking at the record …";
+	const said = overrides !== void 0 && past !== void 0 ? "No known risk found. That does not make it safe." : isLost ? "The record could not be read, so its history is unknown." : "Looking at the record …";
 	if (!facts.length) return createVNode("p", {
 		class: "facts-line hint",
 		children: said
 	});
-	return createVNode("ul", {
-		class: "facts-line",
-		"aria-label": "What to look at",
-		children: facts.map(({ code, text }) => createVNode("li", {
-			class: code === "missing" || code === "denied" ? "chip bad" : "chip warn",
-			"data-fact": code,
-			children: visible(text)
-		}, code))
-	});
+	return createVNode(FactChips, { facts });
 }
 function Reasons({ choose }) {
 	const all = lastReasons();
@@ -3622,7 +3671,7 @@ function RowFacts({ facts }) {
 	const [first, ...rest] = facts;
 	if (!first) return null;
 	return createVNode(Fragment, { children: [createVNode("span", {
-		class: first.code === "missing" || first.code === "denied" ? "chip bad" : "chip warn",
+		class: chipOf(first),
 		children: visible(first.text)
 	}), rest.length > 0 && createVNode("span", {
 		class: "chip warn",
@@ -3736,6 +3785,7 @@ function Preview({ isChosen }) {
 	const Batch = useValue(record)?.Batch;
 	const place = useRef(null);
 	const guard = useRef(void 0);
+	const wasChosen = useRef(isChosen);
 	const entry = id === void 0 ? void 0 : model.entries.get(id);
 	useLayoutEffect(() => {
 		if (!place.current) return void 0;
@@ -3745,9 +3795,11 @@ function Preview({ isChosen }) {
 	useLayoutEffect(() => {
 		guard.current?.look();
 		document.documentElement.classList.toggle("card-open", isFull && (Boolean(entry) || isChosen) && !only);
-		if (next?.where !== "card" || next.id !== id) return;
-		focusNext.set(void 0);
-		place.current?.querySelector("article")?.focus({ preventScroll: true });
+		const hasLost = wasChosen.current && !isChosen && document.activeElement === document.body;
+		wasChosen.current = isChosen;
+		const isNext = next?.where === "card" && next.id === id;
+		if (isNext) focusNext.set(void 0);
+		if (isNext || hasLost) place.current?.querySelector("article")?.focus({ preventScroll: true });
 	});
 	return createVNode("div", {
 		id: "cards",
@@ -4390,4 +4442,4 @@ async function poll() {
 }
 isOpened.set(Boolean(only));
 start().catch(failed);
-export { byteSize as A, json as B, looker as C, pairing as D, command as E, announce as F, useState as G, useEffect as H, State as I, Fragment as K, useValue as L, mixedWords as M, visible as N, runStatus as O, visibleOutput as P, Refused as R, gone as S, areAlike as T, useLayoutEffect as U, send as V, useRef as W, drawn as _, Time as a, online as b, nudge as c, isOn as d, setOn as f, decideAll as g, closeCard as h, Mono as i, duration as j, brief as k, watch as l, chosen as m, mustOpen as n, Wrong as o, chooseNone as p, Fact as r, createVNode as s, CommandBlock as t, isHelp as u, isRead as v, may as w, failed as x, model as y, everything as z };
+export { pairing as A, useValue as B, failed as C, areAlike as D, may as E, mixedWords as F, useEffect as G, everything as H, visible as I, useState as J, useLayoutEffect as K, visibleOutput as L, brief as M, byteSize as N, factsOf as O, duration as P, announce as R, online as S, looker as T, json as U, Refused as V, send as W, Fragment as Y, closeCard as _, Fact as a, isRead as b, Wrong as c, watch as d, isHelp as f, chosen as g, chooseNone as h, mustOpen as i, runStatus as j, command as k, createVNode as l, setOn as m, Variables as n, Mono as o, isOn as p, useRef as q, CommandBlock as r, Time as s, FactChips as t, nudge as u, decideAll as v, gone as w, model as x, drawn as y, State as z };

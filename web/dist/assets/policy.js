@@ -1,4 +1,4 @@
-import { B as json, C as looker, F as announce, G as useState, H as useEffect, K as Fragment, M as mixedWords, N as visible, R as Refused, S as gone, U as useLayoutEffect, V as send, W as useRef, a as Time, i as Mono, k as brief, l as watch, o as Wrong, r as Fact, s as createVNode, w as may, x as failed, z as everything } from "./app.js";
+import { C as failed, E as may, F as mixedWords, G as useEffect, H as everything, I as visible, J as useState, K as useLayoutEffect, M as brief, R as announce, T as looker, U as json, V as Refused, W as send, Y as Fragment, a as Fact, c as Wrong, d as watch, l as createVNode, o as Mono, q as useRef, s as Time, w as gone } from "./app.js";
 // src/pure/confine.ts
 var LARGEST_PORT = 65535;
 var NoConfine = class extends Error {};

@@ -1,4 +1,4 @@
-import { A as byteSize, B as json, C as looker, D as pairing, E as command, F as announce, G as useState, H as useEffect, I as State, K as Fragment, L as useValue, M as mixedWords, N as visible, O as runStatus, P as visibleOutput, R as Refused, T as areAlike, U as useLayoutEffect, V as send, W as useRef, _ as drawn, a as Time, b as online, c as nudge, d as isOn, f as setOn, g as decideAll, h as closeCard, i as Mono, j as duration, k as brief, l as watch, m as chosen, n as mustOpen, o as Wrong, p as chooseNone, r as Fact, s as createVNode, t as CommandBlock, u as isHelp, v as isRead, w as may, x as failed, y as model, z as everything } from "./app.js";
+import { A as pairing, B as useValue, C as failed, D as areAlike, E as may, F as mixedWords, G as useEffect, H as everything, I as visible, J as useState, K as useLayoutEffect, L as visibleOutput, M as brief, N as byteSize, O as factsOf, P as duration, R as announce, S as online, T as looker, U as json, V as Refused, W as send, Y as Fragment, _ as closeCard, a as Fact, b as isRead, c as Wrong, d as watch, f as isHelp, g as chosen, h as chooseNone, i as mustOpen, j as runStatus, k as command, l as createVNode, m as setOn, n as Variables, o as Mono, p as isOn, q as useRef, r as CommandBlock, s as Time, t as FactChips, u as nudge, v as decideAll, x as model, y as drawn, z as State } from "./app.js";
 // src/view/nodes.tsx
 var MOST_SHOWN = 500;
 var NAME_LENGTH = 60;
@@ -531,23 +531,34 @@ function Batch({ guard }) {
 					class: "card-body",
 					children: [!all.every((approval) => areAlike(approval, first)) && createVNode("p", {
 						class: "warn-line",
-						children: "They are of different agents or run different programs."
+						children: "They are of different agents, run different programs or set different variables."
 					}), createVNode("ol", {
 						class: "batch",
 						"aria-label": "The chosen requests",
-						children: all.map((approval) => createVNode("li", { children: [createVNode("p", {
-							class: "batch-of",
-							children: [
-								createVNode("bdi", { children: visible(approval.agentId) }),
-								" on ",
-								createVNode("bdi", { children: visible(approval.host) }),
-								" in ",
-								createVNode("code", {
-									dir: "ltr",
-									children: visible(approval.cwd)
-								})
-							]
-						}), createVNode(CommandBlock, { approval })] }, approval.id))
+						children: all.map((approval) => createVNode("li", { children: [
+							createVNode("p", {
+								class: "batch-of",
+								children: [
+									createVNode("bdi", { children: visible(approval.agentId) }),
+									" on ",
+									createVNode("bdi", { children: visible(approval.host) }),
+									" in ",
+									createVNode("code", {
+										dir: "ltr",
+										children: visible(approval.cwd)
+									})
+								]
+							}),
+							createVNode(CommandBlock, { approval }),
+							approval.envNames.length > 0 && createVNode("dl", {
+								class: "facts",
+								children: createVNode(Variables, { approval })
+							}),
+							createVNode(FactChips, { facts: factsOf(approval, {
+								overrides: void 0,
+								runsBefore: void 0
+							}) })
+						] }, approval.id))
 					})]
 				}),
 				createVNode("div", {
@@ -647,7 +658,7 @@ function Help() {
 			}),
 			createVNode("p", {
 				class: "hint",
-				children: "Letters act only while a request has the focus."
+				children: "Letters answer only the request that has the focus and that you see. Elsewhere they open it."
 			}),
 			createVNode("label", {
 				class: "check",

@@ -17,6 +17,7 @@ import { AlwaysRules, firstChosen, patternsOf } from "./always.tsx";
 import { CommandBlock, mustOpen } from "./command.tsx";
 import { Wrong } from "./common.tsx";
 import { Details, type Known, labelOf, placeOf } from "./details.tsx";
+import { FactChips } from "./facts.tsx";
 
 const URGENT_MS = 60_000;
 const PAST_PAUSE_MS = 150;
@@ -257,13 +258,9 @@ function useKnown(approval: Approval, changed: () => void): Known {
 /** One line of what is known, above the buttons. */
 function FactsLine({ facts, known: { overrides, past, isLost } }: { facts: readonly Fact[]; known: Known }) {
   const isKnown = overrides !== undefined && past !== undefined;
-  const said = isKnown ? "No known risk found. That does not make it safe." : isLost ? "The record could not be read, so this says nothing of it." : "Looking at the record …";
+  const said = isKnown ? "No known risk found. That does not make it safe." : isLost ? "The record could not be read, so its history is unknown." : "Looking at the record …";
   if (!facts.length) return <p class="facts-line hint">{said}</p>;
-  return (
-    <ul class="facts-line" aria-label="What to look at">
-      {facts.map(({ code, text }) => <li key={code} class={code === "missing" || code === "denied" ? "chip bad" : "chip warn"} data-fact={code}>{visible(text)}</li>)}
-    </ul>
-  );
+  return <FactChips facts={facts} />;
 }
 
 /** The last reasons, one press each. */

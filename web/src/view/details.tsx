@@ -63,7 +63,7 @@ function Unusual({ approval, known }: { approval: Approval; known: Known }) {
 }
 
 /** What the command gets beside its arguments; the server has spelled out what hides and masked secrets. */
-function Variables({ approval: { envNames, envValues = {}, envOmitted = 0 } }: { approval: Approval }) {
+export function Variables({ approval: { envNames, envValues = {}, envOmitted = 0 } }: { approval: Approval }) {
   if (!envNames.length) return null;
   return (
     <Fact name="Environment" class="environment">

@@ -65,6 +65,7 @@ function Preview({ isChosen }: { isChosen: boolean }) {
   const Batch = useValue(record)?.Batch;
   const place = useRef<HTMLDivElement>(null);
   const guard = useRef<Guard | undefined>(undefined);
+  const wasChosen = useRef(isChosen);
   const entry = id === undefined ? undefined : model.entries.get(id);
 
   useLayoutEffect(() => {
@@ -75,9 +76,12 @@ function Preview({ isChosen }: { isChosen: boolean }) {
   useLayoutEffect(() => {
     guard.current?.look();
     document.documentElement.classList.toggle("card-open", isFull && (Boolean(entry) || isChosen) && !only);
-    if (next?.where !== "card" || next.id !== id) return;
-    focusNext.set(undefined);
-    place.current?.querySelector<HTMLElement>("article")?.focus({ preventScroll: true });
+    // The answer to several had the focus, and has gone.
+    const hasLost = wasChosen.current && !isChosen && document.activeElement === document.body;
+    wasChosen.current = isChosen;
+    const isNext = next?.where === "card" && next.id === id;
+    if (isNext) focusNext.set(undefined);
+    if (isNext || hasLost) place.current?.querySelector<HTMLElement>("article")?.focus({ preventScroll: true });
   });
 
   return (

@@ -12,6 +12,7 @@ import { may } from "../shell.ts";
 import { useValue } from "../state.ts";
 import { runFacts } from "./card.tsx";
 import { labelOf, lineOf } from "./details.tsx";
+import { chipOf } from "./facts.tsx";
 
 const URGENT_MS = 60_000;
 export function List() {
@@ -117,7 +118,7 @@ function RowFacts({ facts }: { facts: readonly Fact[] }) {
   if (!first) return null;
   return (
     <>
-      <span class={first.code === "missing" || first.code === "denied" ? "chip bad" : "chip warn"}>{visible(first.text)}</span>
+      <span class={chipOf(first)}>{visible(first.text)}</span>
       {rest.length > 0 && <span class="chip warn">{`+${rest.length}`}</span>}
     </>
   );
