@@ -2,7 +2,7 @@
 
 import { announce } from "./announce.ts";
 import { everything, isFinal, json, Refused } from "./api/api.ts";
-import type { Approval, ApprovalDecision, DecisionResult, DecisionsResult, Page, PageEvent, Run, RunNews, SessionOverrides } from "./api/types.ts";
+import type { Approval, ApprovalDecision, Decision, DecisionResult, DecisionsResult, Page, PageEvent, Revision, Run, RunNews, SessionOverrides } from "./api/types.ts";
 import { Approvals, type Entry, inOrder } from "./pure/approvals.ts";
 import { areAlike, matches } from "./pure/facts.ts";
 import { brief } from "./pure/text.ts";
@@ -368,10 +368,7 @@ async function each(due: Set<string>, see: (id: string) => Promise<void>): Promi
 // --- What the person answers.
 
 /** What goes with an answer. */
-export interface AnswerOptions {
-  reason?: string;
-  patterns?: { pattern: string; argPattern?: string }[];
-}
+export type AnswerOptions = Omit<Decision, "decision" | "patterns">;
 
 /** Sends an answer. `retry` is called where no answer came to it. */
 export async function decide(id: string, decision: ApprovalDecision, options: AnswerOptions): Promise<void> {
@@ -436,6 +433,17 @@ export async function decideAll(decision: "allow-once" | "deny", reason: string)
   // You may have gone on to another request while the answer was on its way.
   const next = opened.value === from ? listed().find(isOpen) : undefined;
   if (next) open(next.approval.id, isNarrow() ? "row" : "card");
+}
+
+/** Puts another command in the place of a request, and opens the question about that one. */
+export async function revise(id: string, body: Revision): Promise<void> {
+  const next = await json<Approval>("POST", `/v1/approvals/${id}/revision`, { body });
+  model.take(next);
+  announce("Your command waits for an answer.");
+  if (opened.value === id && !only) open(next.id, "card");
+  await look(id).catch(() => {});
+  model.revised(id, next.id);
+  draw();
 }
 
 /** Denies what was allowed and has not started. */

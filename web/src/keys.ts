@@ -4,6 +4,7 @@
 import { openCard } from "./card-keys.ts";
 import { choose, chooseAlike, chooseNone, chosen, closeCard, isOpened, model, move, open, opened } from "./inbox.ts";
 import { meaning } from "./pure/letter.ts";
+import { place } from "./place.ts";
 import { State } from "./state.ts";
 
 // A person who writes while the field goes away, because its request ended, writes on: what comes so soon after the last
@@ -33,6 +34,7 @@ const DEEDS: Record<string, () => void> = {
   A: onCard(() => openCard()?.press("always")),
   d: onCard(() => openCard()?.press("deny")),
   r: onCard(() => openCard()?.press("reason")),
+  e: onCard(() => openCard()?.press("edit")),
   x: onFocused(choose),
   X: onFocused(chooseAlike),
   "/": () => document.querySelector<HTMLElement>("#filter")?.focus(),
@@ -88,13 +90,15 @@ export function listen(): void {
     else if (isWritten) wroteAt = performance.now();
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || document.querySelector("dialog[open]")) return;
     if (event.key === "Escape") {
-      if (escape(target)) event.preventDefault();
+      if (place.value.view === "inbox" && escape(target)) event.preventDefault();
       return;
     }
     if (event.repeat && !event.key.startsWith("Arrow") && !"jk".includes(event.key)) return;
     if (!isOn.value || isWritten) return;
     const deed = Object.hasOwn(DEEDS, event.key) ? DEEDS[event.key] : undefined;
     if (!deed || (event.key.startsWith("Arrow") && scrolls(target))) return;
+    // The requests are in the inbox, and nothing happens to what is not shown.
+    if (place.value.view !== "inbox" && event.key !== "?") return;
     deed();
     event.preventDefault();
   });

@@ -54,7 +54,10 @@ async fn a_letter_answers_only_the_request_that_has_the_focus_and_is_in_sight() 
     opened(&browser, &asked[0]).await;
     browser.click(".card-back").await;
     browser
-        .until(&format!("document.activeElement.closest({})", json!(row(&asked[0]))))
+        .until(&format!(
+            "document.activeElement.closest({})",
+            json!(row(&asked[0]))
+        ))
         .await;
     browser
         .until("!document.querySelector('[data-id]')?.checkVisibility()")
@@ -94,9 +97,12 @@ async fn one_answer_to_several_shows_what_each_sets_and_leaves_you_where_you_wen
     }
     // The same program with other variables is not alike; without variables both are.
     for (first, count) in [(&asked[0], "1 request"), (&asked[2], "2 requests")] {
-        opened(&browser, first).await;
+        browser.click(&format!("{} .row-open", row(first))).await;
+        on_card(&browser, first).await;
         browser.press("X").await;
-        browser.says("#chosen-title", &format!("One answer to {count}")).await;
+        browser
+            .says("#chosen-title", &format!("One answer to {count}"))
+            .await;
         browser.press("\u{e00c}").await;
         browser.until("!document.querySelector('#chosen-title')").await;
     }

@@ -12,6 +12,7 @@ const KEYS: readonly (readonly [readonly string[], string])[] = [
   [["A"], "choose what to allow always"],
   [["d"], "deny this request, with words for the agent"],
   [["r"], "write a reason"],
+  [["e"], "suggest another command"],
   [["x"], "choose this request for one answer to several"],
   [["X"], "choose every request like this one"],
   [["/"], "filter the list"],

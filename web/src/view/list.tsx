@@ -84,7 +84,7 @@ function Row({ entry, isOpen, isChosen, at, of }: RowProps) {
   const label = labelOf(approval);
   return (
     <li class={`row${isOpen ? " is-open" : ""}`} data-row={approval.id} data-phase={phase} aria-posinset={at} aria-setsize={of}>
-      <button type="button" class="row-open" aria-current={isOpen ? "true" : undefined} aria-label={`${visible(approval.agentId)}: ${label}`} onClick={() => open(approval.id, "card")}>
+      <button type="button" class="row-open" aria-current={isOpen ? "true" : undefined} onClick={() => open(approval.id, "card")}>
         <code class="row-command" dir="ltr">{brief(lineOf(approval), 160)}</code>
         <span class="row-meta">
           <bdi class="row-agent">{brief(approval.agentId, 24)}</bdi>
