@@ -1,7 +1,7 @@
 // How the keyboard reaches the card that is open.
 
 /** What a letter can do to a card. */
-export type CardKey = "once" | "always" | "deny" | "reason";
+export type CardKey = "once" | "always" | "deny" | "reason" | "edit";
 
 /** The card that is open. */
 export interface CardHandle {

@@ -2,7 +2,7 @@
 
 import { announce } from "./announce.ts";
 import { everything, isFinal, json, Refused } from "./api/api.ts";
-import type { Approval, ApprovalDecision, DecisionResult, DecisionsResult, Page, PageEvent, Run, RunNews, SessionOverrides } from "./api/types.ts";
+import type { Approval, ApprovalDecision, Decision, DecisionResult, DecisionsResult, Page, PageEvent, Revision, Run, RunNews, SessionOverrides } from "./api/types.ts";
 import { Approvals, type Entry, inOrder } from "./pure/approvals.ts";
 import { areAlike, matches } from "./pure/facts.ts";
 import { brief } from "./pure/text.ts";
@@ -138,7 +138,7 @@ export function choose(id: string): void {
   chosen.set(next);
 }
 
-/** Chooses everything of the list that is like a request: of the same agent, with the same programs. */
+/** Chooses everything of the list that is like a request: of the same agent, with the same programs and variables. */
 export function chooseAlike(id: string): void {
   const like = model.entries.get(id);
   if (!like) return;
@@ -217,7 +217,7 @@ export async function load(): Promise<void> {
   if (!me.value) return;
   blank.set("Nothing is waiting. New requests appear here by themselves.");
   draw();
-  notice("most", more ? `More than ${MOST_LOADED.toLocaleString("en")} requests wait. Only the newest are here; the others follow after a reload.` : "");
+  notice("most", more ? `More than ${MOST_LOADED.toLocaleString("en")} requests wait. Only the newest are here. Answer some, then reload the page to see older ones.` : "");
   if (!more) await Promise.all(model.missing(items).slice(0, 50).map(look));
 }
 
@@ -368,10 +368,7 @@ async function each(due: Set<string>, see: (id: string) => Promise<void>): Promi
 // --- What the person answers.
 
 /** What goes with an answer. */
-export interface AnswerOptions {
-  reason?: string;
-  patterns?: { pattern: string; argPattern?: string }[];
-}
+export type AnswerOptions = Omit<Decision, "decision" | "patterns">;
 
 /** Sends an answer. `retry` is called where no answer came to it. */
 export async function decide(id: string, decision: ApprovalDecision, options: AnswerOptions): Promise<void> {
@@ -413,6 +410,7 @@ export function setRetry(retry: () => void): void {
 /** Sends one answer to everything that is chosen; each counts by itself. */
 export async function decideAll(decision: "allow-once" | "deny", reason: string): Promise<void> {
   const ids = [...chosen.value].filter((id) => model.sending(id, decision));
+  const from = opened.value;
   draw();
   if (!ids.length) return;
   const decisions = ids.map((id) => ({ id, decision, bindingDigest: model.entries.get(id)?.approval.boundTo.digest, ...(reason && { reason }) }));
@@ -432,8 +430,20 @@ export async function decideAll(decision: "allow-once" | "deny", reason: string)
   }
   chooseNone();
   if (gone.value === undefined) draw();
-  const next = listed().find(isOpen);
+  // You may have gone on to another request while the answer was on its way.
+  const next = opened.value === from ? listed().find(isOpen) : undefined;
   if (next) open(next.approval.id, isNarrow() ? "row" : "card");
+}
+
+/** Puts another command in the place of a request, and opens the question about that one. */
+export async function revise(id: string, body: Revision): Promise<void> {
+  const next = await json<Approval>("POST", `/v1/approvals/${id}/revision`, { body });
+  model.take(next);
+  announce("Your command waits for an answer.");
+  if (opened.value === id && !only) open(next.id, "card");
+  await look(id).catch(() => {});
+  model.revised(id, next.id);
+  draw();
 }
 
 /** Denies what was allowed and has not started. */

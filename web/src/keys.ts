@@ -1,8 +1,10 @@
-// The keyboard. Letters act only while a request has the focus, and never while you write; a first letter elsewhere only
-// turns to the open request.
+// The keyboard. A letter acts only on the request that has the focus and whose card is in sight, and never while you
+// write; elsewhere it only opens a request.
 
 import { openCard } from "./card-keys.ts";
 import { choose, chooseAlike, chooseNone, chosen, closeCard, isOpened, model, move, open, opened } from "./inbox.ts";
+import { meaning } from "./pure/letter.ts";
+import { place } from "./place.ts";
 import { State } from "./state.ts";
 
 // A person who writes while the field goes away, because its request ended, writes on: what comes so soon after the last
@@ -32,20 +34,47 @@ const DEEDS: Record<string, () => void> = {
   A: onCard(() => openCard()?.press("always")),
   d: onCard(() => openCard()?.press("deny")),
   r: onCard(() => openCard()?.press("reason")),
-  x: onCard(() => opened.value !== undefined && choose(opened.value)),
-  X: onCard(() => opened.value !== undefined && chooseAlike(opened.value)),
+  e: onCard(() => openCard()?.press("edit")),
+  x: onFocused(choose),
+  X: onFocused(chooseAlike),
   "/": () => document.querySelector<HTMLElement>("#filter")?.focus(),
   "?": () => isHelp.set(true),
 };
 
-/** A letter for the open request. Without the focus on it the press may be for another one: then it only moves the focus there. */
+/** The request that the focus is in: its card, or its row. */
+function focused(): string | undefined {
+  const place = document.activeElement?.closest<HTMLElement>("[data-id], [data-row]");
+  return place?.dataset.id ?? place?.dataset.row;
+}
+
+/** A letter that answers. It is for the request that you see and are on; for any other it only opens that one. */
 function onCard(deed: () => void): () => void {
   return () => {
-    const id = opened.value;
-    if (id === undefined || !model.entries.has(id)) return;
-    if (document.activeElement?.closest("[data-id], [data-row]")) deed();
-    else open(id, "card");
+    const { value: now } = opened;
+    const card = now === undefined ? undefined : document.querySelector(`[data-id="${CSS.escape(now)}"]`);
+    const what = meaning({ opened: now, focused: focused(), isInSight: card !== null && card !== undefined && isInSight(card) }, (id) => model.entries.has(id));
+    if (what.kind === "act") deed();
+    if (what.kind !== "open") return;
+    document.querySelector(`[data-id="${CSS.escape(what.id)}"]`)?.scrollIntoView({ block: "nearest" });
+    open(what.id, "card");
   };
+}
+
+/** A letter that chooses, which decides nothing: it is for the row or card that you are on. */
+function onFocused(deed: (id: string) => void): () => void {
+  return () => {
+    const id = focused() ?? opened.value;
+    if (id === undefined || !model.entries.has(id)) return;
+    if (focused() === undefined) open(id, "row");
+    else deed(id);
+  };
+}
+
+/** Whether a part of an element is on the screen. */
+function isInSight(element: Element): boolean {
+  if (!element.checkVisibility()) return false;
+  const { top, bottom } = element.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight;
 }
 
 /** Listens for keys. */
@@ -61,13 +90,15 @@ export function listen(): void {
     else if (isWritten) wroteAt = performance.now();
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || document.querySelector("dialog[open]")) return;
     if (event.key === "Escape") {
-      if (escape(target)) event.preventDefault();
+      if (place.value.view === "inbox" && escape(target)) event.preventDefault();
       return;
     }
     if (event.repeat && !event.key.startsWith("Arrow") && !"jk".includes(event.key)) return;
     if (!isOn.value || isWritten) return;
     const deed = Object.hasOwn(DEEDS, event.key) ? DEEDS[event.key] : undefined;
     if (!deed || (event.key.startsWith("Arrow") && scrolls(target))) return;
+    // The requests are in the inbox, and nothing happens to what is not shown.
+    if (place.value.view !== "inbox" && event.key !== "?") return;
     deed();
     event.preventDefault();
   });

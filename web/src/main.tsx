@@ -1,82 +1,62 @@
 // The approvals page: reads who is signed in, loads what waits, follows the events, and draws the views.
 
-import { type ComponentType, render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { render } from "preact";
 import { json, onSecretChange, Refused, secret } from "./api/api.ts";
 import type { BrowserSession, PageEvent } from "./api/types.ts";
+import { hint } from "./hints.ts";
 import { draw, empty, happened, isOpened, load, model, online, setRetry, streamOpened, tell, tick, touched } from "./inbox.ts";
 import { listen } from "./keys.ts";
 import { loadRecord, record } from "./later.ts";
-import { blank, failed, gone, leave, looker, may, me, only, say, seeHead, seePolicy, setUp, signedOut } from "./shell.ts";
-import { State, useValue } from "./state.ts";
+import { place } from "./place.ts";
+import { blank, failed, gone, leave, looker, may, me, only, say, seeHead, seePairings, seePolicy, setUp, signedOut } from "./shell.ts";
+import { useValue } from "./state.ts";
 import { follow } from "./stream.ts";
-import { Inbox } from "./view/inbox.tsx";
+import { Inbox, Title } from "./view/inbox.tsx";
+import { Nav, Opened, useHeadingFocus } from "./view/nav.tsx";
 import { Announcer, Gone, Head, Notices, Top, Trust } from "./view/shell.tsx";
-import { refreshStop, seeStop, StopDialog, Stopped } from "./view/stop.tsx";
+import { refreshStop, seeStop, Stopped } from "./view/stop.tsx";
 
 const POLL_MS = 3000;
 const GATHER_MS = 80;
 const TYPES = ["exec.requested", "exec.started", "exec.finished", "exec.denied", "exec.approval.", "exec.stopped", "exec.resumed", "allowlist.", "policy.", "config.", "document.", "node.", "server."];
 
 const policySoon = looker(seePolicy, GATHER_MS);
-/** Whether the views of the record are shown: the sign-in may read, and the address names no single request. */
-const hasViews = new State(false);
-/** Counts what may have changed the policy, for its editor. */
-const policyHints = new State(0);
+const pairingsSoon = looker(seePairings, GATHER_MS);
 let line: ReturnType<typeof follow> | undefined;
 
 function App() {
   const isGone = useValue(gone) !== undefined;
-  const Help = useValue(record)?.Help;
+  const later = useValue(record);
   return (
     <>
-      <a class="skip" href="#waiting">Skip to the requests</a>
-      <Top />
+      <a class="skip" href="#main" onClick={(event) => {
+        // The address is that of a view.
+        event.preventDefault();
+        document.querySelector<HTMLElement>("main h1")?.focus();
+      }}>Skip to the content</a>
+      <Top>{!isGone && !only && <Nav />}</Top>
       <main id="main">
         {isGone ? <Gone /> : <Views />}
       </main>
-      {Help && <Help />}
-      {!isGone && <StopDialog />}
+      {!isGone && <Title />}
+      {later && <later.Help />}
+      {later && !isGone && <later.StopDialog />}
       <Announcer />
     </>
   );
 }
 
 function Views() {
-  const views = useValue(hasViews);
-  const Record = useValue(record)?.Record;
+  const { view } = useValue(place);
+  useHeadingFocus(view);
   return (
     <>
       <Stopped />
-      <Trust />
+      {view === "inbox" && <Trust />}
       <Notices />
-      <Inbox />
-      {views && Record && <Record />}
-      {views && <PolicySection />}
+      {view === "inbox" ? <Inbox /> : <Opened key={view} name={view} />}
       <Head />
     </>
-  );
-}
-
-interface PolicyProps {
-  hints: number;
-}
-
-/** The editor of policy, loaded when it is opened for the first time. */
-function PolicySection() {
-  const [isOpen, setOpen] = useState(false);
-  const [Editor, setEditor] = useState<ComponentType<PolicyProps> | undefined>(undefined);
-  const hints = useValue(policyHints);
-  useEffect(() => {
-    if (isOpen && !Editor) import("./view/policy/policy.tsx").then(({ Policy }) => setEditor(() => Policy), failed);
-  }, [isOpen]);
-  return (
-    <section class="policy" id="policy" aria-labelledby="policy-title">
-      <details id="policy-details" aria-labelledby="policy-title" onToggle={(event) => setOpen(event.currentTarget.open)}>
-        <summary><h2 id="policy-title">Policy</h2></summary>
-        <div class="policy-body" id="policy-body">{isOpen && (Editor ? <Editor hints={hints} /> : <p class="hint">Loading …</p>)}</div>
-      </details>
-    </section>
   );
 }
 
@@ -124,8 +104,7 @@ function followEvents(): void {
   void seePolicy().catch(() => {});
   void seeHead().catch(() => {});
   void seeStop().catch(() => {});
-  hasViews.set(!only);
-  record.follow(refreshRecord);
+  if (!only) pairingsSoon();
   line = follow(TYPES, may("approve"), { open: opened, event: heard, down, refused: failed });
   setRetry(() => line?.retry());
 }
@@ -147,19 +126,13 @@ function opened(resumed: boolean): void {
   setUp(true);
   say("live", "Live");
   streamOpened(resumed);
+  // It may not have come before.
+  loadRecord();
   // It was read before the events came, or changed while they did not.
   policySoon();
   refreshStop();
-  if (!hasViews.value) return;
-  refreshRecord();
-  policyHints.change((count) => count + 1);
-}
-
-/** Looks again at runs and nodes, once their views are there. */
-function refreshRecord(): void {
-  if (!hasViews.value) return;
-  record.value?.refreshRuns();
-  record.value?.refreshNodes();
+  pairingsSoon();
+  hint("all");
 }
 
 function down(): void {
@@ -175,10 +148,13 @@ function heard(event: PageEvent): void {
   if (type === "exec.stopped" || type === "exec.resumed") refreshStop();
   if (type === "server.shutdown") say("offline", "The server stops. Trying again …");
   if (/^(policy|config|document)\./.test(type)) policySoon();
-  if (!hasViews.value) return;
-  if (/^exec\.(started|finished|denied)$/.test(type)) record.value?.refreshRuns();
-  if (type.startsWith("node.")) record.value?.refreshNodes();
-  if (/^(allowlist|policy|config|document|node)\./.test(type)) policyHints.change((count) => count + 1);
+  if (/^exec\.(requested|started|finished|denied)$/.test(type)) hint("runs");
+  if (type.startsWith("exec.approval.")) hint("approvals");
+  if (type.startsWith("node.")) {
+    pairingsSoon();
+    hint("nodes");
+  }
+  if (/^(allowlist|policy|config|document|node)\./.test(type)) hint("policy");
 }
 
 /** Without the scope `read` there are no events: the page looks for itself. */

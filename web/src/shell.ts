@@ -3,7 +3,7 @@
 
 import { createLooker } from "./pure/looker.ts";
 import { forgetSecret, isFinal, json, Refused, send } from "./api/api.ts";
-import type { AuditHead, BrowserSession, EffectivePolicy, PendingEdit } from "./api/types.ts";
+import type { AuditHead, BrowserSession, EffectivePolicy, Page, Pairing, PendingEdit } from "./api/types.ts";
 import { visible } from "./pure/text.ts";
 import { forgetReasons } from "./reasons.ts";
 import { State } from "./state.ts";
@@ -29,6 +29,8 @@ export const me = new State<BrowserSession | undefined>(undefined);
 export const policy = new State<EffectivePolicy | undefined>(undefined);
 export const head = new State<AuditHead | undefined>(undefined);
 export const notices = new State<ReadonlyMap<string, Notice>>(new Map());
+/** How many machines ask to become a node. */
+export const pairingsWaiting = new State(0);
 /** Why nothing is shown after the sign-out. */
 export const gone = new State<string | undefined>(undefined);
 /** What the empty list says. */
@@ -153,6 +155,11 @@ function held(id: string, what: string, edit: PendingEdit | undefined): void {
   const who = (edit.proposedBy ?? []).map(({ name }) => visible(name)).join(", ");
   const how = who ? `${who} changed ${what}, which takes a second person.` : `An edit from outside changed ${what}.`;
   notice(id, `${how} It is not in effect yet, and would newly allow: ${edit.allows.join("; ")}.`, edit);
+}
+
+/** Counts the machines that ask, for those who may answer. */
+export async function seePairings(): Promise<void> {
+  if (may("admin")) pairingsWaiting.set((await json<Page<Pairing>>("GET", "/v1/nodes/pairings?limit=100")).items.length);
 }
 
 export async function seeHead(): Promise<void> {

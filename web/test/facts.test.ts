@@ -80,6 +80,25 @@ test("requests are alike by agent, place and programs", () => {
   assert.equal(areAlike(request(), request({ host: "node" })), false);
 });
 
+test("requests with other variables are not alike", () => {
+  const bound = (envHash: string) => ({ boundTo: { ...request().boundTo, envHash } });
+  const plain = request();
+  const one = request({ envNames: ["LABEL"], envValues: { LABEL: "x" }, ...bound("1") });
+  assert.equal(areAlike(one, request({ envNames: ["LABEL"], envValues: { LABEL: "x" }, ...bound("1"), cwd: "/tmp" })), true);
+  for (const other of [
+    plain,
+    request({ envNames: ["LABEL"], envValues: { LABEL: "y" }, ...bound("1") }),
+    request({ envNames: ["LABEL"], ...bound("1") }),
+    request({ envNames: ["OTHER"], envValues: { OTHER: "x" }, ...bound("1") }),
+    // A value that is masked or not shown is another one, too.
+    request({ envNames: ["LABEL"], envValues: { LABEL: "x" }, ...bound("2") }),
+    request({ envNames: ["LABEL"], envValues: { LABEL: "x" }, envOmitted: 1, ...bound("1") }),
+  ]) {
+    assert.equal(areAlike(one, other), false);
+    assert.equal(areAlike(other, one), false);
+  }
+});
+
 test("a filter names agents and hosts exactly, and any text in part", () => {
   const one = request({ agentId: "build", command: "Git push", cwd: "/srv/site" });
   for (const words of ["", "agent:build", "git", "SITE push", "host:gateway agent:build git"]) assert.equal(matches(one, words), true, words);

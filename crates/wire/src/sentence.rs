@@ -196,7 +196,7 @@ fn general(kind: &str, members: &Members<'_>) -> Option<String> {
             };
             format!("{} changed {what}", by())
         }
-        "config.rejected" => format!("{} was not taken: {}", text("path"), text("message")),
+        "config.rejected" => format!("{} was rejected: {}", text("path"), text("message")),
         "config.restart-needed" => format!("a restart is needed for {}", members.list("paths")),
         "document.refused" => format!(
             "the approvals document is refused: {} at {}",

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{answer, ask, ask_body, complains_of_nothing, ended, id, opened, row, signed_in, steady};
+use super::{answer, ask, ask_body, complains_of_nothing, ended, go, id, opened, row, signed_in, steady};
 use crate::support::{Screen, TestServer, eventually, lines};
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn allowed_once_by_mouse_it_runs_and_the_page_shows_how_it_went() {
     assert_eq!(approval["resolvedBy"]["kind"], "session", "{approval}");
 
     let run = id(&pending, "runId");
-    browser.click(".card-back").await;
+    go(&browser, "runs").await;
     browser.click(&format!("[data-run=\"{run}\"] .run-head")).await;
     browser
         .says(&format!("[data-run=\"{run}\"] .output"), "out")
@@ -284,7 +284,7 @@ async fn always_stores_the_exact_patterns_and_wider_ones_only_when_chosen() {
     let panel = format!("[data-id=\"{approval}\"] .always");
     browser.shown(&panel).await;
     browser.shoot("always").await;
-    let chosen = "[...document.querySelectorAll('.always input')].map((box) => [box.checked, Boolean(box.closest('.wider'))])";
+    let chosen = "[...document.querySelectorAll('.proposals input')].map((box) => [box.checked, Boolean(box.closest('.wider'))])";
     assert_eq!(browser.value(chosen).await, json!([[true, false], [false, true]]));
     assert_eq!(
         server.operator().pending().await.len(),
@@ -304,13 +304,14 @@ async fn always_stores_the_exact_patterns_and_wider_ones_only_when_chosen() {
     let wide = id(&ask(&server, &["/bin/echo", "hello"]).await, "approvalId");
     answer(&browser, &wide, "allow-always").await;
     let panel = format!("[data-id=\"{wide}\"] .always");
-    browser.click(&format!("{panel} summary")).await;
-    browser.shown(&format!("{panel} .wider")).await;
-    browser.shoot("always-wider").await;
-    browser.click(&format!("{panel} .check:not(.wider) input")).await;
-    // Nothing chosen, nothing to store.
-    browser.until("document.querySelector('.always:not([hidden]) [data-decision=confirm-always]').ariaDisabled === 'true'").await;
     browser.click(&format!("{panel} .wider input")).await;
+    browser
+        .says(
+            &format!("{panel} .stores"),
+            "with any arguments, in any directory, for good",
+        )
+        .await;
+    browser.shoot("always-wider").await;
     answer(&browser, &wide, "confirm-always").await;
     ended(&browser, &wide, "Allowed always by you").await;
     let entries = stored(&server, 2).await;

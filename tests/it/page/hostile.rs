@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{answer, ask_body, complains_of_nothing, ended, id, opened, signed_in};
+use super::{answer, ask_body, complains_of_nothing, ended, go, id, opened, signed_in};
 use crate::support::{Screen, TestServer, assert_says};
 
 /// What is written to deceive whoever reads it, or to become part of the page.
@@ -217,6 +217,8 @@ async fn secrets_are_masked_wherever_the_page_shows_a_command() {
     browser.says("body", masked).await;
     assert!(!browser.text("body").await.contains("hunter2"));
     answer(&browser, &approval, "deny").await;
+    ended(&browser, &approval, "Denied by you").await;
+    go(&browser, "runs").await;
     browser
         .says(&format!("[data-run=\"{run}\"] .run-command"), masked)
         .await;

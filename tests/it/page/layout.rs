@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{answer, ask, ask_body, complains_of_nothing, ended, id, opened, row, signed_in, steady};
+use super::{answer, ask, ask_body, complains_of_nothing, ended, go, id, opened, row, signed_in, steady};
 use crate::support::{Browser, Members, Screen, TestServer};
 
 /// Nothing is wider than the screen, and nothing that can be pressed is smaller than a finger.
@@ -9,7 +9,7 @@ async fn fits(browser: &Browser, what: &str) {
             const box = element.getBoundingClientRect();
             return element.checkVisibility() && !element.closest('.unseen, .skip') && box.width > 1 && (box.right > document.documentElement.clientWidth + 1 || box.left < -1) && !element.closest('.command, .output');
         }).map((element) => element.outerHTML.slice(0, 120));
-        const small = [...document.querySelectorAll('button, input:not([type=checkbox]), summary, .button, .check')].filter((element) => {
+        const small = [...document.querySelectorAll('button, input:not([type=checkbox], [type=radio]), textarea, summary, .button, .check, .after-choice')].filter((element) => {
             const box = element.getBoundingClientRect();
             return element.checkVisibility() && (box.height < 43.5 || box.width < 43.5);
         }).map((element) => element.outerHTML.slice(0, 120));
@@ -121,8 +121,15 @@ async fn it_fits_reads_and_is_named_on_every_screen() {
     ended(&browser, &fourth, "exit code 0").await;
     let back = "document.querySelector('.card-back')?.click()";
     browser.run(back, json!([])).await;
-    browser.click(".run-head").await;
+    go(&browser, "runs").await;
+    browser.click(".run-head:has(.good)").await;
     browser.says(".run .output", "gone").await;
+    for (name, screen) in screens {
+        browser.set_screen(screen).await;
+        looks_right(&browser, &format!("runs-{name}")).await;
+    }
+    browser.set_screen(Screen::NARROW).await;
+    go(&browser, "inbox").await;
     for (what, approval, opener) in [
         ("plain", &first, ".audit summary"),
         ("always", &second, "[data-decision=allow-always]"),
@@ -133,7 +140,7 @@ async fn it_fits_reads_and_is_named_on_every_screen() {
         browser.click(&format!("{} {opener}", steady(approval))).await;
         if what == "always" {
             browser
-                .click(&format!("[data-id=\"{approval}\"] .wider-list summary"))
+                .click(&format!("[data-id=\"{approval}\"] .wider input"))
                 .await;
         }
         for (name, screen) in screens {

@@ -2,16 +2,21 @@
 //! same time, a server that goes away, and commands that were written to deceive.
 
 mod answers;
+mod axe;
 mod files;
+mod focus;
 mod hostile;
 mod layout;
 mod load;
 mod nodes;
 mod pictures;
 mod policy;
+mod revise;
 mod sign_in;
 mod states;
 mod stop;
+mod views;
+mod width;
 
 use serde_json::{Value, json};
 
@@ -49,6 +54,18 @@ async fn sign_in(server: &TestServer, browser: &Browser) {
     browser.open(&link(server).await).await;
     browser.click("#use-link").await;
     browser.says("#link-text", "Live").await;
+}
+
+/// Turns to a view of the page, and waits until it is there.
+pub(crate) async fn go(browser: &Browser, view: &str) {
+    browser
+        .run("location.hash = `#/${arguments[0]}`", json!([view]))
+        .await;
+    let place = match view {
+        "inbox" => "#waiting".to_owned(),
+        name => format!("#view-{}", name.split('?').next().unwrap_or(name)),
+    };
+    browser.shown(&place).await;
 }
 
 /// The card of an approval, once it takes answers.

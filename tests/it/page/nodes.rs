@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{complains_of_nothing, signed_in};
+use super::{complains_of_nothing, go, signed_in};
 use crate::{
     nodes::{ONLY_RUN, knock, paired},
     support::{Browser, Screen, TestServer},
@@ -33,6 +33,7 @@ async fn gone(browser: &Browser, request: &str) {
 async fn a_machine_that_wants_in_appears_by_itself_and_is_let_in_or_not() {
     let server = TestServer::asking().start().await;
     let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
+    go(&browser, "nodes").await;
     let first = knock(&server, "build-box", ONLY_RUN).await;
     browser
         .says(&card(&first.request), "build-box wants to connect")
@@ -72,6 +73,7 @@ async fn a_machine_that_wants_in_appears_by_itself_and_is_let_in_or_not() {
 async fn what_somebody_else_decides_goes_from_the_page_and_the_state_of_nodes_follows() {
     let server = TestServer::asking().start().await;
     let browser = or_skip!(signed_in(&server, Screen::DESK).await);
+    go(&browser, "nodes").await;
     let request = knock(&server, "laptop", ONLY_RUN).await.request;
     browser.shown(&card(&request)).await;
     let path = format!("/v1/nodes/pairings/{request}/decision");
@@ -93,6 +95,7 @@ async fn what_somebody_else_decides_goes_from_the_page_and_the_state_of_nodes_fo
 async fn a_name_that_was_chosen_to_deceive_is_shown_and_does_nothing() {
     let server = TestServer::asking().start().await;
     let browser = or_skip!(signed_in(&server, Screen::NARROW).await);
+    go(&browser, "nodes").await;
     for name in [
         "<script>window.pwned=1</script><img src=x onerror=window.pwned=1>",
         "\" onfocus=window.pwned=1 autofocus x=\"",
@@ -136,6 +139,7 @@ async fn who_is_no_admin_sees_nodes_and_decides_nothing() {
     browser.write("#token", secret).await;
     browser.click("#use-token").await;
     browser.says("#link-text", "Live").await;
+    go(&browser, "nodes").await;
     browser.shown(&format!("[data-node=\"{}\"]", node.id())).await;
     assert_eq!(
         browser.value("document.getElementById('pairings').hidden").await,

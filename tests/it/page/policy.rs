@@ -5,7 +5,7 @@ use std::fs;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{complains_of_nothing, layout::looks_right, signed_in};
+use super::{complains_of_nothing, go, layout::looks_right, signed_in};
 use crate::{
     nodes::{ONLY_RUN, paired},
     support::{Api, Browser, Members, Screen, ServerBuilder, TestServer, eventually},
@@ -24,15 +24,9 @@ fn builder() -> ServerBuilder {
     TestServer::asking().config(&config)
 }
 
-/// Opens the section and turns to an agent.
+/// Opens the view and turns to an agent.
 async fn turn_to(browser: &Browser, agent: &str) {
-    if browser
-        .value("document.getElementById('policy-details').open")
-        .await
-        == false
-    {
-        browser.click("#policy summary").await;
-    }
+    go(browser, "policy").await;
     browser.choose("#policy-agent", agent).await;
     browser.shown(&format!(".panels[data-agent=\"{agent}\"]")).await;
 }
@@ -478,7 +472,7 @@ async fn without_the_scope_policy_is_seen_and_nothing_can_be_changed() {
     browser.click("#use-token").await;
     browser.says("#link-text", "Live").await;
     turn_to(&browser, "build").await;
-    browser.says("#policy", "lacks the scope admin").await;
+    browser.says("#view-policy", "lacks the scope admin").await;
     browser.says("#policy-allowlist ol", "/bin/true").await;
     let usable = "[...document.querySelectorAll('#policy-body button, #policy-body input, #policy-body select:not([disabled])')].map((element) => element.checkVisibility() && element.id).filter(Boolean)";
     assert_eq!(browser.value(usable).await, json!(["policy-agent"]));
@@ -493,7 +487,7 @@ async fn without_the_scope_policy_is_seen_and_nothing_can_be_changed() {
     browser.says("#gone", "You are signed out.").await;
     assert_eq!(
         browser
-            .value("[document.getElementById('policy'), document.getElementById('policy-body')]")
+            .value("[document.getElementById('view-policy'), document.getElementById('policy-body')]")
             .await,
         json!([null, null])
     );
@@ -502,7 +496,7 @@ async fn without_the_scope_policy_is_seen_and_nothing_can_be_changed() {
     browser.click("#use-token").await;
     browser.says("#link-text", "Looking every few seconds").await;
     assert_eq!(
-        browser.value("document.getElementById('policy')").await,
+        browser.value("document.getElementById('view-policy')").await,
         Value::Null
     );
 }
@@ -561,8 +555,8 @@ async fn what_others_wrote_is_shown_whole_and_does_nothing() {
             "go to <img src=x onerror=window.pwned=1>",
         )
         .await;
-    let seen = "[window.pwned ?? null, document.querySelectorAll('#policy :is(script, img, svg, style, iframe, b)').length,
-        /[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.getElementById('policy').textContent),
+    let seen = "[window.pwned ?? null, document.querySelectorAll('#view-policy :is(script, img, svg, style, iframe, b)').length,
+        /[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.getElementById('view-policy').textContent),
         document.documentElement.scrollWidth > document.documentElement.clientWidth]";
     assert_eq!(browser.value(seen).await, json!([Value::Null, 0, false, false]));
     browser.shoot("policy-hostile").await;

@@ -666,6 +666,92 @@ function render(vnode, parentDom) {
 	commitRoot(commitQueue, parentDom._children, refQueue);
 	parentDom._children.props.children = null;
 }
+// src/api/api.ts
+var SECRET = "countersign.csrf";
+var PATIENCE_MS = 2e4;
+var Refused = class extends Error {
+	status;
+	problem;
+	code;
+	requestId;
+	constructor(status, problem, requestId) {
+		super(problem.detail ?? problem.title ?? `The server answered ${status}`);
+		this.status = status;
+		this.problem = problem;
+		this.code = problem.code ?? "";
+		this.requestId = requestId ?? "";
+	}
+	get sentence() {
+		return this.requestId ? `${this.message} (request ${this.requestId})` : this.message;
+	}
+	get isSignedOut() {
+		return this.status === 401 || this.status === 403 && this.code === "forbidden" && !this.problem.requiredScope;
+	}
+};
+var Unreachable = class extends Error {};
+var isFinal = (error) => error instanceof Refused && error.status < 500 && error.status !== 429;
+var secret = () => localStorage.getItem(SECRET) ?? "";
+var forgetSecret = () => localStorage.removeItem(SECRET);
+function onSecretChange(then) {
+	addEventListener("storage", (event) => {
+		if (event.key === SECRET || event.key === null) then(secret());
+	});
+}
+var skewMs = 0;
+var serverNow = () => Date.now() + skewMs;
+async function send(method, path, { body, headers = {}, signal } = {}) {
+	const all = new Headers(headers);
+	if (secret()) all.set("X-CSRF-Token", secret());
+	if (body !== void 0) all.set("Content-Type", "application/json");
+	if (!all.has("Accept")) all.set("Accept", "application/json");
+	let response;
+	try {
+		response = await fetch(path, {
+			method,
+			headers: all,
+			body: body === void 0 ? void 0 : JSON.stringify(body),
+			signal: signal ?? AbortSignal.timeout(PATIENCE_MS),
+			cache: "no-store",
+			credentials: "same-origin",
+			redirect: "error"
+		});
+	} catch (cause) {
+		throw new Unreachable("no answer", { cause });
+	}
+	noteClock(response);
+	if (response.ok) return response;
+	const problem = await response.json().catch(() => ({}));
+	throw new Refused(response.status, problem, response.headers.get("x-request-id"));
+}
+async function json(method, path, options) {
+	const response = await send(method, path, options);
+	try {
+		return await response.json();
+	} catch (cause) {
+		throw new Unreachable("the answer broke off", { cause });
+	}
+}
+async function everything(path, most) {
+	const items = [];
+	let cursor;
+	do {
+		const query = new URLSearchParams({ limit: items.length ? "500" : "200" });
+		if (cursor) query.set("cursor", cursor);
+		const page = await json("GET", `${path}${path.includes("?") ? "&" : "?"}${query}`);
+		items.push(...page.items);
+		cursor = page.nextCursor;
+	} while (cursor && items.length < most);
+	return {
+		items,
+		more: Boolean(cursor)
+	};
+}
+function noteClock(response) {
+	const date = Date.parse(response.headers.get("date") ?? "");
+	if (Number.isNaN(date)) return;
+	const difference = date + 500 - Date.now();
+	skewMs = Math.abs(difference) > 2e3 ? difference : 0;
+}
 // node_modules/preact/hooks/src/index.js
 var ObjectIs = Object.is;
 var currentIndex;
@@ -900,92 +986,6 @@ function argsChanged(oldArgs, newArgs) {
 function invokeOrReturn(arg, f) {
 	return typeof f == "function" ? f(arg) : f;
 }
-// src/api/api.ts
-var SECRET = "countersign.csrf";
-var PATIENCE_MS = 2e4;
-var Refused = class extends Error {
-	status;
-	problem;
-	code;
-	requestId;
-	constructor(status, problem, requestId) {
-		super(problem.detail ?? problem.title ?? `The server answered ${status}`);
-		this.status = status;
-		this.problem = problem;
-		this.code = problem.code ?? "";
-		this.requestId = requestId ?? "";
-	}
-	get sentence() {
-		return this.requestId ? `${this.message} (request ${this.requestId})` : this.message;
-	}
-	get isSignedOut() {
-		return this.status === 401 || this.status === 403 && this.code === "forbidden" && !this.problem.requiredScope;
-	}
-};
-var Unreachable = class extends Error {};
-var isFinal = (error) => error instanceof Refused && error.status < 500 && error.status !== 429;
-var secret = () => localStorage.getItem(SECRET) ?? "";
-var forgetSecret = () => localStorage.removeItem(SECRET);
-function onSecretChange(then) {
-	addEventListener("storage", (event) => {
-		if (event.key === SECRET || event.key === null) then(secret());
-	});
-}
-var skewMs = 0;
-var serverNow = () => Date.now() + skewMs;
-async function send(method, path, { body, headers = {}, signal } = {}) {
-	const all = new Headers(headers);
-	if (secret()) all.set("X-CSRF-Token", secret());
-	if (body !== void 0) all.set("Content-Type", "application/json");
-	if (!all.has("Accept")) all.set("Accept", "application/json");
-	let response;
-	try {
-		response = await fetch(path, {
-			method,
-			headers: all,
-			body: body === void 0 ? void 0 : JSON.stringify(body),
-			signal: signal ?? AbortSignal.timeout(PATIENCE_MS),
-			cache: "no-store",
-			credentials: "same-origin",
-			redirect: "error"
-		});
-	} catch (cause) {
-		throw new Unreachable("no answer", { cause });
-	}
-	noteClock(response);
-	if (response.ok) return response;
-	const problem = await response.json().catch(() => ({}));
-	throw new Refused(response.status, problem, response.headers.get("x-request-id"));
-}
-async function json(method, path, options) {
-	const response = await send(method, path, options);
-	try {
-		return await response.json();
-	} catch (cause) {
-		throw new Unreachable("the answer broke off", { cause });
-	}
-}
-async function everything(path, most) {
-	const items = [];
-	let cursor;
-	do {
-		const query = new URLSearchParams({ limit: items.length ? "500" : "200" });
-		if (cursor) query.set("cursor", cursor);
-		const page = await json("GET", `${path}?${query}`);
-		items.push(...page.items);
-		cursor = page.nextCursor;
-	} while (cursor && items.length < most);
-	return {
-		items,
-		more: Boolean(cursor)
-	};
-}
-function noteClock(response) {
-	const date = Date.parse(response.headers.get("date") ?? "");
-	if (Number.isNaN(date)) return;
-	const difference = date + 500 - Date.now();
-	skewMs = Math.abs(difference) > 2e3 ? difference : 0;
-}
 // src/state.ts
 var State = class {
 	#value;
@@ -1017,6 +1017,17 @@ function useValue(state) {
 		return state.follow(() => draw(void 0));
 	}, [state]);
 	return value;
+}
+// src/hints.ts
+var hints = {
+	runs: new State(0),
+	approvals: new State(0),
+	nodes: new State(0),
+	policy: new State(0),
+	all: new State(0)
+};
+function hint(kind) {
+	hints[kind].change((count) => count + 1);
 }
 // src/announce.ts
 var PAUSE_MS$1 = 2500;
@@ -1095,9 +1106,13 @@ var Approvals = class {
 		});
 		return true;
 	}
-	answered(id, { applied, approval }) {
+	answered(id, { applied, approval, rule, noRule }) {
 		const entry = this.entries.get(id);
 		if (!entry || entry.phase === "settled") return;
+		if (rule || noRule) entry.left = {
+			rule,
+			noRule
+		};
 		if (entry.overtaken?.terminalReason === "taken-back") this.#settle(entry, entry.overtaken, false);
 		else if (approval.status !== "pending") this.#settle(entry, approval, applied);
 		else if (entry.overtaken) this.#settle(entry, entry.overtaken, false);
@@ -1116,6 +1131,13 @@ var Approvals = class {
 			approval,
 			problem: void 0
 		});
+	}
+	revised(id, revisedBy) {
+		const entry = this.entries.get(id);
+		if (entry) entry.approval = {
+			...entry.approval,
+			revisedBy
+		};
 	}
 	keptAllowed(id, sentence) {
 		const entry = this.entries.get(id);
@@ -1438,33 +1460,6 @@ function width(pattern) {
 	if (pattern.width === "arguments") return "arguments of this form, in this directory";
 	return "any arguments, in any directory";
 }
-var COMMANDS = {
-	"system.run": "runs programs on that machine",
-	"system.run.prepare": "tells in advance what a command would run",
-	"system.which": "tells where programs are installed",
-	"system.notify": "shows a notification",
-	"system.execApprovals.get": "shows that machine's own policy",
-	"system.execApprovals.set": "changes that machine's own policy"
-};
-var command = (name) => of(COMMANDS, name);
-function pairing({ kind, isRepair }) {
-	const sent = "Policy still decides about each command.";
-	if (kind === "commands") return {
-		verb: "offers more commands",
-		sentence: "This machine is connected and offers more commands than were approved.",
-		consequence: `If you approve, it may be sent every command listed here. ${sent}`
-	};
-	if (isRepair) return {
-		verb: "wants to connect again",
-		sentence: "A machine with this identity was paired before and asks again, for example because its token was revoked.",
-		consequence: `Approve only if you know why. If you approve, it may connect and be sent the commands listed here. ${sent}`
-	};
-	return {
-		verb: "wants to connect",
-		sentence: "An unknown machine asks to become a node. Compare its device id with the one shown on that machine: anyone can choose a name.",
-		consequence: `If you approve, it may stay connected and be sent the commands listed here. ${sent}`
-	};
-}
 // src/pure/facts.ts
 var OTHER_RIGHTS = new Set([
 	"sudo",
@@ -1519,7 +1514,15 @@ function isPlain(approval, past) {
 	return isKnown && isTakenApart && factsOf(approval, past).every(({ code }) => NEUTRAL.has(code));
 }
 function areAlike(one, other) {
-	return one.agentId === other.agentId && one.host === other.host && programs(one).join(" ") === programs(other).join(" ");
+	return one.agentId === other.agentId && one.host === other.host && programs(one).join(" ") === programs(other).join(" ") && variables(one) === variables(other);
+}
+function variables({ envNames, envValues = {}, envOmitted = 0, boundTo }) {
+	return JSON.stringify([
+		envNames,
+		envNames.map((name) => Object.hasOwn(envValues, name) ? envValues[name] : null),
+		envOmitted,
+		boundTo.envHash
+	]);
 }
 function matches(approval, filter) {
 	const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
@@ -1597,6 +1600,7 @@ var me = new State(void 0);
 var policy = new State(void 0);
 var head = new State(void 0);
 var notices = new State(new Map());
+var pairingsWaiting = new State(0);
 var gone = new State(void 0);
 var blank = new State("Loading the requests …");
 var may = (scope) => me.value?.scopes.includes(scope) ?? false;
@@ -1696,6 +1700,9 @@ function held(id, what, edit) {
 	if (!edit) return notice(id, "");
 	const who = (edit.proposedBy ?? []).map(({ name }) => visible(name)).join(", ");
 	notice(id, `${who ? `${who} changed ${what}, which takes a second person.` : `An edit from outside changed ${what}.`} It is not in effect yet, and would newly allow: ${edit.allows.join("; ")}.`, edit);
+}
+async function seePairings() {
+	if (may("admin")) pairingsWaiting.set((await json("GET", "/v1/nodes/pairings?limit=100")).items.length);
 }
 async function seeHead() {
 	head.set(await json("GET", "/v1/audit/head"));
@@ -1848,7 +1855,7 @@ async function load() {
 	if (!me.value) return;
 	blank.set("Nothing is waiting. New requests appear here by themselves.");
 	draw();
-	notice("most", more ? `More than ${MOST_LOADED.toLocaleString("en")} requests wait. Only the newest are here; the others follow after a reload.` : "");
+	notice("most", more ? `More than ${MOST_LOADED.toLocaleString("en")} requests wait. Only the newest are here. Answer some, then reload the page to see older ones.` : "");
 	if (!more) await Promise.all(model.missing(items).slice(0, 50).map(look));
 }
 async function loadOne(id) {
@@ -2013,6 +2020,7 @@ function setRetry(retry) {
 }
 async function decideAll(decision, reason) {
 	const ids = [...chosen.value].filter((id) => model.sending(id, decision));
+	const from = opened$1.value;
 	draw();
 	if (!ids.length) return;
 	const decisions = ids.map((id) => ({
@@ -2035,8 +2043,17 @@ async function decideAll(decision, reason) {
 	}
 	chooseNone();
 	if (gone.value === void 0) draw();
-	const next = listed().find(isOpen);
+	const next = opened$1.value === from ? listed().find(isOpen) : void 0;
 	if (next) open(next.approval.id, isNarrow() ? "row" : "card");
+}
+async function revise(id, body) {
+	const next = await json("POST", `/v1/approvals/${id}/revision`, { body });
+	model.take(next);
+	announce("Your command waits for an answer.");
+	if (opened$1.value === id && !only) open(next.id, "card");
+	await look(id).catch(() => {});
+	model.revised(id, next.id);
+	draw();
 }
 async function takeBack(id) {
 	try {
@@ -2082,6 +2099,46 @@ function setCard(card) {
 	};
 }
 var openCard = () => current;
+// src/pure/letter.ts
+function meaning({ opened, focused, isInSight }, isKnown) {
+	const wanted = focused ?? opened;
+	if (wanted === void 0 || !isKnown(wanted)) return { kind: "nothing" };
+	if (focused === opened && isInSight) return { kind: "act" };
+	return {
+		kind: "open",
+		id: wanted
+	};
+}
+// src/pure/route.ts
+var NAMES = [
+	"inbox",
+	"runs",
+	"history",
+	"sessions",
+	"nodes",
+	"policy",
+	"people",
+	"audit",
+	"health"
+];
+function placeOf$1(hash) {
+	const [, name = "", query = ""] = /^#\/([a-z]*)(?:\?(.*))?$/s.exec(hash) ?? [];
+	return {
+		view: NAMES.find((known) => known === name) ?? "inbox",
+		query: new URLSearchParams(query)
+	};
+}
+function addressOf(view, filter = {}) {
+	const text = new URLSearchParams(Object.entries(filter).filter(([, value]) => value !== "")).toString();
+	return `#/${view}${text ? `?${text}` : ""}`;
+}
+// src/place.ts
+var place = new State(placeOf$1(only ? "" : location.hash));
+if (!only) addEventListener("hashchange", () => place.set(placeOf$1(location.hash)));
+function keepFilter(view, filter) {
+	history.replaceState(null, "", addressOf(view, filter));
+	place.set(placeOf$1(location.hash));
+}
 // src/keys.ts
 var WRITING_MS = 2e3;
 var OFF = "countersign.keys-off";
@@ -2101,18 +2158,43 @@ var DEEDS = {
 	A: onCard(() => openCard()?.press("always")),
 	d: onCard(() => openCard()?.press("deny")),
 	r: onCard(() => openCard()?.press("reason")),
-	x: onCard(() => opened$1.value !== void 0 && choose(opened$1.value)),
-	X: onCard(() => opened$1.value !== void 0 && chooseAlike(opened$1.value)),
+	e: onCard(() => openCard()?.press("edit")),
+	x: onFocused(choose),
+	X: onFocused(chooseAlike),
 	"/": () => document.querySelector("#filter")?.focus(),
 	"?": () => isHelp.set(true)
 };
+function focused() {
+	const place = document.activeElement?.closest("[data-id], [data-row]");
+	return place?.dataset.id ?? place?.dataset.row;
+}
 function onCard(deed) {
 	return () => {
-		const id = opened$1.value;
-		if (id === void 0 || !model.entries.has(id)) return;
-		if (document.activeElement?.closest("[data-id], [data-row]")) deed();
-		else open(id, "card");
+		const { value: now } = opened$1;
+		const card = now === void 0 ? void 0 : document.querySelector(`[data-id="${CSS.escape(now)}"]`);
+		const what = meaning({
+			opened: now,
+			focused: focused(),
+			isInSight: card !== null && card !== void 0 && isInSight(card)
+		}, (id) => model.entries.has(id));
+		if (what.kind === "act") deed();
+		if (what.kind !== "open") return;
+		document.querySelector(`[data-id="${CSS.escape(what.id)}"]`)?.scrollIntoView({ block: "nearest" });
+		open(what.id, "card");
 	};
+}
+function onFocused(deed) {
+	return () => {
+		const id = focused() ?? opened$1.value;
+		if (id === void 0 || !model.entries.has(id)) return;
+		if (focused() === void 0) open(id, "row");
+		else deed(id);
+	};
+}
+function isInSight(element) {
+	if (!element.checkVisibility()) return false;
+	const { top, bottom } = element.getBoundingClientRect();
+	return bottom > 0 && top < innerHeight;
 }
 function listen() {
 	let wroteAt = -Infinity;
@@ -2127,13 +2209,14 @@ function listen() {
 		else if (isWritten) wroteAt = performance.now();
 		if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || document.querySelector("dialog[open]")) return;
 		if (event.key === "Escape") {
-			if (escape(target)) event.preventDefault();
+			if (place.value.view === "inbox" && escape(target)) event.preventDefault();
 			return;
 		}
 		if (event.repeat && !event.key.startsWith("Arrow") && !"jk".includes(event.key)) return;
 		if (!isOn.value || isWritten) return;
 		const deed = Object.hasOwn(DEEDS, event.key) ? DEEDS[event.key] : void 0;
 		if (!deed || event.key.startsWith("Arrow") && scrolls(target)) return;
+		if (place.value.view !== "inbox" && event.key !== "?") return;
 		deed();
 		event.preventDefault();
 	});
@@ -2413,135 +2496,33 @@ function nudge(card) {
 	card.classList.add("nudge");
 	setTimeout(() => card.classList.remove("nudge"), 300);
 }
-// node_modules/preact/jsx-runtime/src/index.js
-var vnodeId = 0;
-Array.isArray;
-function createVNode(type, props, key, isStaticChildren, __source, __self) {
-	if (!props) props = {};
-	let normalizedProps = props, ref, i;
-	if ("ref" in normalizedProps && typeof type != "function") {
-		normalizedProps = {};
-		for (i in props) if (i == "ref") ref = props[i];
-		else normalizedProps[i] = props[i];
-	}
-	const vnode = {
-		type,
-		props: normalizedProps,
-		key,
-		ref,
-		_children: null,
-		_parent: null,
-		_depth: 0,
-		_dom: null,
-		_component: null,
-		constructor: VNODE_MARKER,
-		_original: --vnodeId,
-		_index: -1,
-		_flags: 0
+// src/pure/grant.ts
+var unlimited = (proposal) => ({
+	proposal,
+	untilMs: void 0,
+	uses: void 0,
+	isOfSession: false,
+	directory: void 0
+});
+var proposalsOf = ({ proposals = [] }) => proposals;
+function grantOf({ sessionKey }, { proposal, untilMs, uses, isOfSession, directory }) {
+	return {
+		proposal,
+		...untilMs !== void 0 && { expiresAtMs: untilMs },
+		...uses !== void 0 && { maxUses: uses },
+		...isOfSession && { sessionKey },
+		...directory !== void 0 && { directory }
 	};
-	if (__source || __self) {
-		vnode.__source = __source;
-		vnode.__self = __self;
-	}
-	if (options$1.vnode) options$1.vnode(vnode);
-	return vnode;
 }
-// src/view/common.tsx
-var Mono = ({ text }) => createVNode("code", {
-	dir: "ltr",
-	children: visible(text)
-});
-var Fact = ({ name, children, class: kind = "" }) => createVNode("div", {
-	class: kind ? `fact ${kind}` : "fact",
-	children: [createVNode("dt", { children: name }), createVNode("dd", { children })]
-});
-function Time({ ms }) {
-	const at = new Date(ms ?? NaN);
-	return Number.isNaN(at.getTime()) ? createVNode(Fragment, { children: "at an unknown time" }) : createVNode("time", {
-		dateTime: at.toISOString(),
-		children: at.toLocaleString()
-	});
-}
-var Wrong = ({ text, id }) => createVNode("p", {
-	class: "problem",
-	role: "alert",
-	id,
-	hidden: !text,
-	children: visible(text ?? "")
-});
-// src/view/always.tsx
-var firstChosen = ({ proposedPatterns }) => new Set(proposedPatterns.flatMap((pattern, at) => pattern.default && pattern.width === "exact" ? [at] : []));
-var patternsOf = ({ proposedPatterns }, chosen) => proposedPatterns.filter((_pattern, at) => chosen.has(at)).map(({ pattern, argPattern }) => argPattern === void 0 ? { pattern } : {
-	pattern,
-	argPattern
-});
-function AlwaysRules({ approval, chosen, choose }) {
-	const rows = approval.proposedPatterns.map((pattern, at) => ({
-		pattern,
-		at
-	}));
-	const exact = rows.filter(({ pattern }) => pattern.width === "exact");
-	const wider = rows.filter(({ pattern }) => pattern.width !== "exact");
-	const row = ({ pattern, at }) => createVNode(Rule, {
-		id: `pattern-${approval.id}-${at}`,
-		approval,
-		pattern,
-		isChosen: chosen.has(at),
-		choose: () => choose(at)
-	}, at);
-	return createVNode(Fragment, { children: [exact.map(row), wider.length > 0 && createVNode("details", {
-		class: "wider-list",
-		"aria-label": "Wider rules",
-		children: [
-			createVNode("summary", { children: wider.length === 1 ? "One wider rule" : `${wider.length} wider rules` }),
-			createVNode("p", {
-				class: "hint",
-				children: "A wider rule also lets through commands that nobody has seen yet."
-			}),
-			wider.map(row)
-		]
-	})] });
-}
-function Rule({ id, approval, pattern, isChosen, choose }) {
-	const isWider = pattern.width !== "exact";
-	const argv = approval.segments[pattern.segment]?.argv;
-	return createVNode("label", {
-		class: isWider ? "check wider" : "check",
-		children: [createVNode("input", {
-			type: "checkbox",
-			id,
-			checked: isChosen,
-			onChange: choose
-		}), createVNode("span", { children: [
-			!isWider && argv ? createVNode("code", {
-				dir: "ltr",
-				children: brief(argv.join(" "), 160)
-			}) : createVNode(Mono, { text: pattern.shape ?? pattern.pattern }),
-			" ",
-			createVNode("span", {
-				class: "width",
-				children: width(pattern)
-			}),
-			!isWider && argv && createVNode("span", {
-				class: "width",
-				children: [
-					" (",
-					createVNode(Mono, { text: pattern.pattern }),
-					" in ",
-					createVNode(Mono, { text: approval.cwd }),
-					")"
-				]
-			}),
-			isWider && createVNode("span", {
-				class: "chip warn",
-				children: "wider"
-			}),
-			pattern.note && createVNode("span", {
-				class: "chip warn",
-				children: visible(pattern.note)
-			})
-		] })]
-	});
+var AFTER = [
+	"ask",
+	"mute-30",
+	"mute-60",
+	"never"
+];
+function leaves(after, untilMs) {
+	if (after === "never") return { never: true };
+	return untilMs === void 0 ? {} : { mute: { untilMs } };
 }
 var HEAD_LINES = 6;
 var TAIL_LINES = 4;
@@ -2607,6 +2588,39 @@ function joinedAgain(cells) {
 		last = index;
 	}
 	return found;
+}
+// node_modules/preact/jsx-runtime/src/index.js
+var vnodeId = 0;
+Array.isArray;
+function createVNode(type, props, key, isStaticChildren, __source, __self) {
+	if (!props) props = {};
+	let normalizedProps = props, ref, i;
+	if ("ref" in normalizedProps && typeof type != "function") {
+		normalizedProps = {};
+		for (i in props) if (i == "ref") ref = props[i];
+		else normalizedProps[i] = props[i];
+	}
+	const vnode = {
+		type,
+		props: normalizedProps,
+		key,
+		ref,
+		_children: null,
+		_parent: null,
+		_depth: 0,
+		_dom: null,
+		_component: null,
+		constructor: VNODE_MARKER,
+		_original: --vnodeId,
+		_index: -1,
+		_flags: 0
+	};
+	if (__source || __self) {
+		vnode.__source = __source;
+		vnode.__self = __self;
+	}
+	if (options$1.vnode) options$1.vnode(vnode);
+	return vnode;
 }
 // src/view/command.tsx
 function firstShown({ display, command }) {
@@ -2702,13 +2716,36 @@ function PieceView({ kind, text, span }) {
 		children: text
 	}) : createVNode(Fragment, { children: text });
 }
+// src/view/common.tsx
+var Mono = ({ text }) => createVNode("code", {
+	dir: "ltr",
+	children: visible(text)
+});
+var Fact = ({ name, children, class: kind = "" }) => createVNode("div", {
+	class: kind ? `fact ${kind}` : "fact",
+	children: [createVNode("dt", { children: name }), createVNode("dd", { children })]
+});
+function Time({ ms }) {
+	const at = new Date(ms ?? NaN);
+	return Number.isNaN(at.getTime()) ? createVNode(Fragment, { children: "at an unknown time" }) : createVNode("time", {
+		dateTime: at.toISOString(),
+		children: at.toLocaleString()
+	});
+}
+var Wrong = ({ text, id }) => createVNode("p", {
+	class: "problem",
+	role: "alert",
+	id,
+	hidden: !text,
+	children: visible(text ?? "")
+});
 // src/view/details.tsx
 var SAID = new Set(["no entry covers this"]);
 var ARGUMENT_CHARS = 400;
 var SEGMENTS_SHOWN = 12;
-var NO_ENV_HASH = "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945";
 function Details({ approval, known }) {
 	const { why } = approval;
+	const later = useValue(record);
 	return createVNode("div", {
 		class: "details",
 		children: [
@@ -2723,7 +2760,7 @@ function Details({ approval, known }) {
 			}),
 			createVNode(Past, { runs: known.past }),
 			createVNode(Parts, { approval }),
-			createVNode(Audit, { approval })
+			later && createVNode(later.AuditFacts, { approval })
 		]
 	});
 }
@@ -2811,101 +2848,6 @@ function Past({ runs }) {
 			})
 		})]
 	});
-}
-function Audit({ approval }) {
-	const { why, boundTo } = approval;
-	return createVNode("details", {
-		class: "audit",
-		"aria-label": "Details",
-		children: [createVNode("summary", { children: "Details" }), createVNode("dl", {
-			class: "facts",
-			children: [
-				createVNode(Fact, {
-					name: "Program",
-					children: approval.resolvedPath ? createVNode(Mono, { text: approval.resolvedPath }) : createVNode("em", { children: "resolved by the shell at run time" })
-				}),
-				createVNode(Fact, {
-					name: "Run by",
-					children: boundTo.argv ? "this argument list, without a shell" : boundTo.shell ? createVNode(Mono, { text: `${boundTo.shell} -c` }) : "these parts, without a shell"
-				}),
-				createVNode(Fact, {
-					name: "Guaranteed unchanged",
-					children: [
-						createVNode("span", {
-							class: approval.binding === "exact" ? "chip good" : "chip",
-							children: visible(approval.binding)
-						}),
-						" ",
-						visible(approval.bindingDetail)
-					]
-				}),
-				approval.scripts && createVNode(Fact, {
-					name: "Scripts",
-					children: createVNode("span", {
-						class: approval.scripts === "held" ? "chip good" : "chip",
-						children: visible(approval.scripts)
-					})
-				}),
-				approval.confined && createVNode(Fact, {
-					name: "Confined",
-					children: visible(approval.confined)
-				}),
-				createVNode(Fact, {
-					name: "Session",
-					children: createVNode(Mono, { text: approval.sessionKey })
-				}),
-				createVNode(Fact, {
-					name: "Requested by",
-					children: createVNode("bdi", { children: visible(who(approval.requestedBy)) })
-				}),
-				createVNode(Fact, {
-					name: "If nobody answers",
-					children: visible(fallback(approval.askFallback))
-				}),
-				createVNode(Fact, {
-					name: "Rule",
-					children: [
-						createVNode("code", {
-							class: "rule",
-							children: visible(why.rule)
-						}),
-						" ",
-						createVNode("code", {
-							class: "rule",
-							children: visible(why.layer)
-						})
-					]
-				}),
-				createVNode(Fact, {
-					name: "Bound to",
-					children: [
-						createVNode("code", {
-							title: `SHA-256 ${boundTo.digest}`,
-							children: boundTo.digest.slice(0, 12)
-						}),
-						boundTo.envHash !== NO_ENV_HASH && " with environment values",
-						boundTo.scriptSha256 && " and the script as it is now"
-					]
-				}),
-				createVNode(Fact, {
-					name: "“Always” stores",
-					children: createVNode(Stored, { approval })
-				})
-			]
-		})]
-	});
-}
-function Stored({ approval }) {
-	const kept = approval.proposedPatterns.filter((pattern) => pattern.default);
-	const [first] = kept;
-	if (!approval.allowedDecisions.includes("allow-always") || !first) return createVNode(Fragment, { children: "nothing: it is unavailable here" });
-	return createVNode(Fragment, { children: [
-		createVNode(Mono, { text: first.pattern }),
-		" ",
-		width(first),
-		kept.length > 1 && `, and ${kept.length - 1} more like it`,
-		first.note && `; ${visible(first.note)}`
-	] });
 }
 function Parts({ approval }) {
 	const [isOpen, setOpen] = useState(false);
@@ -3016,6 +2958,20 @@ function argumentText(argument) {
 var labelOf = (approval) => brief(lineOf(approval), 60);
 var lineOf = ({ display }) => display.text.replaceAll("\n", "");
 var placeOf = (approval) => approval.nodeId ? `${approval.host} ${approval.nodeId}` : approval.host;
+// src/view/facts.tsx
+var chipOf = ({ code }) => code === "missing" || code === "denied" ? "chip bad" : "chip warn";
+function FactChips({ facts }) {
+	if (!facts.length) return null;
+	return createVNode("ul", {
+		class: "facts-line",
+		"aria-label": "What to look at",
+		children: facts.map((fact) => createVNode("li", {
+			class: chipOf(fact),
+			"data-fact": fact.code,
+			children: visible(fact.text)
+		}, fact.code))
+	});
+}
 // src/view/card.tsx
 var URGENT_MS$1 = 6e4;
 var PAST_PAUSE_MS = 150;
@@ -3027,13 +2983,18 @@ function Card({ entry, guard }) {
 	const isOnline = useValue(online);
 	useValue(ticks);
 	useValue(drawn);
+	const wide = useValue(record);
 	const root = useRef(null);
 	const article = useRef(null);
 	const field = useRef(null);
 	const back = useRef(null);
 	const [mode, setMode] = useState("answer");
 	const [reason, setReason] = useState(drafts.get(key) ?? "");
-	const [chosen, setChosen] = useState(() => firstChosen(approval));
+	const [narrowed, setNarrowed] = useState(() => unlimited(proposalsOf(approval)[0]?.id ?? ""));
+	const [afterwards, setAfterwards] = useState({
+		after: "ask",
+		untilMs: void 0
+	});
 	const known = useKnown(approval, () => root.current && guard()?.unsettle(root.current));
 	const past = {
 		overrides: known.overrides,
@@ -3043,13 +3004,14 @@ function Card({ entry, guard }) {
 	const isUnread = mustOpen(approval) && !isRead(key);
 	const msLeft = approval.expiresAtMs - serverNow();
 	const canDecide = may("approve");
+	const isProposed = proposalsOf(approval).some(({ id }) => id === narrowed.proposal);
 	function blocked(decision) {
 		if (!isOnline) return "Offline. You can answer once the server is back.";
 		if (msLeft <= 0) return "The time is up.";
 		if (decision !== "deny" && entry.voted) return "You have allowed this. It waits for another person.";
 		if (decision !== "deny" && isUnread) return "Show all of the command before you allow it.";
 		if (approval.allowedDecisions.includes(decision)) return "";
-		if (decision === "allow-always") return whyNoAlways(approval);
+		if (decision === "allow-always") return wide?.whyNoAlways(approval) ?? "“Always” is unavailable here.";
 		return "This answer is not available here.";
 	}
 	function turn(next, focus) {
@@ -3065,23 +3027,30 @@ function Card({ entry, guard }) {
 		return true;
 	}
 	function press(what, from, isWrittenFor = false) {
-		const decision = what === "open-deny" ? "deny" : what === "open-always" ? "allow-always" : what === "open-note" ? void 0 : what;
+		const decision = what === "open-deny" || what === "open-revise" ? "deny" : what === "open-always" ? "allow-always" : what === "open-note" ? void 0 : what;
 		if (phase !== "pending" || !canDecide || decision && blocked(decision)) return;
 		if (!root.current || !article.current) return;
 		if (what === "open-deny") return turn("deny", from);
 		if (what === "open-note") return turn("note", from);
+		if (what === "open-revise") return turn("revise", from);
 		if (what === "open-always") return turn(mode === "always" ? "answer" : "always", from);
 		if (!isWrittenFor && !guard()?.isSteady(root.current)) return nudge(article.current);
-		if (what !== "allow-always" || chosen.size) send(what);
+		if (what !== "allow-always" || isProposed) send(what);
 	}
 	function send(decision) {
-		const options = {};
 		const said = reason.trim();
-		if (said) options.reason = said;
-		if (decision === "allow-always") options.patterns = patternsOf(approval, chosen);
+		const options = {
+			...said && { reason: said },
+			...decision === "allow-always" && { grant: grantOf(approval, narrowed) },
+			...decision === "deny" && leaves(afterwards.after, afterwards.untilMs)
+		};
 		if (decision === "deny") keepReason(said);
 		decide(key, decision, options);
 	}
+	const changed = (set) => (value) => {
+		if (root.current) guard()?.unsettle(root.current);
+		set(value);
+	};
 	function write(text) {
 		setReason(text);
 		drafts.set(key, text);
@@ -3091,7 +3060,8 @@ function Card({ entry, guard }) {
 			once: "allow-once",
 			always: "open-always",
 			deny: "open-deny",
-			reason: "open-note"
+			reason: "open-note",
+			edit: "open-revise"
 		};
 		return setCard({
 			press: (name) => press(doing[name]),
@@ -3129,17 +3099,11 @@ function Card({ entry, guard }) {
 		"aria-describedby": blocked(decision) ? `why-not-${key}` : void 0,
 		"aria-expanded": expanded,
 		onClick,
-		children: [
-			createVNode("span", {
-				class: "act-text",
-				children: name.replace("Choose what to allow always", "Always…")
-			}),
-			" ",
-			createVNode("kbd", {
-				"aria-hidden": "true",
-				children: letter
-			})
-		]
+		children: createVNode("span", {
+			class: "act-text",
+			"data-key": letter,
+			children: name
+		})
 	});
 	const target = (event) => event.currentTarget;
 	return createVNode("div", {
@@ -3182,10 +3146,14 @@ function Card({ entry, guard }) {
 				}),
 				createVNode("div", {
 					class: "card-body",
-					children: [createVNode(CommandBlock, { approval }), createVNode(Details, {
-						approval,
-						known
-					})]
+					children: [
+						createVNode(CommandBlock, { approval }),
+						approval.revises && wide && createVNode(wide.Revised, { approval }),
+						createVNode(Details, {
+							approval,
+							known
+						})
+					]
 				}),
 				createVNode("div", {
 					class: "card-foot",
@@ -3212,6 +3180,18 @@ function Card({ entry, guard }) {
 								end.detail && createVNode("p", {
 									class: "ended-detail",
 									children: createVNode("bdi", { children: visible(end.detail) })
+								}),
+								createVNode(Remembered, { entry }),
+								approval.revisedBy && createVNode("p", {
+									class: "ended-detail",
+									children: [
+										"A person suggested ",
+										createVNode("a", {
+											href: `/a/${approval.revisedBy}`,
+											children: "another command"
+										}),
+										" in its place."
+									]
 								}),
 								createVNode(TakeBack, {
 									entry,
@@ -3262,7 +3242,12 @@ function Card({ entry, guard }) {
 												else close();
 											}
 										}),
-										mode === "deny" && createVNode(Reasons, { choose: write })
+										mode === "deny" && createVNode(Reasons, { choose: write }),
+										mode === "deny" && wide && createVNode(wide.AfterDenial, {
+											approval,
+											chosen: afterwards,
+											choose: changed(setAfterwards)
+										})
 									]
 								}),
 								createVNode("fieldset", {
@@ -3271,32 +3256,50 @@ function Card({ entry, guard }) {
 									hidden: mode !== "always",
 									children: [
 										createVNode("legend", { children: `From now on ${brief(approval.agentId, 40)} may run without asking` }),
-										createVNode(AlwaysRules, {
+										mode === "always" && (wide ? createVNode(wide.AlwaysPanel, {
 											approval,
-											chosen,
-											choose: (at) => setChosen((now) => toggled(now, at))
-										}),
+											narrowed,
+											narrow: changed(setNarrowed)
+										}) : createVNode("p", {
+											class: "hint",
+											children: "Loading …"
+										})),
 										createVNode("div", {
 											class: "always-end",
-											children: [createVNode("button", {
-												type: "button",
-												class: "quiet",
-												onClick: close,
-												children: "Back"
-											}), createVNode("button", {
-												type: "button",
-												class: `act allow-always${isSent("allow-always") ? " busy" : ""}`,
-												"data-decision": "confirm-always",
-												"aria-disabled": phase === "sending" || !chosen.size || Boolean(blocked("allow-always")),
-												onClick: () => press("allow-always"),
-												children: createVNode("span", {
-													class: "act-text",
-													children: "Store and allow"
+											children: [
+												mode === "always" && wide && createVNode(wide.StoredList, {
+													approval,
+													narrowed
+												}),
+												createVNode("button", {
+													type: "button",
+													class: "quiet",
+													onClick: close,
+													children: "Back"
+												}),
+												createVNode("button", {
+													type: "button",
+													class: `act allow-always${isSent("allow-always") ? " busy" : ""}`,
+													"data-decision": "confirm-always",
+													"aria-disabled": phase === "sending" || !isProposed || Boolean(blocked("allow-always")),
+													onClick: () => press("allow-always"),
+													children: createVNode("span", {
+														class: "act-text",
+														children: "Store and allow"
+													})
 												})
-											})]
+											]
 										})
 									]
 								}),
+								mode === "revise" && (wide ? createVNode(wide.Revise, {
+									approval,
+									close,
+									blocked: blocked("deny")
+								}) : createVNode("p", {
+									class: "hint",
+									children: "Loading …"
+								})),
 								mode === "deny" ? createVNode("div", {
 									class: "actions two",
 									role: "group",
@@ -3312,40 +3315,44 @@ function Card({ entry, guard }) {
 										"data-decision": "confirm-deny",
 										"aria-disabled": phase === "sending" || Boolean(blocked("deny")),
 										onClick: () => press("deny"),
-										children: [
-											createVNode("span", {
-												class: "act-text",
-												children: "Deny"
-											}),
-											" ",
-											createVNode("kbd", {
-												"aria-hidden": "true",
-												children: "Enter"
-											})
-										]
+										children: createVNode("span", {
+											class: "act-text",
+											"data-key": "Enter",
+											children: "Deny"
+										})
 									})]
-								}) : mode !== "always" && createVNode("div", {
+								}) : mode !== "always" && mode !== "revise" && createVNode("div", {
 									class: "actions",
 									role: "group",
 									"aria-label": `Your answer to: ${label}`,
 									children: [
 										act("deny", "Deny", "d", (event) => press("open-deny", target(event))),
-										act("allow-always", "Choose what to allow always", "A", (event) => press("open-always", target(event)), "", false),
+										act("allow-always", "Always…", "A", (event) => press("open-always", target(event)), "", false),
 										act("allow-once", "Allow once", "a", () => press("allow-once"), isPlainNow ? "plain" : "")
 									]
 								}),
 								createVNode("div", {
 									class: "under",
-									children: [createVNode("p", {
-										class: "hint why-not",
-										id: `why-not-${key}`,
-										children: whyNot
-									}), mode === "answer" && createVNode("button", {
-										type: "button",
-										class: "quiet note-toggle",
-										onClick: (event) => press("open-note", event.currentTarget),
-										children: "Add a reason"
-									})]
+									children: [
+										createVNode("p", {
+											class: "hint why-not",
+											id: `why-not-${key}`,
+											children: whyNot
+										}),
+										mode === "answer" && createVNode("button", {
+											type: "button",
+											class: "quiet",
+											"data-open": "revise",
+											onClick: (event) => press("open-revise", event.currentTarget),
+											children: "Suggest another command"
+										}),
+										mode === "answer" && createVNode("button", {
+											type: "button",
+											class: "quiet note-toggle",
+											onClick: (event) => press("open-note", event.currentTarget),
+											children: "Add a reason"
+										})
+									]
 								})
 							]
 						})
@@ -3354,17 +3361,6 @@ function Card({ entry, guard }) {
 			]
 		})
 	});
-}
-function whyNoAlways({ ask, segments, boundTo, proposedPatterns }) {
-	if (ask === "always") return "“Always” is unavailable because policy asks every time.";
-	if (!segments.length && !boundTo.argv) return "“Always” is unavailable because this shell syntax can't be matched exactly.";
-	if (!proposedPatterns.length) return "“Always” is unavailable because no rule can match this exactly.";
-	return "“Always” is unavailable here.";
-}
-function toggled(now, at) {
-	const next = new Set(now);
-	if (!next.delete(at)) next.add(at);
-	return next;
 }
 function useKnown(approval, changed) {
 	const [known, setKnown] = useState({
@@ -3396,20 +3392,12 @@ function useKnown(approval, changed) {
 	return known;
 }
 function FactsLine({ facts, known: { overrides, past, isLost } }) {
-	const said = overrides !== void 0 && past !== void 0 ? "No known risk found. That does not make it safe." : isLost ? "The record could not be read, so this says nothing of it." : "Looking at the record …";
+	const said = overrides !== void 0 && past !== void 0 ? "No known risk found. That does not make it safe." : isLost ? "The record could not be read, so its history is unknown." : "Looking at the record …";
 	if (!facts.length) return createVNode("p", {
 		class: "facts-line hint",
 		children: said
 	});
-	return createVNode("ul", {
-		class: "facts-line",
-		"aria-label": "What to look at",
-		children: facts.map(({ code, text }) => createVNode("li", {
-			class: code === "missing" || code === "denied" ? "chip bad" : "chip warn",
-			"data-fact": code,
-			children: visible(text)
-		}, code))
-	});
+	return createVNode(FactChips, { facts });
 }
 function Reasons({ choose }) {
 	const all = lastReasons();
@@ -3439,6 +3427,25 @@ function TakeBack({ entry: { approval, run }, label, article }) {
 		onClick: () => void takeBack(approval.id),
 		children: `Take back (${timeLeft(ms)})`
 	});
+}
+function Remembered({ entry: { approval: { grant }, left } }) {
+	const { rule, noRule } = left ?? {};
+	if (grant) return createVNode("p", {
+		class: "ended-detail remembered",
+		children: ["From now on: ", createVNode("bdi", { children: visible(grant.words) })]
+	});
+	if (rule) return createVNode("p", {
+		class: "ended-detail remembered",
+		children: [
+			"This command is denied without a question ",
+			rule.expiresAtMs === void 0 ? "for good" : createVNode(Fragment, { children: ["until ", createVNode(Time, { ms: rule.expiresAtMs })] }),
+			"."
+		]
+	});
+	return noRule ? createVNode("p", {
+		class: "warn-line remembered",
+		children: ["It is denied, but no rule is stored: ", createVNode("bdi", { children: visible(noRule) })]
+	}) : null;
 }
 function RunLine({ entry: { approval, run } }) {
 	if (approval.status !== "allowed" && (!run || run.status === "denied" || run.status === "cancelled")) return null;
@@ -3564,7 +3571,6 @@ function Row({ entry, isOpen, isChosen, at, of }) {
 			type: "button",
 			class: "row-open",
 			"aria-current": isOpen ? "true" : void 0,
-			"aria-label": `${visible(approval.agentId)}: ${label}`,
 			onClick: () => open(approval.id, "card"),
 			children: [createVNode("code", {
 				class: "row-command",
@@ -3622,7 +3628,7 @@ function RowFacts({ facts }) {
 	const [first, ...rest] = facts;
 	if (!first) return null;
 	return createVNode(Fragment, { children: [createVNode("span", {
-		class: first.code === "missing" || first.code === "denied" ? "chip bad" : "chip warn",
+		class: chipOf(first),
 		children: visible(first.text)
 	}), rest.length > 0 && createVNode("span", {
 		class: "chip warn",
@@ -3637,6 +3643,162 @@ function Left({ ms }) {
 		children: left > 0 ? timeLeft(left) : "Time is up"
 	});
 }
+// src/view/nav.tsx
+var VIEWS = {
+	runs: {
+		title: "Runs",
+		needs: "read",
+		load: async () => (await __vitePreload(async () => {
+			const { Runs } = await import("./views.js");
+			return { Runs };
+		}, [])).Runs
+	},
+	history: {
+		title: "History",
+		needs: "read",
+		load: async () => (await __vitePreload(async () => {
+			const { History } = await import("./views.js");
+			return { History };
+		}, [])).History
+	},
+	sessions: {
+		title: "Sessions",
+		needs: "read",
+		load: async () => (await __vitePreload(async () => {
+			const { Sessions } = await import("./views.js");
+			return { Sessions };
+		}, [])).Sessions
+	},
+	nodes: {
+		title: "Nodes",
+		needs: "read",
+		load: async () => (await __vitePreload(async () => {
+			const { Nodes } = await import("./views.js");
+			return { Nodes };
+		}, [])).Nodes
+	},
+	policy: {
+		title: "Policy",
+		needs: "read",
+		load: async () => (await __vitePreload(async () => {
+			const { Policy } = await import("./policy.js");
+			return { Policy };
+		}, [])).Policy
+	},
+	people: {
+		title: "People",
+		needs: "admin",
+		load: async () => (await __vitePreload(async () => {
+			const { People } = await import("./views.js");
+			return { People };
+		}, [])).People
+	},
+	audit: {
+		title: "Audit",
+		needs: "admin",
+		load: async () => (await __vitePreload(async () => {
+			const { Audit } = await import("./views.js");
+			return { Audit };
+		}, [])).Audit
+	},
+	health: {
+		title: "Health",
+		needs: "read",
+		load: async () => (await __vitePreload(async () => {
+			const { Health } = await import("./views.js");
+			return { Health };
+		}, [])).Health
+	}
+};
+var titleOf = (view) => view === "inbox" ? "Inbox" : VIEWS[view].title;
+var offered = () => NAMES.filter((name) => name === "inbox" || may(VIEWS[name].needs));
+function Nav() {
+	const { view: now } = useValue(place);
+	useValue(me);
+	const asking = useValue(pairingsWaiting);
+	const [isOpen, setOpen] = useState(false);
+	const all = offered();
+	useEffect(() => setOpen(false), [now]);
+	if (all.length < 2) return null;
+	return createVNode("nav", {
+		class: "views",
+		"aria-label": "Views",
+		onKeyDown: (event) => {
+			if (event.key === "Escape") setOpen(false);
+		},
+		children: [createVNode("button", {
+			type: "button",
+			class: "quiet views-open",
+			"aria-expanded": isOpen,
+			"aria-controls": "views",
+			onClick: () => setOpen(!isOpen),
+			children: `${titleOf(now)} ▾`
+		}), createVNode("ul", {
+			id: "views",
+			"aria-label": "Views",
+			"data-open": isOpen,
+			children: all.map((name) => createVNode("li", { children: createVNode("a", {
+				href: addressOf(name),
+				"aria-current": name === now ? "page" : void 0,
+				"data-view": name,
+				children: [titleOf(name), name === "nodes" && asking > 0 && createVNode("span", {
+					class: "chip wait",
+					children: [asking, createVNode("span", {
+						class: "unseen",
+						children: " waiting"
+					})]
+				})]
+			}) }, name))
+		})]
+	});
+}
+var loaded = new Map();
+function Opened({ name }) {
+	const { title, needs, load } = VIEWS[name];
+	const [, draw] = useState(0);
+	const [problem, setProblem] = useState("");
+	const View = loaded.get(name);
+	const isKnown = useValue(me) !== void 0;
+	const mayOpen = may(needs);
+	useEffect(() => {
+		if (loaded.has(name) || !mayOpen) return;
+		load().then((view) => {
+			loaded.set(name, view);
+			draw((count) => count + 1);
+		}, (error) => {
+			failed(error);
+			setProblem("This view could not be loaded. Reload the page.");
+		});
+	}, [name, mayOpen]);
+	return createVNode("section", {
+		class: "view",
+		id: `view-${name}`,
+		"aria-labelledby": "view-title",
+		children: [createVNode("div", {
+			class: "section-head",
+			children: createVNode("h1", {
+				id: "view-title",
+				tabIndex: -1,
+				children: title
+			})
+		}), isKnown && !mayOpen ? createVNode("p", {
+			class: "blank",
+			children: `Your sign-in lacks the scope ${needs}, which this view needs.`
+		}) : View && mayOpen ? createVNode(View, {}) : createVNode("p", {
+			class: "hint",
+			children: problem || "Loading …"
+		})]
+	});
+}
+function useHeadingFocus(view) {
+	const before = useRef(view);
+	useLayoutEffect(() => {
+		if (before.current === view) return;
+		before.current = view;
+		scrollTo(0, 0);
+		document.querySelector("main h1")?.focus({ preventScroll: true });
+	}, [view]);
+}
 // src/view/inbox.tsx
 function Inbox() {
 	useValue(drawn);
@@ -3648,10 +3810,6 @@ function Inbox() {
 	const isNarrowed = !isEmpty && listed().length === 0;
 	const section = useRef(null);
 	useLayoutEffect(() => {
-		document.title = waiting ? `(${waiting}) countersign` : "countersign";
-		const icon = document.querySelector("#icon");
-		const wanted = waiting ? "/assets/icon-waiting.svg" : "/assets/icon.svg";
-		if (icon && icon.getAttribute("href") !== wanted) icon.href = wanted;
 		if (!isEmpty && !performance.getEntriesByName("first-card").length) performance.mark("first-card");
 	});
 	return createVNode("section", {
@@ -3665,6 +3823,7 @@ function Inbox() {
 				children: [
 					createVNode("h1", {
 						id: "waiting-title",
+						tabIndex: -1,
 						children: only ? "One request" : waiting ? `Waiting for you (${waiting.toLocaleString("en")})` : "Waiting for you"
 					}),
 					!only && (model.entries.size > 1 || words) && createVNode("div", {
@@ -3729,30 +3888,48 @@ function Inbox() {
 		]
 	});
 }
+function Title() {
+	useValue(drawn);
+	const { view } = useValue(place);
+	const waiting = model.waiting.length;
+	useLayoutEffect(() => {
+		document.title = `${waiting ? `(${waiting}) ` : ""}${view === "inbox" ? "" : `${titleOf(view)} · `}countersign`;
+		const icon = document.querySelector("#icon");
+		const wanted = waiting ? "/assets/icon-waiting.svg" : "/assets/icon.svg";
+		if (icon && icon.getAttribute("href") !== wanted) icon.href = wanted;
+	});
+	return null;
+}
 function Preview({ isChosen }) {
 	const id = useValue(opened$1);
 	const isFull = useValue(isOpened);
 	const next = useValue(focusNext);
 	const Batch = useValue(record)?.Batch;
-	const place = useRef(null);
+	const box = useRef(null);
 	const guard = useRef(void 0);
+	const wasChosen = useRef(isChosen);
 	const entry = id === void 0 ? void 0 : model.entries.get(id);
 	useLayoutEffect(() => {
-		if (!place.current) return void 0;
-		guard.current = watch(place.current);
-		return () => guard.current?.stop();
+		if (!box.current) return void 0;
+		guard.current = watch(box.current);
+		return () => {
+			guard.current?.stop();
+			document.documentElement.classList.remove("card-open");
+		};
 	}, []);
 	useLayoutEffect(() => {
 		guard.current?.look();
 		document.documentElement.classList.toggle("card-open", isFull && (Boolean(entry) || isChosen) && !only);
-		if (next?.where !== "card" || next.id !== id) return;
-		focusNext.set(void 0);
-		place.current?.querySelector("article")?.focus({ preventScroll: true });
+		const hasLost = wasChosen.current && !isChosen && document.activeElement === document.body;
+		wasChosen.current = isChosen;
+		const isNext = next?.where === "card" && next.id === id;
+		if (isNext) focusNext.set(void 0);
+		if (isNext || hasLost) box.current?.querySelector("article")?.focus({ preventScroll: true });
 	});
 	return createVNode("div", {
 		id: "cards",
 		class: "preview",
-		ref: place,
+		ref: box,
 		"data-open": isFull,
 		children: isChosen && Batch ? createVNode(Batch, { guard: () => guard.current }, "chosen") : entry && createVNode(Card, {
 			entry,
@@ -3802,7 +3979,10 @@ function StopButton({ isKnown }) {
 		id: "stop-open",
 		"aria-haspopup": "dialog",
 		hidden: !isKnown || !mayStop() || stopped,
-		onClick: () => wanted.set("stop"),
+		onClick: () => {
+			loadRecord();
+			wanted.set("stop");
+		},
 		children: "Stop everything"
 	});
 }
@@ -3858,150 +4038,6 @@ function Stopped() {
 		})]
 	});
 }
-var WORDS = {
-	stop: {
-		title: "Stop everything",
-		text: "Nothing starts any more, for any agent, and every waiting request is denied.",
-		go: "Stop everything"
-	},
-	kill: {
-		title: "End what still runs",
-		text: "Nothing starts any more, for any agent, and every waiting request is denied.",
-		go: "End what runs"
-	},
-	resume: {
-		title: "Let everything go on",
-		text: "Agents may run commands again, as policy allows. What the stop denied stays denied.",
-		go: "Go on"
-	}
-};
-function StopDialog() {
-	const deed = useValue(wanted);
-	const dialog = useRef(null);
-	const field = useRef(null);
-	const [reason, setReason] = useState("");
-	const [kills, setKills] = useState(false);
-	const [isSending, setSending] = useState(false);
-	const [problem, setProblem] = useState("");
-	const { title, text, go } = WORDS[deed ?? "stop"];
-	const stops = deed !== "resume";
-	useLayoutEffect(() => {
-		if (!deed) return dialog.current?.close();
-		setReason("");
-		setKills(deed === "kill");
-		setProblem("");
-		if (!dialog.current?.open) dialog.current?.showModal();
-		field.current?.focus();
-	}, [deed]);
-	async function press() {
-		if (isSending || !reason.trim()) return;
-		setSending(true);
-		setProblem("");
-		try {
-			if (stops) await stopNow(reason, kills);
-			else await resumeNow(reason);
-			wanted.set(void 0);
-		} catch (error) {
-			if (error instanceof Refused && error.isSignedOut) failed(error);
-			setProblem(error instanceof Refused ? error.message : "No answer came. Look whether everything is stopped before you try again.");
-		}
-		setSending(false);
-		refreshStop();
-	}
-	return createVNode("dialog", {
-		id: "stop",
-		ref: dialog,
-		"aria-labelledby": "stop-title",
-		"aria-describedby": "stop-text",
-		onClose: () => wanted.set(void 0),
-		children: createVNode("form", {
-			id: "stop-form",
-			noValidate: true,
-			onSubmit: (event) => {
-				event.preventDefault();
-				press();
-			},
-			children: [
-				createVNode("h2", {
-					id: "stop-title",
-					children: title
-				}),
-				createVNode("p", {
-					id: "stop-text",
-					children: text
-				}),
-				createVNode("label", {
-					for: "stop-reason",
-					children: "Why? Those who are refused read it, and the record keeps it."
-				}),
-				createVNode("input", {
-					ref: field,
-					type: "text",
-					id: "stop-reason",
-					maxLength: 2e3,
-					required: true,
-					autocomplete: "off",
-					value: reason,
-					onInput: (event) => setReason(event.currentTarget.value)
-				}),
-				createVNode("label", {
-					class: "check",
-					id: "stop-kill-field",
-					hidden: deed !== "stop",
-					children: [
-						createVNode("input", {
-							type: "checkbox",
-							id: "stop-kill",
-							checked: kills,
-							onChange: (event) => setKills(event.currentTarget.checked)
-						}),
-						" ",
-						createVNode("span", { children: "End what runs now, too" })
-					]
-				}),
-				createVNode(Wrong, {
-					id: "stop-problem",
-					text: problem
-				}),
-				createVNode("p", {
-					class: "dialog-end",
-					children: [
-						createVNode("button", {
-							type: "button",
-							class: "quiet",
-							id: "stop-back",
-							onClick: () => wanted.set(void 0),
-							children: "Back"
-						}),
-						" ",
-						createVNode("button", {
-							type: "submit",
-							class: stops ? "primary danger" : "primary",
-							id: "stop-go",
-							"aria-disabled": isSending || !reason.trim(),
-							children: go
-						})
-					]
-				})
-			]
-		})
-	});
-}
-async function stopNow(reason, kill) {
-	const answer = await json("POST", "/v1/stop", { body: {
-		reason,
-		kill
-	} });
-	standing.set({
-		stopped: true,
-		stop: answer.stop
-	});
-	const running = answer.running.length;
-	announce(`Everything is stopped. ${running === 1 ? "One command still runs." : `${running || "No"} commands still run.`}`);
-}
-async function resumeNow(reason) {
-	announce((await json("POST", "/v1/resume", { body: { reason } })).stopped ? "It takes an admin of another owner to let everything go on." : "Everything goes on.");
-}
 // src/view/shell.tsx
 var Mark = () => createVNode("svg", {
 	width: "28",
@@ -4031,18 +4067,18 @@ var Mark = () => createVNode("svg", {
 		})
 	]
 });
-function Top() {
+function Top({ children }) {
 	const { state, text } = useValue(link);
 	const session = useValue(me);
 	const isGone = useValue(gone) !== void 0;
 	return createVNode("header", {
 		class: "top",
-		children: createVNode("div", {
+		children: [createVNode("div", {
 			class: "top-row",
 			children: [
 				createVNode("a", {
 					class: "brand",
-					href: "/",
+					href: only ? "/" : "#/inbox",
 					children: [createVNode(Mark, {}), createVNode("span", { children: "countersign" })]
 				}),
 				createVNode("p", {
@@ -4082,7 +4118,7 @@ function Top() {
 					]
 				})
 			]
-		})
+		}), children]
 	});
 }
 function Trust() {
@@ -4206,72 +4242,42 @@ var TYPES = [
 	"server."
 ];
 var policySoon = looker(seePolicy, GATHER_MS);
-var hasViews = new State(false);
-var policyHints = new State(0);
+var pairingsSoon = looker(seePairings, GATHER_MS);
 var line;
 function App() {
 	const isGone = useValue(gone) !== void 0;
-	const Help = useValue(record)?.Help;
+	const later = useValue(record);
 	return createVNode(Fragment, { children: [
 		createVNode("a", {
 			class: "skip",
-			href: "#waiting",
-			children: "Skip to the requests"
+			href: "#main",
+			onClick: (event) => {
+				event.preventDefault();
+				document.querySelector("main h1")?.focus();
+			},
+			children: "Skip to the content"
 		}),
-		createVNode(Top, {}),
+		createVNode(Top, { children: !isGone && !only && createVNode(Nav, {}) }),
 		createVNode("main", {
 			id: "main",
 			children: isGone ? createVNode(Gone, {}) : createVNode(Views, {})
 		}),
-		Help && createVNode(Help, {}),
-		!isGone && createVNode(StopDialog, {}),
+		!isGone && createVNode(Title, {}),
+		later && createVNode(later.Help, {}),
+		later && !isGone && createVNode(later.StopDialog, {}),
 		createVNode(Announcer, {})
 	] });
 }
 function Views() {
-	const views = useValue(hasViews);
-	const Record = useValue(record)?.Record;
+	const { view } = useValue(place);
+	useHeadingFocus(view);
 	return createVNode(Fragment, { children: [
 		createVNode(Stopped, {}),
-		createVNode(Trust, {}),
+		view === "inbox" && createVNode(Trust, {}),
 		createVNode(Notices, {}),
-		createVNode(Inbox, {}),
-		views && Record && createVNode(Record, {}),
-		views && createVNode(PolicySection, {}),
+		view === "inbox" ? createVNode(Inbox, {}) : createVNode(Opened, { name: view }, view),
 		createVNode(Head, {})
 	] });
-}
-function PolicySection() {
-	const [isOpen, setOpen] = useState(false);
-	const [Editor, setEditor] = useState(void 0);
-	const hints = useValue(policyHints);
-	useEffect(() => {
-		if (isOpen && !Editor) __vitePreload(async () => {
-			const { Policy } = await import("./policy.js");
-			return { Policy };
-		}, []).then(({ Policy }) => setEditor(() => Policy), failed);
-	}, [isOpen]);
-	return createVNode("section", {
-		class: "policy",
-		id: "policy",
-		"aria-labelledby": "policy-title",
-		children: createVNode("details", {
-			id: "policy-details",
-			"aria-labelledby": "policy-title",
-			onToggle: (event) => setOpen(event.currentTarget.open),
-			children: [createVNode("summary", { children: createVNode("h2", {
-				id: "policy-title",
-				children: "Policy"
-			}) }), createVNode("div", {
-				class: "policy-body",
-				id: "policy-body",
-				children: isOpen && (Editor ? createVNode(Editor, { hints }) : createVNode("p", {
-					class: "hint",
-					children: "Loading …"
-				}))
-			})]
-		})
-	});
 }
 async function start() {
 	if (!secret()) return leave();
@@ -4319,8 +4325,7 @@ function followEvents() {
 	seePolicy().catch(() => {});
 	seeHead().catch(() => {});
 	seeStop().catch(() => {});
-	hasViews.set(!only);
-	record.follow(refreshRecord);
+	if (!only) pairingsSoon();
 	line = follow(TYPES, may("approve"), {
 		open: opened,
 		event: heard,
@@ -4342,16 +4347,11 @@ function opened(resumed) {
 	setUp(true);
 	say("live", "Live");
 	streamOpened(resumed);
+	loadRecord();
 	policySoon();
 	refreshStop();
-	if (!hasViews.value) return;
-	refreshRecord();
-	policyHints.change((count) => count + 1);
-}
-function refreshRecord() {
-	if (!hasViews.value) return;
-	record.value?.refreshRuns();
-	record.value?.refreshNodes();
+	pairingsSoon();
+	hint("all");
 }
 function down() {
 	setUp(false);
@@ -4365,10 +4365,13 @@ function heard(event) {
 	if (type === "exec.stopped" || type === "exec.resumed") refreshStop();
 	if (type === "server.shutdown") say("offline", "The server stops. Trying again …");
 	if (/^(policy|config|document)\./.test(type)) policySoon();
-	if (!hasViews.value) return;
-	if (/^exec\.(started|finished|denied)$/.test(type)) record.value?.refreshRuns();
-	if (type.startsWith("node.")) record.value?.refreshNodes();
-	if (/^(allowlist|policy|config|document|node)\./.test(type)) policyHints.change((count) => count + 1);
+	if (/^exec\.(requested|started|finished|denied)$/.test(type)) hint("runs");
+	if (type.startsWith("exec.approval.")) hint("approvals");
+	if (type.startsWith("node.")) {
+		pairingsSoon();
+		hint("nodes");
+	}
+	if (/^(allowlist|policy|config|document|node)\./.test(type)) hint("policy");
 }
 async function poll() {
 	while (gone.value === void 0) {
@@ -4390,4 +4393,4 @@ async function poll() {
 }
 isOpened.set(Boolean(only));
 start().catch(failed);
-export { byteSize as A, json as B, looker as C, pairing as D, command as E, announce as F, useState as G, useEffect as H, State as I, Fragment as K, useValue as L, mixedWords as M, visible as N, runStatus as O, visibleOutput as P, Refused as R, gone as S, areAlike as T, useLayoutEffect as U, send as V, useRef as W, drawn as _, Time as a, online as b, nudge as c, isOn as d, setOn as f, decideAll as g, closeCard as h, Mono as i, duration as j, brief as k, watch as l, chosen as m, mustOpen as n, Wrong as o, chooseNone as p, Fact as r, createVNode as s, CommandBlock as t, isHelp as u, isRead as v, may as w, failed as x, model as y, everything as z };
+export { announce as $, isRead as A, calls as B, keepFilter as C, closeCard as D, chosen as E, gone as F, who as G, fallback as H, looker as I, byteSize as J, width as K, may as L, online as M, revise as N, decideAll as O, failed as P, visibleOutput as Q, areAlike as R, setOn as S, chooseNone as T, outcome as U, factsOf as V, runStatus as W, mixedWords as X, duration as Y, visible as Z, unlimited as _, Variables as a, useRef as at, isHelp as b, Fact as c, everything as ct, Wrong as d, serverNow as dt, hints as et, CommandBlock as f, Fragment as ft, proposalsOf as g, AFTER as h, FactChips as i, useLayoutEffect as it, model as j, drawn as k, Mono as l, json as lt, createVNode as m, standing as n, useValue as nt, lineOf as o, useState as ot, mustOpen as p, brief as q, wanted as r, useEffect as rt, placeOf as s, Refused as st, refreshStop as t, State as tt, Time as u, send as ut, nudge as v, place as w, isOn as x, watch as y, baseName as z };

@@ -1,4 +1,5 @@
-import { B as json, C as looker, F as announce, G as useState, H as useEffect, K as Fragment, M as mixedWords, N as visible, R as Refused, S as gone, U as useLayoutEffect, V as send, W as useRef, a as Time, i as Mono, k as brief, l as watch, o as Wrong, r as Fact, s as createVNode, w as may, x as failed, z as everything } from "./app.js";
+import { $ as announce, F as gone, I as looker, L as may, P as failed, X as mixedWords, Z as visible, at as useRef, c as Fact, ct as everything, d as Wrong, et as hints, ft as Fragment, it as useLayoutEffect, l as Mono, lt as json, m as createVNode, nt as useValue, ot as useState, q as brief, rt as useEffect, st as Refused, u as Time, ut as send, y as watch } from "./app.js";
+import { t as Settings } from "./settings.js";
 // src/pure/confine.ts
 var LARGEST_PORT = 65535;
 var NoConfine = class extends Error {};
@@ -223,7 +224,7 @@ function Form({ id, title, hint, fields, known, load, save, saved }) {
 			press();
 		},
 		children: [
-			createVNode("h3", {
+			createVNode("h2", {
 				id: `${id}-title`,
 				children: title
 			}),
@@ -440,7 +441,7 @@ function Rules({ kind, agent, who, items, hasMore, changed }) {
 		"aria-labelledby": `${id}-title`,
 		"aria-busy": isSending,
 		children: [
-			createVNode("h3", {
+			createVNode("h2", {
 				id: `${id}-title`,
 				ref: heading,
 				tabIndex: -1,
@@ -458,7 +459,7 @@ function Rules({ kind, agent, who, items, hasMore, changed }) {
 				class: "runs",
 				ref: list,
 				"aria-labelledby": `${id}-title`,
-				children: items.map((item) => createVNode(Row$1, {
+				children: items.map((item) => createVNode(Row, {
 					item,
 					warned: warned.get(item.id) ?? [],
 					remove: mayChange ? (row) => pressRemove(item, row) : void 0
@@ -520,7 +521,7 @@ function Rules({ kind, agent, who, items, hasMore, changed }) {
 		]
 	});
 }
-function Row$1({ item, warned, remove }) {
+function Row({ item, warned, remove }) {
 	const row = useRef(null);
 	const known = item.warnings ?? [];
 	const warnings = [...known, ...warned.filter(({ code }) => !known.some((other) => other.code === code))].map(({ message }) => message);
@@ -579,56 +580,6 @@ function facts(item) {
 	if (said) lines.push(createVNode("bdi", { children: visible(said) }));
 	return lines;
 }
-// src/view/policy/settings.tsx
-var WAITS = {
-	restart: "a restart",
-	acceptance: "an admin who accepts it"
-};
-var written = (value) => value === null ? "unset" : visible(typeof value === "string" ? value : JSON.stringify(value));
-var isDefault = (item) => JSON.stringify(item.value) === JSON.stringify(item.default);
-function Settings({ items }) {
-	const waits = items.filter((item) => "waiting" in item);
-	const others = items.filter((item) => !("waiting" in item));
-	const usual = others.filter(isDefault);
-	return createVNode("section", {
-		class: "panel",
-		id: "settings",
-		"aria-labelledby": "settings-title",
-		children: [
-			createVNode("h3", {
-				id: "settings-title",
-				children: "Settings of this server"
-			}),
-			createVNode("p", {
-				class: "hint",
-				children: "What is in effect in the running server, and what waits. countersign.toml and openclaw.json change it."
-			}),
-			createVNode("dl", {
-				class: "facts",
-				children: [...waits, ...others.filter((item) => !isDefault(item))].map((item) => createVNode(Row, { item }, item.path))
-			}),
-			createVNode("details", {
-				id: "settings-defaults",
-				"aria-label": "Settings that have their default",
-				children: [createVNode("summary", { children: `${usual.length} settings have their default` }), createVNode("dl", {
-					class: "facts",
-					children: usual.map((item) => createVNode(Row, { item }, item.path))
-				})]
-			})
-		]
-	});
-}
-function Row({ item }) {
-	const waits = "waiting" in item && `; ${item.waiting === true ? "another value" : written(item.waiting)} waits for ${WAITS[item.waitsFor ?? ""] ?? "something"}`;
-	return createVNode("div", {
-		class: "fact",
-		children: [createVNode("dt", { children: visible(item.path) }), createVNode("dd", { children: [
-			createVNode("code", { children: written(item.value) }),
-			item.source === "default" ? "" : ` from ${visible(item.source)}`,
-			waits && createVNode("strong", { children: waits })
-		] })]
-	});
-}
 // src/view/policy/policy.tsx
 var NAME_LENGTH = 40;
 var PAUSE_MS = 300;
@@ -673,7 +624,8 @@ var BINDING_FIELDS = [{
 	key: "node",
 	title: "Node"
 }];
-function Policy({ hints }) {
+function Policy() {
+	const hint = useValue(hints.policy) + useValue(hints.all);
 	const [agent, setAgent] = useState(ALL);
 	const [all, setAll] = useState(void 0);
 	const [problem, setProblem] = useState("");
@@ -701,81 +653,85 @@ function Policy({ hints }) {
 		refresh().catch(failed);
 	}, [agent]);
 	useEffect(() => {
-		if (hints) refreshSoon();
-	}, [hints]);
+		if (hint) refreshSoon();
+	}, [hint]);
 	const saved = () => refresh().catch(failed);
 	const names = [...new Set([...(all?.known ?? []).map(({ agentId }) => agentId), ...agent === ALL ? [] : [agent]])];
-	return createVNode(Fragment, { children: [
-		createVNode("div", {
-			class: "field",
-			children: [createVNode("label", {
-				for: "policy-agent",
-				children: "Agent"
-			}), createVNode("select", {
-				id: "policy-agent",
-				value: agent,
-				onChange: (event) => setAgent(event.currentTarget.value),
-				children: [createVNode("option", {
-					value: ALL,
-					children: "All agents (*)"
-				}), names.map((name) => createVNode("option", {
-					value: name,
-					children: brief(name, NAME_LENGTH)
-				}, name))]
-			})]
-		}),
-		!mayChange && createVNode("p", {
-			class: "hint",
-			children: "You can look at this, but not change it: your sign-in lacks the scope admin."
-		}),
-		createVNode(Wrong, { text: problem }),
-		all && createVNode("div", {
-			class: "panels",
-			"data-agent": all.agent,
-			children: [
-				createVNode(InForce, { effective: all.effective }),
-				createVNode(Form, {
-					id: "policy-document",
-					title: "Approvals document",
-					hint: "What exec-approvals.json says. The stricter of document and settings is in effect.",
-					fields: DOCUMENT_FIELDS,
-					known: documentKnown(all),
-					load: async () => documentKnown(await loaded(now.current)),
-					save: saveDocument,
-					saved
-				}),
-				createVNode(Form, {
-					id: "policy-settings",
-					title: "Settings",
-					hint: "What tools.exec of openclaw.json says. An agent's own value overrides the value for all agents.",
-					fields: SETTINGS_FIELDS,
-					known: settingsKnown(all, SETTINGS_FIELDS),
-					load: async () => settingsKnown(await loaded(now.current), SETTINGS_FIELDS),
-					save: saveSettings,
-					saved
-				}),
-				createVNode(Form, {
-					id: "policy-binding",
-					title: "Exec node binding",
-					hint: "tools.exec.host and tools.exec.node. A bound agent can use only this node. The node's own rules still apply.",
-					fields: BINDING_FIELDS,
-					known: settingsKnown(all, BINDING_FIELDS),
-					load: async () => settingsKnown(await loaded(now.current), BINDING_FIELDS),
-					save: saveSettings,
-					saved
-				}),
-				["allowlist", "denylist"].map((kind) => createVNode(Rules, {
-					kind,
-					agent: all.agent,
-					who: all.who,
-					items: all.lists[kind].items,
-					hasMore: all.lists[kind].more,
-					changed: saved
-				}, kind)),
-				createVNode(Settings, { items: all.settings })
-			]
-		})
-	] });
+	return createVNode("div", {
+		class: "policy-body",
+		id: "policy-body",
+		children: [
+			createVNode("div", {
+				class: "field",
+				children: [createVNode("label", {
+					for: "policy-agent",
+					children: "Agent"
+				}), createVNode("select", {
+					id: "policy-agent",
+					value: agent,
+					onChange: (event) => setAgent(event.currentTarget.value),
+					children: [createVNode("option", {
+						value: ALL,
+						children: "All agents (*)"
+					}), names.map((name) => createVNode("option", {
+						value: name,
+						children: brief(name, NAME_LENGTH)
+					}, name))]
+				})]
+			}),
+			!mayChange && createVNode("p", {
+				class: "hint",
+				children: "You can look at this, but not change it: your sign-in lacks the scope admin."
+			}),
+			createVNode(Wrong, { text: problem }),
+			all && createVNode("div", {
+				class: "panels",
+				"data-agent": all.agent,
+				children: [
+					createVNode(InForce, { effective: all.effective }),
+					createVNode(Form, {
+						id: "policy-document",
+						title: "Approvals document",
+						hint: "What exec-approvals.json says. The stricter of document and settings is in effect.",
+						fields: DOCUMENT_FIELDS,
+						known: documentKnown(all),
+						load: async () => documentKnown(await loaded(now.current)),
+						save: saveDocument,
+						saved
+					}),
+					createVNode(Form, {
+						id: "policy-settings",
+						title: "Settings",
+						hint: "What tools.exec of openclaw.json says. An agent's own value overrides the value for all agents.",
+						fields: SETTINGS_FIELDS,
+						known: settingsKnown(all, SETTINGS_FIELDS),
+						load: async () => settingsKnown(await loaded(now.current), SETTINGS_FIELDS),
+						save: saveSettings,
+						saved
+					}),
+					createVNode(Form, {
+						id: "policy-binding",
+						title: "Exec node binding",
+						hint: "tools.exec.host and tools.exec.node. A bound agent can use only this node. The node's own rules still apply.",
+						fields: BINDING_FIELDS,
+						known: settingsKnown(all, BINDING_FIELDS),
+						load: async () => settingsKnown(await loaded(now.current), BINDING_FIELDS),
+						save: saveSettings,
+						saved
+					}),
+					["allowlist", "denylist"].map((kind) => createVNode(Rules, {
+						kind,
+						agent: all.agent,
+						who: all.who,
+						items: all.lists[kind].items,
+						hasMore: all.lists[kind].more,
+						changed: saved
+					}, kind)),
+					createVNode(Settings, { items: all.settings })
+				]
+			})
+		]
+	});
 }
 function InForce({ effective: { security, ask, askFallback, host, node, approvalsApply, onNode } }) {
 	const remark = !approvalsApply ? "Commands go to a sandbox, where no approvals apply. Security and ask are what would apply on this machine." : onNode ? `Commands go to a node, whose own approvals document applies there instead of this one${onNode.document === "unknown" ? "; it is not known here" : ""}.` : "";
@@ -784,7 +740,7 @@ function InForce({ effective: { security, ask, askFallback, host, node, approval
 		id: "policy-force",
 		"aria-labelledby": "policy-force-title",
 		children: [
-			createVNode("h3", {
+			createVNode("h2", {
 				id: "policy-force-title",
 				children: "Effective policy"
 			}),

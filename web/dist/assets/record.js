@@ -1,478 +1,442 @@
-import { A as byteSize, B as json, C as looker, D as pairing, E as command, F as announce, G as useState, H as useEffect, I as State, K as Fragment, L as useValue, M as mixedWords, N as visible, O as runStatus, P as visibleOutput, R as Refused, T as areAlike, U as useLayoutEffect, V as send, W as useRef, _ as drawn, a as Time, b as online, c as nudge, d as isOn, f as setOn, g as decideAll, h as closeCard, i as Mono, j as duration, k as brief, l as watch, m as chosen, n as mustOpen, o as Wrong, p as chooseNone, r as Fact, s as createVNode, t as CommandBlock, u as isHelp, v as isRead, w as may, x as failed, y as model, z as everything } from "./app.js";
-// src/view/nodes.tsx
-var MOST_SHOWN = 500;
-var NAME_LENGTH = 60;
-var PAUSE_MS$1 = 300;
-var nodes = new State([]);
-var pairings = new State([]);
-var refreshNodes = looker(async () => {
-	const [known, asking] = await Promise.all([everything("/v1/nodes", MOST_SHOWN), may("admin") ? everything("/v1/nodes/pairings", MOST_SHOWN) : { items: [] }]);
-	nodes.set(known.items);
-	pairings.change((before) => {
-		const now = new Map(asking.items.map((request) => [request.requestId, request]));
-		return [...before.filter(({ requestId }) => now.delete(requestId)), ...now.values()];
-	});
-}, PAUSE_MS$1);
-function Pairings() {
-	const all = useValue(pairings);
-	const list = useRef(null);
-	const guard = useRef(void 0);
-	useLayoutEffect(() => {
-		if (!list.current) return void 0;
-		guard.current = watch(list.current);
-		return () => guard.current?.stop();
-	}, []);
-	useLayoutEffect(() => guard.current?.look());
-	return createVNode("section", {
-		id: "pairings",
-		"aria-labelledby": "pairings-title",
-		hidden: all.length === 0,
-		children: [createVNode("div", {
-			class: "section-head",
-			children: createVNode("h2", {
-				id: "pairings-title",
-				children: "Pairing requests"
-			})
-		}), createVNode("ol", {
-			class: "cards",
-			id: "pairings-list",
-			ref: list,
-			"aria-labelledby": "pairings-title",
-			children: all.map((request) => createVNode(PairingCard, {
-				request,
-				guard: () => guard.current
-			}, request.requestId))
-		})]
+import { $ as announce, A as isRead, B as calls, D as closeCard, E as chosen, G as who, H as fallback, K as width, M as online, N as revise, O as decideAll, P as failed, R as areAlike, S as setOn, T as chooseNone, V as factsOf, Z as visible, _ as unlimited, a as Variables, at as useRef, b as isHelp, c as Fact, d as Wrong, dt as serverNow, f as CommandBlock, ft as Fragment, g as proposalsOf, h as AFTER, i as FactChips, it as useLayoutEffect, j as model, k as drawn, l as Mono, lt as json, m as createVNode, n as standing, nt as useValue, o as lineOf, ot as useState, p as mustOpen, q as brief, r as wanted, rt as useEffect, st as Refused, t as refreshStop, u as Time, v as nudge, x as isOn, z as baseName } from "./app.js";
+import { t as Output } from "./output.js";
+// src/pure/grant-words.ts
+var HOUR_MS = 36e5;
+var MINUTE_MS = 6e4;
+var SPANS = [
+	"ever",
+	"hour",
+	"today",
+	"week"
+];
+var SPAN_WORDS = {
+	ever: "for good",
+	hour: "for an hour",
+	today: "until midnight",
+	week: "for 7 days"
+};
+var USES = [
+	2,
+	3,
+	5,
+	10,
+	50
+];
+function endOf(span, nowMs) {
+	switch (span) {
+		case "ever": return;
+		case "hour": return nowMs + HOUR_MS;
+		case "week": return nowMs + 168 * HOUR_MS;
+		case "today": {
+			const midnight = new Date(nowMs);
+			midnight.setHours(24, 0, 0, 0);
+			return midnight.getTime();
+		}
+	}
+}
+var isText = ({ pattern }) => pattern.startsWith("=command:");
+function whyNotNarrower({ host }, { stores }) {
+	if (host === "node") return "The node stores this in its own document, which knows no limits.";
+	return stores.some(isText) ? "A rule for an exact text has no limits." : "";
+}
+var isInAnyDirectory = ({ stores }) => stores.some(({ width, limits }) => width === "program" && !limits?.directory);
+function directoriesOf(cwd) {
+	const parts = cwd.split("/").filter(Boolean);
+	return parts.map((_part, at) => `/${parts.slice(0, parts.length - at).join("/")}`);
+}
+function storedOf(approval, { stores }, narrowed) {
+	return stores.map((pattern) => {
+		const limits = pattern.limits ?? {};
+		const isExact = pattern.width === "exact" && !isText(pattern);
+		const least = (one, other) => one === void 0 ? other : other === void 0 ? one : Math.min(one, other);
+		const untilMs = least(limits.expiresAtMs, narrowed.untilMs);
+		const uses = least(limits.maxUses, narrowed.uses);
+		const session = narrowed.isOfSession ? approval.sessionKey : limits.sessionKey;
+		const limit = limits.directory ?? narrowed.directory;
+		return {
+			pattern: isText(pattern) ? "exactly this text" : pattern.pattern,
+			argumentsWords: isText(pattern) ? "" : isExact ? "exactly these arguments" : pattern.width === "arguments" ? "arguments of this form" : "any arguments",
+			argv: isExact ? argvOf(approval, pattern) : pattern.shape !== void 0 ? [pattern.shape] : void 0,
+			directory: isExact ? approval.boundTo.cwd : limit === void 0 ? void 0 : limit,
+			untilMs,
+			uses,
+			session,
+			isGrant: untilMs !== void 0 || uses !== void 0 || session !== void 0 || limit !== void 0,
+			note: pattern.note
+		};
 	});
 }
-var Name = ({ of }) => createVNode("bdi", { children: of.displayName ? brief(of.displayName, NAME_LENGTH) : `${of.nodeId.slice(0, 12)}…` });
-var grouped = (id) => visible(id).replace(/(.{8})(?=.)/g, "$1 ");
-function PairingCard({ request, guard }) {
-	const root = useRef(null);
-	const [sent, setSent] = useState(void 0);
-	const [problem, setProblem] = useState("");
-	const { verb, sentence, consequence } = pairing(request);
-	async function decide(decision) {
-		if (sent || !root.current) return;
-		if (!guard()?.isSteady(root.current)) return nudge(root.current);
-		setSent(decision);
-		setProblem("");
-		try {
-			await json("POST", `/v1/nodes/pairings/${encodeURIComponent(request.requestId)}/decision`, { body: { decision } });
-			announce(decision === "approve" ? "The pairing is approved." : "The pairing is rejected.");
-		} catch (error) {
-			setSent(void 0);
-			if (error instanceof Refused) setProblem(error.status === 404 ? "This request was decided elsewhere, or has ended." : error.message);
-			else setProblem("Your answer did not arrive. Please answer again.");
-		}
-		refreshNodes();
-	}
-	const button = (decision, text, style) => createVNode("button", {
-		type: "button",
-		class: `act ${style}${sent === decision ? " busy" : ""}`,
-		"data-decision": decision,
-		"aria-disabled": sent !== void 0 ? true : void 0,
-		onClick: () => void decide(decision),
-		children: createVNode("span", {
-			class: "act-text",
-			children: text
+function argvOf({ segments }, { segment, pattern }) {
+	const inside = segments[segment];
+	const call = inside && calls([inside]).find(({ resolvedPath, segments: inner }) => resolvedPath === pattern && !inner?.length);
+	return call?.wrappers.length === 0 ? call.argv : void 0;
+}
+var SHELLS = new Set([
+	"sh",
+	"bash",
+	"dash",
+	"zsh",
+	"ksh",
+	"fish",
+	"busybox",
+	"pwsh"
+]);
+function whyNoAlways({ ask, envOmitted = 0, envValues = {}, why, segments }) {
+	const because = (reason) => `“Always” is unavailable: ${reason}.`;
+	if (envOmitted > 0) return because("it sets more variables than can be shown");
+	if (ask === "always") return because("policy asks every time");
+	if (why.detail !== "no entry covers this") return because(why.detail);
+	const [variable] = Object.keys(envValues);
+	if (variable !== void 0) return because(`it sets ${variable}, which could decide what runs`);
+	const all = calls(segments);
+	const noted = all.find(({ notes }) => notes.length > 0);
+	if (noted) return because(`${baseName(noted.executable)}: ${noted.notes[0]}`);
+	const shell = all.find(({ executable, segments: inner }) => SHELLS.has(baseName(executable)) && !inner?.length);
+	if (shell) return because(`${baseName(shell.executable)} runs whatever it is given`);
+	return because("no rule about these programs is narrow enough to be safe");
+}
+function coveredWords({ wouldHaveCovered }) {
+	if (!wouldHaveCovered || !wouldHaveCovered.of) return "";
+	const { covered, of } = wouldHaveCovered;
+	return `would have covered ${covered} of the last ${of} ${of === 1 ? "question" : "questions"}`;
+}
+var AFTER_WORDS = {
+	ask: "ask again",
+	"mute-30": "mute for 30 min",
+	"mute-60": "mute for 1 h",
+	never: "never again"
+};
+function muteEnd(after, nowMs) {
+	return after === "mute-30" ? nowMs + 30 * MINUTE_MS : after === "mute-60" ? nowMs + HOUR_MS : void 0;
+}
+// src/view/after.tsx
+function AfterDenial({ approval, chosen: { after, untilMs }, choose }) {
+	const name = `after-${approval.id}`;
+	return createVNode(Fragment, { children: [createVNode("fieldset", {
+		class: "after",
+		children: [createVNode("legend", { children: "When the same command comes again" }), AFTER.map((each) => createVNode("label", {
+			class: "after-choice",
+			children: [createVNode("input", {
+				type: "radio",
+				name,
+				value: each,
+				checked: each === after,
+				onChange: () => choose({
+					after: each,
+					untilMs: muteEnd(each, serverNow())
+				})
+			}), createVNode("span", { children: AFTER_WORDS[each] })]
+		}, each))]
+	}), after !== "ask" && createVNode("p", {
+		class: "hint after-stored",
+		children: [
+			`Stored: a deny rule of ${brief(approval.agentId, 40)} about exactly this text, in any directory and session, `,
+			untilMs === void 0 ? "for good" : createVNode(Fragment, { children: ["until ", createVNode(Time, { ms: untilMs })] }),
+			". Written in another way, it is asked about."
+		]
+	})] });
+}
+// src/view/always.tsx
+function AlwaysPanel({ approval, narrowed, narrow }) {
+	const proposals = useCovered(approval);
+	const chosen = proposals.find(({ id }) => id === narrowed.proposal);
+	return createVNode(Fragment, { children: [
+		createVNode("div", {
+			class: "proposals",
+			role: "radiogroup",
+			"aria-label": "What is allowed",
+			children: proposals.map((proposal) => createVNode(Choice, {
+				approval,
+				proposal,
+				isChosen: proposal === chosen,
+				choose: () => narrow(kept(approval, narrowed, proposal))
+			}, proposal.id))
+		}),
+		narrowed.proposal !== "exact" && createVNode("p", {
+			class: "hint",
+			children: "A wider rule also lets through commands that nobody has seen yet."
+		}),
+		chosen && createVNode(Narrow, {
+			approval,
+			proposal: chosen,
+			narrowed,
+			narrow
+		}),
+		approval.approvalsRequired > 1 && createVNode("p", {
+			class: "hint",
+			children: "It takes several people, and this is stored only if all of them choose the same."
 		})
-	});
-	return createVNode("li", {
-		class: "card pairing",
-		ref: root,
-		"data-request": request.requestId,
-		"data-kind": request.kind,
-		children: [
-			createVNode("div", {
-				class: "card-head",
-				children: createVNode("h3", {
-					class: "card-title",
-					children: [
-						createVNode(Name, { of: request }),
-						" ",
-						verb
-					]
-				})
-			}),
-			createVNode("p", {
-				class: "why",
-				children: [
-					sentence,
-					" ",
-					consequence
-				]
-			}),
-			mixedWords(request.displayName ?? "").length > 0 && createVNode("p", {
-				class: "warn-line",
-				children: "Its name mixes letters of different alphabets, which can look the same."
-			}),
-			request.commands.length > 0 && createVNode("ul", {
-				class: "offered",
-				children: request.commands.map((offered) => createVNode("li", { children: [
-					createVNode("code", { children: brief(offered, NAME_LENGTH) }),
-					" ",
-					command(offered)
-				] }, offered))
-			}),
-			createVNode("dl", {
-				class: "facts",
-				children: [
-					createVNode(Fact, {
-						name: "Device",
-						children: createVNode("code", {
-							class: "fingerprint",
-							children: grouped(request.nodeId)
-						})
-					}),
-					request.remoteIp && createVNode(Fact, {
-						name: "Address",
-						children: createVNode("code", { children: visible(request.remoteIp) })
-					}),
-					request.platform && createVNode(Fact, {
-						name: "Platform",
-						children: createVNode("bdi", { children: brief(request.platform, NAME_LENGTH) })
-					}),
-					createVNode(Fact, {
-						name: "Asked",
-						children: createVNode(Time, { ms: request.requestedAtMs })
-					})
-				]
-			}),
-			createVNode(Wrong, { text: problem }),
-			createVNode("div", {
-				class: "answer",
-				children: createVNode("div", {
-					class: "actions two",
-					children: [button("reject", "Reject", "deny"), button("approve", "Approve", "allow-once plain")]
-				})
-			})
-		]
-	});
+	] });
 }
-function Nodes() {
-	const all = useValue(nodes);
-	return createVNode("section", {
-		id: "nodes",
-		"aria-labelledby": "nodes-title",
-		hidden: all.length === 0,
-		children: [createVNode("div", {
-			class: "section-head",
-			children: createVNode("h2", {
-				id: "nodes-title",
-				children: "Nodes"
-			})
-		}), createVNode("ol", {
-			class: "runs",
-			id: "nodes-list",
-			"aria-labelledby": "nodes-title",
-			children: all.map((node) => createVNode(NodeRow, { node }, node.nodeId))
-		})]
-	});
+function kept(approval, narrowed, proposal) {
+	if (whyNotNarrower(approval, proposal)) return unlimited(proposal.id);
+	return {
+		...narrowed,
+		proposal: proposal.id,
+		directory: isInAnyDirectory(proposal) ? narrowed.directory : void 0
+	};
 }
-function NodeRow({ node }) {
-	const facts = [
-		node.platform,
-		node.version,
-		node.remoteIp
-	].filter(Boolean).map((text) => brief(text, 40));
-	return createVNode("li", {
-		class: "run node",
-		"data-node": node.nodeId,
-		children: createVNode("details", { children: [createVNode("summary", {
-			class: "run-head",
-			children: [
-				createVNode("span", {
-					class: `badge ${node.connected ? "good" : "dull"}`,
-					children: node.connected ? "Connected" : "Offline"
-				}),
-				createVNode("span", {
-					class: "run-command",
-					children: createVNode(Name, { of: node })
-				}),
-				createVNode("span", {
-					class: "run-meta",
-					children: facts.join(" · ")
-				})
-			]
-		}), createVNode("div", {
-			class: "run-body",
-			children: createVNode("dl", {
-				class: "facts",
-				children: [
-					createVNode(Fact, {
-						name: "Device",
-						children: createVNode("code", {
-							class: "fingerprint",
-							children: grouped(node.nodeId)
-						})
-					}),
-					node.lastSeenAtMs && createVNode(Fact, {
-						name: "Last seen",
-						children: createVNode(Time, { ms: node.lastSeenAtMs })
-					}),
-					createVNode(Fact, {
-						name: "May be sent",
-						children: node.commands.length ? node.commands.map((offered) => brief(offered, NAME_LENGTH)).join(", ") : "nothing yet"
-					})
-				]
-			})
-		})] })
-	});
-}
-// src/view/output.tsx
-var PIECE_BYTES = 65536;
-function Output({ run }) {
-	const [text, setText] = useState("");
-	const [state, setState] = useState("Loading the output …");
-	const [hasMore, setMore] = useState(false);
-	const read = useRef({
-		offset: 0,
-		decoder: new TextDecoder(),
-		isOver: false
-	});
-	async function load() {
-		setMore(false);
-		const { current } = read;
-		const { offset } = current;
-		try {
-			const response = await send("GET", `/v1/runs/${run.runId}/output`, { headers: {
-				Range: `bytes=${offset}-${offset + PIECE_BYTES - 1}`,
-				Accept: "*/*"
-			} });
-			const bytes = new Uint8Array(await response.arrayBuffer());
-			if (current.isOver) return;
-			const total = Number(response.headers.get("content-range")?.split("/")[1] ?? bytes.length);
-			current.offset += bytes.length;
-			const piece = visibleOutput(current.decoder.decode(bytes, { stream: current.offset < total }));
-			setText((before) => before + piece);
-			setMore(current.offset < total);
-			setState(!total ? "No output." : current.offset < total ? `${byteSize(current.offset)} of ${byteSize(total)}` : byteSize(total));
-		} catch (error) {
-			if (current.isOver) return;
-			const isEmpty = error instanceof Refused && error.status === 416;
-			setState(isEmpty ? "No output." : error instanceof Refused ? error.sentence : "The output could not be loaded.");
-			setMore(!isEmpty);
-		}
-	}
+function useCovered(approval) {
+	const [known, setKnown] = useState(void 0);
 	useEffect(() => {
-		load();
+		let isOver = false;
+		json("GET", `/v1/approvals/${approval.id}`).then((now) => !isOver && setKnown(now), () => {});
 		return () => {
-			read.current.isOver = true;
+			isOver = true;
 		};
-	}, []);
-	return createVNode("div", {
-		class: "run-output",
-		children: [
-			text && createVNode("pre", {
-				class: "output",
-				tabIndex: 0,
-				role: "group",
-				"aria-label": "Output",
-				children: text
+	}, [approval.id]);
+	const covered = new Map(known?.proposals?.map(({ id, wouldHaveCovered }) => [id, wouldHaveCovered]));
+	return proposalsOf(approval).map((proposal) => ({
+		...proposal,
+		wouldHaveCovered: proposal.wouldHaveCovered ?? covered.get(proposal.id)
+	}));
+}
+function Choice({ approval, proposal, isChosen, choose }) {
+	const isWider = proposal.id !== "exact";
+	const covered = coveredWords(proposal);
+	return createVNode("label", {
+		class: isWider ? "check wider" : "check",
+		children: [createVNode("input", {
+			type: "radio",
+			name: `proposal-${approval.id}`,
+			value: proposal.id,
+			checked: isChosen,
+			onChange: choose
+		}), createVNode("span", { children: [
+			isWider ? createVNode("code", {
+				dir: "ltr",
+				children: brief(proposal.words, 240)
+			}) : createVNode("strong", { children: "Exactly this command" }),
+			isWider && createVNode("span", {
+				class: "chip warn",
+				children: "wider"
 			}),
-			createVNode("p", {
-				class: "hint",
-				role: "status",
-				children: state
-			}),
-			hasMore && createVNode("button", {
-				type: "button",
-				class: "more",
-				onClick: () => void load(),
-				children: "Show more output"
+			createVNode("span", {
+				class: "width covered",
+				children: covered
 			})
-		]
+		] })]
 	});
 }
-// src/view/runs.tsx
-var PAGE = 50;
-var SHOWN_FIRST = 15;
-var MOST_KEPT = 500;
-var PAUSE_MS = 1e3;
-var runs = new Map();
-var shown = new State(void 0);
-var cursor;
-var limit = SHOWN_FIRST;
-var lookedAt = 0;
-var refreshRuns = looker(async () => {
-	if (document.hidden) return;
-	lookedAt = performance.now();
-	const page = await json("GET", `/v1/runs?limit=${PAGE}`);
-	if (cursor === void 0) cursor = page.nextCursor ?? null;
-	take(page.items);
-	for (let tries = 0; tries < 3 && runs.size < SHOWN_FIRST && cursor; tries += 1) await next();
-	show();
-}, () => Math.max(100, lookedAt + PAUSE_MS - performance.now()));
-async function older() {
-	limit += SHOWN_FIRST;
-	for (let tries = 0; tries < 5 && runs.size < limit && cursor; tries += 1) await next();
-	show();
-}
-async function next() {
-	const page = await json("GET", `/v1/runs?limit=${PAGE}&cursor=${encodeURIComponent(cursor ?? "")}`);
-	cursor = page.nextCursor ?? null;
-	take(page.items);
-}
-function take(some) {
-	for (const run of some) if (run.status !== "approval-pending") runs.set(run.runId, run);
-}
-function show() {
-	const sorted = [...runs.values()].sort((a, b) => b.createdAtMs - a.createdAtMs);
-	for (const { runId } of sorted.slice(limit + MOST_KEPT)) {
-		runs.delete(runId);
-		cursor = void 0;
-	}
-	shown.set({
-		runs: sorted.slice(0, limit),
-		hasMore: sorted.length > limit || Boolean(cursor)
+function Narrow({ approval, proposal, narrowed, narrow }) {
+	const key = approval.id;
+	const [span, setSpan] = useState("ever");
+	const whyNot = whyNotNarrower(approval, proposal);
+	if (whyNot) return createVNode("p", {
+		class: "hint",
+		children: whyNot
 	});
-}
-function Runs() {
-	const now = useValue(shown);
-	return createVNode("section", {
-		id: "recent",
-		"aria-labelledby": "recent-title",
+	const has = (change) => narrow({
+		...narrowed,
+		...change
+	});
+	return createVNode("div", {
+		class: "narrow",
+		role: "group",
+		"aria-label": "Narrow it",
 		children: [
 			createVNode("div", {
-				class: "section-head",
-				children: createVNode("h2", {
-					id: "recent-title",
-					children: "Recent runs"
-				})
+				class: "field",
+				children: [createVNode("label", {
+					for: `span-${key}`,
+					children: "For how long"
+				}), createVNode("select", {
+					id: `span-${key}`,
+					value: narrowed.untilMs === void 0 ? "ever" : span,
+					onChange: (event) => {
+						const next = SPANS.find((known) => known === event.currentTarget.value) ?? "ever";
+						setSpan(next);
+						has({ untilMs: endOf(next, serverNow()) });
+					},
+					children: SPANS.map((each) => createVNode("option", {
+						value: each,
+						children: SPAN_WORDS[each]
+					}, each))
+				})]
 			}),
-			createVNode("ol", {
-				class: "runs",
-				id: "runs",
-				"aria-labelledby": "recent-title",
-				children: [now && !now.runs.length && createVNode("li", {
-					class: "blank",
-					children: "Nothing has run yet."
-				}), now?.runs.map((run) => createVNode(Row, { run }, run.runId))]
+			createVNode("div", {
+				class: "field",
+				children: [createVNode("label", {
+					for: `uses-${key}`,
+					children: "How often, with this run"
+				}), createVNode("select", {
+					id: `uses-${key}`,
+					value: String(narrowed.uses ?? ""),
+					onChange: (event) => has({ uses: Number(event.currentTarget.value) || void 0 }),
+					children: [createVNode("option", {
+						value: "",
+						children: "any number of times"
+					}), USES.map((uses) => createVNode("option", {
+						value: String(uses),
+						children: `${uses} times`
+					}, uses))]
+				})]
 			}),
-			now?.hasMore && createVNode("button", {
-				type: "button",
-				class: "more",
-				id: "runs-more",
-				onClick: () => older().catch(failed),
-				children: "Show older runs"
+			isInAnyDirectory(proposal) && createVNode("div", {
+				class: "field",
+				children: [createVNode("label", {
+					for: `directory-${key}`,
+					children: "Where"
+				}), createVNode("select", {
+					id: `directory-${key}`,
+					value: narrowed.directory ?? "",
+					onChange: (event) => has({ directory: event.currentTarget.value || void 0 }),
+					children: [createVNode("option", {
+						value: "",
+						children: "in any directory"
+					}), directoriesOf(approval.boundTo.cwd).map((directory) => createVNode("option", {
+						value: directory,
+						children: `in ${brief(directory, 60)} and below`
+					}, directory))]
+				})]
+			}),
+			createVNode("label", {
+				class: "check",
+				children: [createVNode("input", {
+					type: "checkbox",
+					checked: narrowed.isOfSession,
+					onChange: (event) => has({ isOfSession: event.currentTarget.checked })
+				}), createVNode("span", { children: ["Only in this session ", createVNode("code", {
+					dir: "ltr",
+					children: brief(approval.sessionKey, 60)
+				})] })]
 			})
 		]
 	});
 }
-function Row({ run }) {
-	const [isOpen, setOpen] = useState(false);
-	const { label, tone } = runStatus(run.status);
-	const at = new Date(run.createdAtMs);
-	return createVNode("li", {
-		class: "run",
-		"data-run": run.runId,
-		children: [createVNode("button", {
-			type: "button",
-			class: "run-head",
-			"aria-expanded": isOpen,
-			"aria-controls": `run-${run.runId}`,
-			onClick: () => setOpen(!isOpen),
-			children: [
-				createVNode("span", {
-					class: `badge ${tone}`,
-					children: label
-				}),
-				createVNode("code", {
-					class: "run-command",
-					dir: "ltr",
-					children: brief(run.displayText, 160)
-				}),
-				createVNode("span", {
-					class: "run-meta",
-					children: [
-						runMeta(run),
-						" · ",
-						createVNode("time", {
-							dateTime: at.toISOString(),
-							title: at.toLocaleString(),
-							children: at.toLocaleTimeString([], {
-								hour: "2-digit",
-								minute: "2-digit"
-							})
-						})
-					]
-				})
-			]
-		}), createVNode("div", {
-			class: "run-body",
-			id: `run-${run.runId}`,
-			hidden: !isOpen,
-			children: isOpen && createVNode(Fragment, { children: [createVNode(RunFacts, { run }), createVNode(Output, { run }, run.status)] })
+function StoredList({ approval, narrowed }) {
+	const chosen = proposalsOf(approval).find(({ id }) => id === narrowed.proposal);
+	if (!chosen) return null;
+	const all = storedOf(approval, chosen, narrowed);
+	const isBeside = all.some(({ isGrant }) => isGrant);
+	return createVNode("div", {
+		class: "stores",
+		tabIndex: 0,
+		role: "group",
+		"aria-label": "What is stored",
+		children: [createVNode("p", {
+			class: "stores-title",
+			children: `This is stored for ${brief(approval.agentId, 40)}, ${isBeside ? "as a grant beside the allowlist" : "in the allowlist"}:`
+		}), createVNode("ul", {
+			"aria-label": "Entries",
+			children: all.map((stored, at) => createVNode("li", { children: createVNode(Entry, { stored }) }, at))
 		})]
 	});
 }
-function runMeta(run) {
-	const facts = [visible(run.agentId)];
-	if (run.exitCode !== void 0) facts.push(`exit ${run.exitCode}`);
-	if (run.exitSignal) facts.push(visible(run.exitSignal));
-	if (run.durationMs !== void 0) facts.push(duration(run.durationMs));
-	if (run.reason && run.status !== "completed") facts.push(visible(run.reason));
-	return facts.join(" · ");
+function Entry({ stored: { pattern, argumentsWords, argv, directory, untilMs, uses, session, note } }) {
+	return createVNode(Fragment, { children: [
+		createVNode(Mono, { text: pattern }),
+		argumentsWords && ` with ${argumentsWords}`,
+		argv && createVNode(Fragment, { children: [": ", createVNode("code", {
+			dir: "ltr",
+			children: visible(argv.join(" "))
+		})] }),
+		directory === void 0 ? ", in any directory" : createVNode(Fragment, { children: [", in ", createVNode(Mono, { text: directory })] }),
+		session !== void 0 && createVNode(Fragment, { children: [", in the session ", createVNode(Mono, { text: session })] }),
+		uses !== void 0 && `, ${uses} runs in all, this one included`,
+		untilMs === void 0 ? ", for good" : createVNode(Fragment, { children: [", until ", createVNode(Time, { ms: untilMs })] }),
+		note && createVNode("span", {
+			class: "chip warn",
+			children: visible(note)
+		})
+	] });
 }
-function RunFacts({ run }) {
-	return createVNode("dl", {
-		class: "facts",
-		children: [
-			createVNode(Fact, {
-				name: "Directory",
-				children: createVNode(Mono, { text: run.cwd })
-			}),
-			createVNode(Fact, {
-				name: "Trust level",
-				children: visible(run.isolation)
-			}),
-			run.binding && createVNode(Fact, {
-				name: "Guaranteed unchanged",
-				children: visible(run.binding)
-			}),
-			run.start && createVNode(Fact, {
-				name: "Started",
-				children: run.start === "direct" ? "without the shell, which would only have found the program" : "by the shell"
-			}),
-			run.scripts && createVNode(Fact, {
-				name: "Scripts",
-				children: visible(run.scripts)
-			}),
-			run.confined && createVNode(Fact, {
-				name: "Confined",
-				children: visible(run.confined)
-			}),
-			run.justification && createVNode(Fact, {
-				name: "The agent says",
-				children: visible(`“${run.justification}”`)
-			}),
-			run.contextUrl && createVNode(Fact, {
-				name: "To read more",
-				children: visible(run.contextUrl)
-			}),
-			run.decision && createVNode(Fact, {
-				name: "Decided by",
-				children: visible(run.decision.by)
-			}),
-			run.approvalId && createVNode(Fact, {
-				name: "Request",
-				children: createVNode("a", {
-					href: `/a/${run.approvalId}`,
-					children: run.approvalId.slice(0, 8)
+// src/view/audit-facts.tsx
+var NO_ENV_HASH = "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945";
+function AuditFacts({ approval }) {
+	const { why, boundTo } = approval;
+	return createVNode("details", {
+		class: "audit",
+		"aria-label": "Details",
+		children: [createVNode("summary", { children: "Details" }), createVNode("dl", {
+			class: "facts",
+			children: [
+				createVNode(Fact, {
+					name: "Program",
+					children: approval.resolvedPath ? createVNode(Mono, { text: approval.resolvedPath }) : createVNode("em", { children: "resolved by the shell at run time" })
+				}),
+				createVNode(Fact, {
+					name: "Run by",
+					children: boundTo.argv ? "this argument list, without a shell" : boundTo.shell ? createVNode(Mono, { text: `${boundTo.shell} -c` }) : "these parts, without a shell"
+				}),
+				createVNode(Fact, {
+					name: "Guaranteed unchanged",
+					children: [
+						createVNode("span", {
+							class: approval.binding === "exact" ? "chip good" : "chip",
+							children: visible(approval.binding)
+						}),
+						" ",
+						visible(approval.bindingDetail)
+					]
+				}),
+				approval.scripts && createVNode(Fact, {
+					name: "Scripts",
+					children: createVNode("span", {
+						class: approval.scripts === "held" ? "chip good" : "chip",
+						children: visible(approval.scripts)
+					})
+				}),
+				approval.confined && createVNode(Fact, {
+					name: "Confined",
+					children: visible(approval.confined)
+				}),
+				createVNode(Fact, {
+					name: "Session",
+					children: createVNode(Mono, { text: approval.sessionKey })
+				}),
+				createVNode(Fact, {
+					name: "Requested by",
+					children: createVNode("bdi", { children: visible(who(approval.requestedBy)) })
+				}),
+				createVNode(Fact, {
+					name: "If nobody answers",
+					children: visible(fallback(approval.askFallback))
+				}),
+				createVNode(Fact, {
+					name: "Rule",
+					children: [
+						createVNode("code", {
+							class: "rule",
+							children: visible(why.rule)
+						}),
+						" ",
+						createVNode("code", {
+							class: "rule",
+							children: visible(why.layer)
+						})
+					]
+				}),
+				createVNode(Fact, {
+					name: "Bound to",
+					children: [
+						createVNode("code", {
+							title: `SHA-256 ${boundTo.digest}`,
+							children: boundTo.digest.slice(0, 12)
+						}),
+						boundTo.envHash !== NO_ENV_HASH && " with environment values",
+						boundTo.scriptSha256 && " and the script as it is now"
+					]
+				}),
+				createVNode(Fact, {
+					name: "“Always” stores",
+					children: createVNode(Stored, { approval })
 				})
-			})
-		]
+			]
+		})]
 	});
 }
-function useRunsInSight() {
-	useEffect(() => {
-		const seen = () => {
-			if (!document.hidden) refreshRuns();
-		};
-		document.addEventListener("visibilitychange", seen);
-		return () => document.removeEventListener("visibilitychange", seen);
-	}, []);
+function Stored({ approval }) {
+	const kept = approval.proposedPatterns.filter((pattern) => pattern.default);
+	const [first] = kept;
+	if (!approval.allowedDecisions.includes("allow-always") || !first) return createVNode(Fragment, { children: "nothing: it is unavailable here" });
+	return createVNode(Fragment, { children: [
+		createVNode(Mono, { text: first.pattern }),
+		" ",
+		width(first),
+		kept.length > 1 && `, and ${kept.length - 1} more like it`,
+		first.note && `; ${visible(first.note)}`
+	] });
 }
 // src/view/batch.tsx
 function Batch({ guard }) {
@@ -531,23 +495,34 @@ function Batch({ guard }) {
 					class: "card-body",
 					children: [!all.every((approval) => areAlike(approval, first)) && createVNode("p", {
 						class: "warn-line",
-						children: "They are of different agents or run different programs."
+						children: "They are of different agents, run different programs or set different variables."
 					}), createVNode("ol", {
 						class: "batch",
 						"aria-label": "The chosen requests",
-						children: all.map((approval) => createVNode("li", { children: [createVNode("p", {
-							class: "batch-of",
-							children: [
-								createVNode("bdi", { children: visible(approval.agentId) }),
-								" on ",
-								createVNode("bdi", { children: visible(approval.host) }),
-								" in ",
-								createVNode("code", {
-									dir: "ltr",
-									children: visible(approval.cwd)
-								})
-							]
-						}), createVNode(CommandBlock, { approval })] }, approval.id))
+						children: all.map((approval) => createVNode("li", { children: [
+							createVNode("p", {
+								class: "batch-of",
+								children: [
+									createVNode("bdi", { children: visible(approval.agentId) }),
+									" on ",
+									createVNode("bdi", { children: visible(approval.host) }),
+									" in ",
+									createVNode("code", {
+										dir: "ltr",
+										children: visible(approval.cwd)
+									})
+								]
+							}),
+							createVNode(CommandBlock, { approval }),
+							approval.envNames.length > 0 && createVNode("dl", {
+								class: "facts",
+								children: createVNode(Variables, { approval })
+							}),
+							createVNode(FactChips, { facts: factsOf(approval, {
+								overrides: void 0,
+								runsBefore: void 0
+							}) })
+						] }, approval.id))
 					})]
 				}),
 				createVNode("div", {
@@ -617,6 +592,7 @@ var KEYS = [
 	[["A"], "choose what to allow always"],
 	[["d"], "deny this request, with words for the agent"],
 	[["r"], "write a reason"],
+	[["e"], "suggest another command"],
 	[["x"], "choose this request for one answer to several"],
 	[["X"], "choose every request like this one"],
 	[["/"], "filter the list"],
@@ -647,7 +623,7 @@ function Help() {
 			}),
 			createVNode("p", {
 				class: "hint",
-				children: "Letters act only while a request has the focus."
+				children: "Letters answer only the request that has the focus and that you see. Elsewhere they open it."
 			}),
 			createVNode("label", {
 				class: "check",
@@ -675,17 +651,319 @@ function Help() {
 		]
 	});
 }
-// src/view/record.tsx
-function Record() {
-	useRunsInSight();
-	return createVNode("div", {
-		class: "columns",
-		id: "columns",
+// src/pure/diff.ts
+var MOST_CELLS = 1e6;
+var wordsOf = (text) => text.match(/[\p{L}\p{M}\p{N}_]+|[^]/gu) ?? [];
+function diff(before, after) {
+	const old = wordsOf(before);
+	const now = wordsOf(after);
+	let from = 0;
+	while (from < old.length && from < now.length && old[from] === now[from]) from += 1;
+	let end = 0;
+	while (end < old.length - from && end < now.length - from && old[old.length - 1 - end] === now[now.length - 1 - end]) end += 1;
+	const found = [];
+	const add = (kind, words) => {
+		const text = words.join("");
+		const last = found.at(-1);
+		if (!text) return;
+		if (last?.kind === kind) last.text += text;
+		else found.push({
+			kind,
+			text
+		});
+	};
+	add("same", old.slice(0, from));
+	middle(old.slice(from, old.length - end), now.slice(from, now.length - end), add);
+	add("same", old.slice(old.length - end));
+	return found;
+}
+function middle(old, now, add) {
+	if (old.length * now.length > MOST_CELLS) {
+		add("gone", old);
+		add("new", now);
+		return;
+	}
+	const width = now.length + 1;
+	const common = new Uint32Array((old.length + 1) * width);
+	const at = (row, column) => common[row * width + column] ?? 0;
+	for (let row = old.length - 1; row >= 0; row -= 1) for (let column = now.length - 1; column >= 0; column -= 1) common[row * width + column] = old[row] === now[column] ? at(row + 1, column + 1) + 1 : Math.max(at(row + 1, column), at(row, column + 1));
+	let row = 0;
+	let column = 0;
+	while (row < old.length && column < now.length) if (old[row] === now[column]) {
+		add("same", old.slice(row, row + 1));
+		row += 1;
+		column += 1;
+	} else if (at(row + 1, column) >= at(row, column + 1)) {
+		add("gone", old.slice(row, row + 1));
+		row += 1;
+	} else {
+		add("new", now.slice(column, column + 1));
+		column += 1;
+	}
+	add("gone", old.slice(row));
+	add("new", now.slice(column));
+}
+// src/view/revise.tsx
+var MOST_CHARS = 1e5;
+function written({ boundTo: { argv }, command }) {
+	const isList = argv !== void 0 && argv.length > 0 && !argv.some((argument) => argument.includes("\n"));
+	return isList ? {
+		text: argv.join("\n"),
+		isList
+	} : {
+		text: command,
+		isList
+	};
+}
+function Revise({ approval, close, blocked }) {
+	const [{ text: before, isList }] = useState(() => written(approval));
+	const [text, setText] = useState(before);
+	const [isSending, setSending] = useState(false);
+	const [problem, setProblem] = useState("");
+	const field = useRef(null);
+	useLayoutEffect(() => field.current?.focus(), []);
+	const isChanged = text !== before && text.trim() !== "";
+	const key = approval.id;
+	async function press() {
+		if (isSending || !isChanged || blocked) return;
+		setSending(true);
+		setProblem("");
+		try {
+			await revise(key, isList ? { argv: text.split("\n") } : { command: text });
+		} catch (error) {
+			setProblem(error instanceof Refused ? error.message : "No answer came. Look at the list before you try again.");
+			setSending(false);
+		}
+	}
+	return createVNode("form", {
+		class: "revise",
+		"aria-label": "Suggest another command",
+		onSubmit: (event) => {
+			event.preventDefault();
+			press();
+		},
 		children: [
-			createVNode(Pairings, {}),
-			createVNode(Runs, {}),
-			createVNode(Nodes, {})
+			createVNode("label", {
+				for: `revise-${key}`,
+				children: isList ? "The command that you suggest, one argument a line. No shell reads it." : "The command that you suggest. A shell reads it."
+			}),
+			createVNode("textarea", {
+				ref: field,
+				id: `revise-${key}`,
+				rows: Math.min(8, text.split("\n").length + 1),
+				maxLength: MOST_CHARS,
+				spellcheck: false,
+				autocomplete: "off",
+				autocapitalize: "none",
+				value: text,
+				onInput: (event) => setText(event.currentTarget.value)
+			}),
+			isChanged && createVNode(Diff, {
+				before,
+				after: text
+			}),
+			createVNode("p", {
+				class: "hint",
+				children: "This request ends as denied, and the agent waits for the answer to your command, which you or another person gives."
+			}),
+			createVNode(Wrong, { text: problem }),
+			createVNode("div", {
+				class: "always-end",
+				children: [createVNode("button", {
+					type: "button",
+					class: "quiet",
+					onClick: close,
+					children: "Back"
+				}), createVNode("button", {
+					type: "submit",
+					class: isSending ? "primary busy" : "primary",
+					"aria-disabled": !isChanged || isSending || Boolean(blocked),
+					children: createVNode("span", {
+						class: "act-text",
+						children: "Suggest it"
+					})
+				})]
+			})
 		]
 	});
 }
-export { Batch, Help, Output, Record, refreshNodes, refreshRuns };
+function Diff({ before, after }) {
+	return createVNode("p", {
+		class: "diff",
+		dir: "ltr",
+		role: "group",
+		"aria-label": "What changed",
+		tabIndex: 0,
+		children: diff(before, after).map(({ kind, text }, at) => {
+			const shown = visible(text, "\n");
+			if (kind === "gone") return createVNode("del", { children: shown }, at);
+			return kind === "new" ? createVNode("ins", { children: shown }, at) : createVNode("span", { children: shown }, at);
+		})
+	});
+}
+function Revised({ approval }) {
+	const { revises } = approval;
+	const [before, setBefore] = useState(void 0);
+	useEffect(() => {
+		let isOver = false;
+		if (revises) json("GET", `/v1/approvals/${revises}`).then((old) => !isOver && setBefore(old), () => {});
+		return () => {
+			isOver = true;
+		};
+	}, [revises]);
+	if (!before) return null;
+	return createVNode("div", {
+		class: "revised",
+		children: [createVNode("p", { children: "A person suggested this command in the place of what the agent asked:" }), createVNode(Diff, {
+			before: lineOf(before),
+			after: lineOf(approval)
+		})]
+	});
+}
+// src/view/stop-dialog.tsx
+var WORDS = {
+	stop: {
+		title: "Stop everything",
+		text: "Nothing starts any more, for any agent, and every waiting request is denied.",
+		go: "Stop everything"
+	},
+	kill: {
+		title: "End what still runs",
+		text: "Nothing starts any more, for any agent, and every waiting request is denied.",
+		go: "End what runs"
+	},
+	resume: {
+		title: "Let everything go on",
+		text: "Agents may run commands again, as policy allows. What the stop denied stays denied.",
+		go: "Go on"
+	}
+};
+function StopDialog() {
+	const deed = useValue(wanted);
+	const dialog = useRef(null);
+	const field = useRef(null);
+	const [reason, setReason] = useState("");
+	const [kills, setKills] = useState(false);
+	const [isSending, setSending] = useState(false);
+	const [problem, setProblem] = useState("");
+	const { title, text, go } = WORDS[deed ?? "stop"];
+	const stops = deed !== "resume";
+	useLayoutEffect(() => {
+		if (!deed) return dialog.current?.close();
+		setReason("");
+		setKills(deed === "kill");
+		setProblem("");
+		if (!dialog.current?.open) dialog.current?.showModal();
+		field.current?.focus();
+	}, [deed]);
+	async function press() {
+		if (isSending || !reason.trim()) return;
+		setSending(true);
+		setProblem("");
+		try {
+			if (stops) await stopNow(reason, kills);
+			else await resumeNow(reason);
+			wanted.set(void 0);
+		} catch (error) {
+			if (error instanceof Refused && error.isSignedOut) failed(error);
+			setProblem(error instanceof Refused ? error.message : "No answer came. Look whether everything is stopped before you try again.");
+		}
+		setSending(false);
+		refreshStop();
+	}
+	return createVNode("dialog", {
+		id: "stop",
+		ref: dialog,
+		"aria-labelledby": "stop-title",
+		"aria-describedby": "stop-text",
+		onClose: () => wanted.set(void 0),
+		children: createVNode("form", {
+			id: "stop-form",
+			noValidate: true,
+			onSubmit: (event) => {
+				event.preventDefault();
+				press();
+			},
+			children: [
+				createVNode("h2", {
+					id: "stop-title",
+					children: title
+				}),
+				createVNode("p", {
+					id: "stop-text",
+					children: text
+				}),
+				createVNode("label", {
+					for: "stop-reason",
+					children: "Why? Those who are refused read it, and the record keeps it."
+				}),
+				createVNode("input", {
+					ref: field,
+					type: "text",
+					id: "stop-reason",
+					maxLength: 2e3,
+					required: true,
+					autocomplete: "off",
+					value: reason,
+					onInput: (event) => setReason(event.currentTarget.value)
+				}),
+				createVNode("label", {
+					class: "check",
+					id: "stop-kill-field",
+					hidden: deed !== "stop",
+					children: [
+						createVNode("input", {
+							type: "checkbox",
+							id: "stop-kill",
+							checked: kills,
+							onChange: (event) => setKills(event.currentTarget.checked)
+						}),
+						" ",
+						createVNode("span", { children: "End what runs now, too" })
+					]
+				}),
+				createVNode(Wrong, {
+					id: "stop-problem",
+					text: problem
+				}),
+				createVNode("p", {
+					class: "dialog-end",
+					children: [
+						createVNode("button", {
+							type: "button",
+							class: "quiet",
+							id: "stop-back",
+							onClick: () => wanted.set(void 0),
+							children: "Back"
+						}),
+						" ",
+						createVNode("button", {
+							type: "submit",
+							class: stops ? "primary danger" : "primary",
+							id: "stop-go",
+							"aria-disabled": isSending || !reason.trim(),
+							children: go
+						})
+					]
+				})
+			]
+		})
+	});
+}
+async function stopNow(reason, kill) {
+	const answer = await json("POST", "/v1/stop", { body: {
+		reason,
+		kill
+	} });
+	standing.set({
+		stopped: true,
+		stop: answer.stop
+	});
+	const running = answer.running.length;
+	announce(`Everything is stopped. ${running === 1 ? "One command still runs." : `${running || "No"} commands still run.`}`);
+}
+async function resumeNow(reason) {
+	const answer = await json("POST", "/v1/resume", { body: { reason } });
+	announce(answer.stopped ? "It takes an admin of another owner to let everything go on." : "Everything goes on.");
+}
+export { AfterDenial, AlwaysPanel, AuditFacts, Batch, Help, Output, Revise, Revised, StopDialog, StoredList, whyNoAlways };

@@ -97,14 +97,14 @@ export async function json<Answer>(method: string, path: string, options?: Sent)
   }
 }
 
-/** All items of a list, page by page, at most `most` of them; `more` says whether some were left. */
+/** All items of a list, which may have a query, page by page, at most `most` of them; `more` says whether some were left. */
 export async function everything<Item>(path: string, most: number): Promise<{ items: Item[]; more: boolean }> {
   const items: Item[] = [];
   let cursor: string | undefined;
   do {
     const query = new URLSearchParams({ limit: items.length ? "500" : "200" });
     if (cursor) query.set("cursor", cursor);
-    const page = await json<Page<Item>>("GET", `${path}?${query}`);
+    const page = await json<Page<Item>>("GET", `${path}${path.includes("?") ? "&" : "?"}${query}`);
     items.push(...page.items);
     cursor = page.nextCursor;
   } while (cursor && items.length < most);

@@ -1,6 +1,6 @@
 // The requests that this page knows, and the only ways from one state to the next. Pure: no page, no network.
 
-import type { Approval, ApprovalDecision, DecisionResult, PageEvent, RunNews } from "../api/types.ts";
+import type { Approval, ApprovalDecision, DecisionResult, DenyRule, PageEvent, RunNews } from "../api/types.ts";
 
 /**
  * A request on this page. Nothing leaves `settled`, so what arrives late or twice changes nothing; only an allowance that an
@@ -17,6 +17,8 @@ export interface Entry {
   voted?: boolean;
   problem?: string | undefined;
   run?: Partial<RunNews> | undefined;
+  /** The deny rule that this page's denial left, or why there is none. */
+  left?: { rule?: DenyRule | undefined; noRule?: string | undefined } | undefined;
   /** How it ended, heard while an answer was on its way. */
   overtaken?: Approval | undefined;
 }
@@ -78,9 +80,10 @@ export class Approvals {
   }
 
   /** The server took it, or had the same answer before. */
-  answered(id: string, { applied, approval }: DecisionResult): void {
+  answered(id: string, { applied, approval, rule, noRule }: DecisionResult): void {
     const entry = this.entries.get(id);
     if (!entry || entry.phase === "settled") return;
+    if (rule || noRule) entry.left = { rule, noRule };
     if (entry.overtaken?.terminalReason === "taken-back") this.#settle(entry, entry.overtaken, false);
     else if (approval.status !== "pending") this.#settle(entry, approval, applied);
     else if (entry.overtaken) this.#settle(entry, entry.overtaken, false);
@@ -94,6 +97,12 @@ export class Approvals {
   takenBack(id: string, approval: Approval): void {
     const entry = this.entries.get(id);
     if (entry?.phase === "settled" && entry.approval.status === "allowed") Object.assign(entry, { approval, problem: undefined });
+  }
+
+  /** Another command took its place. */
+  revised(id: string, revisedBy: string): void {
+    const entry = this.entries.get(id);
+    if (entry) entry.approval = { ...entry.approval, revisedBy };
   }
 
   /** It was not taken back. */

@@ -74,9 +74,14 @@ export function isPlain(approval: Approval, past: Past): boolean {
   return isKnown && isTakenApart && factsOf(approval, past).every(({ code }) => NEUTRAL.has(code));
 }
 
-/** Whether two requests are alike: of one agent, with the same programs. */
+/** Whether two requests are alike: of one agent, with the same programs and the same variables. */
 export function areAlike(one: Approval, other: Approval): boolean {
-  return one.agentId === other.agentId && one.host === other.host && programs(one).join(" ") === programs(other).join(" ");
+  return one.agentId === other.agentId && one.host === other.host && programs(one).join(" ") === programs(other).join(" ") && variables(one) === variables(other);
+}
+
+/** The variables of a request, to be compared; the digest covers the values that are masked or not shown, too. */
+function variables({ envNames, envValues = {}, envOmitted = 0, boundTo }: Approval): string {
+  return JSON.stringify([envNames, envNames.map((name) => (Object.hasOwn(envValues, name) ? envValues[name] : null)), envOmitted, boundTo.envHash]);
 }
 
 /** Whether a request matches every word of a filter: `agent:build`, `host:node`, or any text of it. */

@@ -1,6 +1,6 @@
 // What the states, reasons and levels of the API mean, in sentences for people. Pure.
 
-import type { Actor, Approval, Pairing, Pattern, SessionOverrides } from "../api/types.ts";
+import type { Actor, Approval, Pattern, SessionOverrides } from "../api/types.ts";
 
 /** How something is coloured; the words always say it too. */
 export type Tone = "good" | "bad" | "warn" | "live" | "wait" | "dull";
@@ -120,40 +120,4 @@ export function width(pattern: Pick<Pattern, "pattern" | "width">): string {
   if (pattern.width === "exact") return "exactly these arguments, in this directory";
   if (pattern.width === "arguments") return "arguments of this form, in this directory";
   return "any arguments, in any directory";
-}
-
-const COMMANDS: Record<string, string> = {
-  "system.run": "runs programs on that machine",
-  "system.run.prepare": "tells in advance what a command would run",
-  "system.which": "tells where programs are installed",
-  "system.notify": "shows a notification",
-  "system.execApprovals.get": "shows that machine's own policy",
-  "system.execApprovals.set": "changes that machine's own policy",
-};
-
-/** What a command of a node does, where this page knows. */
-export const command = (name: string): string | undefined => of(COMMANDS, name);
-
-/** What a pairing request asks for, as `{verb, sentence, consequence}`. */
-export function pairing({ kind, isRepair }: Pick<Pairing, "kind" | "isRepair">): { verb: string; sentence: string; consequence: string } {
-  const sent = "Policy still decides about each command.";
-  if (kind === "commands") {
-    return {
-      verb: "offers more commands",
-      sentence: "This machine is connected and offers more commands than were approved.",
-      consequence: `If you approve, it may be sent every command listed here. ${sent}`,
-    };
-  }
-  if (isRepair) {
-    return {
-      verb: "wants to connect again",
-      sentence: "A machine with this identity was paired before and asks again, for example because its token was revoked.",
-      consequence: `Approve only if you know why. If you approve, it may connect and be sent the commands listed here. ${sent}`,
-    };
-  }
-  return {
-    verb: "wants to connect",
-    sentence: "An unknown machine asks to become a node. Compare its device id with the one shown on that machine: anyone can choose a name.",
-    consequence: `If you approve, it may stay connected and be sent the commands listed here. ${sent}`,
-  };
 }

@@ -2,11 +2,13 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { chooseNone, chosen, closeCard, decideAll, drawn, isRead, model, online } from "../inbox.ts";
-import { areAlike } from "../pure/facts.ts";
+import { areAlike, factsOf } from "../pure/facts.ts";
 import { visible } from "../pure/text.ts";
 import { useValue } from "../state.ts";
 import { type Guard, nudge } from "../steady.ts";
 import { CommandBlock, mustOpen } from "./command.tsx";
+import { Variables } from "./details.tsx";
+import { FactChips } from "./facts.tsx";
 
 export function Batch({ guard }: { guard: () => Guard | undefined }) {
   useValue(drawn);
@@ -45,12 +47,14 @@ export function Batch({ guard }: { guard: () => Guard | undefined }) {
           <button type="button" class="quiet" onClick={chooseNone}>Choose none</button>
         </header>
         <div class="card-body">
-          {!all.every((approval) => areAlike(approval, first)) && <p class="warn-line">They are of different agents or run different programs.</p>}
+          {!all.every((approval) => areAlike(approval, first)) && <p class="warn-line">They are of different agents, run different programs or set different variables.</p>}
           <ol class="batch" aria-label="The chosen requests">
             {all.map((approval) => (
               <li key={approval.id}>
                 <p class="batch-of"><bdi>{visible(approval.agentId)}</bdi> on <bdi>{visible(approval.host)}</bdi> in <code dir="ltr">{visible(approval.cwd)}</code></p>
                 <CommandBlock approval={approval} />
+                {approval.envNames.length > 0 && <dl class="facts"><Variables approval={approval} /></dl>}
+                <FactChips facts={factsOf(approval, { overrides: undefined, runsBefore: undefined })} />
               </li>
             ))}
           </ol>

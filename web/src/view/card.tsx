@@ -5,24 +5,27 @@ import { serverNow } from "../api/api.ts";
 import type { Approval, ApprovalDecision } from "../api/types.ts";
 import { type CardKey, setCard } from "../card-keys.ts";
 import { type AnswerOptions, closeCard, decide, drawn, isRead, online, overridesOf, pastRuns, takeBack, ticks } from "../inbox.ts";
-import { keepReason, lastReasons } from "../reasons.ts";
+import { record } from "../later.ts";
 import type { Entry } from "../pure/approvals.ts";
 import { type Fact, factsOf, isPlain } from "../pure/facts.ts";
+import { grantOf, leaves, proposalsOf, unlimited } from "../pure/grant.ts";
 import { brief, byteSize, duration, timeLeft, visible } from "../pure/text.ts";
 import { outcome, progress, runStatus } from "../pure/words.ts";
+import { keepReason, lastReasons } from "../reasons.ts";
 import { may, only } from "../shell.ts";
 import { useValue } from "../state.ts";
 import { type Guard, nudge } from "../steady.ts";
-import { AlwaysRules, firstChosen, patternsOf } from "./always.tsx";
+import type { Afterwards } from "./after.tsx";
 import { CommandBlock, mustOpen } from "./command.tsx";
-import { Wrong } from "./common.tsx";
+import { Time, Wrong } from "./common.tsx";
 import { Details, type Known, labelOf, placeOf } from "./details.tsx";
+import { FactChips } from "./facts.tsx";
 
 const URGENT_MS = 60_000;
 const PAST_PAUSE_MS = 150;
 
 /** What is open in the answer row. */
-type Mode = "answer" | "note" | "deny" | "always";
+type Mode = "answer" | "note" | "deny" | "always" | "revise";
 
 // What was typed stays while another request is looked at.
 const drafts = new Map<string, string>();
@@ -39,19 +42,22 @@ export function Card({ entry, guard }: Props) {
   const isOnline = useValue(online);
   useValue(ticks);
   useValue(drawn);
+  const wide = useValue(record);
   const root = useRef<HTMLDivElement>(null);
   const article = useRef<HTMLElement>(null);
   const field = useRef<HTMLInputElement>(null);
   const back = useRef<HTMLElement | null>(null);
   const [mode, setMode] = useState<Mode>("answer");
   const [reason, setReason] = useState(drafts.get(key) ?? "");
-  const [chosen, setChosen] = useState(() => firstChosen(approval));
+  const [narrowed, setNarrowed] = useState(() => unlimited(proposalsOf(approval)[0]?.id ?? ""));
+  const [afterwards, setAfterwards] = useState<Afterwards>({ after: "ask", untilMs: undefined });
   const known = useKnown(approval, () => root.current && guard()?.unsettle(root.current));
   const past = { overrides: known.overrides, runsBefore: known.past?.filter(({ startedAtMs }) => startedAtMs !== undefined).length };
   const facts = factsOf(approval, past);
   const isUnread = mustOpen(approval) && !isRead(key);
   const msLeft = approval.expiresAtMs - serverNow();
   const canDecide = may("approve");
+  const isProposed = proposalsOf(approval).some(({ id }) => id === narrowed.proposal);
 
   /** Why an answer is not open, in words; nothing where it is. */
   function blocked(decision: ApprovalDecision): string {
@@ -60,7 +66,7 @@ export function Card({ entry, guard }: Props) {
     if (decision !== "deny" && entry.voted) return "You have allowed this. It waits for another person.";
     if (decision !== "deny" && isUnread) return "Show all of the command before you allow it.";
     if (approval.allowedDecisions.includes(decision)) return "";
-    if (decision === "allow-always") return whyNoAlways(approval);
+    if (decision === "allow-always") return wide?.whyNoAlways(approval) ?? "“Always” is unavailable here.";
     return "This answer is not available here.";
   }
 
@@ -80,25 +86,34 @@ export function Card({ entry, guard }: Props) {
   }
 
   /** An answer counts only on a card that stands still: a tap may have been on its way before the card was under it. */
-  function press(what: ApprovalDecision | "open-deny" | "open-always" | "open-note", from?: HTMLElement, isWrittenFor = false) {
-    const decision = what === "open-deny" ? "deny" : what === "open-always" ? "allow-always" : what === "open-note" ? undefined : what;
+  function press(what: ApprovalDecision | "open-deny" | "open-always" | "open-note" | "open-revise", from?: HTMLElement, isWrittenFor = false) {
+    const decision = what === "open-deny" || what === "open-revise" ? "deny" : what === "open-always" ? "allow-always" : what === "open-note" ? undefined : what;
     if (phase !== "pending" || !canDecide || (decision && blocked(decision))) return;
     if (!root.current || !article.current) return;
     if (what === "open-deny") return turn("deny", from);
     if (what === "open-note") return turn("note", from);
+    if (what === "open-revise") return turn("revise", from);
     if (what === "open-always") return turn(mode === "always" ? "answer" : "always", from);
     if (!isWrittenFor && !guard()?.isSteady(root.current)) return nudge(article.current);
-    if (what !== "allow-always" || chosen.size) send(what);
+    if (what !== "allow-always" || isProposed) send(what);
   }
 
   function send(decision: ApprovalDecision) {
-    const options: AnswerOptions = {};
     const said = reason.trim();
-    if (said) options.reason = said;
-    if (decision === "allow-always") options.patterns = patternsOf(approval, chosen);
+    const options: AnswerOptions = {
+      ...(said && { reason: said }),
+      ...(decision === "allow-always" && { grant: grantOf(approval, narrowed) }),
+      ...(decision === "deny" && leaves(afterwards.after, afterwards.untilMs)),
+    };
     if (decision === "deny") keepReason(said);
     void decide(key, decision, options);
   }
+
+  /** What the buttons do is no longer what it was. */
+  const changed = <Value,>(set: (value: Value) => void) => (value: Value) => {
+    if (root.current) guard()?.unsettle(root.current);
+    set(value);
+  };
 
   function write(text: string) {
     setReason(text);
@@ -107,7 +122,7 @@ export function Card({ entry, guard }: Props) {
 
   // The keyboard acts on the card that is open.
   useLayoutEffect(() => {
-    const doing: Record<CardKey, Parameters<typeof press>[0]> = { once: "allow-once", always: "open-always", deny: "open-deny", reason: "open-note" };
+    const doing: Record<CardKey, Parameters<typeof press>[0]> = { once: "allow-once", always: "open-always", deny: "open-deny", reason: "open-note", edit: "open-revise" };
     return setCard({ press: (name) => press(doing[name]), escape: close });
   });
   const isWritten = mode === "note" || mode === "deny";
@@ -134,7 +149,7 @@ export function Card({ entry, guard }: Props) {
     <button type="button" class={`act ${decision} ${kind}${isSent(decision) ? " busy" : ""}`} data-decision={decision} aria-label={`${name}: ${label}`} aria-keyshortcuts={letter}
       aria-disabled={phase === "sending" || Boolean(blocked(decision))} aria-describedby={blocked(decision) ? `why-not-${key}` : undefined} aria-expanded={expanded}
       onClick={onClick}>
-      <span class="act-text">{name.replace("Choose what to allow always", "Always…")}</span> <kbd aria-hidden="true">{letter}</kbd>
+      <span class="act-text" data-key={letter}>{name}</span>
     </button>
   );
   const target = (event: MouseEvent) => event.currentTarget as HTMLElement;
@@ -149,6 +164,7 @@ export function Card({ entry, guard }: Props) {
         </header>
         <div class="card-body">
           <CommandBlock approval={approval} />
+          {approval.revises && wide && <wide.Revised approval={approval} />}
           <Details approval={approval} known={known} />
         </div>
         <div class="card-foot">
@@ -159,6 +175,8 @@ export function Card({ entry, guard }: Props) {
                 {!only && <a class="ended-link" href={`/a/${key}`} aria-label={`Permanent link to ${label}`}>Link</a>}
               </p>
               {end.detail && <p class="ended-detail"><bdi>{visible(end.detail)}</bdi></p>}
+              <Remembered entry={entry} />
+              {approval.revisedBy && <p class="ended-detail">A person suggested <a href={`/a/${approval.revisedBy}`}>another command</a> in its place.</p>}
               <TakeBack entry={entry} label={label} article={article} />
               <RunLine entry={entry} />
             </div>
@@ -180,32 +198,36 @@ export function Card({ entry, guard }: Props) {
                     else close();
                   }} />
                 {mode === "deny" && <Reasons choose={write} />}
+                {mode === "deny" && wide && <wide.AfterDenial approval={approval} chosen={afterwards} choose={changed(setAfterwards)} />}
               </div>
               <fieldset class="always" id={`always-${key}`} hidden={mode !== "always"}>
                 <legend>{`From now on ${brief(approval.agentId, 40)} may run without asking`}</legend>
-                <AlwaysRules approval={approval} chosen={chosen} choose={(at) => setChosen((now) => toggled(now, at))} />
+                {mode === "always" && (wide ? <wide.AlwaysPanel approval={approval} narrowed={narrowed} narrow={changed(setNarrowed)} /> : <p class="hint">Loading …</p>)}
                 <div class="always-end">
+                  {mode === "always" && wide && <wide.StoredList approval={approval} narrowed={narrowed} />}
                   <button type="button" class="quiet" onClick={close}>Back</button>
                   <button type="button" class={`act allow-always${isSent("allow-always") ? " busy" : ""}`} data-decision="confirm-always"
-                    aria-disabled={phase === "sending" || !chosen.size || Boolean(blocked("allow-always"))} onClick={() => press("allow-always")}><span class="act-text">Store and allow</span></button>
+                    aria-disabled={phase === "sending" || !isProposed || Boolean(blocked("allow-always"))} onClick={() => press("allow-always")}><span class="act-text">Store and allow</span></button>
                 </div>
               </fieldset>
+              {mode === "revise" && (wide ? <wide.Revise approval={approval} close={close} blocked={blocked("deny")} /> : <p class="hint">Loading …</p>)}
               {mode === "deny" ? (
                 <div class="actions two" role="group" aria-label={`Deny: ${label}`}>
                   <button type="button" class="act" onClick={close}>Back</button>
                   <button type="button" class={`act deny${isSent("deny") ? " busy" : ""}`} data-decision="confirm-deny" aria-disabled={phase === "sending" || Boolean(blocked("deny"))} onClick={() => press("deny")}>
-                    <span class="act-text">Deny</span> <kbd aria-hidden="true">Enter</kbd>
+                    <span class="act-text" data-key="Enter">Deny</span>
                   </button>
                 </div>
-              ) : mode !== "always" && (
+              ) : mode !== "always" && mode !== "revise" && (
                 <div class="actions" role="group" aria-label={`Your answer to: ${label}`}>
                   {act("deny", "Deny", "d", (event) => press("open-deny", target(event)))}
-                  {act("allow-always", "Choose what to allow always", "A", (event) => press("open-always", target(event)), "", false)}
+                  {act("allow-always", "Always…", "A", (event) => press("open-always", target(event)), "", false)}
                   {act("allow-once", "Allow once", "a", () => press("allow-once"), isPlainNow ? "plain" : "")}
                 </div>
               )}
               <div class="under">
                 <p class="hint why-not" id={`why-not-${key}`}>{whyNot}</p>
+                {mode === "answer" && <button type="button" class="quiet" data-open="revise" onClick={(event) => press("open-revise", event.currentTarget)}>Suggest another command</button>}
                 {mode === "answer" && <button type="button" class="quiet note-toggle" onClick={(event) => press("open-note", event.currentTarget)}>Add a reason</button>}
               </div>
             </div>
@@ -214,20 +236,6 @@ export function Card({ entry, guard }: Props) {
       </article>
     </div>
   );
-}
-
-/** Why nothing can be remembered of a request. */
-function whyNoAlways({ ask, segments, boundTo, proposedPatterns }: Approval): string {
-  if (ask === "always") return "“Always” is unavailable because policy asks every time.";
-  if (!segments.length && !boundTo.argv) return "“Always” is unavailable because this shell syntax can't be matched exactly.";
-  if (!proposedPatterns.length) return "“Always” is unavailable because no rule can match this exactly.";
-  return "“Always” is unavailable here.";
-}
-
-function toggled(now: ReadonlySet<number>, at: number): ReadonlySet<number> {
-  const next = new Set(now);
-  if (!next.delete(at)) next.add(at);
-  return next;
 }
 
 /** What the record knows, asked once a card stays open. */
@@ -257,13 +265,9 @@ function useKnown(approval: Approval, changed: () => void): Known {
 /** One line of what is known, above the buttons. */
 function FactsLine({ facts, known: { overrides, past, isLost } }: { facts: readonly Fact[]; known: Known }) {
   const isKnown = overrides !== undefined && past !== undefined;
-  const said = isKnown ? "No known risk found. That does not make it safe." : isLost ? "The record could not be read, so this says nothing of it." : "Looking at the record …";
+  const said = isKnown ? "No known risk found. That does not make it safe." : isLost ? "The record could not be read, so its history is unknown." : "Looking at the record …";
   if (!facts.length) return <p class="facts-line hint">{said}</p>;
-  return (
-    <ul class="facts-line" aria-label="What to look at">
-      {facts.map(({ code, text }) => <li key={code} class={code === "missing" || code === "denied" ? "chip bad" : "chip warn"} data-fact={code}>{visible(text)}</li>)}
-    </ul>
-  );
+  return <FactChips facts={facts} />;
 }
 
 /** The last reasons, one press each. */
@@ -287,6 +291,14 @@ function TakeBack({ entry: { approval, run }, label, article }: { entry: Entry; 
   }, [isShown]);
   if (!isShown) return null;
   return <button type="button" class="act deny take-back" aria-label={`Take back: ${label}`} onClick={() => void takeBack(approval.id)}>{`Take back (${timeLeft(ms)})`}</button>;
+}
+
+/** What an answer leaves behind. */
+function Remembered({ entry: { approval: { grant }, left } }: { entry: Entry }) {
+  const { rule, noRule } = left ?? {};
+  if (grant) return <p class="ended-detail remembered">From now on: <bdi>{visible(grant.words)}</bdi></p>;
+  if (rule) return <p class="ended-detail remembered">This command is denied without a question {rule.expiresAtMs === undefined ? "for good" : <>until <Time ms={rule.expiresAtMs} /></>}.</p>;
+  return noRule ? <p class="warn-line remembered">It is denied, but no rule is stored: <bdi>{visible(noRule)}</bdi></p> : null;
 }
 
 /** How the run goes; nothing where the end of the request says it all. */

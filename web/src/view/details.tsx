@@ -2,16 +2,16 @@
 
 import { useState } from "preact/hooks";
 import type { Approval, Run, Segment, SessionOverrides } from "../api/types.ts";
+import { record } from "../later.ts";
 import { brief, visible } from "../pure/text.ts";
-import { entitled, fallback, overridden, rule, runStatus, who, width } from "../pure/words.ts";
+import { entitled, overridden, rule, runStatus } from "../pure/words.ts";
+import { useValue } from "../state.ts";
 import { Fact, Mono } from "./common.tsx";
 
 /** What the name of the rule says already. */
 const SAID = new Set(["no entry covers this"]);
 const ARGUMENT_CHARS = 400;
 const SEGMENTS_SHOWN = 12;
-/** `envHash` of a call that overrides nothing: SHA-256 of an empty list. */
-const NO_ENV_HASH = "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945";
 
 /** What is known beside the request itself; undefined while it is unknown. */
 export interface Known {
@@ -23,6 +23,7 @@ export interface Known {
 
 export function Details({ approval, known }: { approval: Approval; known: Known }) {
   const { why } = approval;
+  const later = useValue(record);
   return (
     <div class="details">
       <Said approval={approval} />
@@ -33,7 +34,7 @@ export function Details({ approval, known }: { approval: Approval; known: Known 
       <Unusual approval={approval} known={known} />
       <Past runs={known.past} />
       <Parts approval={approval} />
-      <Audit approval={approval} />
+      {later && <later.AuditFacts approval={approval} />}
     </div>
   );
 }
@@ -63,7 +64,7 @@ function Unusual({ approval, known }: { approval: Approval; known: Known }) {
 }
 
 /** What the command gets beside its arguments; the server has spelled out what hides and masked secrets. */
-function Variables({ approval: { envNames, envValues = {}, envOmitted = 0 } }: { approval: Approval }) {
+export function Variables({ approval: { envNames, envValues = {}, envOmitted = 0 } }: { approval: Approval }) {
   if (!envNames.length) return null;
   return (
     <Fact name="Environment" class="environment">
@@ -95,38 +96,6 @@ function Past({ runs }: { runs: Run[] | undefined }) {
       </ol>
     </div>
   );
-}
-
-/** What an auditor wants to know. */
-function Audit({ approval }: { approval: Approval }) {
-  const { why, boundTo } = approval;
-  return (
-    <details class="audit" aria-label="Details">
-      <summary>Details</summary>
-      <dl class="facts">
-        <Fact name="Program">{approval.resolvedPath ? <Mono text={approval.resolvedPath} /> : <em>resolved by the shell at run time</em>}</Fact>
-        <Fact name="Run by">{boundTo.argv ? "this argument list, without a shell" : boundTo.shell ? <Mono text={`${boundTo.shell} -c`} /> : "these parts, without a shell"}</Fact>
-        <Fact name="Guaranteed unchanged"><span class={approval.binding === "exact" ? "chip good" : "chip"}>{visible(approval.binding)}</span> {visible(approval.bindingDetail)}</Fact>
-        {approval.scripts && <Fact name="Scripts"><span class={approval.scripts === "held" ? "chip good" : "chip"}>{visible(approval.scripts)}</span></Fact>}
-        {approval.confined && <Fact name="Confined">{visible(approval.confined)}</Fact>}
-        <Fact name="Session"><Mono text={approval.sessionKey} /></Fact>
-        <Fact name="Requested by"><bdi>{visible(who(approval.requestedBy))}</bdi></Fact>
-        <Fact name="If nobody answers">{visible(fallback(approval.askFallback))}</Fact>
-        <Fact name="Rule"><code class="rule">{visible(why.rule)}</code> <code class="rule">{visible(why.layer)}</code></Fact>
-        <Fact name="Bound to">
-          <code title={`SHA-256 ${boundTo.digest}`}>{boundTo.digest.slice(0, 12)}</code>{boundTo.envHash !== NO_ENV_HASH && " with environment values"}{boundTo.scriptSha256 && " and the script as it is now"}
-        </Fact>
-        <Fact name="“Always” stores"><Stored approval={approval} /></Fact>
-      </dl>
-    </details>
-  );
-}
-
-function Stored({ approval }: { approval: Approval }) {
-  const kept = approval.proposedPatterns.filter((pattern) => pattern.default);
-  const [first] = kept;
-  if (!approval.allowedDecisions.includes("allow-always") || !first) return <>nothing: it is unavailable here</>;
-  return <><Mono text={first.pattern} /> {width(first)}{kept.length > 1 && `, and ${kept.length - 1} more like it`}{first.note && `; ${visible(first.note)}`}</>;
 }
 
 interface Row {

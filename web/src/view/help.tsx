@@ -12,6 +12,7 @@ const KEYS: readonly (readonly [readonly string[], string])[] = [
   [["A"], "choose what to allow always"],
   [["d"], "deny this request, with words for the agent"],
   [["r"], "write a reason"],
+  [["e"], "suggest another command"],
   [["x"], "choose this request for one answer to several"],
   [["X"], "choose every request like this one"],
   [["/"], "filter the list"],
@@ -33,7 +34,7 @@ export function Help() {
       <dl class="keys">
         {KEYS.map(([keys, what]) => [<dt key={what}>{keys.map((key) => <kbd key={key}>{key}</kbd>)}</dt>, <dd key={`${what}-`}>{what}</dd>])}
       </dl>
-      <p class="hint">Letters act only while a request has the focus.</p>
+      <p class="hint">Letters answer only the request that has the focus and that you see. Elsewhere they open it.</p>
       <label class="check"><input type="checkbox" id="keys-on" checked={on} onChange={(event) => setOn(event.currentTarget.checked)} /> <span>Use these keys</span></label>
       <p class="dialog-end"><button type="button" class="primary" id="help-close" onClick={() => isHelp.set(false)}>Close</button></p>
     </dialog>

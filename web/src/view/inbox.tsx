@@ -3,11 +3,13 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { chosen, clearEnded, drawn, filter, focusNext, hasEnded, isOpened, listed, model, oneRun, opened, setFilter } from "../inbox.ts";
 import { record } from "../later.ts";
+import { place } from "../place.ts";
 import { blank, only } from "../shell.ts";
 import { useValue } from "../state.ts";
 import { type Guard, watch } from "../steady.ts";
 import { Card } from "./card.tsx";
 import { List } from "./list.tsx";
+import { titleOf } from "./nav.tsx";
 
 export function Inbox() {
   useValue(drawn);
@@ -20,17 +22,13 @@ export function Inbox() {
   const section = useRef<HTMLElement>(null);
 
   useLayoutEffect(() => {
-    document.title = waiting ? `(${waiting}) countersign` : "countersign";
-    const icon = document.querySelector<HTMLLinkElement>("#icon");
-    const wanted = waiting ? "/assets/icon-waiting.svg" : "/assets/icon.svg";
-    if (icon && icon.getAttribute("href") !== wanted) icon.href = wanted;
     if (!isEmpty && !performance.getEntriesByName("first-card").length) performance.mark("first-card");
   });
 
   return (
     <section id="waiting" ref={section} tabIndex={-1} aria-labelledby="waiting-title">
       <div class="section-head">
-        <h1 id="waiting-title">{only ? "One request" : waiting ? `Waiting for you (${waiting.toLocaleString("en")})` : "Waiting for you"}</h1>
+        <h1 id="waiting-title" tabIndex={-1}>{only ? "One request" : waiting ? `Waiting for you (${waiting.toLocaleString("en")})` : "Waiting for you"}</h1>
         {!only && (model.entries.size > 1 || words) && (
           <div class="filter">
             <label class="unseen" for="filter">Filter by agent, program, directory or text</label>
@@ -57,31 +55,52 @@ export function Inbox() {
   );
 }
 
+/** How many wait, in the title and the icon of the tab, whichever view is open. */
+export function Title() {
+  useValue(drawn);
+  const { view } = useValue(place);
+  const waiting = model.waiting.length;
+  useLayoutEffect(() => {
+    document.title = `${waiting ? `(${waiting}) ` : ""}${view === "inbox" ? "" : `${titleOf(view)} · `}countersign`;
+    const icon = document.querySelector<HTMLLinkElement>("#icon");
+    const wanted = waiting ? "/assets/icon-waiting.svg" : "/assets/icon.svg";
+    if (icon && icon.getAttribute("href") !== wanted) icon.href = wanted;
+  });
+  return null;
+}
+
 /** The open request. Its buttons take nothing while it has just come or moved. */
 function Preview({ isChosen }: { isChosen: boolean }) {
   const id = useValue(opened);
   const isFull = useValue(isOpened);
   const next = useValue(focusNext);
   const Batch = useValue(record)?.Batch;
-  const place = useRef<HTMLDivElement>(null);
+  const box = useRef<HTMLDivElement>(null);
   const guard = useRef<Guard | undefined>(undefined);
+  const wasChosen = useRef(isChosen);
   const entry = id === undefined ? undefined : model.entries.get(id);
 
   useLayoutEffect(() => {
-    if (!place.current) return undefined;
-    guard.current = watch(place.current);
-    return () => guard.current?.stop();
+    if (!box.current) return undefined;
+    guard.current = watch(box.current);
+    return () => {
+      guard.current?.stop();
+      document.documentElement.classList.remove("card-open");
+    };
   }, []);
   useLayoutEffect(() => {
     guard.current?.look();
     document.documentElement.classList.toggle("card-open", isFull && (Boolean(entry) || isChosen) && !only);
-    if (next?.where !== "card" || next.id !== id) return;
-    focusNext.set(undefined);
-    place.current?.querySelector<HTMLElement>("article")?.focus({ preventScroll: true });
+    // The answer to several had the focus, and has gone.
+    const hasLost = wasChosen.current && !isChosen && document.activeElement === document.body;
+    wasChosen.current = isChosen;
+    const isNext = next?.where === "card" && next.id === id;
+    if (isNext) focusNext.set(undefined);
+    if (isNext || hasLost) box.current?.querySelector<HTMLElement>("article")?.focus({ preventScroll: true });
   });
 
   return (
-    <div id="cards" class="preview" ref={place} data-open={isFull}>
+    <div id="cards" class="preview" ref={box} data-open={isFull}>
       {isChosen && Batch ? <Batch key="chosen" guard={() => guard.current} /> : entry && <Card key={entry.approval.id} entry={entry} guard={() => guard.current} />}
     </div>
   );

@@ -12,6 +12,7 @@ import { may } from "../shell.ts";
 import { useValue } from "../state.ts";
 import { runFacts } from "./card.tsx";
 import { labelOf, lineOf } from "./details.tsx";
+import { chipOf } from "./facts.tsx";
 
 const URGENT_MS = 60_000;
 export function List() {
@@ -83,7 +84,7 @@ function Row({ entry, isOpen, isChosen, at, of }: RowProps) {
   const label = labelOf(approval);
   return (
     <li class={`row${isOpen ? " is-open" : ""}`} data-row={approval.id} data-phase={phase} aria-posinset={at} aria-setsize={of}>
-      <button type="button" class="row-open" aria-current={isOpen ? "true" : undefined} aria-label={`${visible(approval.agentId)}: ${label}`} onClick={() => open(approval.id, "card")}>
+      <button type="button" class="row-open" aria-current={isOpen ? "true" : undefined} onClick={() => open(approval.id, "card")}>
         <code class="row-command" dir="ltr">{brief(lineOf(approval), 160)}</code>
         <span class="row-meta">
           <bdi class="row-agent">{brief(approval.agentId, 24)}</bdi>
@@ -117,7 +118,7 @@ function RowFacts({ facts }: { facts: readonly Fact[] }) {
   if (!first) return null;
   return (
     <>
-      <span class={first.code === "missing" || first.code === "denied" ? "chip bad" : "chip warn"}>{visible(first.text)}</span>
+      <span class={chipOf(first)}>{visible(first.text)}</span>
       {rest.length > 0 && <span class="chip warn">{`+${rest.length}`}</span>}
     </>
   );

@@ -1,12 +1,13 @@
 // Nodes: the machines that run commands for this server, and those that ask to become one. A pairing is decided here
 // with the same protection against mis-taps as a request.
 
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { announce } from "../announce.ts";
 import { everything, json, Refused } from "../api/api.ts";
 import type { Node, Pairing } from "../api/types.ts";
+import { hints } from "../hints.ts";
+import { command, pairing } from "../pure/pairing.ts";
 import { brief, mixedWords, visible } from "../pure/text.ts";
-import { command, pairing } from "../pure/words.ts";
 import { looker, may } from "../shell.ts";
 import { State, useValue } from "../state.ts";
 import { type Guard, nudge, watch } from "../steady.ts";
@@ -16,10 +17,10 @@ const MOST_SHOWN = 500;
 const NAME_LENGTH = 60;
 const PAUSE_MS = 300;
 
-const nodes = new State<readonly Node[]>([]);
+const nodes = new State<readonly Node[] | undefined>(undefined);
 const pairings = new State<readonly Pairing[]>([]);
 
-export const refreshNodes = looker(async () => {
+const refreshNodes = looker(async () => {
   const [known, asking] = await Promise.all([
     everything<Node>("/v1/nodes", MOST_SHOWN),
     may("admin") ? everything<Pairing>("/v1/nodes/pairings", MOST_SHOWN) : { items: [] },
@@ -33,8 +34,19 @@ export const refreshNodes = looker(async () => {
   });
 }, PAUSE_MS);
 
+export function Nodes() {
+  const hint = useValue(hints.nodes) + useValue(hints.all);
+  useEffect(() => refreshNodes(), [hint]);
+  return (
+    <>
+      <Pairings />
+      <NodeList />
+    </>
+  );
+}
+
 /** The machines that ask to become a node. */
-export function Pairings() {
+function Pairings() {
   const all = useValue(pairings);
   const list = useRef<HTMLOListElement>(null);
   const guard = useRef<Guard | undefined>(undefined);
@@ -113,11 +125,15 @@ function PairingCard({ request, guard }: { request: Pairing; guard: () => Guard 
 }
 
 /** The machines that are nodes. */
-export function Nodes() {
+function NodeList() {
   const all = useValue(nodes);
+  if (!all) return <p class="hint">Loading …</p>;
+  if (!all.length) {
+    return <div class="blank" id="nodes-none"><p>No machine is a node yet. On a machine that should run commands, start <code>countersign node run</code>; its request to pair appears here.</p></div>;
+  }
   return (
-    <section id="nodes" aria-labelledby="nodes-title" hidden={all.length === 0}>
-      <div class="section-head"><h2 id="nodes-title">Nodes</h2></div>
+    <section id="nodes" aria-labelledby="nodes-title">
+      <div class="section-head"><h2 id="nodes-title">Paired</h2></div>
       <ol class="runs" id="nodes-list" aria-labelledby="nodes-title">
         {all.map((node) => <NodeRow key={node.nodeId} node={node} />)}
       </ol>

@@ -1,21 +1,12 @@
-// What is loaded after the first request is shown: one answer to several, recent runs, nodes, pairing requests, the output
-// of a run, and the help.
+// What is loaded after the first request is shown: the wider answers, one answer to several, the output of a run, the dialog
+// of the emergency stop, and the help.
 
-import { Nodes, Pairings, refreshNodes } from "./nodes.tsx";
-import { refreshRuns, Runs, useRunsInSight } from "./runs.tsx";
-
+export { whyNoAlways } from "../pure/grant-words.ts";
+export { AfterDenial } from "./after.tsx";
+export { AlwaysPanel, StoredList } from "./always.tsx";
+export { AuditFacts } from "./audit-facts.tsx";
 export { Batch } from "./batch.tsx";
 export { Help } from "./help.tsx";
 export { Output } from "./output.tsx";
-export { refreshNodes, refreshRuns };
-
-export function Record() {
-  useRunsInSight();
-  return (
-    <div class="columns" id="columns">
-      <Pairings />
-      <Runs />
-      <Nodes />
-    </div>
-  );
-}
+export { Revise, Revised } from "./revise.tsx";
+export { StopDialog } from "./stop-dialog.tsx";

@@ -1,94 +1,61 @@
-// Recent runs: what was asked, how it ended, and its output on demand.
+// Runs: what ran or was refused, why, and its output, also while it comes.
 
-import { useEffect, useState } from "preact/hooks";
-import { json } from "../api/api.ts";
-import type { Page, Run } from "../api/types.ts";
-import { brief, duration, visible } from "../pure/text.ts";
+import { useState } from "preact/hooks";
+import type { Run } from "../api/types.ts";
+import { hints } from "../hints.ts";
+import { brief, byteSize, duration, visible } from "../pure/text.ts";
 import { runStatus } from "../pure/words.ts";
-import { failed, looker } from "../shell.ts";
-import { State, useValue } from "../state.ts";
-import { Fact, Mono } from "./common.tsx";
+import { may } from "../shell.ts";
+import { useValue } from "../state.ts";
+import { useAgents } from "./agents.ts";
+import { Cancel } from "./cancel.tsx";
+import { Fact, Mono, Time } from "./common.tsx";
+import { Filter, type FilterField, Listing, query, useFilter } from "./listing.tsx";
+import { LiveOutput } from "./live-output.tsx";
 import { Output } from "./output.tsx";
+import { usePaged } from "./paged.ts";
 
-const PAGE = 50;
-const SHOWN_FIRST = 15;
-const MOST_KEPT = 500;
-const PAUSE_MS = 1000;
-
-const runs = new Map<string, Run>();
-const shown = new State<{ runs: Run[]; hasMore: boolean } | undefined>(undefined);
-// `undefined`: nothing was asked for yet; `null`: there is nothing older.
-let cursor: string | null | undefined;
-let limit = SHOWN_FIRST;
-let lookedAt = 0;
-
-/** The list follows the events, but never more often than a person can read. */
-export const refreshRuns = looker(async () => {
-  if (document.hidden) return;
-  lookedAt = performance.now();
-  const page = await json<Page<Run>>("GET", `/v1/runs?limit=${PAGE}`);
-  if (cursor === undefined) cursor = page.nextCursor ?? null;
-  take(page.items);
-  // What waits for an answer is in the inbox; behind a crowd of such there may be runs all the same.
-  for (let tries = 0; tries < 3 && runs.size < SHOWN_FIRST && cursor; tries += 1) await next();
-  show();
-}, () => Math.max(100, lookedAt + PAUSE_MS - performance.now()));
-
-async function older(): Promise<void> {
-  limit += SHOWN_FIRST;
-  for (let tries = 0; tries < 5 && runs.size < limit && cursor; tries += 1) await next();
-  show();
-}
-
-async function next(): Promise<void> {
-  const page = await json<Page<Run>>("GET", `/v1/runs?limit=${PAGE}&cursor=${encodeURIComponent(cursor ?? "")}`);
-  cursor = page.nextCursor ?? null;
-  take(page.items);
-}
-
-function take(some: readonly Run[]): void {
-  for (const run of some) if (run.status !== "approval-pending") runs.set(run.runId, run);
-}
-
-/** Newest first. A page that stays open for days forgets what nobody looks at; older runs are loaded anew. */
-function show(): void {
-  const sorted = [...runs.values()].sort((a, b) => b.createdAtMs - a.createdAtMs);
-  for (const { runId } of sorted.slice(limit + MOST_KEPT)) {
-    runs.delete(runId);
-    cursor = undefined;
-  }
-  shown.set({ runs: sorted.slice(0, limit), hasMore: sorted.length > limit || Boolean(cursor) });
-}
+const STATES = ["running", "completed", "failed", "denied", "cancelled", "lost", "queued", "approval-pending"] as const;
 
 export function Runs() {
-  const now = useValue(shown);
+  const agents = useAgents();
+  const fields: FilterField[] = [
+    { key: "agent", title: "Agent", choices: agents },
+    { key: "status", title: "State", choices: [["", "Any state"], ...STATES.map((state) => [state, runStatus(state).label] as const)] },
+    { key: "q", title: "Text of the command", hint: "git push" },
+  ];
+  const { agent, status, q } = useFilter(fields);
+  const hint = useValue(hints.runs) + useValue(hints.all);
+  const list = usePaged<Run>(`/v1/runs?${query({ limit: "50", agentId: agent, status, q })}`, ({ runId }) => runId, hint);
+  const isNarrowed = Boolean(agent || status || q);
   return (
-    <section id="recent" aria-labelledby="recent-title">
-      <div class="section-head"><h2 id="recent-title">Recent runs</h2></div>
-      <ol class="runs" id="runs" aria-labelledby="recent-title">
-        {now && !now.runs.length && <li class="blank">Nothing has run yet.</li>}
-        {now?.runs.map((run) => <Row key={run.runId} run={run} />)}
-      </ol>
-      {now?.hasMore && <button type="button" class="more" id="runs-more" onClick={() => older().catch(failed)}>Show older runs</button>}
-    </section>
+    <>
+      <Filter view="runs" fields={fields} />
+      <Listing id="runs" title="Runs" list={list} row={(run) => <Row key={run.runId} run={run} changed={list.refresh} />}
+        none={isNarrowed ? <p>No run matches the filter. <a href="#/runs">Show all runs</a></p> : <p>Nothing has run yet. What an agent asks for appears here; try it with <code>countersign exec -- date</code>.</p>} />
+    </>
   );
 }
 
-function Row({ run }: { run: Run }) {
+function Row({ run, changed }: { run: Run; changed: () => void }) {
   const [isOpen, setOpen] = useState(false);
   const { label, tone } = runStatus(run.status);
-  const at = new Date(run.createdAtMs);
+  const isLive = run.status === "running";
   return (
     <li class="run" data-run={run.runId}>
       <button type="button" class="run-head" aria-expanded={isOpen} aria-controls={`run-${run.runId}`} onClick={() => setOpen(!isOpen)}>
         <span class={`badge ${tone}`}>{label}</span>
         <code class="run-command" dir="ltr">{brief(run.displayText, 160)}</code>
-        <span class="run-meta">
-          {runMeta(run)} · <time dateTime={at.toISOString()} title={at.toLocaleString()}>{at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}</time>
-        </span>
+        <span class="run-meta">{runMeta(run)} · <Time ms={run.createdAtMs} /></span>
       </button>
       <div class="run-body" id={`run-${run.runId}`} hidden={!isOpen}>
-        {isOpen && <><RunFacts run={run} /><Output key={run.status} run={run} /></>}
+        {isOpen && (
+          <>
+            <RunFacts run={run} />
+            {isLive && may("admin") && <Cancel run={run} changed={changed} />}
+            {isLive ? <LiveOutput runId={run.runId} ended={changed} /> : run.startedAtMs !== undefined && (run.outputBytes > 0 ? <Output key={run.status} run={run} /> : <p class="hint">No output.</p>)}
+          </>
+        )}
       </div>
     </li>
   );
@@ -99,34 +66,34 @@ function runMeta(run: Run): string {
   if (run.exitCode !== undefined) facts.push(`exit ${run.exitCode}`);
   if (run.exitSignal) facts.push(visible(run.exitSignal));
   if (run.durationMs !== undefined) facts.push(duration(run.durationMs));
+  if (run.outputBytes) facts.push(byteSize(run.outputBytes));
   if (run.reason && run.status !== "completed") facts.push(visible(run.reason));
   return facts.join(" · ");
 }
 
+const BY: Record<string, string> = { policy: "policy", person: "a person", fallback: "the rule for questions that nobody answers" };
+const VERDICTS: Record<string, string> = { run: "Allowed", ask: "Asked about", deny: "Denied" };
+
+/** Why it ran or did not, and how. */
 function RunFacts({ run }: { run: Run & { start?: string; scripts?: string } }) {
+  const { decision } = run;
   return (
     <dl class="facts">
-      <Fact name="Directory"><Mono text={run.cwd} /></Fact>
+      {decision && <Fact name="Why">{`${VERDICTS[decision.verdict] ?? decision.verdict} by ${BY[decision.by] ?? decision.by}`}{run.approvalId && <>: <a href={`/a/${run.approvalId}`}>the request and its answer</a></>}</Fact>}
+      {run.reason && <Fact name="Reason"><code>{visible(run.reason)}</code>{run.detail && <> <bdi>{visible(run.detail)}</bdi></>}</Fact>}
+      <Fact name="Policy">{`security ${run.security}, ask ${run.ask}`}</Fact>
+      <Fact name="Where"><Mono text={run.nodeId ? `${run.host} ${run.nodeId}` : run.host} />{" in "}<Mono text={run.cwd} /></Fact>
       <Fact name="Trust level">{visible(run.isolation)}</Fact>
       {run.binding && <Fact name="Guaranteed unchanged">{visible(run.binding)}</Fact>}
       {run.start && <Fact name="Started">{run.start === "direct" ? "without the shell, which would only have found the program" : "by the shell"}</Fact>}
       {run.scripts && <Fact name="Scripts">{visible(run.scripts)}</Fact>}
       {run.confined && <Fact name="Confined">{visible(run.confined)}</Fact>}
+      {run.observed?.line && <Fact name="Observed">{visible(run.observed.line)}</Fact>}
+      {run.envNames.length > 0 && <Fact name="Variables">{run.envNames.map((name) => visible(name)).join(", ")}</Fact>}
       {run.justification && <Fact name="The agent says">{visible(`“${run.justification}”`)}</Fact>}
       {run.contextUrl && <Fact name="To read more">{visible(run.contextUrl)}</Fact>}
-      {run.decision && <Fact name="Decided by">{visible(run.decision.by)}</Fact>}
-      {run.approvalId && <Fact name="Request"><a href={`/a/${run.approvalId}`}>{run.approvalId.slice(0, 8)}</a></Fact>}
+      <Fact name="Session"><Mono text={run.sessionKey} /></Fact>
+      <Fact name="Run"><code>{visible(run.runId)}</code></Fact>
     </dl>
   );
-}
-
-/** Looks again when the page comes back into sight. */
-export function useRunsInSight(): void {
-  useEffect(() => {
-    const seen = () => {
-      if (!document.hidden) refreshRuns();
-    };
-    document.addEventListener("visibilitychange", seen);
-    return () => document.removeEventListener("visibilitychange", seen);
-  }, []);
 }

@@ -1,5 +1,6 @@
 // What is around the views: the head of the page, what is wrong, how far commands are trusted, the help, and the end.
 
+import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { announced } from "../announce.ts";
 import { json } from "../api/api.ts";
@@ -15,14 +16,14 @@ const Mark = () => (
   <svg width="28" height="28" aria-hidden="true" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#17514a"/><path d="M8.5 16.6l4.6 4.7L23.5 10" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" stroke-linejoin="round"/><path d="M8.5 25h15" stroke="#8fd3c4" stroke-width="2.2" stroke-linecap="round"/></svg>
 );
 
-export function Top() {
+export function Top({ children }: { children?: ComponentChildren }) {
   const { state, text } = useValue(link);
   const session = useValue(me);
   const isGone = useValue(gone) !== undefined;
   return (
     <header class="top">
       <div class="top-row">
-        <a class="brand" href="/"><Mark /><span>countersign</span></a>
+        <a class="brand" href={only ? "/" : "#/inbox"}><Mark /><span>countersign</span></a>
         <p class="link-state" id="link" data-state={state}><span class="dot" aria-hidden="true" /><span id="link-text" role="status">{text}</span></p>
         <div class="top-actions">
           <StopButton isKnown={session !== undefined && !isGone} />
@@ -30,6 +31,7 @@ export function Top() {
           <button type="button" class="quiet" id="sign-out" hidden={isGone} title={session && `Signed in as ${session.name}`} onClick={() => void signOut()}>Sign out</button>
         </div>
       </div>
+      {children}
     </header>
   );
 }

@@ -130,7 +130,7 @@ export function Form<Shown extends Known>({ id, title, hint, fields, known, load
       event.preventDefault();
       press();
     }}>
-      <h3 id={`${id}-title`}>{title}</h3>
+      <h2 id={`${id}-title`}>{title}</h2>
       <p class="hint">{hint}</p>
       <div class="fields">
         {fields.map(({ key, title: words }) => (

@@ -4,8 +4,10 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { everything, json, Refused, send } from "../../api/api.ts";
 import type { Agent, AgentPolicy, Config, EffectivePolicy, Node, Setting } from "../../api/types.ts";
+import { hints } from "../../hints.ts";
 import { brief } from "../../pure/text.ts";
 import { failed, gone, looker, may } from "../../shell.ts";
+import { useValue } from "../../state.ts";
 import { Fact, Mono, Wrong } from "../common.tsx";
 import { type Field, Form, type Known, type Values } from "./form.tsx";
 import { MOST_SHOWN, type Rule, Rules } from "./rules.tsx";
@@ -47,8 +49,9 @@ interface Loaded {
   lists: Record<"allowlist" | "denylist", { items: Rule[]; more: boolean }>;
 }
 
-/** The editor. `hints` counts what may have changed something. */
-export function Policy({ hints }: { hints: number }) {
+/** The editor. */
+export function Policy() {
+  const hint = useValue(hints.policy) + useValue(hints.all);
   const [agent, setAgent] = useState(ALL);
   const [all, setAll] = useState<Loaded | undefined>(undefined);
   const [problem, setProblem] = useState("");
@@ -78,13 +81,13 @@ export function Policy({ hints }: { hints: number }) {
     refresh().catch(failed);
   }, [agent]);
   useEffect(() => {
-    if (hints) refreshSoon();
-  }, [hints]);
+    if (hint) refreshSoon();
+  }, [hint]);
   const saved = () => refresh().catch(failed);
 
   const names = [...new Set([...(all?.known ?? []).map(({ agentId }) => agentId), ...(agent === ALL ? [] : [agent])])];
   return (
-    <>
+    <div class="policy-body" id="policy-body">
       <div class="field">
         <label for="policy-agent">Agent</label>
         <select id="policy-agent" value={agent} onChange={(event) => setAgent(event.currentTarget.value)}>
@@ -109,7 +112,7 @@ export function Policy({ hints }: { hints: number }) {
           <Settings items={all.settings} />
         </div>
       )}
-    </>
+    </div>
   );
 }
 
@@ -120,7 +123,7 @@ function InForce({ effective: { security, ask, askFallback, host, node, approval
   const rows = [["Security", security], ["Ask", ask], ["When nobody answers", askFallback], ["Where", host], ["Node", node]] as const;
   return (
     <section class="panel" id="policy-force" aria-labelledby="policy-force-title">
-      <h3 id="policy-force-title">Effective policy</h3>
+      <h2 id="policy-force-title">Effective policy</h2>
       {remark && <p class="hint">{remark}</p>}
       <dl class="facts">
         {rows.map(([title, said]) => said && (

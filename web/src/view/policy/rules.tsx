@@ -174,7 +174,7 @@ export function Rules({ kind, agent, who, items, hasMore, changed }: Props) {
     field(name, words, confined[name], (value) => setConfined((now) => ({ ...now, [name]: value })), TEXT_LENGTH);
   return (
     <section class="panel" id={id} aria-labelledby={`${id}-title`} aria-busy={isSending}>
-      <h3 id={`${id}-title`} ref={heading} tabIndex={-1}>{title}</h3>
+      <h2 id={`${id}-title`} ref={heading} tabIndex={-1}>{title}</h2>
       <p class="hint">{hint}</p>
       {items.length === 0 && <p class="hint">{none}</p>}
       <ol class="runs" ref={list} aria-labelledby={`${id}-title`}>

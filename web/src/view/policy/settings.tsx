@@ -17,7 +17,7 @@ export function Settings({ items }: { items: readonly Setting[] }) {
   const usual = others.filter(isDefault);
   return (
     <section class="panel" id="settings" aria-labelledby="settings-title">
-      <h3 id="settings-title">Settings of this server</h3>
+      <h2 id="settings-title">Settings of this server</h2>
       <p class="hint">What is in effect in the running server, and what waits. countersign.toml and openclaw.json change it.</p>
       <dl class="facts">{[...waits, ...others.filter((item) => !isDefault(item))].map((item) => <Row key={item.path} item={item} />)}</dl>
       <details id="settings-defaults" aria-label="Settings that have their default">

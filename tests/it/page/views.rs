@@ -1,0 +1,229 @@
+//! The views beside the inbox: each has an address, is reached by keyboard, and shows what the API says.
+
+use serde_json::json;
+
+use super::{answer, ask, ask_body, complains_of_nothing, ended, go, id, signed_in};
+use crate::support::{Browser, Screen, TestServer};
+
+const VIEWS: [(&str, &str); 9] = [
+    ("inbox", "Waiting for you (1)"),
+    ("runs", "Runs"),
+    ("history", "History"),
+    ("sessions", "Sessions"),
+    ("nodes", "Nodes"),
+    ("policy", "Policy"),
+    ("people", "People"),
+    ("audit", "Audit"),
+    ("health", "Health"),
+];
+
+/// Waits until the heading with these words has the focus.
+async fn at(browser: &Browser, title: &str) {
+    let title = json!(title);
+    browser
+        .until(&format!(
+            "document.activeElement.matches('main h1') && document.activeElement.innerText === {title}"
+        ))
+        .await;
+}
+
+#[tokio::test]
+async fn every_view_has_an_address_and_is_reached_by_keyboard() {
+    let server = TestServer::asking().start().await;
+    ask(&server, &["/bin/echo", "1"]).await;
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
+    browser.says("#waiting-title", "(1)").await;
+    let listed = browser
+        .value("[...document.querySelectorAll('nav a')].map((link) => link.dataset.view)")
+        .await;
+    assert_eq!(listed, json!(VIEWS.map(|(name, _title)| name)));
+    for (name, title) in VIEWS.iter().rev() {
+        let link = format!("nav a[data-view={name}]");
+        browser
+            .run(&format!("document.querySelector('{link}').focus()"), json!([]))
+            .await;
+        browser.press("\u{e007}").await;
+        at(&browser, title).await;
+        browser
+            .until(&format!(
+                "document.querySelector('{link}').ariaCurrent === 'page'"
+            ))
+            .await;
+        let current = "document.querySelectorAll('nav [aria-current]').length";
+        assert_eq!(browser.value(current).await, 1);
+        assert!(browser.address().await.ends_with(&format!("#/{name}")));
+    }
+    // A letter is for the inbox alone; in the other views nothing that you do not see is answered.
+    go(&browser, "runs").await;
+    at(&browser, "Runs").await;
+    assert_eq!(browser.value("document.title").await, "(1) Runs · countersign");
+    browser.press("adxX").await;
+    assert_eq!(server.operator().pending().await.len(), 1);
+    // The twin: there the first one goes to the request, and the second one is for it.
+    browser.run("history.back()", json!([])).await;
+    at(&browser, "Waiting for you (1)").await;
+    browser.press("d").await;
+    browser.until("document.activeElement.matches('article')").await;
+
+    // An address leads to its view with its filter, and one that names none to the inbox.
+    go(&browser, "runs?status=denied&q=nothing").await;
+    browser.reload().await;
+    browser.says("#runs-none", "No run matches the filter.").await;
+    assert_eq!(
+        browser
+            .value("[document.querySelector('#runs-status').value, document.querySelector('#runs-q').value]")
+            .await,
+        json!(["denied", "nothing"])
+    );
+    browser.run("location.hash = '#/no-such-view'", json!([])).await;
+    browser.shown("#waiting").await;
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
+async fn runs_sessions_and_history_show_what_happened_and_what_goes_on() {
+    let server = TestServer::asking().start().await;
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
+    let live = ask_body(
+        &server,
+        json!({ "command": "echo begun; sleep 600", "background": true }),
+    )
+    .await;
+    let refused = ask(&server, &["/bin/echo", "never"]).await;
+    server
+        .operator()
+        .decided(&id(&live, "approvalId"), "allow-once")
+        .await;
+    let path = format!("/v1/approvals/{}/decision", id(&refused, "approvalId"));
+    let body = json!({ "decision": "deny", "reason": "not <b>today</b>" });
+    server.operator().posted(&path, body).await;
+
+    // What runs is followed while its output comes, and can be ended.
+    go(&browser, "runs").await;
+    let row = format!("[data-run=\"{}\"]", id(&live, "runId"));
+    browser.says(&row, "Running").await;
+    browser.choose("#runs-status", "running").await;
+    browser
+        .until("document.querySelectorAll('#runs [data-run]').length === 1")
+        .await;
+    assert!(browser.address().await.ends_with("#/runs?status=running"));
+    browser.click(&format!("{row} .run-head")).await;
+    browser.says(&format!("{row} .output"), "begun").await;
+    browser.says(&row, "Allowed by a person").await;
+    browser.shoot("view-runs").await;
+
+    go(&browser, "sessions").await;
+    let session = "#sessions [data-session]";
+    browser.says(session, "Running").await;
+    browser.click(&format!("{session} .run-head")).await;
+    browser.says(&format!("{session} .output"), "begun").await;
+    browser.shoot("view-sessions").await;
+    browser.click("[data-act=ask-cancel-run]").await;
+    browser.click("[data-act=cancel-run]").await;
+    browser.says(session, "Cancelled").await;
+    let run = server.operator().run(&id(&live, "runId")).await;
+    assert_has!(run, { "status": "cancelled" });
+
+    go(&browser, "history").await;
+    let denied = format!("[data-approval=\"{}\"]", id(&refused, "approvalId"));
+    browser.says(&denied, "Denied by operator (API token)").await;
+    browser.says(&denied, "Reason: not <b>today</b>").await;
+    browser.choose("#history-status", "allowed").await;
+    browser
+        .until("document.querySelectorAll('#history [data-approval]').length === 1")
+        .await;
+    browser.choose("#history-status", "").await;
+    browser.shown(&denied).await;
+    // What is answered while it is open appears there.
+    let late = ask(&server, &["/bin/echo", "late"]).await;
+    let late = id(&late, "approvalId");
+    browser
+        .says(&format!("[data-approval=\"{late}\"]"), "Waiting")
+        .await;
+    server.operator().decided(&late, "deny").await;
+    browser
+        .says(&format!("[data-approval=\"{late}\"]"), "Denied by operator")
+        .await;
+    browser.shoot("view-history").await;
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
+async fn an_admin_sees_the_log_the_people_and_the_health_and_who_may_not_does_not() {
+    let server = TestServer::asking().start().await;
+    let (_, reader) = server
+        .token_with(json!({ "name": "reader", "scopes": ["read"] }))
+        .await;
+    let (tired, program) = server
+        .token_with(json!({ "name": "tired <i>program</i>", "scopes": ["exec"] }))
+        .await;
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
+    let approval = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
+    answer(&browser, &approval, "allow-once").await;
+    ended(&browser, &approval, "exit code 0").await;
+
+    go(&browser, "audit").await;
+    browser.says("#audit", "exec.approval.resolved").await;
+    browser.click("#audit-verify").await;
+    browser.says("#audit-said", "The log is intact").await;
+    browser.write("#audit-action", "token.created").await;
+    browser
+        .until("[...document.querySelectorAll('#audit [data-record] .run-command code')].every((action) => action.innerText === 'token.created') && document.querySelectorAll('#audit [data-record]').length === 4")
+        .await;
+    // What is saved is what the filter shows, one object a line.
+    let script = "window.saved = [];
+        const real = URL.createObjectURL;
+        URL.createObjectURL = (blob) => { blob.text().then((text) => window.saved.push(text)); return real(blob); };";
+    browser.run(script, json!([])).await;
+    browser.click("#audit-save").await;
+    browser.says("#audit-said", "4 records are saved").await;
+    browser.until("window.saved.length === 1").await;
+    let actions = browser
+        .value("window.saved[0].trim().split('\\n').map((line) => JSON.parse(line).action)")
+        .await;
+    assert_eq!(actions, json!(["token.created"].repeat(4)));
+    browser.shoot("view-audit").await;
+
+    go(&browser, "people").await;
+    let row = format!("[data-token=\"{tired}\"]");
+    browser.says(&row, "tired <i>program</i>").await;
+    browser.click(&format!("{row} [data-act=ask-revoke-token]")).await;
+    assert_eq!(program.get("/v1/me").await.status, 200, "it is asked about first");
+    browser.click(&format!("{row} [data-act=revoke-token]")).await;
+    browser.says(&row, "revoked").await;
+    assert_eq!(program.get("/v1/me").await.status, 401);
+    browser.write("#invite-name", "ann").await;
+    browser
+        .click("#invite [type=submit]:not([aria-disabled=true])")
+        .await;
+    browser.says("#invite .made", "/login#code=").await;
+    browser.says("#tokens", "ann of").await;
+    browser.shoot("view-people").await;
+    browser.click("#invite .made button").await;
+    assert!(!browser.text("body").await.contains("#code="));
+
+    go(&browser, "health").await;
+    browser.says("#health-verdict", "The server does its work.").await;
+    browser.says("[data-check=database]", "ok").await;
+    browser.shoot("view-health").await;
+    server.edit_document("{ broken");
+    browser.says("#health-verdict", "something is wrong").await;
+    browser.says("[data-check=document]", "wrong").await;
+    complains_of_nothing(&browser).await;
+
+    // Another browser, with less.
+    browser.click("#sign-out").await;
+    browser
+        .open(&format!("{}/login", server.anonymous().base()))
+        .await;
+    browser.write("#token", reader.token().expect("a secret")).await;
+    browser.click("#use-token").await;
+    browser.says("#link-text", "Live").await;
+    let listed = "[...document.querySelectorAll('nav a')].map((link) => link.dataset.view).join()";
+    assert_eq!(
+        browser.value(listed).await,
+        "inbox,runs,history,sessions,nodes,policy,health"
+    );
+    browser.run("location.hash = '#/people'", json!([])).await;
+    browser.says("#view-people", "lacks the scope admin").await;
+}

@@ -1,0 +1,79 @@
+// The parts that the views of lists are made of: a filter whose fields the address keeps, and the list with its states.
+
+import type { ComponentChildren } from "preact";
+import { useRef } from "preact/hooks";
+import { keepFilter, place } from "../place.ts";
+import type { ViewName } from "../pure/route.ts";
+import { useValue } from "../state.ts";
+import { Wrong } from "./common.tsx";
+import type { Paged } from "./paged.ts";
+
+const TYPING_MS = 250;
+
+/** A field of a filter: one of `choices`, or any text. */
+export interface FilterField {
+  key: string;
+  title: string;
+  choices?: readonly (readonly [string, string])[];
+  hint?: string;
+}
+
+/** What the address says of the fields. */
+export function useFilter(fields: readonly FilterField[]): Record<string, string> {
+  const { query } = useValue(place);
+  return Object.fromEntries(fields.map(({ key }) => [key, query.get(key) ?? ""]));
+}
+
+/** The fields of a filter. What is chosen is in effect at once, what is typed after a moment. */
+export function Filter({ view, fields }: { view: ViewName; fields: readonly FilterField[] }) {
+  const now = useFilter(fields);
+  const typing = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const set = (key: string, value: string, pause: number) => {
+    clearTimeout(typing.current);
+    typing.current = setTimeout(() => keepFilter(view, { ...now, [key]: value }), pause);
+  };
+  return (
+    <div class="toolbar" role="search" aria-label="Filter">
+      {fields.map(({ key, title, choices, hint }) => (
+        <div key={key} class="field">
+          <label for={`${view}-${key}`}>{title}</label>
+          {choices ? (
+            <select id={`${view}-${key}`} value={now[key]} onChange={(event) => set(key, event.currentTarget.value, 0)}>
+              {choices.map(([value, words]) => <option key={value} value={value}>{words}</option>)}
+            </select>
+          ) : (
+            <input id={`${view}-${key}`} type="text" autocomplete="off" autocapitalize="none" spellcheck={false} placeholder={hint} defaultValue={now[key]} onInput={(event) => set(key, event.currentTarget.value.trim(), TYPING_MS)} />
+          )}
+        </div>
+      ))}
+    </div>
+  );
+}
+
+interface Props<Item> {
+  id: string;
+  title: string;
+  list: Paged<Item>;
+  /** What an empty list says, and what to do next. */
+  none: ComponentChildren;
+  row: (item: Item) => ComponentChildren;
+}
+
+/** The items, or why there are none. */
+export function Listing<Item>({ id, title, list: { items, hasMore, problem, older }, none, row }: Props<Item>) {
+  return (
+    <>
+      <Wrong text={problem} />
+      {!items && !problem && <p class="hint">Loading …</p>}
+      {items?.length === 0 && <div class="blank" id={`${id}-none`}>{none}</div>}
+      {items && items.length > 0 && <ol class="runs" id={id} aria-label={title}>{items.map(row)}</ol>}
+      {hasMore && <button type="button" class="more" onClick={older}>Show older ones</button>}
+    </>
+  );
+}
+
+/** Parameters of a request; what is empty is left out. */
+export function query(parameters: Readonly<Record<string, string | undefined>>): string {
+  const said = Object.entries(parameters).filter((pair): pair is [string, string] => Boolean(pair[1]));
+  return new URLSearchParams(said).toString();
+}

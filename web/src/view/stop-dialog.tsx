@@ -1,0 +1,85 @@
+// The dialog of the emergency stop. What is asked first is why: the words that are typed are the confirmation.
+
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { announce } from "../announce.ts";
+import { json, Refused } from "../api/api.ts";
+import type { StopAnswer } from "../api/types.ts";
+import { failed } from "../shell.ts";
+import { useValue } from "../state.ts";
+import { Wrong } from "./common.tsx";
+import { type Deed, refreshStop, standing, wanted } from "./stop.tsx";
+
+const WORDS: Record<Deed, { title: string; text: string; go: string }> = {
+  stop: { title: "Stop everything", text: "Nothing starts any more, for any agent, and every waiting request is denied.", go: "Stop everything" },
+  kill: { title: "End what still runs", text: "Nothing starts any more, for any agent, and every waiting request is denied.", go: "End what runs" },
+  resume: { title: "Let everything go on", text: "Agents may run commands again, as policy allows. What the stop denied stays denied.", go: "Go on" },
+};
+
+export function StopDialog() {
+  const deed = useValue(wanted);
+  const dialog = useRef<HTMLDialogElement>(null);
+  const field = useRef<HTMLInputElement>(null);
+  const [reason, setReason] = useState("");
+  const [kills, setKills] = useState(false);
+  const [isSending, setSending] = useState(false);
+  const [problem, setProblem] = useState("");
+  const { title, text, go } = WORDS[deed ?? "stop"];
+  const stops = deed !== "resume";
+
+  useLayoutEffect(() => {
+    if (!deed) return dialog.current?.close();
+    setReason("");
+    setKills(deed === "kill");
+    setProblem("");
+    if (!dialog.current?.open) dialog.current?.showModal();
+    field.current?.focus();
+  }, [deed]);
+
+  async function press() {
+    if (isSending || !reason.trim()) return;
+    setSending(true);
+    setProblem("");
+    try {
+      if (stops) await stopNow(reason, kills);
+      else await resumeNow(reason);
+      wanted.set(undefined);
+    } catch (error) {
+      if (error instanceof Refused && error.isSignedOut) failed(error);
+      setProblem(error instanceof Refused ? error.message : "No answer came. Look whether everything is stopped before you try again.");
+    }
+    setSending(false);
+    refreshStop();
+  }
+
+  return (
+    <dialog id="stop" ref={dialog} aria-labelledby="stop-title" aria-describedby="stop-text" onClose={() => wanted.set(undefined)}>
+      <form id="stop-form" noValidate onSubmit={(event) => {
+        event.preventDefault();
+        void press();
+      }}>
+        <h2 id="stop-title">{title}</h2>
+        <p id="stop-text">{text}</p>
+        <label for="stop-reason">Why? Those who are refused read it, and the record keeps it.</label>
+        <input ref={field} type="text" id="stop-reason" maxLength={2000} required autocomplete="off" value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
+        <label class="check" id="stop-kill-field" hidden={deed !== "stop"}><input type="checkbox" id="stop-kill" checked={kills} onChange={(event) => setKills(event.currentTarget.checked)} /> <span>End what runs now, too</span></label>
+        <Wrong id="stop-problem" text={problem} />
+        <p class="dialog-end">
+          <button type="button" class="quiet" id="stop-back" onClick={() => wanted.set(undefined)}>Back</button>{" "}
+          <button type="submit" class={stops ? "primary danger" : "primary"} id="stop-go" aria-disabled={isSending || !reason.trim()}>{go}</button>
+        </p>
+      </form>
+    </dialog>
+  );
+}
+
+async function stopNow(reason: string, kill: boolean): Promise<void> {
+  const answer = await json<StopAnswer>("POST", "/v1/stop", { body: { reason, kill } });
+  standing.set({ stopped: true, stop: answer.stop });
+  const running = answer.running.length;
+  announce(`Everything is stopped. ${running === 1 ? "One command still runs." : `${running || "No"} commands still run.`}`);
+}
+
+async function resumeNow(reason: string): Promise<void> {
+  const answer = await json<{ stopped: boolean }>("POST", "/v1/resume", { body: { reason } });
+  announce(answer.stopped ? "It takes an admin of another owner to let everything go on." : "Everything goes on.");
+}
