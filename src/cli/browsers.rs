@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use countersign_domain::IdPart;
 use countersign_wire::token::SignInBody;
 
 use super::{
@@ -11,8 +12,6 @@ use super::{
 
 /// More are never signed in.
 const MOST: usize = 100_000;
-/// What people are shown of an id: its own part. The rest is that of the token.
-const SHORT: usize = 8;
 
 /// See which browsers are signed in, and sign them out
 #[derive(Debug, clap::Subcommand)]
@@ -38,7 +37,7 @@ A browser that signed in by a link for a person comes back with nothing but anot
 browsers of a token: countersign token revoke TOKEN."
     )]
     Revoke {
-        /// Its id, or the unique end of it as `list` shows it
+        /// Its id, or a unique end of it as `list` shows it
         #[arg(value_name = "BROWSER")]
         id: String,
     },
@@ -75,7 +74,7 @@ async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
     let mut table = Table::new(&["BROWSER", "NAME", "SCOPES", "SINCE", "UNTIL"]);
     for browser in &browsers {
         table.row([
-            short(&browser.id.to_string()),
+            value::short_end(&browser.id.to_string()),
             &browser.name,
             &value::joined(&browser.scopes),
             &value::local(browser.created_at_ms),
@@ -85,27 +84,25 @@ async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
     context.console.table(&table, "no browser is signed in")
 }
 
-/// The browser with this id, or with this end of it.
+/// The browser with this id, or with this beginning or end of it.
 async fn named(client: &Client, name: &str) -> Result<SignInBody, Failure> {
     let browsers: Vec<SignInBody> = client.list(&["v1", "sign-ins"], &Vec::new(), MOST).await?;
+    let part = IdPart::of(name);
     let fits = |browser: &SignInBody| {
         let id = browser.id.to_string();
-        id == name || (name.len() >= SHORT && id.ends_with(name))
+        id == name || part.as_ref().is_some_and(|part| part.is_of(&id))
     };
     let mut fitting: Vec<SignInBody> = browsers.into_iter().filter(fits).collect();
     match (fitting.pop(), fitting.is_empty()) {
         (Some(browser), true) => Ok(browser),
-        (Some(_), false) => Err(
-            Failure::new("id-ambiguous", format!("several browsers end in {name}"))
-                .hint("countersign browsers list --json has the ids in full"),
-        ),
+        (Some(_), false) => Err(Failure::new(
+            "id-ambiguous",
+            format!("{name} begins or ends the ids of several browsers"),
+        )
+        .hint("countersign browsers list --json has the ids in full")),
         (None, _) => Err(
             Failure::new("not-found", format!("no browser {name} is signed in"))
                 .hint("countersign browsers list"),
         ),
     }
-}
-
-fn short(id: &str) -> &str {
-    id.get(id.len().saturating_sub(SHORT)..).unwrap_or(id)
 }

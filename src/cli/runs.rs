@@ -160,7 +160,7 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     let mut table = Table::new(&["RUN", "CREATED", "STATUS", "CODE", "AGENT", "HOST", "COMMAND"]);
     for run in read::<Vec<RunBody>>(items.into())? {
         table.row([
-            value::short_run(run.run_id.as_str()).to_owned(),
+            value::short_end(run.run_id.as_str()).to_owned(),
             format!("{} ago", rough(context.clock.now().since(run.created_at_ms))),
             run.status.to_string(),
             how_it_ended(&run),

@@ -171,10 +171,10 @@ impl Stage {
         let entry = operator.made("/v1/agents/main/allowlist", entry).await;
         let rule = json!({ "pattern": "example" });
         let rule = operator.made("/v1/agents/*/denylist", rule).await;
-        // It waits for the operator, who is another owner than ann.
-        let ann = server.token_of("ann", &["admin"]).await;
+        // It waits for the operator, who is another owner than bob.
+        let bob = server.token_of("bob", &["admin"]).await;
         let token = json!({ "name": "example", "scopes": ["read"], "owner": "operator" });
-        let token = ann.made("/v1/tokens", token).await;
+        let token = bob.made("/v1/tokens", token).await;
         let link = operator.made("/v1/login-links", json!({ "name": "ann" })).await;
         let (_, code) = link.text("url").split_once("#code=").expect("a code");
         let signed_in = server

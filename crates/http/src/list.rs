@@ -1,5 +1,7 @@
 //! Pages of lists.
 
+use std::str::FromStr;
+
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use countersign_wire::page::Page;
@@ -110,6 +112,30 @@ impl PageQuery {
             items: items.into_iter().map(to_wire).collect(),
             next_cursor,
         })
+    }
+}
+
+/// Which item of a list comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Oldest,
+    Newest,
+}
+
+/// There is no other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected oldest or newest")]
+pub(crate) struct UnknownOrder;
+
+impl FromStr for Order {
+    type Err = UnknownOrder;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "oldest" => Ok(Self::Oldest),
+            "newest" => Ok(Self::Newest),
+            _ => Err(UnknownOrder),
+        }
     }
 }
 

@@ -481,6 +481,7 @@ impl From<LoginLinkError> for Problem {
                  with your own token",
             ),
             LoginLinkError::Invalid(invalid) => Self::field(invalid.member(), invalid.to_string()),
+            LoginLinkError::Unseen | LoginLinkError::Taken => Self::field("name", error.to_string()),
             LoginLinkError::NoToken(error) => error.into(),
             LoginLinkError::Storage(trouble) => trouble.into(),
         }

@@ -3,8 +3,6 @@
 use axum::extract::State;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use std::str::FromStr;
-
 use countersign_domain::UnixMillis;
 use countersign_ledger::audit::{
     self, AuditFilter, AuditOrder, AuditRecord, SealedHead, Target, Verification,
@@ -17,7 +15,7 @@ use countersign_wire::{
 use crate::{
     caller::{Admin, Caller, Read},
     extract::{Moment, Parameters, QueryForm, QueryOf},
-    list::{ListName, PageQuery},
+    list::{ListName, Order, PageQuery},
     problem::Problem,
     reply::JsonReply,
     state::AppState,
@@ -51,30 +49,6 @@ struct AuditQuery {
     order: Option<Order>,
     #[param(ignore)]
     page: PageQuery,
-}
-
-/// Which record comes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Oldest,
-    Newest,
-}
-
-/// There is no other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected oldest or newest")]
-struct UnknownOrder;
-
-impl FromStr for Order {
-    type Err = UnknownOrder;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "oldest" => Ok(Self::Oldest),
-            "newest" => Ok(Self::Newest),
-            _ => Err(UnknownOrder),
-        }
-    }
 }
 
 impl QueryForm for AuditQuery {
