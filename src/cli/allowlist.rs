@@ -218,7 +218,10 @@ async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), F
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
-    let mut table = Table::new(&[
+    let limits: Vec<String> = items.iter().map(|entry| limits(entry)).collect();
+    // Most lists have none.
+    let has_limits = limits.iter().any(|limits| !limits.is_empty());
+    let mut header = vec![
         "ID",
         "KIND",
         "STATE",
@@ -226,10 +229,12 @@ async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), F
         "ARGUMENTS",
         "CONFINE",
         "LAST USED",
-        "NOTE",
-    ]);
-    for entry in &items {
-        table.row([
+    ];
+    header.extend(has_limits.then_some("LIMITS"));
+    header.push("NOTE");
+    let mut table = Table::new(&header);
+    for (entry, limits) in items.iter().zip(limits) {
+        let mut row = vec![
             entry.id.to_string(),
             entry.kind.to_string(),
             entry.state.to_string(),
@@ -237,14 +242,42 @@ async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), F
             value::shown(entry.arg_pattern.as_ref()),
             value::shown(entry.confine.as_ref().map(confine_line).as_ref()),
             value::moment(entry.last_used_at.map(UnixMillis::new)),
-            value::shown(entry.note.as_ref()),
-        ]);
+        ];
+        row.extend(has_limits.then_some(limits));
+        row.push(value::shown(entry.note.as_ref()));
+        table.row(row);
     }
     context.console.table(&table, "the list is empty")?;
     if items.is_empty() {
         context.console.hint("countersign allowlist add /usr/bin/git");
     }
     Ok(())
+}
+
+/// What an entry is limited to, in one line: `until 2026-11-23 12:00:00; 2 of 3 uses left`. Empty for no limits.
+fn limits(entry: &EntryBody) -> String {
+    let mut limits = Vec::new();
+    limits.extend(
+        entry
+            .expires_at_ms
+            .map(|until| format!("until {}", value::local(UnixMillis::new(until)))),
+    );
+    limits.extend(entry.max_uses.map(|most| {
+        let left = most.saturating_sub(entry.uses.unwrap_or_default());
+        format!(
+            "{left} of {} left",
+            value::counted(usize::try_from(most).unwrap_or(usize::MAX), "use")
+        )
+    }));
+    limits.extend(entry.session_key.as_ref().map(|key| format!("session {key}")));
+    limits.extend(
+        entry
+            .directory
+            .as_ref()
+            .map(|directory| format!("below {directory}")),
+    );
+    limits.extend(entry.sha256.as_ref().map(|_| "this content".to_owned()));
+    limits.join("; ")
 }
 
 async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Failure> {
