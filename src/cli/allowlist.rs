@@ -18,6 +18,7 @@ use super::{
     duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
+    layout::Layout,
     table::Table,
     value,
 };
@@ -42,6 +43,8 @@ pub(crate) enum AllowlistCommand {
     List {
         #[command(flatten)]
         owner: Owner,
+        #[command(flatten)]
+        layout: Layout,
     },
     /// Add an entry; with a limit it becomes a grant
     #[command(after_help = "Examples:
@@ -191,7 +194,7 @@ pub(super) fn parse_owner(text: &str) -> Result<String, String> {
 pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {
-        AllowlistCommand::List { owner } => list(context, &client, &owner).await?,
+        AllowlistCommand::List { owner, layout } => list(context, &client, &owner, layout).await?,
         AllowlistCommand::Add(args) => add(context, &client, *args).await?,
         AllowlistCommand::Remove { id, owner } => {
             let entry = find(&client, &owner, LIST, &id, |entry: &EntryBody| &entry.id).await?;
@@ -213,7 +216,7 @@ pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<
     Ok(ExitStatus::SUCCESS)
 }
 
-async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), Failure> {
+async fn list(context: &Context, client: &Client, owner: &Owner, layout: Layout) -> Result<(), Failure> {
     let items: Vec<Answer<EntryBody>> = entries(client, owner, LIST).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
@@ -241,13 +244,14 @@ async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), F
             entry.pattern.clone(),
             value::shown(entry.arg_pattern.as_ref()),
             value::shown(entry.confine.as_ref().map(confine_line).as_ref()),
-            value::moment(entry.last_used_at.map(UnixMillis::new)),
+            layout.maybe_time(entry.last_used_at_ms.map(UnixMillis::new), value::local),
         ];
         row.extend(has_limits.then_some(limits));
         row.push(value::shown(entry.note.as_ref()));
         table.row(row);
     }
-    context.console.table(&table, "the list is empty")?;
+    let ids = items.iter().map(|entry| entry.id.as_str());
+    layout.print(context, ids, &table, "the list is empty")?;
     if items.is_empty() {
         context.console.hint("countersign allowlist add /usr/bin/git");
     }
@@ -466,7 +470,7 @@ fn show(context: &Context, owner: &Owner, entry: &Answer<EntryBody>) -> Result<(
     table.each("lastResolvedPath", &entry.last_resolved_path);
     table.fact(
         "last used",
-        &value::moment(entry.last_used_at.map(UnixMillis::new)),
+        &value::moment(entry.last_used_at_ms.map(UnixMillis::new)),
     );
     table.fact(
         "expires",

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use countersign_domain::{AgentId, ApprovalDecision, ApprovalStatus, SessionKey, UnixMillis};
+use countersign_domain::{AgentId, ApprovalDecision, ApprovalStatus, IdPart, SessionKey, UnixMillis};
 use countersign_protocol::ByName;
 use countersign_wire::{
     analysis::SegmentBody,
@@ -28,6 +28,7 @@ use super::{
     exit::ExitStatus,
     failure::Failure,
     follow,
+    layout::Layout,
     moment::Period,
     question,
     table::Table,
@@ -111,6 +112,8 @@ pub(crate) struct ListArgs {
     session: Option<SessionKey>,
     #[command(flatten)]
     period: Period,
+    #[command(flatten)]
+    layout: Layout,
     /// At most this many
     #[arg(long, default_value_t = MOST_LISTED)]
     limit: usize,
@@ -277,6 +280,7 @@ pub(crate) async fn run(context: &Context, command: ApprovalsCommand) -> Result<
 }
 
 async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<ExitStatus, Failure> {
+    let layout = args.layout;
     let mut query: Query = vec![("status", args.status)];
     query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
     query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
@@ -288,22 +292,32 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     }
     query.push(("view", ApprovalView::Brief.to_string()));
     let items: Vec<ApprovalBriefBody> = client.list(&["v1", "approvals"], &query, args.limit).await?;
-    let mut table = Table::new(&["ID", "STATUS", "LEFT", "AGENT", "HOST", "COMMAND"]);
-    for item in items {
+    let mut table = Table::new(&[
+        "ID",
+        "STATUS",
+        layout.title("LEFT", "UNTIL"),
+        "AGENT",
+        "HOST",
+        "COMMAND",
+    ]);
+    for item in &items {
         let more = if item.truncated { "…" } else { "" };
         table.row([
-            item.id.slug().to_owned(),
+            layout.id(item.id.as_str(), item.id.slug()),
             standing(
                 &item.status,
                 question::progress_of(item.votes, item.approvals_required),
             ),
-            time_left(context, &item.status, item.expires_at_ms),
+            layout.time(item.expires_at_ms, || {
+                time_left(context, &item.status, item.expires_at_ms)
+            }),
             item.agent_id.to_string(),
             item.host.to_string(),
-            item.line + more,
+            format!("{}{more}", item.line),
         ]);
     }
-    context.console.table(&table, "nothing waits for a person")?;
+    let ids = items.iter().map(|item| item.id.as_str());
+    layout.print(context, ids, &table, "nothing waits for a person")?;
     Ok(ExitStatus::SUCCESS)
 }
 
@@ -475,6 +489,9 @@ async fn resolve(context: &Context, client: &Client, args: ResolveArgs) -> Resul
     }
 }
 
+/// Ids of approvals are as long as this.
+const WHOLE_ID: usize = 36;
+
 /// What a person types for an answer.
 fn decision_of(word: &str) -> Result<ApprovalDecision, Failure> {
     match word {
@@ -482,7 +499,13 @@ fn decision_of(word: &str) -> Result<ApprovalDecision, Failure> {
         "always" => Ok(ApprovalDecision::AllowAlways),
         "no" => Ok(ApprovalDecision::Deny),
         other => other.parse().map_err(|expected| {
-            Failure::usage(format!("{other} is no answer: {expected}")).hint(RESOLVE_HELP)
+            let names_question = IdPart::of(other).is_some() || other.len() == WHOLE_ID;
+            if names_question {
+                Failure::usage("an answer is missing: allow-once, allow-always or deny")
+                    .hint(format!("countersign approvals resolve {other} allow-once"))
+            } else {
+                Failure::usage(format!("{other} is no answer: {expected}")).hint(RESOLVE_HELP)
+            }
         }),
     }
 }

@@ -7,7 +7,7 @@ use countersign_wire::token::SignInBody;
 
 use super::{
     client::Client, console::Format, context::Context, discover::Role, exit::ExitStatus, failure::Failure,
-    table::Table, value,
+    layout::Layout, table::Table, value,
 };
 
 /// More are never signed in.
@@ -26,7 +26,7 @@ pub(crate) enum BrowsersCommand {
   countersign browsers list
   countersign browsers list --json"
     )]
-    List,
+    List(Layout),
     /// Sign a browser out at once
     #[command(
         alias = "rm",
@@ -46,7 +46,7 @@ browsers of a token: countersign token revoke TOKEN."
 pub(crate) async fn run(context: &Context, command: BrowsersCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {
-        BrowsersCommand::List => list(context, &client).await?,
+        BrowsersCommand::List(layout) => list(context, &client, layout).await?,
         BrowsersCommand::Revoke { id } => {
             let browser = named(&client, &id).await?;
             client
@@ -66,7 +66,7 @@ pub(crate) async fn run(context: &Context, command: BrowsersCommand) -> Result<E
     Ok(ExitStatus::SUCCESS)
 }
 
-async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
+async fn list(context: &Context, client: &Client, layout: Layout) -> Result<(), Failure> {
     let browsers: Vec<SignInBody> = client.list(&["v1", "sign-ins"], &Vec::new(), MOST).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&json!({"items": browsers}));
@@ -74,14 +74,15 @@ async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
     let mut table = Table::new(&["BROWSER", "NAME", "SCOPES", "SINCE", "UNTIL"]);
     for browser in &browsers {
         table.row([
-            value::short_end(&browser.id.to_string()),
+            &layout.id(browser.id.as_str(), value::short_end(browser.id.as_str())),
             &browser.name,
             &value::joined(&browser.scopes),
-            &value::local(browser.created_at_ms),
-            &value::local(browser.expires_at_ms),
+            &layout.time(browser.created_at_ms, || value::local(browser.created_at_ms)),
+            &layout.time(browser.expires_at_ms, || value::local(browser.expires_at_ms)),
         ]);
     }
-    context.console.table(&table, "no browser is signed in")
+    let ids = browsers.iter().map(|browser| browser.id.as_str());
+    layout.print(context, ids, &table, "no browser is signed in")
 }
 
 /// The browser with this id, or with this beginning or end of it.
@@ -99,7 +100,7 @@ async fn named(client: &Client, name: &str) -> Result<SignInBody, Failure> {
             "id-ambiguous",
             format!("{name} begins or ends the ids of several browsers"),
         )
-        .hint("countersign browsers list --json has the ids in full")),
+        .hint("`countersign browsers list --wide` has the ids in full")),
         (None, _) => Err(
             Failure::new("not-found", format!("no browser {name} is signed in"))
                 .hint("countersign browsers list"),

@@ -55,7 +55,7 @@ Without one the files are read, and `from files` says so; with --json the member
     /// Give a key a value
     #[command(after_help = "Examples:
   countersign config set tools.exec.timeoutSec 600
-  countersign config set 'commands.allowFrom.\"*\"' '[\"somebody\"]'")]
+  countersign config set 'commands.allowFrom.\"*\"' '[\"ann\"]'")]
     Set {
         /// Path of the key, e.g. `tools.exec.ask` or `agents.list[0].tools.exec.node`
         path: String,
@@ -343,7 +343,7 @@ impl From<Unchanged> for Failure {
             Unchanged::Edit(EditError::UnknownKey { path, .. }) if is_server_setting(&path) => Self::usage(
                 format!("{path}: a setting of countersign.toml, not of openclaw.json"),
             )
-            .hint("edit countersign.toml; countersign config list says what waits for a restart"),
+            .hint("edit countersign.toml; `countersign config list` says what waits for a restart"),
             Unchanged::Edit(EditError::UnknownKey { path, nearest }) => {
                 Self::usage(format!("{path}: no such key")).hint(format!("did you mean {nearest}?"))
             }

@@ -2,7 +2,10 @@
 
 use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
-use clap::{FromArgMatches as _, error::ErrorKind};
+use clap::{
+    FromArgMatches as _,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 use countersign_config::settings::{Environment, ProcessEnvironment};
 
@@ -50,7 +53,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Format::People
     };
     let console = Console::new(format, arguments.color, environment.as_ref());
-    let context = Context::new(console, environment, arguments.server);
+    let context = Context::new(console, environment, arguments.server).without_pager(arguments.no_pager);
     match run(&context, arguments.command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
@@ -126,9 +129,41 @@ fn wrong_usage(error: &clap::Error, console: Console) -> ExitStatus {
         console.failure(&Failure::usage("a subcommand is missing"));
         return ExitStatus::USAGE;
     }
-    let failure = usage_failure(&error.to_string());
+    let mut failure = usage_failure(&error.to_string());
+    if let Some(known) = typed(error).and_then(named_otherwise) {
+        failure.hint = Some(known.to_owned());
+    }
     console.failure(&failure);
     failure.exit
+}
+
+/// What was typed where a command is expected, and is none.
+fn typed(error: &clap::Error) -> Option<&str> {
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(typed)) => Some(typed),
+        _ => None,
+    }
+}
+
+/// The command for what people call otherwise.
+fn named_otherwise(typed: &str) -> Option<&'static str> {
+    Some(match typed {
+        "run" | "sh" => "countersign exec -- PROGRAM",
+        "log" | "logs" | "tail" => "countersign events --follow",
+        "login" => "countersign login-link",
+        "ls" | "list" | "ps" | "history" => "countersign runs list",
+        "kill" | "cancel" => "countersign runs cancel RUN",
+        "rm" | "remove" => "countersign allowlist remove ENTRY",
+        "allow" | "accept" => "countersign approve ID",
+        "reject" | "refuse" => "countersign deny ID",
+        "pending" | "queue" | "inbox" => "countersign approvals list",
+        "top" | "watch" => "countersign status --watch",
+        "start" | "server" | "daemon" => "countersign serve",
+        "check" | "health" => "countersign doctor",
+        "explain" | "why" => "countersign policy explain -- PROGRAM",
+        "users" | "who" => "countersign browsers list",
+        _ => return None,
+    })
 }
 
 /// clap's message has a first paragraph that says what is wrong, then tips and the usage line.
@@ -137,7 +172,9 @@ fn usage_failure(rendered: &str) -> Failure {
     let what = paragraphs.next().unwrap_or_default();
     let what = what.strip_prefix("error: ").unwrap_or(what);
     let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut failure = Failure::usage(one_line(what));
+    // The words of a reader of numbers say nothing of what was expected.
+    let what = what.replace("invalid digit found in string", "expected a whole number");
+    let mut failure = Failure::usage(one_line(&what));
     let rest: Vec<&str> = paragraphs.collect();
     let tip = rest
         .iter()

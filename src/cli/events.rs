@@ -171,6 +171,7 @@ fn line(event: &Value) -> String {
     let EventBody {
         seq,
         ts,
+        at_ms: _,
         r#type: kind,
         members,
     } = EventBody::deserialize(event).unwrap_or_default();

@@ -61,7 +61,9 @@ mod context;
 mod discover;
 mod follow;
 mod forecast;
+mod layout;
 mod moment;
+mod pager;
 mod sse;
 mod story;
 

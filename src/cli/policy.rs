@@ -238,7 +238,7 @@ async fn show(context: &Context, client: &Client, args: ShowArgs) -> Result<Exit
         context.console.note(&context.console.paint(Tone::Caution, text));
         context
             .console
-            .hint("to see and accept it: countersign policy diff");
+            .hint("to see and accept it: `countersign policy diff`");
     }
     if let Some(error) = &policy.config_error {
         let text = format!("the last settings that were good hold: {error}");

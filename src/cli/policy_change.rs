@@ -234,7 +234,7 @@ fn show_own_keys(context: &Context, own_keys: &[OwnKeysBody], becomes: &str) -> 
     if becomes == "keep" {
         context
             .console
-            .hint("countersign policy preset NAME --every-agent removes those keys");
+            .hint("`countersign policy preset NAME --every-agent` removes those keys");
     }
     Ok(())
 }

@@ -249,7 +249,7 @@ pub(super) fn explain(console: Console, error: &StartError) -> Failure {
         }
         StartError::Account(problem) => Failure::new("run-as", with_causes(problem))
             .exit(ExitStatus::CONFIG)
-            .hint("sudo countersign serve --run-as ACCOUNT, where ACCOUNT is whom agents work as, neither root nor the server"),
+            .hint("`sudo countersign serve --run-as ACCOUNT`, where ACCOUNT is whom agents work as, neither root nor the server"),
         StartError::NodeHostOfRoot => Failure::new("run-as", error.to_string())
             .exit(ExitStatus::CONFIG)
             .hint(

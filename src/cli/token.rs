@@ -21,6 +21,7 @@ use super::{
     duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
+    layout::Layout,
     table::Table,
     value,
 };
@@ -49,7 +50,7 @@ pub(crate) enum TokenCommand {
     #[command(after_help = "Examples:
   countersign token list")]
     #[command(alias = "ls")]
-    List,
+    List(Layout),
     /// Let a token open what another owner proposed
     #[command(after_help = "Examples:
   countersign token accept TOKEN")]
@@ -121,7 +122,7 @@ pub(crate) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
         TokenCommand::Recover => {}
         TokenCommand::Rotate { name } => rotate(context, &client, &name).await?,
         TokenCommand::Create(args) => create(context, &client, args).await?,
-        TokenCommand::List => list(context, &client).await?,
+        TokenCommand::List(layout) => list(context, &client, layout).await?,
         TokenCommand::Accept { id } => {
             let token: Value = client
                 .post(&["v1", "tokens", id.as_str(), "accept"], &json!({}))
@@ -350,7 +351,7 @@ fn of_offer(error: &OfferError) -> Failure {
     }
 }
 
-async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
+async fn list(context: &Context, client: &Client, layout: Layout) -> Result<(), Failure> {
     let items: Vec<Value> = client.list(&["v1", "tokens"], &Vec::new(), usize::MAX).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
@@ -366,18 +367,24 @@ async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
         "REVOKED",
         "WAITS",
     ]);
-    for token in read::<Vec<TokenBody>>(items.into())? {
+    let tokens: Vec<TokenBody> = read(items.into())?;
+    for token in &tokens {
         table.row([
             token.id.to_string(),
-            token.name,
+            token.name.clone(),
             token.owner.to_string(),
             value::joined(&token.scopes),
             value::joined(token.agents.iter().flatten()),
-            value::moment(token.last_used_at_ms),
-            value::moment(token.expires_at_ms),
-            value::moment(token.revoked_at_ms),
-            token.proposed_by.map(|by| by.name).unwrap_or_default(),
+            layout.maybe_time(token.last_used_at_ms, value::local),
+            layout.maybe_time(token.expires_at_ms, value::local),
+            layout.maybe_time(token.revoked_at_ms, value::local),
+            token
+                .proposed_by
+                .as_ref()
+                .map(|by| by.name.clone())
+                .unwrap_or_default(),
         ]);
     }
-    context.console.table(&table, "no tokens")
+    let ids = tokens.iter().map(|token| token.id.as_str());
+    layout.print(context, ids, &table, "no tokens")
 }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
-use countersign_wire::page::Page;
+use countersign_wire::{approval::ApprovalView, page::Page};
 
 use crate::{
     extract::{Parameters, QueryForm},
@@ -23,6 +23,10 @@ pub(crate) struct PageQuery {
     limit: u32,
     /// `nextCursor` of the page before.
     cursor: Option<String>,
+    /// How much of each item: `full` unless given, or `brief`, what a list shows of it. Where an item has no more than that,
+    /// both are the same.
+    #[param(value_type = Option<ApprovalView>)]
+    pub(crate) view: ApprovalView,
 }
 
 /// A list, as its cursors name it: a cursor of another list is none.
@@ -152,6 +156,7 @@ impl QueryForm for PageQuery {
         Ok(Self {
             limit,
             cursor: parameters.text("cursor")?,
+            view: parameters.value("view")?.unwrap_or_default(),
         })
     }
 }
@@ -171,6 +176,7 @@ mod tests {
         let query = PageQuery {
             limit,
             cursor: cursor.map(str::to_owned),
+            view: ApprovalView::Full,
         };
         let page = query.cut(LETTERS, list, |item| item, |item| item);
         page.map(|page| (page.items, page.next_cursor))

@@ -230,14 +230,22 @@ fn general(kind: &str, members: &Members<'_>) -> Option<String> {
 
 /// A text on one line, as people may read it. What would look like the next step of a story is spelled out.
 pub fn one_line(text: &str) -> String {
-    let line = display::escape(&redaction::masked(text)).text.replace('\n', "");
-    let line = without_arrows(&line);
+    let line = without_arrows(&display::escape(&redaction::masked(text)).text.replace('\n', ""));
+    cut(line).0
+}
+
+/// A command on one line with secrets masked, as lists show it, and whether something of it is left out.
+pub fn command_line(text: &str) -> (String, bool) {
+    cut(display::escape(&redaction::masked(text)).text.replace('\n', ""))
+}
+
+fn cut(line: String) -> (String, bool) {
     if line.chars().count() <= LONGEST {
-        return line;
+        return (line, false);
     }
     let mut cut: String = line.chars().take(LONGEST.saturating_sub(1)).collect();
     cut.push('…');
-    cut
+    (cut, true)
 }
 
 /// Arrows spelled out: one stands between the steps of a story.

@@ -531,7 +531,7 @@ impl Play {
             }
         };
         let found = ids().position(|known| *known == named);
-        found.ok_or_else(|| Problem::not_found("run"))
+        found.ok_or_else(Problem::unknown_run)
     }
 
     /// All runs, the newest first.

@@ -1,6 +1,8 @@
 //! The audit chain: its records, and whether it is whole.
 
 use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_domain::UnixMillis;
@@ -8,7 +10,8 @@ use countersign_ledger::audit::{
     self, AuditFilter, AuditOrder, AuditRecord, SealedHead, Target, Verification,
 };
 use countersign_wire::{
-    audit::{AuditActorBody, AuditBody, HeadBody, ProblemBody, TargetBody, VerificationBody},
+    approval::ApprovalView,
+    audit::{AuditActorBody, AuditBody, AuditBriefBody, HeadBody, ProblemBody, TargetBody, VerificationBody},
     page::Page,
 };
 
@@ -69,14 +72,14 @@ impl QueryForm for AuditQuery {
 #[utoipa::path(
     get, path = "/v1/audit", tag = "audit", operation_id = "list_audit",
     params(AuditQuery, PageQuery),
-    responses((status = OK, body = Page<AuditBody>)),
+    responses((status = OK, body = Page<ListedRecord>)),
     security(("token" = ["admin"])),
 )]
 async fn list(
     _caller: Caller<Admin>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<AuditQuery>,
-) -> Result<JsonReply<Page<AuditBody>>, Problem> {
+) -> Result<JsonReply<Page<ListedRecord>>, Problem> {
     let AuditQuery {
         after_seq,
         actor,
@@ -97,8 +100,11 @@ async fn list(
             Some(Order::Oldest) | None => AuditOrder::OldestFirst,
         },
     };
+    let view = page.view;
     let records = state.engine().ledger().audit(filter, page.page(LIST)?).await?;
-    Ok(JsonReply(LIST.page(records, record)))
+    Ok(JsonReply(
+        LIST.page(records, |stored| in_list(record(stored), view)),
+    ))
 }
 
 /// Verifies the chain from its beginning.
@@ -142,6 +148,21 @@ fn sealed_head(SealedHead { seq, hash, sealed_at }: SealedHead) -> HeadBody {
 
 fn target(Target { kind, id }: Target) -> TargetBody {
     TargetBody { kind, id }
+}
+
+/// A record on a list: all of it, or what a list shows of it (`view`).
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+enum ListedRecord {
+    Full(Box<AuditBody>),
+    Brief(Box<AuditBriefBody>),
+}
+
+fn in_list(record: AuditBody, view: ApprovalView) -> ListedRecord {
+    match view {
+        ApprovalView::Full => ListedRecord::Full(Box::new(record)),
+        ApprovalView::Brief => ListedRecord::Brief(Box::new(record.into())),
+    }
 }
 
 fn record(record: AuditRecord) -> AuditBody {

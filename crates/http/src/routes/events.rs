@@ -23,6 +23,7 @@ use crate::{
     accept::Accepted,
     admission::RequestSource,
     caller::{AgentCaller, ReadOrOwn},
+    deprecation::{Deprecated, DeprecationHeaders},
     extract::{Moment, Parameters, QueryForm, QueryOf},
     list::Order,
     openapi::Event,
@@ -147,7 +148,9 @@ async fn events(
             let start = start(&state, &query, known).await?;
             let still_open = sse::still_open(&state, origin);
             let presence = presence(&caller, query.approver)?;
-            stream(&state, (filter, start), still_open, (&caller, presence)).await
+            let deprecated = (presence == Presence::Presumed).then_some(Deprecated::UndeclaredApprover);
+            let answer = stream(&state, (filter, start), still_open, (&caller, presence)).await?;
+            Ok((DeprecationHeaders(deprecated), answer).into_response())
         }
     }
 }
