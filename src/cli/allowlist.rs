@@ -11,6 +11,7 @@ use countersign_policy::starter::StarterSet;
 use countersign_wire::entry::EntryBody;
 
 use super::{
+    candidates,
     client::{Answer, Client},
     console::Format,
     context::Context,
@@ -79,7 +80,7 @@ pub(crate) enum AllowlistCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Owner {
     /// Whose list; `*` is the one for all agents
-    #[arg(long, default_value = "main", value_name = "ID", value_parser = parse_owner)]
+    #[arg(long, default_value = "main", value_name = "ID", value_parser = parse_owner, add = candidates::agents())]
     agent: String,
 }
 

@@ -20,6 +20,7 @@ use countersign_wire::{
 
 use super::{
     answers::{self, Answers},
+    candidates,
     client::{Client, Query, read},
     console::{Console, Format, Tone},
     context::Context,
@@ -61,6 +62,7 @@ pub(crate) enum ApprovalsCommand {
   countersign approvals show 1a2b3c4d")]
     Show {
         /// Its id, or a unique part of 8 characters or more
+        #[arg(add = candidates::approvals())]
         id: String,
     },
     /// Answer one, or several by their ids or by filters
@@ -87,6 +89,7 @@ A rule with start_delay_ms gives you time for it (docs/approval-rules.md). What 
 only be cancelled: countersign runs cancel RUN.")]
     TakeBack {
         /// Its id, or a unique prefix of 8 characters or more
+        #[arg(add = candidates::approvals())]
         id: String,
         /// Why; kept with the record
         #[arg(long, value_name = "TEXT")]
@@ -105,7 +108,7 @@ pub(crate) struct ListArgs {
     #[arg(long, default_value = "pending")]
     status: String,
     /// Only this agent's
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// Only this session's
     #[arg(long, value_name = "KEY")]
@@ -123,7 +126,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResolveArgs {
     /// Ids of questions, or unique parts of 8 characters or more; then the answer: allow-once, allow-always or deny
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required = true, value_name = "ID", add = candidates::approvals())]
     words: Vec<String>,
     #[command(flatten)]
     filters: ResolveFilters,
@@ -155,7 +158,7 @@ Each of --as, --for, --uses, --session and --directory remembers the answer, and
 together. Without --as it is the exact command. countersign approvals show ID lists the proposals.")]
 pub(crate) struct ApproveArgs {
     /// Ids of questions, or unique parts of 8 characters or more
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required = true, value_name = "ID", add = candidates::approvals())]
     ids: Vec<String>,
     /// Do not ask again: store the exact command
     #[arg(long)]
@@ -181,7 +184,7 @@ The agent sees the reason. --mute and --never leave a deny rule about exactly th
 agent; countersign denylist list --agent ID shows it.")]
 pub(crate) struct DenyArgs {
     /// Ids of questions, or unique parts of 8 characters or more
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required = true, value_name = "ID", add = candidates::approvals())]
     ids: Vec<String>,
     /// Why; the agent sees it
     #[arg(long, value_name = "TEXT")]
@@ -233,7 +236,7 @@ struct ResolveFilters {
     #[arg(long)]
     status: Option<String>,
     /// Instead of ids: this agent's
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// Instead of ids: this session's
     #[arg(long, value_name = "KEY")]

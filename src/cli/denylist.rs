@@ -7,6 +7,7 @@ use countersign_wire::entry::RuleBody;
 
 use super::{
     allowlist::{EVERY_AGENT, Owner, entries, find, parse_owner},
+    candidates,
     client::{Answer, Client},
     console::Format,
     context::Context,
@@ -70,7 +71,7 @@ pub(crate) enum DenylistCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Bound {
     /// Only this agent; every agent, `*`, unless given
-    #[arg(long, default_value = EVERY_AGENT, value_name = "ID", value_parser = parse_owner)]
+    #[arg(long, default_value = EVERY_AGENT, value_name = "ID", value_parser = parse_owner, add = candidates::agents())]
     agent: String,
 }
 

@@ -6,6 +6,7 @@ use clap::{
     FromArgMatches as _,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+use clap_complete::CompleteEnv;
 
 use countersign_config::settings::{Environment, ProcessEnvironment};
 
@@ -27,6 +28,18 @@ use super::{
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let environment: Arc<dyn Environment> = Arc::new(ProcessEnvironment);
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    // A script of a shell asks for the words that fit.
+    match CompleteEnv::with_factory(command_line)
+        .var(completions::VARIABLE)
+        .try_complete(arguments.iter().cloned(), None)
+    {
+        Ok(false) => {}
+        Ok(true) => return ExitStatus::SUCCESS.into(),
+        Err(error) => {
+            drop(error.print());
+            return ExitStatus::USAGE.into();
+        }
+    }
     let is_hook = arguments.iter().any(|argument| argument == "hook");
     let wants_json = arguments
         .iter()
@@ -111,7 +124,7 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Security(command) => doctor::security(context, &command),
         Command::Openapi => openapi::run(context.console),
-        Command::Completions(args) => completions::run(context.console, &args, command_line()),
+        Command::Completions(args) => completions::run(context.console, &args),
         Command::Man(args) => man::run(context.console, &args, command_line()),
         Command::Help(args) => help::run(&args, &command_line()),
     }
@@ -139,9 +152,10 @@ fn wrong_usage(error: &clap::Error, console: Console) -> ExitStatus {
 
 /// What was typed where a command is expected, and is none.
 fn typed(error: &clap::Error) -> Option<&str> {
-    match error.get(ContextKind::InvalidSubcommand) {
-        Some(ContextValue::String(typed)) => Some(typed),
-        _ => None,
+    if let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) {
+        Some(typed)
+    } else {
+        None
     }
 }
 

@@ -9,6 +9,7 @@ use countersign_policy::command::redaction;
 use countersign_wire::event::EventBody;
 
 use super::{
+    candidates,
     client::Query,
     console::{Console, Format},
     context::Context,
@@ -41,7 +42,7 @@ pub(crate) struct EventsArgs {
     #[arg(long, value_delimiter = ',', value_name = "PREFIX")]
     types: Vec<String>,
     /// Only this agent's
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// Only this session's
     #[arg(long, value_name = "KEY")]

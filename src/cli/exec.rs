@@ -24,6 +24,7 @@ use countersign_wire::{
 use super::{
     attach::{self, Served},
     caller_lease::{CallerLease, Endings},
+    candidates,
     client::{Client, EndsWithCaller, SERVER_RETURN, read},
     console::{Format, Tone},
     context::Context,
@@ -75,13 +76,13 @@ pub(crate) struct ExecArgs {
     #[arg(long)]
     host: Option<HostChoice>,
     /// Agent that asks
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// Session that asks
     #[arg(long, value_name = "KEY")]
     session: Option<SessionKey>,
     /// Node to run on, with --host node
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, value_name = "NODE", add = candidates::nodes())]
     node: Option<String>,
     /// Working directory (default: the agent's workspace); `.` is the present one
     #[arg(long, value_name = "DIR")]

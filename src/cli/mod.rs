@@ -43,6 +43,7 @@ mod status;
 mod stop;
 mod token;
 
+mod candidates;
 mod check_gateway;
 mod completions;
 mod doctor;

@@ -8,6 +8,7 @@ use countersign_domain::PairingKind;
 use countersign_wire::node::{DecisionBody, NodeBody, PairingBody, PairingDecision};
 
 use super::{
+    candidates,
     client::{Answer, Client},
     console::Format,
     context::Context,
@@ -50,6 +51,7 @@ pub(crate) enum NodesCommand {
   countersign nodes show build-box")]
     Show {
         /// The node
+        #[arg(add = candidates::nodes())]
         node: String,
     },
     /// List what waits for a decision: devices that want to connect, commands that nodes want to offer
@@ -76,6 +78,7 @@ pub(crate) enum NodesCommand {
   countersign nodes rename build-box 'Build box, second floor'")]
     Rename {
         /// The node
+        #[arg(add = candidates::nodes())]
         node: String,
         /// Its new name
         name: String,
@@ -86,6 +89,7 @@ pub(crate) enum NodesCommand {
     #[command(alias = "rm")]
     Remove {
         /// The node
+        #[arg(add = candidates::nodes())]
         node: String,
     },
 }

@@ -16,6 +16,7 @@ use countersign_wire::{
 };
 
 use super::{
+    candidates,
     client::{Client, Query, read},
     console::Format,
     context::Context,
@@ -45,7 +46,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 Uses gateway.token, as exec does, and sees the sessions of one agent.")]
 pub(crate) struct ProcessArgs {
     /// Whose sessions
-    #[arg(long, global = true, value_name = "ID", default_value = "main")]
+    #[arg(long, global = true, value_name = "ID", default_value = "main", add = candidates::agents())]
     agent: AgentId,
 
     #[command(subcommand)]

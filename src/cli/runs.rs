@@ -9,6 +9,7 @@ use countersign_wire::{
 };
 
 use super::{
+    candidates,
     client::{Client, Query, read},
     console::Format,
     context::Context,
@@ -43,6 +44,7 @@ pub(crate) enum RunsCommand {
   countersign runs show RUN")]
     Show {
         /// Its id, or a unique part of 8 characters or more
+        #[arg(add = candidates::runs())]
         run: RunId,
     },
     /// Print what it wrote: its exact bytes, or for a terminal the text with control characters spelled out
@@ -52,6 +54,7 @@ pub(crate) enum RunsCommand {
   countersign runs output RUN --raw     # a terminal gets the exact bytes too")]
     Output {
         /// Its id, or a unique part of 8 characters or more
+        #[arg(add = candidates::runs())]
         run: RunId,
         /// Only stdout or stderr
         #[arg(long)]
@@ -65,6 +68,7 @@ pub(crate) enum RunsCommand {
   countersign runs cancel RUN")]
     Cancel {
         /// Its id, or a unique part of 8 characters or more
+        #[arg(add = candidates::runs())]
         run: RunId,
     },
 }
@@ -76,7 +80,7 @@ pub(crate) struct ListArgs {
     #[arg(long)]
     status: Option<String>,
     /// Only this agent's
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// Only this session's
     #[arg(long, value_name = "KEY")]

@@ -14,6 +14,7 @@ use countersign_sys::clock::SystemIds;
 use countersign_wire::token::{NewTokenBody, RotatedTokenBody, TokenBody};
 
 use super::{
+    candidates,
     client::{Client, read},
     console::Format,
     context::Context,
@@ -56,6 +57,7 @@ pub(crate) enum TokenCommand {
   countersign token accept TOKEN")]
     Accept {
         /// Its id
+        #[arg(add = candidates::tokens())]
         id: TokenId,
     },
     /// Give a token a new secret; the old one opens nothing more
@@ -80,6 +82,7 @@ The new token may read, approve and administrate, and the record says that it wa
   countersign token revoke TOKEN")]
     Revoke {
         /// Its id
+        #[arg(add = candidates::tokens())]
         id: TokenId,
     },
 }
@@ -96,7 +99,7 @@ pub(crate) struct CreateArgs {
     #[arg(long = "scope", required = true, value_delimiter = ',', value_name = "SCOPE")]
     scopes: Vec<Scope>,
     /// Bind it to this agent; may be repeated
-    #[arg(long = "agent", value_name = "ID")]
+    #[arg(long = "agent", value_name = "ID", add = candidates::agents())]
     agents: Vec<AgentId>,
     /// Put it into this group of approvers; may be repeated
     #[arg(long = "group", value_name = "GROUP")]

@@ -666,3 +666,62 @@ async fn a_list_is_wide_or_nothing_but_ids() {
     let both = server.cli(&["runs", "list", "--wide", "-o", "name"]).await;
     assert_eq!(both.code, Some(64), "{both:?}");
 }
+
+/// What fish is offered for the last of these words, with what it says of each.
+async fn offered(server: &TestServer, words: &[&str]) -> Vec<(String, String)> {
+    let mut line = vec!["--", "countersign"];
+    line.extend(words);
+    let asked = server.invocation(&line).env("COUNTERSIGN_COMPLETE", "fish");
+    let done = TestServer::finish(asked).await;
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
+    let lines = done.stdout.lines();
+    lines
+        .map(|line| line.split_once('\t').unwrap_or((line, "")))
+        .map(|(word, about)| (word.to_owned(), about.to_owned()))
+        .collect()
+}
+
+#[tokio::test]
+async fn completion_offers_what_the_server_knows() {
+    let mut server = TestServer::asking().start().await;
+    let asked = server
+        .asked(json!({ "argv": ["/bin/date"], "agentId": "build" }))
+        .await;
+    let (run, approval) = (
+        asked.text("runId").to_owned(),
+        asked.text("approvalId").to_owned(),
+    );
+    let (slug, end) = (&approval[..8], &run[run.len() - 8..]);
+    let question = (slug.to_owned(), "build: /bin/date".to_owned());
+    for words in [
+        &["approve", ""][..],
+        &["deny", &slug[..3]],
+        &["approvals", "show", ""],
+        &["approvals", "resolve", ""],
+    ] {
+        let offered = offered(&server, words).await;
+        assert!(offered.contains(&question), "{words:?}: {offered:?}");
+    }
+    let word = |words: &'static [&'static str], expected: String| {
+        let server = &server;
+        async move {
+            let offered = offered(server, words).await;
+            assert!(
+                offered.iter().any(|(word, _)| *word == expected),
+                "{words:?}: {offered:?}"
+            );
+        }
+    };
+    word(&["runs", "show", ""], end.to_owned()).await;
+    word(&["policy", "why", ""], end.to_owned()).await;
+    word(&["runs", "list", "--agent", "b"], "build".to_owned()).await;
+    word(&["config", "set", "tools.exec.a"], "tools.exec.ask".to_owned()).await;
+    word(&["policy", "preset", "c"], "cautious".to_owned()).await;
+    word(&["exec", "--wor"], "--workdir".to_owned()).await;
+    // What begins otherwise is not offered, and without a server nothing is.
+    let none = offered(&server, &["approvals", "show", "zzz"]).await;
+    assert!(!none.contains(&question), "{none:?}");
+    server.stop().await;
+    let none = offered(&server, &["approvals", "show", ""]).await;
+    assert!(!none.contains(&question), "{none:?}");
+}

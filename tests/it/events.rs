@@ -1,7 +1,7 @@
 //! The event stream: nothing lost, nothing twice, across reconnects and restarts.
 
 use std::{
-    io::{self, BufRead as _, BufReader},
+    io::{self, BufRead as _, BufReader, Write as _},
     thread,
 };
 
@@ -485,7 +485,12 @@ async fn what_recovery_ends_is_in_the_log() {
     let call = json!({ "command": command, "background": true });
     let started = server.accepted(call).await;
     server.kill();
-    std::fs::write(&gate, "go\n").expect("the command reads");
+    let mut pipe = std::fs::File::options()
+        .write(true)
+        .open(&gate)
+        .expect("the command reads");
+    pipe.write_all(b"go\n").expect("the command reads");
+    drop(pipe);
     let running = || std::future::ready(server.processes());
     eventually("ended", running, Vec::is_empty).await;
     server.start().await;

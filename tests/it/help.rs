@@ -415,16 +415,23 @@ fn a_reader_that_leaves_is_no_error() {
 /// What bash offers for a line that ends where the cursor is.
 fn completed_by_bash(script: &Path, words: &[&str]) -> Vec<String> {
     let line = format!(
-        "source {}; COMP_WORDS=({}); COMP_CWORD={}; _countersign countersign {} {}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        "source {}; COMP_WORDS=({}); COMP_CWORD={}; COMP_TYPE=9; _clap_complete_countersign countersign {} {}; \
+         printf '%s\\n' \"${{COMPREPLY[@]}}\"",
         script.display(),
         words.join(" "),
         words.len() - 1,
         words[words.len() - 1],
         words[words.len() - 2],
     );
-    let done = run_program(&Invocation::new("bash").args(&["--norc", "--noprofile", "-c", &line]));
+    // The script starts the program by its name.
+    let folder = Path::new(env!("CARGO_BIN_EXE_countersign"))
+        .parent()
+        .expect("a folder");
+    let bash = Invocation::new("bash").args(&["--norc", "--noprofile", "-c", &line]);
+    let done = run_program(&bash.env("PATH", format!("{}:/usr/bin:/bin", folder.display())));
     assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
-    done.stdout.lines().map(str::to_owned).collect()
+    let offered = done.stdout.lines();
+    offered.map(|word| word.trim_end().to_owned()).collect()
 }
 
 #[test]
@@ -453,7 +460,7 @@ fn other_shells_can_read_their_scripts() {
         let printed = run_program(&countersign().args(&["completions", shell]));
         assert_eq!(printed.code, Some(0), "{printed:?}");
         assert!(
-            printed.stdout.contains("approvals") && printed.stderr.is_empty(),
+            printed.stdout.contains("COUNTERSIGN_COMPLETE") && printed.stderr.is_empty(),
             "{shell}"
         );
         match program(shell) {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use reqwest::Method;
 
-use crate::support::{Api, Invocation, Members, TestServer, run_program};
+use crate::support::{Api, Invocation, Members, TestServer, run_program, write_file};
 
 /// Every list that has pages.
 const LISTS: [&str; 7] = [
@@ -286,7 +286,7 @@ async fn a_long_list_is_compressed_where_the_client_takes_that() {
         plain.len()
     );
     let file = server.scratch().join("list.gz");
-    std::fs::write(&file, &bytes).expect("a file");
+    write_file(&file, &bytes);
     let unpacked = run_program(&Invocation::new("/bin/gzip").args(&["-dc"]).arg(&file));
     assert_eq!(unpacked.stdout.as_bytes(), &*plain);
     // What is refused, short, or no list.

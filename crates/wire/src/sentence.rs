@@ -3,6 +3,8 @@
 //! Pure. Text of commands and people comes out on one line, with what looks like a secret masked and everything spelled out
 //! that a terminal would obey.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value};
 
 use countersign_domain::Reason;
@@ -263,7 +265,7 @@ fn without_arrows(line: &str) -> String {
                 '-', '=', '\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2015}', '\u{2212}',
             ]);
         if is_arrow || ends_one {
-            shown.push_str(&format!("\\u{{{:X}}}", u32::from(character)));
+            write!(shown, "\\u{{{:X}}}", u32::from(character)).expect("writing to a String cannot fail");
         } else {
             shown.push(character);
         }

@@ -231,7 +231,7 @@ async fn a_beginning_of_an_id_names_a_node() {
     let server = TestServer::asking().start().await;
     let operator = server.operator();
     let node = paired(&server, "build-box", ONLY_RUN).await;
-    let id = node.id().to_owned();
+    let id = node.id().clone();
     for part in [&id[..6], &id[..40], id.as_str()] {
         let shown = operator.read(&format!("/v1/nodes/{part}")).await;
         assert_eq!(shown["nodeId"], id.as_str(), "{part}");

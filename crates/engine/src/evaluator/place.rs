@@ -314,11 +314,14 @@ pub(crate) fn workspace(agent: &AgentId, settings: &Settings, files: &Files) -> 
 
 /// Names the directory that the caller named, and the host on which it cannot be used.
 fn named_directory(error: WorkdirError, text: &str) -> ExecError {
-    match ExecError::from(error) {
-        ExecError::WorkdirUnavailable { detail } => ExecError::WorkdirUnavailable {
-            detail: format!("{detail}: {text} on host gateway"),
+    match error {
+        WorkdirError::Blind(blind) => ExecError::Blind(blind),
+        error @ (WorkdirError::Relative
+        | WorkdirError::Missing(_)
+        | WorkdirError::NotADirectory
+        | WorkdirError::NotText) => ExecError::WorkdirUnavailable {
+            detail: format!("{error}: {text} on host gateway"),
         },
-        other => other,
     }
 }
 

@@ -96,9 +96,10 @@ fn tell_of_panics(lines: Lines, format: LogFormat) {
         let thread = thread::current();
         let thread = thread.name().unwrap_or("<unnamed>");
         let backtrace = Backtrace::capture();
-        let backtrace = match backtrace.status() {
-            BacktraceStatus::Captured => format!("\n{backtrace}"),
-            _ => String::new(),
+        let backtrace = if backtrace.status() == BacktraceStatus::Captured {
+            format!("\n{backtrace}")
+        } else {
+            String::new()
         };
         let text = format!("thread '{thread}' {panic}{backtrace}");
         let line = match format {
