@@ -53,6 +53,10 @@ pub async fn run_node(
         what: "signals cannot be caught",
         source,
     })?;
+    let _log_thread = prepared.log.write_aside().map_err(|source| StartError::System {
+        what: "the thread of the log cannot be started",
+        source,
+    })?;
     let stop = Stop::default();
     let state_dir = prepared.state_dir().clone();
     // First the ledger: its lock says that no other node runs in this directory.

@@ -88,6 +88,9 @@ pub async fn serve(
     on_ready: impl FnOnce(&Ready),
 ) -> Result<(), StartError> {
     let signals = Signals::catch().map_err(StartError::system("signals cannot be caught"))?;
+    // Nothing of the server waits for a reader of the log. It goes last, with the last lines.
+    let _log_thread = (prepared.log.write_aside())
+        .map_err(StartError::system("the thread of the log cannot be started"))?;
     let stop = Stop::default();
     let routes = tokio::task::spawn_blocking(Routes::make);
     let mut server = Running::start(prepared, clock, ids).await?;
@@ -114,12 +117,12 @@ pub async fn serve(
         listeners,
         metrics_listener,
         socket,
+        mut story,
         ready: _,
         started_at: _,
         state_dir: _,
     } = server;
     let engine = Arc::clone(&engine_room.engine);
-    let mut story = Story::new(&engine_room.ledger);
     let abort = stop.abort.clone();
     // Not `abort` itself: a connection that goes takes its foreground run along as if the client had left.
     let hang_up = CancellationToken::new();
@@ -209,6 +212,7 @@ struct Running {
     listeners: Bound,
     metrics_listener: Option<Bound>,
     socket: socket::SocketMembership,
+    story: Story,
     ready: Ready,
     started_at: i64,
     state_dir: StateDir,
@@ -255,6 +259,8 @@ impl Running {
             .map_err(StartError::system("bridge.token cannot be read"))?;
         let hub = NodeHub::load(ledger.clone(), settings, Arc::clone(&clock)).await?;
         let nodes: Arc<dyn NodeLink> = Arc::<NodeHub>::clone(&hub);
+        // Before recovery, whose ends it tells.
+        let story = Story::new(&opened.ledger);
         let engine_room = opened.into_engine_room(nodes, Unstarted::StartAgain).await?;
         let engine = &engine_room.engine;
         hub.set_sink(engine.node_sink());
@@ -279,6 +285,7 @@ impl Running {
             listeners,
             metrics_listener,
             socket,
+            story,
             ready,
             started_at,
             state_dir,

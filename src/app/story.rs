@@ -10,7 +10,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use countersign_domain::{AgentId, ApprovalId};
+use countersign_domain::{AgentId, ApprovalId, short_end};
 use countersign_ledger::{
     Ledger,
     events::{EventFilter, EventType, Publication, Start, StreamItem, Subscription},
@@ -101,7 +101,7 @@ fn write(item: &StreamItem) {
         subject,
         data: _,
     } = &**event;
-    let run = subject.run_id.as_ref().map(|id| end_of(id.as_str()));
+    let run = subject.run_id.as_ref().map(|id| short_end(id.as_str()));
     let approval = subject.approval_id.as_ref().map(ApprovalId::slug);
     let agent = subject.agent.as_ref().map(AgentId::as_str);
     if matches!(event_type, EventType::ExecStopped | EventType::ExecResumed) {
@@ -114,10 +114,7 @@ fn write(item: &StreamItem) {
 fn words(event: &Publication) -> Option<String> {
     let data: Value = serde_json::from_str(&event.data).ok()?;
     let body = EventBody::deserialize(data).ok()?;
-    sentence::of(&body).map(|sentence| sentence.text)
-}
-
-/// What people are shown of a run's id.
-fn end_of(id: &str) -> &str {
-    id.get(id.len().saturating_sub(8)..).unwrap_or(id)
+    let text = sentence::of(&body)?.text;
+    // Nothing of a command reads as one of the fields behind the words.
+    Some(text.replace(".id=", ".id\\u{3D}"))
 }

@@ -11,6 +11,7 @@ use countersign_policy::starter::StarterSet;
 use countersign_wire::entry::EntryBody;
 
 use super::{
+    candidates,
     client::{Answer, Client},
     console::Format,
     context::Context,
@@ -18,6 +19,7 @@ use super::{
     duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
+    layout::Layout,
     table::Table,
     value,
 };
@@ -42,6 +44,8 @@ pub(crate) enum AllowlistCommand {
     List {
         #[command(flatten)]
         owner: Owner,
+        #[command(flatten)]
+        layout: Layout,
     },
     /// Add an entry; with a limit it becomes a grant
     #[command(after_help = "Examples:
@@ -76,7 +80,7 @@ pub(crate) enum AllowlistCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Owner {
     /// Whose list; `*` is the one for all agents
-    #[arg(long, default_value = "main", value_name = "ID", value_parser = parse_owner)]
+    #[arg(long, default_value = "main", value_name = "ID", value_parser = parse_owner, add = candidates::agents())]
     agent: String,
 }
 
@@ -191,7 +195,7 @@ pub(super) fn parse_owner(text: &str) -> Result<String, String> {
 pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {
-        AllowlistCommand::List { owner } => list(context, &client, &owner).await?,
+        AllowlistCommand::List { owner, layout } => list(context, &client, &owner, layout).await?,
         AllowlistCommand::Add(args) => add(context, &client, *args).await?,
         AllowlistCommand::Remove { id, owner } => {
             let entry = find(&client, &owner, LIST, &id, |entry: &EntryBody| &entry.id).await?;
@@ -213,12 +217,15 @@ pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<
     Ok(ExitStatus::SUCCESS)
 }
 
-async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), Failure> {
+async fn list(context: &Context, client: &Client, owner: &Owner, layout: Layout) -> Result<(), Failure> {
     let items: Vec<Answer<EntryBody>> = entries(client, owner, LIST).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
-    let mut table = Table::new(&[
+    let limits: Vec<String> = items.iter().map(|entry| limits(entry)).collect();
+    // Most lists have none.
+    let has_limits = limits.iter().any(|limits| !limits.is_empty());
+    let mut header = vec![
         "ID",
         "KIND",
         "STATE",
@@ -226,25 +233,56 @@ async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), F
         "ARGUMENTS",
         "CONFINE",
         "LAST USED",
-        "NOTE",
-    ]);
-    for entry in &items {
-        table.row([
+    ];
+    header.extend(has_limits.then_some("LIMITS"));
+    header.push("NOTE");
+    let mut table = Table::new(&header);
+    for (entry, limits) in items.iter().zip(limits) {
+        let mut row = vec![
             entry.id.to_string(),
             entry.kind.to_string(),
             entry.state.to_string(),
             entry.pattern.clone(),
             value::shown(entry.arg_pattern.as_ref()),
             value::shown(entry.confine.as_ref().map(confine_line).as_ref()),
-            value::moment(entry.last_used_at.map(UnixMillis::new)),
-            value::shown(entry.note.as_ref()),
-        ]);
+            layout.maybe_time(entry.last_used_at_ms.map(UnixMillis::new), value::local),
+        ];
+        row.extend(has_limits.then_some(limits));
+        row.push(value::shown(entry.note.as_ref()));
+        table.row(row);
     }
-    context.console.table(&table, "the list is empty")?;
+    let ids = items.iter().map(|entry| entry.id.as_str());
+    layout.print(context, ids, &table, "the list is empty")?;
     if items.is_empty() {
         context.console.hint("countersign allowlist add /usr/bin/git");
     }
     Ok(())
+}
+
+/// What an entry is limited to, in one line: `until 2026-11-23 12:00:00; 2 of 3 uses left`. Empty for no limits.
+fn limits(entry: &EntryBody) -> String {
+    let mut limits = Vec::new();
+    limits.extend(
+        entry
+            .expires_at_ms
+            .map(|until| format!("until {}", value::local(UnixMillis::new(until)))),
+    );
+    limits.extend(entry.max_uses.map(|most| {
+        let left = most.saturating_sub(entry.uses.unwrap_or_default());
+        format!(
+            "{left} of {} left",
+            value::counted(usize::try_from(most).unwrap_or(usize::MAX), "use")
+        )
+    }));
+    limits.extend(entry.session_key.as_ref().map(|key| format!("session {key}")));
+    limits.extend(
+        entry
+            .directory
+            .as_ref()
+            .map(|directory| format!("below {directory}")),
+    );
+    limits.extend(entry.sha256.as_ref().map(|_| "this content".to_owned()));
+    limits.join("; ")
 }
 
 async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Failure> {
@@ -433,7 +471,7 @@ fn show(context: &Context, owner: &Owner, entry: &Answer<EntryBody>) -> Result<(
     table.each("lastResolvedPath", &entry.last_resolved_path);
     table.fact(
         "last used",
-        &value::moment(entry.last_used_at.map(UnixMillis::new)),
+        &value::moment(entry.last_used_at_ms.map(UnixMillis::new)),
     );
     table.fact(
         "expires",

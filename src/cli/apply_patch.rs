@@ -24,6 +24,7 @@ use countersign_wire::{
 
 use super::{
     caller_lease::Endings,
+    candidates,
     client::{Client, SERVER_RETURN, read},
     console::Format,
     context::Context,
@@ -56,7 +57,7 @@ pub(crate) struct ApplyPatchArgs {
     #[arg(long)]
     host: Option<HostChoice>,
     /// Agent that asks
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// Session that asks
     #[arg(long, value_name = "KEY")]

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use countersign_domain::{AgentId, ApprovalDecision, ApprovalStatus, SessionKey, UnixMillis};
+use countersign_domain::{AgentId, ApprovalDecision, ApprovalStatus, IdPart, SessionKey, UnixMillis};
 use countersign_protocol::ByName;
 use countersign_wire::{
     analysis::SegmentBody,
@@ -20,6 +20,7 @@ use countersign_wire::{
 
 use super::{
     answers::{self, Answers},
+    candidates,
     client::{Client, Query, read},
     console::{Console, Format, Tone},
     context::Context,
@@ -28,6 +29,7 @@ use super::{
     exit::ExitStatus,
     failure::Failure,
     follow,
+    layout::Layout,
     moment::Period,
     question,
     table::Table,
@@ -60,6 +62,7 @@ pub(crate) enum ApprovalsCommand {
   countersign approvals show 1a2b3c4d")]
     Show {
         /// Its id, or a unique part of 8 characters or more
+        #[arg(add = candidates::approvals())]
         id: String,
     },
     /// Answer one, or several by their ids or by filters
@@ -86,6 +89,7 @@ A rule with start_delay_ms gives you time for it (docs/approval-rules.md). What 
 only be cancelled: countersign runs cancel RUN.")]
     TakeBack {
         /// Its id, or a unique prefix of 8 characters or more
+        #[arg(add = candidates::approvals())]
         id: String,
         /// Why; kept with the record
         #[arg(long, value_name = "TEXT")]
@@ -104,13 +108,15 @@ pub(crate) struct ListArgs {
     #[arg(long, default_value = "pending")]
     status: String,
     /// Only this agent's
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// Only this session's
     #[arg(long, value_name = "KEY")]
     session: Option<SessionKey>,
     #[command(flatten)]
     period: Period,
+    #[command(flatten)]
+    layout: Layout,
     /// At most this many
     #[arg(long, default_value_t = MOST_LISTED)]
     limit: usize,
@@ -120,7 +126,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResolveArgs {
     /// Ids of questions, or unique parts of 8 characters or more; then the answer: allow-once, allow-always or deny
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required = true, value_name = "ID", add = candidates::approvals())]
     words: Vec<String>,
     #[command(flatten)]
     filters: ResolveFilters,
@@ -152,7 +158,7 @@ Each of --as, --for, --uses, --session and --directory remembers the answer, and
 together. Without --as it is the exact command. countersign approvals show ID lists the proposals.")]
 pub(crate) struct ApproveArgs {
     /// Ids of questions, or unique parts of 8 characters or more
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required = true, value_name = "ID", add = candidates::approvals())]
     ids: Vec<String>,
     /// Do not ask again: store the exact command
     #[arg(long)]
@@ -178,7 +184,7 @@ The agent sees the reason. --mute and --never leave a deny rule about exactly th
 agent; countersign denylist list --agent ID shows it.")]
 pub(crate) struct DenyArgs {
     /// Ids of questions, or unique parts of 8 characters or more
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required = true, value_name = "ID", add = candidates::approvals())]
     ids: Vec<String>,
     /// Why; the agent sees it
     #[arg(long, value_name = "TEXT")]
@@ -230,7 +236,7 @@ struct ResolveFilters {
     #[arg(long)]
     status: Option<String>,
     /// Instead of ids: this agent's
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// Instead of ids: this session's
     #[arg(long, value_name = "KEY")]
@@ -277,6 +283,7 @@ pub(crate) async fn run(context: &Context, command: ApprovalsCommand) -> Result<
 }
 
 async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<ExitStatus, Failure> {
+    let layout = args.layout;
     let mut query: Query = vec![("status", args.status)];
     query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
     query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
@@ -288,22 +295,32 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     }
     query.push(("view", ApprovalView::Brief.to_string()));
     let items: Vec<ApprovalBriefBody> = client.list(&["v1", "approvals"], &query, args.limit).await?;
-    let mut table = Table::new(&["ID", "STATUS", "LEFT", "AGENT", "HOST", "COMMAND"]);
-    for item in items {
+    let mut table = Table::new(&[
+        "ID",
+        "STATUS",
+        layout.title("LEFT", "UNTIL"),
+        "AGENT",
+        "HOST",
+        "COMMAND",
+    ]);
+    for item in &items {
         let more = if item.truncated { "…" } else { "" };
         table.row([
-            item.id.slug().to_owned(),
+            layout.id(item.id.as_str(), item.id.slug()),
             standing(
                 &item.status,
                 question::progress_of(item.votes, item.approvals_required),
             ),
-            time_left(context, &item.status, item.expires_at_ms),
+            layout.time(item.expires_at_ms, || {
+                time_left(context, &item.status, item.expires_at_ms)
+            }),
             item.agent_id.to_string(),
             item.host.to_string(),
-            item.line + more,
+            format!("{}{more}", item.line),
         ]);
     }
-    context.console.table(&table, "nothing waits for a person")?;
+    let ids = items.iter().map(|item| item.id.as_str());
+    layout.print(context, ids, &table, "nothing waits for a person")?;
     Ok(ExitStatus::SUCCESS)
 }
 
@@ -475,6 +492,9 @@ async fn resolve(context: &Context, client: &Client, args: ResolveArgs) -> Resul
     }
 }
 
+/// Ids of approvals are as long as this.
+const WHOLE_ID: usize = 36;
+
 /// What a person types for an answer.
 fn decision_of(word: &str) -> Result<ApprovalDecision, Failure> {
     match word {
@@ -482,7 +502,13 @@ fn decision_of(word: &str) -> Result<ApprovalDecision, Failure> {
         "always" => Ok(ApprovalDecision::AllowAlways),
         "no" => Ok(ApprovalDecision::Deny),
         other => other.parse().map_err(|expected| {
-            Failure::usage(format!("{other} is no answer: {expected}")).hint(RESOLVE_HELP)
+            let names_question = IdPart::of(other).is_some() || other.len() == WHOLE_ID;
+            if names_question {
+                Failure::usage("an answer is missing: allow-once, allow-always or deny")
+                    .hint(format!("countersign approvals resolve {other} allow-once"))
+            } else {
+                Failure::usage(format!("{other} is no answer: {expected}")).hint(RESOLVE_HELP)
+            }
         }),
     }
 }

@@ -117,7 +117,8 @@ pub(crate) fn command_line() -> clap::Command {
   countersign exec -- git status          # ask for a command
 
 Environment: COUNTERSIGN_URL and COUNTERSIGN_TOKEN name a server, OPENCLAW_STATE_DIR a state
-directory, NO_COLOR turns colours off."
+directory, NO_COLOR turns colours off. COUNTERSIGN_PAGER or PAGER names the pager of long lists at
+a terminal (less -FRX unless set)."
 )]
 pub(crate) struct Arguments {
     /// Print data as JSON
@@ -127,6 +128,10 @@ pub(crate) struct Arguments {
     /// Use colours: at a terminal, always or never
     #[arg(long, global = true, help_heading = GLOBAL_OPTIONS, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub(crate) color: ColorChoice,
+
+    /// Print long lists at a terminal without a pager
+    #[arg(long, global = true, help_heading = GLOBAL_OPTIONS)]
+    pub(crate) no_pager: bool,
 
     #[command(flatten)]
     pub(crate) server: ServerFlags,

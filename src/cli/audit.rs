@@ -23,6 +23,7 @@ use super::{
     discover::Role,
     exit::ExitStatus,
     failure::Failure,
+    layout::Layout,
     moment::Period,
     table::Table,
     value,
@@ -90,6 +91,8 @@ pub(crate) struct ListArgs {
     action: Option<String>,
     #[command(flatten)]
     period: Period,
+    #[command(flatten)]
+    layout: Layout,
     /// The oldest first
     #[arg(long)]
     oldest_first: bool,
@@ -118,6 +121,7 @@ pub(crate) async fn run(context: &Context, command: AuditCommand) -> Result<Exit
 }
 
 async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<ExitStatus, Failure> {
+    let layout = args.layout;
     let mut query: Query = Vec::new();
     query.extend(args.after_seq.map(|seq| ("afterSeq", seq.to_string())));
     query.extend(args.actor.map(|actor| ("actor", actor)));
@@ -135,14 +139,15 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     for record in &items {
         table.row([
             &record.seq.to_string(),
-            &value::local(record.ts),
+            &layout.time(record.ts, || value::local(record.ts)),
             &record.actor.name,
             &record.action,
             &format!("{} {}", record.target.kind, record.target.id),
             &*record.outcome,
         ]);
     }
-    context.console.table(&table, "no records")?;
+    let ids = items.iter().map(|record| record.seq.to_string());
+    layout.print(context, ids, &table, "no records")?;
     Ok(ExitStatus::SUCCESS)
 }
 

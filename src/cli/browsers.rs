@@ -2,17 +2,16 @@
 
 use serde_json::json;
 
+use countersign_domain::IdPart;
 use countersign_wire::token::SignInBody;
 
 use super::{
     client::Client, console::Format, context::Context, discover::Role, exit::ExitStatus, failure::Failure,
-    table::Table, value,
+    layout::Layout, table::Table, value,
 };
 
 /// More are never signed in.
 const MOST: usize = 100_000;
-/// What people are shown of an id: its own part. The rest is that of the token.
-const SHORT: usize = 8;
 
 /// See which browsers are signed in, and sign them out
 #[derive(Debug, clap::Subcommand)]
@@ -27,7 +26,7 @@ pub(crate) enum BrowsersCommand {
   countersign browsers list
   countersign browsers list --json"
     )]
-    List,
+    List(Layout),
     /// Sign a browser out at once
     #[command(
         alias = "rm",
@@ -38,7 +37,7 @@ A browser that signed in by a link for a person comes back with nothing but anot
 browsers of a token: countersign token revoke TOKEN."
     )]
     Revoke {
-        /// Its id, or the unique end of it as `list` shows it
+        /// Its id, or a unique end of it as `list` shows it
         #[arg(value_name = "BROWSER")]
         id: String,
     },
@@ -47,7 +46,7 @@ browsers of a token: countersign token revoke TOKEN."
 pub(crate) async fn run(context: &Context, command: BrowsersCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {
-        BrowsersCommand::List => list(context, &client).await?,
+        BrowsersCommand::List(layout) => list(context, &client, layout).await?,
         BrowsersCommand::Revoke { id } => {
             let browser = named(&client, &id).await?;
             client
@@ -67,7 +66,7 @@ pub(crate) async fn run(context: &Context, command: BrowsersCommand) -> Result<E
     Ok(ExitStatus::SUCCESS)
 }
 
-async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
+async fn list(context: &Context, client: &Client, layout: Layout) -> Result<(), Failure> {
     let browsers: Vec<SignInBody> = client.list(&["v1", "sign-ins"], &Vec::new(), MOST).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&json!({"items": browsers}));
@@ -75,37 +74,36 @@ async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
     let mut table = Table::new(&["BROWSER", "NAME", "SCOPES", "SINCE", "UNTIL"]);
     for browser in &browsers {
         table.row([
-            short(&browser.id.to_string()),
+            &layout.id(browser.id.as_str(), value::short_end(browser.id.as_str())),
             &browser.name,
             &value::joined(&browser.scopes),
-            &value::local(browser.created_at_ms),
-            &value::local(browser.expires_at_ms),
+            &layout.time(browser.created_at_ms, || value::local(browser.created_at_ms)),
+            &layout.time(browser.expires_at_ms, || value::local(browser.expires_at_ms)),
         ]);
     }
-    context.console.table(&table, "no browser is signed in")
+    let ids = browsers.iter().map(|browser| browser.id.as_str());
+    layout.print(context, ids, &table, "no browser is signed in")
 }
 
-/// The browser with this id, or with this end of it.
+/// The browser with this id, or with this beginning or end of it.
 async fn named(client: &Client, name: &str) -> Result<SignInBody, Failure> {
     let browsers: Vec<SignInBody> = client.list(&["v1", "sign-ins"], &Vec::new(), MOST).await?;
+    let part = IdPart::of(name);
     let fits = |browser: &SignInBody| {
         let id = browser.id.to_string();
-        id == name || (name.len() >= SHORT && id.ends_with(name))
+        id == name || part.as_ref().is_some_and(|part| part.is_of(&id))
     };
     let mut fitting: Vec<SignInBody> = browsers.into_iter().filter(fits).collect();
     match (fitting.pop(), fitting.is_empty()) {
         (Some(browser), true) => Ok(browser),
-        (Some(_), false) => Err(
-            Failure::new("id-ambiguous", format!("several browsers end in {name}"))
-                .hint("countersign browsers list --json has the ids in full"),
-        ),
+        (Some(_), false) => Err(Failure::new(
+            "id-ambiguous",
+            format!("{name} begins or ends the ids of several browsers"),
+        )
+        .hint("`countersign browsers list --wide` has the ids in full")),
         (None, _) => Err(
             Failure::new("not-found", format!("no browser {name} is signed in"))
                 .hint("countersign browsers list"),
         ),
     }
-}
-
-fn short(id: &str) -> &str {
-    id.get(id.len().saturating_sub(SHORT)..).unwrap_or(id)
 }

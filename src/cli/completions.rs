@@ -1,8 +1,12 @@
-//! `countersign completions`: a script for a shell, from the definition of the command line.
+//! `countersign completions`: a script for a shell, which asks this program for each word, so that it offers ids, agents and
+//! keys that the server knows ([`super::candidates`]).
 
-use clap_complete::Shell;
+use clap_complete::{Shell, env::Shells};
 
 use super::{console::Console, exit::ExitStatus, failure::Failure};
+
+/// Names the shell in the environment of this program when a script asks it for words.
+pub(crate) const VARIABLE: &str = "COUNTERSIGN_COMPLETE";
 
 /// Print a script that completes commands in a shell
 #[derive(Debug, clap::Args)]
@@ -12,21 +16,22 @@ use super::{console::Console, exit::ExitStatus, failure::Failure};
   countersign completions fish > countersign.fish
 
 Where shells look: ~/.local/share/bash-completion/completions/countersign, a folder of zsh's
-fpath, ~/.config/fish/completions.")]
+fpath, ~/.config/fish/completions. It completes commands, options, ids of approvals and
+runs, agents, nodes, keys and presets, as the server of the state directory or of COUNTERSIGN_URL
+knows them.")]
 pub(crate) struct CompletionsArgs {
     /// Which shell
     shell: Shell,
 }
 
-/// Prints the script for this command line.
-pub(crate) fn run(
-    console: Console,
-    args: &CompletionsArgs,
-    mut command: clap::Command,
-) -> Result<ExitStatus, Failure> {
-    let name = command.get_name().to_owned();
+/// Prints the script.
+pub(crate) fn run(console: Console, args: &CompletionsArgs) -> Result<ExitStatus, Failure> {
+    let shells = Shells::builtins();
+    let shell = shells
+        .completer(&args.shell.to_string())
+        .ok_or_else(|| Failure::usage("there are no completions for this shell"))?;
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, name, &mut script);
+    shell.write_registration(VARIABLE, "countersign", "countersign", "countersign", &mut script)?;
     console.raw_out(&script)?;
     Ok(ExitStatus::SUCCESS)
 }

@@ -12,6 +12,7 @@ use countersign_config::settings::{
 use countersign_wire::setting::SettingBody;
 
 use super::{
+    candidates,
     console::Format,
     context::Context,
     exit::ExitStatus,
@@ -50,14 +51,16 @@ Without one the files are read, and `from files` says so; with --json the member
   countersign config get http.listen")]
     Get {
         /// Path of the key, e.g. `http.listen`, `tools.exec.ask` or `agents.list[0].tools.exec.node`, or of a group of keys
+        #[arg(add = candidates::config_keys())]
         path: Option<String>,
     },
     /// Give a key a value
     #[command(after_help = "Examples:
   countersign config set tools.exec.timeoutSec 600
-  countersign config set 'commands.allowFrom.\"*\"' '[\"somebody\"]'")]
+  countersign config set 'commands.allowFrom.\"*\"' '[\"ann\"]'")]
     Set {
         /// Path of the key, e.g. `tools.exec.ask` or `agents.list[0].tools.exec.node`
+        #[arg(add = candidates::config_keys())]
         path: String,
         /// Its value: JSON5, or a word that stands for itself
         #[arg(allow_hyphen_values = true)]
@@ -68,6 +71,7 @@ Without one the files are read, and `from files` says so; with --json the member
   countersign config unset tools.exec.ask")]
     Unset {
         /// Path of the key, e.g. `tools.exec.ask` or `agents.list[0].tools.exec.node`
+        #[arg(add = candidates::config_keys())]
         path: String,
     },
 }
@@ -343,7 +347,7 @@ impl From<Unchanged> for Failure {
             Unchanged::Edit(EditError::UnknownKey { path, .. }) if is_server_setting(&path) => Self::usage(
                 format!("{path}: a setting of countersign.toml, not of openclaw.json"),
             )
-            .hint("edit countersign.toml; countersign config list says what waits for a restart"),
+            .hint("edit countersign.toml; `countersign config list` says what waits for a restart"),
             Unchanged::Edit(EditError::UnknownKey { path, nearest }) => {
                 Self::usage(format!("{path}: no such key")).hint(format!("did you mean {nearest}?"))
             }

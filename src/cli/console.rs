@@ -150,13 +150,25 @@ impl Console {
             return Ok(());
         }
         let mut out = io::stdout().lock();
-        let lines = self
-            .columns
-            .map_or_else(|| table.lines(), |columns| table.lines_within(columns));
-        for line in lines {
+        for line in self.lines_of(table) {
             writeln!(out, "{line}")?;
         }
         Ok(out.flush()?)
+    }
+
+    /// The lines of a table, as wide as there is room.
+    pub(crate) fn lines_of(self, table: &Table) -> Vec<String> {
+        self.columns
+            .map_or_else(|| table.lines(), |columns| table.lines_within(columns))
+    }
+
+    /// How many lines the terminal of standard output shows; `None` where people read something else.
+    pub(crate) fn rows(self) -> Option<usize> {
+        if !self.is_read_by_people() {
+            return None;
+        }
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+        Some(usize::from(size.ws_row)).filter(|rows| *rows > 0)
     }
 
     /// Whether standard output is a terminal.

@@ -53,6 +53,8 @@ pub(crate) struct Context {
     pub(crate) clock: Arc<dyn Clock>,
     /// How to find the server.
     pub(crate) server: ServerFlags,
+    /// Whether long lists are printed as they are.
+    pub(crate) no_pager: bool,
 }
 
 impl Context {
@@ -63,7 +65,13 @@ impl Context {
             environment,
             clock: Arc::new(SteadyClock::of_machine()),
             server,
+            no_pager: false,
         }
+    }
+
+    /// Prints long lists as they are.
+    pub(crate) fn without_pager(self, no_pager: bool) -> Self {
+        Self { no_pager, ..self }
     }
 
     /// The state directory that flags and environment name. It need not exist.

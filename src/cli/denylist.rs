@@ -7,12 +7,14 @@ use countersign_wire::entry::RuleBody;
 
 use super::{
     allowlist::{EVERY_AGENT, Owner, entries, find, parse_owner},
+    candidates,
     client::{Answer, Client},
     console::Format,
     context::Context,
     discover::Role,
     exit::ExitStatus,
     failure::Failure,
+    layout::Layout,
     table::Table,
     value,
 };
@@ -36,6 +38,8 @@ pub(crate) enum DenylistCommand {
     List {
         #[command(flatten)]
         owner: Bound,
+        #[command(flatten)]
+        layout: Layout,
     },
     /// Add a deny rule
     #[command(after_help = "Examples:
@@ -67,7 +71,7 @@ pub(crate) enum DenylistCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Bound {
     /// Only this agent; every agent, `*`, unless given
-    #[arg(long, default_value = EVERY_AGENT, value_name = "ID", value_parser = parse_owner)]
+    #[arg(long, default_value = EVERY_AGENT, value_name = "ID", value_parser = parse_owner, add = candidates::agents())]
     agent: String,
 }
 
@@ -92,7 +96,7 @@ pub(crate) struct AddArgs {
 pub(crate) async fn run(context: &Context, command: DenylistCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {
-        DenylistCommand::List { owner } => list(context, &client, &owner.into()).await?,
+        DenylistCommand::List { owner, layout } => list(context, &client, &owner.into(), layout).await?,
         DenylistCommand::Add(args) => add(context, &client, args).await?,
         DenylistCommand::Remove { id, owner } => {
             let owner = Owner::from(owner);
@@ -117,7 +121,7 @@ pub(crate) async fn run(context: &Context, command: DenylistCommand) -> Result<E
     Ok(ExitStatus::SUCCESS)
 }
 
-async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), Failure> {
+async fn list(context: &Context, client: &Client, owner: &Owner, layout: Layout) -> Result<(), Failure> {
     let items: Vec<Answer<RuleBody>> = entries(client, owner, LIST).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
@@ -129,19 +133,18 @@ async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), F
             rule.pattern.clone(),
             value::shown(rule.arg_pattern.as_ref()),
             value::shown(rule.children.then_some("denied")),
-            value::moment(rule.expires_at_ms.map(UnixMillis::new)),
+            layout.maybe_time(rule.expires_at_ms.map(UnixMillis::new), value::local),
             value::shown(rule.reason.as_ref()),
         ]);
     }
-    context
-        .console
-        .table(&table, &format!("{} has no deny rules", owner.in_words()))?;
-    if owner.is_every_agent() {
+    if owner.is_every_agent() && !layout.is_names() {
         context
             .console
-            .hint("countersign denylist list --agent ID lists the rules that bind one agent alone");
+            .hint("`countersign denylist list --agent ID` lists the rules that bind one agent alone");
     }
-    Ok(())
+    let ids = items.iter().map(|rule| rule.id.as_str());
+    let nothing = format!("{} has no deny rules", owner.in_words());
+    layout.print(context, ids, &table, &nothing)
 }
 
 async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Failure> {

@@ -171,9 +171,18 @@ fn token_in(context: &Context, role: Role) -> Result<Secret, Failure> {
         }
     };
     let bytes = read_ours(&path).map_err(|error| {
-        Failure::new("no-token", format!("the token file {} cannot be used: {error}", path.display()))
-            .exit(ExitStatus::UNAVAILABLE)
-            .hint("`countersign serve` writes it at its first start; or give a token with --token or COUNTERSIGN_TOKEN")
+        if error.kind() == io::ErrorKind::NotFound {
+            let state_dir = state_dir.root().display();
+            return Failure::new("no-server", format!("no server has run on {state_dir} yet"))
+                .exit(ExitStatus::UNAVAILABLE)
+                .hint("countersign serve");
+        }
+        Failure::new(
+            "no-token",
+            format!("the token file {} cannot be used: {error}", path.display()),
+        )
+        .exit(ExitStatus::UNAVAILABLE)
+        .hint("give a token with --token or COUNTERSIGN_TOKEN")
     })?;
     let text = String::from_utf8(bytes)
         .map_err(|_not_text| Failure::new("no-token", format!("{} holds no token", path.display())))?;

@@ -2,7 +2,11 @@
 
 use std::{ffi::OsString, process::ExitCode, sync::Arc};
 
-use clap::{FromArgMatches as _, error::ErrorKind};
+use clap::{
+    FromArgMatches as _,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+use clap_complete::CompleteEnv;
 
 use countersign_config::settings::{Environment, ProcessEnvironment};
 
@@ -24,6 +28,18 @@ use super::{
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let environment: Arc<dyn Environment> = Arc::new(ProcessEnvironment);
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    // A script of a shell asks for the words that fit.
+    match CompleteEnv::with_factory(command_line)
+        .var(completions::VARIABLE)
+        .try_complete(arguments.iter().cloned(), None)
+    {
+        Ok(false) => {}
+        Ok(true) => return ExitStatus::SUCCESS.into(),
+        Err(error) => {
+            drop(error.print());
+            return ExitStatus::USAGE.into();
+        }
+    }
     let is_hook = arguments.iter().any(|argument| argument == "hook");
     let wants_json = arguments
         .iter()
@@ -50,7 +66,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Format::People
     };
     let console = Console::new(format, arguments.color, environment.as_ref());
-    let context = Context::new(console, environment, arguments.server);
+    let context = Context::new(console, environment, arguments.server).without_pager(arguments.no_pager);
     match run(&context, arguments.command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
@@ -108,7 +124,7 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Security(command) => doctor::security(context, &command),
         Command::Openapi => openapi::run(context.console),
-        Command::Completions(args) => completions::run(context.console, &args, command_line()),
+        Command::Completions(args) => completions::run(context.console, &args),
         Command::Man(args) => man::run(context.console, &args, command_line()),
         Command::Help(args) => help::run(&args, &command_line()),
     }
@@ -126,9 +142,42 @@ fn wrong_usage(error: &clap::Error, console: Console) -> ExitStatus {
         console.failure(&Failure::usage("a subcommand is missing"));
         return ExitStatus::USAGE;
     }
-    let failure = usage_failure(&error.to_string());
+    let mut failure = usage_failure(&error.to_string());
+    if let Some(known) = typed(error).and_then(named_otherwise) {
+        failure.hint = Some(known.to_owned());
+    }
     console.failure(&failure);
     failure.exit
+}
+
+/// What was typed where a command is expected, and is none.
+fn typed(error: &clap::Error) -> Option<&str> {
+    if let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) {
+        Some(typed)
+    } else {
+        None
+    }
+}
+
+/// The command for what people call otherwise.
+fn named_otherwise(typed: &str) -> Option<&'static str> {
+    Some(match typed {
+        "run" | "sh" => "countersign exec -- PROGRAM",
+        "log" | "logs" | "tail" => "countersign events --follow",
+        "login" => "countersign login-link",
+        "ls" | "list" | "ps" | "history" => "countersign runs list",
+        "kill" | "cancel" => "countersign runs cancel RUN",
+        "rm" | "remove" => "countersign allowlist remove ENTRY",
+        "allow" | "accept" => "countersign approve ID",
+        "reject" | "refuse" => "countersign deny ID",
+        "pending" | "queue" | "inbox" => "countersign approvals list",
+        "top" | "watch" => "countersign status --watch",
+        "start" | "server" | "daemon" => "countersign serve",
+        "check" | "health" => "countersign doctor",
+        "explain" | "why" => "countersign policy explain -- PROGRAM",
+        "users" | "who" => "countersign browsers list",
+        _ => return None,
+    })
 }
 
 /// clap's message has a first paragraph that says what is wrong, then tips and the usage line.
@@ -137,7 +186,9 @@ fn usage_failure(rendered: &str) -> Failure {
     let what = paragraphs.next().unwrap_or_default();
     let what = what.strip_prefix("error: ").unwrap_or(what);
     let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut failure = Failure::usage(one_line(what));
+    // The words of a reader of numbers say nothing of what was expected.
+    let what = what.replace("invalid digit found in string", "expected a whole number");
+    let mut failure = Failure::usage(one_line(&what));
     let rest: Vec<&str> = paragraphs.collect();
     let tip = rest
         .iter()

@@ -9,6 +9,7 @@ use countersign_policy::command::redaction;
 use countersign_wire::event::EventBody;
 
 use super::{
+    candidates,
     client::Query,
     console::{Console, Format},
     context::Context,
@@ -27,9 +28,12 @@ use super::{
 #[command(after_help = "Examples:
   countersign events --types exec.denied --since 1h
   countersign events --json --limit 20
-  countersign events --follow --types exec,policy
+  countersign events --follow --since 10m --types exec,policy
   countersign events --raw --types exec.finished
-  countersign events --follow --run RUN")]
+  countersign events --follow --run RUN
+
+Events come in the order in which they happened. --limit shows the newest of those that fit; with
+--after, the first ones after that event.")]
 pub(crate) struct EventsArgs {
     /// Stay and show events as they come
     #[arg(long, short)]
@@ -38,7 +42,7 @@ pub(crate) struct EventsArgs {
     #[arg(long, value_delimiter = ',', value_name = "PREFIX")]
     types: Vec<String>,
     /// Only this agent's
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// Only this session's
     #[arg(long, value_name = "KEY")]
@@ -46,10 +50,10 @@ pub(crate) struct EventsArgs {
     /// Only this run's
     #[arg(long, value_name = "ID")]
     run: Option<RunId>,
-    /// Only events after this sequence number
+    /// Only events after this sequence number, the first ones of them
     #[arg(long, value_name = "SEQ")]
     after: Option<u64>,
-    /// Without --follow: at most this many
+    /// Without --follow: at most this many, the newest ones
     #[arg(long, default_value_t = 100_000)]
     limit: usize,
     #[command(flatten)]
@@ -78,23 +82,28 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<ExitStatu
     query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
     query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
     query.extend(args.run.map(|run| ("runId", run.to_string())));
+    query.extend(args.period.query(context.clock.now()));
     let after = args.after.map(|after| after.to_string());
     if args.follow {
+        if args.period.ends() {
+            return Err(Failure::usage(
+                "--until goes without --follow, which ends with Ctrl-C",
+            ));
+        }
         // A token that can only read answers nothing.
         query.push(("approver", "false".to_owned()));
         let stream = client.events(&query, after.as_deref()).await?;
         let show = async |event: &Value| printer.show(context.console, event);
         return follow::follow(context, &client, &query, stream, show).await;
     }
-    // Without a starting point the page begins with the oldest retained event.
-    query.push(("after", after.unwrap_or_else(|| "0".to_owned())));
+    let is_newest = after.is_none();
+    match after {
+        Some(after) => query.push(("after", after)),
+        None => query.push(("order", "newest".to_owned())),
+    }
     let mut events: Vec<Value> = client.list(&["v1", "events"], &query, args.limit).await?;
-    if args.period.is_given() {
-        let now = context.clock.now();
-        events.retain(|event| {
-            let event = EventBody::deserialize(event).unwrap_or_default();
-            event.ts.is_some_and(|ts| args.period.has(ts, now))
-        });
+    if is_newest {
+        events.reverse();
     }
     printer.show_all(context.console, &events)?;
     Ok(ExitStatus::SUCCESS)
@@ -163,6 +172,7 @@ fn line(event: &Value) -> String {
     let EventBody {
         seq,
         ts,
+        at_ms: _,
         r#type: kind,
         members,
     } = EventBody::deserialize(event).unwrap_or_default();

@@ -24,6 +24,7 @@ use countersign_wire::{
 use super::{
     attach::{self, Served},
     caller_lease::{CallerLease, Endings},
+    candidates,
     client::{Client, EndsWithCaller, SERVER_RETURN, read},
     console::{Format, Tone},
     context::Context,
@@ -75,13 +76,13 @@ pub(crate) struct ExecArgs {
     #[arg(long)]
     host: Option<HostChoice>,
     /// Agent that asks
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// Session that asks
     #[arg(long, value_name = "KEY")]
     session: Option<SessionKey>,
     /// Node to run on, with --host node
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, value_name = "NODE", add = candidates::nodes())]
     node: Option<String>,
     /// Working directory (default: the agent's workspace); `.` is the present one
     #[arg(long, value_name = "DIR")]
@@ -231,7 +232,7 @@ fn body_of(args: &ExecArgs) -> Result<Value, Failure> {
         .map(|(name, value)| (name.clone(), json!(value)))
         .collect();
     member("env", (!overrides.is_empty()).then_some(Value::Object(overrides)));
-    member("timeout", args.timeout.map(seconds));
+    member("timeoutMs", args.timeout.map(millis));
     member("pty", args.pty.then_some(json!(true)));
     member("background", args.background.then_some(json!(true)));
     member("ask", args.ask.map(|ask| json!(ask)));
@@ -256,12 +257,8 @@ pub(super) fn workdir(path: &PathBuf) -> Result<String, Failure> {
         .map_err(|_not_utf8| Failure::usage("--workdir is not valid UTF-8"))
 }
 
-fn seconds(timeout: Duration) -> Value {
-    if timeout.subsec_millis() == 0 {
-        json!(timeout.as_secs())
-    } else {
-        json!(timeout.as_secs_f64())
-    }
+fn millis(timeout: Duration) -> Value {
+    json!(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// A call that happens once.
@@ -396,9 +393,7 @@ fn show_warnings(context: &Context, answer: &Answered) {
         context
             .console
             .note("input closed: the entry that covers the command does not include an open one");
-        context
-            .console
-            .hint("countersign allowlist add --input PATTERN, with the pattern of the entry");
+        context.console.hint("countersign allowlist add --input PATTERN");
     }
 }
 
@@ -724,7 +719,7 @@ mod tests {
                 "allowlist"
             ]),
             json!({"command": "a | b", "host": "gateway", "agentId": "build", "sessionKey": "s", "workdir": "/tmp",
-                "env": {"A": "b=c"}, "timeout": 600, "background": true, "ask": "always", "security": "allowlist"})
+                "env": {"A": "b=c"}, "timeoutMs": 600_000, "background": true, "ask": "always", "security": "allowlist"})
         );
     }
 
@@ -738,8 +733,7 @@ mod tests {
 
     #[test]
     fn fractions_of_seconds_are_kept() {
-        assert_eq!(seconds(Duration::from_millis(1500)), json!(1.5));
-        assert_eq!(seconds(Duration::from_secs(2)), json!(2));
+        assert_eq!(millis(Duration::from_millis(1500)), json!(1500));
     }
 
     #[test]

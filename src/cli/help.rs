@@ -19,7 +19,7 @@ pub(crate) fn run(args: &HelpArgs, root: &clap::Command) -> Result<ExitStatus, F
     for word in &args.words {
         command = command.find_subcommand(word).ok_or_else(|| {
             Failure::usage(format!("no such command: {}", args.words.join(" ")))
-                .hint("countersign --help lists all")
+                .hint("`countersign --help` lists all")
         })?;
     }
     let words = args.words.iter().map(String::as_str);

@@ -22,14 +22,17 @@ use super::{
 
 The link works once and for some minutes ([auth] login_link_ttl_ms, or --ttl); anyone who has it can
 sign in, so send it to nobody else. With --as the record names that person, and their browser may do
-what --scope says: approve and read unless given, so that a lost phone changes no policy. Without
+what --scope says: approve and read unless given, so that a lost phone changes no policy. The name
+must differ from those of live tokens, but for earlier links of the same person. A rule that needs two
+people counts a link as its maker: the names differ, the owner is one (docs/two-people.md). Without
 --as the browser is the operator, who may do everything but ask. `countersign browsers` lists the
 browsers that are signed in and signs them out.")]
 pub(crate) struct LoginLinkArgs {
     /// Whom the record names
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
-    /// What they may do: read, approve, admin; several with commas [default: approve,read]
+    /// What they may do, several with commas: read (see everything), approve (answer), admin (change
+    /// everything), exec (run commands, alone), relay (act for a chat) [default: approve,read]
     #[arg(
         long = "scope",
         requires = "name",
@@ -82,7 +85,7 @@ pub(crate) async fn run(context: &Context, args: LoginLinkArgs) -> Result<ExitSt
     let until = value::local(link.expires_at_ms);
     let whom = match &link.token {
         Some(token) => format!(
-            "as {}, who may {}",
+            "as {}, with the scopes {}",
             value::visible(&token.name),
             value::joined(&token.scopes)
         ),

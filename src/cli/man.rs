@@ -32,8 +32,9 @@ pub(crate) fn run(
     args: &ManArgs,
     mut command: clap::Command,
 ) -> Result<ExitStatus, Failure> {
-    let cannot =
-        |path: &PathBuf, error: &io::Error| Failure::new("io", format!("{}: {error}", path.display()));
+    let cannot = |path: &PathBuf, error: &io::Error| {
+        Failure::new("io", format!("cannot write to {}: {error}", path.display()))
+    };
     fs::create_dir_all(&args.folder).map_err(|error| cannot(&args.folder, &error))?;
     command.build();
     let mut written = Vec::new();

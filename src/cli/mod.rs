@@ -44,6 +44,7 @@ mod status;
 mod stop;
 mod token;
 
+mod candidates;
 mod check_gateway;
 mod completions;
 mod doctor;
@@ -62,7 +63,9 @@ mod context;
 mod discover;
 mod follow;
 mod forecast;
+mod layout;
 mod moment;
+mod pager;
 mod sse;
 mod story;
 

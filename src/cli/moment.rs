@@ -61,15 +61,9 @@ impl Period {
             .collect()
     }
 
-    /// Whether a time lies in it.
-    pub(crate) fn has(self, time: UnixMillis, now: UnixMillis) -> bool {
-        self.since.is_none_or(|since| since.at(now) <= time)
-            && self.until.is_none_or(|until| time < until.at(now))
-    }
-
-    /// Whether it says anything.
-    pub(crate) const fn is_given(self) -> bool {
-        self.since.is_some() || self.until.is_some()
+    /// Whether it says until when.
+    pub(crate) const fn ends(self) -> bool {
+        self.until.is_some()
     }
 }
 
@@ -90,17 +84,12 @@ mod tests {
     }
 
     #[test]
-    fn a_period_has_its_beginning_and_not_its_end() {
+    fn a_period_is_two_parameters() {
         let now = UnixMillis::new(10_000);
         let period = Period {
             since: Some(Moment::At(UnixMillis::new(1000))),
             until: Some(Moment::Ago(Duration::from_secs(5))),
         };
-        let has = |millis| period.has(UnixMillis::new(millis), now);
-        assert_eq!(
-            [has(999), has(1000), has(4999), has(5000)],
-            [false, true, true, false]
-        );
         assert_eq!(
             period.query(now),
             [("since", "1000".to_owned()), ("until", "5000".to_owned())]

@@ -8,12 +8,14 @@ use countersign_domain::PairingKind;
 use countersign_wire::node::{DecisionBody, NodeBody, PairingBody, PairingDecision};
 
 use super::{
+    candidates,
     client::{Answer, Client},
     console::Format,
     context::Context,
     discover::Role,
     exit::ExitStatus,
     failure::Failure,
+    layout::Layout,
     table::Table,
     value,
 };
@@ -43,18 +45,19 @@ pub(crate) enum NodesCommand {
   countersign nodes list
   countersign nodes list --json")]
     #[command(alias = "ls")]
-    List,
+    List(Layout),
     /// Show one node whole
     #[command(after_help = "Examples:
   countersign nodes show build-box")]
     Show {
         /// The node
+        #[arg(add = candidates::nodes())]
         node: String,
     },
     /// List what waits for a decision: devices that want to connect, commands that nodes want to offer
     #[command(after_help = "Examples:
   countersign nodes pairings")]
-    Pairings,
+    Pairings(Layout),
     /// Let a device connect and be sent the commands that it offers
     #[command(after_help = "Examples:
   countersign nodes pairings
@@ -75,6 +78,7 @@ pub(crate) enum NodesCommand {
   countersign nodes rename build-box 'Build box, second floor'")]
     Rename {
         /// The node
+        #[arg(add = candidates::nodes())]
         node: String,
         /// Its new name
         name: String,
@@ -85,6 +89,7 @@ pub(crate) enum NodesCommand {
     #[command(alias = "rm")]
     Remove {
         /// The node
+        #[arg(add = candidates::nodes())]
         node: String,
     },
 }
@@ -92,9 +97,9 @@ pub(crate) enum NodesCommand {
 pub(crate) async fn run(context: &Context, command: NodesCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {
-        NodesCommand::List => list(context, &client).await?,
+        NodesCommand::List(layout) => list(context, &client, layout).await?,
         NodesCommand::Show { node } => show(context, &find_node(&client, &node).await?)?,
-        NodesCommand::Pairings => pairings(context, &client).await?,
+        NodesCommand::Pairings(layout) => pairings(context, &client, layout).await?,
         NodesCommand::Approve { request } => {
             decide(context, &client, &request, PairingDecision::Approve).await?;
         }
@@ -107,7 +112,7 @@ pub(crate) async fn run(context: &Context, command: NodesCommand) -> Result<Exit
     Ok(ExitStatus::SUCCESS)
 }
 
-async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
+async fn list(context: &Context, client: &Client, layout: Layout) -> Result<(), Failure> {
     let items = nodes(client).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
@@ -123,16 +128,17 @@ async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
     ]);
     for node in &items {
         table.row([
-            short(&node.node_id),
+            &layout.id(&node.node_id, short(&node.node_id)),
             text(node.display_name.as_ref()),
             state(node),
             text(node.platform.as_ref()),
             text(node.version.as_ref()),
             &value::shown(node.remote_ip),
-            &value::moment(node.last_seen_at_ms),
+            &layout.maybe_time(node.last_seen_at_ms, value::local),
         ]);
     }
-    context.console.table(&table, "no nodes are paired")?;
+    let ids = items.iter().map(|node| &node.node_id);
+    layout.print(context, ids, &table, "no nodes are paired")?;
     if items.is_empty() {
         context
             .console
@@ -160,7 +166,7 @@ fn show(context: &Context, node: &Answer<NodeBody>) -> Result<(), Failure> {
     context.console.table(&table, "")
 }
 
-async fn pairings(context: &Context, client: &Client) -> Result<(), Failure> {
+async fn pairings(context: &Context, client: &Client, layout: Layout) -> Result<(), Failure> {
     let items = requests(client).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
@@ -172,23 +178,23 @@ async fn pairings(context: &Context, client: &Client) -> Result<(), Failure> {
         table.row([
             request.request_id.as_str(),
             wish(request),
-            short(&request.node_id),
+            &layout.id(&request.node_id, short(&request.node_id)),
             text(request.display_name.as_ref()),
             text(request.platform.as_ref()),
             &value::shown(request.remote_ip),
-            &value::local(request.requested_at_ms),
+            &layout.time(request.requested_at_ms, || value::local(request.requested_at_ms)),
             &value::joined(&request.commands),
         ]);
     }
-    context.console.table(&table, "nothing waits for a decision")?;
-    if let Some(first) = items.first() {
+    if let Some(first) = items.first().filter(|_first| !layout.is_names()) {
         let id = value::visible(&first.request_id);
         context.console.hint(&format!(
             "countersign nodes approve {}   (or reject)",
             value::quoted(&id)
         ));
     }
-    Ok(())
+    let ids = items.iter().map(|request| &request.request_id);
+    layout.print(context, ids, &table, "nothing waits for a decision")
 }
 
 async fn decide(
@@ -287,7 +293,7 @@ fn pick_node<'a, N: Deref<Target = NodeBody>>(nodes: &'a [N], wanted: &str) -> R
                 let ids: Vec<&str> = several.iter().map(|node| short(&node.node_id)).collect();
                 return Err(Failure::new(
                     "node-ambiguous",
-                    format!("several nodes are meant by {}", value::visible(wanted)),
+                    format!("{} names several nodes", value::visible(wanted)),
                 )
                 .hint(format!("name one by its id: {}", ids.join(", "))));
             }

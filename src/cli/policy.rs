@@ -11,6 +11,7 @@ use countersign_wire::{
 };
 
 use super::{
+    candidates,
     client::{Client, Query, read},
     console::{Format, Tone},
     context::Context,
@@ -62,6 +63,7 @@ pub(crate) enum PolicyCommand {
   countersign policy why RUN")]
     Why {
         /// Its id, or a unique part of 8 characters or more
+        #[arg(add = candidates::runs())]
         run: RunId,
     },
     Test(TestArgs),
@@ -87,7 +89,7 @@ pub(crate) enum PolicyCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
     /// For this agent
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// On this host
     #[arg(long)]
@@ -112,7 +114,7 @@ pub(crate) struct ExplainArgs {
     #[arg(last = true, value_name = "COMMAND", required_unless_present = "command")]
     program: Vec<String>,
     /// For this agent
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// In this session
     #[arg(long, value_name = "KEY")]
@@ -238,7 +240,7 @@ async fn show(context: &Context, client: &Client, args: ShowArgs) -> Result<Exit
         context.console.note(&context.console.paint(Tone::Caution, text));
         context
             .console
-            .hint("to see and accept it: countersign policy diff");
+            .hint("to see and accept it: `countersign policy diff`");
     }
     if let Some(error) = &policy.config_error {
         let text = format!("the last settings that were good hold: {error}");

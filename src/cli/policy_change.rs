@@ -17,6 +17,7 @@ use countersign_wire::{
 
 use super::{
     allowlist::Owner,
+    candidates,
     client::{Client, Query},
     console::Format,
     context::Context,
@@ -67,9 +68,10 @@ An agent with keys of its own keeps them, and is listed with its effective polic
 removes them. `countersign stop` stops everything at once, no matter what any key says.")]
 pub(crate) struct PresetArgs {
     /// deny-all, cautious or yolo
+    #[arg(add = candidates::presets())]
     name: Preset,
     /// Only for this agent
-    #[arg(long, value_name = "ID", conflicts_with = "every_agent")]
+    #[arg(long, value_name = "ID", conflicts_with = "every_agent", add = candidates::agents())]
     agent: Option<AgentId>,
     /// Remove the keys that agents have of their own, too
     #[arg(long)]
@@ -234,7 +236,7 @@ fn show_own_keys(context: &Context, own_keys: &[OwnKeysBody], becomes: &str) -> 
     if becomes == "keep" {
         context
             .console
-            .hint("countersign policy preset NAME --every-agent removes those keys");
+            .hint("`countersign policy preset NAME --every-agent` removes those keys");
     }
     Ok(())
 }

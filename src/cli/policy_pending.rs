@@ -17,6 +17,7 @@ use super::{
     context::Context,
     exit::ExitStatus,
     failure::Failure,
+    layout::Layout,
     table::Table,
     value,
 };
@@ -43,6 +44,8 @@ pub(crate) struct HistoryArgs {
     /// At most this many
     #[arg(long, default_value_t = 100)]
     limit: usize,
+    #[command(flatten)]
+    layout: Layout,
 }
 
 /// What the audit record says of changes of policy.
@@ -81,7 +84,7 @@ pub(crate) async fn diff(context: &Context, client: &Client) -> Result<ExitStatu
     }
     if let Some(held) = edits.first() {
         context.console.hint(&format!(
-            "to let it count: countersign policy accept {}",
+            "to let it count: `countersign policy accept {}`",
             held.edit.hash
         ));
     }
@@ -145,13 +148,14 @@ pub(crate) async fn history(
     for record in &records {
         table.row([
             &record.seq.to_string(),
-            &value::local(record.ts),
+            &args.layout.time(record.ts, || value::local(record.ts)),
             &record.actor.name,
             &record.action,
             &json!(record.detail).to_string(),
         ]);
     }
-    context.console.table(&table, "no changes")?;
+    let ids = records.iter().map(|record| record.seq.to_string());
+    args.layout.print(context, ids, &table, "no changes")?;
     Ok(ExitStatus::SUCCESS)
 }
 

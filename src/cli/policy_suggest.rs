@@ -19,6 +19,7 @@ use countersign_wire::{
 };
 
 use super::{
+    candidates,
     client::{Client, Query},
     console::Format,
     context::Context,
@@ -54,7 +55,7 @@ denied, and what must not be remembered, such as code in arguments. Nothing is c
 lines that you agree with.")]
 pub(crate) struct SuggestArgs {
     /// Only for this agent
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// Only answers to questions of the last …
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_duration)]

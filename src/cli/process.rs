@@ -16,6 +16,7 @@ use countersign_wire::{
 };
 
 use super::{
+    candidates,
     client::{Client, Query, read},
     console::Format,
     context::Context,
@@ -23,6 +24,7 @@ use super::{
     duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
+    layout::Layout,
     sse::EventStream,
     table::Table,
     value,
@@ -44,7 +46,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 Uses gateway.token, as exec does, and sees the sessions of one agent.")]
 pub(crate) struct ProcessArgs {
     /// Whose sessions
-    #[arg(long, global = true, value_name = "ID", default_value = "main")]
+    #[arg(long, global = true, value_name = "ID", default_value = "main", add = candidates::agents())]
     agent: AgentId,
 
     #[command(subcommand)]
@@ -59,7 +61,7 @@ enum ProcessCommand {
   countersign process list
   countersign process list --agent build --json")]
     #[command(alias = "ls")]
-    List,
+    List(Layout),
     /// Print the output since the last poll
     #[command(after_help = "Examples:
   countersign process poll brave-otter-417
@@ -185,7 +187,7 @@ pub(crate) async fn run(context: &Context, args: ProcessArgs) -> Result<ExitStat
         agent: &agent,
     };
     match command {
-        ProcessCommand::List => sessions.list().await?,
+        ProcessCommand::List(layout) => sessions.list(layout).await?,
         ProcessCommand::Poll { session, timeout } => sessions.poll(&session, timeout).await?,
         ProcessCommand::Log {
             session,
@@ -262,14 +264,14 @@ impl ProcessSessions<'_> {
             .await
     }
 
-    async fn list(&self) -> Result<(), Failure> {
+    async fn list(&self, layout: Layout) -> Result<(), Failure> {
         let answer = self.call("list", None, json!({})).await?;
         if self.context.console.format() == Format::Json {
             return self.context.console.document(&answer);
         }
         let ProcessList { items } = read(answer)?;
         let mut table = Table::new(&["SESSION", "STATUS", "CODE", "STARTED", "RUNTIME", "NAME"]);
-        for session in items {
+        for session in &items {
             let code = session.exit_code.map(|code| code.to_string());
             let status = if session.waiting_for_input && session.status == ProcessStatus::Running {
                 "waits for input".to_owned()
@@ -277,15 +279,16 @@ impl ProcessSessions<'_> {
                 session.status.to_string()
             };
             table.row([
-                session.session_id,
+                session.session_id.clone(),
                 status,
-                code.or(session.exit_signal).unwrap_or_default(),
-                value::local(session.started_at_ms),
+                code.or_else(|| session.exit_signal.clone()).unwrap_or_default(),
+                layout.time(session.started_at_ms, || value::local(session.started_at_ms)),
                 runtime(session.duration_ms),
-                session.name,
+                session.name.clone(),
             ]);
         }
-        self.context.console.table(&table, "no sessions")
+        let ids = items.iter().map(|session| &session.session_id);
+        layout.print(self.context, ids, &table, "no sessions")
     }
 
     async fn poll(&self, session: &str, timeout: Option<Duration>) -> Result<(), Failure> {

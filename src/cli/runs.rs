@@ -3,9 +3,13 @@
 use serde_json::{Value, json};
 
 use countersign_domain::{AgentId, Host, OutputStream, RunId, SessionKey};
-use countersign_wire::run::{DecisionBody, RunBody};
+use countersign_wire::{
+    approval::ApprovalView,
+    run::{DecisionBody, RunBody, RunBriefBody},
+};
 
 use super::{
+    candidates,
     client::{Client, Query, read},
     console::Format,
     context::Context,
@@ -13,6 +17,7 @@ use super::{
     duration::rough,
     exit::ExitStatus,
     failure::Failure,
+    layout::Layout,
     moment::Period,
     replay,
     table::Table,
@@ -32,6 +37,7 @@ pub(crate) enum RunsCommand {
     #[command(after_help = "Examples:
   countersign runs list --agent main --limit 10
   countersign runs list --search git --since 1d --json
+  countersign runs list --status running -o name | xargs -n 1 countersign runs cancel
   countersign runs list --since 2026-11-23T00:00:00Z --until 1h")]
     #[command(alias = "ls")]
     List(ListArgs),
@@ -40,6 +46,7 @@ pub(crate) enum RunsCommand {
   countersign runs show RUN")]
     Show {
         /// Its id, or a unique part of 8 characters or more
+        #[arg(add = candidates::runs())]
         run: RunId,
     },
     /// Print what it wrote: its exact bytes, or for a terminal the text with control characters spelled out
@@ -49,6 +56,7 @@ pub(crate) enum RunsCommand {
   countersign runs output RUN --raw     # a terminal gets the exact bytes too")]
     Output {
         /// Its id, or a unique part of 8 characters or more
+        #[arg(add = candidates::runs())]
         run: RunId,
         /// Only stdout or stderr
         #[arg(long)]
@@ -68,6 +76,7 @@ pub(crate) enum RunsCommand {
   countersign runs cancel RUN")]
     Cancel {
         /// Its id, or a unique part of 8 characters or more
+        #[arg(add = candidates::runs())]
         run: RunId,
     },
 }
@@ -79,7 +88,7 @@ pub(crate) struct ListArgs {
     #[arg(long)]
     status: Option<String>,
     /// Only this agent's
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// Only this session's
     #[arg(long, value_name = "KEY")]
@@ -95,6 +104,8 @@ pub(crate) struct ListArgs {
     search: Option<String>,
     #[command(flatten)]
     period: Period,
+    #[command(flatten)]
+    layout: Layout,
     /// At most this many
     #[arg(long, default_value_t = 50)]
     limit: usize,
@@ -156,6 +167,7 @@ async fn output(
 }
 
 async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<ExitStatus, Failure> {
+    let layout = args.layout;
     let mut query: Query = Vec::new();
     query.extend(args.status.map(|status| ("status", status)));
     query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
@@ -164,28 +176,33 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     query.extend(args.node.map(|node| ("nodeId", node)));
     query.extend(args.search.map(|text| ("q", text)));
     query.extend(args.period.query(context.clock.now()));
-    let items: Vec<Value> = client.list(&["v1", "runs"], &query, args.limit).await?;
     if context.console.format() == Format::Json {
+        let items: Vec<Value> = client.list(&["v1", "runs"], &query, args.limit).await?;
         context.console.document(&json!({ "items": items }))?;
         return Ok(ExitStatus::SUCCESS);
     }
+    query.push(("view", ApprovalView::Brief.to_string()));
+    let runs: Vec<RunBriefBody> = client.list(&["v1", "runs"], &query, args.limit).await?;
     let mut table = Table::new(&["RUN", "CREATED", "STATUS", "CODE", "AGENT", "HOST", "COMMAND"]);
-    for run in read::<Vec<RunBody>>(items.into())? {
+    for run in &runs {
         table.row([
-            value::short_run(run.run_id.as_str()).to_owned(),
-            format!("{} ago", rough(context.clock.now().since(run.created_at_ms))),
+            layout.id(run.run_id.as_str(), value::short_end(run.run_id.as_str())),
+            layout.time(run.created_at_ms, || {
+                format!("{} ago", rough(context.clock.now().since(run.created_at_ms)))
+            }),
             run.status.to_string(),
-            how_it_ended(&run),
+            how_it_ended(run),
             run.agent_id.to_string(),
             run.host.to_string(),
-            run.display_text,
+            run.line.clone(),
         ]);
     }
-    context.console.table(&table, "no runs")?;
+    let ids = runs.iter().map(|run| run.run_id.as_str());
+    layout.print(context, ids, &table, "no runs")?;
     Ok(ExitStatus::SUCCESS)
 }
 
-fn how_it_ended(run: &RunBody) -> String {
+fn how_it_ended(run: &RunBriefBody) -> String {
     let code = run.exit_code.map(|code| code.to_string());
     let signal = || run.exit_signal.clone();
     let reason = || run.reason.as_ref().map(ToString::to_string);

@@ -29,9 +29,10 @@ use crate::app::{self, Invitation, Prepared, Ready, StartError};
   countersign serve --mock script.yaml   # for tests of a gateway: plays a script, runs nothing
 
 Prints one line on standard output when it is ready; on a terminal a one-time link follows that
-signs a browser in, with a QR code where other machines reach it. SIGTERM drains: no new runs, foreground ones get [shutdown] grace_ms; a
-second one kills everything. SIGHUP reads the settings again. A listening TCP socket that
-systemd passes (LISTEN_FDS) is taken where it is that of [http] listen.
+signs a browser in, with a QR code where other machines reach it. SIGTERM drains: no new runs,
+foreground ones get [shutdown] grace_ms; a second one kills everything. SIGHUP reads the settings
+again. A listening TCP socket that systemd passes (LISTEN_FDS) is taken where it is that of [http]
+listen.
 Exit codes: 0; 78 bad settings or state directory; 69 address in use.")]
 pub(crate) struct ServeArgs {
     /// Address to listen on; port 0 picks one [default: 127.0.0.1:18790]
@@ -248,7 +249,7 @@ pub(super) fn explain(console: Console, error: &StartError) -> Failure {
         }
         StartError::Account(problem) => Failure::new("run-as", with_causes(problem))
             .exit(ExitStatus::CONFIG)
-            .hint("sudo countersign serve --run-as ACCOUNT, where ACCOUNT is whom agents work as, neither root nor the server"),
+            .hint("`sudo countersign serve --run-as ACCOUNT`, where ACCOUNT is whom agents work as, neither root nor the server"),
         StartError::NodeHostOfRoot => Failure::new("run-as", error.to_string())
             .exit(ExitStatus::CONFIG)
             .hint(

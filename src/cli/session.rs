@@ -8,6 +8,7 @@ use countersign_domain::{AgentId, Ask, ElevatedLevel, HostChoice, Security, Sess
 use countersign_wire::session::{CommandedBody, OverridesBody, SetByBody};
 
 use super::{
+    candidates,
     client::{Answer, Client, Query},
     console::Format,
     context::Context,
@@ -61,7 +62,7 @@ pub(crate) struct Which {
     #[arg(value_name = "KEY")]
     key: Option<SessionKey>,
     /// Whose session, for a key that does not say it
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
 }
 
@@ -96,7 +97,7 @@ pub(crate) struct CommandArgs {
     /// The text
     text: String,
     /// Whose session, for a key that does not say it
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// Where the sender is known, such as telegram
     #[arg(long, value_name = "NAME")]

@@ -68,13 +68,13 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<ExitStatus
     } else {
         context.console.line("still runs:")?;
         context.console.table(&table(answer.running), "")?;
-        context
-            .console
-            .hint("countersign stop --kill --reason TEXT ends all of them, countersign runs cancel RUN one");
+        context.console.hint(
+            "`countersign stop --kill --reason TEXT` ends all of them, `countersign runs cancel RUN` one",
+        );
     }
     context
         .console
-        .hint("countersign resume --reason TEXT lets everything go on");
+        .hint("`countersign resume --reason TEXT` lets everything go on");
     Ok(ExitStatus::SUCCESS)
 }
 
@@ -102,7 +102,7 @@ pub(crate) async fn resume(context: &Context, args: ResumeArgs) -> Result<ExitSt
     if stopped {
         context
             .console
-            .hint("they say the same: countersign resume --reason TEXT");
+            .hint("they say the same: `countersign resume --reason TEXT`");
     }
     Ok(exit)
 }

@@ -154,7 +154,7 @@ fn said(event: &EventBody) -> Sentence {
 
 /// A run whose command is not known.
 fn run(run_id: &str) -> String {
-    format!("run {}", value::short_run(run_id))
+    format!("run {}", value::short_end(run_id))
 }
 
 /// The time of day, with the date where it is not today.

@@ -15,6 +15,8 @@ const MAX_CELL: usize = 80;
 pub(crate) struct Table {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
+    /// The same with all of each cell.
+    full: Vec<Vec<String>>,
 }
 
 impl Table {
@@ -22,7 +24,7 @@ impl Table {
     pub(crate) fn new(header: &[&str]) -> Self {
         Self {
             header: header.iter().map(|name| (*name).to_owned()).collect(),
-            rows: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -33,15 +35,19 @@ impl Table {
 
     /// Adds a row; missing cells are empty.
     pub(crate) fn row<Cell: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = Cell>) {
-        self.rows
-            .push(cells.into_iter().map(|cell| shown(cell.as_ref())).collect());
+        let cells = cells.into_iter().map(|cell| value::visible(cell.as_ref()));
+        let full: Vec<String> = cells.collect();
+        let cut = full.iter().map(|cell| value::shortened(cell, MAX_CELL));
+        self.rows.push(cut.collect());
+        self.full.push(full);
     }
 
     /// Adds a name and its whole value, unless that is empty. Nothing is cut: it may be what a person answers for.
     pub(crate) fn fact(&mut self, name: &str, text: &str) {
         if !text.is_empty() {
-            self.rows
-                .push(vec![value::visible(name), collapsed(&value::visible(text))]);
+            let fact = vec![value::visible(name), collapsed(&value::visible(text))];
+            self.rows.push(fact.clone());
+            self.full.push(fact);
         }
     }
 
@@ -53,6 +59,7 @@ impl Table {
     /// Adds the rows of another.
     pub(crate) fn append(&mut self, other: &Self) {
         self.rows.extend_from_slice(&other.rows);
+        self.full.extend_from_slice(&other.full);
     }
 
     /// Whether it has no rows.
@@ -64,6 +71,15 @@ impl Table {
     pub(crate) fn lines(&self) -> Vec<String> {
         let widths = self.widths();
         self.all().map(|row| aligned(row, &widths)).collect()
+    }
+
+    /// The lines with all of each cell, whatever the terminal has room for.
+    pub(crate) fn lines_in_full(&self) -> Vec<String> {
+        let full = Self {
+            rows: self.full.clone(),
+            ..self.clone()
+        };
+        full.lines()
     }
 
     /// The same for a terminal of so many columns, which would break longer lines. The widest columns are cut first, and the
@@ -156,11 +172,6 @@ fn collapsed(text: &str) -> String {
     shown
 }
 
-/// One line without anything that a terminal would obey, cut to a bearable length.
-fn shown(text: &str) -> String {
-    value::shortened(&value::visible(text), MAX_CELL)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,5 +259,6 @@ mod tests {
         let mut table = Table::without_header();
         table.row(["x".repeat(500)]);
         assert_eq!(table.lines().concat().chars().count(), MAX_CELL);
+        assert_eq!(table.lines_in_full(), ["x".repeat(500)]);
     }
 }

@@ -14,6 +14,7 @@ use countersign_sys::clock::SystemIds;
 use countersign_wire::token::{NewTokenBody, RotatedTokenBody, TokenBody};
 
 use super::{
+    candidates,
     client::{Client, read},
     console::Format,
     context::Context,
@@ -21,6 +22,7 @@ use super::{
     duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
+    layout::Layout,
     table::Table,
     value,
 };
@@ -49,12 +51,13 @@ pub(crate) enum TokenCommand {
     #[command(after_help = "Examples:
   countersign token list")]
     #[command(alias = "ls")]
-    List,
+    List(Layout),
     /// Let a token open what another owner proposed
     #[command(after_help = "Examples:
   countersign token accept TOKEN")]
     Accept {
         /// Its id
+        #[arg(add = candidates::tokens())]
         id: TokenId,
     },
     /// Give a token a new secret; the old one opens nothing more
@@ -79,6 +82,7 @@ The new token may read, approve and administrate, and the record says that it wa
   countersign token revoke TOKEN")]
     Revoke {
         /// Its id
+        #[arg(add = candidates::tokens())]
         id: TokenId,
     },
 }
@@ -95,7 +99,7 @@ pub(crate) struct CreateArgs {
     #[arg(long = "scope", required = true, value_delimiter = ',', value_name = "SCOPE")]
     scopes: Vec<Scope>,
     /// Bind it to this agent; may be repeated
-    #[arg(long = "agent", value_name = "ID")]
+    #[arg(long = "agent", value_name = "ID", add = candidates::agents())]
     agents: Vec<AgentId>,
     /// Put it into this group of approvers; may be repeated
     #[arg(long = "group", value_name = "GROUP")]
@@ -121,7 +125,7 @@ pub(crate) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
         TokenCommand::Recover => {}
         TokenCommand::Rotate { name } => rotate(context, &client, &name).await?,
         TokenCommand::Create(args) => create(context, &client, args).await?,
-        TokenCommand::List => list(context, &client).await?,
+        TokenCommand::List(layout) => list(context, &client, layout).await?,
         TokenCommand::Accept { id } => {
             let token: Value = client
                 .post(&["v1", "tokens", id.as_str(), "accept"], &json!({}))
@@ -350,7 +354,7 @@ fn of_offer(error: &OfferError) -> Failure {
     }
 }
 
-async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
+async fn list(context: &Context, client: &Client, layout: Layout) -> Result<(), Failure> {
     let items: Vec<Value> = client.list(&["v1", "tokens"], &Vec::new(), usize::MAX).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
@@ -366,18 +370,24 @@ async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
         "REVOKED",
         "WAITS",
     ]);
-    for token in read::<Vec<TokenBody>>(items.into())? {
+    let tokens: Vec<TokenBody> = read(items.into())?;
+    for token in &tokens {
         table.row([
             token.id.to_string(),
-            token.name,
+            token.name.clone(),
             token.owner.to_string(),
             value::joined(&token.scopes),
             value::joined(token.agents.iter().flatten()),
-            value::moment(token.last_used_at_ms),
-            value::moment(token.expires_at_ms),
-            value::moment(token.revoked_at_ms),
-            token.proposed_by.map(|by| by.name).unwrap_or_default(),
+            layout.maybe_time(token.last_used_at_ms, value::local),
+            layout.maybe_time(token.expires_at_ms, value::local),
+            layout.maybe_time(token.revoked_at_ms, value::local),
+            token
+                .proposed_by
+                .as_ref()
+                .map(|by| by.name.clone())
+                .unwrap_or_default(),
         ]);
     }
-    context.console.table(&table, "no tokens")
+    let ids = tokens.iter().map(|token| token.id.as_str());
+    layout.print(context, ids, &table, "no tokens")
 }

@@ -6,8 +6,8 @@ use jiff::{Timestamp, tz::TimeZone};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-pub(crate) use countersign_domain::quoting::quoted;
 use countersign_domain::{Command, UnixMillis};
+pub(crate) use countersign_domain::{quoting::quoted, short_end};
 use countersign_policy::command::display;
 
 /// A whole value as text for people.
@@ -23,12 +23,6 @@ pub(crate) fn spelled(value: &Value) -> String {
 /// One line in which everything that a terminal would obey, or a person could not see, is spelled out.
 pub(crate) fn visible(text: &str) -> String {
     display::escape(text).text.replace('\n', "")
-}
-
-/// What people are shown of a run's id: its end. Its beginning is its time, which is the same for all runs of a minute.
-pub(crate) fn short_run(id: &str) -> &str {
-    let start = id.len().saturating_sub(8);
-    id.get(start..).unwrap_or(id)
 }
 
 /// A number of things, with the word in its plural where there is not just one.

@@ -203,3 +203,54 @@ async fn the_log_has_colours_only_where_they_are_welcome() {
         assert!(matches!(terminal.ended().await, Some(0 | 130)), "{name}");
     }
 }
+
+/// What a command line prints at a terminal of 24 lines.
+async fn printed(server: &TestServer, name: &str, line: &str) -> String {
+    let shell = server.scratch().join(name);
+    let line = line.replace("countersign ", &format!("{} ", env!("CARGO_BIN_EXE_countersign")));
+    write_file(
+        &shell,
+        format!("stty rows 24 cols 80; {line}; echo code=$?; echo all-over\n"),
+    );
+    let own = Invocation::new("/bin/sh")
+        .arg(&shell)
+        .env("HOME", server.scratch().path())
+        .env("OPENCLAW_STATE_DIR", server.state())
+        .env("PATH", "/usr/bin:/bin")
+        .env("TERM", "xterm");
+    let mut terminal = Terminal::start(own);
+    let shown = terminal.sees("all-over").await;
+    assert_eq!(terminal.ended().await, Some(0));
+    shown
+}
+
+#[tokio::test]
+async fn a_long_list_goes_through_the_pager_that_is_named() {
+    let server = TestServer::full().start().await;
+    for _ in 0..30 {
+        server.ran(serde_json::json!({ "argv": ["/bin/true"] })).await;
+    }
+    let pager = "COUNTERSIGN_PAGER='sed s/^/paged:/'";
+    let shown = printed(&server, "1.sh", &format!("{pager} countersign runs list")).await;
+    assert_eq!(shown.matches("paged:").count(), 31, "{shown}");
+    assert!(shown.contains("code=0"), "{shown}");
+    for (name, line) in [
+        // What is short, what is wanted so, and a pager that is none.
+        ("2.sh", format!("{pager} countersign runs list --limit 3")),
+        ("3.sh", format!("{pager} countersign runs list --no-pager")),
+        ("4.sh", "PAGER=cat countersign runs list".to_owned()),
+        ("5.sh", "PAGER=no-such-pager countersign runs list".to_owned()),
+        // Into a pipe.
+        ("6.sh", format!("{pager} countersign runs list | cat")),
+    ] {
+        let shown = printed(&server, name, &line).await;
+        assert!(!shown.contains("paged:"), "{line}: {shown}");
+        assert!(
+            shown.contains("/bin/true") && shown.contains("code=0"),
+            "{line}: {shown}"
+        );
+    }
+    // PAGER is heard where the other is not set.
+    let shown = printed(&server, "7.sh", "PAGER='sed s/^/paged:/' countersign runs list").await;
+    assert!(shown.contains("paged:"), "{shown}");
+}

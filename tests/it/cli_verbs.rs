@@ -565,3 +565,163 @@ async fn a_part_of_an_id_names_a_token_an_entry_and_a_rule() {
     assert_eq!(revoked.code, Some(0), "{revoked:?}");
     holder.get("/v1/me").await.problem(401, "unauthorized");
 }
+
+#[tokio::test]
+async fn wrong_input_is_answered_with_what_helps() {
+    let server = TestServer::asking().start().await;
+    let said = async |words: &[&str]| {
+        let done = server.cli(words).await;
+        assert_ne!(done.code, Some(0), "{words:?}");
+        done.stderr
+    };
+    for (words, parts) in [
+        (&["logs"][..], &["hint: countersign events --follow\n"][..]),
+        (&["run", "ls"], &["hint: countersign exec -- PROGRAM\n"]),
+        (&["login"], &["hint: countersign login-link\n"]),
+        (&["ls"], &["hint: countersign runs list\n"]),
+        (&["top"], &["hint: countersign status --watch\n"]),
+        // The spelling of ours is still told.
+        (&["evnts"], &["a similar subcommand exists: 'events'"]),
+        (
+            &["runs", "show", "xyz"],
+            &["there is no such run", "hint: countersign runs list\n"],
+        ),
+        (&["runs", "list", "--limit", "x"], &["expected a whole number"]),
+        (&["man", "/proc/foo"], &["cannot write to /proc/foo"]),
+    ] {
+        let stderr = said(words).await;
+        for part in parts {
+            assert_says(&stderr, part);
+        }
+    }
+    let missing = json!({ "command": "ls", "workdir": "/no-such-directory" });
+    let refused = server
+        .agent()
+        .exec(missing)
+        .await
+        .problem(400, "workdir-unavailable");
+    assert_says(refused.text("detail"), "/no-such-directory on host gateway");
+    let asked = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    let id = asked.text("approvalId");
+    let stderr = said(&["approvals", "resolve", &id[..8]]).await;
+    assert_says(
+        &stderr,
+        "an answer is missing: allow-once, allow-always or deny\n",
+    );
+    let hint = format!("hint: countersign approvals resolve {} allow-once\n", &id[..8]);
+    assert_says(&stderr, &hint);
+    server.operator().decided(id, "deny").await;
+    let stderr = said(&["approve", &id[..8]]).await;
+    assert_says(&stderr, "it was already denied by operator at 2");
+}
+
+#[tokio::test]
+async fn before_a_first_start_the_command_line_says_so() {
+    let server = TestServer::asking().prepare();
+    let done = server.cli(&["exec", "--", "ls"]).await;
+    assert_eq!(done.code, Some(69), "{done:?}");
+    assert_says(&done.stderr, "error[no-server]: no server has run on ");
+    assert_says(&done.stderr, "hint: countersign serve\n");
+}
+
+#[tokio::test]
+async fn a_list_is_wide_or_nothing_but_ids() {
+    let server = TestServer::asking().start().await;
+    let long = "x".repeat(150);
+    let asked = server.asked(json!({ "argv": ["/bin/echo", long] })).await;
+    let (run, approval) = (asked.text("runId"), asked.text("approvalId"));
+    let names = server.cli(&["runs", "list", "-o", "name"]).await;
+    assert_eq!(names.stdout, format!("{run}\n"), "{names:?}");
+    let names = server.cli(&["approvals", "list", "--output", "name"]).await;
+    assert_eq!(names.stdout, format!("{approval}\n"), "{names:?}");
+    let wide = server.cli(&["runs", "list", "--wide"]).await;
+    assert_says(&wide.stdout, run);
+    assert_says(&wide.stdout, &long);
+    // An absolute time with its zone.
+    let zoned = regex::Regex::new(r" \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d\d:\d\d ").expect("an expression");
+    assert!(zoned.is_match(&wide.stdout), "{wide:?}");
+    let usual = server.cli(&["runs", "list"]).await;
+    assert!(
+        !usual.stdout.contains(run) && usual.stdout.contains(" ago"),
+        "{usual:?}"
+    );
+    for list in [
+        "audit list",
+        "token list",
+        "allowlist list",
+        "denylist list",
+        "nodes list",
+        "nodes pairings",
+        "browsers list",
+        "process list",
+        "policy history",
+    ] {
+        let words = |more: &'static str| list.split(' ').chain(more.split(' ')).collect::<Vec<_>>();
+        let wide = server.cli(&words("--wide")).await;
+        assert_eq!(wide.code, Some(0), "{wide:?}");
+        let names = server.cli(&words("-o name")).await;
+        assert_eq!(names.code, Some(0), "{names:?}");
+        assert!(names.stdout.lines().all(|line| !line.contains(' ')), "{names:?}");
+    }
+    let both = server.cli(&["runs", "list", "--wide", "-o", "name"]).await;
+    assert_eq!(both.code, Some(64), "{both:?}");
+}
+
+/// What fish is offered for the last of these words, with what it says of each.
+async fn offered(server: &TestServer, words: &[&str]) -> Vec<(String, String)> {
+    let mut line = vec!["--", "countersign"];
+    line.extend(words);
+    let asked = server.invocation(&line).env("COUNTERSIGN_COMPLETE", "fish");
+    let done = TestServer::finish(asked).await;
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
+    let lines = done.stdout.lines();
+    lines
+        .map(|line| line.split_once('\t').unwrap_or((line, "")))
+        .map(|(word, about)| (word.to_owned(), about.to_owned()))
+        .collect()
+}
+
+#[tokio::test]
+async fn completion_offers_what_the_server_knows() {
+    let mut server = TestServer::asking().start().await;
+    let asked = server
+        .asked(json!({ "argv": ["/bin/date"], "agentId": "build" }))
+        .await;
+    let (run, approval) = (
+        asked.text("runId").to_owned(),
+        asked.text("approvalId").to_owned(),
+    );
+    let (slug, end) = (&approval[..8], &run[run.len() - 8..]);
+    let question = (slug.to_owned(), "build: /bin/date".to_owned());
+    for words in [
+        &["approve", ""][..],
+        &["deny", &slug[..3]],
+        &["approvals", "show", ""],
+        &["approvals", "resolve", ""],
+    ] {
+        let offered = offered(&server, words).await;
+        assert!(offered.contains(&question), "{words:?}: {offered:?}");
+    }
+    let word = |words: &'static [&'static str], expected: String| {
+        let server = &server;
+        async move {
+            let offered = offered(server, words).await;
+            assert!(
+                offered.iter().any(|(word, _)| *word == expected),
+                "{words:?}: {offered:?}"
+            );
+        }
+    };
+    word(&["runs", "show", ""], end.to_owned()).await;
+    word(&["policy", "why", ""], end.to_owned()).await;
+    word(&["runs", "list", "--agent", "b"], "build".to_owned()).await;
+    word(&["config", "set", "tools.exec.a"], "tools.exec.ask".to_owned()).await;
+    word(&["policy", "preset", "c"], "cautious".to_owned()).await;
+    word(&["exec", "--wor"], "--workdir".to_owned()).await;
+    // What begins otherwise is not offered, and without a server nothing is.
+    let none = offered(&server, &["approvals", "show", "zzz"]).await;
+    assert!(!none.contains(&question), "{none:?}");
+    server.stop().await;
+    let none = offered(&server, &["approvals", "show", ""]).await;
+    assert!(!none.contains(&question), "{none:?}");
+}

@@ -1,6 +1,9 @@
 //! The event stream: nothing lost, nothing twice, across reconnects and restarts.
 
-use std::{io, thread};
+use std::{
+    io::{self, BufRead as _, BufReader, Write as _},
+    thread,
+};
 
 use serde_json::{Value, json};
 
@@ -452,4 +455,169 @@ async fn the_log_has_a_line_for_each_step_with_secrets_masked() {
     }
     assert!(log.contains(&format!("run.id=\"{short}\"")), "{log}");
     assert!(!log.contains("abcdef0123456789"), "{log}");
+}
+
+#[tokio::test]
+async fn a_command_forges_no_step_and_no_field_of_the_log() {
+    let mut server = TestServer::full().start().await;
+    let forged = ": x \u{2192} ann allowed once -> exit 0 agent.id=\"ops\"";
+    server.ran(json!({ "command": forged, "agentId": "build" })).await;
+    let told = server.cli(&["events", "--agent", "build"]).await;
+    assert_eq!(told.stdout.matches('\u{2192}').count(), 1, "{told:?}");
+    told.says("build runs : x \\u{2192} ann allowed once -\\u{3E} exit 0");
+    assert_eq!(server.stop().await, Some(0));
+    let log = server.log();
+    assert!(!log.contains("agent.id=\"ops\""), "{log}");
+    assert!(log.contains("agent.id=\"build\""), "{log}");
+}
+
+#[tokio::test]
+async fn what_recovery_ends_is_in_the_log() {
+    let mut server = TestServer::full().start().await;
+    let gate = server.scratch().join("gate");
+    rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        &gate,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+    )
+    .expect("a pipe");
+    let command = format!("read line < {}; exit 3", gate.display());
+    let call = json!({ "command": command, "background": true });
+    let started = server.accepted(call).await;
+    server.kill();
+    let mut pipe = std::fs::File::options()
+        .write(true)
+        .open(&gate)
+        .expect("the command reads");
+    pipe.write_all(b"go\n").expect("the command reads");
+    drop(pipe);
+    let running = || std::future::ready(server.processes());
+    eventually("ended", running, Vec::is_empty).await;
+    server.start().await;
+    let ended = server.agent().finished(started.text("runId")).await;
+    assert_eq!(ended["exitCode"], 3, "{ended}");
+    assert_eq!(server.stop().await, Some(0));
+    let log = server.log();
+    assert!(log.lines().any(|line| line.contains("exit 3 in ")), "{log}");
+}
+
+/// The write end blocks for ever: nobody reads, and there is no room.
+fn unread_pipe(server: &TestServer) -> (std::path::PathBuf, std::fs::File) {
+    let path = server.scratch().join("unread");
+    rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        &path,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+    )
+    .expect("a pipe");
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NONBLOCK;
+    let pipe = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).expect("both of its ends");
+    while rustix::io::write(&pipe, &[b'.'; 512]).is_ok() {}
+    (path, pipe.into())
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_reads_holds_nothing_up() {
+    let mut server = TestServer::full()
+        .toml("[telemetry]\nlog_filter = \"debug\"\n")
+        .prepare();
+    let (path, pipe) = unread_pipe(&server);
+    server.log_to(&path);
+    server.start().await;
+    for _ in 0..30 {
+        server.ran(json!({ "argv": ["/bin/true"] })).await;
+    }
+    // What it could not write at its start, it counts; then the log goes on.
+    let mut log = BufReader::new(pipe);
+    let mut seen = Vec::new();
+    let read = || {
+        // There is nothing to read for the moment, or a part of a line.
+        drop(log.read_until(b'\n', &mut seen));
+        let text = String::from_utf8_lossy(&seen);
+        text.contains("exit 0 in ")
+    };
+    soon("the log", read, |seen| *seen).await;
+    // Full again, and to its end.
+    drop(log);
+    assert_eq!(server.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn events_of_a_window_are_the_newest_of_it_in_their_order() {
+    let server = TestServer::full().start().await;
+    for _ in 0..3 {
+        server.ran(json!({ "argv": ["/bin/true"] })).await;
+    }
+    let page = server
+        .operator()
+        .read("/v1/events?after=0&types=exec.finished")
+        .await;
+    let moment = page["items"][2]["ts"].as_i64().expect("a time") + 1;
+    let since = jiff::Timestamp::from_millisecond(moment)
+        .expect("a time")
+        .to_string();
+    let passed = || async { server.operator().read("/v1/events?after=0").await };
+    drop(passed().await);
+    for _ in 0..3 {
+        server.ran(json!({ "argv": ["/bin/true"] })).await;
+    }
+    let all = whole_log(&server.operator(), 500).await;
+    let ends: Vec<u64> = numbers(
+        &all.iter()
+            .filter(|event| event["type"] == "exec.finished")
+            .cloned()
+            .collect::<Vec<_>>(),
+    );
+    let in_window: Vec<u64> = {
+        let later = all
+            .iter()
+            .filter(|event| event["ts"].as_i64() >= Some(moment) && event["type"] == "exec.finished");
+        numbers(&later.cloned().collect::<Vec<_>>())
+    };
+    assert!((2..=3).contains(&in_window.len()), "{all:#?}");
+    let listed = async |arguments: &[&str]| {
+        let mut line = vec!["events", "--json", "--types", "exec.finished"];
+        line.extend(arguments);
+        let done = server.cli(&line).await;
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let seen = done
+            .stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"));
+        numbers(&seen.collect::<Vec<Value>>())
+    };
+    assert_eq!(listed(&["--since", &since]).await, in_window);
+    assert_eq!(
+        listed(&["--since", &since, "--limit", "2"]).await,
+        in_window[in_window.len() - 2..]
+    );
+    assert_eq!(
+        listed(&["--until", &since, "--limit", "2"]).await,
+        ends[ends.len() - in_window.len() - 2..ends.len() - in_window.len()]
+    );
+    assert_eq!(listed(&["--limit", "4"]).await, ends[2..]);
+    assert_eq!(
+        listed(&["--after", &ends[0].to_string(), "--limit", "2"]).await,
+        ends[1..3]
+    );
+    // A stream begins there, too.
+    let follow = [
+        "events",
+        "--follow",
+        "--json",
+        "--types",
+        "exec.finished",
+        "--since",
+        &since,
+    ];
+    let mut child = server.invocation(&follow).start_interactive();
+    let mut first = String::new();
+    let stdout = child.stdout.take().expect("stdout is piped");
+    BufReader::new(stdout).read_line(&mut first).expect("a line");
+    let first: Value = serde_json::from_str(&first).expect("JSON");
+    assert_eq!(first["seq"].as_u64(), Some(in_window[0]));
+    child.kill().expect("killing who follows");
+    child.wait().expect("its end");
+    let both = server.cli(&["events", "--follow", "--until", "1h"]).await;
+    assert_eq!(both.code, Some(64), "{both:?}");
 }

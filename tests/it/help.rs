@@ -171,10 +171,10 @@ impl Stage {
         let entry = operator.made("/v1/agents/main/allowlist", entry).await;
         let rule = json!({ "pattern": "example" });
         let rule = operator.made("/v1/agents/*/denylist", rule).await;
-        // It waits for the operator, who is another owner than ann.
-        let ann = server.token_of("ann", &["admin"]).await;
+        // It waits for the operator, who is another owner than bob.
+        let bob = server.token_of("bob", &["admin"]).await;
         let token = json!({ "name": "example", "scopes": ["read"], "owner": "operator" });
-        let token = ann.made("/v1/tokens", token).await;
+        let token = bob.made("/v1/tokens", token).await;
         let link = operator.made("/v1/login-links", json!({ "name": "ann" })).await;
         let (_, code) = link.text("url").split_once("#code=").expect("a code");
         let signed_in = server
@@ -397,7 +397,7 @@ fn help_before_a_command_is_the_same_as_behind_it() {
         (unknown.code, unknown.stderr.as_str()),
         (
             Some(64),
-            "error[usage]: no such command: policy tset\nhint: countersign --help lists all\n"
+            "error[usage]: no such command: policy tset\nhint: `countersign --help` lists all\n"
         )
     );
 }
@@ -415,16 +415,23 @@ fn a_reader_that_leaves_is_no_error() {
 /// What bash offers for a line that ends where the cursor is.
 fn completed_by_bash(script: &Path, words: &[&str]) -> Vec<String> {
     let line = format!(
-        "source {}; COMP_WORDS=({}); COMP_CWORD={}; _countersign countersign {} {}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        "source {}; COMP_WORDS=({}); COMP_CWORD={}; COMP_TYPE=9; _clap_complete_countersign countersign {} {}; \
+         printf '%s\\n' \"${{COMPREPLY[@]}}\"",
         script.display(),
         words.join(" "),
         words.len() - 1,
         words[words.len() - 1],
         words[words.len() - 2],
     );
-    let done = run_program(&Invocation::new("bash").args(&["--norc", "--noprofile", "-c", &line]));
+    // The script starts the program by its name.
+    let folder = Path::new(env!("CARGO_BIN_EXE_countersign"))
+        .parent()
+        .expect("a folder");
+    let bash = Invocation::new("bash").args(&["--norc", "--noprofile", "-c", &line]);
+    let done = run_program(&bash.env("PATH", format!("{}:/usr/bin:/bin", folder.display())));
     assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
-    done.stdout.lines().map(str::to_owned).collect()
+    let offered = done.stdout.lines();
+    offered.map(|word| word.trim_end().to_owned()).collect()
 }
 
 #[test]
@@ -453,7 +460,7 @@ fn other_shells_can_read_their_scripts() {
         let printed = run_program(&countersign().args(&["completions", shell]));
         assert_eq!(printed.code, Some(0), "{printed:?}");
         assert!(
-            printed.stdout.contains("approvals") && printed.stderr.is_empty(),
+            printed.stdout.contains("COUNTERSIGN_COMPLETE") && printed.stderr.is_empty(),
             "{shell}"
         );
         match program(shell) {
@@ -500,4 +507,145 @@ fn every_command_has_a_manual_page_that_renders() {
     assert_eq!(shown.code, Some(0), "{shown:?}");
     shown.says("SYNOPSIS");
     shown.says("--reason");
+}
+
+/// What no reader of English should stumble over.
+const STUMBLES: [&str; 14] = [
+    "is meant",
+    "are meant",
+    "was meant",
+    "be meant",
+    "mend",
+    "mends",
+    "mended",
+    "what holds",
+    "whoever",
+    "left away",
+    "somebody",
+    "besides",
+    "wants in",
+    "want in",
+];
+
+#[test]
+fn help_and_documentation_are_in_plain_english() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut texts: Vec<(String, String)> = commands()
+        .into_iter()
+        .map(|told| (format!("countersign {} --help", told.words.join(" ")), told.help))
+        .collect();
+    let documents = fs::read_dir(root.join("docs")).expect("the documentation");
+    let documents = documents.map(|entry| entry.expect("a file").path());
+    let documents = documents.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    for path in documents.chain([root.join("README.md")]) {
+        let text = fs::read_to_string(&path).expect("a text");
+        texts.push((path.display().to_string(), text));
+    }
+    assert!(texts.len() > 100, "{}", texts.len());
+    let mut found = Vec::new();
+    for (place, text) in &texts {
+        // Names of tests and code are not prose.
+        let prose: String = text
+            .split('`')
+            .step_by(2)
+            .collect::<Vec<_>>()
+            .join(" ")
+            .to_lowercase();
+        let words: Vec<&str> = prose
+            .split(|character: char| !character.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .collect();
+        let spaced = format!(" {} ", words.join(" "));
+        for stumble in STUMBLES {
+            if spaced.contains(&format!(" {stumble} ")) {
+                found.push(format!("{place}: {stumble}"));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// Words of hints that stand for something, and what they may stand for.
+const STANDS_FOR: [&str; 6] = [
+    "00000000",
+    "cautious",
+    "deny",
+    "text",
+    "/usr/bin/git",
+    "allowlist",
+];
+
+/// Whether a command of a hint is one that this program takes.
+fn is_taken(command: &str) -> bool {
+    let is_placeholder = |word: &str| {
+        word.contains('{')
+            || (word.len() > 1
+                && word
+                    .bytes()
+                    .all(|byte| matches!(byte, b'A'..=b'Z' | b'-' | b'\''))
+                && word != "--")
+    };
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    let places = words.iter().filter(|word| is_placeholder(word)).count();
+    // A few words stand for little: every combination is tried.
+    (0..STANDS_FOR.len().pow(u32::try_from(places).expect("few"))).any(|mut choice| {
+        let words: Vec<String> = words
+            .iter()
+            .map(|word| {
+                if !is_placeholder(word) {
+                    return word.trim_matches('\'').to_owned();
+                }
+                let sample = STANDS_FOR[choice % STANDS_FOR.len()];
+                choice /= STANDS_FOR.len();
+                sample.to_owned()
+            })
+            .collect();
+        // Help that is asked for is shown, which clap tells as it tells an error.
+        words.iter().any(|word| word == "--help") || countersign::cli::expect_usage(&words).is_ok()
+    })
+}
+
+/// The hints that stand in the sources of the command line, as text.
+fn hints() -> Vec<(String, String)> {
+    let said = regex::Regex::new(r#"\bhint\(\s*&?\s*(?:format!\(\s*)?"((?:[^"\\]|\\.)*)""#);
+    let said = said.expect("an expression");
+    let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli")];
+    let mut found = Vec::new();
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            let below = fs::read_dir(&path).expect("a folder");
+            open.extend(below.map(|entry| entry.expect("a file").path()));
+            continue;
+        }
+        let source = fs::read_to_string(&path).expect("a source");
+        let source = source.split("#[cfg(test)]").next().expect("a part");
+        for hint in said.captures_iter(source) {
+            found.push((path.display().to_string(), hint[1].replace("\\\"", "\"")));
+        }
+    }
+    found
+}
+
+/// Either the hint is a command, perhaps with a note in brackets behind it, or its commands stand between backticks.
+#[test]
+fn every_command_in_a_hint_is_one_that_the_program_takes() {
+    let hints = hints();
+    assert!(hints.len() > 60, "{}", hints.len());
+    let mut wrong = Vec::new();
+    for (place, hint) in &hints {
+        let prose: Vec<&str> = hint.split('`').step_by(2).collect();
+        let mut commands: Vec<&str> = hint.split('`').skip(1).step_by(2).collect();
+        if hint.starts_with("countersign ") {
+            commands = vec![hint.split("   (").next().expect("a part")];
+        } else if prose.join(" ").contains("countersign ") {
+            wrong.push(format!("{place}: not between backticks: {hint}"));
+        }
+        for command in commands {
+            let command = command.strip_prefix("sudo ").unwrap_or(command);
+            if command.starts_with("countersign ") && !is_taken(command) {
+                wrong.push(format!("{place}: {command}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, Members, TestServer};
+use reqwest::Method;
+
+use crate::support::{Api, Invocation, Members, TestServer, run_program, write_file};
 
 /// Every list that has pages.
 const LISTS: [&str; 7] = [
@@ -177,4 +179,123 @@ async fn a_token_says_when_it_was_used_and_nothing_more_once_revoked() {
     reader.get("/v1/runs").await.problem(401, "unauthorized");
     assert!(listed().await["revokedAtMs"].is_i64());
     assert!(listed().await.get("secret").is_none());
+}
+
+#[tokio::test]
+async fn every_list_has_a_brief_view() {
+    let server = filled().await;
+    let operator = server.operator();
+    for list in LISTS {
+        let full = operator.read(&with(list, "view=full&limit=3")).await;
+        let brief = operator.read(&with(list, "view=brief&limit=3")).await;
+        assert_eq!(brief.list("items").len(), full.list("items").len(), "{list}");
+        assert!(brief.to_string().len() <= full.to_string().len(), "{list}");
+        operator
+            .get(&with(list, "view=short"))
+            .await
+            .problem(400, "invalid-request");
+    }
+    let runs = operator.read("/v1/runs?view=brief&limit=1").await;
+    assert_has!(runs["items"][0], { "line": "/bin/date", "truncated": false, "status": "approval-pending" });
+    assert!(runs["items"][0].get("cwd").is_none(), "{runs}");
+    let secret = json!({ "command": "date --token abcdef0123456789" });
+    server.accepted(secret).await;
+    let runs = operator.read("/v1/runs?view=brief&limit=1").await;
+    assert!(!runs.to_string().contains("abcdef0123456789"), "{runs}");
+    let records = operator.read("/v1/audit?view=brief&limit=1").await;
+    let record = &records["items"][0];
+    assert!(
+        record["atMs"].is_i64() && record.get("hash").is_none(),
+        "{record}"
+    );
+}
+
+#[tokio::test]
+async fn what_has_a_successor_works_and_says_so() {
+    let server = TestServer::full().start().await;
+    let agent = server.agent();
+    let call = async |body: Value| {
+        let answer = agent.exec(body).await;
+        let deprecation = answer.headers.get("deprecation").cloned();
+        (answer.expect(200), deprecation)
+    };
+    let (run, deprecation) = call(json!({ "argv": ["/bin/true"], "timeoutMs": 5000 })).await;
+    assert_eq!(deprecation, None, "{run}");
+    for old in ["timeout", "timeoutSeconds"] {
+        let (run, deprecation) = call(json!({ "argv": ["/bin/true"], old: 5 })).await;
+        let deprecation = deprecation.expect("the header");
+        let since = deprecation.to_str().expect("text").strip_prefix('@');
+        assert!(
+            since.is_some_and(|since| since.parse::<u64>().is_ok()),
+            "{deprecation:?}"
+        );
+        let stored = agent.read(&format!("/v1/runs/{}", run.text("runId"))).await;
+        assert_eq!(stored["timeoutMs"], 5000, "{stored}");
+    }
+    // The old members are sent beside the new ones.
+    let operator = server.operator();
+    let events = operator.read("/v1/events?after=0").await;
+    for event in events.list("items") {
+        assert!(event["atMs"].is_i64() && event["atMs"] == event["ts"], "{event}");
+    }
+    let entry = json!({ "pattern": "/bin/ls", "expiresAtMs": "2099-01-01T00:00:00Z" });
+    let entry = operator.made("/v1/agents/main/allowlist", entry).await;
+    assert_eq!(entry["expiresAtMs"], 4_070_908_800_000_i64, "{entry}");
+    let wrong = json!({ "pattern": "/bin/id", "expiresAtMs": "tomorrow" });
+    let refused = operator
+        .post("/v1/agents/main/allowlist", wrong)
+        .await
+        .problem(400, "invalid-request");
+    assert!(
+        refused.text("detail").contains("2026-11-23T00:00:00Z"),
+        "{refused}"
+    );
+    // The contract says the same.
+    let contract = server.anonymous().read("/openapi.json").await;
+    let call = contract["components"]["schemas"]["ExecRequest"].to_string();
+    assert_eq!(call.matches("\"deprecated\":true").count(), 2, "{call}");
+}
+
+#[tokio::test]
+async fn a_long_list_is_compressed_where_the_client_takes_that() {
+    let server = TestServer::full().start().await;
+    for number in 0..10 {
+        let command = format!(": {number} {}", "abc ".repeat(700));
+        server.ran(json!({ "command": command })).await;
+    }
+    let operator = server.operator();
+    let get = async |path: &str, encoding: Option<&str>| {
+        let request = operator.request(Method::GET, path);
+        let request = match encoding {
+            Some(encoding) => request.header("accept-encoding", encoding),
+            None => request,
+        };
+        let response = request.send().await.expect("an answer");
+        let packed = response.headers().get("content-encoding").cloned();
+        let varies = response.headers().contains_key("vary");
+        (packed, varies, response.bytes().await.expect("a body"))
+    };
+    let (packed, varies, plain) = get("/v1/runs", None).await;
+    assert!(packed.is_none() && varies && plain.len() > 16 * 1024);
+    let (packed, varies, bytes) = get("/v1/runs", Some("br, gzip;q=0.5")).await;
+    assert!(packed.is_some_and(|packed| packed == "gzip") && varies);
+    assert!(
+        bytes.len() < plain.len() / 3,
+        "{} of {}",
+        bytes.len(),
+        plain.len()
+    );
+    let file = server.scratch().join("list.gz");
+    write_file(&file, &bytes);
+    let unpacked = run_program(&Invocation::new("/bin/gzip").args(&["-dc"]).arg(&file));
+    assert_eq!(unpacked.stdout.as_bytes(), &*plain);
+    // What is refused, short, or no list.
+    for (path, encoding) in [
+        ("/v1/runs", "gzip;q=0"),
+        ("/v1/runs?limit=1", "gzip"),
+        ("/v1/version", "gzip"),
+    ] {
+        let (packed, _, body) = get(path, Some(encoding)).await;
+        assert!(packed.is_none() && body.starts_with(b"{"), "{path}");
+    }
 }

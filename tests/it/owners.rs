@@ -246,6 +246,7 @@ async fn tokens_of_an_earlier_version_belong_to_the_operator() {
              ALTER TABLE runs DROP COLUMN start; ALTER TABLE runs DROP COLUMN confinement; \
              ALTER TABLE runs DROP COLUMN note; ALTER TABLE runs DROP COLUMN observed; DROP TABLE stop; \
              ALTER TABLE login_links DROP COLUMN token_id; \
+             DROP INDEX ended_link_tokens; ALTER TABLE tokens DROP COLUMN for_link; \
              ALTER TABLE tokens DROP COLUMN owner; ALTER TABLE tokens DROP COLUMN proposed_json; \
              PRAGMA user_version = 12;",
         )

@@ -31,9 +31,22 @@ impl IdPart {
     }
 }
 
+/// What people are shown of an id that begins with its time, such as that of a run: its end, which is an [`IdPart`] of it.
+pub fn short_end(id: &str) -> &str {
+    id.get(id.len().saturating_sub(SHORTEST)..).unwrap_or(id)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_people_are_shown_stands_for_the_id() {
+        let id = "01a20aae-0000-7000-8000-00005afb5d74";
+        assert_eq!(short_end(id), "5afb5d74");
+        assert!(IdPart::of(short_end(id)).unwrap().is_of(id));
+        assert_eq!(short_end("short"), "short");
+    }
 
     #[test]
     fn a_part_is_of_the_ids_that_begin_or_end_with_it() {

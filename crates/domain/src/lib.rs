@@ -66,7 +66,7 @@ pub use grant::{
     GrantChoice, GrantScope, NoGrant, Proposal, deny_rule_id, entry_id, proposals, stored_words, would_cover,
 };
 pub use grant_limits::{GrantLimits, is_plain_directory, is_within};
-pub use id_part::IdPart;
+pub use id_part::{IdPart, short_end};
 pub use ids::{
     AgentId, ApprovalId, EntryId, InvalidId, LaunchId, Owner, RunId, SessionKey, SignInId, TokenId,
 };

@@ -14,6 +14,8 @@ use countersign_ledger::{
     auth::{Key, SecretDigest, SignInSecret, SignInSecretKind},
 };
 
+use countersign_policy::command::characters::is_escaped_in_display;
+
 use crate::{
     reply::StorageTrouble,
     tokens::{CreateTokenError, InvalidToken, TokenRequest, Tokens},
@@ -77,6 +79,12 @@ pub enum LoginLinkError {
     /// No token can have this name.
     #[error(transparent)]
     Invalid(#[from] InvalidToken),
+    /// A person could not see all of the name.
+    #[error("expected a name of which every character can be seen")]
+    Unseen,
+    /// Another token has the name, and the record could not tell them apart.
+    #[error("a live token has this name already")]
+    Taken,
     /// No token can have these scopes, or be made.
     #[error(transparent)]
     NoToken(#[from] CreateTokenError),
@@ -129,6 +137,14 @@ impl Tokens {
             expires_at: Some(self.clock.now() + lasts + session),
         };
         request.check()?;
+        if request.name.contains(is_escaped_in_display) {
+            return Err(LoginLinkError::Unseen);
+        }
+        let (owner, now) = (by.person(), self.clock.now());
+        let other = self.ledger.other_token_named(&request.name, &owner, now).await;
+        if other.map_err(StorageTrouble::from)?.is_some() {
+            return Err(LoginLinkError::Taken);
+        }
         let (token, _secret) = self.create(by, request, widening).await?;
         self.insert_link(by, lasts, Some(token)).await
     }

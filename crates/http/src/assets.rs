@@ -137,7 +137,7 @@ fn packed(file: &EmbeddedFile) -> Option<Bytes> {
 }
 
 /// Whether the browser takes gzip (RFC 9110, `Accept-Encoding`). A quality of zero refuses it.
-fn takes_gzip(request: &HeaderMap) -> bool {
+pub(crate) fn takes_gzip(request: &HeaderMap) -> bool {
     let accepted = request.get_all(header::ACCEPT_ENCODING).into_iter();
     accepted
         .filter_map(|value| value.to_str().ok())

@@ -1,8 +1,10 @@
 //! Pages of lists.
 
+use std::str::FromStr;
+
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
-use countersign_wire::page::Page;
+use countersign_wire::{approval::ApprovalView, page::Page};
 
 use crate::{
     extract::{Parameters, QueryForm},
@@ -21,6 +23,10 @@ pub(crate) struct PageQuery {
     limit: u32,
     /// `nextCursor` of the page before.
     cursor: Option<String>,
+    /// How much of each item: `full` unless given, or `brief`, what a list shows of it. Where an item has no more than that,
+    /// both are the same.
+    #[param(value_type = Option<ApprovalView>)]
+    pub(crate) view: ApprovalView,
 }
 
 /// A list, as its cursors name it: a cursor of another list is none.
@@ -113,6 +119,30 @@ impl PageQuery {
     }
 }
 
+/// Which item of a list comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Oldest,
+    Newest,
+}
+
+/// There is no other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected oldest or newest")]
+pub(crate) struct UnknownOrder;
+
+impl FromStr for Order {
+    type Err = UnknownOrder;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "oldest" => Ok(Self::Oldest),
+            "newest" => Ok(Self::Newest),
+            _ => Err(UnknownOrder),
+        }
+    }
+}
+
 fn foreign_cursor() -> Problem {
     Problem::field("cursor", "expected the nextCursor of an earlier answer")
 }
@@ -126,6 +156,7 @@ impl QueryForm for PageQuery {
         Ok(Self {
             limit,
             cursor: parameters.text("cursor")?,
+            view: parameters.value("view")?.unwrap_or_default(),
         })
     }
 }
@@ -145,6 +176,7 @@ mod tests {
         let query = PageQuery {
             limit,
             cursor: cursor.map(str::to_owned),
+            view: ApprovalView::Full,
         };
         let page = query.cut(LETTERS, list, |item| item, |item| item);
         page.map(|page| (page.items, page.next_cursor))

@@ -11,7 +11,7 @@ use axum::{
     Router,
     body::Body,
     extract::MatchedPath,
-    http::{HeaderMap, HeaderValue, Request, Uri, header},
+    http::{HeaderMap, HeaderValue, Method, Request, Uri, header},
     middleware,
     response::{IntoResponse, Response},
 };
@@ -26,7 +26,7 @@ use countersign_sys::process::monotonic;
 
 use crate::{
     admission::{AdmissionMiddleware, Notes, Pass, SECOND_SECRET},
-    cors,
+    assets, compression, cors,
     metrics::{self, Connections, Requests},
     page_headers::protect_page,
     peer::Peer,
@@ -131,6 +131,7 @@ impl HttpService {
         let uri = request.uri().clone();
         let method = request.method().clone();
         let request_id = request_id::of(&request);
+        let takes_gzip = assets::takes_gzip(request.headers());
         let mut notes = Notes::default();
         let response = match self.admission.admit(peer, &mut request, &mut notes).await {
             Ok(Pass::Route) => self.route(request, &request_id).await,
@@ -141,6 +142,11 @@ impl HttpService {
         let took = monotonic().saturating_sub(began);
         self.requests.count(route, response.status(), took);
         let response = finish(response, &uri, &request_id, notes);
+        let response = if method == Method::GET {
+            compression::of_list(response, takes_gzip).await
+        } else {
+            response
+        };
         // No path and no query: they may carry what the caller searched for.
         tracing::debug!(%method, status = response.status().as_u16(), "answered");
         response

@@ -5,7 +5,10 @@ use std::fmt::Display;
 use countersign_domain::{ApprovalId, EntryId, IdPart, Principal, RunId, TokenId};
 use countersign_ledger::Page;
 
+use countersign_wire::problem::NodeCandidate;
+
 use crate::{
+    extract::NodeName,
     problem::{Code, Problem},
     state::AppState,
 };
@@ -66,6 +69,33 @@ pub(crate) fn entry<'a>(ids: impl Iterator<Item = &'a EntryId>, id: EntryId) -> 
         return Ok(id);
     }
     one(fitting.into_iter().take(MOST_NAMED).cloned().collect(), id)
+}
+
+/// The node that the path names. A node's id is no secret and has no order, so a beginning says enough.
+pub(crate) async fn node(state: &AppState, name: NodeName) -> Result<String, Problem> {
+    if name.is_whole() {
+        return Ok(name.0);
+    }
+    let NodeName(part) = name;
+    let nodes = state.bridge().nodes().await?;
+    let mut fitting: Vec<NodeCandidate> = nodes
+        .into_iter()
+        .filter(|node| node.node_id.starts_with(&part))
+        .map(|node| NodeCandidate {
+            node_id: node.node_id,
+            display_name: node.display_name,
+        })
+        .take(MOST_NAMED)
+        .collect();
+    match (fitting.pop(), fitting.is_empty()) {
+        (None, _) => Err(Problem::unknown_node()),
+        (Some(only), true) => Ok(only.node_id),
+        (Some(last), false) => {
+            fitting.push(last);
+            let detail = format!("{part} begins several ids; give more of it");
+            Err(Problem::new(Code::NodeAmbiguous, detail).with(|body| body.candidates = Some(fitting)))
+        }
+    }
 }
 
 /// The only candidate, or the one that is named in full. What has none is looked up as it stands, and not found.

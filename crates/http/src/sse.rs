@@ -150,6 +150,7 @@ fn logged(event: &Publication, links: &Links) -> Event {
 
 /// It is in no log, so it has no number.
 fn gap(oldest: i64, now: UnixMillis) -> Event {
-    let data = serde_json::json!({"ts": now.get(), "type": "events.gap", "oldestSeq": oldest});
+    let data =
+        serde_json::json!({"ts": now.get(), "atMs": now.get(), "type": "events.gap", "oldestSeq": oldest});
     Event::default().event("events.gap").data(data.to_string())
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use futures_util::{FutureExt as _, future::BoxFuture};
 use rusqlite::{Connection, Row};
 
+use countersign_domain::UnixMillis;
+
 use crate::events::{
     EventFilter, EventLog, EventLogError, EventType, Feed, LogPage, OutputChunk, Publication, Start, Subject,
     Subscription,
@@ -13,6 +15,7 @@ use crate::events::{
 use super::{
     error::{Fault, LedgerError},
     handle::Ledger,
+    moments::{self, Series},
     rows::Columns,
     sql::{fetch, list},
 };
@@ -55,29 +58,36 @@ impl Ledger {
         self.feed.publish_output(chunk);
     }
 
-    /// Up to `limit` kept events of a filter after a number, oldest first, and the number to go on after if
+    /// Up to `limit` kept events of a filter in a window, in its order, and the number at which the next page goes on if
     /// there may be more.
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub async fn events_after(
+    pub async fn events(
         &self,
-        after: i64,
+        window: EventWindow,
         filter: EventFilter,
         limit: usize,
     ) -> Result<(Vec<Arc<Publication>>, Option<i64>), LedgerError> {
         self.readers
             .blocking(move |connection| {
-                let mut position = after;
+                let (mut after, mut before) = window.bounds(connection)?;
                 let mut found = Vec::new();
                 loop {
-                    let rows = read(connection, position, STRIDE)?;
+                    let rows = match window.order {
+                        EventOrder::OldestFirst => read_between(connection, after, before, FORWARDS)?,
+                        EventOrder::NewestFirst => read_between(connection, after, before, BACKWARDS)?,
+                    };
                     let last_stride = i64::try_from(rows.len()).unwrap_or(i64::MAX) < STRIDE;
                     for publication in rows {
+                        let place = match window.order {
+                            EventOrder::OldestFirst => &mut after,
+                            EventOrder::NewestFirst => &mut before,
+                        };
                         if found.len() == limit {
-                            return Ok((found, Some(position)));
+                            return Ok((found, Some(*place)));
                         }
-                        position = publication.seq.unwrap_or(position);
+                        *place = publication.seq.unwrap_or(*place);
                         if filter.matches(publication.event_type, &publication.subject) {
                             found.push(publication);
                         }
@@ -89,16 +99,75 @@ impl Ledger {
             })
             .await
     }
+
+    /// The number after which the events of a moment and later come.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn events_until(&self, moment: UnixMillis) -> Result<i64, LedgerError> {
+        self.readers
+            .blocking(move |connection| {
+                Ok(moments::first_since(connection, Series::Events, moment.get())? - 1)
+            })
+            .await
+    }
+}
+
+/// Which part of the kept events is wanted, and in which order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EventWindow {
+    /// With a higher number.
+    pub after: i64,
+    /// With a lower number; `None` for any.
+    pub before: Option<i64>,
+    /// Of this moment or later.
+    pub since: Option<UnixMillis>,
+    /// Of before this moment.
+    pub until: Option<UnixMillis>,
+    /// Which comes first.
+    pub order: EventOrder,
+}
+
+/// In which order events are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EventOrder {
+    /// As they happened.
+    #[default]
+    OldestFirst,
+    /// The other way round.
+    NewestFirst,
+}
+
+impl EventWindow {
+    /// The numbers between which it lies, themselves not in it.
+    fn bounds(self, connection: &Connection) -> Result<(i64, i64), Fault> {
+        let first = |moment: UnixMillis| moments::first_since(connection, Series::Events, moment.get());
+        let since = self.since.map(first).transpose()?.map_or(0, |first| first - 1);
+        let until = self.until.map(first).transpose()?.unwrap_or(i64::MAX);
+        Ok((self.after.max(since), self.before.unwrap_or(i64::MAX).min(until)))
+    }
+}
+
+const FORWARDS: &str = "SELECT seq, type, run_id, approval_id, agent_id, session_key, owner_token, data FROM events \
+     WHERE seq > ?1 AND seq < ?2 ORDER BY seq LIMIT ?3";
+const BACKWARDS: &str = "SELECT seq, type, run_id, approval_id, agent_id, session_key, owner_token, data FROM events \
+     WHERE seq > ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
+
+fn read_between(
+    connection: &Connection,
+    after: i64,
+    before: i64,
+    sql: &str,
+) -> Result<Vec<Arc<Publication>>, Fault> {
+    list(connection, sql, (after, before, STRIDE), |row| {
+        Ok(Arc::new(from_row(row)?))
+    })
 }
 
 fn read(connection: &Connection, after: i64, limit: i64) -> Result<Vec<Arc<Publication>>, Fault> {
-    list(
-        connection,
-        "SELECT seq, type, run_id, approval_id, agent_id, session_key, owner_token, data FROM events \
-         WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-        (after, limit),
-        |row| Ok(Arc::new(from_row(row)?)),
-    )
+    list(connection, FORWARDS, (after, i64::MAX, limit), |row| {
+        Ok(Arc::new(from_row(row)?))
+    })
 }
 
 /// The numbers of the oldest and the newest event.

@@ -12,6 +12,7 @@ use super::{
     handle::Ledger,
     idempotency,
     job::Change,
+    moments::{self, Series},
     rows::Columns,
     run_order::{self, UNFINISHED},
     sign_ins,
@@ -35,6 +36,8 @@ pub struct Pruned {
     pub events: u64,
     /// Audit records that are gone.
     pub(crate) audit_records: u64,
+    /// Tokens of links that are gone.
+    pub(crate) link_tokens: u64,
     /// Whether there may be more to remove.
     pub more: bool,
 }
@@ -95,10 +98,11 @@ impl Change for Prune {
             "DELETE FROM idempotency WHERE created_ms <= ?1",
             (before(idempotency::KEPT),),
         )?;
-        sign_ins::prune(tx)?;
+        pruned.link_tokens = sign_ins::prune(tx, before(APPROVALS))?;
         pruned.more = pruned.runs.len() >= usize::try_from(STEP).unwrap_or(usize::MAX)
             || pruned.events >= ROWS.unsigned_abs()
-            || pruned.audit_records >= ROWS.unsigned_abs();
+            || pruned.audit_records >= ROWS.unsigned_abs()
+            || pruned.link_tokens >= ROWS.unsigned_abs();
         Ok(pruned)
     }
 }
@@ -108,8 +112,8 @@ fn prune_runs(tx: &Tx<'_>, before: i64, with_approval_before: i64) -> Result<Vec
         "SELECT run_id FROM runs WHERE seq < ?1 AND (approval_id IS NULL OR seq < ?2) \
          AND status NOT IN {UNFINISHED} ORDER BY seq LIMIT ?3"
     );
-    let first_kept = run_order::first_since(tx.connection, before)?;
-    let first_asked_kept = run_order::first_since(tx.connection, with_approval_before)?;
+    let first_kept = moments::first_since(tx.connection, Series::Runs, before)?;
+    let first_asked_kept = moments::first_since(tx.connection, Series::Runs, with_approval_before)?;
     let runs = list(tx.connection, &sql, (first_kept, first_asked_kept, STEP), |row| {
         Columns::of("runs", row).word::<RunId>()
     })?;

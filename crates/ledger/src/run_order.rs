@@ -1,9 +1,6 @@
-//! What the order of runs tells without an index: which have not ended, and which were admitted before a moment.
+//! What the order of runs tells without an index: which have not ended.
 //!
-//! An index of either would cost each run a page that it writes, one of them twice. A run that has not ended is admitted lately
-//! or is one of few, and times never go back along `seq`.
-
-use rusqlite::Connection;
+//! An index would cost each run a page that it writes, twice. A run that has not ended is admitted lately or is one of few.
 
 use countersign_domain::RunStatus;
 
@@ -62,25 +59,4 @@ fn look_from(tx: &Tx<'_>, seq: i64) -> Result<(), Fault> {
 /// Whether none of these states is an end, so that [`NUMBERS`] has all that are wanted.
 pub(super) fn are_unfinished(statuses: &[RunStatus]) -> bool {
     !statuses.is_empty() && statuses.iter().all(|status| !status.is_final())
-}
-
-/// The number of the first run that was admitted at this moment or later, or the next that will be given.
-pub(super) fn first_since(connection: &Connection, millis: i64) -> Result<i64, Fault> {
-    let ends =
-        "SELECT coalesce((SELECT min(seq) FROM runs), 1), coalesce((SELECT max(seq) FROM runs), 0) + 1";
-    let ends = fetch(connection, ends, (), |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let (mut low, mut high): (i64, i64) = ends.unwrap_or((1, 1));
-    // Every run before `low` is older, none from `high` on is.
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let next = "SELECT seq, created_ms FROM runs WHERE seq >= ?1 ORDER BY seq LIMIT 1";
-        let next = fetch(connection, next, (middle,), |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
-        })?;
-        match next {
-            Some((seq, created)) if created < millis => low = seq + 1,
-            Some(_) | None => high = middle,
-        }
-    }
-    Ok(low)
 }

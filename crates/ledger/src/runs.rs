@@ -12,6 +12,7 @@ use super::{
     error::{Fault, LedgerError},
     handle::Ledger,
     idempotency::{self, IdempotencyKey, KeyState},
+    moments::{self, Series},
     readers::{Cursor, Listing, Page, agents_within},
     run_order::{self, NUMBERS},
     run_rows::{COLUMNS, fetch_run, from_row},
@@ -148,7 +149,7 @@ impl Ledger {
 impl RunFilter {
     /// The numbers of the runs of the time that is wanted, on both sides where that is bounded.
     fn period(&self, connection: &Connection) -> Result<Period, Fault> {
-        let first_since = |at: UnixMillis| run_order::first_since(connection, at.get());
+        let first_since = |at: UnixMillis| moments::first_since(connection, Series::Runs, at.get());
         Ok(Period {
             first: self.since.map(first_since).transpose()?,
             end: self.until.map(first_since).transpose()?,

@@ -85,6 +85,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0020_observed.sql",
         include_str!("../../../migrations/sqlite/0020_observed.sql"),
     ),
+    (
+        "0021_link_tokens.sql",
+        include_str!("../../../migrations/sqlite/0021_link_tokens.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

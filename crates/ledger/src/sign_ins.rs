@@ -17,6 +17,7 @@ use super::{
     rows::Columns,
     sql::{exactly_one, fetch, list},
     token_rows::fetch_token,
+    trim::{ROWS, as_count},
     tx::{Committed, Tx},
 };
 
@@ -257,6 +258,9 @@ impl Job for InsertLink {
                 token.as_ref().map(TokenId::as_str),
             ),
         )?;
+        if let Some(token) = token {
+            tx.execute("UPDATE tokens SET for_link = 1 WHERE id = ?1", (token.as_str(),))?;
+        }
         Ok(expires_at)
     }
 
@@ -458,10 +462,18 @@ pub(super) fn end_with_token(tx: &Tx<'_>, token: &TokenId) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Removes what has ended.
-pub(super) fn prune(tx: &mut Tx<'_>) -> Result<(), Fault> {
+/// Removes what has ended; of tokens that were made for links, those that ended before a moment. How many of them went.
+///
+/// A token with `admin` stays: what it proposed may still wait for another owner, and whose it was must be known then.
+pub(super) fn prune(tx: &mut Tx<'_>, tokens_before: i64) -> Result<u64, Fault> {
     let now = tx.now().get();
     tx.execute("DELETE FROM sign_ins WHERE expires_ms <= ?1", (now,))?;
     tx.execute("DELETE FROM login_links WHERE expires_ms <= ?1", (now,))?;
-    Ok(())
+    let removed = tx.execute(
+        "DELETE FROM tokens WHERE id IN (SELECT id FROM tokens WHERE for_link = 1 AND expires_ms <= ?1 \
+         AND NOT EXISTS (SELECT 1 FROM json_each(scopes) WHERE value = 'admin') \
+         AND id NOT IN (SELECT token_id FROM sign_ins) ORDER BY expires_ms LIMIT ?2)",
+        (tokens_before, ROWS),
+    )?;
+    Ok(as_count(removed))
 }

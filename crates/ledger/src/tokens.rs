@@ -129,6 +129,31 @@ impl Ledger {
             .await
     }
 
+    /// A live token of this name, whatever its case, that is not one which a link of this owner made for the same name.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn other_token_named(
+        &self,
+        name: &str,
+        owner: &Owner,
+        now: UnixMillis,
+    ) -> Result<Option<Token>, LedgerError> {
+        let wanted = name.trim().to_lowercase();
+        let owner = owner.clone();
+        self.readers
+            .blocking(move |connection| {
+                let sql = format!(
+                    "SELECT {COLUMNS} FROM tokens WHERE revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > ?1) \
+                     AND NOT (for_link = 1 AND owner = ?2)"
+                );
+                let live = list(connection, &sql, (now.get(), owner.as_str()), from_row)?;
+                let mut live = live.into_iter();
+                Ok(live.find(|token| token.name.trim().to_lowercase() == wanted))
+            })
+            .await
+    }
+
     /// Tokens in the order of making, revoked ones too.
     ///
     /// # Errors

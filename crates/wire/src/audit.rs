@@ -30,6 +30,32 @@ pub struct AuditBody {
     pub mac: String,
 }
 
+/// What a list shows of a record: what was done to what, and by whom.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AuditBrief)]
+pub struct AuditBriefBody {
+    pub seq: i64,
+    pub at_ms: UnixMillis,
+    pub actor: AuditActorBody,
+    pub action: String,
+    pub target: TargetBody,
+    pub outcome: Cow<'static, str>,
+}
+
+impl From<AuditBody> for AuditBriefBody {
+    fn from(record: AuditBody) -> Self {
+        Self {
+            seq: record.seq,
+            at_ms: record.ts,
+            actor: record.actor,
+            action: record.action,
+            target: record.target,
+            outcome: record.outcome,
+        }
+    }
+}
+
 /// Who did it, and from where.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditActor)]

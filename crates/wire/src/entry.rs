@@ -60,7 +60,12 @@ pub struct EntryBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, required = false)]
     pub confine: Option<serde_json::Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub last_used_at_ms: Option<i64>,
+    /// The same as `lastUsedAtMs`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(deprecated)]
     pub last_used_at: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_used_command: Option<String>,

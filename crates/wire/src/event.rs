@@ -13,6 +13,9 @@ use crate::actor::ActorBody;
 pub struct EventBody {
     pub seq: Option<i64>,
     pub ts: Option<UnixMillis>,
+    /// The same as `ts`.
+    #[serde(rename = "atMs")]
+    pub at_ms: Option<UnixMillis>,
     pub r#type: String,
     /// What it has apart from that, depending on its type.
     #[serde(flatten)]

@@ -15,6 +15,7 @@ use crate::{
     approval::{context_url, justification},
     confined::{ConfinementBody, ObservedBody},
     ruling::RulingBody,
+    sentence,
     words::{
         Ask, Backend, CommandInput, DecidedBy, Host, Isolation, Pinning, Reason, RunStatusName, RunVerdict,
         ScriptHold, Security, TextStart,
@@ -124,6 +125,55 @@ pub struct RunBody {
     pub truncated: bool,
     pub output_bytes: u64,
     pub tail: String,
+}
+
+/// What a list shows of a run. All of it: `GET /v1/runs/{runId}`.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = RunBrief)]
+pub struct RunBriefBody {
+    pub run_id: RunId,
+    #[schema(value_type = RunStatusName)]
+    pub status: Cow<'static, str>,
+    pub agent_id: AgentId,
+    pub session_key: SessionKey,
+    pub host: Host,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    /// The command on one line with secrets masked: at most 200 characters.
+    pub line: String,
+    /// Whether something of the command is left out of `line`.
+    pub truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_signal: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    pub created_at_ms: UnixMillis,
+}
+
+impl From<RunBody> for RunBriefBody {
+    fn from(run: RunBody) -> Self {
+        let (line, truncated) = sentence::command_line(&run.display_text);
+        Self {
+            run_id: run.run_id,
+            status: run.status,
+            agent_id: run.agent_id,
+            session_key: run.session_key,
+            host: run.host,
+            node_id: run.node_id,
+            line,
+            truncated,
+            reason: run.reason,
+            exit_code: run.exit_code,
+            exit_signal: run.exit_signal,
+            duration_ms: run.duration_ms,
+            created_at_ms: run.created_at_ms,
+        }
+    }
 }
 
 /// What was decided about a run, and by whom.

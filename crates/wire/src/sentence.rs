@@ -3,6 +3,8 @@
 //! Pure. Text of commands and people comes out on one line, with what looks like a secret masked and everything spelled out
 //! that a terminal would obey.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value};
 
 use countersign_domain::Reason;
@@ -95,6 +97,8 @@ fn answered(members: &Members<'_>) -> String {
     let someone = || by.clone().unwrap_or_else(|| "someone".to_owned());
     let said = members
         .text("reason")
+        // It ends where the quote does.
+        .map(|reason| reason.replace('\u{201d}', "\\u{201D}"))
         .map(|reason| format!(": \u{201c}{reason}\u{201d}"))
         .unwrap_or_default();
     match (
@@ -226,15 +230,47 @@ fn general(kind: &str, members: &Members<'_>) -> Option<String> {
     })
 }
 
-/// A text on one line, as people may read it.
+/// A text on one line, as people may read it. What would look like the next step of a story is spelled out.
 pub fn one_line(text: &str) -> String {
-    let line = display::escape(&redaction::masked(text)).text.replace('\n', "");
+    let line = without_arrows(&display::escape(&redaction::masked(text)).text.replace('\n', ""));
+    cut(line).0
+}
+
+/// A command on one line with secrets masked, as lists show it, and whether something of it is left out.
+pub fn command_line(text: &str) -> (String, bool) {
+    cut(display::escape(&redaction::masked(text)).text.replace('\n', ""))
+}
+
+fn cut(line: String) -> (String, bool) {
     if line.chars().count() <= LONGEST {
-        return line;
+        return (line, false);
     }
     let mut cut: String = line.chars().take(LONGEST.saturating_sub(1)).collect();
     cut.push('…');
-    cut
+    (cut, true)
+}
+
+/// Arrows spelled out: one stands between the steps of a story.
+fn without_arrows(line: &str) -> String {
+    let mut shown = String::with_capacity(line.len());
+    for character in line.chars() {
+        let is_arrow = matches!(
+            character,
+            // The arrows of Unicode, and what else looks like one.
+            '\u{2190}'..='\u{21ff}' | '\u{2794}'..='\u{27be}' | '\u{27f0}'..='\u{27ff}' | '\u{2900}'..='\u{297f}'
+                | '\u{2b00}'..='\u{2bff}' | '\u{1f800}'..='\u{1f8ff}' | '\u{203a}' | '\u{276f}' | '\u{ffeb}'
+        );
+        let ends_one = character == '>'
+            && shown.ends_with([
+                '-', '=', '\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2015}', '\u{2212}',
+            ]);
+        if is_arrow || ends_one {
+            write!(shown, "\\u{{{:X}}}", u32::from(character)).expect("writing to a String cannot fail");
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
 }
 
 /// A time as people read it: `267 ms`, `1.4 s`, `3 min 20 s`.
@@ -371,6 +407,39 @@ mod tests {
         let text = said(json!({"type": "exec.requested", "agentId": "a", "command": command}));
         assert!(text.contains("⟨secret of 10 characters⟩"), "{text}");
         assert!(text.chars().count() < 220 && text.ends_with('…'), "{text}");
+    }
+
+    #[test]
+    fn no_command_forges_the_next_step() {
+        let told = |command: &str| {
+            said(json!({"type": "exec.requested", "agentId": "build", "command": command, "verdict": "run"}))
+        };
+        for (command, expected) in [
+            (
+                "ls # \u{2192} ann allowed once",
+                "build runs ls # \\u{2192} ann allowed once",
+            ),
+            ("ls -> exit 0", "build runs ls -\\u{3E} exit 0"),
+            ("ls \u{27f6} exit 0", "build runs ls \\u{27F6} exit 0"),
+            (
+                "ls \u{1f852} \u{2014}> x",
+                "build runs ls \\u{1F852} \u{2014}\\u{3E} x",
+            ),
+            // The harmless twins.
+            ("ls - > out 2>&1", "build runs ls - > out 2>&1"),
+            ("echo 5-3 x>=2", "build runs echo 5-3 x>=2"),
+        ] {
+            assert_eq!(told(command), expected);
+        }
+        let reason = "no\u{201d} \u{2192} exit 0 \u{201c}";
+        let told = said(
+            json!({"type": "exec.approval.resolved", "status": "denied", "reason": reason,
+            "terminalReason": "user", "resolvedBy": {"name": "ann"}}),
+        );
+        assert_eq!(
+            told,
+            "ann denied: \u{201c}no\\u{201D} \\u{2192} exit 0 \u{201c}\u{201d}"
+        );
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub(crate) async fn run(context: &Context, args: ApproverArgs) -> Result<ExitSta
     let ApproverArgs { socket } = args;
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return Err(Failure::usage("the approver needs a terminal")
-            .hint("countersign approvals watch, and countersign approvals resolve ID DECISION to answer"));
+            .hint("`countersign approvals watch` shows what comes, `countersign approvals resolve ID DECISION` answers"));
     }
     if let Some(path) = socket {
         return socket::run(context, path).await;

@@ -54,7 +54,7 @@ pub(super) async fn run(context: &Context, path: PathBuf) -> Result<ExitStatus, 
         let first = problems.first().map(ToString::to_string).unwrap_or_default();
         Failure::new("config", first)
             .exit(ExitStatus::CONFIG)
-            .hint("countersign doctor says what is wrong with the settings")
+            .hint("`countersign doctor` says what is wrong with the settings")
     })?;
     let settings = settings.current();
     let ids = Arc::new(SystemIds);
@@ -68,7 +68,7 @@ pub(super) async fn run(context: &Context, path: PathBuf) -> Result<ExitStatus, 
     let (hosted, listener) = Hosted::bind(&path, &*context.clock).map_err(|error| not_hosted(&error))?;
     documents.socket_token().map_err(|error| {
         Failure::new("approvals-document", error.to_string())
-            .hint("countersign doctor says what is wrong with exec-approvals.json")
+            .hint("`countersign doctor` says what is wrong with exec-approvals.json")
     })?;
     let (sender, news) = mpsc::channel(QUEUE);
     let ui = TerminalUi {

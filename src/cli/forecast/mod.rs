@@ -26,8 +26,8 @@ use countersign_policy::{command::redaction, starter::StarterSet};
 use countersign_sys::clock::{Ids as _, SystemIds};
 
 use super::{
-    console::Format, context::Context, duration::parse_duration, exit::ExitStatus, failure::Failure,
-    init::InitPreset, policy_replay, value,
+    candidates, console::Format, context::Context, duration::parse_duration, exit::ExitStatus,
+    failure::Failure, init::InitPreset, policy_replay, value,
 };
 
 use entries::Question;
@@ -71,7 +71,7 @@ pub(crate) struct ForecastArgs {
     #[arg(long, value_enum)]
     preset: Option<InitPreset>,
     /// As the commands of this agent
-    #[arg(long, value_name = "ID", default_value = "main")]
+    #[arg(long, value_name = "ID", default_value = "main", add = candidates::agents())]
     agent: AgentId,
     /// Propose at most this many entries
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=50))]

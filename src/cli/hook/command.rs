@@ -13,7 +13,8 @@ use super::{
 };
 
 use crate::cli::{
-    context::Context, discover::Role, duration::parse_duration, exit::ExitStatus, failure::Failure,
+    candidates, context::Context, discover::Role, duration::parse_duration, exit::ExitStatus,
+    failure::Failure,
 };
 
 /// Far above any command that could be started.
@@ -44,7 +45,7 @@ pub(crate) struct HookArgs {
     #[arg(long, value_enum, default_value = "deny")]
     if_unavailable: IfUnavailable,
     /// Agent that asks
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
 }
 

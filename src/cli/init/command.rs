@@ -71,7 +71,7 @@ pub(crate) fn run(context: &Context, args: &InitArgs) -> Result<ExitStatus, Fail
     if !blocked && preset == InitPreset::Cautious && args.sets.is_empty() {
         context
             .console
-            .hint("countersign policy forecast says which starter sets would save you questions");
+            .hint("`countersign policy forecast` says which starter sets would save you questions");
     }
     if blocked {
         return Err(Failure::new(

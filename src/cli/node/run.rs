@@ -87,7 +87,7 @@ Prints one line when it is connected. The first time a person has to approve it 
 it says so and goes on trying. Nothing is written before a gateway answers for the first time.
 Then it asks, once and at a terminal, which policy this machine has; --policy answers that.
 SIGTERM ends it: what runs is killed and reported.
-Exit codes: 0; 78 bad settings, identity or state directory; 64 a gateway that cannot be meant.")]
+Exit codes: 0; 78 bad settings, identity or state directory; 64 a gateway that does not exist.")]
 pub(crate) struct NodeRunArgs {
     #[command(flatten)]
     pub(super) gateway: GatewayArgs,
@@ -368,7 +368,7 @@ fn explain(console: Console, error: &NodeError) -> Failure {
         NodeError::Start(StartError::Ledger(problem @ countersign_ledger::OpenError::InUse { .. })) => {
             Failure::new("node-in-use", serve::with_causes(problem))
                 .exit(ExitStatus::CONFIG)
-                .hint("another node runs on this state directory; countersign node status")
+                .hint("another node runs on this state directory: `countersign node status`")
         }
         NodeError::Start(error) => serve::explain(console, error),
         NodeError::Identity(error) => identity_failure(error),

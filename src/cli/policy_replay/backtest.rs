@@ -15,6 +15,7 @@ use super::{
 };
 
 use crate::cli::{
+    candidates,
     client::{Client, Query},
     console::{Format, Tone},
     context::Context,
@@ -57,7 +58,7 @@ pub(crate) struct BacktestArgs {
     #[command(flatten)]
     candidate: CandidateArgs,
     /// Only this agent's runs
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// Only runs of the last …
     #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = parse_duration)]

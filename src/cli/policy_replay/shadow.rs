@@ -20,6 +20,7 @@ use super::{
 };
 
 use crate::cli::{
+    candidates,
     client::{Client, Query},
     console::{Format, Tone},
     context::Context,
@@ -47,7 +48,7 @@ pub(crate) struct ShadowArgs {
     #[command(flatten)]
     candidate: CandidateArgs,
     /// Only this agent's runs
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
     /// End after this time
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]

@@ -47,7 +47,7 @@ and agent and id as you like; without an id it has the number of the line where 
 file is YAML (a list of cases, or a document each), a JSON array of cases, or JSON values one
 after the other, a line each. What is called .yaml or .yml is YAML, and so is what is no JSON.
 
-The running server says what would become of each command at this moment, whoever could be
+The running server says what would become of each command at this moment, whether or not anybody could be
 asked. Where none runs, the files of the state directory are judged as they stand, for
 commands of the gateway host. A case that brings its own world is judged in that, with default
 settings: cwd, path_dirs, files, realpaths, trusted_dirs, allowlist, safe_bins,

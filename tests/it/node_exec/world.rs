@@ -28,7 +28,7 @@ use countersign_hosts::{
     sandbox::{SandboxHost, SandboxOptions},
     shell::HostShell,
 };
-use countersign_ledger::{Ledger, LedgerConfig, LedgerThread, Tuning, events::EventFilter};
+use countersign_ledger::{EventWindow, Ledger, LedgerConfig, LedgerThread, Tuning, events::EventFilter};
 use countersign_runner::{Runner, RunnerOptions};
 use countersign_sys::{
     clock::{Clock, Ids, SystemClock, SystemIds},
@@ -320,7 +320,7 @@ impl Served {
         let (events, _more) = self
             .engine
             .ledger()
-            .events_after(0, EventFilter::default(), 1_000)
+            .events(EventWindow::default(), EventFilter::default(), 1_000)
             .await
             .unwrap();
         events

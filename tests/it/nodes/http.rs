@@ -79,14 +79,13 @@ async fn a_connected_node_is_renamed_and_removed() {
 }
 
 #[tokio::test]
-async fn a_node_is_named_by_its_whole_id_and_by_nothing_else() {
+async fn a_node_is_named_by_its_id_and_by_nothing_else() {
     let server = TestServer::asking().start().await;
     let operator = server.operator();
     let node = paired(&server, "build-box", ONLY_RUN).await;
     let id = node.id();
     for name in [
         "build-box",
-        &id[..12],
         &id.to_uppercase(),
         &format!("{id}0"),
         "..%2F",
@@ -225,4 +224,30 @@ async fn commands_that_come_later_are_a_question_of_their_own() {
     let commands: Vec<&str> = shown.list("commands").iter().filter_map(Value::as_str).collect();
     assert!(commands.contains(&"system.which"), "{shown}");
     drop(node);
+}
+
+#[tokio::test]
+async fn a_beginning_of_an_id_names_a_node() {
+    let server = TestServer::asking().start().await;
+    let operator = server.operator();
+    let node = paired(&server, "build-box", ONLY_RUN).await;
+    let id = node.id().clone();
+    for part in [&id[..6], &id[..40], id.as_str()] {
+        let shown = operator.read(&format!("/v1/nodes/{part}")).await;
+        assert_eq!(shown["nodeId"], id.as_str(), "{part}");
+    }
+    // Too short, of no node, and its name.
+    let other: String = id[..6]
+        .chars()
+        .map(|digit| if digit == '0' { '1' } else { '0' })
+        .collect();
+    for wrong in [&id[..5], &other, "build-box"] {
+        operator
+            .get(&format!("/v1/nodes/{wrong}"))
+            .await
+            .problem(404, "node-not-found");
+    }
+    let path = format!("/v1/nodes/{}", &id[..8]);
+    let renamed = operator.patch(&path, json!({ "displayName": "other" })).await;
+    assert_eq!(renamed.expect(200)["displayName"], "other");
 }

@@ -395,3 +395,37 @@ async fn what_no_link_can_be_is_refused() {
     let refused = server.operator().post("/v1/login-links", both).await;
     refused.problem(422, "scope-conflict");
 }
+
+#[tokio::test]
+async fn a_link_takes_no_name_that_people_cannot_tell_apart() {
+    let server = TestServer::asking().start().await;
+    let operator = server.operator();
+    let link = async |name: &str| operator.post("/v1/login-links", json!({ "name": name })).await;
+    for unseen in [
+        "an\u{200b}n",
+        "\u{202e}nna",
+        "ann\u{7}",
+        "ann\u{feff}",
+        " \t",
+        "an\u{ad}n",
+    ] {
+        let refused = link(unseen).await.problem(400, "invalid-request");
+        assert_eq!(refused["fields"][0]["path"], "name", "{unseen:?}");
+    }
+    for taken in ["operator", "Operator", "gateway", " operator"] {
+        let refused = link(taken).await.problem(400, "invalid-request");
+        assert_eq!(refused["fields"][0]["path"], "name", "{taken}");
+    }
+    // The harmless twins: other scripts, and the same person again.
+    for name in ["ann", "Ren\u{e9}e", "\u{5d0}\u{5e0}\u{5d4}", "ann"] {
+        link(name).await.expect(201);
+    }
+    // Of another owner, the name is taken.
+    let other = server.token_of("other", &["admin"]).await;
+    let refused = other.post("/v1/login-links", json!({ "name": "ANN" })).await;
+    refused.problem(400, "invalid-request");
+    let told = server
+        .cli(&["login-link", "--as", "rita", "--scope", "exec"])
+        .await;
+    told.complains("as rita, with the scopes exec");
+}

@@ -260,6 +260,7 @@ impl ServerBuilder {
             wrappers,
             running: None,
             kept: Vec::new(),
+            log: None,
         };
         if second_owner {
             let made = [
@@ -284,6 +285,8 @@ pub(crate) struct TestServer {
     running: Option<Running>,
     /// Processes that are meant to outlive their server; the test ends them.
     kept: Vec<i32>,
+    /// Where it logs; `None` for its own file.
+    log: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -428,7 +431,7 @@ impl TestServer {
         let log = File::options()
             .create(true)
             .append(true)
-            .open(self.log_path())
+            .open(self.log.clone().unwrap_or_else(|| self.log_path()))
             .expect("the log file");
         let mut child = invocation.start(Stdio::from(log));
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
@@ -500,6 +503,11 @@ impl TestServer {
 
     pub(crate) fn database(&self) -> PathBuf {
         self.state.join("countersign/countersign.db")
+    }
+
+    /// Has it log elsewhere from its next start on: into a pipe, say.
+    pub(crate) fn log_to(&mut self, path: &Path) {
+        self.log = Some(path.to_owned());
     }
 
     /// What the server and its runner logged so far.

@@ -40,7 +40,7 @@ impl<T: PathParameters, State: Send + Sync> FromRequestParts<State> for AtPath<T
 
 impl PathParameters for RunId {
     fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem> {
-        id(get("runId"), Self::parse).ok_or_else(|| Problem::not_found("run"))
+        id(get("runId"), Self::parse).ok_or_else(Problem::unknown_run)
     }
 }
 
@@ -89,15 +89,28 @@ impl PathParameters for ProcessSessionName {
     }
 }
 
-/// A node, by its whole id. Any other text names none: a caller who has only a name or the beginning of an id chooses
-/// the node itself.
+/// A node, by its id or a beginning of it of [`NodeName::SHORTEST`] characters or more. Any other text names none: a caller
+/// who has only a name chooses the node itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NodeName(pub(crate) String);
+
+impl NodeName {
+    /// Fewer characters say too little.
+    const SHORTEST: usize = 6;
+    /// Ids are SHA-256 in hex.
+    const WHOLE: usize = 64;
+
+    /// Whether it is an id in full.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.0.len() == Self::WHOLE
+    }
+}
 
 impl PathParameters for NodeName {
     fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem> {
         let text = get("nodeId").unwrap_or_default();
-        let is_id = text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let is_id = (Self::SHORTEST..=Self::WHOLE).contains(&text.len())
+            && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         is_id
             .then(|| Self(text.to_owned()))
             .ok_or_else(Problem::unknown_node)
@@ -178,6 +191,10 @@ mod tests {
             assert_eq!(pairing.code(), Code::NotFound, "{text:?}");
         }
         assert!(RunId::read(|_| Some("0198-ab")).is_ok());
+        for part in ["0198a", "0198ag", "0198AB"] {
+            assert!(NodeName::read(|_| Some(part)).is_err(), "{part}");
+        }
+        assert!(NodeName::read(|_| Some("0198ab")).is_ok_and(|name| !name.is_whole()));
     }
 
     #[test]

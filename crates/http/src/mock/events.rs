@@ -103,7 +103,7 @@ pub(super) fn event(
     };
     let mut data = Map::new();
     let common = json!({
-        "seq": seq, "ts": now, "type": kind, "runId": run.id, "approvalId": run.approval_id,
+        "seq": seq, "ts": now, "atMs": now, "type": kind, "runId": run.id, "approvalId": run.approval_id,
         "agentId": run.agent, "sessionKey": run.session, "host": run.host, "mock": true,
     });
     for members in [common, members] {

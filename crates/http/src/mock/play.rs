@@ -31,9 +31,9 @@ use crate::{
 };
 
 /// What a mock keeps: enough for any test, and bounded.
-const MAX_RUNS: usize = 10_000;
-const MAX_HEARD: usize = 10_000;
-const MAX_FAULTS: usize = 10_000;
+const MAX_RUNS: usize = 1_000;
+const MAX_HEARD: usize = 1_000;
+const MAX_FAULTS: usize = 1_000;
 /// How long a connection lives on that is to break, or whose server is to go away.
 const BREAKS_AFTER: Duration = Duration::from_millis(200);
 /// How long a call waits for its run, unless it says so.
@@ -531,7 +531,7 @@ impl Play {
             }
         };
         let found = ids().position(|known| *known == named);
-        found.ok_or_else(|| Problem::not_found("run"))
+        found.ok_or_else(Problem::unknown_run)
     }
 
     /// All runs, the newest first.

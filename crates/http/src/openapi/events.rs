@@ -122,7 +122,8 @@ fn common() -> Value {
         "required": ["ts"],
         "properties": {
             "seq": {"type": "integer", "format": "int64", "description": "Its number in the log; absent for what is only streamed."},
-            "ts": described("UnixMillis", "When."),
+            "atMs": described("UnixMillis", "When."),
+            "ts": deprecated("UnixMillis", "The same as `atMs`."),
             "runId": reference("RunId"),
             "approvalId": reference("ApprovalId"),
             "agentId": reference("AgentId"),
@@ -137,6 +138,14 @@ fn described(name: &str, about: &str) -> Value {
     let mut schema = reference(name);
     if let Some(members) = schema.as_object_mut() {
         members.insert("description".to_owned(), about.into());
+    }
+    schema
+}
+
+fn deprecated(name: &str, about: &str) -> Value {
+    let mut schema = described(name, about);
+    if let Some(members) = schema.as_object_mut() {
+        members.insert("deprecated".to_owned(), true.into());
     }
     schema
 }

@@ -71,6 +71,11 @@ impl Problem {
         Self::new(Code::NotFound, format!("there is no such {what}"))
     }
 
+    /// There is no such run, or not for this caller.
+    pub(crate) fn unknown_run() -> Self {
+        Self::not_found("run").with_hint(Some(hint(&["runs", "list"])))
+    }
+
     /// Too many requests, with the headers that say when to come back.
     pub fn limited(limited: Limited) -> Self {
         let seconds = whole_seconds(limited.retry_after);

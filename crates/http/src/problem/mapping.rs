@@ -9,7 +9,7 @@ use countersign_config::{
     session::gates::Gate,
     settings::{ConfigFileError, EditError},
 };
-use countersign_domain::{Approval, Reason, Scope, Stop};
+use countersign_domain::{Approval, ApprovalDecision, Reason, Scope, Stop};
 use countersign_engine::{
     NoSlot, NoTurn,
     allowlist::AllowlistError,
@@ -30,7 +30,7 @@ use countersign_ledger::{
     LedgerError, QuestionLimit, TooManyQuestions, audit::VerifyError, auth::ScopeConflict,
 };
 use countersign_policy::command::{env_policy, preflight};
-use countersign_wire::problem::NodeCandidate;
+use countersign_wire::{approval::ApprovalBody, problem::NodeCandidate};
 
 use crate::problem::{Code, Problem};
 
@@ -275,11 +275,7 @@ impl From<DecideError> for Problem {
     fn from(error: DecideError) -> Self {
         match error {
             DecideError::NotFound => Self::new(Code::ApprovalNotFound, "there is no such approval"),
-            DecideError::AlreadyResolved(approval) => about(
-                Code::ApprovalAlreadyResolved,
-                "another approver decided first, and otherwise",
-                *approval,
-            ),
+            DecideError::AlreadyResolved(approval) => already_resolved(*approval),
             DecideError::Expired(approval) => about(
                 Code::ApprovalExpired,
                 "nobody answered in time; nothing runs by this approval",
@@ -339,6 +335,28 @@ impl From<ReviseError> for Problem {
     }
 }
 
+/// Who decided first, what, and when.
+fn already_resolved(approval: Approval) -> Problem {
+    let run_id = approval.run_id.clone();
+    let body = ApprovalBody::from(approval);
+    let is_always = (body.decision.as_ref()).is_some_and(|said| *said == ApprovalDecision::AllowAlways);
+    let how = if is_always { " (always)" } else { "" };
+    let what = format!("{}{how}", body.status);
+    let by = body
+        .resolved_by
+        .as_ref()
+        .map_or_else(String::new, |by| format!(" by {}", by.name));
+    let at = body
+        .resolved_at_ms
+        .map_or_else(String::new, |at| format!(" at {at}"));
+    Problem::new(
+        Code::ApprovalAlreadyResolved,
+        format!("it was already {what}{by}{at}"),
+    )
+    .with_run(run_id)
+    .with(|problem| problem.approval = Some(Box::new(body)))
+}
+
 fn about(code: Code, detail: &str, approval: Approval) -> Problem {
     let run_id = approval.run_id.clone();
     Problem::new(code, detail)
@@ -386,7 +404,7 @@ impl From<ProcessError> for Problem {
 impl From<CancelError> for Problem {
     fn from(error: CancelError) -> Self {
         match error {
-            CancelError::NotFound => Self::not_found("run"),
+            CancelError::NotFound => Self::unknown_run(),
             CancelError::Ended(run) => {
                 Self::new(Code::RunEnded, format!("the run is {}", run.status.api_name())).with_run(run.id)
             }
@@ -481,6 +499,7 @@ impl From<LoginLinkError> for Problem {
                  with your own token",
             ),
             LoginLinkError::Invalid(invalid) => Self::field(invalid.member(), invalid.to_string()),
+            LoginLinkError::Unseen | LoginLinkError::Taken => Self::field("name", error.to_string()),
             LoginLinkError::NoToken(error) => error.into(),
             LoginLinkError::Storage(trouble) => trouble.into(),
         }

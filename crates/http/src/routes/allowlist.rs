@@ -30,7 +30,7 @@ use countersign_wire::{
 
 use crate::{
     caller::{Admin, CallerAtAgent, Read},
-    extract::{AgentEntry, AgentScope, AtPath, JsonBody, QueryOf, not_null},
+    extract::{AgentEntry, AgentScope, AtPath, JsonBody, Moment, QueryOf, not_null},
     list::{ListName, PageQuery},
     problem::Problem,
     reply::{JsonReply, Located},
@@ -79,7 +79,7 @@ struct NewEntryBody {
     #[schema(value_type = Confine, required = false)]
     confine: Option<serde_json::Value>,
     #[serde(default, deserialize_with = "not_null")]
-    #[schema(value_type = UnixMillis, required = false)]
+    #[schema(value_type = Moment, required = false)]
     expires_at_ms: Option<UnixMillis>,
     #[serde(default, deserialize_with = "not_null")]
     #[schema(value_type = u64, required = false, minimum = 1, maximum = 9_007_199_254_740_991_u64)]
@@ -517,6 +517,7 @@ fn written(entry: AllowlistEntry) -> EntryBody {
         input: entry.input,
         unguarded: entry.unguarded,
         confine: entry.confine,
+        last_used_at_ms: entry.last_used_at,
         last_used_at: entry.last_used_at,
         // People read it, here and on the page; the document has it as it was.
         last_used_command: entry.last_used_command.as_deref().map(redaction::masked),

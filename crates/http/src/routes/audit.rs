@@ -1,23 +1,24 @@
 //! The audit chain: its records, and whether it is whole.
 
 use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
-
-use std::str::FromStr;
 
 use countersign_domain::UnixMillis;
 use countersign_ledger::audit::{
     self, AuditFilter, AuditOrder, AuditRecord, SealedHead, Target, Verification,
 };
 use countersign_wire::{
-    audit::{AuditActorBody, AuditBody, HeadBody, ProblemBody, TargetBody, VerificationBody},
+    approval::ApprovalView,
+    audit::{AuditActorBody, AuditBody, AuditBriefBody, HeadBody, ProblemBody, TargetBody, VerificationBody},
     page::Page,
 };
 
 use crate::{
     caller::{Admin, Caller, Read},
     extract::{Moment, Parameters, QueryForm, QueryOf},
-    list::{ListName, PageQuery},
+    list::{ListName, Order, PageQuery},
     problem::Problem,
     reply::JsonReply,
     state::AppState,
@@ -53,30 +54,6 @@ struct AuditQuery {
     page: PageQuery,
 }
 
-/// Which record comes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Oldest,
-    Newest,
-}
-
-/// There is no other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected oldest or newest")]
-struct UnknownOrder;
-
-impl FromStr for Order {
-    type Err = UnknownOrder;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "oldest" => Ok(Self::Oldest),
-            "newest" => Ok(Self::Newest),
-            _ => Err(UnknownOrder),
-        }
-    }
-}
-
 impl QueryForm for AuditQuery {
     fn read(parameters: &mut Parameters) -> Result<Self, Problem> {
         Ok(Self {
@@ -95,14 +72,14 @@ impl QueryForm for AuditQuery {
 #[utoipa::path(
     get, path = "/v1/audit", tag = "audit", operation_id = "list_audit",
     params(AuditQuery, PageQuery),
-    responses((status = OK, body = Page<AuditBody>)),
+    responses((status = OK, body = Page<ListedRecord>)),
     security(("token" = ["admin"])),
 )]
 async fn list(
     _caller: Caller<Admin>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<AuditQuery>,
-) -> Result<JsonReply<Page<AuditBody>>, Problem> {
+) -> Result<JsonReply<Page<ListedRecord>>, Problem> {
     let AuditQuery {
         after_seq,
         actor,
@@ -123,8 +100,11 @@ async fn list(
             Some(Order::Oldest) | None => AuditOrder::OldestFirst,
         },
     };
+    let view = page.view;
     let records = state.engine().ledger().audit(filter, page.page(LIST)?).await?;
-    Ok(JsonReply(LIST.page(records, record)))
+    Ok(JsonReply(
+        LIST.page(records, |stored| in_list(record(stored), view)),
+    ))
 }
 
 /// Verifies the chain from its beginning.
@@ -168,6 +148,21 @@ fn sealed_head(SealedHead { seq, hash, sealed_at }: SealedHead) -> HeadBody {
 
 fn target(Target { kind, id }: Target) -> TargetBody {
     TargetBody { kind, id }
+}
+
+/// A record on a list: all of it, or what a list shows of it (`view`).
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+enum ListedRecord {
+    Full(Box<AuditBody>),
+    Brief(Box<AuditBriefBody>),
+}
+
+fn in_list(record: AuditBody, view: ApprovalView) -> ListedRecord {
+    match view {
+        ApprovalView::Full => ListedRecord::Full(Box::new(record)),
+        ApprovalView::Brief => ListedRecord::Brief(Box::new(record.into())),
+    }
 }
 
 fn record(record: AuditRecord) -> AuditBody {

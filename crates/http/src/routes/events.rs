@@ -11,16 +11,21 @@ use axum::{
 use serde_json::value::RawValue;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use countersign_domain::{AgentId, Principal, RunId, Scope, SessionKey, TokenId};
+use countersign_domain::{AgentId, Principal, RunId, Scope, SessionKey, TokenId, UnixMillis};
 use countersign_engine::{Presence, hint::hint};
-use countersign_ledger::events::{EventFilter, Publication, Start};
+use countersign_ledger::{
+    EventOrder, EventWindow,
+    events::{EventFilter, Publication, Start},
+};
 use countersign_wire::page::Page;
 
 use crate::{
     accept::Accepted,
     admission::RequestSource,
     caller::{AgentCaller, ReadOrOwn},
-    extract::{Parameters, QueryForm, QueryOf},
+    deprecation::{Deprecated, DeprecationHeaders},
+    extract::{Moment, Parameters, QueryForm, QueryOf},
+    list::Order,
     openapi::Event,
     problem::{Code, Problem},
     reply::JsonReply,
@@ -55,6 +60,13 @@ struct EventsQuery {
     /// Number of the last event that is known; `Last-Event-ID` says the same.
     #[param(minimum = 0)]
     after: Option<i64>,
+    /// Of then or later. A stream begins with the first of them.
+    since: Option<Moment>,
+    /// Of before then; only with `Accept: application/json`.
+    until: Option<Moment>,
+    /// `oldest` first unless given, or `newest`; only with `Accept: application/json`.
+    #[param(value_type = Option<String>, pattern = "^(oldest|newest)$")]
+    order: Option<Order>,
     /// Events on a page; only with `Accept: application/json`.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<usize>,
@@ -75,6 +87,9 @@ impl QueryForm for EventsQuery {
                 .value("after")?
                 .map(|after| position("after", after))
                 .transpose()?,
+            since: parameters.value("since")?,
+            until: parameters.value("until")?,
+            order: parameters.value("order")?,
             limit: parameters.value("limit")?.map(limit).transpose()?,
             cursor: parameters
                 .value("cursor")?
@@ -130,10 +145,12 @@ async fn events(
         }
         Wanted::Page => page(&state, filter, &query, known).await,
         Wanted::Stream => {
-            let start = start(&query, known)?;
+            let start = start(&state, &query, known).await?;
             let still_open = sse::still_open(&state, origin);
             let presence = presence(&caller, query.approver)?;
-            stream(&state, (filter, start), still_open, (&caller, presence)).await
+            let deprecated = (presence == Presence::Presumed).then_some(Deprecated::UndeclaredApprover);
+            let answer = stream(&state, (filter, start), still_open, (&caller, presence)).await?;
+            Ok((DeprecationHeaders(deprecated), answer).into_response())
         }
     }
 }
@@ -144,9 +161,24 @@ async fn page(
     query: &EventsQuery,
     known: Option<i64>,
 ) -> Result<Response, Problem> {
-    let after = query.cursor.or(known).unwrap_or(0);
+    let order = match query.order {
+        Some(Order::Newest) => EventOrder::NewestFirst,
+        Some(Order::Oldest) | None => EventOrder::OldestFirst,
+    };
+    let known = known.unwrap_or(0);
+    let (after, before) = match order {
+        EventOrder::OldestFirst => (query.cursor.unwrap_or(known), None),
+        EventOrder::NewestFirst => (known, query.cursor),
+    };
+    let window = EventWindow {
+        after,
+        before,
+        since: query.since.map(UnixMillis::from),
+        until: query.until.map(UnixMillis::from),
+        order,
+    };
     let limit = query.limit.unwrap_or(DEFAULT_PAGE);
-    let (events, next) = state.engine().ledger().events_after(after, filter, limit).await?;
+    let (events, next) = state.engine().ledger().events(window, filter, limit).await?;
     let raw = |event: &Arc<Publication>| raw(&state.links().on_event(event), event.seq);
     let items = events.iter().map(raw).collect::<Result<Vec<_>, _>>()?;
     let next_cursor = next.map(|seq| seq.to_string());
@@ -161,8 +193,10 @@ fn raw(data: &str, seq: Option<i64>) -> Result<Box<RawValue>, Problem> {
     })
 }
 
-fn start(query: &EventsQuery, known: Option<i64>) -> Result<Start, Problem> {
+async fn start(state: &AppState, query: &EventsQuery, known: Option<i64>) -> Result<Start, Problem> {
     for (name, given) in [
+        ("until", query.until.is_some()),
+        ("order", query.order.is_some()),
         ("limit", query.limit.is_some()),
         ("cursor", query.cursor.is_some()),
     ] {
@@ -170,7 +204,11 @@ fn start(query: &EventsQuery, known: Option<i64>) -> Result<Start, Problem> {
             return Err(Problem::field(name, "only with Accept: application/json"));
         }
     }
-    Ok(match known {
+    let since = match query.since {
+        Some(since) => Some(state.engine().ledger().events_until(since.into()).await?),
+        None => None,
+    };
+    Ok(match known.max(since) {
         Some(seq) => Start::After(seq),
         None => Start::Now,
     })

@@ -132,6 +132,9 @@ struct EventsBody {
 #[serde(rename_all = "camelCase")]
 #[schema(as = SystemEvent)]
 struct EventBody {
+    at_ms: UnixMillis,
+    /// The same as `atMs`.
+    #[schema(deprecated)]
     ts: UnixMillis,
     text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -381,7 +384,12 @@ impl SenderBody {
 
 impl From<Vec<SystemEvent>> for EventsBody {
     fn from(events: Vec<SystemEvent>) -> Self {
-        let item = |SystemEvent { at, text, run_id }: SystemEvent| EventBody { ts: at, text, run_id };
+        let item = |SystemEvent { at, text, run_id }: SystemEvent| EventBody {
+            at_ms: at,
+            ts: at,
+            text,
+            run_id,
+        };
         Self {
             items: events.into_iter().map(item).collect(),
         }

@@ -21,7 +21,7 @@ use countersign_wire::{
 
 use crate::{
     caller::{Admin, Caller},
-    extract::{AtPath, EmptyBody, JsonBody, QueryOf, not_null},
+    extract::{AtPath, EmptyBody, JsonBody, Moment, QueryOf, not_null},
     list::{ListName, PageQuery},
     problem::{Code, Problem},
     reply::JsonReply,
@@ -64,7 +64,7 @@ struct TokenRequestBody {
     #[schema(max_items = 1000, value_type = Vec<Label>, required = false)]
     groups: Option<BTreeSet<String>>,
     #[serde(default, deserialize_with = "not_null")]
-    #[schema(value_type = UnixMillis, required = false)]
+    #[schema(value_type = Moment, required = false)]
     expires_at_ms: Option<UnixMillis>,
 }
 

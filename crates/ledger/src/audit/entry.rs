@@ -181,7 +181,7 @@ impl Entry {
     pub(crate) fn of_event(event: &Event, mut detail: Map<String, Value>, by: &Actor) -> Self {
         let target = target_of(event);
         // Said elsewhere in the record; and the chain tells what happened, not what was printed.
-        for left_out in ["seq", "ts", "type", "tail", "resolvedBy", "by"] {
+        for left_out in ["seq", "ts", "atMs", "type", "tail", "resolvedBy", "by"] {
             detail.swap_remove(left_out);
         }
         // Who changed a command is not who asked for it: then the record names both.

@@ -7,6 +7,7 @@ use countersign_domain::UnixMillis;
 use crate::{
     error::{Fault, Inconsistency, LedgerError},
     handle::Ledger,
+    moments::{self, Series},
     readers::{Listing, Page},
     record::{Append, AppendBefore},
     sql::list,
@@ -89,13 +90,11 @@ impl Ledger {
                         vec![Value::Integer(after), Value::Integer(cursor)]
                     }
                 };
-                for (condition, time) in [
-                    (" AND json_extract(body, '$.ts') >= ?", since),
-                    (" AND json_extract(body, '$.ts') < ?", until),
-                ] {
+                for (condition, time) in [(" AND seq >= ?", since), (" AND seq < ?", until)] {
                     if let Some(time) = time {
                         sql.push_str(condition);
-                        params.push(Value::Integer(time.get()));
+                        let first = moments::first_since(connection, Series::Audit, time.get())?;
+                        params.push(Value::Integer(first));
                     }
                 }
                 for (column, value) in [(" AND actor_id = ?", actor), (" AND action = ?", action)] {

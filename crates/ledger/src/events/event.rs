@@ -653,6 +653,7 @@ pub(crate) fn data_members(seq: i64, ts: UnixMillis, event: &Event) -> Map<Strin
     members
         .put("seq", seq)
         .put("ts", ts.get())
+        .put("atMs", ts.get())
         .text("type", event.kind.event_type().as_str());
     members.subject(&event.subject);
     event.kind.add_members(&mut members);
@@ -680,6 +681,7 @@ impl OutputChunk {
         let mut members = Members::default();
         members
             .put("ts", self.ts.get())
+            .put("atMs", self.ts.get())
             .text("type", EventType::ExecOutput.as_str());
         members.subject(&self.subject);
         members
@@ -851,7 +853,7 @@ mod tests {
         };
         assert_eq!(
             data_json(7, UnixMillis::new(5), &event),
-            r#"{"seq":7,"ts":5,"type":"exec.denied","runId":"r-1","agentId":"main","host":"gateway","reason":"denylist"}"#
+            r#"{"seq":7,"ts":5,"atMs":5,"type":"exec.denied","runId":"r-1","agentId":"main","host":"gateway","reason":"denylist"}"#
         );
     }
 
@@ -874,7 +876,7 @@ mod tests {
         assert_eq!(
             data_json(1, UnixMillis::new(2), &event),
             concat!(
-                r#"{"seq":1,"ts":2,"type":"exec.approval.resolved","approvalId":"0a-1","status":"denied","#,
+                r#"{"seq":1,"ts":2,"atMs":2,"type":"exec.approval.resolved","approvalId":"0a-1","status":"denied","#,
                 r#""decision":"deny","resolvedBy":{"kind":"system","id":"countersign","name":"countersign"},"#,
                 r#""terminalReason":"user"}"#
             )
@@ -892,7 +894,7 @@ mod tests {
         };
         assert_eq!(
             chunk.data_json(),
-            r#"{"ts":3,"type":"exec.output","offset":10,"stream":"stderr","text":"a\n"}"#
+            r#"{"ts":3,"atMs":3,"type":"exec.output","offset":10,"stream":"stderr","text":"a\n"}"#
         );
     }
 }

@@ -5,7 +5,7 @@ use countersign_domain::{OutputStream, Reason};
 use super::*;
 
 use crate::{
-    Denial, Retention,
+    Denial, EventOrder, EventWindow, Retention,
     events::{
         Event, EventFilter, EventKind, EventType, OutputChunk, Start, StreamItem, Subject, Subscription,
     },
@@ -163,18 +163,34 @@ async fn filters_hold_for_the_log_and_the_ring() {
     );
     assert_eq!(next_seq(&mut live).await, 8);
 
-    let (page, next) = opened.ledger.events_after(0, owner(), 3).await.unwrap();
-    assert_eq!(
-        page.iter().filter_map(|event| event.seq).collect::<Vec<_>>(),
-        [3, 4, 7]
-    );
-    let (rest, end) = opened
-        .ledger
-        .events_after(next.unwrap(), owner(), 3)
-        .await
-        .unwrap();
-    assert_eq!(rest.iter().filter_map(|event| event.seq).collect::<Vec<_>>(), [8]);
-    assert_eq!(end, None);
+    let page = async |window: EventWindow| {
+        let (page, next) = opened.ledger.events(window, owner(), 3).await.unwrap();
+        (
+            page.iter().filter_map(|event| event.seq).collect::<Vec<_>>(),
+            next,
+        )
+    };
+    let (first, next) = page(EventWindow::default()).await;
+    assert_eq!(first, [3, 4, 7]);
+    let rest = EventWindow {
+        after: next.unwrap(),
+        ..EventWindow::default()
+    };
+    assert_eq!(page(rest).await, (vec![8], None));
+    // The other way round.
+    let newest = EventWindow {
+        order: EventOrder::NewestFirst,
+        ..EventWindow::default()
+    };
+    let (first, before) = page(newest).await;
+    assert_eq!(first, [8, 7, 4]);
+    let rest = EventWindow { before, ..newest };
+    assert_eq!(page(rest).await, (vec![3], None));
+    let late = EventWindow {
+        since: Some(UnixMillis::new(i64::MAX)),
+        ..newest
+    };
+    assert_eq!(page(late).await, (Vec::new(), None));
 }
 
 #[tokio::test]

@@ -44,7 +44,7 @@ use super::{
     launch::{ApprovedLaunch, ApprovedOutcome, LaunchOutcome, LaunchTerms, Permit},
 };
 
-use crate::events::EventFilter;
+use crate::{EventWindow, events::EventFilter};
 
 /// The policy in force, as a test sets it.
 #[derive(Debug)]
@@ -260,7 +260,7 @@ impl Opened {
     pub(super) async fn events(&self) -> Vec<serde_json::Value> {
         let (events, _more) = self
             .ledger
-            .events_after(0, EventFilter::default(), 1_000_000)
+            .events(EventWindow::default(), EventFilter::default(), 1_000_000)
             .await
             .unwrap();
         events

@@ -1,13 +1,13 @@
 //! Forgetting, and what must not be forgotten.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use countersign_domain::Reason;
+use countersign_domain::{Owner, Reason, Scope};
 
 use super::*;
 
 use crate::{
-    Denial, KeyState, Page, Retention, RunFilter, StoredOutcome,
+    Denial, KeyState, NewLoginLink, NewToken, Page, Retention, RunFilter, StoredOutcome,
     audit::AuditFilter,
     events::{Event, EventKind},
 };
@@ -156,6 +156,53 @@ async fn a_pruned_chain_is_whole_and_says_so() {
         )
         .unwrap();
     assert!(!opened.is_chain_whole().await, "and cannot be moved");
+}
+
+#[tokio::test]
+async fn tokens_of_links_go_after_their_end_and_no_others() {
+    let opened = forgetful(for_ever());
+    let ends = START + 1000;
+    for (id, scopes, is_for_link) in [
+        ("link", &[Scope::Approve, Scope::Read][..], true),
+        ("link-of-an-admin", &[Scope::Admin], true),
+        ("made-by-hand", &[Scope::Read], false),
+    ] {
+        let token = NewToken {
+            id: id.parse().unwrap(),
+            name: id.to_owned(),
+            owner: Owner::operator(),
+            proposed_by: None,
+            sha256: format!("hash-of-{id}"),
+            scopes: scopes.iter().copied().collect(),
+            agents: None,
+            groups: BTreeSet::new(),
+            expires_at: Some(UnixMillis::new(ends)),
+            replaces: None,
+        };
+        let token = opened.ledger.insert_token(token, approver()).await.unwrap();
+        if is_for_link {
+            let link = NewLoginLink {
+                sha256: format!("code-of-{id}"),
+                lasts: Duration::from_secs(1),
+                made_by: None,
+                token: Some(token.id),
+            };
+            opened.ledger.insert_login_link(link).await.unwrap();
+        }
+    }
+    let left = async || {
+        opened.ledger.prune().await.unwrap();
+        let tokens = opened.ledger.tokens(Page::first(10)).await.unwrap().items;
+        tokens
+            .into_iter()
+            .map(|token| token.id.to_string())
+            .collect::<Vec<_>>()
+    };
+    opened.clock.set(UnixMillis::new(ends + 30 * 24 * 3_600_000 - 1));
+    assert_eq!(left().await.len(), 3);
+    opened.clock.advance(Duration::from_millis(1));
+    assert_eq!(left().await, ["link-of-an-admin", "made-by-hand"]);
+    assert!(opened.is_chain_whole().await);
 }
 
 #[tokio::test]

@@ -109,7 +109,8 @@ fn an_earlier_ledger_keeps_what_has_not_ended() {
     let earlier = "DROP TABLE unfinished; DELETE FROM meta WHERE key = 'unfinished_from'; \
          CREATE INDEX runs_by_time ON runs (created_ms); CREATE INDEX runs_unfinished ON runs (status); \
          ALTER TABLE runs DROP COLUMN confinement; ALTER TABLE runs DROP COLUMN note; \
-         ALTER TABLE runs DROP COLUMN observed; \
+         ALTER TABLE runs DROP COLUMN observed; DROP INDEX ended_link_tokens; \
+         ALTER TABLE tokens DROP COLUMN for_link; \
          ALTER TABLE login_links DROP COLUMN token_id; PRAGMA user_version = 15;";
     connection.execute_batch(earlier).unwrap();
     for (number, status) in [(3, "running"), (5, "completed"), (9, "asking")] {

@@ -68,9 +68,6 @@ struct ApprovalsQuery {
     agent_id: Option<AgentId>,
     /// Only this session's.
     session_key: Option<SessionKey>,
-    /// How much of each: `full` unless given, or `brief`.
-    #[param(value_type = Option<ApprovalView>)]
-    view: ApprovalView,
     /// The first 8 or more characters of the id.
     #[param(min_length = 8, max_length = 64, pattern = "^[a-z0-9-]{8,64}$")]
     id_prefix: Option<String>,
@@ -95,7 +92,6 @@ impl QueryForm for ApprovalsQuery {
             },
             agent_id: parameters.value("agentId")?,
             session_key: parameters.value("sessionKey")?,
-            view: parameters.value("view")?.unwrap_or_default(),
             id_prefix: parameters.text("idPrefix")?.map(id_prefix).transpose()?,
             since: parameters.value("since")?,
             until: parameters.value("until")?,
@@ -124,7 +120,6 @@ async fn list(
     QueryOf(query): QueryOf<ApprovalsQuery>,
 ) -> Result<JsonReply<Page<ListedApproval>>, Problem> {
     let ApprovalsQuery {
-        view,
         status,
         agent_id,
         session_key,
@@ -144,7 +139,7 @@ async fn list(
         // The engine narrows it to what the caller may see.
         authority: Authority::EVERYTHING,
     };
-    let (page, engine) = (page.page(LIST)?, state.engine());
+    let (view, page, engine) = (page.view, page.page(LIST)?, state.engine());
     let body = match view {
         ApprovalView::Full => {
             let approvals = engine.records().approvals(&caller, filter, page).await?;

@@ -25,6 +25,7 @@ use super::request::ExecBody;
 use crate::{
     admission::RequestSource,
     caller::{AgentCaller, ReadOrOwn},
+    deprecation::DeprecationHeaders,
     extract::{JsonBody, QueryOf},
     problem::{Code, Problem},
     rate_headers,
@@ -57,9 +58,11 @@ pub(super) async fn explain(
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
     JsonBody(body): JsonBody<ExecBody>,
-) -> Result<JsonReply<ExplanationBody>, Problem> {
+) -> Result<(DeprecationHeaders, JsonReply<ExplanationBody>), Problem> {
+    let deprecated = DeprecationHeaders(body.deprecated());
     let request = body.into_explainable()?;
-    explained(&state, &caller, request).await.map(JsonReply)
+    let explanation = explained(&state, &caller, request).await?;
+    Ok((deprecated, JsonReply(explanation)))
 }
 
 /// So many commands are explained in one request.

@@ -26,6 +26,7 @@ use countersign_wire::exec::{Finished, Started};
 
 use crate::{
     caller::{AgentCaller, Exec},
+    deprecation::DeprecationHeaders,
     extract::{IdempotencyHeader, Parameters, QueryForm, QueryOf, RawJson},
     problem::Problem,
     state::AppState,
@@ -113,8 +114,9 @@ async fn exec(
     QueryOf(query): QueryOf<ExecQuery>,
     IdempotencyHeader(key): IdempotencyHeader,
     RawJson { value: body, bytes }: RawJson<ExecBody>,
-) -> Result<ExecAnswer, Problem> {
+) -> Result<(DeprecationHeaders, ExecAnswer), Problem> {
     let lease = query.into_lease()?;
+    let deprecated = DeprecationHeaders(body.deprecated());
     let request = body.into_request()?;
     let key = key.map(|key| IdempotencyKey {
         key,
@@ -129,5 +131,6 @@ async fn exec(
         (Some(lease), Some(key)) => engine.calls().exec_held(&caller, request, key, lease).await,
         (Some(_), None) => return Err(Problem::field("held", "needs an Idempotency-Key")),
     };
-    ExecAnswer::of_call(engine, state.links(), reply).await
+    let answer = ExecAnswer::of_call(engine, state.links(), reply).await?;
+    Ok((deprecated, answer))
 }

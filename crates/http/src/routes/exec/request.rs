@@ -14,6 +14,7 @@ use countersign_domain::{
 };
 
 use crate::{
+    deprecation::Deprecated,
     problem::{Code, Problem},
     schema::EnvOverrides,
 };
@@ -22,6 +23,7 @@ const YIELD_MS: std::ops::RangeInclusive<u64> = 10..=120_000;
 const MAX_APPROVAL_WAIT_MS: u64 = 600_000;
 /// Longer than any command; keeps times far from overflowing.
 const MAX_TIMEOUT_SECONDS: f64 = 31_536_000.0;
+const MAX_TIMEOUT_MS: u64 = 31_536_000_000;
 
 /// A command to run. Exactly one of `command` and `argv`.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -44,11 +46,14 @@ pub(crate) struct ExecBody {
     yield_ms: Option<u64>,
     /// Background at once.
     background: Option<bool>,
-    /// Time limit in seconds; 0 switches it off.
-    #[schema(minimum = 0, maximum = 31_536_000)]
+    /// Time limit in milliseconds; 0 switches it off.
+    #[schema(maximum = 31_536_000_000_u64)]
+    timeout_ms: Option<u64>,
+    /// Time limit in seconds; `timeoutMs` is its successor. Only one of the three can be given.
+    #[schema(minimum = 0, maximum = 31_536_000, deprecated)]
     timeout: Option<f64>,
-    /// The same as `timeout`; only one of them can be given.
-    #[schema(minimum = 0, maximum = 31_536_000)]
+    /// The same as `timeout`.
+    #[schema(minimum = 0, maximum = 31_536_000, deprecated)]
     timeout_seconds: Option<f64>,
     /// Wants a pseudo-terminal.
     pty: Option<bool>,
@@ -83,6 +88,11 @@ pub(crate) struct ExecBody {
 }
 
 impl ExecBody {
+    /// What of it has a successor.
+    pub(crate) fn deprecated(&self) -> Option<Deprecated> {
+        (self.timeout.is_some() || self.timeout_seconds.is_some()).then_some(Deprecated::TimeoutInSeconds)
+    }
+
     /// Checks what can be checked without knowing settings or files.
     pub(crate) fn into_request(self) -> Result<ExecRequest, Problem> {
         let request = self.into_explainable()?;
@@ -101,7 +111,7 @@ impl ExecBody {
                 .yield_ms
                 .map(|millis| Duration::from_millis(millis.clamp(*YIELD_MS.start(), *YIELD_MS.end()))),
             background: self.background.unwrap_or_default(),
-            timeout: timeout(self.timeout, self.timeout_seconds)?,
+            timeout: timeout(self.timeout_ms, self.timeout, self.timeout_seconds)?,
             pty: self.pty.unwrap_or_default(),
             host: self.host.as_deref().map(host).transpose()?,
             security: self.security,
@@ -257,15 +267,34 @@ fn environment(overrides: Option<Overrides>) -> Result<BTreeMap<String, String>,
     Ok(overrides)
 }
 
-fn timeout(timeout: Option<f64>, alias: Option<f64>) -> Result<Option<Duration>, Problem> {
-    let (path, seconds) = match (timeout, alias) {
-        (None, None) => return Ok(None),
-        (Some(seconds), None) => ("timeout", seconds),
-        (None, Some(seconds)) => ("timeoutSeconds", seconds),
-        (Some(_), Some(_)) => {
+/// The time limit, by the one member of the three that says it.
+fn timeout(
+    millis: Option<u64>,
+    seconds: Option<f64>,
+    alias: Option<f64>,
+) -> Result<Option<Duration>, Problem> {
+    let (path, seconds) = match (millis, seconds, alias) {
+        (None, None, None) => return Ok(None),
+        (Some(millis), None, None) => {
+            let allowed = millis <= MAX_TIMEOUT_MS;
+            return allowed
+                .then(|| Some(Duration::from_millis(millis)))
+                .ok_or_else(|| {
+                    Problem::field("timeoutMs", "expected milliseconds from 0 (off) to 31536000000")
+                });
+        }
+        (None, Some(seconds), None) => ("timeout", seconds),
+        (None, None, Some(seconds)) => ("timeoutSeconds", seconds),
+        (None, Some(_), Some(_)) => {
             return Err(Problem::field(
                 "timeoutSeconds",
                 "the same as timeout; give one of them",
+            ));
+        }
+        (Some(_), Some(_), _) | (Some(_), _, Some(_)) => {
+            return Err(Problem::field(
+                "timeoutMs",
+                "the same as timeout and timeoutSeconds; give one of them",
             ));
         }
     };
@@ -433,6 +462,8 @@ mod tests {
         };
         assert_eq!(limit("timeout", json!(1.5)), Ok(1500));
         assert_eq!(limit("timeoutSeconds", json!(0)), Ok(0));
+        assert_eq!(limit("timeoutMs", json!(1500)), Ok(1500));
+        assert!(limit("timeoutMs", json!(31_536_000_001_u64)).is_err());
         assert_eq!(limit("timeout", json!(1e-9)), Ok(1));
         for bad in [json!(-1), json!(1e12)] {
             assert!(limit("timeout", bad).is_err());
@@ -440,6 +471,10 @@ mod tests {
         refused(
             json!({"command": "ls", "timeout": 1, "timeoutSeconds": 1}),
             "invalid-request: timeoutSeconds: the same as timeout; give one of them",
+        );
+        refused(
+            json!({"command": "ls", "timeoutMs": 1, "timeout": 1}),
+            "invalid-request: timeoutMs: the same as timeout and timeoutSeconds; give one of them",
         );
         refused(
             json!({"command": "ls", "approvalWaitMs": 600_001}),

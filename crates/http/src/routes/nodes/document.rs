@@ -13,6 +13,7 @@ use crate::{
     extract::{AtPath, DocumentBytes, IfMatch, NodeName, QueryOf},
     problem::{Code, Problem},
     routes::document::{DocumentWire, tagged},
+    short_id,
     state::AppState,
 };
 
@@ -36,16 +37,18 @@ struct Fetched {
     responses(
         (status = OK, body = DocumentWire, headers(("ETag" = String, description = "The document's hash, quoted."))),
         (status = NOT_FOUND, description = "node-not-found"),
+        (status = CONFLICT, description = "node-ambiguous"),
         (status = SERVICE_UNAVAILABLE, description = "node-unavailable"),
     ),
     security(("token" = ["admin"])),
 )]
 async fn document(
     caller: Caller<Admin>,
-    AtPath(NodeName(node)): AtPath<NodeName>,
+    AtPath(node): AtPath<NodeName>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
 ) -> Result<Response, Problem> {
+    let node = short_id::node(&state, node).await?;
     let Fetched { file, hash } = fetch(&state, &caller, &node).await?;
     Ok(tagged(DocumentWire(file), &hash))
 }
@@ -62,6 +65,7 @@ async fn document(
     responses(
         (status = OK, body = DocumentWire, headers(("ETag" = String, description = "The new document's hash, quoted."))),
         (status = NOT_FOUND, description = "node-not-found"),
+        (status = CONFLICT, description = "node-ambiguous"),
         (status = PRECONDITION_FAILED, description = "base-hash-mismatch"),
         (status = PRECONDITION_REQUIRED, description = "base-hash-required"),
         (status = UNPROCESSABLE_ENTITY, description = "unknown-field, invalid-document; the second also when the node refused it"),
@@ -71,12 +75,13 @@ async fn document(
 )]
 async fn replace(
     caller: Caller<Admin>,
-    AtPath(NodeName(node)): AtPath<NodeName>,
+    AtPath(node): AtPath<NodeName>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
     if_match: IfMatch,
     DocumentBytes(sent): DocumentBytes,
 ) -> Result<Response, Problem> {
+    let node = short_id::node(&state, node).await?;
     let document = parse_sent(&sent)?;
     let file: Value = serde_json::from_slice(&sent).map_err(|error| invalid(format!("no JSON: {error}")))?;
     let present = fetch(&state, &caller, &node).await?;

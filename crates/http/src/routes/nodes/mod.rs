@@ -25,6 +25,7 @@ use crate::{
     problem::Problem,
     reply::JsonReply,
     schema::NodeLabel,
+    short_id,
     state::AppState,
 };
 
@@ -69,19 +70,20 @@ async fn list(
     )?))
 }
 
-/// One node, by its full id.
+/// One node, by its id or a beginning of it.
 #[utoipa::path(
     get, path = "/v1/nodes/{nodeId}", tag = "nodes", operation_id = "get_node",
     params(("nodeId" = NodeName, Path)),
-    responses((status = OK, body = NodeBody), (status = NOT_FOUND, description = "node-not-found")),
+    responses((status = OK, body = NodeBody), (status = NOT_FOUND, description = "node-not-found"), (status = CONFLICT, description = "node-ambiguous")),
     security(("token" = ["read"])),
 )]
 async fn one(
     _caller: Caller<Read>,
-    AtPath(NodeName(node)): AtPath<NodeName>,
+    AtPath(node): AtPath<NodeName>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
 ) -> Result<JsonReply<NodeBody>, Problem> {
+    let node = short_id::node(&state, node).await?;
     let found = state.bridge().node(&node).await?;
     Ok(JsonReply(body::node(found.ok_or_else(Problem::unknown_node)?)))
 }
@@ -91,18 +93,19 @@ async fn one(
     patch, path = "/v1/nodes/{nodeId}", tag = "nodes", operation_id = "rename_node",
     params(("nodeId" = NodeName, Path)),
     request_body = RenameBody,
-    responses((status = OK, body = NodeBody), (status = NOT_FOUND, description = "node-not-found")),
+    responses((status = OK, body = NodeBody), (status = NOT_FOUND, description = "node-not-found"), (status = CONFLICT, description = "node-ambiguous")),
     security(("token" = ["admin"])),
 )]
 async fn rename(
     caller: Caller<Admin>,
-    AtPath(NodeName(node)): AtPath<NodeName>,
+    AtPath(node): AtPath<NodeName>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
     JsonBody(RenameBody { display_name }): JsonBody<RenameBody>,
 ) -> Result<JsonReply<NodeBody>, Problem> {
     let name =
         bridge::node_name(&display_name).map_err(|why| Problem::field("displayName", why.to_string()))?;
+    let node = short_id::node(&state, node).await?;
     let renamed = state.bridge().rename(&caller.actor, &node, name).await?;
     Ok(JsonReply(body::node(renamed.ok_or_else(Problem::unknown_node)?)))
 }
@@ -111,15 +114,16 @@ async fn rename(
 #[utoipa::path(
     delete, path = "/v1/nodes/{nodeId}", tag = "nodes", operation_id = "remove_node",
     params(("nodeId" = NodeName, Path)),
-    responses((status = NO_CONTENT, description = "The node is no longer paired."), (status = NOT_FOUND, description = "node-not-found")),
+    responses((status = NO_CONTENT, description = "The node is no longer paired."), (status = NOT_FOUND, description = "node-not-found"), (status = CONFLICT, description = "node-ambiguous")),
     security(("token" = ["admin"])),
 )]
 async fn remove(
     caller: Caller<Admin>,
-    AtPath(NodeName(node)): AtPath<NodeName>,
+    AtPath(node): AtPath<NodeName>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
 ) -> Result<StatusCode, Problem> {
+    let node = short_id::node(&state, node).await?;
     if state.bridge().remove(&caller.actor, &node).await? {
         Ok(StatusCode::NO_CONTENT)
     } else {

@@ -3,9 +3,12 @@
 use countersign_domain::{Command, Ruling, Run, RunStatus};
 use countersign_runner::output::Captured;
 use countersign_wire::{
+    approval::ApprovalView,
     ruling::{self, RulingBody},
-    run::{RunBody, RunDetail},
+    run::{RunBody, RunBriefBody, RunDetail},
 };
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::problem::Problem;
 
@@ -23,12 +26,28 @@ pub(crate) fn with_output(run: Run, output: Captured, ruling: Ruling) -> RunDeta
 }
 
 /// A run among others: a patch is named by its files.
-pub(super) fn listed(mut run: Run) -> RunBody {
+fn listed(mut run: Run) -> RunBody {
     let short = matches!(run.command, Command::Patch(_)).then(|| run.command.to_short_text());
     if let Some(short) = short {
         run.command = Command::Patch(short);
     }
     run.into()
+}
+
+/// A run on a list: all of it but its output, or what a list shows of it (`view`).
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum ListedRun {
+    Full(Box<RunBody>),
+    Brief(Box<RunBriefBody>),
+}
+
+/// A run as a list has it.
+pub(super) fn in_list(run: Run, view: ApprovalView) -> ListedRun {
+    match view {
+        ApprovalView::Full => ListedRun::Full(Box::new(listed(run))),
+        ApprovalView::Brief => ListedRun::Brief(Box::new(listed(run).into())),
+    }
 }
 
 /// The ledger's states behind a status word of the API.

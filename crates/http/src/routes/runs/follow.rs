@@ -35,7 +35,7 @@ pub(super) async fn output(
     let processes = state.engine().processes();
     let follower = processes.follow_run(caller, id, after).await?;
     let following = Following {
-        follower: follower.ok_or_else(|| Problem::not_found("run"))?,
+        follower: follower.ok_or_else(Problem::unknown_run)?,
         only,
         stop: state.stopping(),
         origin,

@@ -13,7 +13,7 @@ mod wait;
 use axum::{Extension, extract::State};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use body::listed;
+use body::{ListedRun, in_list};
 pub(crate) use body::{statuses_named, with_output};
 pub(crate) use output::{OutputQuery, of_frames as output_of_frames};
 pub(crate) use wait::WaitQuery;
@@ -93,14 +93,14 @@ impl QueryForm for RunsQuery {
 #[utoipa::path(
     get, path = "/v1/runs", tag = "runs", operation_id = "list_runs",
     params(RunsQuery, PageQuery),
-    responses((status = OK, body = Page<RunBody>)),
+    responses((status = OK, body = Page<ListedRun>)),
     security(("token" = ["read"]), ("token" = ["exec"])),
 )]
 async fn list(
     caller: AgentCaller<ReadOrOwn>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<RunsQuery>,
-) -> Result<JsonReply<Page<RunBody>>, Problem> {
+) -> Result<JsonReply<Page<ListedRun>>, Problem> {
     let RunsQuery {
         agent_id,
         session_key,
@@ -130,12 +130,13 @@ async fn list(
         owner: None,
         authority: Authority::EVERYTHING,
     };
+    let view = page.view;
     let runs = state
         .engine()
         .records()
         .runs(&caller, filter, page.page(LIST)?)
         .await?;
-    Ok(JsonReply(LIST.page(runs, listed)))
+    Ok(JsonReply(LIST.page(runs, |run| in_list(run, view))))
 }
 
 /// One run with its output as text. An exec token sees its own runs, an approve token those it is asked about.

@@ -143,7 +143,7 @@ pub(super) async fn bytes(
     };
     let selection = query.stream.map_or(Selection::Both, Selection::Only);
     let wanted = Wanted::of(&id, selection, &headers);
-    let part = match stored.ok_or_else(|| Problem::not_found("run"))? {
+    let part = match stored.ok_or_else(Problem::unknown_run)? {
         OutputBytes::Frames(frames) => part_of(Cursor::new(frames), &wanted).map(in_memory),
         OutputBytes::Spool(path) => {
             let opened = tokio::task::spawn_blocking(move || {

@@ -137,7 +137,7 @@ pub(super) async fn run(
 
 async fn visible(state: &AppState, caller: &Principal, id: &RunId) -> Result<Run, Problem> {
     let run = state.engine().records().run(caller, id).await?;
-    run.ok_or_else(|| Problem::not_found("run"))
+    run.ok_or_else(Problem::unknown_run)
 }
 
 /// Waits for the next event of the run.

@@ -2,12 +2,18 @@
 //!
 //! Never logged: tokens, environment values, bodies, and command text but for one line with its secrets masked
 //! (`app::story`). The lines of a run carry its id. Libraries say what is wrong and no more, unless the filter names them.
+//! A reader that does not keep up misses lines, and holds nothing up (`lines`).
+
+mod lines;
 
 use std::{
+    backtrace::{Backtrace, BacktraceStatus},
     borrow::Cow,
     io::{self, IsTerminal as _},
+    panic, thread,
 };
 
+use serde_json::json;
 use tracing_subscriber::{
     EnvFilter, Layer as _, Registry, filter, fmt, layer::SubscriberExt as _, reload,
     util::SubscriberInitExt as _,
@@ -15,10 +21,14 @@ use tracing_subscriber::{
 
 use countersign_config::settings::{Environment, LogFormat, Telemetry};
 
+use lines::Lines;
+pub use lines::LogThread;
+
 /// The log of this process, for changing what it says.
 #[derive(Debug, Clone)]
 pub struct Log {
     filter: reload::Handle<EnvFilter, Registry>,
+    lines: Lines,
 }
 
 /// The log cannot be set up.
@@ -39,20 +49,34 @@ impl Log {
     /// [`LogError`]
     pub fn start(settings: &Telemetry, environment: &dyn Environment) -> Result<Self, LogError> {
         let (filter, handle) = reload::Layer::new(filter_of(&settings.log_filter)?);
-        let lines = fmt::layer().with_writer(io::stderr);
-        let lines = match settings.log_format {
+        let lines = Lines::new(settings.log_format);
+        let layer = fmt::layer().with_writer(lines.clone());
+        let layer = match settings.log_format {
             LogFormat::Text => {
                 let has_colors = environment.allows_colors() && io::stderr().is_terminal();
-                lines.with_ansi(has_colors).boxed()
+                layer.with_ansi(has_colors).boxed()
             }
-            LogFormat::Json => lines.json().flatten_event(true).boxed(),
+            LogFormat::Json => layer.json().flatten_event(true).boxed(),
         };
         tracing_subscriber::registry()
             .with(filter)
-            .with(lines)
+            .with(layer)
             .try_init()
             .map_err(|_already_set| LogError::Taken)?;
-        Ok(Self { filter: handle })
+        tell_of_panics(lines.clone(), settings.log_format);
+        Ok(Self {
+            filter: handle,
+            lines,
+        })
+    }
+
+    /// Writes the log from a thread of its own as long as the answer lives. Before, who logs writes where that takes no time:
+    /// the runner has to be started while there is one thread.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn write_aside(&self) -> io::Result<LogThread> {
+        self.lines.write_aside()
     }
 
     /// Changes what is logged from now on.
@@ -64,6 +88,26 @@ impl Log {
             .reload(filter_of(text)?)
             .map_err(|_gone| LogError::Taken)
     }
+}
+
+/// A panic is told the same way, whatever the filter: written to standard error itself, it could wait for a reader.
+fn tell_of_panics(lines: Lines, format: LogFormat) {
+    panic::set_hook(Box::new(move |panic| {
+        let thread = thread::current();
+        let thread = thread.name().unwrap_or("<unnamed>");
+        let backtrace = Backtrace::capture();
+        let backtrace = if backtrace.status() == BacktraceStatus::Captured {
+            format!("\n{backtrace}")
+        } else {
+            String::new()
+        };
+        let text = format!("thread '{thread}' {panic}{backtrace}");
+        let line = match format {
+            LogFormat::Text => text,
+            LogFormat::Json => json!({"level": "ERROR", "message": text}).to_string(),
+        };
+        lines.put(format!("{line}\n").as_bytes());
+    }));
 }
 
 /// The filter that a setting says.
