@@ -12,7 +12,7 @@ use super::{
     directory::Directory,
     effort::Effort,
     keeps::{Explicit, Limits},
-    looking::only_looks_at_files,
+    looking::{makes_no_links, only_looks_at_files},
     proposal::{self, Proposal},
     work::SegmentContext,
 };
@@ -101,6 +101,7 @@ fn evaluate(
                 alone: true,
                 depth: 0,
                 files_are_seen: true,
+                links_are_seen: true,
             };
             evaluation.evaluate_list(&list, context)
         }
@@ -305,6 +306,7 @@ impl<'a> Evaluation<'a> {
             }
             let mut steps = Vec::new();
             let mut only_looks = true;
+            let links_are_seen = pipeline.len() == 1 || pipeline.iter().all(makes_no_links);
             for (index, segment) in pipeline.iter().enumerate() {
                 self.segments += 1;
                 if self.rules.holds(Rule::G10, self.segments > parser::MAX_SEGMENTS) {
@@ -328,6 +330,7 @@ impl<'a> Evaluation<'a> {
                         alone: pipeline.len() == 1,
                         depth: context.depth,
                         files_are_seen,
+                        links_are_seen: context.links_are_seen && links_are_seen,
                     },
                 );
                 only_looks &= only_looks_at_files(segment, &one.report);

@@ -50,7 +50,8 @@ impl Evaluation<'_> {
             let is_plain = reading.delegation == Delegation::None
                 && reading.is_plain
                 && !self.writes_deciding(work, &reading.outputs);
-            let suits = found.suits(&program.names())
+            let told = arguments.get(found.action + 2..found.end - 1)?;
+            let suits = found.suits(&program.names(), told)
                 && self.coverage().is_trusted(&program)
                 && !self.reaches_protected(&found, work);
             if !self.rules.holds(Rule::G16, is_plain && suits) {
@@ -96,7 +97,8 @@ impl Evaluation<'_> {
 
     /// Whether something of the server's own lies where `find` looks, or may.
     fn reaches_protected(&self, found: &FoundFiles<'_>, work: &Work<'_>) -> bool {
-        let Some(directories) = work.context.directory.candidates() else {
+        let context = work.context;
+        let Some(directories) = context.directory.candidates() else {
             return true;
         };
         let starts = if found.starts.is_empty() {
@@ -104,12 +106,23 @@ impl Evaluation<'_> {
         } else {
             found.starts.as_slice()
         };
+        // What runs before it or beside it may put a link to elsewhere in the place of any directory but that of the call.
+        let is_here = !context.directory.is_changed() && starts.iter().all(|start| *start == ".");
+        let stays = is_here || (context.files_are_seen && context.links_are_seen);
+        if !stays || starts.iter().any(|start| goes_back(start)) {
+            return true;
+        }
         let mut places = directories
             .iter()
             .flat_map(|directory| starts.iter().map(move |start| (directory, start)));
         places.any(|(directory, start)| {
             let read = paths::join_normalised(directory, start);
-            let real = self.lookup.real(&read);
+            let way = if start.starts_with('/') {
+                (*start).to_owned()
+            } else {
+                format!("{directory}/{start}")
+            };
+            let real = self.lookup.real(&way);
             let may_hold = |path: &str| {
                 let protected = self.policy.protected;
                 let case = self.policy.path_case;
@@ -120,6 +133,14 @@ impl Evaluation<'_> {
             may_hold(&read) || real.is_some_and(|real| may_hold(&real))
         })
     }
+}
+
+/// Whether `..` stands behind another part of a path: behind a link it is not what it reads.
+fn goes_back(path: &str) -> bool {
+    let mut parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+    let is_absolute = path.starts_with('/');
+    let first = parts.find(|part| is_absolute || *part != "..");
+    first == Some("..") || parts.any(|part| part == "..")
 }
 
 /// A word of the command; `{}` is what is not known before it runs.

@@ -29,6 +29,8 @@ pub(super) struct SegmentContext<'a> {
     pub(super) depth: u8,
     /// Whether nothing before it makes or removes files.
     pub(super) files_are_seen: bool,
+    /// Whether nothing beside it in its pipeline makes links or moves files.
+    pub(super) links_are_seen: bool,
 }
 
 /// What became of a segment.

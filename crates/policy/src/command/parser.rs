@@ -235,6 +235,7 @@ impl Parser<'_> {
         let start = self.cursor.position();
         let mut end = start;
         let mut assignments = Vec::new();
+        let mut takes_values = false;
         let mut words: Vec<Word> = Vec::new();
         let mut redirections: Vec<ReadRedirection> = Vec::new();
         loop {
@@ -277,6 +278,7 @@ impl Parser<'_> {
                 match self.assignment(&word) {
                     Some(Ok(found)) => {
                         assignments.push(found);
+                        takes_values |= word.is_expanded;
                         self.skip_blanks();
                         continue;
                     }
@@ -293,7 +295,9 @@ impl Parser<'_> {
         }
         let span = self.cursor.span(start, end);
         if words.is_empty() {
-            return if self.remember(&assignments) {
+            // A value among them may be one that another of them gives.
+            let is_certain = !takes_values || assignments.len() == 1;
+            return if self.rules.holds(Rule::G18, is_certain) && self.remember(&assignments) {
                 Ok(Segment::setting(span))
             } else {
                 self.cursor.fail(

@@ -273,6 +273,13 @@ fn found() -> Vec<Attempt> {
         "cp file {}",
         "cat {} > marker",
         "echo {}",
+        "du --files0-from {}",
+        "du -X {}",
+        "du -sh {}",
+        "wc --files0-from {}",
+        "sha256sum -c {}",
+        "sha256sum {}",
+        "stat -L -c %n {}",
     ];
     let expressions = [
         ". -type f @",
@@ -316,7 +323,8 @@ fn found() -> Vec<Attempt> {
     }
     for text in [
         "find . -type f -exec grep -l TODO {} +",
-        "find . -name file -exec ls {} \\;",
+        "find . -name file -exec ls -l {} \\;",
+        "find . -type d -exec ls {} \\;",
         "find . -type f -exec wc -l {} + | tail -n 1",
     ] {
         made.push(attempt(text.to_owned(), Nature::Harmless));
@@ -340,4 +348,118 @@ fn no_covered_document_among_operands_is_code() {
 #[test]
 fn no_covered_command_of_find_starts_or_writes_anything() {
     measure(&world(), "found-files", &found(), KINDS);
+}
+
+/// Each would read what nothing names, by a list of names, behind a link, or where something of the server lies.
+#[test]
+fn no_covered_command_of_find_reads_what_it_is_not_told() {
+    let world = covering(
+        &[
+            "find",
+            "cat",
+            "du",
+            "wc",
+            "grep",
+            "ls",
+            "stat",
+            "sha256sum",
+            "realpath",
+            "ln",
+            "tar",
+            "head",
+            "sort",
+            "nice",
+        ],
+        |_| true,
+    )
+    .protect("/srv/own/state");
+    world.defeats(
+        &[
+            "find . -type f -exec du --files0-from {} \\;",
+            "find . -type f -exec du --files0-from={} \\;",
+            "find . -type f -exec du --files0 {} \\;",
+            "find . -type f -exec du -X {} \\;",
+            "find . -type f -exec du -sX {} \\;",
+            "find . -exec du {} \\;",
+            "find . -type d -exec du -sL {} +",
+            "find . -type f -exec wc --files0-from {} \\;",
+            "find . -type f -exec wc -l --f {} \\;",
+            "find . -type f -exec sha256sum -c {} \\;",
+            "find . -type f -exec sha256sum --check {} \\;",
+            "find . -type f -exec sha256sum -bc {} \\;",
+            "find . -exec ls {} \\;",
+            "find . -exec ls -lH {} \\;",
+            "find . -type d -exec ls -RL {} \\;",
+            "find . -exec stat {} \\;",
+            "find . -type f -exec stat -c --printf=x {} \\;",
+            "find . -exec realpath {} \\;",
+            "find . -type d -exec cat {} \\;",
+            "find -L . -type f -exec cat {} +",
+            "find -H link -type f -exec cat {} +",
+            "find -P -L . -type f -exec cat {} +",
+            "find -O2 -L . -type f -exec cat {} +",
+            "find -O3 . -type f -exec cat {} +",
+            "find -D exec -L . -type f -exec cat {} +",
+            "find -- . -type f -exec cat {} +",
+            "find - -type f -exec cat {} +",
+            "find . -type f - -exec cat {} +",
+            "find . -type f -exec cat {} + -",
+            "find ,x -type f -exec cat {} +",
+            "find ')' -type f -exec cat {} +",
+            "find a/../../x -type f -exec cat {} +",
+            "find ./a/.. -type f -exec cat {} +",
+            "find /a/../srv -type f -exec cat {} +",
+            "find . a/b/../../.. -type f -exec cat {} +",
+            "find / -type f -exec cat {} +",
+            "find /srv/own -type f -exec cat {} +",
+            "find /srv/own/state/x -type f -exec cat {} +",
+            "ln -s / x && find x/ -type f -exec cat {} +",
+            "ln -s / x && find src x/ -type f -exec cat {} +",
+            "ln -s / x; cd x && find . -type f -exec cat {} +",
+            "tar -xf a.tar; find sub/ -type f -exec cat {} +",
+            "ln -s / x | find big x/ -type f -exec cat {} +",
+            "find big x/ -type f -exec cat {} + | ln -s / x",
+            "find big x/ -type f -exec cat {} + | nice ln -s / x",
+        ],
+        &[
+            "find . -type f -exec du -sh {} +",
+            "find . -type d -exec du -sh -d 1 {} +",
+            "find . -type f -exec wc -l {} +",
+            "find . -type f -exec sha256sum {} +",
+            "find . -type d -exec ls -la {} \\;",
+            "find . -exec ls -ld {} \\;",
+            "find . -type f -exec stat -c %n {} \\;",
+            "find -P . -type f -exec cat {} +",
+            "find a/x ../b -type f -exec cat {} +",
+            "find ./src -type f -exec cat {} + | sort | head -n 1",
+            "cd src && find a -type f -exec cat {} +",
+            "ln -s / x; find . -type f -exec cat {} +",
+            "find . -type f -exec cat {} + | ln -s / x",
+        ],
+    );
+    // A link that is there leads where the server's own lies.
+    let linked = world
+        .clone()
+        .link("/tmp/w/a", "/srv")
+        .link("/tmp/w/up/..", "/srv/own");
+    linked.defeats(
+        &[
+            "find a -type f -exec cat {} +",
+            "cd up && find .. -type f -exec cat {} +",
+        ],
+        &["find b -type f -exec cat {} +"],
+    );
+}
+
+/// A shell takes settings of one command from left to right, so that the second may see the first.
+#[test]
+fn settings_that_depend_on_each_other_are_asked_about() {
+    world().defeats(
+        &[
+            "A=a; A=b B=$A; echo $B",
+            "A=a; B=$A A=b; echo $B",
+            "A=a; B=1 C=$A",
+        ],
+        &["A=a; B=$A; echo $B", "A=a B=b; echo $A $B"],
+    );
 }
