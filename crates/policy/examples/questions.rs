@@ -38,6 +38,8 @@ const SAFE_BINS: [&str; 6] = ["cut", "uniq", "head", "tail", "tr", "wc"];
 const BARE: &str = "bare entries for the 80 commonest programs";
 /// How many of the most frequent programs have a bare entry.
 const COMMONEST: usize = 80;
+/// How many programs are shown that lack an entry.
+const PROGRAMS_SHOWN: usize = 12;
 /// After so many answers the rest is counted.
 const ANSWERS: [usize; 3] = [0, 50, 500];
 
@@ -172,6 +174,14 @@ fn print() -> Result<(), Box<dyn Error>> {
         &widest.tally(&commands),
         commands.len(),
     )?;
+    let starters = World::of_starters(Grammar::WIDEST).tally(&commands);
+    write_rules(
+        &mut out,
+        "all starter sets with all of `reads`",
+        &starters,
+        commands.len(),
+    )?;
+    write_programs(&mut out, &starters, commands.len())?;
     writeln!(out, "\nWhere every question is answered with *always*:\n")?;
     writeln!(
         out,
@@ -206,6 +216,23 @@ fn write_rules(out: &mut impl io::Write, name: &str, tally: &Tally, of: usize) -
         let alone = tally.alone.get(rule).copied().unwrap_or(0);
         let (count, alone) = (percent(*count, of), percent(alone, of));
         writeln!(out, "| {rule} | {count:.1} | {alone:.1} |")?;
+    }
+    Ok(())
+}
+
+/// What lacks nothing but an entry, by the program that lacks it first.
+fn write_programs(out: &mut impl io::Write, tally: &Tally, of: usize) -> io::Result<()> {
+    writeln!(
+        out,
+        "\nWhere nothing but an entry is missing, by the first program without one:\n"
+    )?;
+    writeln!(out, "| program | asked |")?;
+    writeln!(out, "| --- | ---: |")?;
+    let mut programs: Vec<_> = tally.without_entry.iter().collect();
+    programs.sort_by_key(|(program, count)| (std::cmp::Reverse(**count), program.as_str()));
+    for (program, count) in programs.into_iter().take(PROGRAMS_SHOWN) {
+        let count = percent(*count, of);
+        writeln!(out, "| `{program}` | {count:.1} |")?;
     }
     Ok(())
 }
@@ -289,6 +316,8 @@ struct Tally {
     first: BTreeMap<&'static str, usize>,
     /// Where all findings are of one rule.
     alone: BTreeMap<&'static str, usize>,
+    /// Where nothing but an entry is missing, by the first program that has none for its arguments.
+    without_entry: BTreeMap<String, usize>,
 }
 
 /// An entry that was stored.
@@ -409,6 +438,7 @@ impl World {
         let policy = AnalysisPolicy {
             keeps: Keeps {
                 starts: true,
+                writes: true,
                 ..Keeps::default()
             },
             grammar: self.grammar,
@@ -444,6 +474,13 @@ impl World {
                     *tally.first.entry(rule).or_default() += 1;
                     if analysis.findings.iter().all(|finding| rule_of(finding) == rule) {
                         *tally.alone.entry(rule).or_default() += 1;
+                    }
+                    let lacks_entry = |finding: &Finding| matches!(rule_of(finding), "M1" | "M4");
+                    if analysis.findings.iter().all(lacks_entry)
+                        && let Some(path) = analysis.first_uncovered_path()
+                    {
+                        let name = path.rsplit('/').next().unwrap_or_default();
+                        *tally.without_entry.entry(name.to_owned()).or_default() += 1;
                     }
                 }
             }

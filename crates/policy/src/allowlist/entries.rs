@@ -146,7 +146,7 @@ impl Evaluation<'_> {
         need: Need,
         ask: impl FnOnce(&Coverage<'_>, &Candidate<'_>) -> T,
     ) -> T {
-        let arguments = work.arguments();
+        let arguments = work.own_arguments();
         let directory = self.real_directory(work.context.directory);
         let candidate = Candidate {
             typed: work.typed(),

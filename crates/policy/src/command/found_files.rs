@@ -146,42 +146,114 @@ impl<'a> FoundFiles<'a> {
         if !is_certain {
             return None;
         }
-        let options = arguments.iter().take_while(|word| **word == "-P").count();
-        // An option of another kind, or a file that reads like a part of the expression.
-        let is_other = |word: &&str| {
-            matches!(*word, "-H" | "-L" | "-D" | "--" | "-")
-                || word.starts_with("-O")
-                || word.starts_with([',', ')'])
-        };
-        if arguments.get(options).is_some_and(is_other) {
-            return None;
-        }
-        let begins_expression = |word: &str| word.starts_with('-') || matches!(word, "(" | ")" | "!" | ",");
-        let starts: Vec<&str> = arguments
-            .iter()
-            .skip(options)
-            .copied()
-            .take_while(|word| !begins_expression(word))
-            .collect();
-        let expression = arguments.get(options + starts.len()..action)?;
+        let (starts, expression) = split(arguments)?;
+        let begins = arguments.len() - expression.len();
+        let before = arguments.get(begins..action)?;
         let behind = arguments.get(end..).unwrap_or_default();
-        // To `find` it is a file, and then all names that it finds begin with a dash.
-        let is_file = |word: &&str| *word == "-";
-        let is_odd = |start: &&str| start.starts_with([',', ')']);
-        if starts.iter().any(is_odd) || expression.iter().chain(behind).any(|word| is_file(word)) {
+        if before.iter().chain(behind).any(|word| *word == "-") {
             return None;
         }
         Some(Self {
             action,
             end,
             starts,
-            kind: kind_of(expression, behind),
+            kind: kind_of(before, behind),
         })
     }
+}
 
-    /// Whether the command may be told the name of any file that is found. `names` are all that its program goes by, `own` are
+/// The names that a call of `find` prints for `xargs`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PrintedNames<'a> {
+    /// Where it begins to look.
+    pub(crate) starts: Vec<&'a str>,
+    /// What is found.
+    pub(crate) kind: FoundKind,
+    /// How they are printed.
+    pub(crate) end: PrintedEnd,
+}
+
+/// The end of an expression that prints names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PrintedEnd {
+    /// There is no action.
+    None,
+    /// `-print`, as the last word.
+    Lines,
+    /// `-print0`, as the last word.
+    Nul,
+}
+
+impl<'a> PrintedNames<'a> {
+    /// Reads the arguments of `find`. `None` where it prints anything else, or more than once.
+    pub(crate) fn read(arguments: &[&'a str]) -> Option<Self> {
+        const ACTIONS: &[&str] = &[
+            "-delete", "-fls", "-ls", "-ok", "-okdir", "-quit", "-exec", "-execdir", "-",
+        ];
+        let (starts, expression) = split(arguments)?;
+        let (end, before) = match expression.split_last() {
+            Some((&"-print", before)) => (PrintedEnd::Lines, before),
+            Some((&"-print0", before)) => (PrintedEnd::Nul, before),
+            Some(_) | None => (PrintedEnd::None, expression),
+        };
+        let is_action =
+            |word: &&str| word.starts_with("-print") || word.starts_with("-fprint") || ACTIONS.contains(word);
+        // The last word may be the value of a test.
+        let is_value = end != PrintedEnd::None && before.last().is_some_and(|word| word.starts_with('-'));
+        // Without an action all alternatives together are one expression.
+        let has_alternatives = end == PrintedEnd::None && has_alternatives(before);
+        if before.iter().any(is_action) || is_value || has_alternatives {
+            return None;
+        }
+        let kind = kind_of(before, &[]);
+        Some(Self { starts, kind, end })
+    }
+}
+
+/// How many of the words behind `xargs` are its own, where it does nothing with the names that it reads but to append them, and
+/// whether it takes them apart at NUL.
+pub(crate) fn words_of_xargs(arguments: &[&str]) -> Option<(usize, bool)> {
+    let mut taken = 0;
+    let mut is_nul = false;
+    while let Some(word) = arguments.get(taken) {
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        taken += match *word {
+            "-r" | "--no-run-if-empty" => 1,
+            "-0" | "--null" => {
+                is_nul = true;
+                1
+            }
+            "-n" if arguments.get(taken + 1).is_some_and(|count| is_number(count)) => 2,
+            word if word.strip_prefix("-n").is_some_and(is_number) => 1,
+            word if word.is_empty() || word.starts_with('-') => return None,
+            _ => return Some((taken, is_nul)),
+        };
+    }
+    None
+}
+
+/// The places where `find` begins to look, and its expression. `None` where that is not certain.
+fn split<'a, 'w>(arguments: &'w [&'a str]) -> Option<(Vec<&'a str>, &'w [&'a str])> {
+    let options = arguments.iter().take_while(|word| **word == "-P").count();
+    let rest = arguments.get(options..)?;
+    // An option of another kind.
+    let is_other = |word: &&str| matches!(*word, "-H" | "-L" | "-D" | "--" | "-") || word.starts_with("-O");
+    // To `find` it is a file, where it reads like a part of the expression.
+    let is_odd = |word: &&str| word.starts_with([',', ')']);
+    let begins_expression = |word: &str| word.starts_with('-') || matches!(word, "(" | "!");
+    let starts: Vec<&str> = rest
+        .iter()
+        .copied()
+        .take_while(|word| !begins_expression(word))
+        .collect();
+    let expression = rest.get(starts.len()..)?;
+    (!rest.first().is_some_and(is_other) && !starts.iter().any(is_odd)).then_some((starts, expression))
+}
+
+impl FoundKind {
+    /// Whether a command may be told the name of any file of that kind. `names` are all that its program goes by, `own` are
     /// its words before the name.
-    pub(crate) fn suits(&self, names: &[&str], own: &[&str]) -> bool {
+    pub(crate) fn suits(self, names: &[&str], own: &[&str]) -> bool {
         let is_one = |list: &[&str]| names.iter().all(|name| list.contains(name));
         let is_known = |table: &[(&[&str], Options)]| {
             let mut rows = table.iter();
@@ -191,9 +263,32 @@ impl<'a> FoundFiles<'a> {
         let shows_links = || own.iter().any(|word| word.contains(['d', 'l'])) && is_one(&["ls"]);
         !names.is_empty()
             && (is_one(NAMERS)
-                || ((self.kind >= FoundKind::NoLink || shows_links()) && is_known(LOOKERS))
-                || (self.kind == FoundKind::Regular && (is_one(READERS) || is_known(COUNTERS))))
+                || ((self >= FoundKind::NoLink || shows_links()) && is_known(LOOKERS))
+                || (self == FoundKind::Regular && (is_one(READERS) || is_known(COUNTERS))))
     }
+}
+
+/// Whether an expression has alternatives outside of parentheses, or may have.
+fn has_alternatives(expression: &[&str]) -> bool {
+    let mut depth = 0_u32;
+    let mut before = "";
+    for word in expression {
+        // It may be the value of a test.
+        let may_be_value = before.starts_with('-') && !is_operator(before);
+        match *word {
+            "(" | ")" if may_be_value => return true,
+            "(" => depth += 1,
+            ")" => depth = depth.saturating_sub(1),
+            "-o" | "-or" | "," if depth == 0 => return true,
+            _ => {}
+        }
+        before = word;
+    }
+    false
+}
+
+fn is_operator(word: &str) -> bool {
+    matches!(word, "!" | "-not" | "-a" | "-and" | "-o" | "-or" | "(")
 }
 
 /// What an expression lets through to what stands between its two parts.
@@ -207,7 +302,6 @@ fn kind_of(before: &[&str], behind: &[&str]) -> FoundKind {
 
 /// What a `-type` outside of parentheses and behind the last alternative there demands before an action.
 fn demanded(expression: &[&str]) -> Option<FoundKind> {
-    let is_operator = |word: &str| matches!(word, "!" | "-not" | "-a" | "-and" | "-o" | "-or" | "(");
     let mut depth = 0_u32;
     let mut kind = FoundKind::Any;
     for (at, word) in expression.iter().enumerate() {
@@ -361,15 +455,9 @@ mod tests {
 
     #[test]
     fn only_what_is_known_is_told_any_name() {
-        let words = ["-type", "f", "-exec", "x", "{}", ";"];
-        let regular = FoundFiles::read(&words).unwrap();
-        let with = |kind| FoundFiles {
-            kind,
-            ..regular.clone()
-        };
-        let suits = |kind, line: &str| {
+        let suits = |kind: FoundKind, line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
-            with(kind).suits(&words[..1], &words[1..])
+            kind.suits(&words[..1], &words[1..])
         };
         use FoundKind::{Any, NoLink, Regular};
         for (kind, line) in [
@@ -429,6 +517,81 @@ mod tests {
         ] {
             assert!(!suits(Any, line), "{line}");
         }
-        assert!(!regular.suits(&["grep", "rm"], &[]) && !regular.suits(&[], &[]));
+        assert!(!Regular.suits(&["grep", "rm"], &[]) && !Regular.suits(&[], &[]));
+    }
+
+    #[test]
+    fn names_are_printed_once_and_in_the_end() {
+        use FoundKind::{Any, NoLink, Regular};
+        for (text, kind, end) in [
+            (". -type f", Regular, PrintedEnd::None),
+            ("a b -name x", Any, PrintedEnd::None),
+            (". -path ./x -prune -o -type f -print", Regular, PrintedEnd::Lines),
+            (". -type d -print0", NoLink, PrintedEnd::Nul),
+            (".", Any, PrintedEnd::None),
+            (
+                ". ( -name a -o -name b ) -type f -print",
+                Regular,
+                PrintedEnd::Lines,
+            ),
+        ] {
+            let words: Vec<&str> = text.split(' ').collect();
+            let read = PrintedNames::read(&words).map(|read| (read.kind, read.end));
+            assert_eq!(read, Some((kind, end)), "{text}");
+        }
+        for text in [
+            ". -type f -printf /x",
+            ". -type f -print -print",
+            ". -type f -print -o -type l",
+            ". -type f -ls",
+            ". -name -print",
+            ". -name a -o -type f",
+            ". ( -name a ) -o -type f",
+            ". -name ( -o -type f -name )",
+            ". -type f , -type l",
+            ". -type f -fprint x",
+            ". -type f -delete",
+            ". -type f -exec x ;",
+            "-L . -type f",
+            "- -type f",
+        ] {
+            let words: Vec<&str> = text.split(' ').collect();
+            assert_eq!(PrintedNames::read(&words), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_plain_options_of_xargs_are_known() {
+        let words = |text: &str| {
+            let words: Vec<&str> = text.split(' ').collect();
+            words_of_xargs(&words)
+        };
+        for (text, expected) in [
+            ("grep -l x", (0, false)),
+            ("-r -n 5 grep", (3, false)),
+            ("-0 grep -i", (1, true)),
+            ("-n1 --null cat", (2, true)),
+        ] {
+            assert_eq!(words(text), Some(expected), "{text}");
+        }
+        for text in [
+            "-I {} cat {}",
+            "-a list cat",
+            "-d x cat",
+            "-i cat",
+            "-0",
+            "-P 4 cat",
+            "-E x cat",
+            "-n x cat",
+            "-n",
+            "-- cat",
+            "-L 1 cat",
+            "-0r cat",
+            "-t cat",
+            "-p cat",
+            "",
+        ] {
+            assert_eq!(words(text), None, "{text}");
+        }
     }
 }

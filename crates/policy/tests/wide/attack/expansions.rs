@@ -463,3 +463,84 @@ fn settings_that_depend_on_each_other_are_asked_about() {
         &["A=a; B=$A; echo $B", "A=a B=b; echo $A $B"],
     );
 }
+
+/// `xargs` takes names apart at blanks and quotes, so what `find` prints for it has a NUL behind each name.
+#[test]
+fn no_covered_xargs_takes_one_name_for_others() {
+    let world = covering(
+        &[
+            "find", "cat", "grep", "ls", "wc", "head", "sort", "rm", "sh", "xargs", "tee", "sed", "ln", "du",
+        ],
+        |name| !matches!(name, "xargs"),
+    )
+    .protect("/srv/own/state");
+    world.defeats(
+        &[
+            "find . | xargs grep -l x",
+            "find . -type f -name x -o -type l | xargs grep -l x",
+            "find . -type f | xargs rm",
+            "find . -type f | xargs sh",
+            "find . -type f | xargs sh -c 'cat $0'",
+            "find . -type f | xargs sort -o out",
+            "find . -type f | xargs sed -n 1p",
+            "find . -type f | xargs tee",
+            "find . -type f | xargs",
+            "find . -type f | xargs -I {} cat {}",
+            "find . -type f | xargs -a list cat",
+            "find . -type f | xargs -d x cat",
+            "find . -type f | xargs -P 4 cat",
+            "find . -type f | xargs -0 cat",
+            "find . -type f -print0 | xargs cat",
+            "find . -type f -printf '%p\\n' | xargs cat",
+            "find . -type f -fprint x | xargs cat",
+            "find . -type f -exec cat {} + | xargs cat",
+            "find . -type f -ls | xargs cat",
+            "find . -type f | sort | xargs cat",
+            "cat list | xargs cat",
+            "echo /srv/own/state/x | xargs cat",
+            "xargs cat",
+            "find . -type f; xargs cat",
+            "find . -type f && cat list | xargs cat",
+            "find . -type f | xargs wc --files0-from",
+            "find . -type f | xargs du -X",
+            "find -L . -type f | xargs cat",
+            "find - -type f | xargs cat",
+            "find / -type f | xargs cat",
+            "find /srv/own -type f | xargs cat",
+            "find a/../../x -type f | xargs cat",
+            "ln -s / x; find x/ -type f | xargs cat",
+            "find big x/ -type f | xargs cat | ln -s / x",
+            "find . -type f | xargs env cat",
+            "find . -type f | xargs ./cat",
+            "find . -type f | A=1 xargs cat",
+            "find . -type f | env xargs cat",
+            "find . -type f | xargs find",
+            "find . -type f | xargs xargs cat",
+            "sh -c 'find . -type f | xargs cat'",
+        ],
+        &[
+            "find . -type f | xargs grep -l x",
+            "find . -name x -type f | xargs grep -l x 2>/dev/null | head -n 5",
+            "find src -type f -name '*.rs' -print | xargs wc -l | sort",
+            "find . -type f -print0 | xargs -0 cat",
+            "find . -type f -print0 | xargs -0 -n 5 grep x",
+            "find . -path ./x -prune -o -type f -print | xargs -r cat",
+            "find . -type d | xargs ls -d",
+            "cat x | head && find . -type f | xargs cat; ls",
+        ],
+    );
+    let found = world.text("find src -type f | xargs grep -l 'a b'");
+    assert_eq!(
+        found.rendered.as_deref(),
+        Some(
+            "'/usr/bin/find' 'src' '-type' 'f' '-print0' | '/usr/bin/xargs' '-0' '/usr/bin/grep' '-l' 'a b'"
+        )
+    );
+    let asked = world.text("find src -type f | xargs rm");
+    assert!(
+        asked
+            .rendered
+            .is_some_and(|rendered| !rendered.contains("print0")),
+        "it stays as it is where it is not read"
+    );
+}
