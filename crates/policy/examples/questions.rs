@@ -122,6 +122,13 @@ fn print() -> Result<(), Box<dyn Error>> {
             "all starter sets, with all of `reads`",
             World::of_starters(Grammar::WIDEST),
         ),
+        (
+            "the same without the set `run-code`",
+            World::of(
+                Grammar::WIDEST,
+                StarterSet::ALL.iter().filter(|set| **set != StarterSet::RunCode),
+            ),
+        ),
         (BARE, bare()),
     ];
     let behind = [
@@ -356,7 +363,12 @@ impl World {
 
     /// One with the entries of all starter sets.
     fn of_starters(grammar: Grammar) -> Self {
-        let entries = StarterSet::ALL.iter().flat_map(|set| set.entries());
+        Self::of(grammar, StarterSet::ALL.iter())
+    }
+
+    /// One with the entries of some.
+    fn of<'a>(grammar: Grammar, sets: impl Iterator<Item = &'a StarterSet>) -> Self {
+        let entries = sets.flat_map(|set| set.entries());
         let starters = entries.map(|entry| {
             let confine = entry.confine.as_ref().map(ConfineRule::read);
             (entry, confine)
