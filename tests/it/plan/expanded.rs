@@ -130,6 +130,15 @@ async fn a_known_value_is_what_shells_put_in() {
         .await;
     let lines: Vec<&str> = home.text("stdout").lines().collect();
     assert!(matches!(lines.as_slice(), [one, other] if one == other), "{home}");
+    let below = server
+        .ran(json!({ "command": "D=~/a; echo $D \"$D/b\"; E=~/a/b && echo ${E}", "workdir": workspace.path() }))
+        .await;
+    let home = lines[0];
+    assert_eq!(below.text("stdout"), format!("{home}/a {home}/a/b\n{home}/a/b\n"));
+    for shell in shells {
+        let told = by_shell(shell, "HOME=/h; D=~/a; echo $D \"$D/b\"", &workspace.path());
+        assert_eq!(told.stdout, "/h/a /h/a/b\n", "{shell}");
+    }
 }
 
 /// Each would make `marker`, or read what nobody may read. Beside it what differs only in being harmless, which runs.
@@ -178,6 +187,7 @@ async fn a_value_that_is_not_certain_is_asked_about() {
         "export V=in; cat $V",
         "V+=in; cat $V",
         "V=(in); cat $V",
+        "V=a:~/in; cat $V",
         "V=$(touch marker); cat in",
         "V=\"$(touch marker)\"; cat \"$V\"",
         "cd sub; echo $PWD",
@@ -207,6 +217,7 @@ async fn a_value_that_is_not_certain_is_asked_about() {
     }
     for text in [
         format!("V={state}; cat $V/operator.token"),
+        "V=~/.openclaw/countersign; cat $V/operator.token".to_owned(),
         format!("V={state} && W=operator.token && cat \"$V/$W\""),
         format!("cat \"$(cat <<'E'\n{state}/operator.token\nE\n)\""),
         format!("find {state} -type f -exec cat {{}} +"),

@@ -1,10 +1,9 @@
 //! Commands that `find` and `xargs` run for what is found (G16): each is judged as a segment of its own.
 
 use super::{
-    Match, MatchKind,
+    SegmentReport,
     evaluation::Evaluation,
     keeps::LimitsFrom,
-    proposal::Proposal,
     work::{EvaluatedSegment, SegmentContext, Work},
 };
 use crate::command::{
@@ -111,31 +110,24 @@ impl Evaluation<'_> {
         Some((find, xargs))
     }
 
-    /// Judges what `xargs` runs for names that `find` prints for it. The work comes back where it is not covered; then nothing was credited.
-    pub(super) fn fed_command<'w>(&mut self, mut work: Work<'w>) -> Result<EvaluatedSegment, Work<'w>> {
-        let own = words_of_xargs(&work.arguments()).map(|(own, _)| own);
-        let Some(own) = own.filter(|_| work.findings.is_empty()) else {
-            return Err(work);
-        };
-        let told = work.argument_words().get(own..).unwrap_or_default();
+    /// Judges what `xargs` runs for names that `find` prints for it. `None` where it is not covered; then nothing was credited.
+    pub(super) fn fed_command(&mut self, work: &mut Work<'_>) -> Option<SegmentReport> {
+        let (own, _) = words_of_xargs(&work.arguments()).filter(|_| work.findings.is_empty())?;
         let names = Word {
             class: WordClass::Found,
             ..Word::literal("{}", work.segment.span)
         };
+        let told = work.argument_words().get(own..)?;
         let inner: Vec<Word> = told.iter().cloned().chain([names]).collect();
         let explicit = self.explicit_count();
         let at = work.at + 1 + own;
-        let Some(evaluated) = self.command_of(&mut work, inner, at) else {
-            return Err(work);
-        };
+        let evaluated = self.command_of(work, inner, at)?;
         work.limits_from = LimitsFrom::Payload(evaluated.limits.into_iter().collect());
-        if self.rules.on(Rule::C1) && self.lets_out(&self.limits_of(&work).program, explicit) {
+        let lets_out = self.lets_out(&self.limits_of(work).program, explicit);
+        if self.rules.holds(Rule::C1, lets_out) {
             work.fail(Code::ConfineUnavailable, "C1", NOT_CONFINED);
-            return Ok(self.miss(work));
         }
-        let mut done = self.finish(work, Match::plain(MatchKind::Payload), vec![Proposal::Covered]);
-        done.report.segments.push(evaluated.report);
-        Ok(done)
+        Some(evaluated.report)
     }
 
     /// Judges a command that another program starts, whose word stands at this place of its segment.

@@ -393,11 +393,10 @@ impl Evaluation<'_> {
                 self.miss(work)
             }
             NameClass::Carrier if self.rules.on(Rule::W2) => {
-                if work.context.is_fed {
-                    work = match self.fed_command(work) {
-                        Ok(evaluated) => return evaluated,
-                        Err(work) => work,
-                    };
+                if work.context.is_fed
+                    && let Some(inner) = self.fed_command(&mut work)
+                {
+                    return self.with_command(work, inner);
                 }
                 self.scan(&mut work);
                 self.evaluate_entries(work, Some((Code::Carrier, "W2", "a program that runs another")))
@@ -409,6 +408,17 @@ impl Evaluation<'_> {
             | NameClass::RefusedBuiltin
             | NameClass::Multiplexer => self.evaluate_ordinary(work),
         }
+    }
+
+    /// A program that starts one which is covered and does nothing else.
+    fn with_command(&mut self, work: Work<'_>, inner: SegmentReport) -> EvaluatedSegment {
+        let mut evaluated = if work.findings.is_empty() {
+            self.finish(work, Match::plain(MatchKind::Payload), vec![Proposal::Covered])
+        } else {
+            self.miss(work)
+        };
+        evaluated.report.segments.push(inner);
+        evaluated
     }
 
     fn evaluate_ordinary(&mut self, mut work: Work<'_>) -> EvaluatedSegment {

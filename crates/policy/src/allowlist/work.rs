@@ -22,6 +22,7 @@ use crate::command::{
 
 /// What surrounds a segment.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is found out apart")]
 pub(super) struct SegmentContext<'a> {
     pub(super) operator: Option<&'static str>,
     pub(super) directory: &'a Directory,

@@ -263,8 +263,8 @@ impl FoundKind {
         let shows_links = || own.iter().any(|word| word.contains(['d', 'l'])) && is_one(&["ls"]);
         !names.is_empty()
             && (is_one(NAMERS)
-                || ((self >= FoundKind::NoLink || shows_links()) && is_known(LOOKERS))
-                || (self == FoundKind::Regular && (is_one(READERS) || is_known(COUNTERS))))
+                || ((self >= Self::NoLink || shows_links()) && is_known(LOOKERS))
+                || (self == Self::Regular && (is_one(READERS) || is_known(COUNTERS))))
     }
 }
 
@@ -332,7 +332,10 @@ fn demanded(expression: &[&str]) -> Option<FoundKind> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        FoundKind::{Any, NoLink, Regular},
+        *,
+    };
 
     fn read(text: &str) -> Option<(String, Vec<&str>, FoundKind)> {
         let words: Vec<&str> = text.split(' ').collect();
@@ -344,51 +347,26 @@ mod tests {
     #[test]
     fn a_command_that_gets_one_file_or_many_is_read() {
         for (text, own, starts, kind) in [
-            (
-                ". -type f -exec grep x {} ;",
-                "grep x {}",
-                &["."][..],
-                FoundKind::Regular,
-            ),
-            (
-                "a b -name x -exec wc -l {} +",
-                "wc -l {}",
-                &["a", "b"],
-                FoundKind::Any,
-            ),
-            ("-P -type f -exec cat {} +", "cat {}", &[], FoundKind::Regular),
+            (". -type f -exec grep x {} ;", "grep x {}", &["."][..], Regular),
+            ("a b -name x -exec wc -l {} +", "wc -l {}", &["a", "b"], Any),
+            ("-P -type f -exec cat {} +", "cat {}", &[], Regular),
             (
                 ". -type f ( -name a -o -name b ) -exec cat {} +",
                 "cat {}",
                 &["."],
-                FoundKind::Regular,
+                Regular,
             ),
-            (
-                ". ! -name x -type f -exec cat {} +",
-                "cat {}",
-                &["."],
-                FoundKind::Regular,
-            ),
+            (". ! -name x -type f -exec cat {} +", "cat {}", &["."], Regular),
             (
                 ". -path ./x -prune -o -type f -exec cat {} +",
                 "cat {}",
                 &["."],
-                FoundKind::Regular,
+                Regular,
             ),
-            (". -type d -exec ls {} ;", "ls {}", &["."], FoundKind::NoLink),
-            (
-                "(x !y -type f,d -exec ls {} ;",
-                "ls {}",
-                &["(x", "!y"],
-                FoundKind::NoLink,
-            ),
-            (". -exec ls {} ; -print", "ls {}", &["."], FoundKind::Any),
-            (
-                ". -type f -exec grep + {} +",
-                "grep + {}",
-                &["."],
-                FoundKind::Regular,
-            ),
+            (". -type d -exec ls {} ;", "ls {}", &["."], NoLink),
+            ("(x !y -type f,d -exec ls {} ;", "ls {}", &["(x", "!y"], NoLink),
+            (". -exec ls {} ; -print", "ls {}", &["."], Any),
+            (". -type f -exec grep + {} +", "grep + {}", &["."], Regular),
         ] {
             let expected = Some((own.to_owned(), starts.to_vec(), kind));
             assert_eq!(read(text), expected, "{text}");
@@ -445,11 +423,7 @@ mod tests {
             ". -type f,l -exec cat {} ;",
             ". -xtype f -exec cat {} ;",
         ] {
-            assert_eq!(
-                read(text).map(|(_, _, kind)| kind),
-                Some(FoundKind::Any),
-                "{text}"
-            );
+            assert_eq!(read(text).map(|(_, _, kind)| kind), Some(Any), "{text}");
         }
     }
 
@@ -459,7 +433,6 @@ mod tests {
             let words: Vec<&str> = line.split(' ').collect();
             kind.suits(&words[..1], &words[1..])
         };
-        use FoundKind::{Any, NoLink, Regular};
         for (kind, line) in [
             (Regular, "grep -f"),
             (Regular, "cat -n"),
@@ -522,7 +495,6 @@ mod tests {
 
     #[test]
     fn names_are_printed_once_and_in_the_end() {
-        use FoundKind::{Any, NoLink, Regular};
         for (text, kind, end) in [
             (". -type f", Regular, PrintedEnd::None),
             ("a b -name x", Any, PrintedEnd::None),

@@ -323,7 +323,7 @@ impl Parser<'_> {
     /// Notes what assignments without a command give to variables (G18). `false` where that is more than a value for later words.
     fn remember(&mut self, assignments: &[Assignment]) -> bool {
         let is_plain = |assignment: &Assignment| {
-            assignment.class == WordClass::Literal
+            (assignment.class == WordClass::Literal || self.below_home(assignment).is_some())
                 && !assignment.value.starts_with('=')
                 && self.variables.may_set(&assignment.name)
         };
@@ -332,9 +332,19 @@ impl Parser<'_> {
             return false;
         }
         for assignment in assignments {
-            self.variables.set(&assignment.name, &assignment.value);
+            let below_home = self.below_home(assignment);
+            let value = below_home.as_deref().unwrap_or(&assignment.value);
+            self.variables.set(&assignment.name, value);
         }
         true
+    }
+
+    /// The value of `NAME=~/…`, where that is its only tilde. The word was not literal for that one.
+    fn below_home(&self, assignment: &Assignment) -> Option<String> {
+        let rest = assignment.value.strip_prefix("~/")?;
+        let is_only = assignment.class == WordClass::InnerTilde && !rest.contains('~');
+        let home = self.variables.home().filter(|_| is_only)?;
+        Some(format!("{}/{rest}", home.trim_end_matches('/')))
     }
 
     /// Takes a redirection that is accepted (G11), where a blank is before it: directly behind a word a number or a name in
