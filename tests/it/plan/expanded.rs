@@ -217,7 +217,6 @@ async fn a_value_that_is_not_certain_is_asked_about() {
     }
     for text in [
         format!("V={state}; cat $V/operator.token"),
-        "V=~/.openclaw/countersign; cat $V/operator.token".to_owned(),
         format!("V={state} && W=operator.token && cat \"$V/$W\""),
         format!("cat \"$(cat <<'E'\n{state}/operator.token\nE\n)\""),
         format!("find {state} -type f -exec cat {{}} +"),

@@ -438,10 +438,7 @@ fn no_covered_command_of_find_reads_what_it_is_not_told() {
         ],
     );
     // A link that is there leads where the server's own lies.
-    let linked = world
-        .clone()
-        .link("/tmp/w/a", "/srv")
-        .link("/tmp/w/up/..", "/srv/own");
+    let linked = world.link("/tmp/w/a", "/srv").link("/tmp/w/up/..", "/srv/own");
     linked.defeats(
         &[
             "find a -type f -exec cat {} +",
@@ -542,5 +539,23 @@ fn no_covered_xargs_takes_one_name_for_others() {
             .rendered
             .is_some_and(|rendered| !rendered.contains("print0")),
         "it stays as it is where it is not read"
+    );
+}
+
+/// A tilde in a value leads where the home directory is, and that is judged.
+#[test]
+fn a_value_below_the_home_directory_is_judged_as_its_place() {
+    world().protect("/home/agent/.own").defeats(
+        &[
+            "D=~/.own; cat $D/token",
+            "D=~/.own && cat \"$D\"/token",
+            "D=~/x; cat $D/../.own/token",
+            "A=~/.own; B=$A/token; cat $B",
+            "D=~other/.own; cat $D/token",
+            "D=x:~/.own; cat $D",
+            "D=~/x:~/.own; cat $D",
+            "D=~/src env sh",
+        ],
+        &["D=~/src; cat $D/file", "D=\"~/.own\"; echo \"$D\"x"],
     );
 }
