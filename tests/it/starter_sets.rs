@@ -64,7 +64,7 @@ fn repository(workspace: &Scratch) {
     let config = directory.join(".git/config");
     let more = "[user]\nname = a\nemail = a@b\n[commit]\ngpgsign = false\n";
     let text = fs::read_to_string(&config).unwrap();
-    write_file(&config, &format!("{text}{more}"));
+    write_file(&config, format!("{text}{more}"));
 }
 
 #[tokio::test]

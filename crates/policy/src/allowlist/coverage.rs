@@ -39,6 +39,8 @@ pub(super) struct Candidate<'a> {
     /// `None` when nothing was found.
     pub(super) executable: Option<&'a Executable>,
     pub(super) arguments: &'a [&'a str],
+    /// Whether these are all arguments, and none was judged apart (G16).
+    pub(super) is_whole: bool,
     /// Whether every argument is what a shell would pass on.
     pub(super) literal: bool,
     /// Whether it is started by this server, and not by a program before it.
@@ -436,7 +438,8 @@ impl Coverage<'_> {
             ArgumentRule::Inert => false,
             // The digest is about arguments and directory; what is run by another name is another command.
             ArgumentRule::Generated(digest) => {
-                let is_same = candidate.executable.is_none_or(Executable::is_identified_by_path)
+                let is_same = candidate.is_whole
+                    && candidate.executable.is_none_or(Executable::is_identified_by_path)
                     && candidate.directory.is_some_and(|cwd| {
                         cwd_argv_pattern(cwd, candidate.arguments.iter().copied()).as_deref() == Some(digest)
                     });

@@ -152,6 +152,7 @@ impl Evaluation<'_> {
             typed: work.typed(),
             executable: work.executable(),
             arguments: &arguments,
+            is_whole: work.apart.is_none(),
             literal: work.has_literal_arguments(),
             is_direct: work.wrappers.is_empty() && work.context.depth == 0,
             directory: directory.as_deref(),

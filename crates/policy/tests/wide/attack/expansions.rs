@@ -1,7 +1,10 @@
 //! Variables (G18), here-documents among operands (G17) and commands that `find` runs (G16), where settings say that they are
 //! read: what is covered is run by a shell, and must start nothing and write no file.
 
+use countersign_policy::command::syntax::Grammar;
+
 use super::{
+    HERE,
     attempts::{Attempt, Nature},
     measure::{attempt, covering, measure},
 };
@@ -557,5 +560,33 @@ fn a_value_below_the_home_directory_is_judged_as_its_place() {
             "D=~/src env sh",
         ],
         &["D=~/src; cat $D/file", "D=\"~/.own\"; echo \"$D\"x"],
+    );
+}
+
+/// What an answer remembered for exactly these words does not cover them with an action.
+#[test]
+fn an_exact_answer_for_find_covers_no_action() {
+    let bare = || {
+        let mut world = World::new().programs(&["find", "cat"]);
+        HERE.clone_into(&mut world.cwd);
+        world.grammar = Grammar::WIDEST;
+        world
+    };
+    let proposed = bare().text("find . -type f").proposed_patterns;
+    let exact = proposed
+        .iter()
+        .find(|pattern| pattern.default)
+        .expect("an exact one");
+    let arguments = exact.arg_pattern.as_deref();
+    let remembered = bare()
+        .allow(&["/usr/bin/cat"])
+        .remember(&exact.pattern, arguments);
+    remembered.defeats(&["find . -type f -exec cat {} +"], &["find . -type f"]);
+    let said = bare()
+        .allow(&["/usr/bin/cat"])
+        .allow_with("/usr/bin/find", "^\\. -type f$");
+    said.defeats(
+        &["find . -type f -name x -exec cat {} +", "find . -exec cat {} +"],
+        &["find . -type f -exec cat {} +"],
     );
 }
