@@ -109,8 +109,6 @@ const OPEN: &[(char, &str)] = &[
     ('“', "[A-Za-z0-9_][A-Za-z0-9_ ./:,()#+\\-]*"),
     // The owner and the name of a repository, and no host.
     ('§', "[A-Za-z0-9_][A-Za-z0-9_.\\-]*/[A-Za-z0-9_][A-Za-z0-9_.\\-]*"),
-    // A file in the working directory, without an ending.
-    ('ƒ', "[A-Za-z0-9_][A-Za-z0-9_\\-]*"),
 ];
 
 impl StarterSet {
@@ -392,7 +390,6 @@ mod tests {
                 &["commit", "-m", "a message\n\nwith $(id) and `x`"],
                 &["commit", "-q", "-am", "x"],
                 &["commit", "-F", "-"],
-                &["-C", "/srv/a", "commit", "-m", "x"],
                 &["switch", "-c", "feature/x"],
                 &["checkout", "-b", "x", "origin/main"],
                 &["stash", "pop", "stash@{0}"],
@@ -429,6 +426,7 @@ mod tests {
                 &["add", "-e"],
                 &["add", "-p"],
                 &["-C", "a", "-c", "x=y", "add", "."],
+                &["-C", "/srv/a", "commit", "-m", "x"],
             ],
         );
     }
@@ -556,11 +554,13 @@ mod tests {
             StarterSet::Python,
             "uv",
             &[
-                &["run", "ruff", "check", "src/", "--fix"],
+                &["run", "ruff", "check", "src/"],
                 &["run", "pytest", "-xvs", "tests", "-k", "a or b"],
             ],
             &[
                 &["run", "python", "x.py"],
+                &["run", "ruff", "check", "src/", "--fix"],
+                &["run", "ruff", "format", "src/"],
                 &["run", "--with", "x", "ruff", "check"],
                 &["run", "ruff", "check", "--config", "x"],
                 &["run", "--env-file", "x", "pytest"],
@@ -576,12 +576,12 @@ mod tests {
             "go",
             &[
                 &["test", "-v", "-run", "TestA|TestB", "./..."],
-                &["build", "-o", "specstory", "."],
                 &["build", "-o", "/dev/null"],
             ],
             &[
                 &["build", "-o", ".git/hooks/pre-commit"],
                 &["build", "-o", "../x"],
+                &["build", "-o", "x", "."],
                 &["build", "-o", "/usr/local/bin/x"],
                 &["test", "-exec", "x"],
                 &["test", "-run", "-exec=x"],

@@ -73,7 +73,6 @@ const GIT_LOOKS: &[&str] = &[
     "-L",
     "@{u}",
     "@{upstream}",
-    "…",
 ];
 
 const CARGO: &[&str] = &[
@@ -148,7 +147,6 @@ const GO: &[&str] = &[
     "-run …",
     "-run=*",
     "-run=…",
-    "-o ƒ",
     "-o /dev/null",
     "-count=#",
     "-timeout",
@@ -236,7 +234,6 @@ const CHECKS: &[&str] = &[
     "--quiet",
     "--check",
     "--diff",
-    "--fix",
     "--no-cache",
     "--no-fix",
     "--statistics",
@@ -339,7 +336,7 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
             Row {
                 programs: GIT,
                 arguments: Arguments::Listed(
-                    &["status", "-C * status"],
+                    &["status"],
                     &[
                         "*",
                         "--",
@@ -374,9 +371,6 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
                         "--no-pager log",
                         "--no-pager show",
                         "--no-pager diff",
-                        "-C * log",
-                        "-C * show",
-                        "-C * diff",
                     ],
                     GIT_LOOKS,
                 ),
@@ -397,9 +391,6 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
                         "rev-list",
                         "check-ignore",
                         "cherry",
-                        "-C * ls-files",
-                        "-C * rev-parse",
-                        "-C * grep",
                     ],
                     &[
                         "*",
@@ -459,7 +450,6 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
                         "-nE",
                         "@{u}",
                         "@{upstream}",
-                        "…",
                     ],
                 ),
                 starts: MayStart::Nothing,
@@ -486,9 +476,6 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
                         "config -l",
                         "remote get-url *",
                         "remote show -n *",
-                        "-C * branch",
-                        "-C * remote",
-                        "-C * stash list",
                     ],
                     &[
                         "-v",
@@ -524,7 +511,6 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
                 arguments: Arguments::Listed(
                     &[
                         "add",
-                        "-C * add",
                         "restore --staged",
                         "reset HEAD",
                         "rm --cached",
@@ -563,18 +549,6 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
                         "commit -a -q -m …",
                         "commit -s -m …",
                         "commit --allow-empty -m …",
-                        "-C * commit -m …",
-                        "-C * commit -am …",
-                        "-C * commit -qm …",
-                        "-C * commit --message=…",
-                        "-C * commit -F -",
-                        "-C * commit -q -m …",
-                        "-C * commit -q -am …",
-                        "-C * commit -q -F -",
-                        "-C * commit -a -m …",
-                        "-C * commit -a -q -m …",
-                        "-C * commit -s -m …",
-                        "-C * commit --allow-empty -m …",
                     ],
                     &[
                         "-m …",
@@ -1005,7 +979,8 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
                     &[
                         "run ruff check",
                         "run python -m ruff check",
-                        "run ruff format",
+                        "run ruff format --check",
+                        "run ruff format --diff",
                         "run mypy",
                         "run pyright",
                     ],
@@ -1040,9 +1015,9 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
             },
             Row {
                 programs: &["ruff"],
-                arguments: Arguments::Listed(&["check", "format"], CHECKS),
+                arguments: Arguments::Listed(&["check", "format --check", "format --diff"], CHECKS),
                 starts: MayStart::Default,
-                allows: "check and format",
+                allows: "check, and format without changes",
             },
             Row {
                 programs: &["mypy"],
@@ -1078,9 +1053,9 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
             },
             Row {
                 programs: &["gofmt"],
-                arguments: Arguments::Listed(&["-l", "-d", "-w"], &["*", "-s", "-l", "-d", "-w"]),
+                arguments: Arguments::Listed(&["-l", "-d"], &["*", "-s", "-l", "-d"]),
                 starts: MayStart::Default,
-                allows: "-l, -d and -w",
+                allows: "-l and -d",
             },
             Row {
                 programs: &["golangci-lint"],
