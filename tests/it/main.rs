@@ -115,6 +115,7 @@ mod settings_in_force;
 mod sign_in;
 mod skills;
 mod soak;
+mod starter_sets;
 mod starts;
 mod state_directory;
 mod stop;

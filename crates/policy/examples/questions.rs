@@ -38,6 +38,8 @@ const SAFE_BINS: [&str; 6] = ["cut", "uniq", "head", "tail", "tr", "wc"];
 const BARE: &str = "bare entries for the 80 commonest programs";
 /// How many of the most frequent programs have a bare entry.
 const COMMONEST: usize = 80;
+/// How many programs are shown that lack an entry.
+const PROGRAMS_SHOWN: usize = 12;
 /// After so many answers the rest is counted.
 const ANSWERS: [usize; 3] = [0, 50, 500];
 
@@ -120,6 +122,13 @@ fn print() -> Result<(), Box<dyn Error>> {
             "all starter sets, with all of `reads`",
             World::of_starters(Grammar::WIDEST),
         ),
+        (
+            "the same without the set `run-code`",
+            World::of(
+                Grammar::WIDEST,
+                StarterSet::ALL.iter().filter(|set| **set != StarterSet::RunCode),
+            ),
+        ),
         (BARE, bare()),
     ];
     let behind = [
@@ -172,6 +181,14 @@ fn print() -> Result<(), Box<dyn Error>> {
         &widest.tally(&commands),
         commands.len(),
     )?;
+    let starters = World::of_starters(Grammar::WIDEST).tally(&commands);
+    write_rules(
+        &mut out,
+        "all starter sets with all of `reads`",
+        &starters,
+        commands.len(),
+    )?;
+    write_programs(&mut out, &starters, commands.len())?;
     writeln!(out, "\nWhere every question is answered with *always*:\n")?;
     writeln!(
         out,
@@ -206,6 +223,23 @@ fn write_rules(out: &mut impl io::Write, name: &str, tally: &Tally, of: usize) -
         let alone = tally.alone.get(rule).copied().unwrap_or(0);
         let (count, alone) = (percent(*count, of), percent(alone, of));
         writeln!(out, "| {rule} | {count:.1} | {alone:.1} |")?;
+    }
+    Ok(())
+}
+
+/// What lacks nothing but an entry, by the program that lacks it first.
+fn write_programs(out: &mut impl io::Write, tally: &Tally, of: usize) -> io::Result<()> {
+    writeln!(
+        out,
+        "\nWhere nothing but an entry is missing, by the first program without one:\n"
+    )?;
+    writeln!(out, "| program | asked |")?;
+    writeln!(out, "| --- | ---: |")?;
+    let mut programs: Vec<_> = tally.without_entry.iter().collect();
+    programs.sort_by_key(|(program, count)| (std::cmp::Reverse(**count), program.as_str()));
+    for (program, count) in programs.into_iter().take(PROGRAMS_SHOWN) {
+        let count = percent(*count, of);
+        writeln!(out, "| `{program}` | {count:.1} |")?;
     }
     Ok(())
 }
@@ -289,6 +323,8 @@ struct Tally {
     first: BTreeMap<&'static str, usize>,
     /// Where all findings are of one rule.
     alone: BTreeMap<&'static str, usize>,
+    /// Where nothing but an entry is missing, by the first program that has none for its arguments.
+    without_entry: BTreeMap<String, usize>,
 }
 
 /// An entry that was stored.
@@ -327,7 +363,12 @@ impl World {
 
     /// One with the entries of all starter sets.
     fn of_starters(grammar: Grammar) -> Self {
-        let entries = StarterSet::ALL.iter().flat_map(|set| set.entries());
+        Self::of(grammar, StarterSet::ALL.iter())
+    }
+
+    /// One with the entries of some.
+    fn of<'a>(grammar: Grammar, sets: impl Iterator<Item = &'a StarterSet>) -> Self {
+        let entries = sets.flat_map(|set| set.entries());
         let starters = entries.map(|entry| {
             let confine = entry.confine.as_ref().map(ConfineRule::read);
             (entry, confine)
@@ -409,6 +450,7 @@ impl World {
         let policy = AnalysisPolicy {
             keeps: Keeps {
                 starts: true,
+                writes: true,
                 ..Keeps::default()
             },
             grammar: self.grammar,
@@ -444,6 +486,13 @@ impl World {
                     *tally.first.entry(rule).or_default() += 1;
                     if analysis.findings.iter().all(|finding| rule_of(finding) == rule) {
                         *tally.alone.entry(rule).or_default() += 1;
+                    }
+                    let lacks_entry = |finding: &Finding| matches!(rule_of(finding), "M1" | "M4");
+                    if analysis.findings.iter().all(lacks_entry)
+                        && let Some(path) = analysis.first_uncovered_path()
+                    {
+                        let name = path.rsplit('/').next().unwrap_or_default();
+                        *tally.without_entry.entry(name.to_owned()).or_default() += 1;
                     }
                 }
             }

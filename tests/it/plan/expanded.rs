@@ -66,7 +66,7 @@ const DOCUMENTS: [&str; 9] = [
     "grep -c \"$(cat <<'EOF'\nb\nEOF\n)\" in",
 ];
 
-const FOUND: [&str; 11] = [
+const FOUND: [&str; 18] = [
     "find . -type f -exec cat {} +",
     "find . -type f -name '*.rs' -exec grep -l fn {} \\;",
     "find sub -exec ls -d {} \\;",
@@ -78,6 +78,13 @@ const FOUND: [&str; 11] = [
     "find . -path ./sub -prune -o -type f -exec cat {} +",
     "D=sub; find $D -type f -exec cat {} \\; | wc -l",
     "cd sub && find . -type f -exec tail -n 1 {} +",
+    "find . -type f | xargs grep -l fn",
+    "find . -type f -name '*.rs' | xargs cat | head -n 1",
+    "find . -type f -print0 | xargs -0 -n 1 wc -c | sort",
+    "find . -type f -name none | xargs grep -l fn || echo none",
+    "find . -type f | xargs grep -q nothing && echo yes",
+    "find . -path ./sub -prune -o -type f -print | xargs -r grep -c a",
+    "find sub -type d | xargs ls -d && find . -type f -exec ls {} \\; | sort",
 ];
 
 fn reading(workspace: &Path, ask: &str) -> ServerBuilder {
@@ -123,6 +130,15 @@ async fn a_known_value_is_what_shells_put_in() {
         .await;
     let lines: Vec<&str> = home.text("stdout").lines().collect();
     assert!(matches!(lines.as_slice(), [one, other] if one == other), "{home}");
+    let below = server
+        .ran(json!({ "command": "D=~/a; echo $D \"$D/b\"; E=~/a/b && echo ${E}", "workdir": workspace.path() }))
+        .await;
+    let home = lines[0];
+    assert_eq!(below.text("stdout"), format!("{home}/a {home}/a/b\n{home}/a/b\n"));
+    for shell in shells {
+        let told = by_shell(shell, "HOME=/h; D=~/a; echo $D \"$D/b\"", &workspace.path());
+        assert_eq!(told.stdout, "/h/a /h/a/b\n", "{shell}");
+    }
 }
 
 /// Each would make `marker`, or read what nobody may read. Beside it what differs only in being harmless, which runs.
@@ -171,6 +187,7 @@ async fn a_value_that_is_not_certain_is_asked_about() {
         "export V=in; cat $V",
         "V+=in; cat $V",
         "V=(in); cat $V",
+        "V=a:~/in; cat $V",
         "V=$(touch marker); cat in",
         "V=\"$(touch marker)\"; cat \"$V\"",
         "cd sub; echo $PWD",
@@ -188,6 +205,11 @@ async fn a_value_that_is_not_certain_is_asked_about() {
         "find . -type f -exec sort -o {} in +",
         "find . -type f -exec head -n 1 {} \\;",
         "find / -name token -type f -exec cat {} +",
+        "find . -type f | xargs rm",
+        "find . | xargs cat",
+        "find . -type f | xargs mkdir",
+        "echo in | xargs cat",
+        "find . -type f | xargs -I {} cat {}",
         "head -n 1 \"$X\"",
     ] {
         is_refused(&server, &directory, text).await;
@@ -199,6 +221,8 @@ async fn a_value_that_is_not_certain_is_asked_about() {
         format!("cat \"$(cat <<'E'\n{state}/operator.token\nE\n)\""),
         format!("find {state} -type f -exec cat {{}} +"),
         format!("find {state}/.. -type f -exec cat {{}} +"),
+        format!("find {state} -type f | xargs cat"),
+        format!("find {state}/.. -type f | xargs cat"),
     ] {
         is_refused(&server, &directory, &text).await;
     }
@@ -218,6 +242,30 @@ async fn a_value_that_is_not_certain_is_asked_about() {
             .await;
         answer.problem(403, "exec-denied");
     }
+}
+
+/// `xargs` takes a line apart at blanks, so that the name of one file could stand for another.
+#[tokio::test]
+async fn a_name_that_find_prints_stands_for_no_other() {
+    let workspace = Scratch::new();
+    let directory = workspace.path();
+    write_file(&directory.join("other"), "secret\n");
+    for name in ["a other", "a'", "a\nother", "a\\other"] {
+        write_file(&directory.join(name), "its own\n");
+    }
+    let server = reading(&directory, "off")
+        .document(&everything_covered())
+        .start()
+        .await;
+    let text = "find . -type f -name 'a*' | xargs -n 1 cat";
+    let planned = by_plan(&server, text, &directory).await;
+    assert_eq!((planned.code, planned.stdout), (0, "its own\n".repeat(4)));
+    let shell = by_shell(
+        "sh",
+        "printf 'a other\n' | xargs -n 1 cat 2>/dev/null",
+        &directory,
+    );
+    assert_eq!(shell.stdout, "secret\n", "the control");
 }
 
 /// What a shell sets or ties to something by itself is not what a text says.

@@ -1,5 +1,7 @@
 //! What covers one resolved segment: entries, grants, safe bins, skills (M, SB, K).
 
+use countersign_domain::WritePlace;
+
 use super::{
     AnalysisPolicy, AnalysisRequest, CreditKind, CreditedEntry, Entry, Grant, Match, MatchKind, Typing,
     keeps::LimitsFrom,
@@ -37,6 +39,8 @@ pub(super) struct Candidate<'a> {
     /// `None` when nothing was found.
     pub(super) executable: Option<&'a Executable>,
     pub(super) arguments: &'a [&'a str],
+    /// Whether these are all arguments, and none was judged apart (G16).
+    pub(super) is_whole: bool,
     /// Whether every argument is what a shell would pass on.
     pub(super) literal: bool,
     /// Whether it is started by this server, and not by a program before it.
@@ -151,6 +155,9 @@ impl Coverage<'_> {
                 }
                 continue;
             }
+            if self.writes_elsewhere(entry.confine, candidate) {
+                continue;
+            }
             if !self.keeps(entry.confine, candidate.executable) {
                 if self.covers_by(rule, candidate) {
                     missed(miss, Code::ConfineUnavailable);
@@ -185,6 +192,38 @@ impl Coverage<'_> {
         }
     }
 
+    /// Whether the last word of a program that writes to it leads to no place where its entry says that it writes (C1). There it
+    /// would only fail, so a person is asked. What else it writes the kernel keeps.
+    fn writes_elsewhere(&self, confine: Option<&ConfineRule>, candidate: &Candidate<'_>) -> bool {
+        const WRITE_TO_THE_LAST: &[&str] = &["cp", "install", "ln", "mkdir", "mv", "rmdir", "touch"];
+        let places = confine
+            .and_then(ConfineRule::understood)
+            .and_then(|confine| confine.writes.as_ref());
+        let Some((places, last)) = places.zip(candidate.arguments.last()) else {
+            return false;
+        };
+        let Some(names) = candidate.executable.map(Executable::names) else {
+            return false;
+        };
+        let base = if last.starts_with('/') {
+            Some("/")
+        } else {
+            candidate.directory
+        };
+        let Some(base) = base.filter(|_| names.iter().all(|name| WRITE_TO_THE_LAST.contains(name))) else {
+            return false;
+        };
+        let target = paths::join_normalised(base, last);
+        let is_there = |place: &WritePlace| match place {
+            WritePlace::Workspace => paths::is_within(&target, self.request.cwd_real),
+            WritePlace::Tmp => ["/tmp", "/var/tmp"]
+                .iter()
+                .any(|tmp| paths::is_within(&target, tmp)),
+            WritePlace::Path(path) => paths::is_within(&target, path),
+        };
+        self.rules.holds(Rule::C1, !places.iter().any(is_there))
+    }
+
     /// Whether an entry that names the program covers it with these arguments.
     fn covers_by(&self, rule: ArgumentRule<'_>, candidate: &Candidate<'_>) -> bool {
         match rule {
@@ -210,6 +249,9 @@ impl Coverage<'_> {
                 if self.covers_by(rule, candidate) {
                     *miss = Code::OpenInput;
                 }
+                continue;
+            }
+            if self.writes_elsewhere(grant.confine, candidate) {
                 continue;
             }
             if !self.keeps(grant.confine, candidate.executable) {
@@ -396,7 +438,8 @@ impl Coverage<'_> {
             ArgumentRule::Inert => false,
             // The digest is about arguments and directory; what is run by another name is another command.
             ArgumentRule::Generated(digest) => {
-                let is_same = candidate.executable.is_none_or(Executable::is_identified_by_path)
+                let is_same = candidate.is_whole
+                    && candidate.executable.is_none_or(Executable::is_identified_by_path)
                     && candidate.directory.is_some_and(|cwd| {
                         cwd_argv_pattern(cwd, candidate.arguments.iter().copied()).as_deref() == Some(digest)
                     });

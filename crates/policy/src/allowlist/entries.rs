@@ -146,12 +146,13 @@ impl Evaluation<'_> {
         need: Need,
         ask: impl FnOnce(&Coverage<'_>, &Candidate<'_>) -> T,
     ) -> T {
-        let arguments = work.arguments();
+        let arguments = work.own_arguments();
         let directory = self.real_directory(work.context.directory);
         let candidate = Candidate {
             typed: work.typed(),
             executable: work.executable(),
             arguments: &arguments,
+            is_whole: work.apart.is_none(),
             literal: work.has_literal_arguments(),
             is_direct: work.wrappers.is_empty() && work.context.depth == 0,
             directory: directory.as_deref(),

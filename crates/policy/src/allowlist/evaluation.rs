@@ -12,7 +12,7 @@ use super::{
     directory::Directory,
     effort::Effort,
     keeps::{Explicit, Limits},
-    looking::only_looks_at_files,
+    looking::{makes_no_links, only_looks_at_files},
     proposal::{self, Proposal},
     work::SegmentContext,
 };
@@ -101,6 +101,8 @@ fn evaluate(
                 alone: true,
                 depth: 0,
                 files_are_seen: true,
+                links_are_seen: true,
+                is_fed: false,
             };
             evaluation.evaluate_list(&list, context)
         }
@@ -305,6 +307,9 @@ impl<'a> Evaluation<'a> {
             }
             let mut steps = Vec::new();
             let mut only_looks = true;
+            let mut fed: Option<Segment> = None;
+            let may_link = |segment: &Segment| !makes_no_links(segment);
+            let linking = pipeline.iter().filter(|segment| may_link(segment)).count();
             for (index, segment) in pipeline.iter().enumerate() {
                 self.segments += 1;
                 if self.rules.holds(Rule::G10, self.segments > parser::MAX_SEGMENTS) {
@@ -320,16 +325,36 @@ impl<'a> Evaluation<'a> {
                         .push((evaluated.reports.len(), Proposal::Never));
                     return evaluated;
                 }
-                let one = self.evaluate_segment(
-                    segment,
-                    SegmentContext {
-                        operator: operator_before(index, *join),
-                        directory: &directory,
-                        alone: pipeline.len() == 1,
-                        depth: context.depth,
-                        files_are_seen,
-                    },
-                );
+                let is_fed = fed.is_some();
+                let own = usize::from(may_link(segment));
+                let inner = SegmentContext {
+                    operator: operator_before(index, *join),
+                    directory: &directory,
+                    alone: pipeline.len() == 1,
+                    depth: context.depth,
+                    files_are_seen,
+                    links_are_seen: context.links_are_seen && linking == own,
+                    is_fed,
+                };
+                let behind_it = pipeline.get(index + 1).filter(|_| !is_fed);
+                let pair = behind_it.and_then(|next| {
+                    let both = own + usize::from(may_link(next));
+                    let links_are_seen = context.links_are_seen && linking == both;
+                    let inner = SegmentContext {
+                        links_are_seen,
+                        ..inner
+                    };
+                    self.with_nul(segment, next, inner)
+                });
+                // The other one of the pair is known to make none.
+                let inner = SegmentContext {
+                    links_are_seen: inner.links_are_seen || pair.is_some(),
+                    ..inner
+                };
+                let (changed, next) = pair.unzip();
+                let taken = std::mem::replace(&mut fed, next);
+                let one =
+                    self.evaluate_segment(changed.as_ref().or(taken.as_ref()).unwrap_or(segment), inner);
                 only_looks &= only_looks_at_files(segment, &one.report);
                 let at = evaluated.reports.len();
                 evaluated.reports.push(one.report);
@@ -398,6 +423,11 @@ impl<'a> Evaluation<'a> {
         self.executables.truncate(executables);
         self.restore_usage(usage);
         outcome
+    }
+
+    /// How many entries that cover something say what is kept of it.
+    pub(super) fn explicit_count(&self) -> usize {
+        self.explicit.len()
     }
 
     /// What has been credited so far.

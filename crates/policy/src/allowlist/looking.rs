@@ -68,3 +68,10 @@ pub(super) fn only_looks_at_files(segment: &Segment, report: &SegmentReport) -> 
     });
     !writes && LOOKERS.contains(&paths::base_name(&report.executable))
 }
+
+/// Whether a segment puts nothing in the place of a directory, by the word of its command alone.
+pub(super) fn makes_no_links(segment: &Segment) -> bool {
+    const WRITERS_OF_FILES: &[&str] = &["awk", "find", "gfind", "sed", "sort", "tee", "uniq"];
+    let name = segment.words.first().map(|word| paths::base_name(&word.value));
+    name.is_some_and(|name| LOOKERS.contains(&name) || WRITERS_OF_FILES.contains(&name))
+}

@@ -9,6 +9,8 @@ use super::{
     denial::{Arguments, Scan},
     evaluation::Evaluation,
     expansion::NotExpanded,
+    found::NOT_CONFINED,
+    keeps::Limits,
     proposal::Proposal,
     work::{EvaluatedSegment, SegmentContext, Target, Work},
 };
@@ -391,6 +393,11 @@ impl Evaluation<'_> {
                 self.miss(work)
             }
             NameClass::Carrier if self.rules.on(Rule::W2) => {
+                if work.context.is_fed
+                    && let Some(inner) = self.fed_command(&mut work)
+                {
+                    return self.with_command(work, inner);
+                }
                 self.scan(&mut work);
                 self.evaluate_entries(work, Some((Code::Carrier, "W2", "a program that runs another")))
             }
@@ -401,6 +408,17 @@ impl Evaluation<'_> {
             | NameClass::RefusedBuiltin
             | NameClass::Multiplexer => self.evaluate_ordinary(work),
         }
+    }
+
+    /// A program that starts one which is covered and does nothing else.
+    fn with_command(&mut self, work: Work<'_>, inner: SegmentReport) -> EvaluatedSegment {
+        let mut evaluated = if work.findings.is_empty() {
+            self.finish(work, Match::plain(MatchKind::Payload), vec![Proposal::Covered])
+        } else {
+            self.miss(work)
+        };
+        evaluated.report.segments.push(inner);
+        evaluated
     }
 
     fn evaluate_ordinary(&mut self, mut work: Work<'_>) -> EvaluatedSegment {
@@ -422,9 +440,20 @@ impl Evaluation<'_> {
         ) {
             return self.evaluate_entries(work, None);
         }
+        let explicit = self.explicit_count();
         if let Some(found) = self.found_command(&mut work) {
+            let span = work.span();
             let mut evaluated = self.evaluate_entries(work, None);
             evaluated.report.segments.push(found.report);
+            let lets_out = |limits: &Limits| self.lets_out(&limits.program, explicit);
+            if evaluated.findings.is_empty()
+                && self
+                    .rules
+                    .holds(Rule::C1, evaluated.limits.as_ref().is_some_and(lets_out))
+            {
+                let finding = Finding::new(Code::ConfineUnavailable, "C1", span, NOT_CONFINED);
+                evaluated.findings.push(finding);
+            }
             if !evaluated.findings.is_empty() {
                 // It would cover what the other program does as well.
                 evaluated.proposals = vec![Proposal::Never];

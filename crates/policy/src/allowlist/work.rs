@@ -1,5 +1,7 @@
 //! One segment on its way through the rules.
 
+use std::ops::Range;
+
 use countersign_domain::{FileIdentity, Redirection};
 
 use super::{
@@ -20,6 +22,7 @@ use crate::command::{
 
 /// What surrounds a segment.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is found out apart")]
 pub(super) struct SegmentContext<'a> {
     pub(super) operator: Option<&'static str>,
     pub(super) directory: &'a Directory,
@@ -29,6 +32,10 @@ pub(super) struct SegmentContext<'a> {
     pub(super) depth: u8,
     /// Whether nothing before it makes or removes files.
     pub(super) files_are_seen: bool,
+    /// Whether nothing beside it in its pipeline makes links or moves files.
+    pub(super) links_are_seen: bool,
+    /// Whether `find` prints for it the names that it reads, with a NUL behind each (G16).
+    pub(super) is_fed: bool,
 }
 
 /// What became of a segment.
@@ -89,6 +96,8 @@ pub(super) struct Work<'a> {
     pub(super) limits_from: LimitsFrom,
     /// A word by its place, and what the plan has instead: the path of a program that another one starts.
     pub(super) replaced: Option<(usize, String)>,
+    /// Arguments that were judged as a segment of their own, by their places.
+    pub(super) apart: Option<Range<usize>>,
     /// Words of the plan so far.
     planned: Vec<String>,
     /// `argv[0]` of the plan's first program.
@@ -124,6 +133,7 @@ impl<'a> Work<'a> {
             redirections: Vec::new(),
             limits_from: LimitsFrom::Nothing,
             replaced: None,
+            apart: None,
             planned: Vec::new(),
             first_name: None,
             first_identity: None,
@@ -145,6 +155,15 @@ impl<'a> Work<'a> {
     /// The values behind the command word.
     pub(super) fn arguments(&self) -> Vec<&str> {
         self.values.iter().skip(self.at + 1).map(String::as_str).collect()
+    }
+
+    /// The same without those that were judged apart, which entries do not see.
+    pub(super) fn own_arguments(&self) -> Vec<&str> {
+        let mut arguments = self.arguments();
+        if let Some(apart) = self.apart.clone() {
+            arguments.drain(apart);
+        }
+        arguments
     }
 
     /// The words behind the command word.

@@ -235,6 +235,7 @@ impl Parser<'_> {
         let start = self.cursor.position();
         let mut end = start;
         let mut assignments = Vec::new();
+        let mut takes_values = false;
         let mut words: Vec<Word> = Vec::new();
         let mut redirections: Vec<ReadRedirection> = Vec::new();
         loop {
@@ -277,6 +278,7 @@ impl Parser<'_> {
                 match self.assignment(&word) {
                     Some(Ok(found)) => {
                         assignments.push(found);
+                        takes_values |= word.is_expanded;
                         self.skip_blanks();
                         continue;
                     }
@@ -293,7 +295,9 @@ impl Parser<'_> {
         }
         let span = self.cursor.span(start, end);
         if words.is_empty() {
-            return if self.remember(&assignments) {
+            // A value among them may be one that another of them gives.
+            let is_certain = !takes_values || assignments.len() == 1;
+            return if self.rules.holds(Rule::G18, is_certain) && self.remember(&assignments) {
                 Ok(Segment::setting(span))
             } else {
                 self.cursor.fail(
@@ -319,7 +323,7 @@ impl Parser<'_> {
     /// Notes what assignments without a command give to variables (G18). `false` where that is more than a value for later words.
     fn remember(&mut self, assignments: &[Assignment]) -> bool {
         let is_plain = |assignment: &Assignment| {
-            assignment.class == WordClass::Literal
+            (assignment.class == WordClass::Literal || self.below_home(assignment).is_some())
                 && !assignment.value.starts_with('=')
                 && self.variables.may_set(&assignment.name)
         };
@@ -328,9 +332,19 @@ impl Parser<'_> {
             return false;
         }
         for assignment in assignments {
-            self.variables.set(&assignment.name, &assignment.value);
+            let below_home = self.below_home(assignment);
+            let value = below_home.as_deref().unwrap_or(&assignment.value);
+            self.variables.set(&assignment.name, value);
         }
         true
+    }
+
+    /// The value of `NAME=~/…`, where that is its only tilde. The word was not literal for that one.
+    fn below_home(&self, assignment: &Assignment) -> Option<String> {
+        let rest = assignment.value.strip_prefix("~/")?;
+        let is_only = assignment.class == WordClass::InnerTilde && !rest.contains('~');
+        let home = self.variables.home().filter(|_| is_only)?;
+        Some(format!("{}/{rest}", home.trim_end_matches('/')))
     }
 
     /// Takes a redirection that is accepted (G11), where a blank is before it: directly behind a word a number or a name in

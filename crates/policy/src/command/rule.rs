@@ -74,7 +74,7 @@ vocabulary! {
         ///
         /// `docs/spec/command-analysis.md#g15`
         G15 = "G15",
-        /// Where `tools.exec.reads.foundFiles` says so, a program that only reads files may be what `find -exec` runs.
+        /// Where `tools.exec.reads.foundFiles` says so, a program that only reads files may be what `find -exec` runs, or what `xargs` runs for names that `find` prints.
         ///
         /// `docs/spec/command-analysis.md#g16`
         G16 = "G16",

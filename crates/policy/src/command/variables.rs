@@ -78,6 +78,11 @@ impl<'a> Variables<'a> {
         Some(value.clone())
     }
 
+    /// The home directory, which stands for a tilde in a value.
+    pub(crate) fn home(&self) -> Option<&str> {
+        self.known.get("HOME").map(|known| known.value.as_str())
+    }
+
     /// Whether a text may give a variable of that name a value.
     pub(crate) fn may_set(&self, name: &str) -> bool {
         !is_of_shells(name) && !env_policy::is_blocked(name, "x") && !(self.surroundings.is_set)(name)

@@ -1,7 +1,10 @@
 //! Variables (G18), here-documents among operands (G17) and commands that `find` runs (G16), where settings say that they are
 //! read: what is covered is run by a shell, and must start nothing and write no file.
 
+use countersign_policy::command::syntax::Grammar;
+
 use super::{
+    HERE,
     attempts::{Attempt, Nature},
     measure::{attempt, covering, measure},
 };
@@ -273,6 +276,13 @@ fn found() -> Vec<Attempt> {
         "cp file {}",
         "cat {} > marker",
         "echo {}",
+        "du --files0-from {}",
+        "du -X {}",
+        "du -sh {}",
+        "wc --files0-from {}",
+        "sha256sum -c {}",
+        "sha256sum {}",
+        "stat -L -c %n {}",
     ];
     let expressions = [
         ". -type f @",
@@ -316,7 +326,8 @@ fn found() -> Vec<Attempt> {
     }
     for text in [
         "find . -type f -exec grep -l TODO {} +",
-        "find . -name file -exec ls {} \\;",
+        "find . -name file -exec ls -l {} \\;",
+        "find . -type d -exec ls {} \\;",
         "find . -type f -exec wc -l {} + | tail -n 1",
     ] {
         made.push(attempt(text.to_owned(), Nature::Harmless));
@@ -340,4 +351,242 @@ fn no_covered_document_among_operands_is_code() {
 #[test]
 fn no_covered_command_of_find_starts_or_writes_anything() {
     measure(&world(), "found-files", &found(), KINDS);
+}
+
+/// Each would read what nothing names, by a list of names, behind a link, or where something of the server lies.
+#[test]
+fn no_covered_command_of_find_reads_what_it_is_not_told() {
+    let world = covering(
+        &[
+            "find",
+            "cat",
+            "du",
+            "wc",
+            "grep",
+            "ls",
+            "stat",
+            "sha256sum",
+            "realpath",
+            "ln",
+            "tar",
+            "head",
+            "sort",
+            "nice",
+        ],
+        |_| true,
+    )
+    .protect("/srv/own/state");
+    world.defeats(
+        &[
+            "find . -type f -exec du --files0-from {} \\;",
+            "find . -type f -exec du --files0-from={} \\;",
+            "find . -type f -exec du --files0 {} \\;",
+            "find . -type f -exec du -X {} \\;",
+            "find . -type f -exec du -sX {} \\;",
+            "find . -exec du {} \\;",
+            "find . -type d -exec du -sL {} +",
+            "find . -type f -exec wc --files0-from {} \\;",
+            "find . -type f -exec wc -l --f {} \\;",
+            "find . -type f -exec sha256sum -c {} \\;",
+            "find . -type f -exec sha256sum --check {} \\;",
+            "find . -type f -exec sha256sum -bc {} \\;",
+            "find . -exec ls {} \\;",
+            "find . -exec ls -lH {} \\;",
+            "find . -type d -exec ls -RL {} \\;",
+            "find . -exec stat {} \\;",
+            "find . -type f -exec stat -c --printf=x {} \\;",
+            "find . -exec realpath {} \\;",
+            "find . -type d -exec cat {} \\;",
+            "find -L . -type f -exec cat {} +",
+            "find -H link -type f -exec cat {} +",
+            "find -P -L . -type f -exec cat {} +",
+            "find -O2 -L . -type f -exec cat {} +",
+            "find -O3 . -type f -exec cat {} +",
+            "find -D exec -L . -type f -exec cat {} +",
+            "find -- . -type f -exec cat {} +",
+            "find - -type f -exec cat {} +",
+            "find . -type f - -exec cat {} +",
+            "find . -type f -exec cat {} + -",
+            "find ,x -type f -exec cat {} +",
+            "find ')' -type f -exec cat {} +",
+            "find a/../../x -type f -exec cat {} +",
+            "find ./a/.. -type f -exec cat {} +",
+            "find /a/../srv -type f -exec cat {} +",
+            "find . a/b/../../.. -type f -exec cat {} +",
+            "find / -type f -exec cat {} +",
+            "find /srv/own -type f -exec cat {} +",
+            "find /srv/own/state/x -type f -exec cat {} +",
+            "ln -s / x && find x/ -type f -exec cat {} +",
+            "ln -s / x && find src x/ -type f -exec cat {} +",
+            "ln -s / x; cd x && find . -type f -exec cat {} +",
+            "tar -xf a.tar; find sub/ -type f -exec cat {} +",
+            "ln -s / x | find big x/ -type f -exec cat {} +",
+            "find big x/ -type f -exec cat {} + | ln -s / x",
+            "find big x/ -type f -exec cat {} + | nice ln -s / x",
+        ],
+        &[
+            "find . -type f -exec du -sh {} +",
+            "find . -type d -exec du -sh -d 1 {} +",
+            "find . -type f -exec wc -l {} +",
+            "find . -type f -exec sha256sum {} +",
+            "find . -type d -exec ls -la {} \\;",
+            "find . -exec ls -ld {} \\;",
+            "find . -type f -exec stat -c %n {} \\;",
+            "find -P . -type f -exec cat {} +",
+            "find a/x ../b -type f -exec cat {} +",
+            "find ./src -type f -exec cat {} + | sort | head -n 1",
+            "cd src && find a -type f -exec cat {} +",
+            "ln -s / x; find . -type f -exec cat {} +",
+            "find . -type f -exec cat {} + | ln -s / x",
+        ],
+    );
+    // A link that is there leads where the server's own lies.
+    let linked = world.link("/tmp/w/a", "/srv").link("/tmp/w/up/..", "/srv/own");
+    linked.defeats(
+        &[
+            "find a -type f -exec cat {} +",
+            "cd up && find .. -type f -exec cat {} +",
+        ],
+        &["find b -type f -exec cat {} +"],
+    );
+}
+
+/// A shell takes settings of one command from left to right, so that the second may see the first.
+#[test]
+fn settings_that_depend_on_each_other_are_asked_about() {
+    world().defeats(
+        &[
+            "A=a; A=b B=$A; echo $B",
+            "A=a; B=$A A=b; echo $B",
+            "A=a; B=1 C=$A",
+        ],
+        &["A=a; B=$A; echo $B", "A=a B=b; echo $A $B"],
+    );
+}
+
+/// `xargs` takes names apart at blanks and quotes, so what `find` prints for it has a NUL behind each name.
+#[test]
+fn no_covered_xargs_takes_one_name_for_others() {
+    let world = covering(
+        &[
+            "find", "cat", "grep", "ls", "wc", "head", "sort", "rm", "sh", "xargs", "tee", "sed", "ln", "du",
+        ],
+        |name| !matches!(name, "xargs"),
+    )
+    .protect("/srv/own/state");
+    world.defeats(
+        &[
+            "find . | xargs grep -l x",
+            "find . -type f -name x -o -type l | xargs grep -l x",
+            "find . -type f | xargs rm",
+            "find . -type f | xargs sh",
+            "find . -type f | xargs sh -c 'cat $0'",
+            "find . -type f | xargs sort -o out",
+            "find . -type f | xargs sed -n 1p",
+            "find . -type f | xargs tee",
+            "find . -type f | xargs",
+            "find . -type f | xargs -I {} cat {}",
+            "find . -type f | xargs -a list cat",
+            "find . -type f | xargs -d x cat",
+            "find . -type f | xargs -P 4 cat",
+            "find . -type f | xargs -0 cat",
+            "find . -type f -print0 | xargs cat",
+            "find . -type f -printf '%p\\n' | xargs cat",
+            "find . -type f -fprint x | xargs cat",
+            "find . -type f -exec cat {} + | xargs cat",
+            "find . -type f -ls | xargs cat",
+            "find . -type f | sort | xargs cat",
+            "cat list | xargs cat",
+            "echo /srv/own/state/x | xargs cat",
+            "xargs cat",
+            "find . -type f; xargs cat",
+            "find . -type f && cat list | xargs cat",
+            "find . -type f | xargs wc --files0-from",
+            "find . -type f | xargs du -X",
+            "find -L . -type f | xargs cat",
+            "find - -type f | xargs cat",
+            "find / -type f | xargs cat",
+            "find /srv/own -type f | xargs cat",
+            "find a/../../x -type f | xargs cat",
+            "ln -s / x; find x/ -type f | xargs cat",
+            "find big x/ -type f | xargs cat | ln -s / x",
+            "find . -type f | xargs env cat",
+            "find . -type f | xargs ./cat",
+            "find . -type f | A=1 xargs cat",
+            "find . -type f | env xargs cat",
+            "find . -type f | xargs find",
+            "find . -type f | xargs xargs cat",
+            "sh -c 'find . -type f | xargs cat'",
+        ],
+        &[
+            "find . -type f | xargs grep -l x",
+            "find . -name x -type f | xargs grep -l x 2>/dev/null | head -n 5",
+            "find src -type f -name '*.rs' -print | xargs wc -l | sort",
+            "find . -type f -print0 | xargs -0 cat",
+            "find . -type f -print0 | xargs -0 -n 5 grep x",
+            "find . -path ./x -prune -o -type f -print | xargs -r cat",
+            "find . -type d | xargs ls -d",
+            "cat x | head && find . -type f | xargs cat; ls",
+        ],
+    );
+    let found = world.text("find src -type f | xargs grep -l 'a b'");
+    assert_eq!(
+        found.rendered.as_deref(),
+        Some(
+            "'/usr/bin/find' 'src' '-type' 'f' '-print0' | '/usr/bin/xargs' '-0' '/usr/bin/grep' '-l' 'a b'"
+        )
+    );
+    let asked = world.text("find src -type f | xargs rm");
+    assert!(
+        asked
+            .rendered
+            .is_some_and(|rendered| !rendered.contains("print0")),
+        "it stays as it is where it is not read"
+    );
+}
+
+/// A tilde in a value leads where the home directory is, and that is judged.
+#[test]
+fn a_value_below_the_home_directory_is_judged_as_its_place() {
+    world().protect("/home/agent/.own").defeats(
+        &[
+            "D=~/.own; cat $D/token",
+            "D=~/.own && cat \"$D\"/token",
+            "D=~/x; cat $D/../.own/token",
+            "A=~/.own; B=$A/token; cat $B",
+            "D=~other/.own; cat $D/token",
+            "D=x:~/.own; cat $D",
+            "D=~/x:~/.own; cat $D",
+            "D=~/src env sh",
+        ],
+        &["D=~/src; cat $D/file", "D=\"~/.own\"; echo \"$D\"x"],
+    );
+}
+
+/// What an answer remembered for exactly these words does not cover them with an action.
+#[test]
+fn an_exact_answer_for_find_covers_no_action() {
+    let bare = || {
+        let mut world = World::new().programs(&["find", "cat"]);
+        HERE.clone_into(&mut world.cwd);
+        world.grammar = Grammar::WIDEST;
+        world
+    };
+    let proposed = bare().text("find . -type f").proposed_patterns;
+    let exact = proposed
+        .iter()
+        .find(|pattern| pattern.default)
+        .expect("an exact one");
+    let arguments = exact.arg_pattern.as_deref();
+    let remembered = bare()
+        .allow(&["/usr/bin/cat"])
+        .remember(&exact.pattern, arguments);
+    remembered.defeats(&["find . -type f -exec cat {} +"], &["find . -type f"]);
+    let said = bare()
+        .allow(&["/usr/bin/cat"])
+        .allow_with("/usr/bin/find", "^\\. -type f$");
+    said.defeats(
+        &["find . -type f -name x -exec cat {} +", "find . -exec cat {} +"],
+        &["find . -type f -exec cat {} +"],
+    );
 }

@@ -16,7 +16,8 @@ fn world() -> World {
     let mut world = World::new();
     HERE.clone_into(&mut world.cwd);
     for set in StarterSet::ALL {
-        for entry in set.entries() {
+        // What an attempt leaves behind is made by this one, by its own words.
+        for entry in set.entries().into_iter().filter(|entry| entry.pattern != "touch") {
             let path = format!("/usr/bin/{}", entry.pattern);
             world = world.programs(&[entry.pattern]);
             world = match &entry.arg_pattern {

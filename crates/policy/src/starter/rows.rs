@@ -1,80 +1,6 @@
-//! Starter sets: entries for what agents do all day, by which nothing is installed, published or thrown away
-//! (`docs/starter-sets.md`).
-//!
-//! An entry names its arguments as a positive list of subcommands, options and plain words. Rule D1 says nothing about such
-//! an entry, so a list has no option that names a program, a plug-in, a file of settings or a file to be written, and no word
-//! begins with a dash. Entry point: [`StarterSet::entries`].
+//! The tables of the starter sets: positive lists of subcommands, options and words.
 
-use countersign_domain::vocabulary;
-use serde_json::{Value, json};
-
-vocabulary! {
-    /// Entries for one kind of work.
-    pub enum StarterSet("git-read, files-read, search, rust, node, python, go, make or docker-read") {
-        /// Looking at a repository.
-        GitRead = "git-read",
-        /// Looking at files.
-        FilesRead = "files-read",
-        /// Finding files and text.
-        Search = "search",
-        /// Building and testing with cargo.
-        Rust = "rust",
-        /// Testing with npm, pnpm and yarn.
-        Node = "node",
-        /// Testing and checking Python.
-        Python = "python",
-        /// Building and testing with go.
-        Go = "go",
-        /// Building and testing with make.
-        Make = "make",
-        /// Looking at containers.
-        DockerRead = "docker-read",
-    }
-}
-
-/// One entry of a set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StarterEntry {
-    /// The name of the program.
-    pub pattern: &'static str,
-    /// A regular expression over the arguments; `None` for any arguments that rule D1 knows.
-    pub arg_pattern: Option<String>,
-    /// The member `confine`; `None` for the default.
-    pub confine: Option<Value>,
-    /// What it lets pass, in words.
-    pub allows: &'static str,
-}
-
-/// What a program may start.
-#[derive(Debug, Clone, Copy)]
-enum MayStart {
-    /// No other program.
-    Nothing,
-    /// What its profile says.
-    Judged,
-    /// What the default says: these run code of the workspace.
-    Default,
-}
-
-/// The arguments that an entry covers.
-#[derive(Debug, Clone, Copy)]
-enum Arguments {
-    Any,
-    /// One of the beginnings, and then any of the words, in any number and order. In both `*` is a plain word, `#` a
-    /// number, and `&` one of [`TARGETS`]. The only beginning may be empty.
-    Listed(&'static [&'static str], &'static [&'static str]),
-}
-
-/// Programs with the same arguments, and what they do.
-struct Row {
-    programs: &'static [&'static str],
-    arguments: Arguments,
-    starts: MayStart,
-    allows: &'static str,
-}
-
-/// A word that no program takes for an option, nor for a file of options (`@FILE`).
-const WORD: &str = r"[A-Za-z0-9_./~^{}*?:,%=][A-Za-z0-9_./@~^{}*?:,+%=\-]*";
+use super::{Arguments, MayStart, Row, StarterSet};
 
 const GIT_LOOKS: &[&str] = &[
     "*",
@@ -126,22 +52,27 @@ const GIT_LOOKS: &[&str] = &[
     "--quiet",
     "--check",
     "--date=*",
-    "--format=*",
-    "--pretty=*",
+    "--format=…",
+    "--pretty=…",
     "--pretty",
     "--max-count=#",
     "--since=*",
     "--until=*",
     "--after=*",
     "--before=*",
-    "--author=*",
-    "--grep=*",
+    "--author=…",
+    "--grep=…",
     "--diff-filter=*",
     "--unified=#",
     "--color=never",
+    "--simplify-by-decoration",
+    "--left-right",
+    "--count",
     "-S",
     "-G",
     "-L",
+    "@{u}",
+    "@{upstream}",
 ];
 
 const CARGO: &[&str] = &[
@@ -190,6 +121,7 @@ const CARGO: &[&str] = &[
     "--color=never",
     "--nocapture",
     "--no-capture",
+    "--show-output",
     "--test-threads=#",
     "--ignored",
     "--include-ignored",
@@ -212,7 +144,10 @@ const GO: &[&str] = &[
     "-json",
     "-m",
     "-run",
+    "-run …",
     "-run=*",
+    "-run=…",
+    "-o /dev/null",
     "-count=#",
     "-timeout",
     "-timeout=*",
@@ -243,10 +178,33 @@ const PYTEST: &[&str] = &[
     "-l",
     "-k",
     "-m",
+    "-k …",
+    "-m …",
+    "-vs",
+    "-sv",
+    "-xv",
+    "-vx",
+    "-xs",
+    "-sx",
+    "-vvs",
+    "-svv",
+    "-xvs",
+    "-xsv",
+    "-vxs",
+    "-vsx",
+    "-sxv",
+    "-svx",
+    "-xq",
+    "-qx",
     "-rA",
     "-ra",
     "-rf",
     "-rs",
+    "-W error",
+    "-W ignore",
+    "-W ignore::DeprecationWarning",
+    "-W default::DeprecationWarning",
+    "-p no:cacheprovider",
     "--lf",
     "--ff",
     "--sw",
@@ -268,6 +226,20 @@ const PYTEST: &[&str] = &[
     "--cov=*",
     "--no-cov",
     "--strict-markers",
+];
+
+const CHECKS: &[&str] = &[
+    "*",
+    "-q",
+    "--quiet",
+    "--check",
+    "--diff",
+    "--no-cache",
+    "--no-fix",
+    "--statistics",
+    "--strict",
+    "--output-format=concise",
+    "--output-format=json",
 ];
 
 const DOCKER: &[&str] = &[
@@ -296,24 +268,69 @@ const DOCKER: &[&str] = &[
     "--digests",
 ];
 
-/// Names of targets and scripts that build and check.
-const TARGETS: &[&str] = &[
-    "all",
-    "build",
-    "test",
-    "tests",
-    "check",
-    "lint",
-    "fmt",
-    "format",
-    "typecheck",
-    "unit",
-    "vet",
-];
+macro_rules! sed_address {
+    () => {
+        "(?:[0-9]+|\\$|/(?:[^\0\n/\\\\]|\\\\[.*$^|+?()\\[\\]{}])+/)"
+    };
+}
+
+macro_rules! sed_statement {
+    () => {
+        concat!(
+            "(?:",
+            sed_address!(),
+            "(?:,(?:",
+            sed_address!(),
+            "|\\+[0-9]+))?p)"
+        )
+    };
+}
+
+/// `sed -n` with a text that prints lines by their numbers, or between lines that have a pattern. A pattern has no slash and no
+/// letter behind a backslash, so that the slash behind it ends it.
+const SED_PRINTS: &str = concat!(
+    "^(?:-E\0|-r\0)?-(?:n|nE|nr|En|rn)\0",
+    sed_statement!(),
+    "(?:; ?",
+    sed_statement!(),
+    ")*\0(?:[A-Za-z0-9_./~*?:,%=][A-Za-z0-9_./@~*?:,+%=\\-]*\0)*$"
+);
+
+macro_rules! file_below {
+    ($endings:literal) => {
+        concat!(
+            "(?:\\./)?(?:[A-Za-z0-9_][A-Za-z0-9_.\\-]*/)*[A-Za-z0-9_][A-Za-z0-9_.\\-]*\\.",
+            $endings,
+            "\0"
+        )
+    };
+}
+
+const FILE_OF_PYTHON: &str = concat!("^(?:-u\0)?", file_below!("py"), "(?:[^\0]*\0)*$");
+
+const FILE_OF_NODE: &str = concat!("^", file_below!("(?:js|mjs|cjs)"), "(?:[^\0]*\0)*$");
+
+const RUN_OF_CARGO: &str = concat!(
+    "^run\0(?:(?:-q|--quiet|-r|--release|--locked|--offline|--all-features)\0",
+    "|(?:-p|--package|--bin|--example|--features)\0[A-Za-z0-9_][A-Za-z0-9_,/\\-]*\0)*(?:--\0(?:[^\0]*\0)*)?$"
+);
+
+/// `awk` with one action that prints fields and literal text.
+const AWK_PRINTS: &str = concat!(
+    "^(?:-F[^\0-]\0|-F\0[^\0-]\0)?\\{ ?print(?:(?: |, ?| ?)(?:\\$(?:[0-9]+|NF)|NR|NF|\"[^\0\"\\\\]*\"))* ?\\}\0",
+    "(?:(?!/inet)[A-Za-z0-9_./~:,%][A-Za-z0-9_./@~:,+%\\-]*\0)*$"
+);
+
+/// `jq` with one filter. Without `;` there are no definitions and no modules, and without a backslash no name is spelled otherwise.
+const JQ_READS: &str = concat!(
+    "^(?:-[rescnSMCaj]+\0)*(?:[^\0;@\\\\-][^\0;\\\\]*\0)",
+    "(?:[A-Za-z0-9_./~:,%][A-Za-z0-9_./@~:,+%\\-]*\0)*$"
+);
 
 const GIT: &[&str] = &["git"];
 
-fn rows(set: StarterSet) -> &'static [Row] {
+/// The rows of a set.
+pub(super) fn rows(set: StarterSet) -> &'static [Row] {
     match set {
         StarterSet::GitRead => &[
             Row {
@@ -373,6 +390,7 @@ fn rows(set: StarterSet) -> &'static [Row] {
                         "grep",
                         "rev-list",
                         "check-ignore",
+                        "cherry",
                     ],
                     &[
                         "*",
@@ -418,10 +436,24 @@ fn rows(set: StarterSet) -> &'static [Row] {
                         "--line-number",
                         "--ignore-case",
                         "--files-with-matches",
+                        "--heads",
+                        "--left-right",
+                        "--abbrev-ref=loose",
+                        "-A#",
+                        "-B#",
+                        "-C#",
+                        "-rn",
+                        "-in",
+                        "-ni",
+                        "-il",
+                        "-li",
+                        "-nE",
+                        "@{u}",
+                        "@{upstream}",
                     ],
                 ),
                 starts: MayStart::Nothing,
-                allows: "blame, grep, ls-files, ls-tree, rev-parse, rev-list, merge-base, describe, check-ignore",
+                allows: "blame, cherry, grep, ls-files, ls-tree, rev-parse, rev-list, merge-base, describe, check-ignore",
             },
             Row {
                 programs: GIT,
@@ -457,6 +489,10 @@ fn rows(set: StarterSet) -> &'static [Row] {
                         "--show-current",
                         "--stat",
                         "--no-color",
+                        "--sort=*",
+                        "--sort=-*",
+                        "--merged",
+                        "--no-merged",
                     ],
                 ),
                 starts: MayStart::Nothing,
@@ -469,33 +505,190 @@ fn rows(set: StarterSet) -> &'static [Row] {
                 allows: "--version",
             },
         ],
+        StarterSet::GitCommit => &[
+            Row {
+                programs: GIT,
+                arguments: Arguments::Listed(
+                    &[
+                        "add",
+                        "restore --staged",
+                        "reset HEAD",
+                        "rm --cached",
+                        "rm -r --cached",
+                    ],
+                    &[
+                        "*",
+                        "--",
+                        "-A",
+                        "-u",
+                        "-v",
+                        "-n",
+                        "-N",
+                        "--all",
+                        "--update",
+                        "--dry-run",
+                        "--intent-to-add",
+                    ],
+                ),
+                starts: MayStart::Nothing,
+                allows: "add, and what takes files out of the index",
+            },
+            Row {
+                programs: GIT,
+                arguments: Arguments::Listed(
+                    &[
+                        "commit -m …",
+                        "commit -am …",
+                        "commit -qm …",
+                        "commit --message=…",
+                        "commit -F -",
+                        "commit -q -m …",
+                        "commit -q -am …",
+                        "commit -q -F -",
+                        "commit -a -m …",
+                        "commit -a -q -m …",
+                        "commit -s -m …",
+                        "commit --allow-empty -m …",
+                    ],
+                    &[
+                        "-m …",
+                        "-a",
+                        "-q",
+                        "-s",
+                        "--all",
+                        "--quiet",
+                        "--signoff",
+                        "--allow-empty",
+                    ],
+                ),
+                starts: MayStart::Nothing,
+                allows: "commit with a message, without hooks",
+            },
+            Row {
+                programs: GIT,
+                arguments: Arguments::Listed(
+                    &[
+                        "switch *",
+                        "switch -c *",
+                        "switch -c * *",
+                        "checkout -b *",
+                        "checkout -b * *",
+                        "checkout main",
+                        "checkout master",
+                        "checkout develop",
+                        "branch -m *",
+                        "reset",
+                        "stash",
+                        "stash push",
+                        "stash push -m …",
+                        "stash pop",
+                        "stash pop *",
+                        "stash apply",
+                        "stash apply *",
+                    ],
+                    &["-q", "--quiet"],
+                ),
+                starts: MayStart::Nothing,
+                allows: "switch, checkout -b, branch -m, reset, stash",
+            },
+        ],
+        StarterSet::GithubRead => &[Row {
+            programs: &["gh"],
+            arguments: Arguments::Listed(
+                &[
+                    "pr list",
+                    "pr status",
+                    "pr view",
+                    "pr view #",
+                    "pr diff",
+                    "pr diff #",
+                    "pr checks",
+                    "pr checks #",
+                    "issue list",
+                    "issue status",
+                    "issue view #",
+                    "run list",
+                    "run view #",
+                    "release list",
+                    "release view",
+                    "release view *",
+                    "repo view",
+                    "repo view §",
+                    "auth status",
+                    "--version",
+                ],
+                &[
+                    "-R §",
+                    "--repo §",
+                    "-L #",
+                    "--limit #",
+                    "-s *",
+                    "--state *",
+                    "-B *",
+                    "--base *",
+                    "-b *",
+                    "--branch *",
+                    "--author *",
+                    "--label …",
+                    "--json *",
+                    "-q …",
+                    "--jq …",
+                    "-c",
+                    "--comments",
+                    "--log",
+                    "--log-failed",
+                    "--name-only",
+                    "--patch",
+                    "--color=never",
+                    "--color never",
+                ],
+            ),
+            starts: MayStart::These(&["git"]),
+            allows: "views and lists of pull requests, issues, runs and releases",
+        }],
         StarterSet::FilesRead => &[
             Row {
                 programs: &[
+                    "[",
+                    "b2sum",
                     "basename",
                     "cat",
+                    "cksum",
                     "cmp",
+                    "column",
+                    "comm",
                     "cut",
                     "df",
                     "diff",
                     "dirname",
                     "du",
                     "echo",
+                    "expand",
+                    "fmt",
+                    "fold",
                     "head",
+                    "hexdump",
                     "id",
+                    "join",
                     "ls",
                     "md5sum",
                     "nl",
+                    "nproc",
                     "od",
+                    "paste",
                     "printf",
                     "pwd",
                     "readlink",
                     "realpath",
                     "rev",
+                    "seq",
+                    "sha1sum",
                     "sha256sum",
+                    "sleep",
                     "stat",
                     "tac",
                     "tail",
+                    "test",
                     "tr",
                     "uname",
                     "wc",
@@ -541,9 +734,27 @@ fn rows(set: StarterSet) -> &'static [Row] {
             },
             Row {
                 programs: &["sed"],
-                arguments: Arguments::Listed(&["-n #p", "-n #,#p", "-n #,$p"], &["*"]),
+                arguments: Arguments::Expression(SED_PRINTS),
                 starts: MayStart::Nothing,
-                allows: "-n with lines to print",
+                allows: "-n with lines to print, by number or by pattern",
+            },
+            Row {
+                programs: &["awk"],
+                arguments: Arguments::Expression(AWK_PRINTS),
+                starts: MayStart::Nothing,
+                allows: "fields to print",
+            },
+            Row {
+                programs: &["jq"],
+                arguments: Arguments::Expression(JQ_READS),
+                starts: MayStart::Nothing,
+                allows: "one filter without definitions and modules",
+            },
+            Row {
+                programs: &["strings"],
+                arguments: Arguments::Listed(&[""], &["*", "-a", "-n", "-n#", "-#"]),
+                starts: MayStart::Nothing,
+                allows: "names of files",
             },
             Row {
                 programs: &["file"],
@@ -577,6 +788,12 @@ fn rows(set: StarterSet) -> &'static [Row] {
                 allows: "to show the time",
             },
         ],
+        StarterSet::FilesWrite => &[Row {
+            programs: &["cp", "mkdir", "mv", "touch"],
+            arguments: Arguments::Any,
+            starts: MayStart::NothingAndWritesHere,
+            allows: "below the working directory",
+        }],
         StarterSet::Search => &[
             Row {
                 programs: &["grep", "egrep", "fgrep", "rg"],
@@ -663,9 +880,35 @@ fn rows(set: StarterSet) -> &'static [Row] {
         StarterSet::Node => &[
             Row {
                 programs: &["npm", "pnpm", "yarn"],
-                arguments: Arguments::Listed(&["test", "run &"], &["-s", "--silent"]),
+                arguments: Arguments::Listed(
+                    &["test", "run &"],
+                    &[
+                        "*",
+                        "“",
+                        "--",
+                        "-s",
+                        "-t",
+                        "--silent",
+                        "--run",
+                        "--bail",
+                        "--ci",
+                        "--coverage",
+                        "--verbose",
+                        "--reporter=verbose",
+                        "--watch=false",
+                        "--watchAll=false",
+                        "--testNamePattern=“",
+                        "--testPathPattern=*",
+                    ],
+                ),
                 starts: MayStart::Default,
-                allows: "test and scripts that build and check",
+                allows: "test and scripts that build and check, with names of tests and files",
+            },
+            Row {
+                programs: &["node"],
+                arguments: Arguments::Listed(&["--check *", "--test"], &["*"]),
+                starts: MayStart::Default,
+                allows: "--check and --test",
             },
             Row {
                 programs: &["npm", "pnpm"],
@@ -706,6 +949,56 @@ fn rows(set: StarterSet) -> &'static [Row] {
                 allows: "-m pytest",
             },
             Row {
+                programs: &["python", "python3"],
+                arguments: Arguments::Listed(
+                    &["-m unittest", "-m py_compile", "-m compileall", "-m django test"],
+                    &[
+                        "*",
+                        "-q",
+                        "-v",
+                        "-v #",
+                        "-b",
+                        "-f",
+                        "--verbosity=#",
+                        "--settings=*",
+                        "--failfast",
+                    ],
+                ),
+                starts: MayStart::Default,
+                allows: "-m unittest, -m django test, -m py_compile, -m compileall",
+            },
+            Row {
+                programs: &["uv"],
+                arguments: Arguments::Listed(&["run pytest", "run python -m pytest"], PYTEST),
+                starts: MayStart::Default,
+                allows: "run pytest",
+            },
+            Row {
+                programs: &["uv"],
+                arguments: Arguments::Listed(
+                    &[
+                        "run ruff check",
+                        "run python -m ruff check",
+                        "run ruff format --check",
+                        "run ruff format --diff",
+                        "run mypy",
+                        "run pyright",
+                    ],
+                    CHECKS,
+                ),
+                starts: MayStart::Default,
+                allows: "run ruff, run mypy, run pyright",
+            },
+            Row {
+                programs: &["pylint", "flake8"],
+                arguments: Arguments::Listed(
+                    &[""],
+                    &["*", "--disable=*", "--enable=*", "-E", "--errors-only"],
+                ),
+                starts: MayStart::Default,
+                allows: "names of files",
+            },
+            Row {
                 programs: &["python", "python3", "pip", "pip3"],
                 arguments: Arguments::Listed(&["--version", "-V"], &[]),
                 starts: MayStart::Default,
@@ -722,10 +1015,7 @@ fn rows(set: StarterSet) -> &'static [Row] {
             },
             Row {
                 programs: &["ruff"],
-                arguments: Arguments::Listed(
-                    &["check", "format --check", "format --diff"],
-                    &["*", "-q", "--diff", "--no-cache"],
-                ),
+                arguments: Arguments::Listed(&["check", "format --check", "format --diff"], CHECKS),
                 starts: MayStart::Default,
                 allows: "check, and format without changes",
             },
@@ -756,7 +1046,7 @@ fn rows(set: StarterSet) -> &'static [Row] {
                 programs: &["go"],
                 arguments: Arguments::Listed(
                     &["env", "mod verify", "mod graph"],
-                    &["GOOS", "GOARCH", "GOPATH", "GOROOT", "GOMOD"],
+                    &["GOOS", "GOARCH", "GOPATH", "GOROOT", "GOMOD", "GOWORK", "GOFLAGS"],
                 ),
                 starts: MayStart::Default,
                 allows: "env to read, mod verify, mod graph",
@@ -767,6 +1057,15 @@ fn rows(set: StarterSet) -> &'static [Row] {
                 starts: MayStart::Default,
                 allows: "-l and -d",
             },
+            Row {
+                programs: &["golangci-lint"],
+                arguments: Arguments::Listed(
+                    &["run", "version", "--version"],
+                    &["*", "-v", "--fast", "--timeout=*", "--new", "--tests=false"],
+                ),
+                starts: MayStart::Default,
+                allows: "run",
+            },
         ],
         StarterSet::Make => &[Row {
             programs: &["make", "gmake"],
@@ -774,183 +1073,59 @@ fn rows(set: StarterSet) -> &'static [Row] {
             starts: MayStart::Default,
             allows: "targets that build and check",
         }],
-        StarterSet::DockerRead => &[Row {
-            programs: &["docker"],
-            arguments: Arguments::Listed(
-                &[
-                    "ps",
-                    "images",
-                    "version",
-                    "info",
-                    "logs",
-                    "inspect",
-                    "top",
-                    "port",
-                    "stats --no-stream",
-                    "image ls",
-                    "container ls",
-                    "volume ls",
-                    "network ls",
-                    "compose ps",
-                    "compose logs",
-                    "--version",
-                ],
-                DOCKER,
-            ),
-            starts: MayStart::Default,
-            allows: "ps, images, logs, inspect, info, version, top, port, lists",
-        }],
-    }
-}
-
-impl StarterSet {
-    /// The entries of the set.
-    pub fn entries(self) -> Vec<StarterEntry> {
-        let entries = rows(self).iter().flat_map(|row| {
-            row.programs.iter().map(move |program| StarterEntry {
-                pattern: program,
-                arg_pattern: match row.arguments {
-                    Arguments::Any => None,
-                    Arguments::Listed(beginnings, words) => Some(expression(beginnings, words)),
-                },
-                confine: match row.starts {
-                    MayStart::Nothing => Some(json!({ "starts": [] })),
-                    MayStart::Judged => Some(json!({ "starts": "judged" })),
-                    MayStart::Default => None,
-                },
-                allows: row.allows,
-            })
-        });
-        entries.collect()
-    }
-}
-
-/// The expression for one of the beginnings and any of the words.
-fn expression(beginnings: &[&str], words: &[&str]) -> String {
-    let forms = |texts: &[&str]| texts.iter().map(|text| form(text)).collect::<Vec<_>>().join("|");
-    let (first, rest) = (forms(beginnings), forms(words));
-    match (beginnings, words) {
-        // The first word has no space before it.
-        ([""], _) => format!("^(?:(?:{rest})(?: (?:{rest}))*)?$"),
-        (_, []) => format!("^(?:{first})$"),
-        _ => format!("^(?:{first})(?: (?:{rest}))*$"),
-    }
-}
-
-/// A form of the tables as an expression.
-fn form(text: &str) -> String {
-    let mut expression = String::new();
-    for character in text.chars() {
-        match character {
-            '*' => expression.push_str(WORD),
-            '#' => expression.push_str("[0-9]+"),
-            '&' => {
-                expression.push_str("(?:");
-                expression.push_str(&TARGETS.join("|"));
-                expression.push_str(")(?::[A-Za-z0-9_\\-]+)*");
-            }
-            '+' | '(' | ')' | '$' | '.' => {
-                expression.push('\\');
-                expression.push(character);
-            }
-            plain => expression.push(plain),
-        }
-    }
-    expression
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        confine::ConfineRule,
-        pattern::{ArgumentMatch, ArgumentPattern},
-    };
-
-    const ALL: &[StarterSet] = StarterSet::ALL;
-
-    /// Whether an entry of a set covers the words of a command, as far as the expression says.
-    fn covers(set: StarterSet, command: &str) -> bool {
-        let mut words = command.split(' ');
-        let program = words.next().unwrap();
-        let arguments: Vec<&str> = words.collect();
-        set.entries().iter().any(|entry| {
-            entry.pattern == program
-                && entry.arg_pattern.as_ref().is_none_or(|pattern| {
-                    ArgumentPattern::parse(pattern).unwrap().matches(&arguments) == ArgumentMatch::Yes
-                })
-        })
-    }
-
-    #[test]
-    fn every_entry_can_be_stored() {
-        for set in ALL {
-            let entries = set.entries();
-            assert!(!entries.is_empty());
-            for entry in entries {
-                if let Some(pattern) = &entry.arg_pattern {
-                    ArgumentPattern::parse(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
-                }
-                let understood = entry.confine.as_ref().map(ConfineRule::read);
-                assert!(
-                    understood.is_none_or(|rule| rule.problem().is_none()),
-                    "{entry:?}"
-                );
-            }
-        }
-    }
-
-    /// Without arguments in the entry rule D1 and the kernel keep the program to what it is known to start.
-    #[test]
-    fn any_arguments_are_for_programs_that_are_kept() {
-        for entry in ALL.iter().flat_map(|set| set.entries()) {
-            if entry.arg_pattern.is_none() {
-                assert!(entry.confine.is_some(), "{entry:?}");
-                assert!(
-                    crate::command::helpers::starts_are_all(entry.pattern),
-                    "{entry:?}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn no_list_takes_any_option() {
-        for entry in ALL.iter().flat_map(|set| set.entries()) {
-            let Some(pattern) = &entry.arg_pattern else {
-                continue;
-            };
-            let pattern = ArgumentPattern::parse(pattern).unwrap();
-            for option in [
-                "-Z",
-                "--config",
-                "--config=x",
-                "-x=y",
-                "--output=f",
-                "--exec=x",
-                "@file",
-            ] {
-                assert_eq!(
-                    pattern.matches(&[option]),
-                    ArgumentMatch::No,
-                    "{option} {entry:?}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn words_are_joined_and_still_told_apart() {
-        assert!(covers(StarterSet::GitRead, "git status"));
-        assert!(covers(StarterSet::GitRead, "git log --oneline -5"));
-        for hidden in [
-            "git status\n-c",
-            "git status ",
-            "git  status",
-            "git log HEAD --output=x",
-            "git log\t--output",
-        ] {
-            assert!(!covers(StarterSet::GitRead, hidden), "{hidden:?}");
-        }
+        StarterSet::RunCode => &[
+            Row {
+                programs: &["python", "python3"],
+                arguments: Arguments::Expression(FILE_OF_PYTHON),
+                starts: MayStart::Default,
+                allows: "files below the working directory, with any words behind them",
+            },
+            Row {
+                programs: &["node"],
+                arguments: Arguments::Expression(FILE_OF_NODE),
+                starts: MayStart::Default,
+                allows: "files below the working directory, with any words behind them",
+            },
+            Row {
+                programs: &["cargo"],
+                arguments: Arguments::Expression(RUN_OF_CARGO),
+                starts: MayStart::Default,
+                allows: "run, with any words behind --",
+            },
+        ],
+        StarterSet::DockerRead => &[
+            Row {
+                programs: &["docker"],
+                arguments: Arguments::Listed(
+                    &[
+                        "ps",
+                        "images",
+                        "version",
+                        "info",
+                        "logs",
+                        "inspect",
+                        "top",
+                        "port",
+                        "stats --no-stream",
+                        "image ls",
+                        "container ls",
+                        "volume ls",
+                        "network ls",
+                        "compose ps",
+                        "compose logs",
+                        "--version",
+                    ],
+                    DOCKER,
+                ),
+                starts: MayStart::Default,
+                allows: "ps, images, logs, inspect, info, version, top, port, lists",
+            },
+            Row {
+                programs: &["docker-compose"],
+                arguments: Arguments::Listed(&["ps", "logs", "images", "top", "version"], DOCKER),
+                starts: MayStart::Default,
+                allows: "ps, logs, images, top, version",
+            },
+        ],
     }
 }
