@@ -189,7 +189,7 @@ async fn without_a_terminal_another_command_is_named() {
     let server = TestServer::asking().start().await;
     let done = server.cli(&["approver"]).await;
     assert_eq!(done.code, Some(64), "{done:?}");
-    done.complains("hint: countersign approvals watch");
+    done.complains("`countersign approvals watch`");
 }
 
 /// A way to a server that ends at every look at a single question, while the number of such ends is wanted.

@@ -164,7 +164,7 @@ async fn calls_that_mean_nothing_answer_nothing() {
             &[&id, &two, "allow-once", "--pattern", "/bin/echo"],
             "--pattern goes with",
         ),
-        (&[&id, &two], "is no answer: "),
+        (&[&id, &two], "an answer is missing: "),
         (&["--yes"], "error[usage]: "),
     ] {
         let done = resolve(&server, words).await;

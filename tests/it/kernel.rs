@@ -82,7 +82,7 @@ async fn what_an_entry_says_is_kept_or_a_person_is_asked() {
     or_skip!(possible());
     let outside = tempfile::tempdir_in("/var/tmp").expect("a directory");
     let outside = outside.path();
-    let within = format!("touch m; touch {}/m", outside.display());
+    let within = format!("touch m; tee {}/m", outside.display());
     for version in VERSIONS {
         for (part, value, since, harmless, attack) in [
             (
@@ -98,6 +98,7 @@ async fn what_an_entry_says_is_kept_or_a_person_is_asked() {
             let confine = json!({ part: value });
             let entries = json!([
                 { "pattern": "/**/find", "confine": confine }, { "pattern": "/**/touch", "confine": confine },
+                { "pattern": "/**/tee", "confine": confine },
             ]);
             let server = on(version, &entries).start().await;
             let workspace = server.state().join("workspace");
