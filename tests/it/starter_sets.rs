@@ -79,7 +79,7 @@ async fn commits_are_made_and_no_hook_starts() {
     for command in [
         "git add a && git commit -q -m 'first, with $(touch marker) in it'",
         "git switch -c feature/x",
-        "git checkout main",
+        "git switch main",
         "git log -1 --format='%s %an'",
     ] {
         succeeds(&server, &directory, command).await;

@@ -4,7 +4,7 @@ use countersign_domain::WritePlace;
 
 use super::{
     AnalysisPolicy, AnalysisRequest, CreditKind, CreditedEntry, Entry, Grant, Match, MatchKind, Typing,
-    keeps::LimitsFrom,
+    keeps::LimitsFrom, writers::Writer,
 };
 use crate::{
     command::{
@@ -155,7 +155,7 @@ impl Coverage<'_> {
                 }
                 continue;
             }
-            if self.writes_elsewhere(entry.confine, candidate) {
+            if self.writes_elsewhere(entry.confine, rule, candidate) {
                 continue;
             }
             if !self.keeps(entry.confine, candidate.executable) {
@@ -192,36 +192,47 @@ impl Coverage<'_> {
         }
     }
 
-    /// Whether the last word of a program that writes to it leads to no place where its entry says that it writes (C1). There it
-    /// would only fail, so a person is asked. What else it writes the kernel keeps.
-    fn writes_elsewhere(&self, confine: Option<&ConfineRule>, candidate: &Candidate<'_>) -> bool {
-        const WRITE_TO_THE_LAST: &[&str] = &["cp", "install", "ln", "mkdir", "mv", "rmdir", "touch"];
+    /// Whether the words of a program that writes to its operands lead to no place where its entry says that it writes (C1): there it
+    /// would only fail, so a person is asked. What else it writes the kernel keeps, but times and modes. So an entry for any
+    /// arguments covers no options by which such a program may set these.
+    fn writes_elsewhere(
+        &self,
+        confine: Option<&ConfineRule>,
+        rule: ArgumentRule<'_>,
+        candidate: &Candidate<'_>,
+    ) -> bool {
         let places = confine
             .and_then(ConfineRule::understood)
             .and_then(|confine| confine.writes.as_ref());
-        let Some((places, last)) = places.zip(candidate.arguments.last()) else {
+        let Some((places, executable)) = places.zip(candidate.executable) else {
             return false;
         };
-        let Some(names) = candidate.executable.map(Executable::names) else {
-            return false;
-        };
-        let base = if last.starts_with('/') {
-            Some("/")
-        } else {
-            candidate.directory
-        };
-        let Some(base) = base.filter(|_| names.iter().all(|name| WRITE_TO_THE_LAST.contains(name))) else {
-            return false;
-        };
-        let target = paths::join_normalised(base, last);
-        let is_there = |place: &WritePlace| match place {
-            WritePlace::Workspace => paths::is_within(&target, self.request.cwd_real),
+        let is_there = |place: &WritePlace, target: &str| match place {
+            WritePlace::Workspace => paths::is_within(target, self.request.cwd_real),
             WritePlace::Tmp => ["/tmp", "/var/tmp"]
                 .iter()
-                .any(|tmp| paths::is_within(&target, tmp)),
-            WritePlace::Path(path) => paths::is_within(&target, path),
+                .any(|tmp| paths::is_within(target, tmp)),
+            WritePlace::Path(path) => {
+                let place = paths::normalise(&paths::expand_home(path, self.lookup.home()));
+                paths::is_within(target, &place)
+            }
         };
-        self.rules.holds(Rule::C1, !places.iter().any(is_there))
+        let leads_elsewhere = |word: &&str| {
+            let base = if word.starts_with('/') {
+                Some("/")
+            } else {
+                candidate.directory
+            };
+            let target = base.map(|base| paths::join_normalised(base, word));
+            !target.is_some_and(|target| places.iter().any(|place| is_there(place, &target)))
+        };
+        let names = executable.names();
+        let mut writers = names.iter().filter_map(|name| Writer::named(name));
+        let may = writers.any(|writer| {
+            (rule == ArgumentRule::Any && !writer.has_plain_options(candidate.arguments))
+                || writer.targets(candidate.arguments).iter().any(leads_elsewhere)
+        });
+        self.rules.holds(Rule::C1, may)
     }
 
     /// Whether an entry that names the program covers it with these arguments.
@@ -251,7 +262,7 @@ impl Coverage<'_> {
                 }
                 continue;
             }
-            if self.writes_elsewhere(grant.confine, candidate) {
+            if self.writes_elsewhere(grant.confine, rule, candidate) {
                 continue;
             }
             if !self.keeps(grant.confine, candidate.executable) {

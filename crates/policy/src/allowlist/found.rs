@@ -1,5 +1,7 @@
 //! Commands that `find` and `xargs` run for what is found (G16): each is judged as a segment of its own.
 
+use countersign_domain::Redirection;
+
 use super::{
     SegmentReport,
     evaluation::Evaluation,
@@ -11,7 +13,7 @@ use crate::command::{
     delegation::{self, Delegation},
     found_files::{FoundFiles, FoundKind, PrintedEnd, PrintedNames, words_of_xargs},
     paths,
-    syntax::{Segment, Word, WordClass},
+    syntax::{ReadRedirection, Segment, Word, WordClass},
 };
 
 /// Why a command in the words of another is not covered.
@@ -75,6 +77,17 @@ impl Evaluation<'_> {
         };
         if !self.reads_found_files(context) || !starts(xargs, "xargs") || !is_plain(find) || !is_plain(xargs)
         {
+            return None;
+        }
+        // Names are all that goes to the other one, and it reads nothing else.
+        let hides_errors =
+            |redirection: &ReadRedirection| *redirection == ReadRedirection::Known(Redirection::ErrorsToNull);
+        let is_fed = find.redirections.iter().all(hides_errors)
+            && xargs
+                .redirections
+                .iter()
+                .all(|redirection| redirection.descriptor() != 0);
+        if !self.rules.holds(Rule::G16, is_fed) {
             return None;
         }
         let finding = self.resolved_work(find, context);

@@ -12,7 +12,9 @@ use countersign_domain::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, Keeps, Protected, Typing, analyze};
+use super::{
+    Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, Grant, Keeps, Protected, Typing, analyze,
+};
 use crate::{
     command::{Code, DirectoryTrust, Inspected, PathLookup},
     confine::ConfineRule,
@@ -20,9 +22,9 @@ use crate::{
 };
 
 const BIN: &[&str] = &[
-    "cat", "find", "git", "grep", "npm", "ping", "ssh", "timeout", "touch", "wc", "bash",
+    "cat", "cp", "find", "git", "grep", "mkdir", "mv", "npm", "ping", "ssh", "timeout", "touch", "wc", "bash",
 ];
-const ALL: Keeps = Keeps {
+pub(super) const ALL: Keeps = Keeps {
     starts: true,
     lacks_starts: false,
     writes: true,
@@ -39,11 +41,16 @@ impl PathLookup for Machine {
     fn search(&self, name: &str) -> Option<String> {
         match name {
             "theirs" => Some("/opt/foreign/theirs".to_owned()),
+            "copy" => Some("/usr/bin/copy".to_owned()),
             name => BIN.contains(&name).then(|| format!("/usr/bin/{name}")),
         }
     }
 
     fn inspect(&self, path: &str) -> Option<Inspected> {
+        // A link to a program of another name.
+        if path == "/usr/bin/copy" {
+            return self.inspect("/usr/bin/cp");
+        }
         let is_there = path
             .strip_prefix("/usr/bin/")
             .is_some_and(|name| BIN.contains(&name))
@@ -95,6 +102,23 @@ impl PathLookup for Machine {
 }
 
 fn judge_in(keeps: Keeps, strict: bool, entries: &[(&str, Option<Value>)], text: &str) -> Analysis {
+    judge_as(Held::Entries, keeps, strict, entries, text)
+}
+
+/// What says that programs may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Held {
+    Entries,
+    Grants,
+}
+
+pub(super) fn judge_as(
+    held: Held,
+    keeps: Keeps,
+    strict: bool,
+    entries: &[(&str, Option<Value>)],
+    text: &str,
+) -> Analysis {
     let rules: Vec<Option<ConfineRule>> = entries
         .iter()
         .map(|(_, confine)| confine.as_ref().map(ConfineRule::read))
@@ -111,6 +135,27 @@ fn judge_in(keeps: Keeps, strict: bool, entries: &[(&str, Option<Value>)], text:
             confine: confine.as_ref(),
         })
         .collect();
+    let grants: Vec<Grant<'_>> = entries
+        .iter()
+        .map(|entry| Grant {
+            owner: entry.owner,
+            id: entry.id,
+            pattern: entry.pattern,
+            arg_pattern: None,
+            expires_at: None,
+            max_uses: None,
+            uses: 0,
+            sha256: None,
+            directory: None,
+            is_of_other_session: false,
+            typing: entry.typing,
+            confine: entry.confine,
+        })
+        .collect();
+    let (entries, grants) = match held {
+        Held::Entries => (entries, Vec::new()),
+        Held::Grants => (Vec::new(), grants),
+    };
     let (env, agent) = (EnvOverrides::default(), AgentId::main());
     let workspace = PinnedDirectory {
         path: "/srv/proj".to_owned(),
@@ -130,7 +175,7 @@ fn judge_in(keeps: Keeps, strict: bool, entries: &[(&str, Option<Value>)], text:
     let policy = AnalysisPolicy {
         grammar: crate::command::syntax::Grammar::WIDEST,
         entries: Entries::Listed(&entries),
-        grants: &[],
+        grants: &grants,
         deny_rules: &[],
         safe_bins: &[],
         safe_bin_profiles: &BTreeMap::new(),

@@ -24,6 +24,7 @@ mod shells;
 mod unseen;
 mod unwrapping;
 mod work;
+mod writers;
 mod writing;
 
 mod coverage;
@@ -48,3 +49,5 @@ pub use keeps::Keeps;
 mod limits_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod writers_tests;

@@ -188,7 +188,19 @@ impl<'a> PrintedNames<'a> {
     /// Reads the arguments of `find`. `None` where it prints anything else, or more than once.
     pub(crate) fn read(arguments: &[&'a str]) -> Option<Self> {
         const ACTIONS: &[&str] = &[
-            "-delete", "-fls", "-ls", "-ok", "-okdir", "-quit", "-exec", "-execdir", "-",
+            "-delete",
+            "-fls",
+            "-ls",
+            "-ok",
+            "-okdir",
+            "-quit",
+            "-exec",
+            "-execdir",
+            "-",
+            "-version",
+            "--version",
+            "-help",
+            "--help",
         ];
         let (starts, expression) = split(arguments)?;
         let (end, before) = match expression.split_last() {
@@ -202,7 +214,9 @@ impl<'a> PrintedNames<'a> {
         let is_value = end != PrintedEnd::None && before.last().is_some_and(|word| word.starts_with('-'));
         // Without an action all alternatives together are one expression.
         let has_alternatives = end == PrintedEnd::None && has_alternatives(before);
-        if before.iter().any(is_action) || is_value || has_alternatives {
+        // Of a word that is put behind it, it would make something else.
+        let takes_more = end == PrintedEnd::None && before.last().is_some_and(|word| may_take_more(word));
+        if before.iter().any(is_action) || is_value || has_alternatives || takes_more {
             return None;
         }
         let kind = kind_of(before, &[]);
@@ -260,7 +274,13 @@ impl FoundKind {
             rows.any(|(programs, options)| is_one(programs) && options.are_all(own))
         };
         // It shows a link itself, then.
-        let shows_links = || own.iter().any(|word| word.contains(['d', 'l'])) && is_one(&["ls"]);
+        let has = |letters: &[char]| {
+            let mut clusters = own
+                .iter()
+                .filter(|word| word.starts_with('-') && !word.starts_with("--"));
+            clusters.any(|word| word.contains(letters))
+        };
+        let shows_links = || is_one(&["ls"]) && (has(&['d']) || (has(&['l']) && !has(&['C', 'x', '1'])));
         !names.is_empty()
             && (is_one(NAMERS)
                 || ((self >= Self::NoLink || shows_links()) && is_known(LOOKERS))
@@ -285,6 +305,31 @@ fn has_alternatives(expression: &[&str]) -> bool {
         before = word;
     }
     false
+}
+
+/// Whether the last word of an expression may belong to what comes behind it.
+fn may_take_more(last: &str) -> bool {
+    const ALONE: &[&str] = &[
+        "-daystart",
+        "-depth",
+        "-empty",
+        "-executable",
+        "-false",
+        "-mount",
+        "-nogroup",
+        "-noleaf",
+        "-nouser",
+        "-prune",
+        "-readable",
+        "-true",
+        "-writable",
+        "-xdev",
+    ];
+    let is_number = |word: &str| {
+        word.trim_start_matches('-')
+            .starts_with(|first: char| first.is_ascii_digit())
+    };
+    is_operator(last) || last == "," || (last.starts_with('-') && !ALONE.contains(&last) && !is_number(last))
 }
 
 fn is_operator(word: &str) -> bool {
@@ -446,6 +491,8 @@ mod tests {
             (NoLink, "stat -c %s"),
             (NoLink, "readlink -f"),
             (Any, "ls -ld"),
+            (Any, "ls -dC"),
+            (Any, "ls -l -a"),
             (Any, "echo x"),
             (Any, "basename"),
         ] {
@@ -482,6 +529,12 @@ mod tests {
             "wc -l",
             "ls",
             "ls -a",
+            "ls --color=never",
+            "ls -lC",
+            "ls -lx",
+            "ls -l1",
+            "ls -l -C",
+            "ls -x -la --color=never",
             "ls -lL",
             "ls -dH",
             "du -s",
@@ -497,6 +550,8 @@ mod tests {
     fn names_are_printed_once_and_in_the_end() {
         for (text, kind, end) in [
             (". -type f", Regular, PrintedEnd::None),
+            (". -type f -mtime -5", Regular, PrintedEnd::None),
+            (". -type f -empty", Regular, PrintedEnd::None),
             ("a b -name x", Any, PrintedEnd::None),
             (". -path ./x -prune -o -type f -print", Regular, PrintedEnd::Lines),
             (". -type d -print0", NoLink, PrintedEnd::Nul),
@@ -526,6 +581,19 @@ mod tests {
             ". -type f -exec x ;",
             "-L . -type f",
             "- -type f",
+            ". -type f !",
+            ". -type f -not",
+            ". -type f -a",
+            ". -type f -and",
+            ". -type f (",
+            ". -type f ( -o",
+            ". -type f ( -name x ,",
+            ". -type f -name",
+            ". -type f -newer",
+            ". -type f -version",
+            ". -type f --version",
+            ". -type f -help",
+            ". --help -type f -print",
         ] {
             let words: Vec<&str> = text.split(' ').collect();
             assert_eq!(PrintedNames::read(&words), None, "{text}");

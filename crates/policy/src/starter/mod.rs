@@ -136,34 +136,28 @@ impl StarterSet {
     }
 }
 
-/// The expression for one of the beginnings and any of the words. Where one of them has blanks in it, arguments are told apart
-/// by NUL.
+/// The expression for one of the beginnings and any of the words. A NUL is behind each argument, so that one with a blank in it
+/// does not pass for two.
 fn expression(beginnings: &[&str], words: &[&str]) -> String {
-    let has_blanks = |form: &&str| form.contains(['…', '“']);
-    let is_apart = beginnings.iter().chain(words).any(has_blanks);
-    let end = if is_apart { "\0" } else { "" };
     let forms = |texts: &[&str]| {
-        let all: Vec<String> = texts.iter().map(|text| form(text, is_apart)).collect();
+        let all: Vec<String> = texts.iter().map(|text| form(text)).collect();
         all.join("|")
     };
     let (first, rest) = (forms(beginnings), forms(words));
-    let gap = if is_apart { "\0" } else { " " };
     match (beginnings, words) {
-        // The first word has no space before it.
-        ([""], _) if is_apart => format!("^(?:\0\0|(?:(?:{rest})\0)+)$"),
-        ([""], _) => format!("^(?:(?:{rest})(?: (?:{rest}))*)?$"),
-        (_, []) => format!("^(?:{first}){end}$"),
-        _ => format!("^(?:{first})(?:{gap}(?:{rest}))*{end}$"),
+        ([""], _) => format!("^(?:\0\0|(?:(?:{rest})\0)+)$"),
+        (_, []) => format!("^(?:{first})\0$"),
+        _ => format!("^(?:{first})(?:\0(?:{rest}))*\0$"),
     }
 }
 
 /// A form of the tables as an expression.
-fn form(text: &str, is_apart: bool) -> String {
+fn form(text: &str) -> String {
     let mut expression = String::new();
     for character in text.chars() {
         match OPEN.iter().find(|(symbol, _)| *symbol == character) {
             Some((_, open)) => expression.push_str(open),
-            None if character == ' ' && is_apart => expression.push('\0'),
+            None if character == ' ' => expression.push('\0'),
             None if matches!(character, '+' | '(' | ')' | '$' | '.' | '{' | '}') => {
                 expression.push('\\');
                 expression.push(character);
@@ -245,9 +239,15 @@ mod tests {
                 "--exec=x",
                 "@file",
             ] {
+                // To `rg` it is what it looks for.
+                let is_text = entry.pattern == "rg" && option == "@file";
                 assert_eq!(
                     pattern.matches(&[option]),
-                    ArgumentMatch::No,
+                    if is_text {
+                        ArgumentMatch::Yes
+                    } else {
+                        ArgumentMatch::No
+                    },
                     "{option} {entry:?}"
                 );
             }
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_joined_and_still_told_apart() {
+    fn no_other_blank_passes_for_the_end_of_a_word() {
         assert!(covers(StarterSet::GitRead, "git status"));
         assert!(covers(StarterSet::GitRead, "git log --oneline -5"));
         for hidden in [
@@ -391,6 +391,7 @@ mod tests {
                 &["commit", "-q", "-am", "x"],
                 &["commit", "-F", "-"],
                 &["switch", "-c", "feature/x"],
+                &["switch", "main"],
                 &["checkout", "-b", "x", "origin/main"],
                 &["stash", "pop", "stash@{0}"],
                 &["restore", "--staged", "a", "b"],
@@ -406,6 +407,9 @@ mod tests {
                 &["commit", "-S", "-m", "x"],
                 &["commit", "--author=x", "-m", "x", "--edit"],
                 &["checkout", "src/a.rs"],
+                &["checkout", "main"],
+                &["checkout", "master"],
+                &["checkout", "develop"],
                 &["checkout", "--", "a"],
                 &["checkout", "."],
                 &["restore", "a"],
@@ -587,7 +591,134 @@ mod tests {
                 &["test", "-run", "-exec=x"],
                 &["build", "-toolexec=x"],
                 &["run", "."],
+                &["list", "-m", "all"],
+                &["list", "-m"],
             ],
         );
+        for python in ["python", "python3"] {
+            check(
+                StarterSet::Python,
+                python,
+                &[
+                    &["-m", "unittest", "-v", "a.b"],
+                    &["-m", "django", "test", "a", "--failfast"],
+                ],
+                &[
+                    &["-m", "django", "test", "--settings=evil"],
+                    &["-m", "django", "test", "--settings", "evil", "--pythonpath=x"],
+                    &["-m", "unittest", "--settings=evil"],
+                    &["-m", "compileall", "/etc"],
+                    &["-m", "compileall"],
+                ],
+            );
+        }
+        check(
+            StarterSet::Python,
+            "pip",
+            &[&["list", "--outdated"], &["show", "x", "-f"], &["show", "x", "y"]],
+            &[
+                &["list", "-f", "http://evil.test"],
+                &["list", "-f"],
+                &["freeze", "-f", "x"],
+            ],
+        );
+    }
+
+    #[test]
+    fn rg_names_no_program() {
+        check(
+            StarterSet::Search,
+            "rg",
+            &[
+                &["x"],
+                &["-n", "fn a\\(b, c\\)", "src"],
+                &["-nA3", "-e", "x", "-g*.rs", "--glob", "!target", "."],
+                &["--files"],
+                &["-z", "x", "--type=rust", "--pre-glob", "*.gz"],
+                &["-l", "@app", "--", "."],
+            ],
+            &[
+                &["--pre", "gzip", "x", "."],
+                &["--pre=gzip", "x", "."],
+                &["x", ".", "--pre", "gzip"],
+                &["-n", "x", "--hostname-bin", "zstd"],
+                &["--hostname-bin=zstd", "x"],
+                &["-e", "--pre", "gzip", "x"],
+                &["x", "--", "--pre"],
+                &["--no-such-option", "x"],
+                &["--pr", "x"],
+            ],
+        );
+    }
+
+    /// A word for each part of a form.
+    fn words_of(form: &str) -> Vec<String> {
+        let fill = |part: &str| {
+            part.chars()
+                .map(|character| match character {
+                    '*' | '…' | '“' => "a".to_owned(),
+                    '#' => "3".to_owned(),
+                    '&' => "test".to_owned(),
+                    '§' => "a/b".to_owned(),
+                    character => character.to_string(),
+                })
+                .collect()
+        };
+        form.split(' ')
+            .filter(|part| !part.is_empty())
+            .map(fill)
+            .collect()
+    }
+
+    #[test]
+    fn no_two_words_are_joined_to_one() {
+        let mut joined_pairs = 0;
+        for row in ALL.iter().flat_map(|set| rows::rows(*set)) {
+            let Arguments::Listed(beginnings, forms) = row.arguments else {
+                continue;
+            };
+            let pattern = ArgumentPattern::parse(&expression(beginnings, forms)).unwrap();
+            let matches = |words: &[String]| {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                pattern.matches(&words) == ArgumentMatch::Yes
+            };
+            // A part of a form that is any text may have blanks in it.
+            let texts: Vec<ArgumentPattern> = beginnings
+                .iter()
+                .chain(forms)
+                .flat_map(|form| form.split(' '))
+                .filter(|part| part.contains(['…', '“']))
+                .map(|part| ArgumentPattern::parse(&format!("^{}\0$", form(part))).unwrap())
+                .collect();
+            let is_text = |word: &str| {
+                texts
+                    .iter()
+                    .any(|text| text.matches(&[word]) == ArgumentMatch::Yes)
+            };
+            for beginning in beginnings {
+                for form in forms.iter().chain(&[""]) {
+                    let words: Vec<String> = words_of(beginning)
+                        .into_iter()
+                        .chain(words_of(form))
+                        .chain(words_of(forms.first().unwrap_or(&"")))
+                        .collect();
+                    assert!(matches(&words), "{words:?}");
+                    for at in 1..words.len() {
+                        let mut joined = words.clone();
+                        let second = joined.remove(at);
+                        let word = format!("{} {second}", joined[at - 1]);
+                        joined[at - 1].clone_from(&word);
+                        joined_pairs += 1;
+                        let is_free = at > words_of(beginning).len() || beginning.contains(['…', '“']);
+                        assert!(
+                            !matches(&joined) || (is_free && is_text(&word)),
+                            "{:?} {joined:?}",
+                            row.programs
+                        );
+                    }
+                }
+            }
+        }
+        assert!(joined_pairs > 1_000, "{joined_pairs}");
     }
 }

@@ -142,7 +142,6 @@ const GO: &[&str] = &[
     "-cover",
     "-failfast",
     "-json",
-    "-m",
     "-run",
     "-run …",
     "-run=*",
@@ -325,6 +324,22 @@ const AWK_PRINTS: &str = concat!(
 const JQ_READS: &str = concat!(
     "^(?:-[rescnSMCaj]+\0)*(?:[^\0;@\\\\-][^\0;\\\\]*\0)",
     "(?:[A-Za-z0-9_./~:,%][A-Za-z0-9_./@~:,+%\\-]*\0)*$"
+);
+
+/// `rg` with any text and with options of which none names a program: it takes each by its full name alone.
+const RG_SEARCHES: &str = concat!(
+    "^(?:\0\0|(?:(?:[^\0-][^\0]*|--?|-[.0FHILNPSUVabchilnopqsuvwxz]+",
+    "|-[.0FHILNPSUVabchilnopqsuvwxz]*[ABCEMTdefgjmrt][^\0]*",
+    "|--(?:after-context|before-context|binary|block-buffered|byte-offset|case-sensitive|color|colors|column|context|context-separator",
+    "|count|count-matches|crlf|debug|encoding|engine|field-context-separator|field-match-separator|file|files|files-with-matches",
+    "|files-without-match|fixed-strings|follow|glob|glob-case-insensitive|heading|help|hidden|iglob|ignore-case|ignore-file",
+    "|ignore-file-case-insensitive|include-zero|invert-match|json|line-buffered|line-number|line-regexp|max-columns|max-columns-preview",
+    "|max-count|max-depth|max-filesize|mmap|multiline|multiline-dotall|no-config|no-filename|no-heading|no-hidden|no-ignore|no-ignore-dot",
+    "|no-ignore-exclude|no-ignore-files|no-ignore-global|no-ignore-messages|no-ignore-parent|no-ignore-vcs|no-line-number|no-messages",
+    "|no-mmap|no-pcre2-unicode|no-pre|no-require-git|no-unicode|null|null-data|one-file-system|only-matching|passthru|path-separator|pcre2",
+    "|pcre2-version|pre-glob|pretty|quiet|regex-size-limit|regexp|replace|search-zip|smart-case|sort|sortr|stats|stop-on-nonmatch|text",
+    "|threads|trim|type|type-add|type-clear|type-list|type-not|unrestricted|version|vimgrep|with-filename|word-regexp)(?:=[^\0]*)?",
+    ")\0)+)$"
 );
 
 const GIT: &[&str] = &["git"];
@@ -573,9 +588,6 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
                         "switch -c * *",
                         "checkout -b *",
                         "checkout -b * *",
-                        "checkout main",
-                        "checkout master",
-                        "checkout develop",
                         "branch -m *",
                         "reset",
                         "stash",
@@ -796,10 +808,16 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
         }],
         StarterSet::Search => &[
             Row {
-                programs: &["grep", "egrep", "fgrep", "rg"],
+                programs: &["grep", "egrep", "fgrep"],
                 arguments: Arguments::Any,
                 starts: MayStart::Judged,
                 allows: "any arguments",
+            },
+            Row {
+                programs: &["rg"],
+                arguments: Arguments::Expression(RG_SEARCHES),
+                starts: MayStart::Judged,
+                allows: "text to find and options that name no program",
             },
             Row {
                 programs: &["find"],
@@ -951,21 +969,11 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
             Row {
                 programs: &["python", "python3"],
                 arguments: Arguments::Listed(
-                    &["-m unittest", "-m py_compile", "-m compileall", "-m django test"],
-                    &[
-                        "*",
-                        "-q",
-                        "-v",
-                        "-v #",
-                        "-b",
-                        "-f",
-                        "--verbosity=#",
-                        "--settings=*",
-                        "--failfast",
-                    ],
+                    &["-m unittest", "-m py_compile", "-m django test"],
+                    &["*", "-q", "-v", "-v #", "-b", "-f", "--verbosity=#", "--failfast"],
                 ),
                 starts: MayStart::Default,
-                allows: "-m unittest, -m django test, -m py_compile, -m compileall",
+                allows: "-m unittest, -m django test, -m py_compile",
             },
             Row {
                 programs: &["uv"],
@@ -1007,11 +1015,17 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
             Row {
                 programs: &["pip", "pip3"],
                 arguments: Arguments::Listed(
-                    &["list", "freeze", "check", "show *"],
-                    &["*", "-f", "--format=*", "--outdated"],
+                    &["list", "freeze", "check"],
+                    &["*", "--format=*", "--outdated"],
                 ),
                 starts: MayStart::Default,
-                allows: "list, show, freeze, check",
+                allows: "list, freeze, check",
+            },
+            Row {
+                programs: &["pip", "pip3"],
+                arguments: Arguments::Listed(&["show *"], &["*", "-f"]),
+                starts: MayStart::Default,
+                allows: "show",
             },
             Row {
                 programs: &["ruff"],
@@ -1078,13 +1092,13 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
                 programs: &["python", "python3"],
                 arguments: Arguments::Expression(FILE_OF_PYTHON),
                 starts: MayStart::Default,
-                allows: "files below the working directory, with any words behind them",
+                allows: "files below the directory that the command is in, with any words behind them",
             },
             Row {
                 programs: &["node"],
                 arguments: Arguments::Expression(FILE_OF_NODE),
                 starts: MayStart::Default,
-                allows: "files below the working directory, with any words behind them",
+                allows: "files below the directory that the command is in, with any words behind them",
             },
             Row {
                 programs: &["cargo"],

@@ -62,3 +62,64 @@ fn entries_of_starter_sets_cover_what_they_are_for() {
         assert_eq!(world().verdict(text), "allow", "{text}");
     }
 }
+
+/// Each would pass where arguments are joined by a blank, or is a form that says less than it does.
+#[test]
+fn no_entry_of_a_starter_set_takes_one_word_for_others() {
+    world().defeats(
+        &[
+            "git -C 'a status b' push",
+            "git 'status a'",
+            "git 'log --oneline'",
+            "git 'log -1' --output=x",
+            "git 'add .'",
+            "git checkout '-b x'",
+            "git checkout main",
+            "git checkout master",
+            "git checkout develop",
+            "python3 -m 'unittest x'",
+            "python3 '-m unittest' x",
+            "python3 -m 'py_compile x'",
+            "python3 -m django test --settings=evil",
+            "python3 -m compileall /etc",
+            "cargo 'test x'",
+            "cargo 'build --config' x",
+            "cargo 'clippy a' b",
+            "make 'test lint'",
+            "go 'test ./...'",
+            "go list -m all",
+            "docker 'ps -a'",
+            "docker logs 'a b'",
+            "pip list -f http://evil.test",
+            "sort 'a b'",
+            "rg --pre gzip x .",
+            "rg --pre=gzip x .",
+            "rg x . --hostname-bin gzip",
+            "rg 'x' --pre 'gzip'",
+        ],
+        &[
+            "git status a b",
+            "git log --oneline",
+            "git log -1 --stat",
+            "git add .",
+            "git checkout -b x",
+            "git switch main",
+            "git commit -m 'a status b'",
+            "python3 -m unittest x",
+            "python3 -m py_compile x",
+            "python3 -m django test a",
+            "cargo test x",
+            "cargo build --features x",
+            "cargo clippy a b",
+            "make test lint",
+            "go test ./...",
+            "go list ./...",
+            "docker ps -a",
+            "docker logs a",
+            "pip show x -f",
+            "sort a b",
+            "rg -z x .",
+            "rg -n 'a pre b' . --pre-glob '*.gz'",
+        ],
+    );
+}
