@@ -43,7 +43,9 @@ async fn a_command_finds_a_terminal_of_its_own() {
     let text =
         "test -t 0 && test -t 1 && test -t 2 && stty size && tty; echo errors >&2; echo direct > /dev/tty
         set -- $(cat /proc/self/stat); echo $6 $7 $8 $$; exit 7";
-    let report = server.run(script(&server, text)).await;
+    let spec = script(&server, text);
+    let id = spec.run_id.clone();
+    let report = server.run(spec).await;
     let out = report.out();
     let lines: Vec<_> = out.split("\r\n").collect();
     let [size, name, errors, direct, ids, ""] = lines.as_slice() else {
@@ -57,7 +59,7 @@ async fn a_command_finds_a_terminal_of_its_own() {
     assert_ne!(ids[1], "0");
     assert!(report.stderr.is_empty());
     assert_eq!(report.exit().code, Some(7));
-    assert_eq!(report.inline(Selection::Both), report.stdout);
+    assert_eq!(server.spooled(&id, Selection::Both), report.stdout);
 }
 
 #[tokio::test]
