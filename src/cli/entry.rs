@@ -150,9 +150,13 @@ fn wrong_usage(error: &clap::Error, console: Console) -> ExitStatus {
     failure.exit
 }
 
-/// What was typed where a command is expected, and is none.
+/// What was typed where the first command is expected, and is none. Of those below it clap knows better.
 fn typed(error: &clap::Error) -> Option<&str> {
-    if let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) {
+    let usage = error.get(ContextKind::Usage)?.to_string();
+    let (_, behind) = usage.split_once("countersign ")?;
+    if let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand)
+        && behind.starts_with(['[', '<'])
+    {
         Some(typed)
     } else {
         None

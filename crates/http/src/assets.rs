@@ -146,7 +146,7 @@ pub(crate) fn takes_gzip(request: &HeaderMap) -> bool {
             let mut parts = coding.split(';').map(str::trim);
             let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
             let is_refused = parts
-                .filter_map(|part| part.strip_prefix("q="))
+                .filter_map(|part| part.strip_prefix(['q', 'Q'])?.strip_prefix('='))
                 .any(|quality| quality.trim_matches(['0', '.']).is_empty());
             is_gzip && !is_refused
         })

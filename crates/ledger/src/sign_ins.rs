@@ -470,7 +470,7 @@ pub(super) fn prune(tx: &mut Tx<'_>, tokens_before: i64) -> Result<u64, Fault> {
     tx.execute("DELETE FROM sign_ins WHERE expires_ms <= ?1", (now,))?;
     tx.execute("DELETE FROM login_links WHERE expires_ms <= ?1", (now,))?;
     let removed = tx.execute(
-        "DELETE FROM tokens WHERE id IN (SELECT id FROM tokens WHERE for_link = 1 AND expires_ms <= ?1 \
+        "DELETE FROM tokens WHERE id IN (SELECT id FROM tokens WHERE for_link = 1 AND revoked_ms IS NULL AND expires_ms <= ?1 \
          AND NOT EXISTS (SELECT 1 FROM json_each(scopes) WHERE value = 'admin') \
          AND id NOT IN (SELECT token_id FROM sign_ins) ORDER BY expires_ms LIMIT ?2)",
         (tokens_before, ROWS),

@@ -124,6 +124,7 @@ async fn no_argument_that_starts_or_writes_passes_anywhere() {
         "-exec ./x {} +",
         "-delete",
         "--pre=./x",
+        "--hostname-bin=./x",
         "--rsh=./x",
         "--eval=x",
         "--script-shell=./x",
@@ -177,8 +178,10 @@ async fn no_argument_that_starts_or_writes_passes_anywhere() {
         for added in ADDED {
             let text = format!("{command} {added}");
             let explained = server.agent().explain(json!({ "command": text })).await;
-            // These words are plain for some programs: whole words to search, whitespace to leave out.
-            let is_plain = *added == "-w" && command.starts_with("git ");
+            // These words are plain for some programs: whitespace to leave out, and letters and texts of a search, of which only
+            // long options start something.
+            let is_plain = (*added == "-w" && command.starts_with("git "))
+                || (last.starts_with("rg ") && !added.starts_with("--"));
             if explained["outcome"] == "run" && !is_plain {
                 wrong.push(text);
             }

@@ -1,4 +1,4 @@
-import { J as byteSize, Q as visibleOutput, at as useRef, m as createVNode, ot as useState, rt as useEffect, st as Refused, ut as send } from "./app.js";
+import { J as byteSize, Q as visibleOutput, ct as Refused, dt as send, m as createVNode, ot as useRef, rt as useEffect, st as useState } from "./app.js";
 // src/view/output.tsx
 var PIECE_BYTES = 65536;
 function Output({ run }) {

@@ -1,4 +1,4 @@
-import { $ as announce, F as gone, I as looker, L as may, P as failed, X as mixedWords, Z as visible, at as useRef, c as Fact, ct as everything, d as Wrong, et as hints, ft as Fragment, it as useLayoutEffect, l as Mono, lt as json, m as createVNode, nt as useValue, ot as useState, q as brief, rt as useEffect, st as Refused, u as Time, ut as send, y as watch } from "./app.js";
+import { $ as announce, F as gone, I as looker, L as may, P as failed, X as mixedWords, Z as visible, c as Fact, ct as Refused, d as Wrong, dt as send, et as hints, it as useLayoutEffect, l as Mono, lt as everything, m as createVNode, nt as useValue, ot as useRef, pt as Fragment, q as brief, rt as useEffect, st as useState, u as Time, ut as json, y as watch } from "./app.js";
 import { t as Settings } from "./settings.js";
 // src/pure/confine.ts
 var LARGEST_PORT = 65535;

@@ -1,4 +1,4 @@
-import { $ as announce, A as isRead, B as calls, D as closeCard, E as chosen, G as who, H as fallback, K as width, M as online, N as revise, O as decideAll, P as failed, R as areAlike, S as setOn, T as chooseNone, V as factsOf, Z as visible, _ as unlimited, a as Variables, at as useRef, b as isHelp, c as Fact, d as Wrong, dt as serverNow, f as CommandBlock, ft as Fragment, g as proposalsOf, h as AFTER, i as FactChips, it as useLayoutEffect, j as model, k as drawn, l as Mono, lt as json, m as createVNode, n as standing, nt as useValue, o as lineOf, ot as useState, p as mustOpen, q as brief, r as wanted, rt as useEffect, st as Refused, t as refreshStop, u as Time, v as nudge, x as isOn, z as baseName } from "./app.js";
+import { $ as announce, A as isRead, B as calls, D as closeCard, E as chosen, G as who, H as fallback, K as width, M as online, N as revise, O as decideAll, P as failed, R as areAlike, S as setOn, T as chooseNone, V as factsOf, Z as visible, _ as unlimited, a as Variables, b as isHelp, c as Fact, ct as Refused, d as Wrong, f as CommandBlock, ft as serverNow, g as proposalsOf, h as AFTER, i as FactChips, it as useLayoutEffect, j as model, k as drawn, l as Mono, m as createVNode, n as standing, nt as useValue, o as lineOf, ot as useRef, p as mustOpen, pt as Fragment, q as brief, r as wanted, rt as useEffect, st as useState, t as refreshStop, u as Time, ut as json, v as nudge, x as isOn, z as baseName } from "./app.js";
 import { t as Output } from "./output.js";
 // src/pure/grant-words.ts
 var HOUR_MS = 36e5;
@@ -221,6 +221,10 @@ function Choice({ approval, proposal, isChosen, choose }) {
 function Narrow({ approval, proposal, narrowed, narrow }) {
 	const key = approval.id;
 	const [span, setSpan] = useState("ever");
+	useEffect(() => narrow({
+		...narrowed,
+		untilMs: void 0
+	}), []);
 	const whyNot = whyNotNarrower(approval, proposal);
 	if (whyNot) return createVNode("p", {
 		class: "hint",
@@ -706,7 +710,7 @@ function middle(old, now, add) {
 // src/view/revise.tsx
 var MOST_CHARS = 1e5;
 function written({ boundTo: { argv }, command }) {
-	const isList = argv !== void 0 && argv.length > 0 && !argv.some((argument) => argument.includes("\n"));
+	const isList = argv !== void 0 && argv.length > 0 && !argv.some((argument) => /[\r\n]/.test(argument));
 	return isList ? {
 		text: argv.join("\n"),
 		isList
@@ -814,7 +818,7 @@ function Revised({ approval }) {
 	if (!before) return null;
 	return createVNode("div", {
 		class: "revised",
-		children: [createVNode("p", { children: "A person suggested this command in the place of what the agent asked:" }), createVNode(Diff, {
+		children: [createVNode("p", { children: "A person suggested this command in place of the one the agent asked for:" }), createVNode(Diff, {
 			before: lineOf(before),
 			after: lineOf(approval)
 		})]

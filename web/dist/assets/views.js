@@ -1,4 +1,4 @@
-import { $ as announce, C as keepFilter, F as gone, I as looker, J as byteSize, L as may, P as failed, Q as visibleOutput, U as outcome, W as runStatus, X as mixedWords, Y as duration, Z as visible, at as useRef, c as Fact, ct as everything, d as Wrong, et as hints, ft as Fragment, it as useLayoutEffect, l as Mono, lt as json, m as createVNode, nt as useValue, o as lineOf, ot as useState, q as brief, rt as useEffect, s as placeOf, st as Refused, tt as State, u as Time, ut as send, v as nudge, w as place, y as watch } from "./app.js";
+import { $ as announce, C as keepFilter, F as gone, I as looker, J as byteSize, L as may, P as failed, Q as visibleOutput, U as outcome, W as runStatus, X as mixedWords, Y as duration, Z as visible, at as useMemo, c as Fact, ct as Refused, d as Wrong, dt as send, et as hints, it as useLayoutEffect, l as Mono, lt as everything, m as createVNode, nt as useValue, o as lineOf, ot as useRef, pt as Fragment, q as brief, rt as useEffect, s as placeOf, st as useState, tt as State, u as Time, ut as json, v as nudge, w as place, y as watch } from "./app.js";
 import { t as Settings } from "./settings.js";
 import { t as Output } from "./output.js";
 // src/view/listing.tsx
@@ -10,12 +10,22 @@ function useFilter(fields) {
 function Filter({ view, fields }) {
 	const now = useFilter(fields);
 	const typing = useRef(void 0);
+	const waiting = useRef({});
+	useEffect(() => () => clearTimeout(typing.current), []);
 	const set = (key, value, pause) => {
 		clearTimeout(typing.current);
-		typing.current = setTimeout(() => keepFilter(view, {
-			...now,
+		waiting.current = {
+			...waiting.current,
 			[key]: value
-		}), pause);
+		};
+		typing.current = setTimeout(() => {
+			const all = {
+				...now,
+				...waiting.current
+			};
+			waiting.current = {};
+			keepFilter(view, all);
+		}, pause);
 	};
 	return createVNode("div", {
 		class: "toolbar",
@@ -41,7 +51,7 @@ function Filter({ view, fields }) {
 				autocapitalize: "none",
 				spellcheck: false,
 				placeholder: hint,
-				defaultValue: now[key],
+				value: waiting.current[key] ?? now[key],
 				onInput: (event) => set(key, event.currentTarget.value.trim(), TYPING_MS)
 			})]
 		}, key))
@@ -541,12 +551,13 @@ function History() {
 		}
 	];
 	const { agent, status, days } = useFilter(fields);
+	const since = useMemo(() => sinceOf(days), [days]);
 	const hint = useValue(hints.approvals) + useValue(hints.all);
 	const list = usePaged(`/v1/approvals?${query({
 		limit: "50",
 		agentId: agent,
 		status: status || "all",
-		since: sinceOf(days)
+		since
 	})}`, ({ id }) => id, hint);
 	return createVNode(Fragment, { children: [createVNode(Filter, {
 		view: "history",
@@ -907,6 +918,12 @@ function Confirm({ name, act, label, question, yes, run, done, changed }) {
 	const [isAsked, setAsked] = useState(false);
 	const [isSending, setSending] = useState(false);
 	const [problem, setProblem] = useState("");
+	const first = useRef(null);
+	const wasAsked = useRef(false);
+	useLayoutEffect(() => {
+		if (isAsked || wasAsked.current) first.current?.focus();
+		wasAsked.current = isAsked;
+	}, [isAsked]);
 	async function press() {
 		if (isSending) return;
 		setSending(true);
@@ -931,6 +948,7 @@ function Confirm({ name, act, label, question, yes, run, done, changed }) {
 			}),
 			createVNode("button", {
 				type: "button",
+				ref: first,
 				class: "quiet",
 				onClick: () => setAsked(false),
 				children: "Back"
@@ -945,6 +963,7 @@ function Confirm({ name, act, label, question, yes, run, done, changed }) {
 			})
 		] }) : createVNode("button", {
 			type: "button",
+			ref: first,
 			class: "quiet danger-text",
 			"data-act": `ask-${act}`,
 			"aria-label": label,
@@ -1290,7 +1309,7 @@ function Make({ changed }) {
 // src/view/cancel.tsx
 function Cancel({ run: { runId }, changed }) {
 	return createVNode(Confirm, {
-		name: "End the run …",
+		name: "End the run…",
 		act: "cancel-run",
 		question: "End this run and everything that it started?",
 		yes: "End it",

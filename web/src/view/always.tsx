@@ -69,6 +69,8 @@ function Choice({ approval, proposal, isChosen, choose }: { approval: Approval; 
 function Narrow({ approval, proposal, narrowed, narrow }: Props & { proposal: Proposal }) {
   const key = approval.id;
   const [span, setSpan] = useState<Span>("ever");
+  // An end that was chosen when this was open before stands in no field any more.
+  useEffect(() => narrow({ ...narrowed, untilMs: undefined }), []);
   const whyNot = whyNotNarrower(approval, proposal);
   if (whyNot) return <p class="hint">{whyNot}</p>;
   const has = (change: Partial<Narrowing>) => narrow({ ...narrowed, ...change });

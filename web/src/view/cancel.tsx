@@ -6,7 +6,7 @@ import { Confirm } from "./confirm.tsx";
 
 export function Cancel({ run: { runId }, changed }: { run: Pick<Run, "runId">; changed: () => void }) {
   return (
-    <Confirm name="End the run …" act="cancel-run" question="End this run and everything that it started?" yes="End it" done="The run is ended." changed={changed}
+    <Confirm name="End the run…" act="cancel-run" question="End this run and everything that it started?" yes="End it" done="The run is ended." changed={changed}
       run={() => json("POST", `/v1/runs/${runId}/cancel`, { body: {} })} />
   );
 }

@@ -193,7 +193,7 @@ export function Card({ entry, guard }: Props) {
                   onKeyDown={(event) => {
                     if (event.key !== "Enter" || event.repeat || event.isComposing) return;
                     event.preventDefault();
-                    // The field was opened for this request, and a no harms nobody.
+                    // The field was opened for this request, and a denial harms nobody.
                     if (mode === "deny") press("deny", undefined, true);
                     else close();
                   }} />

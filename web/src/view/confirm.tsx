@@ -1,6 +1,6 @@
 // A deed that is asked about once more before it is done, with what became of it.
 
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { announce } from "../announce.ts";
 import { Refused } from "../api/api.ts";
 import { failed } from "../shell.ts";
@@ -23,6 +23,13 @@ export function Confirm({ name, act, label, question, yes, run, done, changed }:
   const [isAsked, setAsked] = useState(false);
   const [isSending, setSending] = useState(false);
   const [problem, setProblem] = useState("");
+  // The button that was pressed goes: the focus is on the one in its place.
+  const first = useRef<HTMLButtonElement>(null);
+  const wasAsked = useRef(false);
+  useLayoutEffect(() => {
+    if (isAsked || wasAsked.current) first.current?.focus();
+    wasAsked.current = isAsked;
+  }, [isAsked]);
 
   async function press() {
     if (isSending) return;
@@ -45,10 +52,10 @@ export function Confirm({ name, act, label, question, yes, run, done, changed }:
       {isAsked ? (
         <>
           <span role="status">{question}</span>
-          <button type="button" class="quiet" onClick={() => setAsked(false)}>Back</button>
+          <button type="button" ref={first} class="quiet" onClick={() => setAsked(false)}>Back</button>
           <button type="button" class="danger" data-act={act} aria-disabled={isSending} onClick={() => void press()}>{yes}</button>
         </>
-      ) : <button type="button" class="quiet danger-text" data-act={`ask-${act}`} aria-label={label} onClick={() => setAsked(true)}>{name}</button>}
+      ) : <button type="button" ref={first} class="quiet danger-text" data-act={`ask-${act}`} aria-label={label} onClick={() => setAsked(true)}>{name}</button>}
       <Wrong text={problem} />
     </div>
   );

@@ -1,5 +1,6 @@
 // History: what people answered, who did and why, newest first.
 
+import { useMemo } from "preact/hooks";
 import type { Approval } from "../api/types.ts";
 import { hints } from "../hints.ts";
 import { brief, visible } from "../pure/text.ts";
@@ -26,8 +27,9 @@ export function History() {
     { key: "days", title: "Asked", choices: AGES },
   ];
   const { agent, status, days } = useFilter(fields);
+  const since = useMemo(() => sinceOf(days), [days]);
   const hint = useValue(hints.approvals) + useValue(hints.all);
-  const list = usePaged<Approval>(`/v1/approvals?${query({ limit: "50", agentId: agent, status: status || "all", since: sinceOf(days) })}`, ({ id }) => id, hint);
+  const list = usePaged<Approval>(`/v1/approvals?${query({ limit: "50", agentId: agent, status: status || "all", since })}`, ({ id }) => id, hint);
   const isNarrowed = Boolean(agent || status || days);
   return (
     <>

@@ -1,7 +1,7 @@
 // The parts that the views of lists are made of: a filter whose fields the address keeps, and the list with its states.
 
 import type { ComponentChildren } from "preact";
-import { useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { keepFilter, place } from "../place.ts";
 import type { ViewName } from "../pure/route.ts";
 import { useValue } from "../state.ts";
@@ -28,9 +28,17 @@ export function useFilter(fields: readonly FilterField[]): Record<string, string
 export function Filter({ view, fields }: { view: ViewName; fields: readonly FilterField[] }) {
   const now = useFilter(fields);
   const typing = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  // What is not in the address yet.
+  const waiting = useRef<Record<string, string>>({});
+  useEffect(() => () => clearTimeout(typing.current), []);
   const set = (key: string, value: string, pause: number) => {
     clearTimeout(typing.current);
-    typing.current = setTimeout(() => keepFilter(view, { ...now, [key]: value }), pause);
+    waiting.current = { ...waiting.current, [key]: value };
+    typing.current = setTimeout(() => {
+      const all = { ...now, ...waiting.current };
+      waiting.current = {};
+      keepFilter(view, all);
+    }, pause);
   };
   return (
     <div class="toolbar" role="search" aria-label="Filter">
@@ -42,7 +50,7 @@ export function Filter({ view, fields }: { view: ViewName; fields: readonly Filt
               {choices.map(([value, words]) => <option key={value} value={value}>{words}</option>)}
             </select>
           ) : (
-            <input id={`${view}-${key}`} type="text" autocomplete="off" autocapitalize="none" spellcheck={false} placeholder={hint} defaultValue={now[key]} onInput={(event) => set(key, event.currentTarget.value.trim(), TYPING_MS)} />
+            <input id={`${view}-${key}`} type="text" autocomplete="off" autocapitalize="none" spellcheck={false} placeholder={hint} value={waiting.current[key] ?? now[key]} onInput={(event) => set(key, event.currentTarget.value.trim(), TYPING_MS)} />
           )}
         </div>
       ))}

@@ -14,7 +14,7 @@ const MOST_CHARS = 100_000;
 
 /** How the command is written down to be changed: one argument a line where no shell reads it. */
 function written({ boundTo: { argv }, command }: Approval): { text: string; isList: boolean } {
-  const isList = argv !== undefined && argv.length > 0 && !argv.some((argument) => argument.includes("\n"));
+  const isList = argv !== undefined && argv.length > 0 && !argv.some((argument) => /[\r\n]/.test(argument));
   return isList ? { text: argv.join("\n"), isList } : { text: command, isList };
 }
 
@@ -92,7 +92,7 @@ export function Revised({ approval }: { approval: Approval }) {
   if (!before) return null;
   return (
     <div class="revised">
-      <p>A person suggested this command in the place of what the agent asked:</p>
+      <p>A person suggested this command in place of the one the agent asked for:</p>
       <Diff before={lineOf(before)} after={lineOf(approval)} />
     </div>
   );

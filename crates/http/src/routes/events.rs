@@ -204,11 +204,12 @@ async fn start(state: &AppState, query: &EventsQuery, known: Option<i64>) -> Res
             return Err(Problem::field(name, "only with Accept: application/json"));
         }
     }
+    // What is known says more exactly where to go on, and what of it is gone is told.
     let since = match query.since {
-        Some(since) => Some(state.engine().ledger().events_until(since.into()).await?),
-        None => None,
+        Some(since) if known.is_none() => Some(state.engine().ledger().events_until(since.into()).await?),
+        Some(_) | None => None,
     };
-    Ok(match known.max(since) {
+    Ok(match known.or(since) {
         Some(seq) => Start::After(seq),
         None => Start::Now,
     })

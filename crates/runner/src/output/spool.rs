@@ -177,29 +177,37 @@ pub fn events(spool: impl Read + Seek, mut take: impl FnMut(Event<'_>) -> io::Re
     let mut frames = Frames::open(spool)?;
     let mut buffer = vec![0; 64 * 1024];
     while let Some((kind, left)) = frames.next_frame()? {
-        let mut payload = (&mut frames.spool).take(left);
-        if let FrameKind::Time | FrameKind::Size = kind {
-            let mut bytes = Vec::new();
-            payload.read_to_end(&mut bytes)?;
-            let event = match kind {
-                FrameKind::Time => time_of(&bytes).map(Event::Time),
-                _ => size_of(&bytes).map(Event::Size),
-            };
-            event.map_or(Ok(()), &mut take)?;
-            continue;
-        }
-        loop {
-            let read = payload.read(&mut buffer)?;
-            let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else {
-                break;
-            };
-            take(match kind {
-                FrameKind::Output(stream) => Event::Output(stream, bytes),
-                _ => Event::Input(bytes),
-            })?;
+        let payload = (&mut frames.spool).take(left);
+        match kind {
+            FrameKind::Output(stream) => {
+                pieces(payload, &mut buffer, |bytes| take(Event::Output(stream, bytes)))?
+            }
+            FrameKind::Input => pieces(payload, &mut buffer, |bytes| take(Event::Input(bytes)))?,
+            FrameKind::Time => time_of(&all(payload)?).map_or(Ok(()), |time| take(Event::Time(time)))?,
+            FrameKind::Size => size_of(&all(payload)?).map_or(Ok(()), |size| take(Event::Size(size)))?,
         }
     }
     Ok(())
+}
+
+fn pieces(
+    mut payload: impl Read,
+    buffer: &mut [u8],
+    mut take: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    loop {
+        let read = payload.read(buffer)?;
+        match buffer.get(..read) {
+            None | Some([]) => return Ok(()),
+            Some(bytes) => take(bytes)?,
+        }
+    }
+}
+
+fn all(mut payload: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    payload.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn time_of(bytes: &[u8]) -> Option<Duration> {
