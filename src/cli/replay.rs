@@ -3,9 +3,9 @@
 //! A terminal never gets what the command wrote. It is drawn on a screen of ours, and what stands there is shown: so no
 //! control sequence of the command reaches the terminal. In a pipe the recording comes as it is. Entry point: [`run`].
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
-use serde_json::Value;
+use serde::Deserialize;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     task::yield_now,
@@ -98,6 +98,18 @@ pub(super) async fn run(context: &Context, client: &Client, args: ReplayArgs) ->
     console.line(&end)
 }
 
+/// The first line of a recording.
+#[derive(Debug, Deserialize)]
+struct Head {
+    term: Term,
+}
+
+#[derive(Debug, Deserialize)]
+struct Term {
+    cols: u16,
+    rows: u16,
+}
+
 /// A recording as it was read: asciicast v3.
 #[derive(Debug, PartialEq)]
 struct Recording {
@@ -115,27 +127,18 @@ enum Event {
 impl Recording {
     /// `None` for what is no recording. An event of another kind only takes its time.
     fn read(bytes: &[u8]) -> Option<Self> {
-        let mut lines = bytes
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty())
-            .map(serde_json::from_slice::<Value>);
-        let head = lines.next()?.ok()?;
-        let number = |name: &str| {
-            head["term"][name]
-                .as_u64()
-                .and_then(|number| u16::try_from(number).ok())
-        };
-        let size = TerminalSize::new(number("rows")?, number("cols")?)?;
+        let mut lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let Head { term } = serde_json::from_slice(lines.next()?).ok()?;
+        let size = TerminalSize::new(term.rows, term.cols)?;
         let (mut moments, mut exit) = (Vec::new(), None);
         let mut passed = Duration::ZERO;
         for line in lines {
-            let line = line.ok()?;
-            let (seconds, kind, text) = (line[0].as_f64()?, line[1].as_str()?, line[2].as_str()?);
+            let (seconds, kind, text): (f64, String, String) = serde_json::from_slice(line).ok()?;
             let pause = Duration::try_from_secs_f64(seconds).ok()?;
             passed = passed.saturating_add(pause.min(MAX_PAUSE));
-            let event = match kind {
-                "o" => Some(Event::Output(text.to_owned())),
-                "r" => size_of(text).map(Event::Size),
+            let event = match kind.as_str() {
+                "o" => Some(Event::Output(text)),
+                "r" => size_of(&text).map(Event::Size),
                 "x" => {
                     exit = text.parse().ok();
                     None
@@ -342,11 +345,12 @@ impl Show {
         let mut out = String::new();
         for (at, row) in rows.iter().enumerate() {
             if self.rows.get(at) != Some(row) {
-                out.push_str(&format!("\x1b[{};1H\x1b[m\x1b[2K{row}\x1b[m", at + 1));
+                write!(out, "\x1b[{};1H\x1b[m\x1b[2K{row}\x1b[m", at + 1)
+                    .expect("writing to a String cannot fail");
             }
         }
         if self.rows.len() > rows.len() {
-            out.push_str(&format!("\x1b[{};1H\x1b[J", rows.len() + 1));
+            write!(out, "\x1b[{};1H\x1b[J", rows.len() + 1).expect("writing to a String cannot fail");
         }
         self.rows = rows;
         self.console.raw_out(out.as_bytes())?;

@@ -20,6 +20,7 @@ pub enum Attempt {
 
 /// What a run is given besides what its permit binds.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent settings")]
 pub struct RunTerms {
     /// Whether it was tried before.
     pub attempt: Attempt,

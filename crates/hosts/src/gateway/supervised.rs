@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tokio::sync::{Notify, Semaphore, watch};
@@ -19,6 +19,7 @@ use countersign_runner::{
     run_file::{Fence, RunFileState},
     wire::{FromSupervisor, Inbox, ToSupervisor},
 };
+use countersign_sys::process;
 
 use super::{
     line::Line,
@@ -329,7 +330,7 @@ pub struct RunEvents {
     /// The output that is kept so far in the spool's format, as long as it is small.
     inline: Option<InlineFrames>,
     /// When it was told that the command was started, in this server.
-    begun: Option<Instant>,
+    begun: Option<Duration>,
     /// Most bytes of output that are kept, here or in the spool. More is reported all the same.
     max_bytes: u64,
     ready: VecDeque<SupervisorEvent>,
@@ -413,7 +414,7 @@ impl RunEvents {
         let event = match message {
             FromSupervisor::Started { pid, start_time: _ } => {
                 self.stage = Stage::Running;
-                self.begun = Some(Instant::now());
+                self.begun = Some(process::monotonic());
                 SupervisorEvent::Started { pid }
             }
             FromSupervisor::Output(stream, bytes) => {
@@ -483,7 +484,9 @@ impl RunEvents {
         if inline.payload() + bytes.len() as u64 > INLINE_BYTES as u64 {
             self.inline = None;
         } else {
-            let elapsed = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+            let elapsed = self
+                .begun
+                .map_or(Duration::ZERO, |begun| process::monotonic().saturating_sub(begun));
             inline.push_at(elapsed, stream, bytes);
         }
     }

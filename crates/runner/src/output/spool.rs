@@ -180,11 +180,19 @@ pub fn events(spool: impl Read + Seek, mut take: impl FnMut(Event<'_>) -> io::Re
         let payload = (&mut frames.spool).take(left);
         match kind {
             FrameKind::Output(stream) => {
-                pieces(payload, &mut buffer, |bytes| take(Event::Output(stream, bytes)))?
+                pieces(payload, &mut buffer, |bytes| take(Event::Output(stream, bytes)))?;
             }
             FrameKind::Input => pieces(payload, &mut buffer, |bytes| take(Event::Input(bytes)))?,
-            FrameKind::Time => time_of(&all(payload)?).map_or(Ok(()), |time| take(Event::Time(time)))?,
-            FrameKind::Size => size_of(&all(payload)?).map_or(Ok(()), |size| take(Event::Size(size)))?,
+            FrameKind::Time => {
+                if let Some(time) = time_of(&all(payload)?) {
+                    take(Event::Time(time))?;
+                }
+            }
+            FrameKind::Size => {
+                if let Some(size) = size_of(&all(payload)?) {
+                    take(Event::Size(size))?;
+                }
+            }
         }
     }
     Ok(())

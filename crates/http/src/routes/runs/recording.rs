@@ -120,11 +120,19 @@ fn stream(cast: Cast, file: File) -> Body {
     Body::from_stream(ReceiverStream::new(receiver))
 }
 
+/// The first line, but for the size of the terminal.
+#[derive(Debug)]
+struct Head {
+    /// When it started, in seconds since 1970.
+    timestamp: i64,
+    /// One line, with secrets masked.
+    command: String,
+}
+
 /// What is known of a recording besides its output.
 #[derive(Debug)]
 struct Cast {
-    /// The members of the head but for the size.
-    head: Value,
+    head: Head,
     exit_code: Option<i32>,
     /// From the start to the end, where both are known.
     lasted: Option<Duration>,
@@ -138,7 +146,10 @@ impl Cast {
         let exit_code = run.exit_code;
         let run = RunBody::from(run);
         Self {
-            head: json!({ "timestamp": started.get() / 1000, "command": run.display_text }),
+            head: Head {
+                timestamp: started.get() / 1000,
+                command: run.display_text,
+            },
             exit_code,
             lasted,
         }
@@ -180,7 +191,7 @@ fn decoded(decoder: &mut Utf8Decoder, bytes: &[u8]) -> String {
 /// Lines of a recording that are made of what a spool tells.
 struct Lines {
     /// `None` once it was written.
-    head: Option<Value>,
+    head: Option<Head>,
     stdout: Utf8Decoder,
     stderr: Utf8Decoder,
     input: Utf8Decoder,
@@ -213,12 +224,11 @@ impl Lines {
     }
 
     fn head(&mut self, size: TerminalSize) -> io::Result<()> {
-        if let Some(mut head) = self.head.take() {
-            head["version"] = 3.into();
-            head["term"] = json!({ "cols": size.cols(), "rows": size.rows() });
-            self.json(&head)?;
-        }
-        Ok(())
+        let Some(Head { timestamp, command }) = self.head.take() else {
+            return Ok(());
+        };
+        let term = json!({ "cols": size.cols(), "rows": size.rows() });
+        self.json(&json!({ "version": 3, "term": term, "timestamp": timestamp, "command": command }))
     }
 
     fn text(&mut self, kind: &str, text: &str) -> io::Result<()> {
@@ -265,7 +275,10 @@ mod tests {
 
     fn lines(frames: &[u8], lasted: Option<Duration>, exit_code: Option<i32>) -> Vec<Value> {
         let cast = Cast {
-            head: json!({ "command": "make" }),
+            head: Head {
+                timestamp: 7,
+                command: "make".to_owned(),
+            },
             exit_code,
             lasted,
         };
@@ -291,7 +304,7 @@ mod tests {
         frames.push_at(Duration::from_millis(2500), err, &both[1..]);
         let ended = lines(frames.as_bytes(), Some(Duration::from_secs(4)), Some(2));
         let expected = [
-            json!({ "version": 3, "command": "make", "term": { "cols": 120, "rows": 30 } }),
+            json!({ "version": 3, "timestamp": 7, "command": "make", "term": { "cols": 120, "rows": 30 } }),
             json!([0.0, "o", "a\u{1b}[1m"]),
             json!([2.5, "o", "é"]),
             json!([1.5, "x", "2"]),
