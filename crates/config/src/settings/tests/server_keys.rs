@@ -119,6 +119,7 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
     ),
     ("exec.shell", "\"/bin/bash\"", &["\"bash\"", "\"\""]),
     ("exec.direct", "\"off\"", &["\"on\"", "true"]),
+    ("exec.record_input", "true", &["\"yes\"", "1"]),
     ("exec.run_as", "\"agent\"", &["\"\""]),
     (
         "exec.runner_socket",
