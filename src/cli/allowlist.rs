@@ -222,7 +222,7 @@ async fn list(context: &Context, client: &Client, owner: &Owner, layout: Layout)
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
-    let limits: Vec<String> = items.iter().map(|entry| limits(entry)).collect();
+    let limits: Vec<String> = items.iter().map(|entry| limits(layout, entry)).collect();
     // Most lists have none.
     let has_limits = limits.iter().any(|limits| !limits.is_empty());
     let mut header = vec![
@@ -260,12 +260,13 @@ async fn list(context: &Context, client: &Client, owner: &Owner, layout: Layout)
 }
 
 /// What an entry is limited to, in one line: `until 2026-11-23 12:00:00; 2 of 3 uses left`. Empty for no limits.
-fn limits(entry: &EntryBody) -> String {
+fn limits(layout: Layout, entry: &EntryBody) -> String {
     let mut limits = Vec::new();
     limits.extend(
         entry
             .expires_at_ms
-            .map(|until| format!("until {}", value::local(UnixMillis::new(until)))),
+            .map(UnixMillis::new)
+            .map(|until| format!("until {}", layout.time(until, || value::local(until)))),
     );
     limits.extend(entry.max_uses.map(|most| {
         let left = most.saturating_sub(entry.uses.unwrap_or_default());

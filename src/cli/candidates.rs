@@ -7,7 +7,6 @@ use std::{ffi::OsStr, sync::Arc, time::Duration};
 
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use serde::Deserialize;
-use tokio::time::timeout;
 
 use countersign_config::settings::ProcessEnvironment;
 use countersign_wire::{
@@ -24,7 +23,7 @@ use super::{
     context::{Context, ServerFlags},
     discover::Role,
     failure::Failure,
-    runtime::with_runtime,
+    runtime::with_runtime_for,
     value,
 };
 
@@ -147,12 +146,10 @@ where
         let Ok(client) = context.client(Role::Operator) else {
             return Vec::new();
         };
-        let found = with_runtime(async {
-            let found = timeout(PATIENCE, ask(client)).await;
-            found.unwrap_or_else(|_late| Ok(Vec::new()))
-        });
-        let found = found.unwrap_or_default().into_iter();
+        let found = with_runtime_for(PATIENCE, ask(client));
+        let found = found.ok().flatten().unwrap_or_default();
         found
+            .into_iter()
             .filter(|(text, _)| text.starts_with(typed))
             .map(|(text, about)| {
                 let about = value::shortened(&value::visible(&about), 60);

@@ -57,7 +57,7 @@ async fn is_asked_about(server: &TestServer, directory: &Path, command: &str) {
     server.agent().exec(call).await.problem(403, "exec-denied");
 }
 
-/// A repository of somebody.
+/// A repository with an author and no commit.
 fn repository(workspace: &Scratch) {
     let directory = workspace.path();
     workspace.git(&directory, &["init", "-q", "--initial-branch=main"]);

@@ -79,7 +79,7 @@ function Listing({ id, title, list: { items, hasMore, problem, older }, none, ro
 			type: "button",
 			class: "more",
 			onClick: older,
-			children: "Show older ones"
+			children: "Show more"
 		})
 	] });
 }

@@ -75,7 +75,7 @@ export function Listing<Item>({ id, title, list: { items, hasMore, problem, olde
       {!items && !problem && <p class="hint">Loading …</p>}
       {items?.length === 0 && <div class="blank" id={`${id}-none`}>{none}</div>}
       {items && items.length > 0 && <ol class="runs" id={id} aria-label={title}>{items.map(row)}</ol>}
-      {hasMore && <button type="button" class="more" onClick={older}>Show older ones</button>}
+      {hasMore && <button type="button" class="more" onClick={older}>Show more</button>}
     </>
   );
 }

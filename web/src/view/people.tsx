@@ -1,4 +1,4 @@
-// People: who is signed in, which tokens there are, and how somebody new gets in.
+// People: who is signed in, which tokens there are, and how a new person signs in.
 
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";

@@ -448,7 +448,7 @@ impl RunEvents {
             }
             FromSupervisor::Attached { .. } => return,
             FromSupervisor::Observed { starts, more } => {
-                // Without them nobody knows which of these were refused.
+                // Without them it is unknown which of these were refused.
                 if !self.starts.is_empty() {
                     self.observed = Some(rulesets::observed(&self.starts, starts, more));
                 }
