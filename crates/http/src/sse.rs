@@ -1,14 +1,17 @@
 //! Server-sent events: a subscription as a response body.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{array, convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 
+use arc_swap::ArcSwapOption;
 use axum::{
+    body::Body,
     http::{HeaderValue, header},
     response::{IntoResponse as _, Response, Sse, sse::Event},
 };
+use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use tokio::time::{Instant, MissedTickBehavior};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use countersign_domain::UnixMillis;
 use countersign_ledger::events::{EventType, Publication, StreamItem, Subscription};
@@ -26,18 +29,82 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Pause before the log is asked again when it could not be read.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// What every stream begins with. The first comment makes the headers leave at once and tells the client that the stream is on.
+const OPENING: &str = "countersign";
+
+/// What keeps a quiet stream open, as it is sent.
+const QUIET: Bytes = Bytes::from_static(b": \n\n");
+
+/// Events whose bytes are kept for the other streams that send them.
+const KEPT_FRAMES: usize = 64;
+
 /// What is held as long as the stream lasts.
 pub(crate) type Held = Box<dyn Send + Sync>;
 
 /// Whether the caller may still listen.
 pub(crate) type StillOpen = Box<dyn Fn() -> bool + Send + Sync>;
 
+/// Events as they are sent: made once for all streams that send them at about the same time.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    links: Links,
+    /// Those with numbers, each at its number modulo the length.
+    kept: [ArcSwapOption<Kept>; KEPT_FRAMES],
+}
+
+#[derive(Debug)]
+struct Kept {
+    publication: Arc<Publication>,
+    frame: Bytes,
+}
+
+impl Frames {
+    pub(crate) fn new(links: Links) -> Self {
+        Self {
+            links,
+            kept: array::from_fn(|_| ArcSwapOption::empty()),
+        }
+    }
+
+    /// The lines of an event.
+    fn of(&self, publication: &Arc<Publication>) -> Bytes {
+        let place = publication.seq.and_then(|seq| {
+            let place = seq.rem_euclid(i64::try_from(KEPT_FRAMES).ok()?);
+            self.kept.get(usize::try_from(place).ok()?)
+        });
+        let Some(place) = place else {
+            return self.write(publication);
+        };
+        if let Some(kept) = &*place.load()
+            && Arc::ptr_eq(&kept.publication, publication)
+        {
+            return kept.frame.clone();
+        }
+        let frame = self.write(publication);
+        place.store(Some(Arc::new(Kept {
+            publication: Arc::clone(publication),
+            frame: frame.clone(),
+        })));
+        frame
+    }
+
+    fn write(&self, publication: &Publication) -> Bytes {
+        let id = publication
+            .seq
+            .map_or_else(String::new, |seq| format!("id: {seq}\n"));
+        let event_type = publication.event_type.as_str();
+        // JSON as it is stored has no line breaks.
+        let data = self.links.on_event(publication);
+        format!("{id}event: {event_type}\ndata: {data}\n\n").into()
+    }
+}
+
 struct Stream {
     subscription: Subscription,
-    links: Links,
+    frames: Arc<Frames>,
     clock: Arc<dyn Clock>,
     heartbeat: tokio::time::Interval,
-    stop: CancellationToken,
+    stopped: Pin<Box<WaitForCancellationFutureOwned>>,
     ended: bool,
     still_open: StillOpen,
     /// Frees the place, and tells the engine that an approver has left, when the client does.
@@ -47,7 +114,7 @@ struct Stream {
 /// Answers with the events of a subscription until the client leaves, `still_open` says no, or `stop` is
 /// cancelled; what is ready then (the `server.shutdown` event) still goes out.
 pub(crate) fn response(
-    (subscription, links): (Subscription, Links),
+    (subscription, frames): (Subscription, Arc<Frames>),
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
     still_open: StillOpen,
@@ -55,20 +122,24 @@ pub(crate) fn response(
 ) -> Response {
     let state = Stream {
         subscription,
-        links,
+        frames,
         clock,
         heartbeat: heartbeat(),
-        stop,
+        stopped: Box::pin(stop.cancelled_owned()),
         ended: false,
         still_open,
         _held: held,
     };
-    let events = stream::unfold(state, async |mut state| {
-        let event = state.next().await?;
+    let opening = stream::once(async { Bytes::from(format!(": {OPENING}\n\n")) });
+    let frames = stream::unfold(state, async |mut state| {
+        let frame = state.next().await?;
         // Asked last: a token may be revoked while its stream waits.
-        (state.still_open)().then_some((event, state))
+        (state.still_open)().then_some((frame, state))
     });
-    streaming(events)
+    let mut response = Body::from_stream(opening.chain(frames).map(Ok::<_, Infallible>)).into_response();
+    let event_stream = HeaderValue::from_static("text/event-stream");
+    response.headers_mut().insert(header::CONTENT_TYPE, event_stream);
+    unbuffered(response)
 }
 
 /// Ticks whenever a quiet stream needs a comment.
@@ -93,13 +164,17 @@ pub(crate) fn still_open(state: &AppState, origin: RequestSource) -> StillOpen {
 
 /// Answers with events as they come.
 pub(crate) fn streaming(events: impl futures_util::Stream<Item = Event> + Send + 'static) -> Response {
-    // The first comment makes the headers leave at once and tells the client that the stream is on.
-    let opening = stream::once(async { Event::default().comment("countersign") });
+    let opening = stream::once(async { Event::default().comment(OPENING) });
     let events = Sse::new(opening.chain(events).map(Ok::<_, Infallible>));
     let mut response = events.into_response();
-    let headers = response.headers_mut();
     // Like every answer, it is not even stored.
-    headers.remove(header::CACHE_CONTROL);
+    response.headers_mut().remove(header::CACHE_CONTROL);
+    unbuffered(response)
+}
+
+/// Asks a proxy to pass on what comes at once.
+fn unbuffered(mut response: Response) -> Response {
+    let headers = response.headers_mut();
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
@@ -110,14 +185,14 @@ pub(crate) fn comment() -> Event {
 }
 
 impl Stream {
-    async fn next(&mut self) -> Option<Event> {
+    async fn next(&mut self) -> Option<Bytes> {
         while !self.ended {
             tokio::select! {
                 biased;
                 item = self.subscription.next() => match item {
                     Ok(Some(StreamItem::Event(event))) => {
                         self.ended = event.event_type == EventType::ServerShutdown;
-                        return Some(logged(&event, &self.links));
+                        return Some(self.frames.of(&event));
                     }
                     Ok(Some(StreamItem::Gap { oldest })) => return Some(gap(oldest, self.clock.now())),
                     Ok(None) => return None,
@@ -125,32 +200,21 @@ impl Stream {
                         tracing::warn!(%error, "an event stream waits for the log");
                         tokio::select! {
                             () = tokio::time::sleep(RETRY) => {}
-                            () = self.stop.cancelled() => return None,
+                            () = &mut self.stopped => return None,
                         }
                     }
                 },
-                () = self.stop.cancelled() => return None,
-                _ = self.heartbeat.tick() => return Some(comment()),
+                () = &mut self.stopped => return None,
+                _ = self.heartbeat.tick() => return Some(QUIET),
             }
         }
         None
     }
 }
 
-fn logged(event: &Publication, links: &Links) -> Event {
-    let written = Event::default();
-    let written = match event.seq {
-        Some(seq) => written.id(seq.to_string()),
-        None => written,
-    };
-    written
-        .event(event.event_type.as_str())
-        .data(links.on_event(event))
-}
-
 /// It is in no log, so it has no number.
-fn gap(oldest: i64, now: UnixMillis) -> Event {
+fn gap(oldest: i64, now: UnixMillis) -> Bytes {
     let data =
         serde_json::json!({"ts": now.get(), "atMs": now.get(), "type": "events.gap", "oldestSeq": oldest});
-    Event::default().event("events.gap").data(data.to_string())
+    format!("event: events.gap\ndata: {data}\n\n").into()
 }

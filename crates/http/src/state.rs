@@ -26,6 +26,7 @@ use crate::{
     peer::{Endpoint, Transport},
     problem::{Code, Problem},
     routes::McpMount,
+    sse::Frames,
     web_origin::WebOrigins,
 };
 
@@ -42,6 +43,7 @@ struct Shared {
     endpoint: Endpoint,
     body_limit: BodyLimit,
     links: Links,
+    frames: Arc<Frames>,
     stream_places: Arc<Semaphore>,
     /// How many of them those may take who ask for runs: approvers that find no place cannot be asked, and where
     /// nobody can be asked the fallback counts.
@@ -72,6 +74,7 @@ impl AppState {
             throttle: Arc::new(Throttle::new(rates(server))),
             endpoint,
             body_limit,
+            frames: Arc::new(Frames::new(links.clone())),
             links,
             stream_places: Arc::new(Semaphore::new(server.limits.max_sse_clients)),
             asker_places: Arc::new(Semaphore::new(server.limits.max_sse_clients.div_ceil(2))),
@@ -141,6 +144,11 @@ impl AppState {
     }
 
     /// Where others find things of this server.
+    /// Events as streams send them.
+    pub(crate) fn frames(&self) -> &Arc<Frames> {
+        &self.0.frames
+    }
+
     pub(crate) fn links(&self) -> &Links {
         &self.0.links
     }

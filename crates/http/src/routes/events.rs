@@ -251,7 +251,7 @@ async fn stream(
     let subscription = state.engine().ledger().subscribe(filter, start);
     let clock = Arc::clone(state.engine().clock());
     Ok(sse::response(
-        (subscription, state.links().clone()),
+        (subscription, Arc::clone(state.frames())),
         clock,
         state.stopping(),
         still_open,

@@ -1,6 +1,6 @@
 //! Event streams: what goes over the wire, the heartbeat, and the end.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::response::Response;
 use futures_util::StreamExt as _;
@@ -18,7 +18,7 @@ use super::open_ledger;
 use crate::{
     links::Links,
     peer::{Endpoint, Transport},
-    sse,
+    sse::{self, Frames},
 };
 
 struct Streamed {
@@ -39,7 +39,7 @@ impl Drop for Streamed {
 impl Streamed {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let (ledger, thread) = open_ledger(directory.path(), std::sync::Arc::new(SystemClock));
+        let (ledger, thread) = open_ledger(directory.path(), Arc::new(SystemClock));
         Self {
             ledger,
             thread: Some(thread),
@@ -62,8 +62,8 @@ impl Streamed {
             transport: Transport::Plain,
         };
         Lines::of(sse::response(
-            (subscription, Links::new(None, endpoint)),
-            std::sync::Arc::new(SystemClock),
+            (subscription, Arc::new(Frames::new(Links::new(None, endpoint)))),
+            Arc::new(SystemClock),
             self.stop.clone(),
             Box::new(|| true),
             Vec::new(),
