@@ -1,5 +1,5 @@
-import { $ as announce, F as gone, I as looker, L as may, P as failed, X as mixedWords, Z as visible, c as Fact, ct as Refused, d as Wrong, dt as send, et as hints, it as useLayoutEffect, l as Mono, lt as everything, m as createVNode, nt as useValue, ot as useRef, pt as Fragment, q as brief, rt as useEffect, st as useState, u as Time, ut as json, y as watch } from "./app.js";
-import { t as Settings } from "./settings.js";
+import { Fact, Fragment, Mono, Refused, Time, Wrong, announce, brief, createVNode, everything, failed, gone, hints, json, looker, may, mixedWords, send, useEffect, useLayoutEffect, useRef, useState, useValue, visible, watch } from "./app.js";
+import { Settings } from "./lists.js";
 // src/pure/confine.ts
 var LARGEST_PORT = 65535;
 var NoConfine = class extends Error {};
