@@ -97,7 +97,9 @@ async fn a_view_is_loaded_when_it_is_opened_and_one_that_could_not_be_is_loaded_
     browser.run("location.hash = '#/audit'", json!([])).await;
     browser.says("#view-audit", "This view could not be loaded").await;
     browser.click("#view-again").await;
-    browser.says("#view-audit", "the server still does not answer").await;
+    browser
+        .says("#view-audit", "the server still does not answer")
+        .await;
     // The inbox goes on.
     go(&browser, "inbox").await;
     browser.run("location.hash = '#/audit'", json!([])).await;
