@@ -1,5 +1,5 @@
-// Builds `dist/`, which is committed: readable, with the same names each time, one file for each page and one for what a
-// page loads later. `--mode login` builds the sign-in page; the two share no file, so that neither waits for a third.
+// Builds `dist/`, which is committed: readable, with the same names each time, one file for each page, one for each view that
+// it loads when you open it, and one that several of them need. `--mode login` builds the sign-in page; the two share no file, so that neither waits for a third.
 
 import { fileURLToPath } from "node:url";
 import { defineConfig, type Plugin } from "vite";
@@ -48,7 +48,21 @@ export default defineConfig(({ mode }) => ({
     reportCompressedSize: false,
     rollupOptions: {
       input: [mode === "login" ? here("src/login.ts") : here("src/main.tsx")],
-      output: { comments: false, entryFileNames: mode === "login" ? "assets/login.js" : "assets/app.js", chunkFileNames: "assets/[name].js", assetFileNames: "assets/[name][extname]" },
+      output: {
+        comments: false,
+        // By name: of two versions of the server a page and a view refuse each other, rather than take one thing for another.
+        minifyInternalExports: false,
+        entryFileNames: mode === "login" ? "assets/login.js" : "assets/app.js",
+        chunkFileNames: "assets/[name].js",
+        assetFileNames: "assets/[name][extname]",
+        codeSplitting: mode === "login" ? false : {
+          groups: [
+            { name: "app", tags: ["$initial"] },
+            // What several views are made of: one request, not one for each part.
+            { name: "lists", test: /view\/(agents|cancel|confirm|listing|live-output|output|paged|policy\/settings)\.tsx?$/, includeDependenciesRecursively: false },
+          ],
+        },
+      },
     },
   },
   test: { include: ["test/**/*.test.ts"], environment: "node" },

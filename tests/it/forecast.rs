@@ -1,6 +1,6 @@
 //! `policy forecast`: the transcripts of one's own agents, judged on this machine, and nothing else.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use serde_json::{Value, json};
 
@@ -272,6 +272,79 @@ async fn no_server_is_asked_and_one_that_is_named_is_refused() {
     assert_has!(told, { "policy": "present", "ask": 1 });
     assert_eq!(server.operator().read("/v1/runs").await.list("items").len(), 0);
     assert_eq!(server.operator().pending().await.len(), 0);
+}
+
+#[tokio::test]
+async fn a_saved_forecast_is_shown_by_the_server_and_has_no_command() {
+    let home = Home::new();
+    let file = home.commands(
+        "c.jsonl",
+        &["seq 1", "seq 2 'of-nobody-else'", "no-such-program-here x"],
+    );
+    // Before there is a state directory nothing is made for it.
+    let refused = home.people(&["--from", &file, "--save"]);
+    assert_eq!(refused.code, Some(64), "{refused:?}");
+    assert_says(&refused.stderr, "countersign init");
+    assert!(!home.scratch.join(".openclaw").exists());
+
+    let server = TestServer::asking().start().await;
+    let none = server.operator().get("/v1/policy/forecast").await;
+    assert_eq!(none.status, 404);
+    let none = none.json();
+    assert_has!(none, { "code": "not-found", "hint": "countersign policy forecast --save" });
+    let forecast = |arguments: &[&str]| {
+        let arguments: Vec<&str> = ["policy", "forecast", "--from", &file]
+            .into_iter()
+            .chain(arguments.iter().copied())
+            .collect();
+        server.cli(&arguments)
+    };
+    // Unless it is told to, it leaves nothing.
+    assert_eq!(forecast(&[]).await.code, Some(0));
+    assert_eq!(server.operator().get("/v1/policy/forecast").await.status, 404);
+    let told = forecast(&["--save", "--json"]).await;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let told: Value = serde_json::from_str(&told.stdout).unwrap();
+    let saved = server.operator().read("/v1/policy/forecast").await;
+    for member in [
+        "agentId",
+        "policy",
+        "sinceMs",
+        "commands",
+        "run",
+        "ask",
+        "deny",
+        "entries",
+        "starterSets",
+    ] {
+        assert_eq!(saved[member], told[member], "{member}");
+    }
+    assert_has!(saved, { "policy": "present", "commands": 3, "ask": 2, "deny": 1 });
+    assert_eq!(
+        saved["reasons"],
+        json!([{ "why": "allowlist-miss", "count": 2 }, { "why": "program-not-found", "count": 1 }])
+    );
+    let place = server.state().join("countersign/forecast.json");
+    let text = std::fs::read_to_string(&place).unwrap();
+    assert!(
+        !text.contains("of-nobody-else") && !text.contains("no-such"),
+        "{text}"
+    );
+    assert_eq!(
+        std::fs::metadata(&place).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+
+    // What is no forecast, or no file, is none.
+    write_file(&place, "{");
+    assert_eq!(server.operator().get("/v1/policy/forecast").await.status, 404);
+    std::fs::remove_file(&place).unwrap();
+    symlink(server.state().join("openclaw.json"), &place).unwrap();
+    assert_eq!(server.operator().get("/v1/policy/forecast").await.status, 404);
+    // Nor is it written through a link.
+    let refused = forecast(&["--save"]).await;
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    assert_says(&refused.stderr, "cannot save the forecast");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Every setting with the value that is in force in this process, and what waits to take its place.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, io};
 
 use serde_json::Value;
 
@@ -9,8 +9,12 @@ use countersign_config::settings::{
 };
 
 use countersign_domain::Kernel;
+use countersign_sys::fs::read_bounded;
 
 use crate::{kernel, policy_admin::PolicyAdmin};
+
+/// The most that a forecast which this program saved can have.
+const MAX_FORECAST_BYTES: usize = 256 * 1024;
 
 /// A setting in force.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +54,17 @@ impl PolicyAdmin {
             None => with_waiting(file, &[]),
         });
         in_force
+    }
+
+    /// The bytes of the last forecast that was saved.
+    ///
+    /// # Errors
+    /// `NotFound` where there is none, `FileTooLarge`, and what reading the file says.
+    pub async fn saved_forecast(&self) -> io::Result<Vec<u8>> {
+        let path = self.settings.state_dir().forecast();
+        let read = tokio::task::spawn_blocking(move || read_bounded(&path, MAX_FORECAST_BYTES));
+        // Only a panic or the end of the process makes the task fail.
+        read.await.map_err(io::Error::other)?
     }
 
     /// What the kernel of this machine keeps of commands.

@@ -21,6 +21,7 @@ pub mod error_kind;
 pub mod event;
 pub mod exec;
 pub mod explain;
+pub mod forecast;
 pub mod health;
 pub mod kernel;
 pub mod me;

@@ -23,7 +23,11 @@ use countersign_config::approvals::{
 use countersign_domain::{AgentId, Command, CommandInput, EntryId, Pattern, UnixMillis};
 use countersign_engine::candidate::{Candidate, Foreseen, NotEvaluated, Opinion, RecordedCommand};
 use countersign_policy::{command::redaction, starter::StarterSet};
-use countersign_sys::clock::{Ids as _, SystemIds};
+use countersign_sys::{
+    clock::{Ids as _, SystemIds},
+    fs,
+};
+use countersign_wire::forecast::{ForecastBody, ForecastEntry, ForecastReason, ForecastSet};
 
 use super::{
     candidates, console::Format, context::Context, duration::parse_duration, exit::ExitStatus,
@@ -53,11 +57,13 @@ const PROGRESS_EVERY: usize = 50;
   countersign policy forecast
   countersign policy forecast --from claude-code --since 30d
   countersign policy forecast --from codex --preset cautious --json
+  countersign policy forecast --save
 
 Reads the commands that your agents issued and judges each with the analysis and the policy of this
 machine: that of the state directory, or, before there is one, what `countersign init` would set up.
 Nothing runs, nothing is recorded, nothing leaves this machine, and no server is asked. What looks
-like a secret is masked before anything looks at it.
+like a secret is masked before anything looks at it. With --save the counts and the proposed entries
+are left in the state directory, where the page (Policy) shows them; no command is among them.
 
 A FILE has one JSON object a line, of any of these agents or with a member `command`.")]
 pub(crate) struct ForecastArgs {
@@ -76,6 +82,9 @@ pub(crate) struct ForecastArgs {
     /// Propose at most this many entries
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=50))]
     entries: u8,
+    /// Leave counts and proposed entries in the state directory, for the page
+    #[arg(long)]
+    save: bool,
 }
 
 /// A command without what does not matter, and how often it was issued.
@@ -143,7 +152,9 @@ pub(crate) fn run(context: &Context, args: ForecastArgs) -> Result<ExitStatus, F
         preset,
         agent,
         entries,
+        save,
     } = args;
+    let place = save.then(|| place_to_save(context)).transpose()?;
     let (mut candidate, preset) = policy_replay::forecast_policy(context, preset)?;
     let start = UnixMillis::new(0) + context.clock.now().since(UnixMillis::new(0) + since);
     let sources = if from.is_empty() { Source::all() } else { from };
@@ -184,7 +195,22 @@ pub(crate) fn run(context: &Context, args: ForecastArgs) -> Result<ExitStatus, F
         agent,
     };
     report.tell(context)?;
+    if let Some(place) = place {
+        report.save(&place, context.clock.now())?;
+        context.console.note("saved: the page shows it under Policy");
+    }
     Ok(ExitStatus::SUCCESS)
+}
+
+/// The file that a forecast is saved in.
+fn place_to_save(context: &Context) -> Result<PathBuf, Failure> {
+    let state_dir = context.state_dir()?;
+    if !state_dir.countersign().is_dir() {
+        return Err(Failure::usage(
+            "there is no state directory to save it in yet: `countersign init` makes it",
+        ));
+    }
+    Ok(state_dir.forecast())
 }
 
 /// Reads the transcripts.
@@ -435,6 +461,68 @@ impl Report {
         words.into_iter().map(str::to_owned).chain([agent]).collect()
     }
 
+    /// Leaves counts and proposals, and no command, for the server to show.
+    fn save(&self, place: &Path, now: UnixMillis) -> Result<(), Failure> {
+        let Counts {
+            run,
+            ask,
+            deny,
+            not_judged,
+        } = self.now.counts;
+        // What follows a code can name a word of the command.
+        let mut by_code: BTreeMap<&str, u64> = BTreeMap::new();
+        for (why, count) in &self.now.reasons {
+            let code = why.split_once(": ").map_or(why.as_str(), |(code, _)| code);
+            *by_code.entry(code).or_default() += count;
+        }
+        let mut reasons: Vec<ForecastReason> = by_code
+            .into_iter()
+            .map(|(why, count)| ForecastReason {
+                why: why.to_owned(),
+                count,
+            })
+            .collect();
+        reasons.sort_by_key(|reason| std::cmp::Reverse(reason.count));
+        let entries = self.chosen.iter().map(|(path, saves)| ForecastEntry {
+            pattern: path.clone(),
+            saves: *saves,
+        });
+        let starter_sets = self.sets.iter().map(|(set, saves)| ForecastSet {
+            set: set.as_str().to_owned(),
+            saves: *saves,
+        });
+        let saved = ForecastBody {
+            saved_at_ms: now.get(),
+            since_ms: self.start.get(),
+            agent_id: self.agent.to_string(),
+            policy: self.policy().to_owned(),
+            commands: self.harvest.commands,
+            run,
+            ask,
+            deny,
+            not_judged: not_judged + self.harvest.beyond,
+            reasons,
+            entries: entries.collect(),
+            ask_with_entries: self.with_entries,
+            starter_sets: starter_sets.collect(),
+        };
+        serde_json::to_vec(&saved)
+            .map_err(std::io::Error::from)
+            .and_then(|text| fs::replace_file(place, &text, fs::PRIVATE_FILE))
+            .map_err(|error| {
+                let place = place.display();
+                Failure::new(
+                    "state-dir",
+                    format!("cannot save the forecast in {place}: {error}"),
+                )
+            })
+    }
+
+    /// The name of the policy that judged.
+    fn policy(&self) -> &'static str {
+        self.preset.map_or("present", InitPreset::as_str)
+    }
+
     fn to_json(&self) -> Value {
         let Counts {
             run,
@@ -465,7 +553,7 @@ impl Report {
             .collect();
         json!({
             "agentId": self.agent,
-            "policy": self.preset.map_or("present", InitPreset::as_str),
+            "policy": self.policy(),
             "sinceMs": self.start,
             "sources": sources,
             "commands": self.harvest.commands,

@@ -178,6 +178,73 @@ async fn rules_of_an_agent_are_set_and_what_allows_more_is_asked_about_once_more
 }
 
 #[tokio::test]
+async fn a_command_is_explained_and_a_preset_applied_for_the_agent_that_is_shown() {
+    let server = builder()
+        .document(
+            &json!({ "version": 1, "agents": { "build": { "allowlist": [{ "pattern": "/bin/true" }] } } }),
+        )
+        .start()
+        .await;
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
+    let operator = server.operator();
+    turn_to(&browser, "build").await;
+    submit(&browser, "#policy-try").await;
+    browser.says("#policy-try .problem", "Write a command").await;
+    browser.write("#try-command", "/bin/true; cat <(id)").await;
+    submit(&browser, "#policy-try").await;
+    browser.says("#try-answer", "Would be asked about").await;
+    browser.says("#try-answer", "allowlist-miss").await;
+    browser
+        .says("#try-answer [aria-label='What stands against it']", "rule")
+        .await;
+    browser
+        .run("document.getElementById('try-command').value = '';", json!([]))
+        .await;
+    browser.write("#try-command", "/bin/true").await;
+    submit(&browser, "#policy-try").await;
+    browser.says("#try-answer", "Would run").await;
+    browser
+        .says("#try-answer", "covered by the entry /bin/true")
+        .await;
+    browser.shoot("policy-try").await;
+    // Nothing was run or asked.
+    assert_eq!(operator.read("/v1/runs").await.list("items").len(), 0);
+    assert_eq!(operator.pending().await.len(), 0);
+
+    // What loosens is asked about once more, what tightens is not; both are for this agent alone.
+    browser.says("[data-preset=cautious]", "in effect").await;
+    browser.click("[data-preset=yolo] button").await;
+    allow(
+        &browser,
+        "#policy-presets",
+        "Every command of agent build may run",
+    )
+    .await;
+    browser
+        .says(
+            "#policy-preset-applied",
+            "The preset yolo is in effect for agent build.",
+        )
+        .await;
+    browser.says("[data-preset=yolo]", "in effect").await;
+    browser.shoot("policy-presets").await;
+    let of_build = "/v1/policy/effective?agentId=build";
+    assert_eq!(operator.read(of_build).await["security"]["value"], "full");
+    let of_main = operator.read("/v1/policy/effective?agentId=main").await;
+    assert_eq!(of_main["security"]["value"], "allowlist");
+    browser.click("[data-preset=deny-all] button").await;
+    browser
+        .says(
+            "#policy-preset-applied",
+            "The preset deny-all is in effect for agent build.",
+        )
+        .await;
+    assert_eq!(operator.read(of_build).await["security"]["value"], "deny");
+    browser.says("#policy-forecast", "No forecast is saved").await;
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
 async fn entries_are_added_with_their_warnings_used_and_removed() {
     let server = builder().start().await;
     let browser = or_skip!(signed_in(&server, Screen::PHONE).await);

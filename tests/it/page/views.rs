@@ -81,6 +81,45 @@ async fn every_view_has_an_address_and_is_reached_by_keyboard() {
 }
 
 #[tokio::test]
+async fn a_view_is_loaded_when_it_is_opened_and_one_that_could_not_be_is_loaded_again() {
+    let server = TestServer::asking().start().await;
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
+    browser.says("#link-text", "Live").await;
+    let loaded = "performance.getEntriesByType('resource').map(({ name }) => new URL(name).pathname).filter((name) => name.endsWith('.js')).sort()";
+    browser
+        .until(&format!("({loaded}).includes('/assets/record.js')"))
+        .await;
+    assert_eq!(
+        browser.value(loaded).await,
+        json!(["/assets/app.js", "/assets/lists.js", "/assets/record.js"])
+    );
+    browser.set_offline(true).await;
+    browser.run("location.hash = '#/audit'", json!([])).await;
+    browser.says("#view-audit", "This view could not be loaded").await;
+    browser.click("#view-again").await;
+    browser
+        .says("#view-audit", "the server still does not answer")
+        .await;
+    // The inbox goes on.
+    go(&browser, "inbox").await;
+    browser.run("location.hash = '#/audit'", json!([])).await;
+    browser.shown("#view-again").await;
+    browser.set_offline(false).await;
+    browser.click("#view-again").await;
+    browser.shown("#audit").await;
+    assert!(browser.address().await.ends_with("#/audit"));
+    assert_eq!(
+        browser.value(loaded).await,
+        json!([
+            "/assets/app.js",
+            "/assets/audit.js",
+            "/assets/lists.js",
+            "/assets/record.js"
+        ])
+    );
+}
+
+#[tokio::test]
 async fn runs_sessions_and_history_show_what_happened_and_what_goes_on() {
     let server = TestServer::asking().start().await;
     let browser = or_skip!(signed_in(&server, Screen::DESK).await);

@@ -3648,66 +3648,42 @@ var VIEWS = {
 	runs: {
 		title: "Runs",
 		needs: "read",
-		load: async () => (await __vitePreload(async () => {
-			const { Runs } = await import("./views.js");
-			return { Runs };
-		}, [])).Runs
+		load: () => __vitePreload(() => import("./runs.js").then((view) => view.Runs), [])
 	},
 	history: {
 		title: "History",
 		needs: "read",
-		load: async () => (await __vitePreload(async () => {
-			const { History } = await import("./views.js");
-			return { History };
-		}, [])).History
+		load: () => __vitePreload(() => import("./history.js").then((view) => view.History), [])
 	},
 	sessions: {
 		title: "Sessions",
 		needs: "read",
-		load: async () => (await __vitePreload(async () => {
-			const { Sessions } = await import("./views.js");
-			return { Sessions };
-		}, [])).Sessions
+		load: () => __vitePreload(() => import("./sessions.js").then((view) => view.Sessions), [])
 	},
 	nodes: {
 		title: "Nodes",
 		needs: "read",
-		load: async () => (await __vitePreload(async () => {
-			const { Nodes } = await import("./views.js");
-			return { Nodes };
-		}, [])).Nodes
+		load: () => __vitePreload(() => import("./nodes.js").then((view) => view.Nodes), [])
 	},
 	policy: {
 		title: "Policy",
 		needs: "read",
-		load: async () => (await __vitePreload(async () => {
-			const { Policy } = await import("./policy.js");
-			return { Policy };
-		}, [])).Policy
+		load: () => __vitePreload(() => import("./policy.js").then((view) => view.Policy), [])
 	},
 	people: {
 		title: "People",
 		needs: "admin",
-		load: async () => (await __vitePreload(async () => {
-			const { People } = await import("./views.js");
-			return { People };
-		}, [])).People
+		load: () => __vitePreload(() => import("./people.js").then((view) => view.People), [])
 	},
 	audit: {
 		title: "Audit",
 		needs: "admin",
-		load: async () => (await __vitePreload(async () => {
-			const { Audit } = await import("./views.js");
-			return { Audit };
-		}, [])).Audit
+		load: () => __vitePreload(() => import("./audit.js").then((view) => view.Audit), [])
 	},
 	health: {
 		title: "Health",
 		needs: "read",
-		load: async () => (await __vitePreload(async () => {
-			const { Health } = await import("./views.js");
-			return { Health };
-		}, [])).Health
+		load: () => __vitePreload(() => import("./health.js").then((view) => view.Health), [])
 	}
 };
 var titleOf = (view) => view === "inbox" ? "Inbox" : VIEWS[view].title;
@@ -3756,7 +3732,7 @@ var loaded = new Map();
 function Opened({ name }) {
 	const { title, needs, load } = VIEWS[name];
 	const [, draw] = useState(0);
-	const [problem, setProblem] = useState("");
+	const [isMissing, setMissing] = useState(false);
 	const View = loaded.get(name);
 	const isKnown = useValue(me) !== void 0;
 	const mayOpen = may(needs);
@@ -3765,10 +3741,7 @@ function Opened({ name }) {
 		load().then((view) => {
 			loaded.set(name, view);
 			draw((count) => count + 1);
-		}, (error) => {
-			failed(error);
-			setProblem("This view could not be loaded. Reload the page.");
-		});
+		}, () => setMissing(true));
 	}, [name, mayOpen]);
 	return createVNode("section", {
 		class: "view",
@@ -3784,9 +3757,26 @@ function Opened({ name }) {
 		}), isKnown && !mayOpen ? createVNode("p", {
 			class: "blank",
 			children: `Your sign-in lacks the scope ${needs}, which this view needs.`
-		}) : View && mayOpen ? createVNode(View, {}) : createVNode("p", {
+		}) : View && mayOpen ? createVNode(View, {}) : isMissing ? createVNode(Missing, {}) : createVNode("p", {
 			class: "hint",
-			children: problem || "Loading …"
+			children: "Loading …"
+		})]
+	});
+}
+function Missing() {
+	const [again, setAgain] = useState(0);
+	const retry = () => json("GET", "/auth/session").then(() => location.reload(), (error) => error instanceof Refused ? location.reload() : setAgain(again + 1));
+	return createVNode("div", {
+		role: "alert",
+		children: [createVNode("p", { children: [
+			"This view could not be loaded",
+			again > 0 && `, and the server still does not answer (${again})`,
+			"."
+		] }), createVNode("button", {
+			type: "button",
+			id: "view-again",
+			onClick: () => void retry(),
+			children: "Try again"
 		})]
 	});
 }
@@ -4393,4 +4383,4 @@ async function poll() {
 }
 isOpened.set(Boolean(only));
 start().catch(failed);
-export { announce as $, isRead as A, calls as B, keepFilter as C, closeCard as D, chosen as E, gone as F, who as G, fallback as H, looker as I, byteSize as J, width as K, may as L, online as M, revise as N, decideAll as O, failed as P, visibleOutput as Q, areAlike as R, setOn as S, chooseNone as T, outcome as U, factsOf as V, runStatus as W, mixedWords as X, duration as Y, visible as Z, unlimited as _, Variables as a, useMemo as at, isHelp as b, Fact as c, Refused as ct, Wrong as d, send as dt, hints as et, CommandBlock as f, serverNow as ft, proposalsOf as g, AFTER as h, FactChips as i, useLayoutEffect as it, model as j, drawn as k, Mono as l, everything as lt, createVNode as m, standing as n, useValue as nt, lineOf as o, useRef as ot, mustOpen as p, Fragment as pt, brief as q, wanted as r, useEffect as rt, placeOf as s, useState as st, refreshStop as t, State as tt, Time as u, json as ut, nudge as v, place as w, isOn as x, watch as y, baseName as z };
+export { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, State, Time, Variables, Wrong, announce, areAlike, baseName, brief, byteSize, calls, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, duration, everything, factsOf, failed, fallback, gone, hints, isHelp, isOn, isRead, json, keepFilter, lineOf, looker, may, mixedWords, model, mustOpen, nudge, online, outcome, place, placeOf, proposalsOf, refreshStop, revise, runStatus, send, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useMemo, useRef, useState, useValue, visible, visibleOutput, wanted, watch, who, width };

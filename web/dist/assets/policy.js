@@ -1,5 +1,5 @@
-import { $ as announce, F as gone, I as looker, L as may, P as failed, X as mixedWords, Z as visible, c as Fact, ct as Refused, d as Wrong, dt as send, et as hints, it as useLayoutEffect, l as Mono, lt as everything, m as createVNode, nt as useValue, ot as useRef, pt as Fragment, q as brief, rt as useEffect, st as useState, u as Time, ut as json, y as watch } from "./app.js";
-import { t as Settings } from "./settings.js";
+import { Fact, Fragment, Mono, Refused, Time, Wrong, announce, brief, calls, createVNode, everything, failed, gone, hints, json, looker, may, mixedWords, send, useEffect, useLayoutEffect, useRef, useState, useValue, visible, watch } from "./app.js";
+import { Settings } from "./lists.js";
 // src/pure/confine.ts
 var LARGEST_PORT = 65535;
 var NoConfine = class extends Error {};
@@ -285,6 +285,146 @@ function options({ values, choices, without }, key) {
 function reasons(error) {
 	const fields = (error.problem.fields ?? []).map(({ path, message }) => `${path}: ${message}`);
 	return [error.message, ...fields].join(". ");
+}
+// src/view/policy/presets.tsx
+var NAME_LENGTH$1 = 40;
+var PRESETS = [
+	{
+		name: "deny-all",
+		title: "Deny everything",
+		sentence: "Nothing runs, and nobody is asked.",
+		values: {
+			security: "deny",
+			ask: "off",
+			askFallback: "deny"
+		}
+	},
+	{
+		name: "cautious",
+		title: "Ask about what is not listed",
+		sentence: "What the allowlist covers runs. A person is asked about the rest, and without an answer it is denied.",
+		values: {
+			security: "allowlist",
+			ask: "on-miss",
+			askFallback: "deny"
+		}
+	},
+	{
+		name: "yolo",
+		title: "Allow everything",
+		sentence: "Everything runs, and nobody is asked. Deny rules still count.",
+		values: {
+			security: "full",
+			ask: "off",
+			askFallback: "full"
+		}
+	}
+];
+var KEYS = [
+	"security",
+	"ask",
+	"askFallback"
+];
+function Presets({ who, agentId, here, changed }) {
+	const [asked, setAsked] = useState(void 0);
+	const [isSending, setSending] = useState(false);
+	const [problem, setProblem] = useState("");
+	const [applied, setApplied] = useState("");
+	const now = Object.fromEntries(KEYS.map((key) => [key, here[key].value]));
+	function press(preset) {
+		if (isSending) return;
+		setApplied("");
+		setProblem("");
+		setAsked(void 0);
+		const allows = KEYS.flatMap((key) => newlyAllowed(key, who, now[key], preset.values[key]) ?? []);
+		if (allows.length) setAsked({
+			allows,
+			label: `Apply ${preset.name}`,
+			then: () => void send(preset)
+		});
+		else send(preset);
+	}
+	async function send({ name }) {
+		setSending(true);
+		try {
+			const words = sentence(await json("POST", "/v1/policy/preset", { body: agentId === void 0 ? { name } : {
+				name,
+				agentId
+			} }), who);
+			setApplied(words);
+			announce(words);
+		} catch (error) {
+			if (!(error instanceof Refused)) setProblem("No answer came. Look at the effective policy before you try again.");
+			else if (error.isSignedOut) failed(error);
+			else setProblem(reasons(error));
+		}
+		setSending(false);
+		await changed();
+	}
+	return createVNode("section", {
+		class: "panel",
+		id: "policy-presets",
+		"aria-labelledby": "policy-presets-title",
+		"aria-busy": isSending,
+		children: [
+			createVNode("h2", {
+				id: "policy-presets-title",
+				children: "Presets"
+			}),
+			createVNode("p", {
+				class: "hint",
+				children: "Each sets security, ask and fallback of document and settings in one step, and sends commands to this machine."
+			}),
+			createVNode("ul", {
+				class: "checks",
+				"aria-label": "Presets",
+				children: PRESETS.map((preset) => {
+					const isNow = KEYS.every((key) => now[key] === preset.values[key]);
+					return createVNode("li", {
+						"data-preset": preset.name,
+						children: [
+							createVNode("p", { children: [
+								createVNode("strong", { children: preset.title }),
+								" ",
+								createVNode("code", { children: preset.name }),
+								isNow && createVNode(Fragment, { children: [" ", createVNode("span", {
+									class: "badge good",
+									children: "in effect"
+								})] })
+							] }),
+							createVNode("p", {
+								class: "rule-more",
+								children: preset.sentence
+							}),
+							may("admin") && createVNode("p", { children: createVNode("button", {
+								type: "button",
+								class: "quiet",
+								"aria-label": `Apply ${preset.name} to ${who}`,
+								"aria-disabled": isSending,
+								onClick: () => press(preset),
+								children: "Apply"
+							}) })
+						]
+					}, preset.name);
+				})
+			}),
+			createVNode(Question, {
+				asked,
+				close: () => setAsked(void 0)
+			}),
+			createVNode("p", {
+				role: "status",
+				id: "policy-preset-applied",
+				children: applied
+			}),
+			createVNode(Wrong, { text: problem })
+		]
+	});
+}
+function sentence({ name, changed, ownKeys }, who) {
+	const said = changed ? `The preset ${name} is in effect for ${who}.` : `Nothing changed: ${name} was in effect for ${who} already.`;
+	if (!ownKeys.length) return said;
+	return `${said} Keys of their own still count for: ${ownKeys.map(({ agentId }) => brief(agentId, NAME_LENGTH$1)).join(", ")}.`;
 }
 var LABEL_LENGTH = 60;
 var PATTERN_LENGTH = 4096;
@@ -580,6 +720,201 @@ function facts(item) {
 	if (said) lines.push(createVNode("bdi", { children: visible(said) }));
 	return lines;
 }
+// src/pure/explained.ts
+function outcome({ outcome: said, ...rest }) {
+	if (said === "deny") return ["Would be denied", "bad"];
+	if (said === "ask") return ["Would be asked about", "warn"];
+	if ("held" in rest && rest.held) return ["Would run, held to listed programs", "good"];
+	return ["Would run", "good"];
+}
+var REASONS = {
+	"ask-always": "The policy asks about every command.",
+	"allowlist-miss": "The allowlist does not cover all of it.",
+	"needs-person": "Only a person may allow this.",
+	"security-deny": "Security is deny: nothing runs.",
+	denylist: "A deny rule matches.",
+	"no-approver": "A person would have to answer, and nobody can be asked now.",
+	"program-not-found": "Its program is not on the PATH.",
+	"tool-denied": "The tool policy denies the tool.",
+	"document-refused": "The approvals document cannot be read.",
+	stopped: "Everything is stopped.",
+	preflight: "A check before the start refuses it.",
+	"invalid-request": "It cannot be run as it is written.",
+	"blocked-env": "It sets a variable that no call may set."
+};
+var because = (reason) => Object.hasOwn(REASONS, reason) ? REASONS[reason] ?? reason : reason;
+function coverage({ match: { kind, pattern } }) {
+	switch (kind) {
+		case "allowlist": return `covered by the entry ${pattern ?? ""}`;
+		case "grant": return `covered by an answer that still counts: ${pattern ?? ""}`;
+		case "safe-bin": return "a safe program that reads standard input";
+		case "builtin": return "a builtin that changes nothing";
+		case "skill": return "a program of a skill";
+		case "payload": return "judged by what it runs";
+		case "denylist": return `a deny rule matches: ${pattern ?? ""}`;
+		case "none": return "nothing covers it";
+	}
+}
+var judged = (segments) => calls(segments).filter(({ match }) => match.kind !== "payload");
+var against = ({ detail, rule }) => `${detail} (rule ${rule})`;
+// src/view/policy/try.tsx
+var MOST_CALLS = 50;
+function Try({ agentId }) {
+	const [command, setCommand] = useState("");
+	const [workdir, setWorkdir] = useState("");
+	const [isAsking, setAsking] = useState(false);
+	const [problem, setProblem] = useState("");
+	const [found, setFound] = useState(void 0);
+	async function explain() {
+		if (isAsking) return;
+		const tried = command.trim();
+		if (!tried) {
+			setProblem("Write a command, such as git push.");
+			return;
+		}
+		setAsking(true);
+		setProblem("");
+		try {
+			const body = {
+				command: tried,
+				...agentId === void 0 ? {} : { agentId },
+				...workdir.trim() ? { workdir: workdir.trim() } : {}
+			};
+			setFound({
+				command: tried,
+				explanation: await json("POST", "/v1/exec/explain", { body })
+			});
+		} catch (error) {
+			setFound(void 0);
+			if (!(error instanceof Refused)) setProblem("No answer came. Try again.");
+			else if (error.isSignedOut) failed(error);
+			else setProblem(reasons(error));
+		}
+		setAsking(false);
+	}
+	return createVNode("section", {
+		class: "panel",
+		id: "policy-try",
+		"aria-labelledby": "policy-try-title",
+		"aria-busy": isAsking,
+		children: [
+			createVNode("h2", {
+				id: "policy-try-title",
+				children: "Try a command"
+			}),
+			createVNode("p", {
+				class: "hint",
+				children: "See what would become of a command. Nothing starts, and nobody is asked."
+			}),
+			createVNode("form", {
+				class: "fields",
+				noValidate: true,
+				onSubmit: (event) => {
+					event.preventDefault();
+					explain();
+				},
+				children: [
+					createVNode("div", {
+						class: "field",
+						children: [createVNode("label", {
+							for: "try-command",
+							children: "Command"
+						}), createVNode("input", {
+							id: "try-command",
+							type: "text",
+							autocomplete: "off",
+							autocapitalize: "none",
+							spellcheck: false,
+							placeholder: "git push origin main",
+							value: command,
+							onInput: (event) => setCommand(event.currentTarget.value)
+						})]
+					}),
+					createVNode("div", {
+						class: "field",
+						children: [createVNode("label", {
+							for: "try-workdir",
+							children: "Directory (the workspace unless given)"
+						}), createVNode("input", {
+							id: "try-workdir",
+							type: "text",
+							autocomplete: "off",
+							autocapitalize: "none",
+							spellcheck: false,
+							placeholder: "/srv/site",
+							value: workdir,
+							onInput: (event) => setWorkdir(event.currentTarget.value)
+						})]
+					}),
+					createVNode("p", {
+						class: "panel-end",
+						children: createVNode("button", {
+							type: "submit",
+							class: "primary",
+							"aria-disabled": isAsking,
+							children: "Explain"
+						})
+					})
+				]
+			}),
+			createVNode(Wrong, { text: problem }),
+			createVNode("div", {
+				role: "status",
+				id: "try-answer",
+				children: found && createVNode(Answer, { ...found })
+			})
+		]
+	});
+}
+function Answer({ command, explanation }) {
+	const [words, tone] = outcome(explanation);
+	const { analysis, security, ask, host } = explanation;
+	const all = judged(analysis.segments);
+	return createVNode(Fragment, { children: [
+		createVNode("p", { children: [
+			createVNode("span", {
+				class: `badge ${tone}`,
+				children: words
+			}),
+			" ",
+			createVNode(Mono, { text: command })
+		] }),
+		"reason" in explanation && createVNode("p", { children: [
+			visible(because(explanation.reason)),
+			" ",
+			createVNode("code", { children: visible(explanation.reason) })
+		] }),
+		all.length > 0 && createVNode("ul", {
+			class: "checks",
+			"aria-label": "Its programs",
+			children: all.slice(0, MOST_CALLS).map((call, index) => createVNode("li", { children: [
+				createVNode(Mono, { text: call.argv.join(" ") }),
+				" ",
+				createVNode("bdi", { children: visible(coverage(call)) })
+			] }, index))
+		}),
+		all.length > MOST_CALLS && createVNode("p", {
+			class: "hint",
+			children: `${all.length - MOST_CALLS} more are not shown.`
+		}),
+		analysis.findings.length > 0 && createVNode("ul", {
+			class: "checks",
+			"aria-label": "What stands against it",
+			children: analysis.findings.slice(0, MOST_CALLS).map((finding, index) => createVNode("li", { children: createVNode("bdi", { children: visible(against(finding)) }) }, index))
+		}),
+		createVNode("dl", {
+			class: "facts",
+			children: [
+				["Where", host],
+				["Security", security],
+				["Ask", ask]
+			].map(([name, { value, source }]) => createVNode(Fact, {
+				name,
+				children: [createVNode(Mono, { text: value }), source === "default" ? " built in" : createVNode(Fragment, { children: [" from ", createVNode(Mono, { text: source })] })]
+			}, name))
+		})
+	] });
+}
 // src/view/policy/policy.tsx
 var NAME_LENGTH = 40;
 var PAUSE_MS = 300;
@@ -689,6 +1024,13 @@ function Policy() {
 				"data-agent": all.agent,
 				children: [
 					createVNode(InForce, { effective: all.effective }),
+					createVNode(Try, { agentId: all.agent === ALL ? void 0 : all.agent }, `try-${all.agent}`),
+					createVNode(Presets, {
+						who: all.who,
+						agentId: all.agent === ALL ? void 0 : all.agent,
+						here: all.here,
+						changed: saved
+					}, `presets-${all.agent}`),
 					createVNode(Form, {
 						id: "policy-document",
 						title: "Approvals document",

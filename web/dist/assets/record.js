@@ -1,5 +1,5 @@
-import { $ as announce, A as isRead, B as calls, D as closeCard, E as chosen, G as who, H as fallback, K as width, M as online, N as revise, O as decideAll, P as failed, R as areAlike, S as setOn, T as chooseNone, V as factsOf, Z as visible, _ as unlimited, a as Variables, b as isHelp, c as Fact, ct as Refused, d as Wrong, f as CommandBlock, ft as serverNow, g as proposalsOf, h as AFTER, i as FactChips, it as useLayoutEffect, j as model, k as drawn, l as Mono, m as createVNode, n as standing, nt as useValue, o as lineOf, ot as useRef, p as mustOpen, pt as Fragment, q as brief, r as wanted, rt as useEffect, st as useState, t as refreshStop, u as Time, ut as json, v as nudge, x as isOn, z as baseName } from "./app.js";
-import { t as Output } from "./output.js";
+import { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, Time, Variables, Wrong, announce, areAlike, baseName, brief, calls, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, factsOf, failed, fallback, isHelp, isOn, isRead, json, lineOf, model, mustOpen, nudge, online, proposalsOf, refreshStop, revise, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useRef, useState, useValue, visible, wanted, who, width } from "./app.js";
+import { Output } from "./lists.js";
 // src/pure/grant-words.ts
 var HOUR_MS = 36e5;
 var MINUTE_MS = 6e4;

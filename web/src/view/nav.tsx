@@ -2,10 +2,11 @@
 
 import { type ComponentType } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { json, Refused } from "../api/api.ts";
 import type { BrowserSession } from "../api/types.ts";
 import { place } from "../place.ts";
 import { addressOf, NAMES, type ViewName } from "../pure/route.ts";
-import { failed, may, me, pairingsWaiting } from "../shell.ts";
+import { may, me, pairingsWaiting } from "../shell.ts";
 import { useValue } from "../state.ts";
 
 type Scope = BrowserSession["scopes"][number];
@@ -18,14 +19,14 @@ interface View {
 }
 
 const VIEWS: Record<Exclude<ViewName, "inbox">, View> = {
-  runs: { title: "Runs", needs: "read", load: async () => (await import("./views.tsx")).Runs },
-  history: { title: "History", needs: "read", load: async () => (await import("./views.tsx")).History },
-  sessions: { title: "Sessions", needs: "read", load: async () => (await import("./views.tsx")).Sessions },
-  nodes: { title: "Nodes", needs: "read", load: async () => (await import("./views.tsx")).Nodes },
-  policy: { title: "Policy", needs: "read", load: async () => (await import("./policy/policy.tsx")).Policy },
-  people: { title: "People", needs: "admin", load: async () => (await import("./views.tsx")).People },
-  audit: { title: "Audit", needs: "admin", load: async () => (await import("./views.tsx")).Audit },
-  health: { title: "Health", needs: "read", load: async () => (await import("./views.tsx")).Health },
+  runs: { title: "Runs", needs: "read", load: () => import("./runs.tsx").then((view) => view.Runs) },
+  history: { title: "History", needs: "read", load: () => import("./history.tsx").then((view) => view.History) },
+  sessions: { title: "Sessions", needs: "read", load: () => import("./sessions.tsx").then((view) => view.Sessions) },
+  nodes: { title: "Nodes", needs: "read", load: () => import("./nodes.tsx").then((view) => view.Nodes) },
+  policy: { title: "Policy", needs: "read", load: () => import("./policy/policy.tsx").then((view) => view.Policy) },
+  people: { title: "People", needs: "admin", load: () => import("./people.tsx").then((view) => view.People) },
+  audit: { title: "Audit", needs: "admin", load: () => import("./audit.tsx").then((view) => view.Audit) },
+  health: { title: "Health", needs: "read", load: () => import("./health.tsx").then((view) => view.Health) },
 };
 
 export const titleOf = (view: ViewName): string => (view === "inbox" ? "Inbox" : VIEWS[view].title);
@@ -66,7 +67,7 @@ const loaded = new Map<ViewName, ComponentType>();
 export function Opened({ name }: { name: Exclude<ViewName, "inbox"> }) {
   const { title, needs, load } = VIEWS[name];
   const [, draw] = useState(0);
-  const [problem, setProblem] = useState("");
+  const [isMissing, setMissing] = useState(false);
   const View = loaded.get(name);
   // Who is signed in is known a moment after the page is opened.
   const isKnown = useValue(me) !== undefined;
@@ -76,16 +77,25 @@ export function Opened({ name }: { name: Exclude<ViewName, "inbox"> }) {
     load().then((view) => {
       loaded.set(name, view);
       draw((count) => count + 1);
-    }, (error) => {
-      failed(error);
-      setProblem("This view could not be loaded. Reload the page.");
-    });
+    }, () => setMissing(true));
   }, [name, mayOpen]);
   return (
     <section class="view" id={`view-${name}`} aria-labelledby="view-title">
       <div class="section-head"><h1 id="view-title" tabIndex={-1}>{title}</h1></div>
-      {isKnown && !mayOpen ? <p class="blank">{`Your sign-in lacks the scope ${needs}, which this view needs.`}</p> : View && mayOpen ? <View /> : <p class="hint">{problem || "Loading …"}</p>}
+      {isKnown && !mayOpen ? <p class="blank">{`Your sign-in lacks the scope ${needs}, which this view needs.`}</p> : View && mayOpen ? <View /> : isMissing ? <Missing /> : <p class="hint">Loading …</p>}
     </section>
+  );
+}
+
+/** A browser keeps it that a module could not be loaded, and another version of the server has other modules: only a new page tries again. */
+function Missing() {
+  const [again, setAgain] = useState(0);
+  const retry = () => json("GET", "/auth/session").then(() => location.reload(), (error) => (error instanceof Refused ? location.reload() : setAgain(again + 1)));
+  return (
+    <div role="alert">
+      <p>This view could not be loaded{again > 0 && `, and the server still does not answer (${again})`}.</p>
+      <button type="button" id="view-again" onClick={() => void retry()}>Try again</button>
+    </div>
   );
 }
 

@@ -228,6 +228,11 @@ impl StateDir {
         self.countersign().join("preset.json")
     }
 
+    /// The last forecast that was saved.
+    pub fn forecast(&self) -> PathBuf {
+        self.countersign().join("forecast.json")
+    }
+
     /// The approvals document that counts while an edit of it is held.
     pub fn accepted_document(&self) -> PathBuf {
         self.countersign().join("accepted-document.json")

@@ -1,5 +1,7 @@
 //! The policy in force, every value with the layer that set it.
 
+use std::io;
+
 use axum::extract::State;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -8,15 +10,17 @@ use countersign_domain::{AgentId, Host, SessionKey};
 use countersign_engine::{
     accepted_policy::PendingChange,
     effective::{DocumentView, EffectivePolicy, SandboxState},
+    hint::hint,
     node::NodeView,
 };
 use countersign_wire::{
     actor::ActorBody,
+    forecast::ForecastBody,
     policy::{DocumentBody, DocumentWarning, EffectiveBody, HeldBody, NodeBody, SandboxBody},
 };
 
 use crate::{
-    caller::{self, AgentCaller, Read},
+    caller::{self, AgentCaller, Caller, Read},
     extract::{Parameters, QueryForm, QueryOf},
     problem::{Code, Problem},
     reply::JsonReply,
@@ -24,7 +28,40 @@ use crate::{
 };
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(effective))
+    OpenApiRouter::new()
+        .routes(routes!(effective))
+        .routes(routes!(forecast))
+}
+
+/// The last forecast that `countersign policy forecast --save` left in the state directory.
+///
+/// It says how often a person would have been asked about commands of transcripts on the server's machine, and which entries
+/// would save most questions. It has no command.
+#[utoipa::path(
+    get, path = "/v1/policy/forecast", tag = "policy", operation_id = "get_forecast",
+    responses(
+        (status = OK, body = ForecastBody),
+        (status = NOT_FOUND, description = "not-found: none is saved"),
+    ),
+    security(("token" = ["read"])),
+)]
+async fn forecast(
+    _caller: Caller<Read>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+) -> Result<JsonReply<ForecastBody>, Problem> {
+    let saved = state.policy_admin().saved_forecast().await;
+    let read = saved.and_then(|saved| Ok(serde_json::from_slice(&saved)?));
+    read.map(JsonReply).map_err(|error| {
+        if error.kind() != io::ErrorKind::NotFound {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the saved forecast cannot be read"
+            );
+        }
+        Problem::new(Code::NotFound, "no forecast is saved")
+            .with_hint(Some(hint(&["policy", "forecast", "--save"])))
+    })
 }
 
 /// Whose policy is wanted.

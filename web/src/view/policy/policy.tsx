@@ -9,9 +9,12 @@ import { brief } from "../../pure/text.ts";
 import { failed, gone, looker, may } from "../../shell.ts";
 import { useValue } from "../../state.ts";
 import { Fact, Mono, Wrong } from "../common.tsx";
+import { Forecast } from "./forecast.tsx";
 import { type Field, Form, type Known, type Values } from "./form.tsx";
+import { Presets } from "./presets.tsx";
 import { MOST_SHOWN, type Rule, Rules } from "./rules.tsx";
 import { Settings } from "./settings.tsx";
+import { Try } from "./try.tsx";
 
 const NAME_LENGTH = 40;
 const PAUSE_MS = 300;
@@ -100,6 +103,8 @@ export function Policy() {
       {all && (
         <div class="panels" data-agent={all.agent}>
           <InForce effective={all.effective} />
+          <Try key={`try-${all.agent}`} agentId={all.agent === ALL ? undefined : all.agent} />
+          <Presets key={`presets-${all.agent}`} who={all.who} agentId={all.agent === ALL ? undefined : all.agent} here={all.here} changed={saved} />
           <Form id="policy-document" title="Approvals document" hint="What exec-approvals.json says. The stricter of document and settings is in effect." fields={DOCUMENT_FIELDS}
             known={documentKnown(all)} load={async () => documentKnown(await loaded(now.current))} save={saveDocument} saved={saved} />
           <Form id="policy-settings" title="Settings" hint="What tools.exec of openclaw.json says. An agent's own value overrides the value for all agents." fields={SETTINGS_FIELDS}
@@ -109,6 +114,7 @@ export function Policy() {
           {(["allowlist", "denylist"] as const).map((kind) => (
             <Rules key={kind} kind={kind} agent={all.agent} who={all.who} items={all.lists[kind].items} hasMore={all.lists[kind].more} changed={saved} />
           ))}
+          <Forecast hint={hint} />
           <Settings items={all.settings} />
         </div>
       )}
