@@ -292,12 +292,12 @@ async fn a_saved_forecast_is_shown_by_the_server_and_has_no_command() {
     assert_eq!(none.status, 404);
     let none = none.json();
     assert_has!(none, { "code": "not-found", "hint": "countersign policy forecast --save" });
-    let forecast = |arguments: &[&str]| {
+    let forecast = async |arguments: &[&str]| {
         let arguments: Vec<&str> = ["policy", "forecast", "--from", &file]
             .into_iter()
             .chain(arguments.iter().copied())
             .collect();
-        server.cli(&arguments)
+        server.cli(&arguments).await
     };
     // Unless it is told to, it leaves nothing.
     assert_eq!(forecast(&[]).await.code, Some(0));

@@ -1,6 +1,6 @@
 //! The file of one run: lock, fence and exit record in one (`docs/decisions/0009-exactly-once.md`, steps 5 to 7).
 //!
-//! `runs/<runId>` is only ever appended to, one line at a time:
+//! `runs/<runId>` is only ever added to, one line at a time:
 //!
 //! ```text
 //! started <pid> <boot id> <start time> <launch id> <checksum>
@@ -10,6 +10,10 @@
 //!
 //! The flags of an exit are 1 for leftovers that were killed, and what the limits did from 2 on
 //! ([`LimitReport::to_bits`]).
+//!
+//! Its content ends at the first byte that is 0, or with the file. A file that another run had is [cleared](clear): written
+//! over with such bytes, which touches its first page alone. To cut it off instead would free its block, which a file system
+//! that is mounted with `discard` tells the disk, and waits.
 //!
 //! A supervisor locks it for as long as it lives, so a free lock means that nobody supervises the run. A process that
 //! finds it locked, or not empty, must not start anything: that is what makes a run happen at most once. A line
@@ -147,7 +151,7 @@ pub fn inspect(path: &Path) -> io::Result<Inspected> {
 /// # Errors
 /// When the file cannot be made, read or written.
 pub fn void(path: &Path) -> io::Result<Voided> {
-    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     faults::fail_at("run-file.open-to-void")?;
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
     if !try_lock(file.as_fd(), Sharing::Exclusive)? {
@@ -189,8 +193,19 @@ impl Claim {
 /// Takes the lock for as long as `file` is open anywhere.
 pub(super) fn claim(file: BorrowedFd<'_>) -> io::Result<Claim> {
     let got_lock = try_lock(file, Sharing::Exclusive)?;
-    let is_empty = rustix::fs::fstat(file)?.st_size == 0 || hooks::promise_dropped("fence");
+    let is_empty = Content::of(file)?.is_empty() || hooks::promise_dropped("fence");
     Ok(Claim::of(got_lock, is_empty))
+}
+
+/// Takes away what a file says of an ended run. Its lock is to be held.
+///
+/// # Errors
+/// What writing says; then the file may say anything of the ended run, or nothing.
+pub fn clear(file: BorrowedFd<'_>) -> Result<(), rustix::io::Errno> {
+    match rustix::io::retry_on_intr(|| rustix::io::pwrite(file, &[0; MAX_BYTES], 0))? {
+        MAX_BYTES => Ok(()),
+        _ => Err(rustix::io::Errno::NOSPC),
+    }
 }
 
 /// Appends the fence. Allocates nothing: the child itself writes it, right before it executes.
@@ -319,10 +334,15 @@ fn append(file: BorrowedFd<'_>, line: &Line, point: &str) -> Result<(), rustix::
         return Err(rustix::io::Errno::NAMETOOLONG);
     }
     let bytes = line.as_bytes();
+    let end = Content::of(file)?.length;
+    if end + bytes.len() > MAX_BYTES {
+        return Err(rustix::io::Errno::FBIG);
+    }
+    let end = u64::try_from(end).unwrap_or(u64::MAX);
     // One write: a line is there or torn, and a torn line is noticed. One that was interrupted has written nothing.
     let write = || {
         let length = faults::length_at(point, bytes.len())?;
-        rustix::io::write(file, bytes.get(..length).unwrap_or(bytes))
+        rustix::io::pwrite(file, bytes.get(..length).unwrap_or(bytes), end)
     };
     match rustix::io::retry_on_intr(write)? {
         written if written == bytes.len() => Ok(()),
@@ -334,19 +354,46 @@ fn read(file: &OwnedFd) -> io::Result<RunFileState> {
     if hooks::promise_dropped("fence") {
         return Ok(RunFileState::Empty);
     }
-    let mut bytes = [0; MAX_BYTES];
-    let mut length = 0;
-    while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
-        match rustix::io::pread(file, rest, u64::try_from(length).unwrap_or(u64::MAX))? {
-            0 => break,
-            read => length += read,
-        }
-    }
-    Ok(parse(bytes.get(..length).unwrap_or_default()))
+    Ok(parse(Content::of(file.as_fd())?.as_bytes()))
 }
 
-/// What the content of a run file says.
+/// What a run file has before its first byte that is 0. Reading it allocates nothing.
+struct Content {
+    bytes: [u8; MAX_BYTES],
+    length: usize,
+}
+
+impl Content {
+    fn of(file: BorrowedFd<'_>) -> Result<Self, rustix::io::Errno> {
+        let mut bytes = [0; MAX_BYTES];
+        let mut length = 0;
+        while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
+            let at = u64::try_from(length).unwrap_or(u64::MAX);
+            match rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *rest, at))? {
+                0 => break,
+                read => length += read,
+            }
+        }
+        let length = until_zero(bytes.get(..length).unwrap_or_default()).len();
+        Ok(Self { bytes, length })
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
+
+fn until_zero(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// What the bytes of a run file say.
 pub fn parse(bytes: &[u8]) -> RunFileState {
+    let bytes = until_zero(bytes);
     if bytes.is_empty() {
         return RunFileState::Empty;
     }
@@ -483,7 +530,7 @@ mod tests {
     }
 
     fn open(path: &Path) -> OwnedFd {
-        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).unwrap()
     }
 
@@ -551,6 +598,41 @@ mod tests {
     }
 
     #[test]
+    fn a_cleared_file_is_as_a_new_one_and_keeps_its_block() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
+        let file = open(&path);
+        let longest = LaunchId::parse("l".repeat(128)).unwrap();
+        append_fence(file.as_fd(), &process(), "boot", &longest).unwrap();
+        append_exit(file.as_fd(), &exit()).unwrap();
+        clear(file.as_fd()).unwrap();
+        assert_eq!(state(&path), RunFileState::Empty);
+        assert_ne!(fs::metadata(&path).unwrap().len(), 0);
+        assert_eq!(claim(file.as_fd()).unwrap(), Claim::Free);
+        // Nothing of the longer line shows behind the shorter one.
+        append_fence(file.as_fd(), &process(), "boot", &launch()).unwrap();
+        assert_eq!(state(&path), RunFileState::Started(fence()));
+        assert_eq!(claim(file.as_fd()).unwrap(), Claim::Lost);
+        append_exit(file.as_fd(), &exit()).unwrap();
+        assert_eq!(state(&path), RunFileState::Exited(exit(), "launch-1".to_owned()));
+        clear(file.as_fd()).unwrap();
+        drop(file);
+        assert_eq!(void(&path).unwrap(), Voided::Done);
+        assert_eq!(state(&path), RunFileState::Void);
+    }
+
+    #[test]
+    fn a_file_that_is_full_takes_no_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
+        let file = open(&path);
+        rustix::io::write(&file, &[b'x'; MAX_BYTES]).unwrap();
+        let refused = append_exit(file.as_fd(), &exit());
+        assert_eq!(refused, Err(rustix::io::Errno::FBIG));
+        assert_eq!(state(&path), RunFileState::Torn);
+    }
+
+    #[test]
     fn a_file_cut_or_changed_anywhere_never_says_more_than_was_written() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run");
@@ -567,6 +649,10 @@ mod tests {
                 _ => RunFileState::Exited(exit(), "launch-1".to_owned()),
             };
             assert_eq!(parse(&whole[..cut]), expect, "cut at {cut}");
+            let mut cleared = whole.clone();
+            cleared.resize(MAX_BYTES, 0);
+            cleared[cut] = 0;
+            assert_eq!(parse(&cleared), expect, "ended at {cut}");
         }
         for position in 0..whole.len() {
             let mut changed = whole.clone();

@@ -427,8 +427,7 @@ impl GatewayHost {
             }
             Attempt::Again => OFlags::empty(),
         };
-        let flags =
-            OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | exclusive;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | exclusive;
         let path = self.run_file(&spec.run_id);
         faults::fail_at("run-file.create")
             .and_then(|()| rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR))

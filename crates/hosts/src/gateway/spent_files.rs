@@ -1,7 +1,8 @@
 //! Files of runs that have ended, which later runs use again.
 //!
 //! Making a file and deleting it are the dearest that a run asks of a file system: beside files that were deleted lately,
-//! one without a journal takes up to a millisecond for it. A file of another name costs a hundredth of that.
+//! one without a journal takes up to a millisecond for it. A file of another name costs a hundredth of that. What it said is
+//! written over, since to cut it off would free its block ([`run_file::clear`]).
 //!
 //! * Only the file of a run whose end is on record is taken, and only once no supervisor has it open.
 //! * The last [`KEPT`] stay as they are. By then the ledger's log has gone round and was synced, so the end is on disk
@@ -10,7 +11,7 @@
 
 use std::{
     collections::VecDeque,
-    os::fd::OwnedFd,
+    os::fd::{AsFd as _, OwnedFd},
     path::Path,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -21,6 +22,7 @@ use rustix::{
 };
 
 use countersign_domain::RunId;
+use countersign_runner::run_file;
 use countersign_sys::faults;
 
 /// How many ended runs keep their files. The ledger's log goes round with every thousandth page, and a run writes eleven.
@@ -43,7 +45,7 @@ impl SpentFiles {
         runs.push_back(run_id);
     }
 
-    /// Makes a file that is no longer needed the empty file of this run. `None` when there is none, or it did not become
+    /// Makes a file that is no longer needed the cleared file of this run. `None` when there is none, or it did not become
     /// that: where the run has a file already, nothing changes.
     pub(super) fn reuse(&self, directory: &Path, run_id: &RunId) -> Option<OwnedFd> {
         let spent = {
@@ -66,15 +68,15 @@ impl SpentFiles {
     }
 }
 
-/// Empties a file and gives it another name that nothing has yet.
+/// Clears a file and gives it another name that nothing has yet.
 fn rename_spent(from: &Path, to: &Path) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     faults::fail_at("run-file.open-spent")?;
     let file = rustix::fs::open(from, flags, Mode::empty())?;
     // The supervisor gets this very lock with the descriptor. No other can hold it then, and write to the file.
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     faults::fail_at("run-file.empty-spent")?;
-    rustix::fs::ftruncate(&file, 0)?;
+    run_file::clear(file.as_fd())?;
     faults::fail_at("run-file.rename-spent")?;
     rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?;
     Ok(file)
@@ -83,6 +85,8 @@ fn rename_spent(from: &Path, to: &Path) -> Result<OwnedFd, Errno> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use countersign_runner::run_file::{RunFileState, Voided};
 
     use super::*;
 
@@ -119,14 +123,14 @@ mod tests {
         let spent = ended(folder.path(), 1);
         let before = names(folder.path()).len();
         let file = spent.reuse(folder.path(), &run(9_000)).unwrap();
-        assert_eq!(rustix::fs::fstat(&file).unwrap().st_size, 0);
         assert_eq!(names(folder.path()).len(), before);
         assert!(!folder.path().join("run-0").exists());
-        assert_eq!(fs::read(folder.path().join("run-9000")).unwrap(), b"");
+        let state = || run_file::inspect(&folder.path().join("run-9000")).unwrap().state;
+        assert_eq!(state(), RunFileState::Empty);
         assert_eq!(fs::read(folder.path().join("run-1")).unwrap(), b"an end");
-        // What is appended comes after nothing.
-        rustix::io::write(&file, b"started").unwrap();
-        assert_eq!(fs::read(folder.path().join("run-9000")).unwrap(), b"started");
+        drop(file);
+        let voided = run_file::void(&folder.path().join("run-9000")).unwrap();
+        assert_eq!((voided, state()), (Voided::Done, RunFileState::Void));
         assert!(spent.reuse(folder.path(), &run(9_001)).is_none());
     }
 
