@@ -75,6 +75,7 @@ mod mcp;
 mod metrics;
 mod mock;
 mod modes;
+mod mutes;
 mod netns;
 mod node;
 mod node_exec;

@@ -25,6 +25,7 @@ pub mod health;
 pub mod kernel;
 pub mod me;
 pub mod node;
+pub mod mute;
 pub mod page;
 pub mod patch;
 pub mod policy;

@@ -180,6 +180,9 @@ pub(super) const TABLE: &[Row] = &[
     row!(POST "/v1/agents/{agentId}/denylist" ADMIN, REFUSED, Body::Json(rule) => 201),
     row!(DELETE "/v1/agents/{agentId}/denylist/{entryId}" ADMIN, REFUSED, Body::None => 204),
     get("/v1/agents/{agentId}/policy", READ, REFUSED),
+    get("/v1/mutes", Access::Scopes(&["read", "approve"]), LEFT_OUT),
+    row!(PUT "/v1/agents/{agentId}/mute" APPROVE, REFUSED, Body::Json(mute) => 200),
+    row!(DELETE "/v1/agents/{agentId}/mute" ADMIN, REFUSED, Body::None => 204),
     row!(PUT "/v1/agents/{agentId}/policy" ADMIN, REFUSED, Body::Json(policy) => 200),
     get("/v1/approvals", Access::Scopes(&["read", "approve"]), LEFT_OUT),
     get(
@@ -292,3 +295,7 @@ pub(super) const TABLE: &[Row] = &[
 fn unknown_hash() -> Value {
     json!({ "hash": "0".repeat(64) })
 }
+fn mute() -> Value {
+    json!({ "untilMs": SystemClock.now().get() + 3_600_000 })
+}
+

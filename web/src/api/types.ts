@@ -25,6 +25,7 @@ export type Node = Schemas["Node"];
 export type Pairing = Schemas["Pairing"];
 export type Pattern = Schemas["Pattern"];
 export type PendingEdit = Schemas["PendingEdit"];
+export type AgentMute = Schemas["AgentMute"];
 export type Problem = Schemas["Problem"];
 export type ProcessSession = Schemas["ProcessSession"];
 export type Proposal = Schemas["Proposal"];

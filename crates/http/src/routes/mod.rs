@@ -20,6 +20,7 @@ mod mcp;
 mod me;
 mod metrics;
 mod nodes;
+mod mutes;
 mod pages;
 mod patch;
 mod policy;
@@ -73,6 +74,7 @@ pub(crate) fn router() -> OpenApiRouter<AppState> {
         .merge(stop::router())
         .merge(me::router())
         .merge(tokens::router())
+        .merge(mutes::router())
         .merge(bridge::router())
         .merge(pages::router())
         .merge(sign_in::router())
