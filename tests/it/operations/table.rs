@@ -200,6 +200,7 @@ pub(super) const TABLE: &[Row] = &[
     get("/v1/audit/verify", ADMIN, About::NoAgent),
     get("/v1/config", READ, About::NoAgent),
     row!(PATCH "/v1/config" ADMIN, About::NoAgent, Body::Tagged(config) => 200),
+    get("/v1/doctor", ADMIN, About::NoAgent),
     Row {
         accept: "text/event-stream",
         streams: true,

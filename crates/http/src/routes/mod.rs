@@ -13,6 +13,7 @@ mod bridge;
 mod config;
 mod denylist;
 mod docs;
+mod doctor;
 mod document;
 mod events;
 mod exec;
@@ -83,3 +84,4 @@ pub(crate) fn router() -> OpenApiRouter<AppState> {
         .merge(metrics::router())
         .fallback(unknown::path)
 }
+        .merge(doctor::router())
