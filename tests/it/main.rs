@@ -84,6 +84,7 @@ mod nodes;
 mod nothing_can_run;
 mod operations;
 mod oracles;
+mod overview;
 mod owners;
 mod packaging;
 mod page;

@@ -26,6 +26,8 @@ pub mod kernel;
 pub mod me;
 pub mod node;
 pub mod mute;
+pub mod node;
+pub mod overview;
 pub mod page;
 pub mod patch;
 pub mod policy;

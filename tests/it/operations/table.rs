@@ -259,6 +259,7 @@ pub(super) const TABLE: &[Row] = &[
         UNKNOWN,
     ),
     row!(POST "/v1/runs/{runId}/cancel" Access::Scopes(&["exec", "admin"]), UNKNOWN, Body::None => 200),
+    get("/v1/overview", READ, About::NoAgent),
     Row {
         accept: "application/octet-stream",
         ..get(

@@ -27,6 +27,7 @@ export type Frames = Schemas["Frames"];
 export type GrantChoice = Schemas["GrantChoice"];
 export type Node = Schemas["Node"];
 export type Pairing = Schemas["Pairing"];
+export type Overview = Schemas["Overview"];
 export type Pattern = Schemas["Pattern"];
 export type PendingEdit = Schemas["PendingEdit"];
 export type AgentMute = Schemas["AgentMute"];

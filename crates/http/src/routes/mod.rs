@@ -21,6 +21,8 @@ mod mcp;
 mod me;
 mod metrics;
 mod nodes;
+mod nodes;
+mod overview;
 mod mutes;
 mod pages;
 mod patch;
@@ -63,6 +65,7 @@ pub(crate) fn router() -> OpenApiRouter<AppState> {
         .merge(runs::router())
         .merge(approvals::router())
         .merge(policy::router())
+        .merge(overview::router())
         .merge(document::router())
         .merge(config::router())
         .merge(settings::router())
