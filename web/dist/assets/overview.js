@@ -330,7 +330,7 @@ function Rules({ figures: { rules } }) {
 			class: "hint",
 			children: "Nothing was asked."
 		}) : createVNode(Table, {
-			label: "What asks most",
+			label: "Programs that ask most",
 			head: [
 				"Asked",
 				"Agent",

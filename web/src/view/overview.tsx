@@ -164,7 +164,7 @@ function Rules({ figures: { rules } }: { figures: Figures }) {
     <section class="panel" aria-labelledby="rules-title">
       <h2 id="rules-title">What asks most</h2>
       {rules.length === 0 ? <p class="hint">Nothing was asked.</p> : (
-        <Table label="What asks most" head={["Asked", "Agent", "Program", "Why", "Allowed", "What would stop it"]}>
+        <Table label="Programs that ask most" head={["Asked", "Agent", "Program", "Why", "Allowed", "What would stop it"]}>
           {rules.map(({ agentId, program, why, questions, approvalId, wouldStop }) => (
             <tr key={`${agentId} ${program} ${why}`} data-asking={approvalId}>
               <td>{number(questions.asked)}</td>
