@@ -6,6 +6,7 @@
 //! takes [`Prepared::for_node_host`] and shares [`EngineRoom`].
 
 mod accounts;
+mod diagnosis;
 mod engine_room;
 mod error;
 mod file_broker;

@@ -32,6 +32,7 @@ use countersign_sys::{
 
 use super::{
     Prepared, StartError,
+    diagnosis::Diagnosis,
     engine_room::{EngineRoom, Opened},
     housekeeping::{self, LiveSettings},
     socket,
@@ -93,9 +94,22 @@ pub async fn serve(
         .map_err(StartError::system("the thread of the log cannot be started"))?;
     let stop = Stop::default();
     let routes = tokio::task::spawn_blocking(Routes::make);
+    let doctor_clock = Arc::clone(&clock);
     let mut server = Running::start(prepared, clock, ids).await?;
     let closing = CancellationToken::new();
-    let state = AppState::new(Arc::clone(&server.bridge), server.ready.endpoint, closing.clone());
+    let doctor = Diagnosis::new(
+        Arc::clone(&server.engine_room.engine),
+        server.state_dir.clone(),
+        Arc::clone(&server.engine_room.settings),
+        doctor_clock,
+        server.ready.isolation,
+    );
+    let state = AppState::new(
+        Arc::clone(&server.bridge),
+        server.ready.endpoint,
+        Arc::new(doctor),
+        closing.clone(),
+    );
     server.ready.login_link = match invitation {
         Invitation::None => None,
         Invitation::LoginLink => login_link(&state).await,

@@ -200,8 +200,13 @@ pub(super) fn decided_line(decided: &DecidedBody) -> String {
                 Some(until) => format!("until {}", value::local(UnixMillis::new(until))),
                 None => "any more".to_owned(),
             };
+            let what = if rule.questions {
+                "anything"
+            } else {
+                "this command"
+            };
             format!(
-                "{line}. Nobody is asked about this command of {} {until}",
+                "{line}. Nobody is asked about {what} of {} {until}",
                 approval.agent_id
             )
         }

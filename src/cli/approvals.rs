@@ -542,7 +542,7 @@ impl Resolution {
             ));
         }
         if self.refusal.is_given() && self.decision != ApprovalDecision::Deny {
-            return Err(Failure::usage("--mute and --never go with deny"));
+            return Err(Failure::usage("--mute, --mute-agent and --never go with deny"));
         }
         Ok(())
     }
@@ -553,7 +553,7 @@ impl Resolution {
             return Err(Failure::usage("--pattern goes with allow-always and one id"));
         }
         if self.refusal.is_given() {
-            return Err(Failure::usage("--mute and --never go with one id"));
+            return Err(Failure::usage("--mute, --mute-agent and --never go with one id"));
         }
         let decision = match self.decision {
             ApprovalDecision::AllowOnce => PlainDecision::AllowOnce,

@@ -3,6 +3,7 @@
 use clap::CommandFactory as _;
 
 use super::{
+    agents::AgentsCommand,
     allowlist::AllowlistCommand,
     apply_patch::ApplyPatchArgs,
     approvals::{ApprovalsCommand, ApproveArgs, DenyArgs},
@@ -54,7 +55,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ),
     (
         "Policy",
-        &["allowlist", "denylist", "policy", "config", "session"],
+        &["allowlist", "denylist", "agents", "policy", "config", "session"],
     ),
     ("Look", &["status", "events", "audit", "doctor", "security"]),
     (
@@ -182,6 +183,9 @@ pub(crate) enum Command {
     /// See and change what never runs
     #[command(subcommand)]
     Denylist(DenylistCommand),
+    /// See agents, and mute one for a while
+    #[command(subcommand)]
+    Agents(AgentsCommand),
     /// View and change policy
     #[command(subcommand)]
     Policy(PolicyCommand),

@@ -11,7 +11,7 @@ use clap_complete::CompleteEnv;
 use countersign_config::settings::{Environment, ProcessEnvironment};
 
 use super::{
-    allowlist, apply_patch, approvals, approver,
+    agents, allowlist, apply_patch, approvals, approver,
     arguments::{Arguments, Command, command_line},
     audit, browsers, check_gateway, completions, config,
     console::{ColorChoice, Console, Format},
@@ -107,6 +107,7 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Approver(args) => with_runtime(approver::run(context, args)),
         Command::Allowlist(command) => with_runtime(allowlist::run(context, command)),
         Command::Denylist(command) => with_runtime(denylist::run(context, command)),
+        Command::Agents(command) => with_runtime(agents::run(context, command)),
         Command::Config(command) => config::run(context, command),
         Command::Policy(command) => with_runtime(policy::run(context, command)),
         Command::Process(args) => with_runtime(process::run(context, args)),

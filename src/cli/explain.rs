@@ -203,6 +203,8 @@ fn facts(explained: &ExplanationBody) -> Table {
         );
     }
     table.each("not held", &explained.not_held);
+    let muted = explained.muted.as_ref();
+    table.each("muted", muted.and_then(|muted| muted.reason.as_ref()));
     if !explained.approver_reachable {
         table.fact("approver", "nobody could be asked now");
     }
@@ -229,6 +231,14 @@ fn decided_by(explained: &ExplanationBody) -> String {
         "denylist" => "a deny rule".to_owned(),
         "document-refused" => "the approvals document, which cannot be used".to_owned(),
         "tool-denied" => "tool policy".to_owned(),
+        "agent-muted" => match &explained.muted {
+            Some(muted) => format!(
+                "{} is muted until {}",
+                muted.agent_id,
+                value::local(muted.until_ms)
+            ),
+            None => "the agent is muted".to_owned(),
+        },
         "ask-always" => rule("ask", &explained.ask),
         "no-approver" => rule("askFallback", &explained.ask_fallback),
         "needs-person" => {

@@ -15,6 +15,7 @@ mod node;
 mod runner;
 mod serve;
 
+mod agents;
 mod allowlist;
 mod apply_patch;
 mod approvals;

@@ -76,31 +76,37 @@ impl WidthArgs {
     }
 }
 
-/// For how long nobody is asked about the same command again.
+/// For how long nobody is asked about the same command again, or about anything of its agent.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct RefusalArgs {
     /// Deny the same command without a question for this time, at most 30d
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     mute: Option<Duration>,
+    /// Deny everything that its agent would have to be asked about for this time, at most 30d
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "mute")]
+    mute_agent: Option<Duration>,
     /// Deny the same command without a question for good
-    #[arg(long, conflicts_with = "mute")]
+    #[arg(long, conflicts_with_all = ["mute", "mute_agent"])]
     never: bool,
 }
 
 impl RefusalArgs {
     /// Whether the deny is about more than one question.
     pub(super) const fn is_given(&self) -> bool {
-        self.mute.is_some() || self.never
+        self.mute.is_some() || self.mute_agent.is_some() || self.never
     }
 
     /// The members of the decision.
     pub(super) fn members(&self, context: &Context) -> (Option<ByName<MuteBody>>, bool) {
-        let mute = self.mute.map(|lasting| {
+        let until = |lasting, agent| {
             ByName(MuteBody {
                 until_ms: context.clock.now() + lasting,
+                agent,
             })
-        });
-        (mute, self.never)
+        };
+        let command = self.mute.map(|lasting| until(lasting, false));
+        let agent = self.mute_agent.map(|lasting| until(lasting, true));
+        (command.or(agent), self.never)
     }
 }
 

@@ -54,7 +54,25 @@ use super::{
 
 /// Tries whether commands of a server with these settings could be confined; `Confined::check` in earnest.
 pub type TryConfining<'a> =
-    dyn Fn(&StateDir, &Server, &Path, &dyn Environment) -> Result<(), Unconfined> + 'a;
+    dyn Fn(&StateDir, &Server, &Path, &dyn Environment) -> Result<(), NotConfined> + 'a;
+
+/// Why commands cannot be confined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotConfined {
+    /// In words.
+    pub why: String,
+    /// What would change it, where that is known.
+    pub remedy: Option<&'static str>,
+}
+
+impl From<Unconfined> for NotConfined {
+    fn from(error: Unconfined) -> Self {
+        Self {
+            why: error.to_string(),
+            remedy: error.remedy(),
+        }
+    }
+}
 
 /// Looks which backend a server with these settings would have for sandboxes of an image.
 pub type TrySandbox<'a> = dyn Fn(&SandboxOptions, &str) -> Result<Backend, Unusable> + 'a;
@@ -389,10 +407,7 @@ fn isolation(
         Ok(()) => IsolationState::Confined {
             scopes: Scopes::Missing,
         },
-        Err(error) => IsolationState::SameUser {
-            why: error.to_string(),
-            remedy: error.remedy(),
-        },
+        Err(NotConfined { why, remedy }) => IsolationState::SameUser { why, remedy },
     }
 }
 

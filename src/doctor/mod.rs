@@ -11,7 +11,7 @@ mod snapshot;
 
 pub use finding::{Finding, Repair, Severity};
 pub use findings::findings;
-pub use gather::{Trials, TryConfining, TrySandbox, TrySocket, gather};
+pub use gather::{NotConfined, Trials, TryConfining, TrySandbox, TrySocket, gather};
 pub use snapshot::{
     AgentRules, AgentSandbox, DirectoryState, DocumentState, DoubtfulToken, InForce, IsolationState,
     PrivateFile, Remark, Room, Scopes, ServerAccount, ServerState, SettingsState, Snapshot, SocketState,

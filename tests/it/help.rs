@@ -3,6 +3,7 @@
 
 use std::{fs, path::Path};
 
+use countersign_sys::clock::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
 use crate::nodes;
@@ -69,6 +70,8 @@ const CHANGES: &[&str] = &[
     "deny",
     "reject",
     "rename",
+    "mute",
+    "unmute",
     "reset",
     "rotate",
     "stop",
@@ -175,6 +178,12 @@ impl Stage {
         let bob = server.token_of("bob", &["admin"]).await;
         let token = json!({ "name": "example", "scopes": ["read"], "owner": "operator" });
         let token = bob.made("/v1/tokens", token).await;
+        let until = SystemClock.now().get() + 3_600_000;
+        let mute = operator.request(reqwest::Method::PUT, "/v1/agents/noisy/mute");
+        operator
+            .send(mute.json(&json!({ "untilMs": until })))
+            .await
+            .expect(200);
         let link = operator.made("/v1/login-links", json!({ "name": "ann" })).await;
         let (_, code) = link.text("url").split_once("#code=").expect("a code");
         let signed_in = server

@@ -88,6 +88,8 @@ test("a denial leaves what was chosen and nothing else", () => {
   assert.deepEqual(leaves("never", undefined), { never: true });
   assert.deepEqual(leaves("mute-30", words.muteEnd("mute-30", NOW)), { mute: { untilMs: NOW + 1_800_000 } });
   assert.deepEqual(leaves("mute-60", words.muteEnd("mute-60", NOW)), { mute: { untilMs: NOW + 3_600_000 } });
+  assert.deepEqual(leaves("agent-30", words.muteEnd("agent-30", NOW)), { mute: { untilMs: NOW + 1_800_000, agent: true } });
+  assert.deepEqual(leaves("agent-60", words.muteEnd("agent-60", NOW)), { mute: { untilMs: NOW + 3_600_000, agent: true } });
   assert.deepEqual([words.muteEnd("ask", NOW), words.muteEnd("never", NOW)], [undefined, undefined]);
 });
 

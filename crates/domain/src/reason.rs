@@ -18,6 +18,8 @@ vocabulary! {
         AllowlistMiss = "allowlist-miss",
         /// A person said no.
         UserDenied = "user-denied",
+        /// A person muted the agent for a while, and the command takes an answer.
+        AgentMuted = "agent-muted",
         /// Nobody answered in time.
         ApprovalTimeout = "approval-timeout",
         /// Nobody could be reached.
@@ -95,7 +97,7 @@ impl Reason {
             Self::SecurityDeny | Self::DocumentRefused => ReasonClass::Closed,
             Self::ToolDenied | Self::Denylist => ReasonClass::Rule,
             Self::AllowlistMiss | Self::ProgramNotFound => ReasonClass::Miss,
-            Self::UserDenied | Self::Stopped => ReasonClass::Person,
+            Self::UserDenied | Self::AgentMuted | Self::Stopped => ReasonClass::Person,
             Self::ApprovalRequired
             | Self::ApprovalTimeout
             | Self::NoApprover

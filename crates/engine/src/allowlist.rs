@@ -389,7 +389,7 @@ impl EntryLists {
     }
 
     /// Makes one change of a list. `edit` also says what it changed, if anything.
-    async fn change_list<T: Send + 'static, E: Send + 'static>(
+    pub(crate) async fn change_list<T: Send + 'static, E: Send + 'static>(
         &self,
         by: &Actor,
         agent: &str,
@@ -419,7 +419,7 @@ impl EntryLists {
 }
 
 /// What became of which item of which list.
-type ListItemChange = (AllowlistChange, AllowlistList, EntryId);
+pub(crate) type ListItemChange = (AllowlistChange, AllowlistList, EntryId);
 
 impl From<ChangeError<Infallible>> for AllowlistError {
     fn from(error: ChangeError<Infallible>) -> Self {

@@ -84,7 +84,7 @@ impl Approvals {
             refusal,
             shown_digest,
         } = answer;
-        if let Some(Refusal::Until(until)) = refusal
+        if let Some(Refusal::Until(until) | Refusal::Agent(until)) = refusal
             && !self.remembered.may_mute_until(until)
         {
             return Err(DecideError::NotAllowed {

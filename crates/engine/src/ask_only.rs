@@ -25,7 +25,7 @@ use crate::{
     expiry::Expiries,
     lifecycle::Lifecycle,
     questions::{Question, Questions, REFUSED_AFTER},
-    reply::{ExecError, StorageTrouble},
+    reply::{Denial, ExecError, StorageTrouble},
     stop_switch::StopSwitch,
 };
 
@@ -47,6 +47,9 @@ pub enum AskError {
     /// The emergency stop is in effect: the answer is no.
     #[error("everything is stopped")]
     Stopped(Arc<Stop>),
+    /// The agent is muted: the answer is no, and that was recorded.
+    #[error("the agent is muted")]
+    Denied(Box<Denial>),
     /// The evaluation had no answer, and says why.
     #[error("{0}")]
     NotEvaluated(Box<ExecError>),
@@ -113,7 +116,7 @@ impl AskOnly {
     /// where [`Route::Needs`] finds nobody. A pending one stays so until it is answered, withdrawn ([`crate::Approvals::withdraw_question`]) or its deadline has come; [`crate::Approvals::answer_to`] waits for that.
     ///
     /// # Errors
-    /// [`AskError`] when nobody is asked; then nothing was recorded.
+    /// [`AskError`] when nobody is asked; then nothing but a denial was recorded.
     pub async fn ask(&self, request: AskRequest) -> Result<Approval, AskError> {
         if self.lifecycle.is_draining() {
             return Err(AskError::ShuttingDown);
@@ -128,9 +131,18 @@ impl AskOnly {
             .evaluator
             .evaluate(&request.asked_by, request.to_call(), &mode);
         let draft = Draft::of(Box::pin(evaluation).await?, None)?;
-        let Verdict::Ask(spec) = draft.judged.verdict else {
+        let spec = match draft.judged.verdict {
+            Verdict::Ask(spec) => spec,
+            Verdict::Deny(reason @ Reason::AgentMuted) => {
+                return Err(match self.questions.deny(draft, reason).await {
+                    Err(ExecError::Denied(denial)) => AskError::Denied(denial),
+                    Err(error) => error.into(),
+                    // Only a call with an idempotency key can be known.
+                    Ok(_) => StorageTrouble::Unavailable.into(),
+                });
+            }
             // The mode knows no other verdict.
-            return Err(ExecError::Overloaded.into());
+            Verdict::Run | Verdict::Deny(_) => return Err(ExecError::Overloaded.into()),
         };
         let Question { run, approval } = self.questions.question_of(&draft, spec).await?;
         let approval = NewApproval {

@@ -142,7 +142,11 @@ impl Expiries {
                 Expiry::NobodyThere => Unanswered::NoRoute,
                 Expiry::FoundAfterRestart => Unanswered::FoundExpired,
             };
+            let is_muted = now
+                .mute(&card.binding.agent, self.evaluator.analyst.now())
+                .is_some();
             let (slot, fallback) = match gate::fallback(&input, unanswered) {
+                FallbackVerdict::Run if is_muted => (None, Fallback::deny(Reason::AgentMuted)),
                 // Nobody allowed it, and its node is away.
                 FallbackVerdict::Run if !is_seen => (None, Fallback::deny(Reason::ApprovalTimeout)),
                 FallbackVerdict::Deny(reason) => (None, Fallback::deny(reason)),

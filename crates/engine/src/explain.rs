@@ -27,6 +27,7 @@ use crate::{
     base::Base,
     evaluator::{Evaluation, Evaluator, Mode, Rejection, call::Call, held_text, judgement::Judgement},
     lifecycle::Lifecycle,
+    mute::MutedAgent,
     node::NodeView,
     reply::ExecError,
     stop_switch::StopSwitch,
@@ -85,6 +86,8 @@ pub struct Explanation {
     pub held: Option<Vec<String>>,
     /// Why it would be asked about although the settings let such a text run held.
     pub not_held: Option<String>,
+    /// The agent and what mutes it, where a person would have been asked.
+    pub muted: Option<MutedAgent>,
     /// Why nothing starts now, no matter what the rest says.
     pub stopped: Option<Arc<Stop>>,
 }
@@ -293,6 +296,12 @@ impl Explanation {
             not_diverted: evaluation.not_diverted.clone(),
             held: starts.and_then(|judged| held_text::programs_of(&judged.binding.bound)),
             not_held: evaluation.not_held.clone(),
+            muted: judged
+                .and_then(|judged| judged.mute.clone())
+                .map(|mute| MutedAgent {
+                    agent: call.agent.to_string(),
+                    mute,
+                }),
             stopped: None,
         }
     }

@@ -17,6 +17,8 @@ mod delivery;
 mod delivery_terms;
 mod evaluator;
 mod far_policy;
+mod mute;
+pub mod mutes;
 mod own_rule;
 
 mod again;
@@ -155,6 +157,7 @@ use crate::{
     lifecycle::Lifecycle,
     lint::PolicyLint,
     live::LiveRuns,
+    mutes::Mutes,
     node::{NodeNews, NodePeers, NodeRuns},
     patch::Patches,
     policy_admin::PolicyStores,
@@ -233,7 +236,8 @@ pub struct Engine {
     effective_policies: Arc<EffectivePolicies>,
     explainer: Explainer,
     policy_admin: Arc<PolicyAdmin>,
-    lists: EntryLists,
+    lists: Arc<EntryLists>,
+    mutes: Mutes,
     /// Has the questions that wait judged again.
     again: Arc<Again>,
     stops: Arc<Stops>,
@@ -348,13 +352,13 @@ impl Engine {
             Arc::clone(&again),
             Arc::clone(&lint),
         ));
-        let lists = EntryLists::new(
+        let lists = Arc::new(EntryLists::new(
             Arc::clone(&policy_admin),
             Arc::clone(&documents),
             Arc::clone(&lint),
             Arc::clone(&clock),
             Arc::clone(&ids),
-        );
+        ));
         let socket = Arc::new(ApprovalsSocket::new(
             Arc::clone(&policy),
             Arc::clone(&accepted_policy),
@@ -549,6 +553,12 @@ impl Engine {
             remembered: Arc::clone(&remembered),
         };
         let calls = Arc::new(Calls::new(&base, outcomes));
+        let mutes = Mutes::new(
+            &base,
+            Arc::clone(&lists),
+            Arc::clone(&documents),
+            Arc::clone(&ids),
+        );
         let patches = Patches::new(Arc::clone(&policy), Arc::clone(&calls));
         let deliveries = Deliveries::new(&base, Arc::clone(&calls), following, Arc::clone(&policy_admin));
         Arc::new(Self {
@@ -571,6 +581,7 @@ impl Engine {
             effective_policies,
             explainer,
             policy_admin,
+            mutes,
             lists,
             again,
             stops,
@@ -723,8 +734,13 @@ impl Engine {
     }
 
     /// The lists of each agent.
-    pub const fn lists(&self) -> &EntryLists {
+    pub fn lists(&self) -> &EntryLists {
         &self.lists
+    }
+
+    /// Mutes agents for a while.
+    pub const fn mutes(&self) -> &Mutes {
+        &self.mutes
     }
 
     /// Whether the server can do its work.

@@ -72,6 +72,15 @@ impl Reevaluation {
     pub(crate) async fn again(&self, approval: &Approval, spent: &[EntryId]) -> Result<Found, ExecError> {
         let (card, asker) = (&approval.card, &approval.requested_by);
         let shown = &card.binding;
+        // Of an agent that is muted nobody is asked about anything, no matter who asked and who would start it.
+        let policy = self.evaluator.policy.now();
+        if let Some(mute) = policy.mute(&shown.agent, self.evaluator.analyst.now()) {
+            return Ok(Found::Denied(Forbidden {
+                stamp: policy.stamp(),
+                reason: Reason::AgentMuted,
+                rule: brief(&mute.words()),
+            }));
+        }
         let is_whole = shown.env_hash == binding::env_hash(&approval.waiting_env);
         if approval.is_run_elsewhere() || !is_judged_here(asker, shown.host) || !is_whole {
             return Ok(Found::Waits);
@@ -302,7 +311,10 @@ impl Reevaluation {
             pins_scripts: true,
             ..place
         };
-        Box::pin(self.evaluator.evaluate_on_node(call, now, &[], Purpose::Call)).await
+        let (now, call, judged) =
+            Box::pin(self.evaluator.evaluate_on_node(call, now, &[], Purpose::Call)).await?;
+        let mute = now.mute(&call.agent, self.evaluator.analyst.now());
+        Ok((now, call, judged.muted(mute)))
     }
 }
 

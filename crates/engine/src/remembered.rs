@@ -33,6 +33,7 @@ use crate::{
     document::{check_writable, subject_of},
     evaluator::{call::Call, judgement::Judgement, policy_now::denied_digest},
     lifecycle::Lifecycle,
+    mute,
     reply::Refusal,
     warnings,
     watch::{PolicySource, tell},
@@ -50,8 +51,6 @@ const MAX_NOTES: usize = 10_000;
 /// and the allowed run waits for them all.
 const LOCK_TRIES: usize = 3;
 
-/// A mute is no longer than this: what lasts longer is denied for good.
-const LONGEST_MUTE: Duration = Duration::from_hours(30 * 24);
 /// So much of a command is in the reason of a deny rule about it.
 const MAX_NOTED_COMMAND: usize = 200;
 
@@ -203,11 +202,10 @@ impl Remembered {
 
     /// Whether a mute may end then.
     pub(crate) fn may_mute_until(&self, until: UnixMillis) -> bool {
-        let left = until.since(self.clock.now());
-        !left.is_zero() && left <= LONGEST_MUTE
+        mute::may_last_until(until, self.clock.now())
     }
 
-    /// Writes the deny rule that a deny leaves about exactly its command.
+    /// Writes the deny rule that a deny leaves about exactly its command, or about all questions of its agent.
     ///
     /// # Errors
     /// Why there is none, in words; the deny itself counts.
@@ -218,12 +216,21 @@ impl Remembered {
         by: &Actor,
     ) -> Result<Keyed<DenyRule>, String> {
         let binding = &approval.card.binding;
+        if let Refusal::Agent(until) = refusal {
+            let why = match &approval.state {
+                ApprovalState::Denied { reason, .. } => reason.as_deref(),
+                ApprovalState::Pending
+                | ApprovalState::Allowed { .. }
+                | ApprovalState::Expired { .. }
+                | ApprovalState::Cancelled { .. } => None,
+            };
+            return self.leave_rule(approval, mute::rule(by, until, why), by).await;
+        }
         let digest = denied_digest(&binding.command).filter(|_| !approval.is_run_elsewhere());
         let digest = digest.ok_or("nothing here decides about this command, so no rule can deny it")?;
-        let now = self.clock.now();
         let expires_at = match refusal {
             Refusal::Never => None,
-            Refusal::Until(until) => Some(until),
+            Refusal::Until(until) | Refusal::Agent(until) => Some(until),
         };
         let line = redaction::masked(&quoting::line(&binding.command));
         let short: String = line.chars().take(MAX_NOTED_COMMAND).collect();
@@ -238,12 +245,23 @@ impl Remembered {
             expires_at_ms: expires_at.map(|at| at.get().into()),
             ..DenyRule::default()
         };
+        self.leave_rule(approval, rule, by).await
+    }
+
+    async fn leave_rule(
+        self: &Arc<Self>,
+        approval: &Approval,
+        rule: DenyRule,
+        by: &Actor,
+    ) -> Result<Keyed<DenyRule>, String> {
+        let now = self.clock.now();
         let whom = self.ledger.with_owner(by).await.map_err(|error| {
             tracing::error!(approval.id = %approval.id, %error, "whose answer it was cannot be read");
             "whose answer it was cannot be read".to_owned()
         })?;
         let id = deny_rule_id(&approval.id);
-        let added = self.leave(&binding.agent, whom, move |document, agent| {
+        let agent = &approval.card.binding.agent;
+        let added = self.leave(agent, whom, move |document, agent| {
             document.add_text_rule(agent, id.clone(), rule.clone(), now)
         });
         match added.await {

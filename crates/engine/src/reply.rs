@@ -347,11 +347,13 @@ pub struct Answer {
     pub shown_digest: Option<String>,
 }
 
-/// For how long a deny is about the same command of the same agent.
+/// For how long a deny is about the same command of the same agent, or about all its questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// Until then nobody is asked about it.
     Until(UnixMillis),
+    /// Until then nobody is asked about anything of the agent.
+    Agent(UnixMillis),
     /// Nobody is asked about it again.
     Never,
 }

@@ -693,7 +693,7 @@ mod tests {
         let before = std::fs::read(server.operator()).unwrap();
         server.start().await.unwrap();
         assert_eq!(std::fs::read(server.operator()).unwrap(), before);
-        assert_eq!(server.names().await, ["operator", "gateway"]);
+        assert_eq!(server.names().await, ["gateway", "operator"]);
     }
 
     #[tokio::test]

@@ -53,5 +53,5 @@ pub use openapi::document;
 pub use peer::{Endpoint, Peer, Transport};
 pub use routes::verification_body;
 pub use service::{HttpService, Routes};
-pub use state::AppState;
+pub use state::{AppState, Doctor};
 pub use tool_schema::tool_arguments;

@@ -16,6 +16,7 @@ use countersign_engine::{
 };
 use countersign_ledger::auth::{Rate, Throttle, ThrottleRates};
 use countersign_nodes::bridge::Bridge;
+use countersign_wire::health::FindingBody;
 
 use crate::{
     admission::{AdmissionMiddleware, AdmissionRules},
@@ -51,7 +52,18 @@ struct Shared {
     most_streams: usize,
     metrics: Metrics,
     mcp: McpMount,
+    doctor: Arc<dyn Doctor>,
+    /// One look at a time: it reads every file of the server.
+    doctor_turn: tokio::sync::Mutex<()>,
+    /// One recording is drawn at a time.
+    drawing_turn: tokio::sync::Mutex<()>,
     stopping: CancellationToken,
+}
+
+/// Says what is wrong or risky about the server and its files. It may take a while, and nothing may be started for it.
+pub trait Doctor: std::fmt::Debug + Send + Sync {
+    /// The worst come first.
+    fn findings(&self) -> Vec<FindingBody>;
 }
 
 /// A place among the event streams.
@@ -63,7 +75,12 @@ pub(crate) struct StreamPlace {
 
 impl AppState {
     /// Joins what the API needs. `endpoint` is what was bound; `stopping` ends event streams.
-    pub fn new(bridge: Arc<Bridge>, endpoint: Endpoint, stopping: CancellationToken) -> Self {
+    pub fn new(
+        bridge: Arc<Bridge>,
+        endpoint: Endpoint,
+        doctor: Arc<dyn Doctor>,
+        stopping: CancellationToken,
+    ) -> Self {
         let (engine, tokens) = (Arc::clone(bridge.engine()), Arc::clone(bridge.tokens()));
         let settings = engine.settings().current();
         let server = &settings.server;
@@ -80,6 +97,9 @@ impl AppState {
             asker_places: Arc::new(Semaphore::new(server.limits.max_sse_clients.div_ceil(2))),
             most_streams: server.limits.max_sse_clients,
             metrics: Metrics::of(&engine, &bridge),
+            doctor,
+            doctor_turn: tokio::sync::Mutex::default(),
+            drawing_turn: tokio::sync::Mutex::default(),
             stopping,
             engine,
             bridge,
@@ -131,6 +151,19 @@ impl AppState {
     pub(crate) fn url_of(&self, link: &LoginLink) -> Secret {
         let path = format!("/login#code={}", link.code.expose());
         Secret::new(self.links().absolute(&path))
+    }
+
+    /// What is wrong or risky now, the worst first.
+    pub(crate) async fn findings(&self) -> Result<Vec<FindingBody>, Problem> {
+        let _turn = self.0.doctor_turn.lock().await;
+        let doctor = Arc::clone(&self.0.doctor);
+        let looked = tokio::task::spawn_blocking(move || doctor.findings()).await;
+        looked.map_err(|_panicked| Problem::internal())
+    }
+
+    /// The turn to draw a recording.
+    pub(crate) async fn drawing_turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.0.drawing_turn.lock().await
     }
 
     /// Cancelled when the server stops.

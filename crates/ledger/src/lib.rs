@@ -76,6 +76,7 @@ mod approvals;
 pub mod audit;
 mod event_log;
 mod node_runs;
+pub mod overview;
 mod readers;
 mod recovery;
 mod retention;

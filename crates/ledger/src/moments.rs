@@ -10,6 +10,7 @@ use super::{error::Fault, sql::fetch};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Series {
     Runs,
+    Approvals,
     Events,
     Audit,
 }
@@ -20,6 +21,9 @@ impl Series {
         match self {
             Self::Runs => {
                 "SELECT coalesce((SELECT min(seq) FROM runs), 1), coalesce((SELECT max(seq) FROM runs), 0) + 1"
+            }
+            Self::Approvals => {
+                "SELECT coalesce((SELECT min(seq) FROM approvals), 1), coalesce((SELECT max(seq) FROM approvals), 0) + 1"
             }
             Self::Events => {
                 "SELECT coalesce((SELECT min(seq) FROM events), 1), coalesce((SELECT max(seq) FROM events), 0) + 1"
@@ -34,6 +38,7 @@ impl Series {
     const fn next(self) -> &'static str {
         match self {
             Self::Runs => "SELECT seq, created_ms FROM runs WHERE seq >= ?1 ORDER BY seq LIMIT 1",
+            Self::Approvals => "SELECT seq, created_ms FROM approvals WHERE seq >= ?1 ORDER BY seq LIMIT 1",
             Self::Events => "SELECT seq, ts FROM events WHERE seq >= ?1 ORDER BY seq LIMIT 1",
             // Its time stands only in what the hash covers. A record without one is as old as can be.
             Self::Audit => {

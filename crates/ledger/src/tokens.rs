@@ -154,17 +154,18 @@ impl Ledger {
             .await
     }
 
-    /// Tokens in the order of making, revoked ones too.
+    /// Tokens, newest first, revoked ones too.
     ///
     /// # Errors
     /// When the ledger cannot be read.
     pub async fn tokens(&self, page: Page) -> Result<Listing<Token>, LedgerError> {
         self.readers
             .blocking(move |connection| {
-                let sql =
-                    format!("SELECT {COLUMNS}, rowid FROM tokens WHERE rowid > ?1 ORDER BY rowid LIMIT ?2");
-                let after = page.cursor.map_or(0, Cursor::position);
-                let rows = list(connection, &sql, (after, page.fetch_limit()), |row| {
+                let sql = format!(
+                    "SELECT {COLUMNS}, rowid FROM tokens WHERE rowid < ?1 ORDER BY rowid DESC LIMIT ?2"
+                );
+                let before = page.cursor.map_or(i64::MAX, Cursor::position);
+                let rows = list(connection, &sql, (before, page.fetch_limit()), |row| {
                     Ok((row.get(12)?, from_row(row)?))
                 })?;
                 Ok(page.listing(rows))

@@ -346,7 +346,8 @@ pub struct DecisionBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<GrantChoiceBody>, required = false)]
     pub grant: Option<ByName<GrantChoiceBody>>,
-    /// Only with `deny`: the same command of this agent is denied without a question until then.
+    /// Only with `deny`: the same command of this agent, or everything that it would ask, is denied without a question until
+    /// then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<MuteBody>, required = false)]
     pub mute: Option<ByName<MuteBody>>,
@@ -387,6 +388,10 @@ pub struct GrantChoiceBody {
 pub struct MuteBody {
     /// It ends at this instant, at most 30 days from now.
     pub until_ms: UnixMillis,
+    /// Everything that this agent would have to be asked about is denied until then, not only the same command.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub agent: bool,
 }
 
 /// Takes an allowance back.

@@ -119,7 +119,11 @@ pub struct RuleBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     pub command_sha256: Option<String>,
-    /// It ends at this instant; only of an exact text.
+    /// It mutes the agent: it denies what the agent would have to be asked about, and nothing else; absent for no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub questions: bool,
+    /// It ends at this instant; only of an exact text, or of questions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     pub expires_at_ms: Option<i64>,

@@ -9,6 +9,7 @@ use crate::{
     analysis::AnalysisBody,
     approval::PatternBody,
     confined::ConfinementBody,
+    mute::AgentMuteBody,
     policy::{NodeBody, ValueBody},
     problem::ProblemBody,
     stop::StopBody,
@@ -109,6 +110,10 @@ pub struct ExplanationBody {
     /// Why it would be asked about although the settings let a text that cannot be taken apart run held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_held: Option<String>,
+    /// Until when its agent is muted, by whom and why, where it would have been asked about; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub muted: Option<AgentMuteBody>,
     /// Who stopped everything, when and why; absent while nothing is stopped. During a stop nothing starts, no
     /// matter what the rest says.
     #[serde(skip_serializing_if = "Option::is_none")]

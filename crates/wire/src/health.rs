@@ -21,6 +21,32 @@ pub struct ReadinessBody {
     pub checks: Checks,
 }
 
+/// What is wrong or risky.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Findings)]
+pub struct FindingsBody {
+    /// The worst come first.
+    pub findings: Vec<FindingBody>,
+}
+
+/// One thing that is wrong or risky.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Finding)]
+pub struct FindingBody {
+    /// Stable, in kebab case.
+    pub id: Cow<'static, str>,
+    /// `error`, `warning` or `info`.
+    pub severity: Cow<'static, str>,
+    /// The key or file that it is about.
+    pub key: String,
+    /// What is the matter.
+    pub explanation: String,
+    /// The key or command that fixes it.
+    pub fix: String,
+    /// Whether `countersign doctor --fix` does.
+    pub fixable: bool,
+}
+
 /// What was looked at.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = HealthChecks)]

@@ -31,6 +31,7 @@ impl RulingBody {
 /// are theirs.
 pub fn agent_message(run: &Run, ruling: &Ruling) -> String {
     match run.status {
+        RunStatus::Denied if run.reason == Some(Reason::AgentMuted) => muted(run.detail.as_deref()),
         RunStatus::Denied => denied(run.reason, ruling),
         RunStatus::Completed => "The command ran and exited with code 0.".to_owned(),
         RunStatus::Failed => failed(run),
@@ -43,6 +44,15 @@ pub fn agent_message(run: &Run, ruling: &Ruling) -> String {
             "The command has not ended.".to_owned()
         }
     }
+}
+
+/// The record says until when, and quotes what the person said.
+fn muted(detail: Option<&str>) -> String {
+    let until = detail.map(|detail| format!(" ({})", detail.replace(char::is_control, " ")));
+    format!(
+        "Nobody is asked about your commands for a while, and those that need an answer are denied{}: do what needs none, or wait.",
+        until.unwrap_or_default()
+    )
 }
 
 fn failed(run: &Run) -> String {

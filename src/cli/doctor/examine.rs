@@ -115,7 +115,9 @@ fn examine(context: &Context, state_dir: &StateDir, config: Option<&Path>) -> Ex
         Arc::new(SystemIds),
         server_state(state_dir, in_force),
         &doctor::Trials {
-            confining: &Confined::check,
+            confining: &|state_dir, server, file, environment| {
+                Ok(Confined::check(state_dir, server, file, environment)?)
+            },
             sandbox: &try_sandbox,
             socket: &ipc::check_socket_path,
         },

@@ -9,6 +9,7 @@ mod table;
 
 use std::{collections::BTreeSet, convert::identity};
 
+use countersign_sys::clock::{Clock as _, SystemClock};
 use reqwest::{
     Method, RequestBuilder,
     header::{CONTENT_TYPE, COOKIE, HOST},
@@ -45,6 +46,7 @@ impl Things {
         operator
             .posted("/v1/resume", json!({ "reason": "the next call" }))
             .await;
+        operator.delete("/v1/agents/main/mute").await;
         let asked = asker
             .accepted(json!({ "argv": ["/bin/date"], "join": false }))
             .await;
@@ -75,6 +77,14 @@ impl Things {
         if row.path.contains("{requestId}") {
             let request = nodes::knock(server, "x", nodes::ONLY_RUN).await.request;
             parameters.push(("{requestId}", request));
+        }
+        if row.path.ends_with("/mute") {
+            let mute = operator.request(Method::PUT, "/v1/agents/main/mute");
+            let until = SystemClock.now().get() + 60_000;
+            operator
+                .send(mute.json(&json!({ "untilMs": until })))
+                .await
+                .expect(200);
         }
         let mut node = None;
         if row.path.contains("{nodeId}") {

@@ -1,5 +1,6 @@
 //! The table: every operation, who may call it, and how it is called rightly.
 
+use countersign_sys::clock::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
 /// Who may call an operation.
@@ -179,6 +180,9 @@ pub(super) const TABLE: &[Row] = &[
     get("/v1/agents/{agentId}/denylist", READ, REFUSED),
     row!(POST "/v1/agents/{agentId}/denylist" ADMIN, REFUSED, Body::Json(rule) => 201),
     row!(DELETE "/v1/agents/{agentId}/denylist/{entryId}" ADMIN, REFUSED, Body::None => 204),
+    get("/v1/mutes", Access::Scopes(&["read", "approve"]), LEFT_OUT),
+    row!(PUT "/v1/agents/{agentId}/mute" APPROVE, REFUSED, Body::Json(mute) => 200),
+    row!(DELETE "/v1/agents/{agentId}/mute" ADMIN, REFUSED, Body::None => 204),
     get("/v1/agents/{agentId}/policy", READ, REFUSED),
     row!(PUT "/v1/agents/{agentId}/policy" ADMIN, REFUSED, Body::Json(policy) => 200),
     get("/v1/approvals", Access::Scopes(&["read", "approve"]), LEFT_OUT),
@@ -196,6 +200,7 @@ pub(super) const TABLE: &[Row] = &[
     get("/v1/audit/head", READ, About::NoAgent),
     get("/v1/audit/verify", ADMIN, About::NoAgent),
     get("/v1/config", READ, About::NoAgent),
+    get("/v1/doctor", ADMIN, About::NoAgent),
     row!(PATCH "/v1/config" ADMIN, About::NoAgent, Body::Tagged(config) => 200),
     Row {
         accept: "text/event-stream",
@@ -254,6 +259,7 @@ pub(super) const TABLE: &[Row] = &[
         Access::Scopes(&["read", "exec", "approve"]),
         UNKNOWN,
     ),
+    get("/v1/overview", READ, About::NoAgent),
     row!(POST "/v1/runs/{runId}/cancel" Access::Scopes(&["exec", "admin"]), UNKNOWN, Body::None => 200),
     Row {
         accept: "application/octet-stream",
@@ -271,6 +277,11 @@ pub(super) const TABLE: &[Row] = &[
             UNKNOWN,
         )
     },
+    get(
+        "/v1/runs/{runId}/recording/frames",
+        Access::Scopes(&["read", "exec", "approve"]),
+        UNKNOWN,
+    ),
     row!(POST "/v1/sessions/{sessionKey}/commands" RELAY, REFUSED, Body::Json(text) => 200),
     get("/v1/sessions/{sessionKey}/overrides", READ, REFUSED),
     row!(PUT "/v1/sessions/{sessionKey}/overrides" ADMIN, REFUSED, Body::Json(overrides) => 200),
@@ -289,6 +300,10 @@ pub(super) const TABLE: &[Row] = &[
     row!(POST "/v1/tokens/{id}/rotate" ADMIN, About::NoAgent, Body::None => 201),
     row!(DELETE "/v1/tokens/{id}" ADMIN, About::NoAgent, Body::None => 204),
 ];
+
+fn mute() -> Value {
+    json!({ "untilMs": SystemClock.now().get() + 3_600_000 })
+}
 
 fn unknown_hash() -> Value {
     json!({ "hash": "0".repeat(64) })

@@ -22,12 +22,12 @@ const DESK: Screen = Screen {
     dark: false,
 };
 
-const VIEWS: [&str; 9] = [
-    "inbox", "runs", "history", "sessions", "nodes", "policy", "people", "audit", "health",
+const VIEWS: [&str; 10] = [
+    "inbox", "overview", "runs", "history", "sessions", "nodes", "policy", "people", "audit", "health",
 ];
 
 /// The rules, as text for the page: `dev/web` installs them.
-fn rules() -> Option<String> {
+pub(super) fn rules() -> Option<String> {
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR"));
     let rules = fs::read_to_string(checkout.join("web/node_modules/axe-core/axe.min.js"));
     if rules.is_err() {
@@ -52,13 +52,13 @@ async fn broken(browser: &Browser) -> Value {
 }
 
 /// Gives the page the rules. They go in by the debugger: the page itself takes no script from elsewhere.
-async fn give(browser: &Browser, rules: &str) {
+pub(super) async fn give(browser: &Browser, rules: &str) {
     browser
         .devtools("Runtime.evaluate", json!({ "expression": rules }))
         .await;
 }
 
-async fn is_accessible(browser: &Browser, what: &str) {
+pub(super) async fn is_accessible(browser: &Browser, what: &str) {
     for (name, screen) in VARIANTS {
         browser.set_screen(screen).await;
         browser.until("!document.querySelector('[data-unsteady]')").await;
@@ -163,6 +163,15 @@ async fn every_view_keeps_the_rules_of_accessibility() {
             assert_eq!(broken(&browser).await, json!([]), "{count} questions, {name}");
         }
     }
+    go(&browser, "overview").await;
+    browser.shown("#asked-chart").await;
+    browser
+        .run(
+            "document.querySelector('#view-overview details summary').click()",
+            json!([]),
+        )
+        .await;
+    is_accessible(&browser, "overview-full").await;
     for view in ["runs", "history", "people", "audit"] {
         go(&browser, view).await;
         browser.shown(&format!("#view-{view} .run")).await;

@@ -11,6 +11,7 @@ mod load;
 mod nodes;
 mod pictures;
 mod policy;
+mod replay;
 mod revise;
 mod sign_in;
 mod states;

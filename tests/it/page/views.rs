@@ -2,11 +2,12 @@
 
 use serde_json::json;
 
-use super::{answer, ask, ask_body, complains_of_nothing, ended, go, id, signed_in};
-use crate::support::{Browser, Screen, TestServer};
+use super::{answer, ask, ask_body, complains_of_nothing, ended, go, id, opened, press, signed_in};
+use crate::support::{Browser, Members as _, Screen, TestServer};
 
-const VIEWS: [(&str, &str); 9] = [
+const VIEWS: [(&str, &str); 10] = [
     ("inbox", "Waiting for you (1)"),
+    ("overview", "Overview"),
     ("runs", "Runs"),
     ("history", "History"),
     ("sessions", "Sessions"),
@@ -244,6 +245,17 @@ async fn an_admin_sees_the_log_the_people_and_the_health_and_who_may_not_does_no
     go(&browser, "health").await;
     browser.says("#health-verdict", "The server does its work.").await;
     browser.says("[data-check=database]", "ok").await;
+    // What doctor finds, each with its fix.
+    browser.shown("[data-finding]").await;
+    let found = server.operator().read("/v1/doctor").await;
+    let found: Vec<&str> = found.list("findings").iter().map(|one| one.text("id")).collect();
+    let shown = browser
+        .value("[...document.querySelectorAll('[data-finding]')].map((one) => one.dataset.finding)")
+        .await;
+    assert_eq!(shown, json!(found));
+    let fixes =
+        "[...document.querySelectorAll('[data-finding]')].every((one) => one.innerText.includes('Fix: '))";
+    assert_eq!(browser.value(fixes).await, true);
     browser.shoot("view-health").await;
     server.edit_document("{ broken");
     browser.says("#health-verdict", "something is wrong").await;
@@ -261,8 +273,97 @@ async fn an_admin_sees_the_log_the_people_and_the_health_and_who_may_not_does_no
     let listed = "[...document.querySelectorAll('nav a')].map((link) => link.dataset.view).join()";
     assert_eq!(
         browser.value(listed).await,
-        "inbox,runs,history,sessions,nodes,policy,health"
+        "inbox,overview,runs,history,sessions,nodes,policy,health"
     );
     browser.run("location.hash = '#/people'", json!([])).await;
     browser.says("#view-people", "lacks the scope admin").await;
+}
+
+#[tokio::test]
+async fn the_overview_shows_what_was_counted_and_what_would_stop_it() {
+    let server = TestServer::asking().start().await;
+    let first = ask_body(&server, json!({ "argv": ["/bin/date"], "agentId": "build" })).await;
+    ask_body(
+        &server,
+        json!({ "argv": ["/bin/date", "-u"], "agentId": "build" }),
+    )
+    .await;
+    let other = ask_body(&server, json!({ "argv": ["/bin/uname"], "agentId": "other" })).await;
+    server.answered(&first, "deny").await;
+    server.answered(&other, "allow-once").await;
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
+    go(&browser, "overview").await;
+    browser.shown("#asked-chart").await;
+    for said in ["Questions\n3", "1 of them wait", "50 %", "1 allowed, 1 denied"] {
+        browser.says(".tiles", said).await;
+    }
+    // The bars are the numbers of the table.
+    let bars = browser
+        .value("[...document.querySelectorAll('#asked-chart title')].reduce((sum, { textContent }) => sum + Number(textContent.split(': ').pop()), 0)")
+        .await;
+    assert_eq!(bars, 3);
+    let agents = browser
+        .value("[...document.querySelectorAll('[aria-label=\"Questions by agent\"] tbody tr')].map((row) => [row.cells[0].innerText, row.cells[1].innerText])")
+        .await;
+    assert_eq!(agents, json!([["build", "2"], ["other", "1"]]));
+    let figures = server.operator().read("/v1/overview").await;
+    let rule = format!("[data-asking=\"{}\"]", figures["rules"][0].text("approvalId"));
+    browser.says(&rule, "date").await;
+    browser
+        .says(&rule, "with exactly these arguments in this directory")
+        .await;
+    let target = browser
+        .value(&format!(
+            "document.querySelector('{rule} a').getAttribute('href')"
+        ))
+        .await;
+    assert_eq!(target, format!("/a/{}", figures["rules"][0].text("approvalId")));
+    browser.shoot("view-overview").await;
+    // New figures come by themselves, and the address keeps the stretch.
+    ask_body(
+        &server,
+        json!({ "argv": ["/bin/date", "-R"], "agentId": "build" }),
+    )
+    .await;
+    browser.says(".tiles", "Questions\n4").await;
+    browser.choose("#overview-age", "7").await;
+    browser.until("location.hash === '#/overview?age=7'").await;
+    browser.shown("#asked-chart").await;
+    browser.set_screen(Screen::PHONE).await;
+    let sideways = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
+    assert_eq!(browser.value(sideways).await, true);
+    browser.shoot("view-overview-phone").await;
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
+async fn an_agent_is_muted_by_an_answer_and_the_inbox_ends_that() {
+    let server = TestServer::asking().start().await;
+    let asked = ask(&server, &["/bin/echo", "1"]).await;
+    let waits = ask(&server, &["/bin/echo", "2"]).await;
+    let approval = id(&asked, "approvalId");
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
+    opened(&browser, &approval).await;
+    press(&browser, &approval, "deny").await;
+    browser.shown(".after").await;
+    browser.click(".after [value=agent-30]").await;
+    browser
+        .says(
+            ".after-stored",
+            "Everything that main would have to ask is denied, what waits of it too",
+        )
+        .await;
+    browser.shoot("deny-mute-agent").await;
+    press(&browser, &approval, "confirm-deny").await;
+    browser
+        .says("#mutes [data-muted=main]", "main is muted until")
+        .await;
+    server.agent().finished(waits.text("runId")).await;
+    let refused = server.agent().exec(json!({ "argv": ["/bin/echo", "3"] })).await;
+    assert_eq!(refused.problem(403, "exec-denied")["reason"], "agent-muted");
+    browser.shoot("muted").await;
+    browser.click("#mutes button").await;
+    browser.until("!document.querySelector('#mutes')").await;
+    ask(&server, &["/bin/echo", "4"]).await;
+    complains_of_nothing(&browser).await;
 }

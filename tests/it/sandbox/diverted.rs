@@ -1,5 +1,6 @@
 //! `tools.exec.onMiss`: a miss runs in the sandbox instead of being asked about.
 
+use countersign_sys::clock::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
 use super::{BUILTIN, possible};
@@ -154,4 +155,25 @@ async fn an_agent_can_have_it_or_not() {
     assert_has!(asked, { "status": "approval-pending", "warnings": [] });
     let policy = server.operator().read("/v1/policy/effective?agentId=asks").await;
     assert_eq!(policy["onMiss"]["value"], "ask");
+}
+
+#[tokio::test]
+async fn a_muted_agent_still_runs_in_the_sandbox_what_nobody_is_asked_about() {
+    let server = server(&json!({}), &json!({})).start().await;
+    or_skip!(possible(&server).await);
+    let until = SystemClock.now().get() + 3_600_000;
+    let operator = server.operator();
+    let mute = operator.request(reqwest::Method::PUT, "/v1/agents/main/mute");
+    operator
+        .send(mute.json(&json!({ "untilMs": until })))
+        .await
+        .expect(200);
+    let ran = server.ran(json!({ "command": "pwd; id -u" })).await;
+    assert_has!(ran, { "host": "sandbox", "status": "completed", "diverted": true });
+    // The twin: what is asked about everywhere is denied.
+    let asked = server
+        .agent()
+        .exec(json!({ "command": "pwd", "ask": "always" }))
+        .await;
+    assert_eq!(asked.problem(403, "exec-denied")["reason"], "agent-muted");
 }

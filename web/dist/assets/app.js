@@ -2112,6 +2112,7 @@ function meaning({ opened, focused, isInSight }, isKnown) {
 // src/pure/route.ts
 var NAMES = [
 	"inbox",
+	"overview",
 	"runs",
 	"history",
 	"sessions",
@@ -2518,11 +2519,17 @@ var AFTER = [
 	"ask",
 	"mute-30",
 	"mute-60",
-	"never"
+	"never",
+	"agent-30",
+	"agent-60"
 ];
+var ofAgent = (after) => after.startsWith("agent");
 function leaves(after, untilMs) {
 	if (after === "never") return { never: true };
-	return untilMs === void 0 ? {} : { mute: { untilMs } };
+	return untilMs === void 0 ? {} : { mute: {
+		untilMs,
+		...ofAgent(after) && { agent: true }
+	} };
 }
 var HEAD_LINES = 6;
 var TAIL_LINES = 4;
@@ -3437,7 +3444,8 @@ function Remembered({ entry: { approval: { grant }, left } }) {
 	if (rule) return createVNode("p", {
 		class: "ended-detail remembered",
 		children: [
-			"This command is denied without a question ",
+			rule.questions ? "Everything that this agent would ask" : "This command",
+			" is denied without a question ",
 			rule.expiresAtMs === void 0 ? "for good" : createVNode(Fragment, { children: ["until ", createVNode(Time, { ms: rule.expiresAtMs })] }),
 			"."
 		]
@@ -3645,6 +3653,11 @@ function Left({ ms }) {
 }
 // src/view/nav.tsx
 var VIEWS = {
+	overview: {
+		title: "Overview",
+		needs: "read",
+		load: () => __vitePreload(() => import("./overview.js").then((view) => view.Overview), [])
+	},
 	runs: {
 		title: "Runs",
 		needs: "read",
@@ -3798,6 +3811,7 @@ function Inbox() {
 	const waiting = model.waiting.length;
 	const isEmpty = model.entries.size === 0;
 	const isNarrowed = !isEmpty && listed().length === 0;
+	const Mutes = useValue(record)?.Mutes;
 	const section = useRef(null);
 	useLayoutEffect(() => {
 		if (!isEmpty && !performance.getEntriesByName("first-card").length) performance.mark("first-card");
@@ -3851,6 +3865,7 @@ function Inbox() {
 					})
 				]
 			}),
+			Mutes && !only && createVNode(Mutes, {}),
 			isEmpty && createVNode("p", {
 				class: "blank",
 				id: "blank",
@@ -4383,4 +4398,4 @@ async function poll() {
 }
 isOpened.set(Boolean(only));
 start().catch(failed);
-export { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, State, Time, Variables, Wrong, announce, areAlike, baseName, brief, byteSize, calls, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, duration, everything, factsOf, failed, fallback, gone, hints, isHelp, isOn, isRead, json, keepFilter, lineOf, looker, may, mixedWords, model, mustOpen, nudge, online, outcome, place, placeOf, proposalsOf, refreshStop, revise, runStatus, send, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useMemo, useRef, useState, useValue, visible, visibleOutput, wanted, watch, who, width };
+export { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, State, Time, Variables, Wrong, __vitePreload, announce, areAlike, baseName, brief, byteSize, calls, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, duration, everything, factsOf, failed, fallback, gone, hints, isHelp, isOn, isRead, json, keepFilter, lineOf, looker, may, mixedWords, model, mustOpen, nudge, ofAgent, online, outcome, place, placeOf, proposalsOf, refreshStop, revise, rule, runStatus, send, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useMemo, useRef, useState, useValue, visible, visibleOutput, wanted, watch, who, width };

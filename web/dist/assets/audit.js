@@ -1,27 +1,37 @@
-import { Fact, Fragment, Mono, Refused, Time, Wrong, brief, createVNode, everything, hints, json, useState, useValue, visible } from "./app.js";
-import { Filter, Listing, query, useFilter, usePaged } from "./lists.js";
+import { Fact, Fragment, Mono, Refused, Time, Wrong, brief, createVNode, everything, hints, json, useMemo, useState, useValue, visible } from "./app.js";
+import { AGES, Filter, Listing, query, sinceOf, useFilter, usePaged } from "./lists.js";
 // src/view/audit.tsx
 var MOST_EXPORTED = 5e4;
-var FIELDS = [{
-	key: "action",
-	title: "Action",
-	hint: "exec.denied"
-}, {
-	key: "actor",
-	title: "Who, by id",
-	hint: "the id of a token"
-}];
+var FIELDS = [
+	{
+		key: "action",
+		title: "Action",
+		hint: "exec.denied"
+	},
+	{
+		key: "actor",
+		title: "Who, by id",
+		hint: "the id of a token"
+	},
+	{
+		key: "age",
+		title: "Recorded",
+		choices: AGES
+	}
+];
 var TONES = {
 	ok: "good",
 	denied: "bad",
 	failed: "warn"
 };
 function Audit() {
-	const { action, actor } = useFilter(FIELDS);
+	const { action, actor, age } = useFilter(FIELDS);
+	const since = useMemo(() => sinceOf(age), [age]);
 	const hint = useValue(hints.runs) + useValue(hints.approvals) + useValue(hints.policy) + useValue(hints.all);
 	const filter = query({
 		action,
-		actor
+		actor,
+		since
 	});
 	const list = usePaged(`/v1/audit?${query({
 		limit: "50",
@@ -38,7 +48,7 @@ function Audit() {
 			title: "Audit records",
 			list,
 			row: (record) => createVNode(Row, { record }, record.seq),
-			none: action || actor ? createVNode("p", { children: ["No record matches the filter. ", createVNode("a", {
+			none: action || actor || age ? createVNode("p", { children: ["No record matches the filter. ", createVNode("a", {
 				href: "#/audit",
 				children: "Show all records"
 			})] }) : createVNode("p", { children: "Nothing is recorded yet." })

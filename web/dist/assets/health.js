@@ -1,7 +1,8 @@
-import { Fact, Fragment, Refused, Wrong, createVNode, failed, hints, json, looker, useEffect, useState, useValue, visible } from "./app.js";
+import { Fact, Fragment, Mono, Refused, Wrong, createVNode, failed, hints, json, looker, may, useEffect, useState, useValue, visible } from "./app.js";
 import { Settings } from "./lists.js";
 // src/view/health.tsx
 var PAUSE_MS = 100;
+var FINDINGS_PAUSE_MS = 1e3;
 var AGAIN_MS = 3e4;
 var NAMES = {
 	database: "Record",
@@ -109,12 +110,12 @@ function Health() {
 								]
 							}, name))
 						}),
-						createVNode("p", {
+						!may("admin") && createVNode("p", {
 							class: "hint",
 							children: [
 								"On the machine, ",
 								createVNode("code", { children: "countersign doctor" }),
-								" looks further, and says how to fix what it finds."
+								" looks further, and says how to fix what it finds. An admin sees that here."
 							]
 						})
 					]
@@ -156,10 +157,79 @@ function Health() {
 						})]
 					})]
 				}),
+				may("admin") && createVNode(Findings, { hint }),
 				createVNode(Settings, { items: settings.items })
 			]
 		})
 	] });
+}
+var SEVERITIES = {
+	error: ["bad", "wrong"],
+	warning: ["warn", "risky"],
+	info: ["dull", "note"]
+};
+function Findings({ hint }) {
+	const [found, setFound] = useState(void 0);
+	const [problem, setProblem] = useState("");
+	const [refresh] = useState(() => looker(async () => {
+		try {
+			setFound((await json("GET", "/v1/doctor")).findings);
+			setProblem("");
+		} catch (error) {
+			if (!(error instanceof Refused) || error.status >= 500) throw error;
+			setProblem(error.sentence);
+		}
+	}, FINDINGS_PAUSE_MS));
+	useEffect(() => refresh(), [hint]);
+	return createVNode("section", {
+		class: "panel",
+		"aria-labelledby": "findings-title",
+		children: [
+			createVNode("div", {
+				class: "section-head",
+				children: [createVNode("h2", {
+					id: "findings-title",
+					children: "What doctor finds"
+				}), createVNode("button", {
+					type: "button",
+					class: "quiet",
+					id: "findings-again",
+					onClick: refresh,
+					children: "Look again"
+				})]
+			}),
+			createVNode(Wrong, { text: problem }),
+			!found && !problem && createVNode("p", {
+				class: "hint",
+				children: "Loading …"
+			}),
+			found?.length === 0 && createVNode("p", { children: "Nothing is wrong." }),
+			found && found.length > 0 && createVNode("ul", {
+				class: "checks",
+				id: "findings",
+				"aria-label": "What doctor finds",
+				children: found.map(({ id, severity, key, explanation, fix }) => {
+					const [tone, word] = SEVERITIES[severity] ?? ["dull", severity];
+					return createVNode("li", {
+						"data-finding": id,
+						children: [createVNode("p", { children: [
+							createVNode("span", {
+								class: `badge ${tone}`,
+								children: visible(word)
+							}),
+							" ",
+							createVNode(Mono, { text: key }),
+							" ",
+							createVNode("bdi", { children: visible(explanation) })
+						] }), createVNode("p", {
+							class: "rule-more",
+							children: ["Fix: ", createVNode("bdi", { children: visible(fix) })]
+						})]
+					}, `${id} ${key}`);
+				})
+			})
+		]
+	});
 }
 function sentence({ status, degraded, stopped, restartNeeded }) {
 	const said = status !== "ready" ? "The server cannot do its work, and refuses what is asked." : stopped ? "Everything is stopped: nothing starts and nothing is asked." : degraded ? "The server answers, but something is wrong, and it denies what depends on that." : "The server does its work.";

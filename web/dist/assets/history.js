@@ -1,5 +1,5 @@
 import { Fact, Fragment, Mono, Time, brief, createVNode, hints, lineOf, outcome, placeOf, useMemo, useValue, visible } from "./app.js";
-import { Filter, Listing, query, useAgents, useFilter, usePaged } from "./lists.js";
+import { AGES, Filter, Listing, query, sinceOf, useAgents, useFilter, usePaged } from "./lists.js";
 // src/view/history.tsx
 var STATES = [
 	["all", "Any answer"],
@@ -9,14 +9,6 @@ var STATES = [
 	["cancelled", "Cancelled"],
 	["pending", "Waiting"]
 ];
-var DAY_MS = 864e5;
-var AGES = [
-	["", "At any time"],
-	["1", "In the last day"],
-	["7", "In the last 7 days"],
-	["30", "In the last 30 days"]
-];
-var sinceOf = (days) => days ? String(Math.floor((Date.now() - Number(days) * DAY_MS) / 6e4) * 6e4) : void 0;
 function History() {
 	const fields = [
 		{

@@ -81,6 +81,18 @@ function Listing({ id, title, list: { items, hasMore, problem, older }, none, ro
 		})
 	] });
 }
+var DAY_MS = 864e5;
+var AGES = [
+	["", "At any time"],
+	["1h", "In the last hour"],
+	["1", "In the last day"],
+	["7", "In the last 7 days"],
+	["30", "In the last 30 days"]
+];
+function sinceOf(age) {
+	const [, number, hours] = /^(\d{1,4})(h?)$/.exec(age ?? "") ?? [];
+	return number === void 0 ? void 0 : String(Math.floor((Date.now() - Number(number) * (hours ? DAY_MS / 24 : DAY_MS)) / 6e4) * 6e4);
+}
 function query(parameters) {
 	const said = Object.entries(parameters).filter((pair) => Boolean(pair[1]));
 	return new URLSearchParams(said).toString();
@@ -402,4 +414,4 @@ function LiveOutput({ runId, ended }) {
 		})]
 	});
 }
-export { Cancel, Confirm, Filter, Listing, LiveOutput, Output, Settings, query, useAgents, useFilter, usePaged };
+export { AGES, Cancel, Confirm, Filter, Listing, LiveOutput, Output, Settings, query, sinceOf, useAgents, useFilter, usePaged };

@@ -715,6 +715,7 @@ function facts(item) {
 	if (item.sha256) lines.push(createVNode(Fragment, { children: ["Only for the content ", createVNode(Mono, { text: item.sha256 })] }));
 	if (item.input) lines.push(item.unguarded ? "Also with open input, at an unguarded terminal" : "Also with open input");
 	if (item.confine !== void 0) lines.push(createVNode(Fragment, { children: ["Confined: ", createVNode(Mono, { text: brief(confineLine(item.confine), CONFINE_LENGTH) })] }));
+	if (item.questions) lines.push("Mutes the agent: what it would ask is denied");
 	if (item.children) lines.push("No program of a run can start it either, at the level confined");
 	const said = item.note ?? item.reason;
 	if (said) lines.push(createVNode("bdi", { children: visible(said) }));

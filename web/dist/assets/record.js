@@ -1,4 +1,4 @@
-import { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, Time, Variables, Wrong, announce, areAlike, baseName, brief, calls, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, factsOf, failed, fallback, isHelp, isOn, isRead, json, lineOf, model, mustOpen, nudge, online, proposalsOf, refreshStop, revise, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useRef, useState, useValue, visible, wanted, who, width } from "./app.js";
+import { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, Time, Variables, Wrong, announce, areAlike, baseName, brief, calls, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, factsOf, failed, fallback, hints, isHelp, isOn, isRead, json, lineOf, looker, may, model, mustOpen, nudge, ofAgent, online, proposalsOf, refreshStop, revise, send, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useRef, useState, useValue, visible, wanted, who, width } from "./app.js";
 import { Output } from "./lists.js";
 // src/pure/grant-words.ts
 var HOUR_MS = 36e5;
@@ -104,37 +104,50 @@ var AFTER_WORDS = {
 	ask: "ask again",
 	"mute-30": "mute for 30 min",
 	"mute-60": "mute for 1 h",
-	never: "never again"
+	never: "never again",
+	"agent-30": "mute the agent for 30 min",
+	"agent-60": "mute the agent for 1 h"
 };
 function muteEnd(after, nowMs) {
-	return after === "mute-30" ? nowMs + 30 * MINUTE_MS : after === "mute-60" ? nowMs + HOUR_MS : void 0;
+	return after.endsWith("-30") ? nowMs + 30 * MINUTE_MS : after.endsWith("-60") ? nowMs + HOUR_MS : void 0;
 }
 // src/view/after.tsx
 function AfterDenial({ approval, chosen: { after, untilMs }, choose }) {
 	const name = `after-${approval.id}`;
-	return createVNode(Fragment, { children: [createVNode("fieldset", {
-		class: "after",
-		children: [createVNode("legend", { children: "When the same command comes again" }), AFTER.map((each) => createVNode("label", {
-			class: "after-choice",
-			children: [createVNode("input", {
-				type: "radio",
-				name,
-				value: each,
-				checked: each === after,
-				onChange: () => choose({
-					after: each,
-					untilMs: muteEnd(each, serverNow())
-				})
-			}), createVNode("span", { children: AFTER_WORDS[each] })]
-		}, each))]
-	}), after !== "ask" && createVNode("p", {
-		class: "hint after-stored",
-		children: [
-			`Stored: a deny rule of ${brief(approval.agentId, 40)} about exactly this text, in any directory and session, `,
-			untilMs === void 0 ? "for good" : createVNode(Fragment, { children: ["until ", createVNode(Time, { ms: untilMs })] }),
-			". Written in another way, it is asked about."
-		]
-	})] });
+	return createVNode(Fragment, { children: [
+		createVNode("fieldset", {
+			class: "after",
+			children: [createVNode("legend", { children: "When the same command comes again" }), AFTER.map((each) => createVNode("label", {
+				class: "after-choice",
+				children: [createVNode("input", {
+					type: "radio",
+					name,
+					value: each,
+					checked: each === after,
+					onChange: () => choose({
+						after: each,
+						untilMs: muteEnd(each, serverNow())
+					})
+				}), createVNode("span", { children: AFTER_WORDS[each] })]
+			}, each))]
+		}),
+		ofAgent(after) && createVNode("p", {
+			class: "hint after-stored",
+			children: [
+				`Everything that ${brief(approval.agentId, 40)} would have to ask is denied, what waits of it too, until `,
+				createVNode(Time, { ms: untilMs }),
+				". What runs without a question goes on. The agent sees the reason."
+			]
+		}),
+		after !== "ask" && !ofAgent(after) && createVNode("p", {
+			class: "hint after-stored",
+			children: [
+				`Stored: a deny rule of ${brief(approval.agentId, 40)} about exactly this text, in any directory and session, `,
+				untilMs === void 0 ? "for good" : createVNode(Fragment, { children: ["until ", createVNode(Time, { ms: untilMs })] }),
+				". Written in another way, it is asked about."
+			]
+		})
+	] });
 }
 // src/view/always.tsx
 function AlwaysPanel({ approval, narrowed, narrow }) {
@@ -655,6 +668,79 @@ function Help() {
 		]
 	});
 }
+// src/view/mutes.tsx
+var PAUSE_MS = 100;
+var LONGEST_MS = 2 ** 31 - 1;
+function Mutes() {
+	const hint = useValue(hints.policy) + useValue(hints.all);
+	const [muted, setMuted] = useState([]);
+	const [refresh] = useState(() => looker(async () => {
+		try {
+			setMuted((await json("GET", "/v1/mutes?limit=100")).items);
+		} catch (error) {
+			if (!(error instanceof Refused) || error.status >= 500) throw error;
+			setMuted([]);
+		}
+	}, PAUSE_MS));
+	useEffect(() => refresh(), [hint]);
+	useEffect(() => {
+		if (!muted.length) return void 0;
+		const next = Math.min(...muted.map(({ untilMs }) => untilMs)) - serverNow();
+		const timer = setTimeout(refresh, Math.min(Math.max(next, 0) + PAUSE_MS, LONGEST_MS));
+		return () => clearTimeout(timer);
+	}, [muted]);
+	if (!muted.length) return null;
+	return createVNode("ul", {
+		class: "mutes",
+		id: "mutes",
+		"aria-label": "Muted agents",
+		children: muted.map((mute) => createVNode(Row, {
+			mute,
+			ended: refresh
+		}, mute.agentId))
+	});
+}
+function Row({ mute: { agentId, untilMs, reason }, ended }) {
+	const [isSending, setSending] = useState(false);
+	const [problem, setProblem] = useState("");
+	async function end() {
+		setSending(true);
+		setProblem("");
+		try {
+			await send("DELETE", `/v1/agents/${encodeURIComponent(agentId)}/mute`);
+		} catch (error) {
+			if (!(error instanceof Refused) || error.status !== 404) setProblem(error instanceof Refused ? error.sentence : "No answer came. Try again.");
+		}
+		setSending(false);
+		ended();
+	}
+	return createVNode("li", {
+		"data-muted": agentId,
+		children: [
+			createVNode("span", { children: [
+				createVNode("strong", { children: createVNode("bdi", { children: visible(agentId) }) }),
+				" is muted until ",
+				createVNode(Time, { ms: untilMs }),
+				reason && createVNode(Fragment, { children: [
+					" (",
+					createVNode("bdi", { children: brief(reason, 200) }),
+					")"
+				] }),
+				". What it would ask is denied."
+			] }),
+			" ",
+			may("admin") && createVNode("button", {
+				type: "button",
+				class: "quiet",
+				disabled: isSending,
+				"aria-label": `End the mute of ${brief(agentId, 40)}`,
+				onClick: () => void end(),
+				children: "End it"
+			}),
+			createVNode(Wrong, { text: problem })
+		]
+	});
+}
 // src/pure/diff.ts
 var MOST_CELLS = 1e6;
 var wordsOf = (text) => text.match(/[\p{L}\p{M}\p{N}_]+|[^]/gu) ?? [];
@@ -970,4 +1056,4 @@ async function resumeNow(reason) {
 	const answer = await json("POST", "/v1/resume", { body: { reason } });
 	announce(answer.stopped ? "It takes an admin of another owner to let everything go on." : "Everything goes on.");
 }
-export { AfterDenial, AlwaysPanel, AuditFacts, Batch, Help, Output, Revise, Revised, StopDialog, StoredList, whyNoAlways };
+export { AfterDenial, AlwaysPanel, AuditFacts, Batch, Help, Mutes, Output, Revise, Revised, StopDialog, StoredList, whyNoAlways };

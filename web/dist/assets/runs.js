@@ -1,4 +1,4 @@
-import { Fact, Fragment, Mono, Time, brief, byteSize, createVNode, duration, hints, may, runStatus, useState, useValue, visible } from "./app.js";
+import { Fact, Fragment, Mono, Time, Wrong, __vitePreload, brief, byteSize, createVNode, duration, hints, may, runStatus, useState, useValue, visible } from "./app.js";
 import { Cancel, Filter, Listing, LiveOutput, Output, query, useAgents, useFilter, usePaged } from "./lists.js";
 // src/view/runs.tsx
 var STATES = [
@@ -100,6 +100,7 @@ function Row({ run, changed }) {
 					run,
 					changed
 				}),
+				run.startedAtMs !== void 0 && run.outputBytes > 0 && createVNode(Recording, { run }),
 				isLive ? createVNode(LiveOutput, {
 					runId: run.runId,
 					ended: changed
@@ -110,6 +111,38 @@ function Row({ run, changed }) {
 			] })
 		})]
 	});
+}
+function Recording({ run }) {
+	const [Player, setPlayer] = useState(void 0);
+	const [isOpen, setOpen] = useState(false);
+	const [problem, setProblem] = useState("");
+	const id = `recording-${run.runId}`;
+	function toggle() {
+		setOpen(!isOpen);
+		if (Player || isOpen) return;
+		__vitePreload(async () => {
+			const { Replay } = await import("./replay.js");
+			return { Replay };
+		}, []).then(({ Replay }) => {
+			setPlayer(() => Replay);
+			setProblem("");
+		}, () => setProblem("The player could not be loaded. Close it, and try again."));
+	}
+	return createVNode(Fragment, { children: [createVNode("button", {
+		type: "button",
+		class: "quiet",
+		"aria-expanded": isOpen,
+		"aria-controls": id,
+		onClick: toggle,
+		children: isOpen ? "Close the recording" : "Replay"
+	}), createVNode("div", {
+		id,
+		hidden: !isOpen,
+		children: isOpen && (Player ? createVNode(Player, { run }) : createVNode(Fragment, { children: [createVNode(Wrong, { text: problem }), !problem && createVNode("p", {
+			class: "hint",
+			children: "Loading …"
+		})] }))
+	})] });
 }
 function runMeta(run) {
 	const facts = [visible(run.agentId)];

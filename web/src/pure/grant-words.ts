@@ -125,9 +125,9 @@ export function coveredWords({ wouldHaveCovered }: Proposal): string {
   return `would have covered ${covered} of the last ${of} ${of === 1 ? "question" : "questions"}`;
 }
 
-export const AFTER_WORDS: Record<After, string> = { ask: "ask again", "mute-30": "mute for 30 min", "mute-60": "mute for 1 h", never: "never again" };
+export const AFTER_WORDS: Record<After, string> = { ask: "ask again", "mute-30": "mute for 30 min", "mute-60": "mute for 1 h", never: "never again", "agent-30": "mute the agent for 30 min", "agent-60": "mute the agent for 1 h" };
 
 /** When a mute that begins now ends. */
 export function muteEnd(after: After, nowMs: number): number | undefined {
-  return after === "mute-30" ? nowMs + 30 * MINUTE_MS : after === "mute-60" ? nowMs + HOUR_MS : undefined;
+  return after.endsWith("-30") ? nowMs + 30 * MINUTE_MS : after.endsWith("-60") ? nowMs + HOUR_MS : undefined;
 }

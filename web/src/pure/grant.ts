@@ -33,12 +33,15 @@ export function grantOf({ sessionKey }: Pick<Approval, "sessionKey">, { proposal
   };
 }
 
-/** What happens to the same command after a denial. */
-export const AFTER = ["ask", "mute-30", "mute-60", "never"] as const;
+/** What happens to the same command after a denial, or to all that its agent would ask. */
+export const AFTER = ["ask", "mute-30", "mute-60", "never", "agent-30", "agent-60"] as const;
 export type After = (typeof AFTER)[number];
+
+/** Whether it is about all that the agent would ask. */
+export const ofAgent = (after: After): boolean => after.startsWith("agent");
 
 /** What a denial leaves, as an answer has it. */
 export function leaves(after: After, untilMs: number | undefined): Pick<Decision, "mute" | "never"> {
   if (after === "never") return { never: true };
-  return untilMs === undefined ? {} : { mute: { untilMs } };
+  return untilMs === undefined ? {} : { mute: { untilMs, ...(ofAgent(after) && { agent: true }) } };
 }

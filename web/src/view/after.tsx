@@ -1,8 +1,8 @@
-// What a denial leaves: nothing, or a deny rule about exactly this command.
+// What a denial leaves: nothing, a deny rule about exactly this command, or one that mutes the agent.
 
 import { serverNow } from "../api/api.ts";
 import type { Approval } from "../api/types.ts";
-import { AFTER, type After } from "../pure/grant.ts";
+import { AFTER, type After, ofAgent } from "../pure/grant.ts";
 import { AFTER_WORDS, muteEnd } from "../pure/grant-words.ts";
 import { brief } from "../pure/text.ts";
 import { Time } from "./common.tsx";
@@ -26,7 +26,13 @@ export function AfterDenial({ approval, chosen: { after, untilMs }, choose }: { 
           </label>
         ))}
       </fieldset>
-      {after !== "ask" && (
+      {ofAgent(after) && (
+        <p class="hint after-stored">
+          {`Everything that ${brief(approval.agentId, 40)} would have to ask is denied, what waits of it too, until `}<Time ms={untilMs} />
+          . What runs without a question goes on. The agent sees the reason.
+        </p>
+      )}
+      {after !== "ask" && !ofAgent(after) && (
         <p class="hint after-stored">
           {`Stored: a deny rule of ${brief(approval.agentId, 40)} about exactly this text, in any directory and session, `}
           {untilMs === undefined ? "for good" : <>until <Time ms={untilMs} /></>}

@@ -1,13 +1,13 @@
 // The audit log: who did what, newest first; whether it is intact; and a copy of it.
 
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { everything, json, Refused } from "../api/api.ts";
 import type { AuditRecord, AuditVerification } from "../api/types.ts";
 import { hints } from "../hints.ts";
 import { brief, visible } from "../pure/text.ts";
 import { useValue } from "../state.ts";
 import { Fact, Mono, Time, Wrong } from "./common.tsx";
-import { Filter, type FilterField, Listing, query, useFilter } from "./listing.tsx";
+import { AGES, Filter, type FilterField, Listing, query, sinceOf, useFilter } from "./listing.tsx";
 import { usePaged } from "./paged.ts";
 
 const MOST_EXPORTED = 50_000;
@@ -15,21 +15,23 @@ const MOST_EXPORTED = 50_000;
 const FIELDS: FilterField[] = [
   { key: "action", title: "Action", hint: "exec.denied" },
   { key: "actor", title: "Who, by id", hint: "the id of a token" },
+  { key: "age", title: "Recorded", choices: AGES },
 ];
 
 const TONES = { ok: "good", denied: "bad", failed: "warn" } as const;
 
 export function Audit() {
-  const { action, actor } = useFilter(FIELDS);
+  const { action, actor, age } = useFilter(FIELDS);
+  const since = useMemo(() => sinceOf(age), [age]);
   const hint = useValue(hints.runs) + useValue(hints.approvals) + useValue(hints.policy) + useValue(hints.all);
-  const filter = query({ action, actor });
+  const filter = query({ action, actor, since });
   const list = usePaged<AuditRecord>(`/v1/audit?${query({ limit: "50", order: "newest" })}${filter && `&${filter}`}`, ({ seq }) => String(seq), hint);
   return (
     <>
       <Filter view="audit" fields={FIELDS} />
       <Tools filter={filter} />
       <Listing id="audit" title="Audit records" list={list} row={(record) => <Row key={record.seq} record={record} />}
-        none={action || actor ? <p>No record matches the filter. <a href="#/audit">Show all records</a></p> : <p>Nothing is recorded yet.</p>} />
+        none={action || actor || age ? <p>No record matches the filter. <a href="#/audit">Show all records</a></p> : <p>Nothing is recorded yet.</p>} />
     </>
   );
 }

@@ -297,7 +297,7 @@ function TakeBack({ entry: { approval, run }, label, article }: { entry: Entry; 
 function Remembered({ entry: { approval: { grant }, left } }: { entry: Entry }) {
   const { rule, noRule } = left ?? {};
   if (grant) return <p class="ended-detail remembered">From now on: <bdi>{visible(grant.words)}</bdi></p>;
-  if (rule) return <p class="ended-detail remembered">This command is denied without a question {rule.expiresAtMs === undefined ? "for good" : <>until <Time ms={rule.expiresAtMs} /></>}.</p>;
+  if (rule) return <p class="ended-detail remembered">{rule.questions ? "Everything that this agent would ask" : "This command"} is denied without a question {rule.expiresAtMs === undefined ? "for good" : <>until <Time ms={rule.expiresAtMs} /></>}.</p>;
   return noRule ? <p class="warn-line remembered">It is denied, but no rule is stored: <bdi>{visible(noRule)}</bdi></p> : null;
 }
 

@@ -2,15 +2,17 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { json, Refused } from "../api/api.ts";
-import type { Readiness, SettingsInForce, Version } from "../api/types.ts";
+import type { Finding, Findings as FoundByDoctor, Readiness, SettingsInForce, Version } from "../api/types.ts";
 import { hints } from "../hints.ts";
 import { visible } from "../pure/text.ts";
-import { failed, looker } from "../shell.ts";
+import { failed, looker, may } from "../shell.ts";
 import { useValue } from "../state.ts";
-import { Fact, Wrong } from "./common.tsx";
+import { Fact, Mono, Wrong } from "./common.tsx";
 import { Settings } from "./policy/settings.tsx";
 
 const PAUSE_MS = 100;
+/** It reads many files. */
+const FINDINGS_PAUSE_MS = 1000;
 const AGAIN_MS = 30_000;
 
 interface Known {
@@ -76,7 +78,7 @@ export function Health() {
               </li>
             ))}
           </ul>
-          <p class="hint">On the machine, <code>countersign doctor</code> looks further, and says how to fix what it finds.</p>
+          {!may("admin") && <p class="hint">On the machine, <code>countersign doctor</code> looks further, and says how to fix what it finds. An admin sees that here.</p>}
         </section>
         <section class="panel" aria-labelledby="kernel-title">
           <h2 id="kernel-title">What the kernel keeps</h2>
@@ -92,9 +94,49 @@ export function Health() {
           <h2 id="version-title">Version</h2>
           <dl class="facts"><Fact name="countersign">{visible(version.version)}</Fact><Fact name="Commit"><code>{visible(version.commit)}</code></Fact></dl>
         </section>
+        {may("admin") && <Findings hint={hint} />}
         <Settings items={settings.items} />
       </div>
     </>
+  );
+}
+
+const SEVERITIES: Record<string, readonly [string, string]> = { error: ["bad", "wrong"], warning: ["warn", "risky"], info: ["dull", "note"] };
+
+/** What doctor finds, each with what fixes it. */
+function Findings({ hint }: { hint: number }) {
+  const [found, setFound] = useState<Finding[] | undefined>(undefined);
+  const [problem, setProblem] = useState("");
+  const [refresh] = useState(() => looker(async () => {
+    try {
+      setFound((await json<FoundByDoctor>("GET", "/v1/doctor")).findings);
+      setProblem("");
+    } catch (error) {
+      if (!(error instanceof Refused) || error.status >= 500) throw error;
+      setProblem(error.sentence);
+    }
+  }, FINDINGS_PAUSE_MS));
+  useEffect(() => refresh(), [hint]);
+  return (
+    <section class="panel" aria-labelledby="findings-title">
+      <div class="section-head"><h2 id="findings-title">What doctor finds</h2><button type="button" class="quiet" id="findings-again" onClick={refresh}>Look again</button></div>
+      <Wrong text={problem} />
+      {!found && !problem && <p class="hint">Loading …</p>}
+      {found?.length === 0 && <p>Nothing is wrong.</p>}
+      {found && found.length > 0 && (
+        <ul class="checks" id="findings" aria-label="What doctor finds">
+          {found.map(({ id, severity, key, explanation, fix }) => {
+            const [tone, word] = SEVERITIES[severity] ?? ["dull", severity];
+            return (
+              <li key={`${id} ${key}`} data-finding={id}>
+                <p><span class={`badge ${tone}`}>{visible(word)}</span> <Mono text={key} /> <bdi>{visible(explanation)}</bdi></p>
+                <p class="rule-more">Fix: <bdi>{visible(fix)}</bdi></p>
+              </li>
+            );
+          })}
+        </ul>
+      )}
+    </section>
   );
 }
 

@@ -9,15 +9,10 @@ import { useValue } from "../state.ts";
 import { useAgents } from "./agents.ts";
 import { Fact, Mono, Time } from "./common.tsx";
 import { lineOf, placeOf } from "./details.tsx";
-import { Filter, type FilterField, Listing, query, useFilter } from "./listing.tsx";
+import { AGES, Filter, type FilterField, Listing, query, sinceOf, useFilter } from "./listing.tsx";
 import { usePaged } from "./paged.ts";
 
 const STATES = [["all", "Any answer"], ["allowed", "Allowed"], ["denied", "Denied"], ["expired", "Expired"], ["cancelled", "Cancelled"], ["pending", "Waiting"]] as const;
-const DAY_MS = 86_400_000;
-const AGES = [["", "At any time"], ["1", "In the last day"], ["7", "In the last 7 days"], ["30", "In the last 30 days"]] as const;
-
-/** When a number of days ago began, on a full minute, so that the address of the list does not change with each drawing. */
-const sinceOf = (days: string | undefined): string | undefined => (days ? String(Math.floor((Date.now() - Number(days) * DAY_MS) / 60_000) * 60_000) : undefined);
 
 export function History() {
   const agents = useAgents();

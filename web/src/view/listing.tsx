@@ -80,6 +80,17 @@ export function Listing<Item>({ id, title, list: { items, hasMore, problem, olde
   );
 }
 
+const DAY_MS = 86_400_000;
+
+/** How far back a list goes: a number of days, or of hours with an `h`. */
+export const AGES = [["", "At any time"], ["1h", "In the last hour"], ["1", "In the last day"], ["7", "In the last 7 days"], ["30", "In the last 30 days"]] as const;
+
+/** When that began, on a full minute, so that the address of the list does not change with each drawing. */
+export function sinceOf(age: string | undefined): string | undefined {
+  const [, number, hours] = /^(\d{1,4})(h?)$/.exec(age ?? "") ?? [];
+  return number === undefined ? undefined : String(Math.floor((Date.now() - Number(number) * (hours ? DAY_MS / 24 : DAY_MS)) / 60_000) * 60_000);
+}
+
 /** Parameters of a request; what is empty is left out. */
 export function query(parameters: Readonly<Record<string, string | undefined>>): string {
   const said = Object.entries(parameters).filter((pair): pair is [string, string] => Boolean(pair[1]));

@@ -19,6 +19,7 @@ interface View {
 }
 
 const VIEWS: Record<Exclude<ViewName, "inbox">, View> = {
+  overview: { title: "Overview", needs: "read", load: () => import("./overview.tsx").then((view) => view.Overview) },
   runs: { title: "Runs", needs: "read", load: () => import("./runs.tsx").then((view) => view.Runs) },
   history: { title: "History", needs: "read", load: () => import("./history.tsx").then((view) => view.History) },
   sessions: { title: "Sessions", needs: "read", load: () => import("./sessions.tsx").then((view) => view.Sessions) },

@@ -1,4 +1,4 @@
-// What is loaded after the first request is shown: the wider answers, one answer to several, the output of a run, the dialog
+// What is loaded after the first request is shown: the wider answers, one answer to several, the agents that are muted, the output of a run, the dialog
 // of the emergency stop, and the help.
 
 export { whyNoAlways } from "../pure/grant-words.ts";
@@ -7,6 +7,7 @@ export { AlwaysPanel, StoredList } from "./always.tsx";
 export { AuditFacts } from "./audit-facts.tsx";
 export { Batch } from "./batch.tsx";
 export { Help } from "./help.tsx";
+export { Mutes } from "./mutes.tsx";
 export { Output } from "./output.tsx";
 export { Revise, Revised } from "./revise.tsx";
 export { StopDialog } from "./stop-dialog.tsx";

@@ -1,5 +1,6 @@
 // Runs: what ran or was refused, why, and its output, also while it comes.
 
+import type { ComponentType } from "preact";
 import { useState } from "preact/hooks";
 import type { Run } from "../api/types.ts";
 import { hints } from "../hints.ts";
@@ -9,7 +10,7 @@ import { may } from "../shell.ts";
 import { useValue } from "../state.ts";
 import { useAgents } from "./agents.ts";
 import { Cancel } from "./cancel.tsx";
-import { Fact, Mono, Time } from "./common.tsx";
+import { Fact, Mono, Time, Wrong } from "./common.tsx";
 import { Filter, type FilterField, Listing, query, useFilter } from "./listing.tsx";
 import { LiveOutput } from "./live-output.tsx";
 import { Output } from "./output.tsx";
@@ -53,11 +54,34 @@ function Row({ run, changed }: { run: Run; changed: () => void }) {
           <>
             <RunFacts run={run} />
             {isLive && may("admin") && <Cancel run={run} changed={changed} />}
+            {run.startedAtMs !== undefined && run.outputBytes > 0 && <Recording run={run} />}
             {isLive ? <LiveOutput runId={run.runId} ended={changed} /> : run.startedAtMs !== undefined && (run.outputBytes > 0 ? <Output key={run.status} run={run} /> : <p class="hint">No output.</p>)}
           </>
         )}
       </div>
     </li>
+  );
+}
+
+/** The recording of a run, loaded when it is wanted. */
+function Recording({ run }: { run: Run }) {
+  const [Player, setPlayer] = useState<ComponentType<{ run: Run }> | undefined>(undefined);
+  const [isOpen, setOpen] = useState(false);
+  const [problem, setProblem] = useState("");
+  const id = `recording-${run.runId}`;
+  function toggle() {
+    setOpen(!isOpen);
+    if (Player || isOpen) return;
+    import("./replay.tsx").then(({ Replay }) => {
+      setPlayer(() => Replay);
+      setProblem("");
+    }, () => setProblem("The player could not be loaded. Close it, and try again."));
+  }
+  return (
+    <>
+      <button type="button" class="quiet" aria-expanded={isOpen} aria-controls={id} onClick={toggle}>{isOpen ? "Close the recording" : "Replay"}</button>
+      <div id={id} hidden={!isOpen}>{isOpen && (Player ? <Player run={run} /> : <><Wrong text={problem} />{!problem && <p class="hint">Loading …</p>}</>)}</div>
+    </>
   );
 }
 

@@ -237,6 +237,11 @@ impl SettingsStore {
         &*self.environment
     }
 
+    /// The same, to be kept.
+    pub fn shared_environment(&self) -> Arc<dyn Environment> {
+        Arc::clone(&self.environment)
+    }
+
     /// The `countersign.toml` in use.
     pub fn server_file(&self) -> &Path {
         &self.server_file.path

@@ -360,6 +360,11 @@ impl Analyst {
 }
 
 impl Analyst {
+    /// The present time.
+    pub(crate) fn now(&self) -> UnixMillis {
+        self.clock.now()
+    }
+
     /// The workspace in which the supervisor would open files for the redirections of a call (G13), and in which files are
     /// looked for (G14).
     fn workspace_of(&self, call: &Call, now: &PolicyView) -> Result<Option<PinnedDirectory>, Blind> {
@@ -530,7 +535,7 @@ pub(crate) fn deny_rule_of<'a>(listed: &Listed<'a, document::DenyRule>) -> DenyR
         arg_pattern: listed.item.arg_pattern.as_deref(),
         reason: listed.item.reason.as_deref(),
         children: listed.item.keeps_children(),
-        is_of_text: listed.item.is_of_text(),
+        is_of_text: listed.item.is_of_text() || listed.item.is_of_questions(),
     }
 }
 

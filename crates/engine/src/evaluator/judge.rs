@@ -222,6 +222,7 @@ impl Evaluator {
             node_refusal,
             far,
             asker: None,
+            mute: None,
         })
     }
 }

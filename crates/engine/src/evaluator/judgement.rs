@@ -25,6 +25,7 @@ use countersign_policy::{
 use crate::{
     far_policy::FarPolicy,
     hint::hint,
+    mute::Mute,
     question_terms::{ASKER, AskRequest},
 };
 
@@ -57,6 +58,8 @@ pub(crate) struct Judgement {
     pub(crate) far: Option<(FarPolicy, bool)>,
     /// Who starts it, where that is not this server.
     pub(crate) asker: Option<Arc<AskRequest>>,
+    /// What mutes the agent, where a person would have been asked.
+    pub(crate) mute: Option<Mute>,
 }
 
 impl Judgement {
@@ -86,6 +89,19 @@ impl Judgement {
             node_refusal: None,
             far: None,
             asker: None,
+            mute: None,
+        }
+    }
+
+    /// The same of a call whose agent is muted: nobody is asked about it.
+    pub(crate) fn muted(self, mute: Option<Mute>) -> Self {
+        match (self.verdict, mute) {
+            (Verdict::Ask(_), Some(mute)) => Self {
+                verdict: Verdict::Deny(Reason::AgentMuted),
+                mute: Some(mute),
+                ..self
+            },
+            (Verdict::Run | Verdict::Ask(_) | Verdict::Deny(_), _) => self,
         }
     }
 
@@ -315,6 +331,13 @@ impl Judgement {
                         None => format!("deny rule {} matched", hit.pattern),
                     }),
                 None,
+            ),
+            (_, Reason::AgentMuted) => (
+                self.mute.as_ref().map(Mute::words),
+                // The mute of a node's document is ended there.
+                self.far
+                    .is_none()
+                    .then(|| hint(&["agents", "unmute", agent.as_str()])),
             ),
             (_, Reason::Preflight) => (
                 self.preflight.as_ref().map(|found| {

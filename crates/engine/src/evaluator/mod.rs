@@ -243,6 +243,9 @@ impl Evaluator {
             Holding::Impossible(why) => evaluation.not_held = Some(why),
             Holding::Into(bound) => evaluation.judged = evaluation.judged.map(|judged| judged.held(*bound)),
         }
+        // Last: what runs without a question does so.
+        let mute = evaluation.policy.mute(&evaluation.call.agent, self.analyst.now());
+        evaluation.judged = evaluation.judged.map(|judged| judged.muted(mute));
         if mode.making == Making::Everything && evaluation.runs() {
             self.places.make_ready(&evaluation.call).await?;
         }

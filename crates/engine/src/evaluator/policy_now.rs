@@ -17,7 +17,7 @@ use countersign_policy::{
     pattern::command_digest,
 };
 
-use crate::{accepted_policy::PolicyInEffect, node::OnNode, reply::MachineFault};
+use crate::{accepted_policy::PolicyInEffect, mute::Mute, node::OnNode, reply::MachineFault};
 
 /// The policy of one moment: the accepted policy, and while a change is pending the files as they are, too.
 #[derive(Debug)]
@@ -108,6 +108,12 @@ impl PolicyNow {
         }
     }
 
+    /// What mutes an agent at this time: of several rules the one that lasts longest.
+    pub(crate) fn mute(&self, agent: &AgentId, now: UnixMillis) -> Option<Mute> {
+        let muting = self.views().filter_map(|view| view.mute(agent, now));
+        muting.max_by_key(|mute| mute.until)
+    }
+
     /// Whether an agent may not use the tool that a command is for.
     pub(crate) fn is_tool_denied(&self, agent: &AgentId, command: &Command) -> bool {
         self.views().any(|view| view.is_tool_denied(agent, command))
@@ -143,13 +149,22 @@ impl PolicyView {
     /// The deny rules about programs that count for an agent, in matching order.
     pub(crate) fn deny_rules(&self, agent: &AgentId) -> Vec<Listed<'_, DenyRule>> {
         let mut rules = self.all_deny_rules(agent);
-        rules.retain(|rule| !rule.item.is_of_text());
+        rules.retain(|rule| !rule.item.is_of_text() && !rule.item.is_of_questions());
         rules
     }
 
     /// Whether any deny rule counts for an agent, about programs or about texts.
     pub(crate) fn has_deny_rules(&self, agent: &AgentId) -> bool {
-        !self.all_deny_rules(agent).is_empty()
+        let rules = self.all_deny_rules(agent);
+        rules.iter().any(|rule| !rule.item.is_of_questions())
+    }
+
+    /// The rule that mutes an agent for longest at this time.
+    fn mute(&self, agent: &AgentId, now: UnixMillis) -> Option<Mute> {
+        let rules = self.all_deny_rules(agent);
+        let muting = rules.iter().filter(|rule| rule.item.denies_questions(now));
+        let longest = muting.max_by_key(|rule| rule.item.end())?;
+        Some(Mute::of(longest.id, longest.item))
     }
 
     /// The deny rule about exactly this command, which a person left.

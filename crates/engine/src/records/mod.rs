@@ -2,6 +2,7 @@
 
 mod agents;
 mod brief;
+mod overview;
 
 use std::sync::Arc;
 

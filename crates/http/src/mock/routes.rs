@@ -3,7 +3,7 @@
 //! Bodies, queries and headers are read by the extractors of the real routes, so the same calls are refused with the
 //! same words.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io::Cursor, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -22,6 +22,7 @@ use countersign_domain::{OutputStream, RunId, Scope, TokenId};
 use countersign_engine::EndsWithCaller;
 use countersign_runner::output::spool;
 use countersign_wire::{
+    frames::FramesBody,
     health::{CheckBody, Checks, ReadinessBody},
     me::MeBody,
     page::Page,
@@ -43,8 +44,8 @@ use crate::{
     problem::{Code, Problem},
     reply::JsonReply,
     routes::{
-        ExecBody, ExecQuery, OutputQuery, WaitQuery, error_catalogue, health, last_event_id,
-        output_of_frames, statuses_named, version, with_output,
+        ExecBody, ExecQuery, FramesQuery, OutputQuery, WaitQuery, draw_frames, error_catalogue, health,
+        last_event_id, output_of_frames, recording_of_frames, statuses_named, version, with_output,
     },
     sse,
 };
@@ -88,6 +89,8 @@ pub(super) fn router(play: Arc<Play>) -> Router {
         .route("/v1/runs/{runId}", get(run))
         .route("/v1/runs/{runId}/cancel", post(cancel))
         .route("/v1/runs/{runId}/output", get(output))
+        .route("/v1/runs/{runId}/recording", get(recording))
+        .route("/v1/runs/{runId}/recording/frames", get(frames))
         .route("/v1/events", get(events))
         .layer(middleware::from_fn(needs_token));
     Router::new()
@@ -279,6 +282,33 @@ async fn output(
     output_of_frames(&played.run.id, query.stream(), &headers, frames)
 }
 
+async fn recording(
+    State(play): State<Arc<Play>>,
+    AtPath(id): AtPath<RunId>,
+    QueryOf(()): QueryOf<()>,
+) -> Result<Response, Problem> {
+    let played = play.played(play.index_of(&id)?);
+    let frames = play.frames_of(&played);
+    recording_of_frames(played.run, frames)
+}
+
+async fn frames(
+    State(play): State<Arc<Play>>,
+    AtPath(id): AtPath<RunId>,
+    QueryOf(query): QueryOf<FramesQuery>,
+) -> Result<JsonReply<FramesBody>, Problem> {
+    let played = play.played(play.index_of(&id)?);
+    let drawn = draw_frames(
+        Cursor::new(play.frames_of(&played)),
+        Duration::ZERO,
+        query.after_ms,
+    );
+    drawn.map(JsonReply).map_err(|error| {
+        tracing::error!(%error, "the output of the mock cannot be read");
+        Problem::internal()
+    })
+}
+
 /// A stream that breaks, as the script says.
 #[derive(Debug, thiserror::Error)]
 #[error("the script breaks this stream")]
@@ -351,7 +381,7 @@ impl Piece {
 fn pieces_of(frames: &Bytes, after: u64, only: Option<OutputStream>) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut offset = 0_u64;
-    let replayed = spool::replay(io::Cursor::new(frames), |stream, bytes| {
+    let replayed = spool::replay(Cursor::new(frames), |stream, bytes| {
         for part in bytes.chunks(PIECE) {
             let end = offset + u64::try_from(part.len()).unwrap_or(u64::MAX);
             let skipped = usize::try_from(after.saturating_sub(offset)).unwrap_or(usize::MAX);

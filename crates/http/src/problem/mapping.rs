@@ -16,6 +16,7 @@ use countersign_engine::{
     config::ConfigError,
     document::DocumentError,
     hint::hint,
+    mutes::MuteError,
     preset::PresetError,
     process::ProcessError,
     reply::{
@@ -502,6 +503,23 @@ impl From<LoginLinkError> for Problem {
             LoginLinkError::Unseen | LoginLinkError::Taken => Self::field("name", error.to_string()),
             LoginLinkError::NoToken(error) => error.into(),
             LoginLinkError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<MuteError> for Problem {
+    fn from(error: MuteError) -> Self {
+        match error {
+            MuteError::Time => Self::new(
+                Code::DecisionNotAllowed,
+                "untilMs: expected a time within the next 30 days",
+            ),
+            MuteError::OwnRequest => Self::new(
+                Code::OwnRequest,
+                "a question of this agent waits that the same token asked, and it cannot decide about it",
+            ),
+            MuteError::List(error) => error.into(),
+            MuteError::Storage(trouble) => trouble.into(),
         }
     }
 }

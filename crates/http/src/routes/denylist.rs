@@ -189,6 +189,7 @@ pub(super) fn written(rule: Keyed<DenyRule>, warnings: Vec<EntryWarning>) -> Rul
     let Keyed { id, item } = rule;
     RuleBody {
         children: item.keeps_children(),
+        questions: item.is_of_questions(),
         id,
         pattern: item.pattern,
         arg_pattern: item.arg_pattern,

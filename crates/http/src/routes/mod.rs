@@ -13,13 +13,16 @@ mod bridge;
 mod config;
 mod denylist;
 mod docs;
+mod doctor;
 mod document;
 mod events;
 mod exec;
 mod mcp;
 mod me;
 mod metrics;
+mod mutes;
 mod nodes;
+mod overview;
 mod pages;
 mod patch;
 mod policy;
@@ -40,7 +43,10 @@ pub(crate) use mcp::Mount as McpMount;
 pub(crate) use metrics::metrics_alone;
 pub(crate) use probes::{errors as error_catalogue, healthz as health, version};
 pub(crate) use process::stream::last_event_id;
-pub(crate) use runs::{OutputQuery, WaitQuery, output_of_frames, statuses_named, with_output};
+pub(crate) use runs::{
+    FramesQuery, OutputQuery, WaitQuery, draw as draw_frames, output_of_frames, recording_of_frames,
+    statuses_named, with_output,
+};
 pub(crate) use tools::PATH as TOOLS_PATH;
 pub(crate) use unknown::method as unknown_method;
 #[cfg(test)]
@@ -59,6 +65,7 @@ pub(crate) fn router() -> OpenApiRouter<AppState> {
         .merge(sessions::router())
         .merge(tools::router())
         .merge(runs::router())
+        .merge(overview::router())
         .merge(approvals::router())
         .merge(policy::router())
         .merge(document::router())
@@ -67,6 +74,7 @@ pub(crate) fn router() -> OpenApiRouter<AppState> {
         .merge(agents::router())
         .merge(allowlist::router())
         .merge(denylist::router())
+        .merge(mutes::router())
         .merge(nodes::router())
         .merge(events::router())
         .merge(audit::router())
@@ -77,6 +85,7 @@ pub(crate) fn router() -> OpenApiRouter<AppState> {
         .merge(pages::router())
         .merge(sign_in::router())
         .merge(probes::router())
+        .merge(doctor::router())
         .merge(docs::router())
         .merge(metrics::router())
         .fallback(unknown::path)

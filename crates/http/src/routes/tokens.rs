@@ -68,7 +68,7 @@ struct TokenRequestBody {
     expires_at_ms: Option<UnixMillis>,
 }
 
-/// Tokens in the order of making, revoked ones too.
+/// Tokens, newest first, revoked ones too.
 #[utoipa::path(
     get, path = "/v1/tokens", tag = "tokens", operation_id = "list_tokens",
     params(PageQuery),

@@ -63,7 +63,7 @@ async fn a_token_is_found_by_its_hash_and_revoked_once() {
 }
 
 #[tokio::test]
-async fn tokens_are_listed_in_pages() {
+async fn tokens_are_listed_in_pages_newest_first() {
     let opened = Opened::new();
     for id in ["t-1", "t-2", "t-3"] {
         opened.ledger.insert_token(token(id), approver()).await.unwrap();
@@ -85,7 +85,7 @@ async fn tokens_are_listed_in_pages() {
         .collect();
     assert_eq!(
         (ids.as_slice(), rest.next),
-        (["t-1", "t-2", "t-3"].as_slice(), None)
+        (["t-3", "t-2", "t-1"].as_slice(), None)
     );
 }
 

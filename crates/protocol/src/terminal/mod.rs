@@ -10,4 +10,4 @@ mod screen;
 mod sequence;
 
 pub use keys::{CursorKeys, InvalidKeys, KeyInput};
-pub use screen::Screen;
+pub use screen::{Look, Row, Screen};

@@ -145,6 +145,150 @@ impl Screen {
     }
 }
 
+/// How a text of a screen looks: indexes of the sixteen colours of terminals, and marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a mark of its own")]
+pub struct Look {
+    /// Its colour; `None` for that of the screen.
+    pub text: Option<u8>,
+    /// The colour behind it; `None` for that of the screen.
+    pub ground: Option<u8>,
+    /// Heavier.
+    pub bold: bool,
+    /// Fainter.
+    pub dim: bool,
+    /// Slanted.
+    pub italic: bool,
+    /// With a line below.
+    pub underline: bool,
+    /// Both colours change places.
+    pub inverse: bool,
+}
+
+/// A row of a screen: texts that look the same, from the left on. What is empty at the end is left out.
+pub type Row = Vec<(String, Look)>;
+
+impl Look {
+    fn of(cell: &vt100::Cell) -> Self {
+        Self {
+            text: sixteen(cell.fgcolor()),
+            ground: sixteen(cell.bgcolor()),
+            bold: cell.bold(),
+            dim: cell.dim(),
+            italic: cell.italic(),
+            underline: cell.underline(),
+            inverse: cell.inverse(),
+        }
+    }
+
+    /// Whether a blank that looks so cannot be seen.
+    const fn is_plain_blank(self) -> bool {
+        self.ground.is_none() && !self.inverse && !self.underline
+    }
+}
+
+impl Screen {
+    /// Its cells, a row after the other: no control sequence is in them, and nothing that reorders or hides its neighbours.
+    /// `None` once it could not follow what was drawn.
+    pub fn cells(&self) -> Option<Vec<Row>> {
+        let screen = self.drawing.as_ref()?.screen();
+        let rows = 0..self.size.rows();
+        Some(rows.map(|row| row_of(screen, row, self.size.cols())).collect())
+    }
+
+    /// Row and column of the cursor, from 1; `None` where it is hidden.
+    pub fn shown_cursor(&self) -> Option<(u16, u16)> {
+        let screen = self.drawing.as_ref()?.screen();
+        (!screen.hide_cursor()).then_some(self.cursor)
+    }
+}
+
+fn row_of(screen: &vt100::Screen, row: u16, columns: u16) -> Row {
+    let mut texts = Row::new();
+    for cell in (0..columns).filter_map(|column| screen.cell(row, column)) {
+        // The cell before it has the character that reaches into it.
+        if cell.is_wide_continuation() {
+            continue;
+        }
+        let look = Look::of(cell);
+        let shown = cell
+            .contents()
+            .chars()
+            .filter(|one| *one != '\x1b' && may_be_shown(*one));
+        if texts.last().is_none_or(|(_text, last)| *last != look) {
+            texts.push((String::new(), look));
+        }
+        let Some((text, _look)) = texts.last_mut() else {
+            continue;
+        };
+        let length = text.len();
+        text.extend(shown);
+        if text.len() == length {
+            text.push(' ');
+        }
+    }
+    while let Some((text, look)) = texts.last_mut() {
+        if !look.is_plain_blank() {
+            break;
+        }
+        text.truncate(text.trim_end_matches(' ').len());
+        if !text.is_empty() {
+            break;
+        }
+        texts.pop();
+    }
+    texts
+}
+
+/// The colours of terminals, as most of them show them.
+const COLOURS: [(u8, u8, u8); 16] = [
+    (0, 0, 0),
+    (205, 0, 0),
+    (0, 205, 0),
+    (205, 205, 0),
+    (0, 0, 238),
+    (205, 0, 205),
+    (0, 205, 205),
+    (229, 229, 229),
+    (127, 127, 127),
+    (255, 0, 0),
+    (0, 255, 0),
+    (255, 255, 0),
+    (92, 92, 255),
+    (255, 0, 255),
+    (0, 255, 255),
+    (255, 255, 255),
+];
+
+/// The nearest of the sixteen colours.
+fn sixteen(colour: vt100::Color) -> Option<u8> {
+    match colour {
+        vt100::Color::Default => None,
+        vt100::Color::Idx(index @ 0..=15) => Some(index),
+        vt100::Color::Idx(index @ 16..=231) => {
+            let cube = index - 16;
+            let step = |part: u8| if part == 0 { 0 } else { 55 + part * 40 };
+            Some(nearest((step(cube / 36), step(cube / 6 % 6), step(cube % 6))))
+        }
+        vt100::Color::Idx(index) => {
+            let grey = (index - 232) * 10 + 8;
+            Some(nearest((grey, grey, grey)))
+        }
+        vt100::Color::Rgb(red, green, blue) => Some(nearest((red, green, blue))),
+    }
+}
+
+fn nearest((red, green, blue): (u8, u8, u8)) -> u8 {
+    let far = |(r, g, b): (u8, u8, u8)| {
+        let apart = |one: u8, other: u8| u32::from(one.abs_diff(other)).pow(2);
+        apart(r, red) + apart(g, green) + apart(b, blue)
+    };
+    let places = (0_u8..).zip(COLOURS);
+    places
+        .min_by_key(|(_place, colour)| far(*colour))
+        .map_or(7, |(place, _colour)| place)
+}
+
 impl fmt::Debug for Screen {
     /// Shows nothing that was drawn.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -239,6 +383,39 @@ mod tests {
                 .unwrap_or('?')
         });
         ends.collect()
+    }
+
+    #[test]
+    fn cells_have_no_sequence_and_say_how_they_look() {
+        let mut screen = Screen::new(size(4, 12));
+        let hostile = "a\x1b]0;title\x07\x1b[1;31mred\x1b[0m\u{202e}\u{200b}\r\n日本\x1b[44m  \x1b[0m \r\n\x1b[38;5;196mx\x1b[38;2;0;0;250my\x1b[48;5;255mz\x1b[0m\x1b[?25l";
+        screen.push(hostile.as_bytes(), 0);
+        let rows = screen.cells().unwrap();
+        assert_eq!(rows.len(), 4);
+        let plain = Look::default();
+        let red = Look {
+            text: Some(1),
+            bold: true,
+            ..plain
+        };
+        assert_eq!(rows[0], [("a".to_owned(), plain), ("red".to_owned(), red)]);
+        let blue = Look {
+            ground: Some(4),
+            ..plain
+        };
+        assert_eq!(rows[1], [("日本".to_owned(), plain), ("  ".to_owned(), blue)]);
+        let colours: Vec<_> = rows[2]
+            .iter()
+            .map(|(_text, look)| (look.text, look.ground))
+            .collect();
+        assert_eq!(colours, [(Some(9), None), (Some(4), None), (Some(4), Some(7))]);
+        assert_eq!(rows[3], []);
+        assert_eq!(screen.shown_cursor(), None);
+        let all: String = rows.iter().flatten().map(|(text, _look)| text.as_str()).collect();
+        assert!(
+            !all.chars().any(|one| one.is_control() || one == '\u{202e}'),
+            "{all:?}"
+        );
     }
 
     #[test]

@@ -250,6 +250,7 @@ function facts(item: Rule): ComponentChildren[] {
   if (item.sha256) lines.push(<>Only for the content <Mono text={item.sha256} /></>);
   if (item.input) lines.push(item.unguarded ? "Also with open input, at an unguarded terminal" : "Also with open input");
   if (item.confine !== undefined) lines.push(<>Confined: <Mono text={brief(confineLine(item.confine), CONFINE_LENGTH)} /></>);
+  if (item.questions) lines.push("Mutes the agent: what it would ask is denied");
   if (item.children) lines.push("No program of a run can start it either, at the level confined");
   const said = item.note ?? item.reason;
   if (said) lines.push(<bdi>{visible(said)}</bdi>);

@@ -232,9 +232,9 @@ type EntryKey<'a> = (&'a str, Option<&'a str>, bool, Option<&'a str>);
 type EntryMap<'a> = BTreeMap<EntryKey<'a>, Vec<EntryReach<'a>>>;
 /// What one of them includes of an open input, and what its program may do.
 type EntryReach<'a> = (Typing, Option<&'a Confined>);
-/// Until when deny rules last, in Unix milliseconds. The last part of a key is the digest of a rule about an exact text, of
-/// which the pattern has only the beginning.
-type RuleEnds<'a> = BTreeMap<(RuleKey<'a>, Option<&'a str>), i64>;
+/// Until when deny rules last, in Unix milliseconds. A key has the digest of a rule about an exact text, of which the pattern
+/// has only the beginning, and whether it is about questions.
+type RuleEnds<'a> = BTreeMap<(RuleKey<'a>, Option<&'a str>, bool), i64>;
 /// Pattern and argument pattern.
 type RuleKey<'a> = (&'a str, Option<&'a str>);
 
@@ -340,7 +340,12 @@ impl<'a> AgentPermissions<'a> {
         let lasts = |rules: &RuleEnds<'_>, rule, end| rules.get(rule).is_some_and(|lasts| *lasts >= end);
         for (rule, end) in &there.deny_rules {
             if !lasts(deny_rules, rule, *end) && !lasts(&here.deny_rules, rule, *end) {
-                found.add(format!("{who}: {} is no longer denied", rule_text(rule.0)));
+                let (key, _digest, is_of_questions) = *rule;
+                found.add(if is_of_questions {
+                    format!("{who}: it is no longer muted")
+                } else {
+                    format!("{who}: {} is no longer denied", rule_text(key))
+                });
             }
         }
         for pattern in &there.masked {
@@ -387,11 +392,12 @@ fn rule_ends(agent: Option<&Agent>) -> RuleEnds<'_> {
         .into_iter()
         .flat_map(|agent| agent.denylist.iter().flatten());
     for Keyed { id: _, item } in rules {
-        let end = item.expires_at_ms.as_ref().map_or(i64::MAX, super::Number::floor);
+        let end = item.end();
         let known = ends
             .entry((
                 (item.pattern.as_str(), item.arg_pattern.as_deref()),
                 item.command_sha256.as_deref(),
+                item.is_of_questions(),
             ))
             .or_insert(end);
         *known = end.max(*known);

@@ -273,7 +273,7 @@ impl Document {
         push(entries, id, entry)
     }
 
-    /// Adds a deny rule for an exact text, in the place of those that end earlier. One that ends no earlier stays. `None`
+    /// Adds a deny rule for an exact text, or for the questions of the agent, in the place of those that end earlier. One that ends no earlier stays. `None`
     /// where the agent has as many as it may; those that have ended make room.
     pub fn add_text_rule(
         &mut self,
@@ -282,27 +282,41 @@ impl Document {
         rule: DenyRule,
         now: UnixMillis,
     ) -> Option<Keyed<DenyRule>> {
-        let end = |rule: &DenyRule| rule.expires_at_ms.as_ref().map_or(i64::MAX, Number::floor);
         let rules = self.agent_or_insert(agent).denylist.get_or_insert_default();
-        let is_same = |known: &Keyed<DenyRule>| known.item.command_sha256 == rule.command_sha256;
+        let is_same = |known: &Keyed<DenyRule>| {
+            let is_of_same_text = known.item.is_of_text() && known.item.command_sha256 == rule.command_sha256;
+            is_of_same_text || (known.item.is_of_questions() && rule.is_of_questions())
+        };
         let lasting = rules
             .iter()
-            .filter(|known| is_same(known) && end(&known.item) >= end(&rule));
-        if let Some(known) = lasting.max_by_key(|known| end(&known.item)) {
+            .filter(|known| is_same(known) && known.item.end() >= rule.end());
+        if let Some(known) = lasting.max_by_key(|known| known.item.end()) {
             return Some(known.clone());
         }
         rules.retain(|known| !is_same(known));
         let of_text =
             |rules: &[Keyed<DenyRule>]| rules.iter().filter(|known| known.item.is_of_text()).count();
-        if of_text(rules) >= MAX_TEXT_RULES {
-            rules.retain(|known| !known.item.is_of_text() || end(&known.item) > now.get());
-        }
-        if of_text(rules) >= MAX_TEXT_RULES {
-            return None;
+        // Of rules about questions there is one.
+        if rule.is_of_text() && of_text(rules) >= MAX_TEXT_RULES {
+            rules.retain(|known| !known.item.is_of_text() || known.item.end() > now.get());
+            if of_text(rules) >= MAX_TEXT_RULES {
+                return None;
+            }
         }
         let rule = Keyed { id, item: rule };
         rules.push(rule.clone());
         Some(rule)
+    }
+
+    /// Takes away what mutes an agent, and says which rules that were.
+    pub fn remove_mutes(&mut self, agent: &str) -> Vec<EntryId> {
+        let Some(rules) = self.agent_mut(agent).and_then(|agent| agent.denylist.as_mut()) else {
+            return Vec::new();
+        };
+        let removed = rules
+            .extract_if(.., |known| known.item.is_of_questions())
+            .map(|known| known.id);
+        removed.collect()
     }
 
     /// Adds a deny rule. The same pattern and argument pattern again change nothing, unless it has `children` and the one that

@@ -28,7 +28,8 @@ pub use edit::{Added, Limits, NewPattern, PatternChange, PolicyTarget, Removed, 
 pub use form::{EntryForm, Inert};
 pub use json::{Json, Number};
 pub use model::{
-    Agent, Defaults, DenyRule, Document, Entry, Grant, Keyed, Listed, Members, PolicyFields, Socket,
+    Agent, Defaults, DenyRule, Document, Entry, Grant, Keyed, Listed, Members, PolicyFields, QUESTIONS,
+    Socket,
 };
 pub use normalise::is_old_name_of_main;
 pub use problem::{MAX_BYTES, Refusal, RefusalReason, Warning};

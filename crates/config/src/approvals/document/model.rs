@@ -189,6 +189,9 @@ pub struct Grant {
     pub extra: Members,
 }
 
+/// The pattern of a deny rule that mutes an agent. No program is called so.
+pub const QUESTIONS: &str = "=questions";
+
 /// An item of `denylist`: a match never runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DenyRule {
@@ -202,7 +205,9 @@ pub struct DenyRule {
     pub children: Option<bool>,
     /// It is about one exact text, which has this digest in lower-case hex. Then `pattern` is its marker.
     pub command_sha256: Option<String>,
-    /// It ends at this instant, in Unix milliseconds; only of an exact text.
+    /// It denies what the agent would have to be asked about, and nothing else. Then `pattern` is [`QUESTIONS`], and it ends.
+    pub questions: Option<bool>,
+    /// It ends at this instant, in Unix milliseconds; only of an exact text, or of questions.
     pub expires_at_ms: Option<Number>,
     /// Members of the rule that we do not know; they are written back.
     pub extra: Members,
@@ -226,10 +231,28 @@ impl DenyRule {
         self.command_sha256.is_some()
     }
 
+    /// Whether it mutes the agent: it is about its questions, and not about a command.
+    pub fn is_of_questions(&self) -> bool {
+        self.questions.unwrap_or_default()
+    }
+
     /// Whether it denies the text with this digest at this time.
     pub fn denies_text(&self, sha256: &str, now: UnixMillis) -> bool {
-        let is_over = |end: &Number| now.get() >= end.floor();
-        self.command_sha256.as_deref() == Some(sha256) && !self.expires_at_ms.as_ref().is_some_and(is_over)
+        self.command_sha256.as_deref() == Some(sha256) && self.lasts(now)
+    }
+
+    /// Whether it denies the questions of the agent at this time.
+    pub fn denies_questions(&self, now: UnixMillis) -> bool {
+        self.is_of_questions() && self.lasts(now)
+    }
+
+    /// When it ends, in Unix milliseconds; the last of all instants where it does not.
+    pub fn end(&self) -> i64 {
+        self.expires_at_ms.as_ref().map_or(i64::MAX, Number::floor)
+    }
+
+    fn lasts(&self, now: UnixMillis) -> bool {
+        now.get() < self.end()
     }
 }
 

@@ -110,6 +110,8 @@ fn merge_agent(main: &mut DraftAgent, legacy: DraftAgent) {
             rule.pattern.clone(),
             rule.arg_pattern.clone(),
             rule.keeps_children(),
+            rule.is_of_questions(),
+            rule.end(),
         )
     });
     let known: HashSet<&str> = main.extra.iter().map(|(name, _value)| name.as_str()).collect();

@@ -6,7 +6,7 @@ use countersign_policy::pattern::{has_wildcard, marker_of_digest};
 use super::{
     confined::Confined,
     json::{self, Json, Number, pointer_step},
-    model::{Defaults, DenyRule, Document, Entry, Grant, Members, PolicyFields, Socket},
+    model::{Defaults, DenyRule, Document, Entry, Grant, Members, PolicyFields, QUESTIONS, Socket},
     normalise::{self, Draft, DraftAgent, DraftDocument},
     problem::{MAX_BYTES, Refusal, RefusalReason, Warning},
     text::{is_lower_hex, trim},
@@ -223,9 +223,16 @@ fn deny_rule(mut object: Object) -> Result<Draft<DenyRule>, Refusal> {
         return Err(object.wrong(RefusalReason::Value, "children"));
     }
     let command_sha256 = object.digest("commandSha256")?;
+    let questions = object.boolean("questions")?;
     let expires_at_ms = object.number("expiresAtMs")?;
-    // A rule about a program does not end, and one about a text says nothing else.
-    if let Some(digest) = &command_sha256 {
+    // A rule about a program does not end, and one about a text or about questions says nothing else.
+    if questions == Some(true) {
+        let is_alone = trim(&pattern) == QUESTIONS && is_whole && children != Some(true);
+        // Muting for good is a setting: `ask` is `off`.
+        if !is_alone || command_sha256.is_some() || expires_at_ms.is_none() {
+            return Err(object.wrong(RefusalReason::Value, "questions"));
+        }
+    } else if let Some(digest) = &command_sha256 {
         let marker = marker_of_digest(digest);
         if trim(&pattern) != marker || !is_whole || children == Some(true) {
             return Err(object.wrong(RefusalReason::Value, "commandSha256"));
@@ -241,6 +248,7 @@ fn deny_rule(mut object: Object) -> Result<Draft<DenyRule>, Refusal> {
             reason: object.string("reason")?,
             children,
             command_sha256,
+            questions,
             expires_at_ms,
             extra: object.rest(),
         },

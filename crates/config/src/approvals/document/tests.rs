@@ -680,6 +680,55 @@ fn rules_about_texts_are_bounded_and_those_that_ended_make_room() {
 }
 
 #[test]
+fn a_rule_about_questions_ends_and_counts_as_no_rule_about_a_program() {
+    let of = |rules: &str| {
+        document(&format!(
+            r#"{{"version":1,"agents":{{"main":{{"denylist":[{rules}]}}}}}}"#
+        ))
+    };
+    let muted = |end: i64| format!(r#"{{"pattern":"=questions","questions":true,"expiresAtMs":{end}}}"#);
+    let kept = of(&muted(50));
+    let rules = kept.deny_rules("main");
+    let denies = |at| rules[0].item.denies_questions(UnixMillis::new(at));
+    // The clock that is set back has it last longer, and never ends it early.
+    assert!(denies(i64::MIN) && denies(49) && !denies(50) && !denies(i64::MAX));
+    assert!(!rules[0].item.is_of_text());
+    let written = Document::parse(kept.print().as_bytes()).unwrap().document;
+    assert_eq!(written, kept);
+
+    let change = |one: &str, other: &str| of(one).difference(&of(other)).change;
+    let (soon, later) = (muted(5), muted(9));
+    let looks_like_it = r#"{"pattern":"=questions"}"#;
+    assert_eq!(change("", &soon), ChangeDirection::Narrows);
+    assert_eq!(change(&soon, &later), ChangeDirection::Narrows);
+    assert_eq!(change(&later, &soon), ChangeDirection::Widens);
+    assert_eq!(change(&later, ""), ChangeDirection::Widens);
+    assert_eq!(change(&later, looks_like_it), ChangeDirection::Widens);
+
+    let ids = SeededIds::default();
+    let mut edited = of(r#"{"pattern":"rm"}"#);
+    let mut add = |end: i64| {
+        let rule = DenyRule {
+            pattern: QUESTIONS.to_owned(),
+            questions: Some(true),
+            expires_at_ms: Some(end.into()),
+            ..DenyRule::default()
+        };
+        let kept = edited.add_text_rule("main", ids.entry_id(), rule, UnixMillis::new(10));
+        kept.unwrap().item.end()
+    };
+    assert_eq!([add(50), add(40), add(60)], [50, 50, 60]);
+    assert_eq!(
+        edited.deny_rules("main").len(),
+        2,
+        "the rule about a program stays"
+    );
+    assert_eq!(edited.remove_mutes("main").len(), 1);
+    assert_eq!(edited.remove_mutes("main").len(), 0);
+    assert_eq!(edited.deny_rules("main")[0].item.pattern, "rm");
+}
+
+#[test]
 fn lists_are_in_matching_order_with_their_owner() {
     let loaded = document(
         r#"{"version":1,"agents":{

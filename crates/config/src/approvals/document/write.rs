@@ -217,6 +217,7 @@ fn push_deny_rule(members: &mut Members, rule: &DenyRule) {
         reason,
         children,
         command_sha256,
+        questions,
         expires_at_ms,
         extra,
     } = rule;
@@ -225,6 +226,7 @@ fn push_deny_rule(members: &mut Members, rule: &DenyRule) {
     push_text(members, "reason", reason.as_ref());
     push(members, "children", children.map(Json::Bool));
     push_text(members, "commandSha256", command_sha256.as_ref());
+    push(members, "questions", questions.map(Json::Bool));
     push(members, "expiresAtMs", expires_at_ms.clone().map(Json::Number));
     members.extend(extra.iter().cloned());
 }

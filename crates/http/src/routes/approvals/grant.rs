@@ -56,7 +56,20 @@ pub(super) fn refusal(
     let refusal = match (mute, never) {
         (None, false) => return Ok(None),
         (None, true) => Refusal::Never,
-        (Some(MuteBody { until_ms }), false) => Refusal::Until(until_ms),
+        (
+            Some(MuteBody {
+                until_ms,
+                agent: true,
+            }),
+            false,
+        ) => Refusal::Agent(until_ms),
+        (
+            Some(MuteBody {
+                until_ms,
+                agent: false,
+            }),
+            false,
+        ) => Refusal::Until(until_ms),
         (Some(_), true) => return Err(Problem::field("never", "expected mute or never, not both")),
     };
     if decision != ApprovalDecision::Deny {

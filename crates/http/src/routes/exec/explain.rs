@@ -30,7 +30,7 @@ use crate::{
     problem::{Code, Problem},
     rate_headers,
     reply::JsonReply,
-    routes::policy,
+    routes::{mutes, policy},
     several::counted,
     state::AppState,
 };
@@ -216,6 +216,7 @@ pub(in crate::routes) fn explanation_body(explanation: Explanation) -> Explanati
         not_diverted,
         held,
         not_held,
+        muted,
         stopped,
     } = explanation;
     let (outcome, reason) = match outcome {
@@ -262,6 +263,7 @@ pub(in crate::routes) fn explanation_body(explanation: Explanation) -> Explanati
         held: held.is_some(),
         held_programs: held,
         not_held,
+        muted: muted.map(mutes::body),
         stopped: stopped.as_deref().map(StopBody::from),
     }
 }

@@ -6,6 +6,7 @@
 
 mod body;
 mod follow;
+mod frames;
 mod output;
 mod recording;
 mod wait;
@@ -15,7 +16,9 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use body::{ListedRun, in_list};
 pub(crate) use body::{statuses_named, with_output};
+pub(crate) use frames::{FramesQuery, draw};
 pub(crate) use output::{OutputQuery, of_frames as output_of_frames};
+pub(crate) use recording::recording_of_frames;
 pub(crate) use wait::WaitQuery;
 
 use countersign_domain::{AgentId, Authority, Host, RunId, SessionKey, UnixMillis};
@@ -45,6 +48,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(one))
         .routes(routes!(output::bytes))
         .routes(routes!(recording::recording))
+        .routes(routes!(frames::frames))
         .routes(routes!(cancel))
 }
 

@@ -70,14 +70,7 @@ pub(super) async fn recording(
     let stored = records.recording(&run).await?;
     let cast = Cast::of(run);
     let body = match stored.ok_or_else(|| Problem::not_found("run"))? {
-        OutputBytes::Frames(frames) => {
-            let mut lines = Vec::new();
-            let written = cast.write(Cursor::new(frames), &mut |piece| {
-                lines.extend(piece);
-                Ok(())
-            });
-            written.map(|()| Body::from(lines))
-        }
+        OutputBytes::Frames(frames) => cast.whole(frames),
         OutputBytes::Spool(path) => {
             let opened = tokio::task::spawn_blocking(move || countersign_sys::fs::open_regular(&path));
             opened
@@ -93,6 +86,19 @@ pub(super) async fn recording(
         tracing::error!(run.id = %id, %error, "output cannot be read");
         Problem::internal()
     })?;
+    Ok(answer(body))
+}
+
+/// A recording whose output is at hand.
+pub(crate) fn recording_of_frames(run: Run, frames: Bytes) -> Result<Response, Problem> {
+    let body = Cast::of(run).whole(frames);
+    body.map(answer).map_err(|error| {
+        tracing::error!(%error, "output cannot be read");
+        Problem::internal()
+    })
+}
+
+fn answer(body: Body) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(ASCIICAST)),
         // Output of a command is never shown by a browser as if we had written it.
@@ -101,7 +107,7 @@ pub(super) async fn recording(
             HeaderValue::from_static("attachment"),
         ),
     ];
-    Ok((headers, body).into_response())
+    (headers, body).into_response()
 }
 
 /// Reads a file on a thread that may block, no faster than the client takes it.
@@ -153,6 +159,16 @@ impl Cast {
             exit_code,
             lasted,
         }
+    }
+
+    /// All lines at once.
+    fn whole(self, frames: Bytes) -> io::Result<Body> {
+        let mut lines = Vec::new();
+        self.write(Cursor::new(frames), &mut |piece| {
+            lines.extend(piece);
+            Ok(())
+        })?;
+        Ok(Body::from(lines))
     }
 
     /// Hands on the lines in pieces.

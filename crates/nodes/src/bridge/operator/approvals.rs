@@ -98,7 +98,7 @@ pub(super) async fn request(
     let id = request.id.clone();
     let approval = match ask(session, request).await? {
         Asked::Approval(approval) => approval,
-        Asked::Stopped => return Ok(shape::stopped(id.as_ref(), session.now())),
+        Asked::Refused => return Ok(shape::refused(id.as_ref(), session.now())),
     };
     if approval.state.status() != ApprovalStatus::Pending {
         return Ok(shape::decision(&approval));
@@ -225,8 +225,8 @@ fn room_for_list(session: &OperatorSession) -> usize {
 enum Asked {
     /// A person is asked, or nobody is there.
     Approval(Box<Approval>),
-    /// The emergency stop is in effect: the answer is no.
-    Stopped,
+    /// The emergency stop is in effect, or the agent is muted: the answer is no.
+    Refused,
 }
 
 /// Asks, even if the connection goes away meanwhile: a question takes a place of its asker for as long as it waits.
@@ -255,7 +255,7 @@ async fn ask(session: &OperatorSession, request: AskRequest) -> Result<Asked, Wi
     });
     match told.await {
         Ok(Ok(approval)) => Ok(Asked::Approval(Box::new(approval))),
-        Ok(Err(AskError::Stopped(_))) => Ok(Asked::Stopped),
+        Ok(Err(AskError::Stopped(_) | AskError::Denied(_))) => Ok(Asked::Refused),
         Ok(Err(error)) => Err(of_ask(&error)),
         Err(_dropped) => Err(of_ask(&AskError::ShuttingDown)),
     }
@@ -424,7 +424,7 @@ fn of_ask(error: &AskError) -> WireError {
         AskError::SlugTaken => {
             WireError::invalid("another approval id begins with the same 8 characters; draw a new one")
         }
-        AskError::TooMany(_) | AskError::ShuttingDown | AskError::Stopped(_) => {
+        AskError::TooMany(_) | AskError::ShuttingDown | AskError::Stopped(_) | AskError::Denied(_) => {
             WireError::unavailable(error.to_string()).retryable(None)
         }
         AskError::NotEvaluated(error) => WireError::invalid(error.to_string()),

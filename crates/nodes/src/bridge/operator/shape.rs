@@ -52,8 +52,8 @@ pub(super) fn resolved(protocol: Protocol, approval: &Approval) -> Option<Value>
     Some(shown)
 }
 
-/// The same for a question that nobody is asked while everything is stopped.
-pub(super) fn stopped(id: Option<&ApprovalId>, now: UnixMillis) -> Value {
+/// The same for a question that nobody is asked, while everything is stopped or the agent is muted.
+pub(super) fn refused(id: Option<&ApprovalId>, now: UnixMillis) -> Value {
     json!({
         "id": id,
         "decision": ApprovalDecision::Deny,

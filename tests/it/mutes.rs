@@ -1,0 +1,390 @@
+//! Muting an agent: what it would have to be asked about is denied for a while, and nothing else changes.
+
+use countersign_sys::clock::{Clock as _, SystemClock};
+use serde_json::{Value, json};
+
+use crate::support::{
+    Answer, Api, Members, OperatorClient, ServerBuilder, TestServer, assert_says, eventually,
+};
+
+const MUTE: &str = "/v1/agents/main/mute";
+const HOUR_MS: i64 = 3_600_000;
+
+/// So many milliseconds from now.
+fn in_ms(millis: i64) -> i64 {
+    SystemClock.now().get() + millis
+}
+
+async fn put(api: &Api, path: &str, body: Value) -> Answer {
+    api.send(api.request(reqwest::Method::PUT, path).json(&body))
+        .await
+}
+
+async fn mute(api: &Api, reason: &str) -> Value {
+    let until = in_ms(HOUR_MS);
+    put(api, MUTE, json!({ "untilMs": until, "reason": reason }))
+        .await
+        .expect(200)
+}
+
+async fn reason_of(server: &TestServer, call: Value) -> Value {
+    let answer = server.agent().exec(call).await;
+    answer.problem(403, "exec-denied")["reason"].clone()
+}
+
+/// A token that asks and answers. Written into the ledger behind the server's back, which makes none.
+async fn asker_and_approver(server: &TestServer) -> Api {
+    let (id, both) = server
+        .token_with(json!({ "name": "both", "scopes": ["exec"] }))
+        .await;
+    let ledger = rusqlite::Connection::open(server.database()).expect("the ledger");
+    ledger
+        .busy_timeout(std::time::Duration::from_secs(30))
+        .expect("a limit");
+    let scopes = r#"["exec","approve"]"#;
+    let changed = ledger.execute("UPDATE tokens SET scopes = ?1 WHERE id = ?2", (scopes, id));
+    assert_eq!(changed, Ok(1));
+    both
+}
+
+fn server() -> ServerBuilder {
+    TestServer::asking().allowlist(&json!([{ "pattern": "/bin/true" }]))
+}
+
+#[tokio::test]
+async fn what_would_be_asked_is_denied_and_nothing_else_changes() {
+    let server = server().start().await;
+    let operator = server.operator();
+    let (_, ann) = server
+        .token_with(json!({ "name": "ann", "scopes": ["approve"] }))
+        .await;
+    let waits = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    let other = server
+        .asked(json!({ "argv": ["/bin/date"], "agentId": "other" }))
+        .await;
+    let muted = mute(&ann, "one thing\nat a time").await;
+    assert_has!(muted, { "agentId": "main" });
+    assert_says(
+        muted.text("reason"),
+        "muted by ann: \u{201c}one thing at a time\u{201d}",
+    );
+
+    // What waits is denied, of this agent alone.
+    let ended = server.agent().finished(waits.text("runId")).await;
+    assert_has!(ended, { "status": "denied", "reason": "agent-muted" });
+    let approval = operator.approval(waits.text("approvalId")).await;
+    assert_has!(approval, { "status": "denied", "terminalReason": "rule" });
+    assert_eq!(operator.pending().await.len(), 1);
+    assert_has!(operator.approval(other.text("approvalId")).await, { "status": "pending" });
+
+    // So is what comes, and the agent is told until when and why; nobody is asked.
+    let until = jiff::Timestamp::from_millisecond(muted["untilMs"].as_i64().unwrap()).unwrap();
+    for call in [
+        json!({ "argv": ["/bin/date"] }),
+        json!({ "command": "date -u; id" }),
+        json!({ "argv": ["/bin/date"], "sessionKey": "agent:main:other", "workdir": "/" }),
+        json!({ "argv": ["/bin/true"], "ask": "always" }),
+        // A fallback that would let it run does not count either: nobody was to be asked.
+        json!({ "command": "$UNKNOWN x" }),
+    ] {
+        let denied = server
+            .agent()
+            .exec(call.clone())
+            .await
+            .problem(403, "exec-denied");
+        assert_eq!(denied["reason"], "agent-muted", "{call}");
+        assert_eq!(denied["hint"], "countersign agents unmute main", "{denied}");
+        let message = denied.text("agentMessage");
+        assert_says(message, &format!("until {until}"));
+        assert_says(message, "\u{201c}one thing at a time\u{201d}");
+        let explained = server.agent().explain(call).await;
+        assert_has!(explained, { "outcome": "deny", "reason": "agent-muted", "muted/untilMs": muted["untilMs"] });
+        let run = server.agent().run(denied.text("runId")).await;
+        assert_has!(run, { "reason": "agent-muted", "decidedBy/kind": "policy" });
+        assert_says(run.text("agentMessage"), &format!("until {until}"));
+    }
+    let patch = json!({ "input": "*** Begin Patch\n*** Add File: x\n+x\n*** End Patch\n" });
+    let patched = server.agent().post("/v1/apply-patch", patch).await;
+    assert_eq!(patched.problem(403, "exec-denied")["reason"], "agent-muted");
+    assert_eq!(operator.pending().await.len(), 1);
+
+    // The twins: what runs without a question does, what policy denies is denied for its own reason, and another agent asks.
+    server.ran(json!({ "argv": ["/bin/true"] })).await;
+    let explained = server.agent().explain(json!({ "argv": ["/bin/true"] })).await;
+    assert_has!(explained, { "outcome": "run" });
+    assert_eq!(explained.get("muted"), None, "{explained}");
+    assert_eq!(
+        reason_of(&server, json!({ "argv": ["no-such-program"] })).await,
+        "program-not-found"
+    );
+    let never = json!({ "pattern": "/bin/uname" });
+    operator.made("/v1/agents/main/denylist", never).await;
+    assert_eq!(
+        reason_of(&server, json!({ "argv": ["/bin/uname"] })).await,
+        "denylist"
+    );
+    server
+        .asked(json!({ "argv": ["/bin/date"], "agentId": "third" }))
+        .await;
+
+    let listed = operator.read("/v1/mutes").await;
+    assert_eq!(listed["items"], json!([muted]));
+    let records = operator
+        .read("/v1/audit?action=allowlist.changed&order=newest")
+        .await;
+    let by_ann = records
+        .list("items")
+        .iter()
+        .any(|record| record["actor"]["name"] == "ann" && record["detail"]["entryId"] == muted["id"]);
+    assert!(by_ann, "{records}");
+
+    operator.removed(MUTE).await;
+    operator.delete(MUTE).await.problem(404, "not-found");
+    assert_eq!(operator.read("/v1/mutes").await["items"], json!([]));
+    server
+        .asked(json!({ "argv": ["/bin/date"], "join": false }))
+        .await;
+}
+
+#[tokio::test]
+async fn muting_takes_what_an_answer_takes_and_ending_it_takes_an_admin() {
+    let server = server().start().await;
+    let operator = server.operator();
+    let until = in_ms(HOUR_MS);
+    let body = json!({ "untilMs": until });
+    let bound = server.bound_token(&["approve"], "other").await;
+    let problem = put(&bound, MUTE, body.clone()).await;
+    assert_eq!(problem.status, 403, "{}", problem.text());
+    put(&server.agent(), MUTE, body.clone())
+        .await
+        .problem(403, "forbidden");
+    let (_, reader) = server
+        .token_with(json!({ "name": "reader", "scopes": ["read", "exec"] }))
+        .await;
+    put(&reader, MUTE, body.clone()).await.problem(403, "forbidden");
+    // An approver of one agent mutes that one, and sees no other mute.
+    put(&bound, "/v1/agents/other/mute", body.clone())
+        .await
+        .expect(200);
+    let (_, approver) = server
+        .token_with(json!({ "name": "approver", "scopes": ["approve"] }))
+        .await;
+    put(&approver, MUTE, body.clone()).await.expect(200);
+    let seen = bound.read("/v1/mutes").await;
+    assert_eq!(seen.list("items").len(), 1, "{seen}");
+    assert_eq!(operator.read("/v1/mutes").await.list("items").len(), 2);
+    // A shorter one does not shorten it, and only an admin ends it.
+    let shorter = put(&approver, MUTE, json!({ "untilMs": until - 60_000 }))
+        .await
+        .expect(200);
+    assert_has!(shorter, { "untilMs": until });
+    approver.delete(MUTE).await.problem(403, "forbidden");
+    bound
+        .delete("/v1/agents/other/mute")
+        .await
+        .problem(403, "forbidden");
+    assert_eq!(
+        reason_of(&server, json!({ "argv": ["/bin/date"] })).await,
+        "agent-muted"
+    );
+    operator.removed(MUTE).await;
+
+    for (path, body, status, code) in [
+        (
+            "/v1/agents/*/mute",
+            json!({ "untilMs": until }),
+            400,
+            "invalid-request",
+        ),
+        (MUTE, json!({ "untilMs": 1 }), 422, "decision-not-allowed"),
+        (
+            MUTE,
+            json!({ "untilMs": until + 31 * 24 * HOUR_MS }),
+            422,
+            "decision-not-allowed",
+        ),
+        (MUTE, json!({}), 400, "invalid-request"),
+        (
+            MUTE,
+            json!({ "untilMs": until, "agentId": "other" }),
+            400,
+            "invalid-request",
+        ),
+        (
+            MUTE,
+            json!({ "untilMs": until, "reason": "x".repeat(1001) }),
+            400,
+            "invalid-request",
+        ),
+    ] {
+        put(&operator, path, body).await.problem(status, code);
+    }
+    // Who asked does not answer, and so does not mute, while it waits.
+    let both = asker_and_approver(&server).await;
+    let waits = both.accepted(json!({ "argv": ["/bin/date"] })).await;
+    put(&both, MUTE, json!({ "untilMs": until }))
+        .await
+        .problem(403, "own-request");
+    let deny = json!({ "decision": "deny", "mute": { "untilMs": until, "agent": true } });
+    let path = format!("/v1/approvals/{}/decision", waits.text("approvalId"));
+    both.post(&path, deny.clone()).await.problem(403, "own-request");
+    // As an answer another person does it.
+    let answered = approver.post(&path, deny).await.expect(200);
+    assert_has!(answered["rule"], { "questions": true, "expiresAtMs": until });
+    assert_eq!(
+        reason_of(&server, json!({ "argv": ["/bin/date"] })).await,
+        "agent-muted"
+    );
+}
+
+#[tokio::test]
+async fn a_mute_outlives_the_server_and_an_edit_that_takes_it_away_waits() {
+    let mut server = server().start().await;
+    mute(&server.operator(), "quiet").await;
+    server.crash_and_restart().await;
+    assert_eq!(
+        reason_of(&server, json!({ "argv": ["/bin/date"] })).await,
+        "agent-muted"
+    );
+    server.ran(json!({ "argv": ["/bin/true"] })).await;
+    // What a command could have written does not end it: not without the rule, not with an earlier end, not with a rule that
+    // only looks like it.
+    let document = server.document_on_disk();
+    let rule = document["agents"]["main"]["denylist"][0].clone();
+    assert_has!(rule, { "pattern": "=questions", "questions": true });
+    let with = |rules: Value| {
+        let mut edited = document.clone();
+        edited["agents"]["main"]["denylist"] = rules;
+        edited.to_string()
+    };
+    let earlier = json!({ "pattern": "=questions", "questions": true, "expiresAtMs": 1 });
+    for rules in [json!([]), json!([earlier]), json!([{ "pattern": "=questions" }])] {
+        server.edit_document(&with(rules.clone()));
+        assert_eq!(
+            reason_of(&server, json!({ "argv": ["/bin/date"] })).await,
+            "agent-muted",
+            "{rules}"
+        );
+        let held = server.operator().read("/v1/policy/effective").await["document"]["held"].clone();
+        assert_eq!(
+            held["allows"],
+            json!(["agent \"main\": it is no longer muted"]),
+            "{held}"
+        );
+    }
+    // A mute that says more than that, or does not end, is no document, and denies everything.
+    for wrong in [
+        json!({ "pattern": "=questions", "questions": true }),
+        json!({ "pattern": "rm", "questions": true, "expiresAtMs": 5 }),
+        json!({ "pattern": "=questions", "questions": true, "expiresAtMs": 5, "children": true }),
+        json!({ "pattern": "=questions", "questions": true, "expiresAtMs": 5, "argPattern": "x" }),
+    ] {
+        server.edit_document(&with(json!([wrong])));
+        assert_eq!(
+            reason_of(&server, json!({ "argv": ["/bin/date"] })).await,
+            "document-refused",
+            "{wrong}"
+        );
+    }
+    server.edit_document(&with(json!([rule])));
+    server.operator().removed(MUTE).await;
+    server.asked(json!({ "argv": ["/bin/date"] })).await;
+}
+
+#[tokio::test]
+async fn a_mute_that_is_over_denies_nothing_and_a_new_one_takes_its_place() {
+    let over = json!({ "pattern": "=questions", "questions": true, "expiresAtMs": 1, "reason": "over" });
+    let server = TestServer::asking()
+        .agents(&json!({ "main": { "denylist": [over] } }))
+        .start()
+        .await;
+    assert_eq!(server.operator().read("/v1/mutes").await["items"], json!([]));
+    let waits = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    mute(&server.operator(), "now").await;
+    server.agent().finished(waits.text("runId")).await;
+    let rules = server.operator().read("/v1/agents/main/denylist").await;
+    assert_eq!(rules.list("items").len(), 1, "{rules}");
+    assert_eq!(server.operator().read("/v1/mutes").await.list("items").len(), 1);
+}
+
+/// A mute says nothing about commands: a text that cannot be taken apart runs under `full` as it would without it.
+#[tokio::test]
+async fn under_full_everything_runs_as_before() {
+    let server = TestServer::full().start().await;
+    mute(&server.operator(), "quiet").await;
+    server
+        .ran(json!({ "command": "echo $(( 1 + 1 )) | cat; eval true" }))
+        .await;
+    server.ran(json!({ "argv": ["/bin/date"] })).await;
+    // The twin.
+    assert_eq!(
+        reason_of(&server, json!({ "argv": ["/bin/date"], "ask": "always" })).await,
+        "agent-muted"
+    );
+}
+
+/// Where nobody can be reached a fallback may let a command run; of a muted agent it does not.
+#[tokio::test]
+async fn no_fallback_runs_what_would_have_been_asked() {
+    let exec = json!({ "host": "gateway", "security": "full", "ask": "always" });
+    let server = ServerBuilder::new(&exec)
+        .document(&json!({ "version": 1, "defaults": { "askFallback": "full" } }))
+        .start()
+        .await;
+    server.ran(json!({ "argv": ["/bin/date"] })).await;
+    mute(&server.operator(), "quiet").await;
+    assert_eq!(
+        reason_of(&server, json!({ "argv": ["/bin/date"] })).await,
+        "agent-muted"
+    );
+}
+
+#[tokio::test]
+async fn questions_about_commands_that_their_asker_starts_are_denied_too() {
+    let server = server().toml("[bridge]\nenabled = true\n").start().await;
+    let operator = server.operator();
+    let mut link = OperatorClient::new(&server.gateway_token(), &["operator.write"])
+        .connect(&server)
+        .await;
+    let params = json!({ "command": "/bin/date -R", "host": "gateway", "timeoutMs": 60_000 });
+    let waits = link.send("exec.approval.request", params.clone()).await;
+    eventually("a question", || operator.pending(), |pending| pending.len() == 1).await;
+    mute(&operator, "quiet").await;
+    assert_eq!(link.answer(&waits).await["payload"]["decision"], "deny");
+    assert_has!(link.call("exec.approval.request", params).await, { "decision": "deny" });
+    assert_eq!(operator.pending().await, Vec::<Value>::new());
+    let runs = operator.read("/v1/runs?status=denied").await;
+    let reasons: Vec<&str> = runs.list("items").iter().map(|run| run.text("reason")).collect();
+    assert_eq!(reasons, ["agent-muted", "agent-muted"], "{runs}");
+}
+
+#[tokio::test]
+async fn the_command_line_mutes_lists_and_ends_it() {
+    let server = server().start().await;
+    let muted = server
+        .cli(&["agents", "mute", "main", "--for", "30m", "--reason", "one thing"])
+        .await;
+    assert_says(&muted.stdout, "main is muted until ");
+    let listed = server.cli(&["agents", "mutes"]).await;
+    assert_says(&listed.stdout, "\u{201c}one thing\u{201d}");
+    let explained = server.cli(&["policy", "explain", "--", "date"]).await;
+    assert_says(&explained.stdout, "main is muted until ");
+    let rules = server.cli(&["denylist", "list", "--agent", "main"]).await;
+    assert_says(&rules.stdout, "=questions");
+    let ended = server.cli(&["agents", "unmute", "main"]).await;
+    assert_says(&ended.stdout, "main may ask again");
+    let twice = server.cli(&["agents", "unmute", "main"]).await;
+    assert_says(&twice.stderr, "not-found");
+    let agents = server.cli(&["agents", "list"]).await;
+    assert_says(&agents.stdout, "main");
+
+    let waits = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    let denied = server
+        .cli(&["deny", waits.text("approvalId"), "--mute-agent", "30m"])
+        .await;
+    assert_says(&denied.stdout, "Nobody is asked about anything of main until ");
+    assert_eq!(
+        reason_of(&server, json!({ "argv": ["/bin/id"] })).await,
+        "agent-muted"
+    );
+}

@@ -1,0 +1,80 @@
+//! A recording on the page: what the terminal showed, with nothing of what drew it.
+
+use serde_json::json;
+
+use super::{axe, complains_of_nothing, go, signed_in};
+use crate::support::{Members as _, Screen, TestServer};
+
+const HOSTILE: &str = r"printf '\033]0;title\007<img src=x onerror=alert(1)>\r\n\033[1;31mred\033[0m \342\200\256x\r\n'; sleep 0.3; printf '\033[44mlater words\033[0m\r\n'";
+
+#[tokio::test]
+async fn a_recording_plays_and_is_searched_and_no_sequence_of_a_command_comes_through() {
+    let server = TestServer::full().start().await;
+    let ran = server.ran(json!({ "command": HOSTILE, "pty": true })).await;
+    let run = ran.text("runId");
+    let path = format!("/v1/runs/{run}/recording/frames");
+    let film = server.operator().read(&path).await;
+    let text = film.to_string();
+    assert!(
+        !text.contains("u001b") && !text.contains('\u{202e}') && !text.contains("title"),
+        "{text}"
+    );
+    assert!(text.contains("<img src=x onerror=alert(1)>"), "{text}");
+    assert!(film.list("frames").len() >= 2, "{film}");
+    let last = film.list("frames").last().unwrap()["atMs"].as_u64().unwrap();
+    let rest = server.operator().read(&format!("{path}?afterMs={last}")).await;
+    assert_eq!(rest.list("frames").len(), 0, "{rest}");
+    server
+        .operator()
+        .get(&format!("{path}?afterMs=x"))
+        .await
+        .problem(400, "invalid-request");
+
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
+    go(&browser, "runs").await;
+    browser.click(&format!("[data-run=\"{run}\"] .run-head")).await;
+    browser
+        .click(&format!("[aria-controls=\"recording-{run}\"]"))
+        .await;
+    browser.says(".screen", "<img src=x onerror=alert(1)>").await;
+    // To the end by keyboard, and back.
+    browser
+        .run("document.querySelector('.screen-box').focus()", json!([]))
+        .await;
+    browser.press("\u{e010}").await;
+    browser.says(".screen", "later words").await;
+    browser
+        .until("[...document.querySelectorAll('.screen .b4')].some((one) => one.innerText === 'later words')")
+        .await;
+    browser.press("\u{e011}").await;
+    browser
+        .until("!document.querySelector('.screen').innerText.includes('later words')")
+        .await;
+    // A search goes to where words appear.
+    browser.write(".replay [role=search] input", "LATER").await;
+    browser.click(".replay [role=search] [type=submit]").await;
+    browser.says(".replay [role=status]", "Found at").await;
+    browser.says(".screen-row.hit", "later words").await;
+    browser.shoot("replay").await;
+    browser.click(".replay [role=search] [type=submit]").await;
+    browser
+        .says(".replay [role=status]", "Nothing more is found.")
+        .await;
+    // Played from its beginning it comes to its end by itself.
+    browser
+        .run("document.querySelector('.screen-box').focus()", json!([]))
+        .await;
+    browser.press("\u{e011}").await;
+    browser.press(" ").await;
+    browser.says(".screen", "later words").await;
+    browser.says(".replay-play", "Play").await;
+    let sideways = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
+    browser.set_screen(Screen::PHONE).await;
+    assert_eq!(browser.value(sideways).await, true);
+    browser.shoot("replay-phone").await;
+    complains_of_nothing(&browser).await;
+    if let Some(rules) = axe::rules() {
+        axe::give(&browser, &rules).await;
+        axe::is_accessible(&browser, "replay").await;
+    }
+}
