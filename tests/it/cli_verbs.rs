@@ -581,7 +581,10 @@ async fn wrong_input_is_answered_with_what_helps() {
         (&["ls"], &["hint: countersign runs list\n"]),
         (&["top"], &["hint: countersign status --watch\n"]),
         // The spelling of ours is still told.
-        (&["evnts"], &["a similar subcommand exists: 'events'"]),
+        (
+            &["evnts"],
+            &["some similar subcommands exist: 'agents', 'events'"],
+        ),
         (
             &["runs", "show", "xyz"],
             &["there is no such run", "hint: countersign runs list\n"],
