@@ -9,8 +9,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use countersign_config::settings::{SandboxScope, Settings, WorkspaceAccess};
 use countersign_domain::{
-    Backend, CommandInput, Confinement, ExecRequest, Host, Pattern, Principal, Quorum, Reason, ScriptHold,
-    Stop,
+    AgentId, Backend, CommandInput, Confinement, ExecRequest, Host, Pattern, Principal, Quorum, Reason,
+    ScriptHold, Stop,
 };
 use countersign_hosts::sandbox::Placement;
 use countersign_policy::{
@@ -26,6 +26,7 @@ use crate::{
     approvers::Approvers,
     base::Base,
     evaluator::{Evaluation, Evaluator, Mode, Rejection, call::Call, held_text, judgement::Judgement},
+    hint::{HOW_TO_RESUME, hint},
     lifecycle::Lifecycle,
     node::NodeView,
     reply::ExecError,
@@ -55,7 +56,9 @@ pub struct Explanation {
     pub approver_reachable: bool,
     /// How many people it would take to allow it, and whose; `None` where nobody would be asked.
     pub quorum: Option<Quorum>,
-    /// What `allow-always` could store.
+    /// Whose call it is.
+    pub agent: AgentId,
+    /// What `allow-always` could store, or, of a call that is denied because nothing covers it, what would cover it.
     pub would_persist: Vec<Pattern>,
     /// How firmly the run would be what was judged; `None` where it would not start.
     pub pinned: Option<Pinned>,
@@ -85,6 +88,8 @@ pub struct Explanation {
     pub held: Option<Vec<String>>,
     /// Why it would be asked about although the settings let such a text run held.
     pub not_held: Option<String>,
+    /// The command that would change a denial; `None` where it would not be denied, and where no command changes it.
+    pub hint: Option<String>,
     /// Why nothing starts now, no matter what the rest says.
     pub stopped: Option<Arc<Stop>>,
 }
@@ -146,6 +151,7 @@ impl Explanation {
             would_persist: Vec::new(),
             pinned: None,
             start: None,
+            hint: (!is_bad).then(|| hint(&HOW_TO_RESUME)),
             stopped: Some(stop),
             ..self
         }
@@ -271,10 +277,8 @@ impl Explanation {
             needs_person: judged.is_some_and(|judged| judged.input.needs_person),
             approver_reachable,
             quorum: None,
-            would_persist: match judged.map(|judged| (judged, judged.verdict)) {
-                Some((judged, Verdict::Ask(spec))) => judged.proposed(spec),
-                Some((_, Verdict::Run | Verdict::Deny(_))) | None => Vec::new(),
-            },
+            agent: call.agent.clone(),
+            would_persist: judged.map_or_else(Vec::new, Judgement::would_persist),
             pinned: starts.map(|judged| judged.pinned),
             start: starts.and_then(|judged| judged.start.clone()),
             scripts: judged.and_then(|judged| judged.binding.held),
@@ -293,6 +297,11 @@ impl Explanation {
             not_diverted: evaluation.not_diverted.clone(),
             held: starts.and_then(|judged| held_text::programs_of(&judged.binding.bound)),
             not_held: evaluation.not_held.clone(),
+            hint: match (outcome, judged) {
+                (Outcome::Deny(reason), Some(judged)) => judged.how_to_change(&call.agent, reason),
+                (Outcome::Run | Outcome::Ask(_) | Outcome::BadCommand | Outcome::BlockedEnv, _)
+                | (Outcome::Deny(_), None) => None,
+            },
             stopped: None,
         }
     }

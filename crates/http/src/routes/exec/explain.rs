@@ -185,6 +185,7 @@ fn sandbox_body(view: SandboxView) -> SandboxBody {
 
 pub(in crate::routes) fn explanation_body(explanation: Explanation) -> ExplanationBody {
     let Explanation {
+        agent,
         host,
         alternatives,
         effective:
@@ -216,6 +217,7 @@ pub(in crate::routes) fn explanation_body(explanation: Explanation) -> Explanati
         not_diverted,
         held,
         not_held,
+        hint,
         stopped,
     } = explanation;
     let (outcome, reason) = match outcome {
@@ -226,6 +228,7 @@ pub(in crate::routes) fn explanation_body(explanation: Explanation) -> Explanati
         Outcome::BlockedEnv => ("deny", Some(Code::BlockedEnv.as_str())),
     };
     ExplanationBody {
+        agent_id: agent,
         host: HostBody {
             value: host.into(),
             alternatives: alternatives.into_iter().map(Into::into).collect(),
@@ -262,6 +265,7 @@ pub(in crate::routes) fn explanation_body(explanation: Explanation) -> Explanati
         held: held.is_some(),
         held_programs: held,
         not_held,
+        hint,
         stopped: stopped.as_deref().map(StopBody::from),
     }
 }
