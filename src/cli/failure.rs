@@ -23,7 +23,7 @@ pub(crate) struct Failure {
     /// The command or key that would change it.
     pub(crate) hint: Option<String>,
     /// More commands that would change it, a line each with what it is for.
-    pub(crate) ways_out: Vec<String>,
+    ways_out: Option<Box<WaysOut>>,
     /// What the process exits with.
     pub(crate) exit: ExitStatus,
     /// The run that the answer is about.
@@ -32,6 +32,10 @@ pub(crate) struct Failure {
     pub(crate) problem: Option<Value>,
 }
 
+/// Lines below a denial; apart, since few failures have them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct WaysOut(Vec<String>);
+
 impl Failure {
     /// A failure with exit code 1.
     pub(crate) fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
@@ -39,7 +43,7 @@ impl Failure {
             code: code.into(),
             message: message.into(),
             hint: None,
-            ways_out: Vec::new(),
+            ways_out: None,
             exit: ExitStatus::FAILURE,
             run_id: None,
             problem: None,
@@ -79,7 +83,7 @@ impl Failure {
         let says = |command: &str| lines.iter().any(|line| line.contains(command));
         let is_said = |hint: &String| says(hint) || hint.starts_with(ADDS_ENTRY) && says(ADDS_ENTRY);
         self.hint = self.hint.filter(|hint| !is_said(hint));
-        self.ways_out = lines;
+        self.ways_out = (!lines.is_empty()).then(|| Box::new(WaysOut(lines)));
         self
     }
 
@@ -183,7 +187,7 @@ impl fmt::Display for Failure {
         if let Some(hint) = &self.hint {
             write!(f, "\nhint: {}", value::visible(hint))?;
         }
-        for line in &self.ways_out {
+        for line in self.ways_out.iter().flat_map(|ways| &ways.0) {
             write!(f, "\n{}", value::visible(line))?;
         }
         Ok(())
