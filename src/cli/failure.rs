@@ -23,7 +23,7 @@ pub(crate) struct Failure {
     /// The command or key that would change it.
     pub(crate) hint: Option<String>,
     /// More commands that would change it, a line each with what it is for.
-    ways_out: Option<Box<WaysOut>>,
+    pub(crate) ways_out: Option<Box<WaysOut>>,
     /// What the process exits with.
     pub(crate) exit: ExitStatus,
     /// The run that the answer is about.
@@ -34,7 +34,7 @@ pub(crate) struct Failure {
 
 /// Lines below a denial; apart, since few failures have them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct WaysOut(Vec<String>);
+pub(crate) struct WaysOut(Vec<String>);
 
 impl Failure {
     /// A failure with exit code 1.
