@@ -10,8 +10,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use countersign_config::{
     settings::{
-        Environment, IsolationChoice, MapEnvironment, SandboxBackend, Server, SettingsStore, StartOptions,
-        StateDir, named_account, wanted_account,
+        Environment, IsolationChoice, LogFormat, MapEnvironment, SandboxBackend, Server, SettingsStore,
+        StartOptions, StateDir, named_account, wanted_account,
     },
     tls::{LiveTls, TlsFiles},
 };
@@ -38,7 +38,7 @@ use super::{
     file_broker::FileBroker,
 };
 
-use crate::telemetry::Log;
+use crate::telemetry::{Log, Notes};
 
 /// `[limits] max_running = 0` switches the limit off; the runner still wants a number.
 const MANY_RUNS: usize = 1_000_000;
@@ -102,6 +102,11 @@ impl Prepared {
     /// The state directory as this role sees it: a node host has files of its own there.
     pub const fn state_dir(&self) -> &StateDir {
         &self.state_dir
+    }
+
+    /// What is said on the standard streams beside the log.
+    pub fn notes(&self, format: LogFormat) -> Notes {
+        Notes::beside(&self.log, format)
     }
 
     fn of_role(

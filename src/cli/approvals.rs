@@ -27,6 +27,7 @@ use super::{
     discover::Role,
     duration::clock_face,
     exit::ExitStatus,
+    explain,
     failure::Failure,
     follow,
     layout::Layout,
@@ -350,6 +351,11 @@ async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus
             "countersign approvals resolve {} allow-once   (or allow-always, deny)",
             approval.slug
         ));
+    }
+    if approval.status == ApprovalStatus::Denied || approval.status == ApprovalStatus::Expired {
+        for line in explain::ways_out_of_run(client, approval.run_id.as_str()).await {
+            context.console.note(&line);
+        }
     }
     Ok(ExitStatus::SUCCESS)
 }

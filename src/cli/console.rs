@@ -124,15 +124,24 @@ impl Console {
 
     /// Prints one JSON line of a stream.
     pub(crate) fn json_line(self, value: &Value) -> Result<(), Failure> {
-        self.json(&serde_json::to_string(value).map_err(io::Error::from)?)
+        self.line(&self.json_text(value))
+    }
+
+    /// One JSON line as [`Console::json_line`] prints it.
+    pub(crate) fn json_text(self, value: &Value) -> String {
+        self.safe(&value.to_string())
+    }
+
+    fn json(self, text: &str) -> Result<(), Failure> {
+        self.line(&self.safe(text))
     }
 
     /// A terminal gets the same JSON, in which everything that it would obey or hide is an escape.
-    fn json(self, text: &str) -> Result<(), Failure> {
+    fn safe(self, json: &str) -> String {
         if self.stdout_is_terminal {
-            self.line(&terminal_text::json(text))
+            terminal_text::json(json)
         } else {
-            self.line(text)
+            json.to_owned()
         }
     }
 

@@ -156,7 +156,7 @@ pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus,
         held,
     };
     let answer = match submit(context, &client, call, &mut endings).await {
-        Err(failure) => return Err(with_run(context, &client, failure).await?),
+        Err(failure) => return Err(with_run(context, &client, &body, failure).await?),
         Ok(answer) => answer,
     };
     let begun: Answered = read(answer.clone())?;
@@ -179,13 +179,26 @@ pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus,
     }
 }
 
-/// A run that was denied at once is data as well.
-async fn with_run(context: &Context, client: &Client, failure: Failure) -> Result<Failure, Failure> {
-    if let (Format::Json, "exec-denied", Some(run)) =
-        (context.console.format(), failure.code.as_str(), &failure.run_id)
-    {
-        let run: Value = client.get(&["v1", "runs", run], &Vec::new()).await?;
-        context.console.document(&run)?;
+/// A run that was denied at once is data as well; people read what would change it.
+async fn with_run(
+    context: &Context,
+    client: &Client,
+    body: &Value,
+    failure: Failure,
+) -> Result<Failure, Failure> {
+    if failure.code != "exec-denied" {
+        return Ok(failure);
+    }
+    match (context.console.format(), &failure.run_id) {
+        (Format::People, _) => {
+            let lines = explain::ways_out_of(client, body).await;
+            return Ok(failure.with_ways_out(lines));
+        }
+        (Format::Json, Some(run)) => {
+            let run: Value = client.get(&["v1", "runs", run], &Vec::new()).await?;
+            context.console.document(&run)?;
+        }
+        (Format::Json, None) => {}
     }
     Ok(failure)
 }
@@ -600,7 +613,8 @@ async fn finish(
         return Ok(exit);
     }
     if end.status == "denied" {
-        return Err(denied(end));
+        let lines = explain::ways_out_of_run(client, &end.run_id).await;
+        return Err(denied(end).with_ways_out(lines));
     }
     output(context, client, &end).await?;
     show_end(context, &end);

@@ -4,12 +4,13 @@ use std::fmt::Display;
 
 use serde_json::{Value, json};
 
-use countersign_domain::SessionKey;
-use countersign_policy::{command::prompt::Prompt, gate::AskWhy};
+use countersign_domain::{Host, Reason};
+use countersign_policy::command::prompt::Prompt;
 use countersign_wire::{
     analysis::{AnalysisBody, FindingBody, MatchBody, SegmentBody},
     explain::{ExplanationBody, SandboxBody},
     policy::ValueBody,
+    run::RunBody,
 };
 
 use super::{
@@ -25,6 +26,8 @@ use super::{
 
 /// Characters of the command that are shown on both sides of what a finding points at.
 const AROUND: usize = 40;
+/// A command of more steps is not let through by pasting lines.
+const MOST_ENTRIES: usize = 8;
 /// Longer marks say no more.
 const LONGEST_MARK: usize = 80;
 
@@ -56,7 +59,7 @@ pub(crate) async fn run(context: &Context, client: &Client, call: &Value) -> Res
         console.line("")?;
         console.table(&segments, "")?;
     }
-    let lines = lines_to_paste(&agent_of(call), &explained, &analysis.segments);
+    let lines = ways_out(&explained, &analysis.segments);
     if !lines.is_empty() {
         console.line("")?;
     }
@@ -66,45 +69,98 @@ pub(crate) async fn run(context: &Context, client: &Client, call: &Value) -> Res
     Ok(ExitStatus::SUCCESS)
 }
 
-/// Who makes a call.
-fn agent_of(call: &Value) -> String {
-    let member = |name: &str| call.get(name).and_then(Value::as_str);
-    let of_session = || {
-        let session = SessionKey::parse(member("sessionKey")?).ok()?;
-        session.agent().map(|agent| agent.to_string())
+/// The lines that a denial of this call ends with. None where the server does not say what would become of it now.
+pub(crate) async fn ways_out_of(client: &Client, call: &Value) -> Vec<String> {
+    let explained = client
+        .post::<ExplanationBody>(&["v1", "exec", "explain"], call)
+        .await;
+    let Ok(explained) = explained else {
+        return Vec::new();
     };
-    let named = member("agentId").map(str::to_owned);
-    named.or_else(of_session).unwrap_or_else(|| "main".to_owned())
+    let analysis = read::<AnalysisBody>(explained.analysis.clone());
+    analysis.map_or_else(
+        |_unreadable| Vec::new(),
+        |analysis| ways_out(&explained, &analysis.segments),
+    )
 }
 
-/// The commands that would stop it asking, and the one that would refuse it for good. What a rule cannot say is left out.
-fn lines_to_paste(agent: &str, explained: &ExplanationBody, segments: &[SegmentBody]) -> Vec<String> {
-    let mut lines = Vec::new();
-    let line = |lead: &str, words: &[&str]| {
-        let words: Vec<String> = words
-            .iter()
-            .map(|word| value::visible(&value::quoted(word)))
-            .collect();
-        format!("{lead}: countersign {}", words.join(" "))
+/// The same of a run that was denied.
+pub(crate) async fn ways_out_of_run(client: &Client, run: &str) -> Vec<String> {
+    let run = client.get::<RunBody>(&["v1", "runs", run], &Vec::new()).await;
+    match run.ok().as_ref().and_then(call_of) {
+        Some(call) => ways_out_of(client, &call).await,
+        None => Vec::new(),
+    }
+}
+
+/// The call of a run, as it can be explained; `None` of a patch. Variables are not kept, so the call has none.
+pub(crate) fn call_of(run: &RunBody) -> Option<Value> {
+    if run.tool.is_some() {
+        return None;
+    }
+    let mut call = json!({
+        "agentId": run.agent_id, "sessionKey": run.session_key, "workdir": run.cwd,
+    });
+    let members = call.as_object_mut()?;
+    members.extend(
+        run.command
+            .as_ref()
+            .map(|text| ("command".to_owned(), json!(text))),
+    );
+    members.extend(run.argv.as_ref().map(|argv| ("argv".to_owned(), json!(argv))));
+    if run.host == Host::Node
+        && let Some(node) = &run.node_id
+    {
+        members.insert("host".to_owned(), json!(run.host));
+        members.insert("node".to_owned(), json!(node));
+    }
+    Some(call)
+}
+
+/// What an explanation and a denial end with: the commands that would let the call run unasked, and the one that would
+/// refuse it for good. What a rule cannot say is left out; where nothing would let it run, the one command that helps.
+fn ways_out(explained: &ExplanationBody, segments: &[SegmentBody]) -> Vec<String> {
+    let agent = explained.agent_id.as_str();
+    let is_denied = explained.outcome == "deny";
+    let reason = explained.reason.as_deref().unwrap_or_default();
+    let is_miss = reason == Reason::AllowlistMiss.as_str();
+    let lead = if is_denied && is_miss {
+        "to allow it"
+    } else {
+        "to stop asking"
     };
-    if explained.reason.as_deref() == Some(AskWhy::AllowlistMiss.as_str()) {
-        for pattern in explained.would_persist.iter().filter(|pattern| pattern.default) {
+    let defaults = explained.would_persist.iter().filter(|pattern| pattern.default);
+    let entries: Option<Vec<String>> = defaults
+        .map(|pattern| {
             let mut words = vec!["allowlist", "add", "--agent", agent];
             if let Some(arguments) = &pattern.arg_pattern {
                 words.extend(["--arg-pattern", arguments]);
             }
             words.push(&pattern.pattern);
-            lines.push(line("to stop asking", &words));
-        }
+            pasted(lead, &words)
+        })
+        .collect();
+    // One entry alone would not do, and nobody pastes a page of them.
+    let mut lines = entries
+        .filter(|lines| lines.len() <= MOST_ENTRIES)
+        .unwrap_or_default();
+    if let (true, Some(hint)) = (lines.is_empty(), &explained.hint) {
+        lines.push(format!("to change it: {}", value::visible(hint)));
     }
-    let is_denied = explained.outcome == "deny";
-    if let Some(program) = uncovered(segments).filter(|_| !is_denied) {
-        lines.push(line(
-            "to refuse it for good",
-            &["denylist", "add", "--agent", agent, program],
-        ));
+    if (!is_denied || is_miss || reason == Reason::NoApprover.as_str())
+        && let Some(program) = uncovered(segments)
+    {
+        let words = ["denylist", "add", "--agent", agent, program];
+        lines.extend(pasted("to refuse it for good", &words));
     }
     lines
+}
+
+/// A line to paste; `None` where a word of it could not be shown as it is.
+fn pasted(lead: &str, words: &[&str]) -> Option<String> {
+    let words: Vec<String> = words.iter().map(|word| value::quoted(word)).collect();
+    let line = format!("{lead}: countersign {}", words.join(" "));
+    (value::visible(&line) == line).then_some(line)
 }
 
 /// The name of the first program that nothing covers, or else of the first; `None` where the name is only known at run time.

@@ -11,6 +11,9 @@ use countersign_wire::{
 
 use super::{exit::ExitStatus, value};
 
+/// Begins a command that lets another run.
+const ADDS_ENTRY: &str = "countersign allowlist add ";
+
 /// What went wrong, ready to be shown: `error[code]: message`, then `hint: …`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -19,6 +22,8 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// The command or key that would change it.
     pub(crate) hint: Option<String>,
+    /// More commands that would change it, a line each with what it is for.
+    pub(crate) ways_out: Option<Box<WaysOut>>,
     /// What the process exits with.
     pub(crate) exit: ExitStatus,
     /// The run that the answer is about.
@@ -27,6 +32,10 @@ pub(crate) struct Failure {
     pub(crate) problem: Option<Value>,
 }
 
+/// Lines below a denial; apart, since few failures have them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WaysOut(Vec<String>);
+
 impl Failure {
     /// A failure with exit code 1.
     pub(crate) fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
@@ -34,6 +43,7 @@ impl Failure {
             code: code.into(),
             message: message.into(),
             hint: None,
+            ways_out: None,
             exit: ExitStatus::FAILURE,
             run_id: None,
             problem: None,
@@ -65,6 +75,15 @@ impl Failure {
     /// The same failure with a hint.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same denial with what would change it. A hint that says less of the same gives way.
+    pub(crate) fn with_ways_out(mut self, lines: Vec<String>) -> Self {
+        let says = |command: &str| lines.iter().any(|line| line.contains(command));
+        let is_said = |hint: &String| says(hint) || hint.starts_with(ADDS_ENTRY) && says(ADDS_ENTRY);
+        self.hint = self.hint.filter(|hint| !is_said(hint));
+        self.ways_out = (!lines.is_empty()).then(|| Box::new(WaysOut(lines)));
         self
     }
 
@@ -161,12 +180,15 @@ fn default_hint(code: &str, required_scope: Option<Scope>) -> Option<String> {
     }
 }
 
-/// One line, and one for the hint, no matter what a name or path in them holds.
+/// One line, and one for the hint and each way out, no matter what a name or path in them holds.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error[{}]: {}", self.code, value::visible(&self.message))?;
         if let Some(hint) = &self.hint {
             write!(f, "\nhint: {}", value::visible(hint))?;
+        }
+        for line in self.ways_out.iter().flat_map(|ways| &ways.0) {
+            write!(f, "\n{}", value::visible(line))?;
         }
         Ok(())
     }

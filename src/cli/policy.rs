@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use countersign_domain::{AgentId, Host, RunId, SessionKey};
 use countersign_wire::{
@@ -175,7 +175,7 @@ async fn explain_command(
     explain::run(context, client, &call).await
 }
 
-/// What was decided about a run, and what its call would come to now. Variables are not kept, so the call has none.
+/// What was decided about a run, and what its call would come to now.
 async fn why(context: &Context, client: &Client, run: &RunId) -> Result<ExitStatus, Failure> {
     let run: RunDetail = client.get(&["v1", "runs", run.as_str()], &Vec::new()).await?;
     let RunDetail {
@@ -184,11 +184,8 @@ async fn why(context: &Context, client: &Client, run: &RunId) -> Result<ExitStat
         user_reason,
         ..
     } = run;
-    if run.tool.is_some() {
-        return Err(Failure::usage(
-            "the run changed files by a patch, which has no command to explain",
-        ));
-    }
+    let call = explain::call_of(&run)
+        .ok_or_else(|| Failure::usage("the run changed files by a patch, which has no command to explain"))?;
     if context.console.format() == Format::People {
         let mut table = Table::without_header();
         table.fact("run", &format!("{}, {}", run.run_id, run.status));
@@ -202,13 +199,6 @@ async fn why(context: &Context, client: &Client, run: &RunId) -> Result<ExitStat
         table.each("they said", &user_reason);
         context.console.table(&table, "")?;
         context.console.line("\nNow:")?;
-    }
-    let mut call = json!({
-        "agentId": run.agent_id, "sessionKey": run.session_key, "workdir": run.cwd,
-    });
-    if let Value::Object(members) = &mut call {
-        members.extend(run.command.map(|command| ("command".to_owned(), json!(command))));
-        members.extend(run.argv.map(|argv| ("argv".to_owned(), json!(argv))));
     }
     explain::run(context, client, &call).await
 }

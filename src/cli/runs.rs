@@ -16,6 +16,7 @@ use super::{
     discover::Role,
     duration::rough,
     exit::ExitStatus,
+    explain,
     failure::Failure,
     layout::Layout,
     moment::Period,
@@ -257,8 +258,17 @@ async fn show(context: &Context, client: &Client, run: &RunId) -> Result<ExitSta
     table.each("ended", run.ended_at_ms.map(value::local));
     table.fact("asked by", &run.requested_by.name);
     context.console.table(&table, "")?;
-    context
-        .console
-        .hint(&format!("countersign runs output {}", run.run_id));
+    if run.status == "denied" {
+        let lines = match explain::call_of(&run) {
+            Some(call) => explain::ways_out_of(client, &call).await,
+            None => Vec::new(),
+        };
+        for line in lines {
+            context.console.note(&line);
+        }
+    } else {
+        let output = format!("countersign runs output {}", run.run_id);
+        context.console.hint(&output);
+    }
     Ok(ExitStatus::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! The lines of the log on their way to standard error.
+//! Lines on their way to a standard stream: the log, and what a node says of itself.
 //!
 //! Nobody who logs waits for those who read the log: a thread of its own writes, and where the reader does not keep up, lines
 //! are dropped and counted. While there is no such thread, a line is written at once or not at all.
@@ -12,8 +12,9 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
+    fd::BorrowedFd,
     io::Errno,
-    stdio::stderr,
+    stdio::{stderr, stdout},
 };
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -32,9 +33,52 @@ const ATOMIC: usize = 4096;
 #[derive(Debug, Clone)]
 pub(super) struct Lines(Arc<Shared>);
 
+/// Where lines end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stream {
+    Output,
+    Error,
+}
+
+impl Stream {
+    fn file(self) -> BorrowedFd<'static> {
+        match self {
+            Self::Output => stdout(),
+            Self::Error => stderr(),
+        }
+    }
+
+    /// Whether it can be written to without a wait.
+    fn takes_now(self) -> bool {
+        let file = self.file();
+        let mut streams = [PollFd::new(&file, PollFlags::OUT)];
+        matches!(poll(&mut streams, Some(&Timespec::default())), Ok(1))
+    }
+
+    /// Writes all of it. What cannot be written any more, nobody reads.
+    fn write(self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            match rustix::io::write(self.file(), bytes) {
+                Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    let file = self.file();
+                    let mut streams = [PollFd::new(&file, PollFlags::OUT)];
+                    match poll(&mut streams, None) {
+                        Ok(_) | Err(Errno::INTR) => {}
+                        Err(_) => return,
+                    }
+                }
+                Err(_) => return,
+            }
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Shared {
     format: LogFormat,
+    stream: Stream,
     state: Mutex<State>,
     /// That there is something to write, or that no more comes.
     filled: Condvar,
@@ -67,9 +111,10 @@ enum Writing {
 pub struct LogThread(Lines);
 
 impl Lines {
-    pub(super) fn new(format: LogFormat) -> Self {
+    pub(super) fn new(stream: Stream, format: LogFormat) -> Self {
         Self(Arc::new(Shared {
             format,
+            stream,
             state: Mutex::default(),
             filled: Condvar::new(),
             emptied: Condvar::new(),
@@ -80,7 +125,7 @@ impl Lines {
     pub(super) fn put(&self, line: &[u8]) {
         let mut state = self.state();
         if state.thread == Writing::Here {
-            state.write_here(line, self.0.format);
+            state.write_here(line, self.0.stream, self.0.format);
         } else if state.takes(line.len()) {
             state.waiting.extend_from_slice(line);
             self.0.filled.notify_one();
@@ -94,7 +139,14 @@ impl Lines {
         let lines = self.clone();
         self.state().thread = Writing::Aside;
         let spawned = thread::Builder::new()
-            .name("log".to_owned())
+            .name(
+                if self.0.stream == Stream::Error {
+                    "log"
+                } else {
+                    "output"
+                }
+                .to_owned(),
+            )
             .spawn(move || lines.write_all());
         if let Err(error) = spawned {
             self.state().thread = Writing::Here;
@@ -118,7 +170,7 @@ impl Lines {
                 continue;
             }
             drop(state);
-            write(&batch);
+            self.0.stream.write(&batch);
             state = self.state();
         }
     }
@@ -159,8 +211,8 @@ impl State {
     }
 
     /// Writes a line where that takes no time.
-    fn write_here(&mut self, line: &[u8], format: LogFormat) {
-        if !takes_now() {
+    fn write_here(&mut self, line: &[u8], stream: Stream, format: LogFormat) {
+        if !stream.takes_now() {
             self.dropped = self.dropped.saturating_add(1);
             return;
         }
@@ -169,11 +221,11 @@ impl State {
             .into_iter()
             .flat_map(|text| text.chunks(ATOMIC))
         {
-            if !takes_now() {
+            if !stream.takes_now() {
                 self.dropped = self.dropped.saturating_add(1);
                 return;
             }
-            write(piece);
+            stream.write(piece);
         }
     }
 }
@@ -189,32 +241,6 @@ fn dropped_line(dropped: u64, format: LogFormat) -> Vec<u8> {
         LogFormat::Text => format!("{what}: they were not read fast enough\n").into_bytes(),
         LogFormat::Json => {
             format!("{{\"level\":\"WARN\",\"message\":\"{what}\",\"dropped\":{dropped}}}\n").into_bytes()
-        }
-    }
-}
-
-/// Whether standard error can be written to without a wait.
-fn takes_now() -> bool {
-    let error_output = stderr();
-    let mut streams = [PollFd::new(&error_output, PollFlags::OUT)];
-    matches!(poll(&mut streams, Some(&Timespec::default())), Ok(1))
-}
-
-/// Writes all of it. What cannot be written any more, nobody reads.
-fn write(mut bytes: &[u8]) {
-    while !bytes.is_empty() {
-        match rustix::io::write(stderr(), bytes) {
-            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => {
-                let error_output = stderr();
-                let mut streams = [PollFd::new(&error_output, PollFlags::OUT)];
-                match poll(&mut streams, None) {
-                    Ok(_) | Err(Errno::INTR) => {}
-                    Err(_) => return,
-                }
-            }
-            Err(_) => return,
         }
     }
 }
@@ -248,7 +274,7 @@ mod tests {
 
     /// As with a thread that does not come to write.
     fn stuck() -> Lines {
-        let lines = Lines::new(LogFormat::Text);
+        let lines = Lines::new(Stream::Error, LogFormat::Text);
         lines.state().thread = Writing::Aside;
         lines
     }

@@ -21,8 +21,8 @@ use tracing_subscriber::{
 
 use countersign_config::settings::{Environment, LogFormat, Telemetry};
 
-use lines::Lines;
 pub use lines::LogThread;
+use lines::{Lines, Stream};
 
 /// The log of this process, for changing what it says.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ impl Log {
     /// [`LogError`]
     pub fn start(settings: &Telemetry, environment: &dyn Environment) -> Result<Self, LogError> {
         let (filter, handle) = reload::Layer::new(filter_of(&settings.log_filter)?);
-        let lines = Lines::new(settings.log_format);
+        let lines = Lines::new(Stream::Error, settings.log_format);
         let layer = fmt::layer().with_writer(lines.clone());
         let layer = match settings.log_format {
             LogFormat::Text => {
@@ -87,6 +87,52 @@ impl Log {
         self.filter
             .reload(filter_of(text)?)
             .map_err(|_gone| LogError::Taken)
+    }
+}
+
+/// What a long-running process says to people and programs on its standard streams, beside the log. A reader that does not
+/// keep up misses lines, and holds nothing up.
+#[derive(Debug, Clone)]
+pub struct Notes {
+    data: Lines,
+    notes: Lines,
+}
+
+impl Notes {
+    /// Before there is a log, and a second thread: a line is written at once or not at all.
+    #[must_use]
+    pub fn at_once(format: LogFormat) -> Self {
+        Self {
+            data: Lines::new(Stream::Output, format),
+            notes: Lines::new(Stream::Error, format),
+        }
+    }
+
+    /// Lines on standard error stand between those of the log, each by itself.
+    #[must_use]
+    pub fn beside(log: &Log, format: LogFormat) -> Self {
+        Self {
+            notes: log.lines.clone(),
+            ..Self::at_once(format)
+        }
+    }
+
+    /// Writes what is data from a thread of its own as long as the answer lives.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn write_aside(&self) -> io::Result<LogThread> {
+        self.data.write_aside()
+    }
+
+    /// A line of data, to standard output.
+    pub fn data(&self, line: &str) {
+        self.data.put(format!("{line}\n").as_bytes());
+    }
+
+    /// A line for people, to standard error.
+    pub fn note(&self, line: &str) {
+        self.notes.put(format!("{line}\n").as_bytes());
     }
 }
 

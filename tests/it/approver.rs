@@ -1,4 +1,4 @@
-//! `countersign approver`: a person at a real terminal, key by key.
+//! `countersign approver` in a terminal that has no full screen: a person at a real terminal, key by key.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::support::{Members, Terminal, TestServer, assert_says, eventually, lin
 fn approver(server: &TestServer) -> Terminal {
     let invocation = server
         .invocation(&["approver"])
-        .env("TERM", "xterm")
+        .env("TERM", "dumb")
         .env("SHELL", "/bin/sh");
     Terminal::start(invocation)
 }
@@ -238,7 +238,7 @@ async fn what_could_not_be_looked_at_is_seen_with_the_next_connection() {
     let token = server.operator_token();
     let invocation = server
         .invocation(&["approver", "--url", &way, "--token", &token])
-        .env("TERM", "xterm")
+        .env("TERM", "dumb")
         .env("SHELL", "/bin/sh");
     let mut terminal = Terminal::start(invocation);
     let pending = asked(&server, json!({ "command": "echo x" })).await;

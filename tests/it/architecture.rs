@@ -131,6 +131,7 @@ fn panic_points_are_listed_and_passed() {
     let listed: BTreeSet<String> = countersign_sys::hooks::PANIC_POINTS
         .iter()
         .chain(countersign_sys::hooks::NODE_PANICS)
+        .chain(countersign_sys::hooks::APPROVER_PANICS)
         .map(|point| (*point).to_owned())
         .collect();
     assert_eq!(passed, listed);

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Finished, Invocation, Members, TestServer, assert_says, countersign, run_program, soon,
+    Finished, Invocation, Members, TestServer, assert_says, countersign, eventually, run_program, soon,
 };
 
 #[track_caller]
@@ -334,7 +334,8 @@ async fn a_part_of_an_id_names_what_has_it_alone() {
 /// What is said behind this lead, as a shell takes it apart.
 #[track_caller]
 fn pasted(done: &Finished, lead: &str) -> Vec<String> {
-    let line = done.stdout.lines().find_map(|line| line.strip_prefix(lead));
+    let mut lines = done.stdout.lines().chain(done.stderr.lines());
+    let line = lines.find_map(|line| line.strip_prefix(lead));
     let line = line.unwrap_or_else(|| panic!("no {lead:?} in {done:?}"));
     let print = format!("printf '%s\\0' {line}");
     let words = run_program(&Invocation::new("/bin/sh").args(&["-c", &print])).stdout;
@@ -382,6 +383,100 @@ async fn an_explanation_ends_with_the_lines_that_would_change_it() {
             .stdout,
         "a person would be asked",
     );
+}
+
+const TO_ALLOW: &str = "to allow it: ";
+const TO_STOP: &str = "to stop asking: ";
+const TO_REFUSE: &str = "to refuse it for good: ";
+const TO_CHANGE: &str = "to change it: ";
+
+async fn pastes(server: &TestServer, words: Vec<String>) {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = server.cli(&words).await;
+    assert_eq!(done.code, Some(0), "{words:?}: {done:?}");
+}
+
+#[tokio::test]
+async fn a_denial_ends_with_the_lines_that_would_change_it() {
+    let server = TestServer::allowlist_only().start().await;
+    let call = ["exec", "--agent", "build", "--", "/bin/date", "+%Y it's"];
+    let other = ["exec", "--agent", "build", "--", "/bin/date", "-u"];
+    let denied = server.cli(&call).await;
+    assert_eq!(denied.code, Some(77), "{denied:?}");
+    assert!(!denied.stderr.contains("hint: "), "one line says how: {denied:?}");
+    let (allow, refuse) = (pasted(&denied, TO_ALLOW), pasted(&denied, TO_REFUSE));
+    // The same stands where people look later.
+    let runs = document(&server.cli(&["runs", "list", "--json"]).await);
+    let run = runs["items"][0].text("runId").to_owned();
+    for place in [&["runs", "show", &run][..], &["policy", "why", &run]] {
+        let shown = server.cli(place).await;
+        assert_eq!(pasted(&shown, TO_ALLOW), allow, "{place:?}");
+        assert_eq!(pasted(&shown, TO_REFUSE), refuse, "{place:?}");
+    }
+    pastes(&server, allow).await;
+    assert_eq!(server.cli(&call).await.code, Some(0));
+    assert_eq!(server.cli(&other).await.code, Some(77), "this command alone");
+    pastes(&server, refuse).await;
+    // Now a rule says no, and ending that is what helps.
+    let denied = server.cli(&call).await;
+    assert_says(&denied.stderr, "denylist");
+    for lead in [TO_ALLOW, TO_REFUSE] {
+        assert!(!denied.stderr.contains(lead), "{denied:?}");
+    }
+    pastes(&server, pasted(&denied, TO_CHANGE)).await;
+    assert_eq!(server.cli(&call).await.code, Some(0));
+}
+
+#[tokio::test]
+async fn an_answer_that_says_no_ends_with_the_same_lines() {
+    let server = TestServer::asking().start().await;
+    let call = ["exec", "--agent", "build", "--", "/bin/date", "+%s"];
+    let waits = tokio::spawn(TestServer::finish(server.invocation(&call)));
+    let pending = eventually(
+        "asked",
+        || async { server.operator().pending().await },
+        |pending| !pending.is_empty(),
+    )
+    .await;
+    let approval = pending[0].text("id").to_owned();
+    server.operator().decided(&approval, "deny").await;
+    let denied = waits.await.expect("it ends");
+    assert_eq!(denied.code, Some(77), "{denied:?}");
+    assert_says(&denied.stderr, "hint: countersign runs show ");
+    let shown = server.cli(&["approvals", "show", &approval]).await;
+    for lead in [TO_STOP, TO_REFUSE] {
+        assert_eq!(pasted(&denied, lead), pasted(&shown, lead));
+    }
+    pastes(&server, pasted(&denied, TO_STOP)).await;
+    assert_eq!(server.cli(&call).await.code, Some(0));
+}
+
+#[tokio::test]
+async fn where_no_entry_helps_the_one_command_that_does_is_named() {
+    let server = TestServer::full()
+        .exec(&json!({ "host": "gateway", "security": "deny" }))
+        .start()
+        .await;
+    let call = ["exec", "--", "/bin/date"];
+    let denied = server.cli(&call).await;
+    assert_says(&denied.stderr, "security-deny");
+    for lead in [TO_ALLOW, TO_STOP, TO_REFUSE] {
+        assert!(!denied.stderr.contains(lead), "{denied:?}");
+    }
+    let change = pasted(&denied, TO_CHANGE);
+    assert_eq!(change[..2], ["config", "set"], "{change:?}");
+    pastes(&server, change).await;
+    assert_says(&server.cli(&call).await.stderr, "no-approver");
+
+    let stopped = server.cli(&["stop", "--reason", "test"]).await;
+    assert_eq!(stopped.code, Some(0), "{stopped:?}");
+    let refused = server.cli(&call).await;
+    assert_says(&refused.stderr, "hint: countersign resume --reason TEXT");
+    let explained = server.cli(&["policy", "explain", "--", "/bin/date"]).await;
+    let resume = pasted(&explained, TO_CHANGE);
+    assert_eq!(resume, ["resume", "--reason", "TEXT"]);
+    pastes(&server, resume).await;
+    assert_says(&server.cli(&call).await.stderr, "no-approver");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use countersign_sys::process::signal_process;
 
-use crate::support::{Api, Event, Members, TestServer, eventually, only, pid_of, soon};
+use crate::support::{Api, Event, Members, Scratch, TestServer, eventually, only, pid_of, soon};
 
 async fn page(api: &Api, query: &str) -> Value {
     api.read(&format!("/v1/events{query}")).await
@@ -502,8 +502,8 @@ async fn what_recovery_ends_is_in_the_log() {
 }
 
 /// The write end blocks for ever: nobody reads, and there is no room.
-fn unread_pipe(server: &TestServer) -> (std::path::PathBuf, std::fs::File) {
-    let path = server.scratch().join("unread");
+pub(crate) fn unread_pipe(scratch: &Scratch) -> (std::path::PathBuf, std::fs::File) {
+    let path = scratch.join("unread");
     rustix::fs::mkfifoat(
         rustix::fs::CWD,
         &path,
@@ -521,7 +521,7 @@ async fn a_log_that_nobody_reads_holds_nothing_up() {
     let mut server = TestServer::full()
         .toml("[telemetry]\nlog_filter = \"debug\"\n")
         .prepare();
-    let (path, pipe) = unread_pipe(&server);
+    let (path, pipe) = unread_pipe(server.scratch());
     server.log_to(&path);
     server.start().await;
     for _ in 0..30 {

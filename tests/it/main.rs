@@ -16,6 +16,7 @@ mod apply_patch;
 mod approval_rules;
 mod approvals;
 mod approver;
+mod approver_screen;
 mod architecture;
 mod attacks;
 mod audit;

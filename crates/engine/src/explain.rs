@@ -9,8 +9,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use countersign_config::settings::{SandboxScope, Settings, WorkspaceAccess};
 use countersign_domain::{
-    Backend, CommandInput, Confinement, ExecRequest, Host, Pattern, Principal, Quorum, Reason, ScriptHold,
-    Stop,
+    AgentId, Backend, CommandInput, Confinement, ExecRequest, Host, Pattern, Principal, Quorum, Reason,
+    ScriptHold, Stop,
 };
 use countersign_hosts::sandbox::Placement;
 use countersign_policy::{
@@ -26,6 +26,7 @@ use crate::{
     approvers::Approvers,
     base::Base,
     evaluator::{Evaluation, Evaluator, Mode, Rejection, call::Call, held_text, judgement::Judgement},
+    hint::{HOW_TO_RESUME, hint},
     lifecycle::Lifecycle,
     mute::MutedAgent,
     node::NodeView,
@@ -56,7 +57,9 @@ pub struct Explanation {
     pub approver_reachable: bool,
     /// How many people it would take to allow it, and whose; `None` where nobody would be asked.
     pub quorum: Option<Quorum>,
-    /// What `allow-always` could store.
+    /// Whose call it is.
+    pub agent: AgentId,
+    /// What `allow-always` could store, or, of a call that is denied because nothing covers it, what would cover it.
     pub would_persist: Vec<Pattern>,
     /// How firmly the run would be what was judged; `None` where it would not start.
     pub pinned: Option<Pinned>,
@@ -88,6 +91,8 @@ pub struct Explanation {
     pub not_held: Option<String>,
     /// The agent and what mutes it, where a person would have been asked.
     pub muted: Option<MutedAgent>,
+    /// The command that would change a denial; `None` where it would not be denied, and where no command changes it.
+    pub hint: Option<String>,
     /// Why nothing starts now, no matter what the rest says.
     pub stopped: Option<Arc<Stop>>,
 }
@@ -149,6 +154,7 @@ impl Explanation {
             would_persist: Vec::new(),
             pinned: None,
             start: None,
+            hint: (!is_bad).then(|| hint(&HOW_TO_RESUME)),
             stopped: Some(stop),
             ..self
         }
@@ -274,10 +280,8 @@ impl Explanation {
             needs_person: judged.is_some_and(|judged| judged.input.needs_person),
             approver_reachable,
             quorum: None,
-            would_persist: match judged.map(|judged| (judged, judged.verdict)) {
-                Some((judged, Verdict::Ask(spec))) => judged.proposed(spec),
-                Some((_, Verdict::Run | Verdict::Deny(_))) | None => Vec::new(),
-            },
+            agent: call.agent.clone(),
+            would_persist: judged.map_or_else(Vec::new, Judgement::would_persist),
             pinned: starts.map(|judged| judged.pinned),
             start: starts.and_then(|judged| judged.start.clone()),
             scripts: judged.and_then(|judged| judged.binding.held),
@@ -302,6 +306,11 @@ impl Explanation {
                     agent: call.agent.to_string(),
                     mute,
                 }),
+            hint: match (outcome, judged) {
+                (Outcome::Deny(reason), Some(judged)) => judged.how_to_change(&call.agent, reason),
+                (Outcome::Run | Outcome::Ask(_) | Outcome::BadCommand | Outcome::BlockedEnv, _)
+                | (Outcome::Deny(_), None) => None,
+            },
             stopped: None,
         }
     }

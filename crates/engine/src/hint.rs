@@ -2,6 +2,12 @@
 
 use countersign_domain::quoting::quoted;
 
+/// Ends the emergency stop.
+pub const HOW_TO_RESUME: [&str; 3] = ["resume", "--reason", "TEXT"];
+
+/// Lets a person answer.
+pub const HOW_TO_BE_THERE: [&str; 1] = ["approver"];
+
 /// The command with these words, as a person pastes it into a shell. Words in capitals stand for what only the person knows.
 pub fn hint(words: &[&str]) -> String {
     let quoted = words.iter().map(|word| quoted(word));

@@ -20,7 +20,7 @@ use crate::{
     draft::{Admitted, Attempt, Draft, admitted},
     evaluator::Evaluator,
     expiry::Expiries,
-    hint::hint,
+    hint::{HOW_TO_BE_THERE, hint},
     launch::Launch,
     policy_admin::PolicyAdmin,
     prompter::Prompts,
@@ -31,7 +31,6 @@ use crate::{
 
 /// Why a run is denied about which a person would be asked.
 const NOBODY_THERE: &str = "a person would have to be asked, and nobody can be reached";
-const HOW_TO_BE_THERE: [&str; 1] = ["approver"];
 
 /// How long a question over a limit of its asker waits for its refusal. An asker that does not heed `Retry-After` sends so much
 /// less, and keeps nobody else from being answered.

@@ -199,6 +199,12 @@ impl RunRecorder {
         })
     }
 
+    /// Where a run was to start, if its record can be read now.
+    pub(crate) async fn cwd_of(&self, run_id: &RunId) -> Option<String> {
+        let run = self.ledger.run(run_id).await.ok().flatten()?;
+        Some(run.cwd)
+    }
+
     /// What the end of a run by a signal means when its first process was the client of a container engine, which no
     /// command inside can end in that way.
     pub(crate) async fn end_of_client(

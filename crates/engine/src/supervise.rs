@@ -1,6 +1,6 @@
 //! One task per live run: it hears its supervisor to the end and puts the end into the ledger.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use countersign_config::settings::SettingsStore;
 use countersign_domain::{Exit, KillCause, Reason, Run, RunEnd, RunId};
@@ -228,8 +228,8 @@ impl LocalRuns {
                 }
                 SupervisorEvent::NotStarted(why) => match self.rule_out(&live.run_id).await {
                     Elsewhere::Nowhere => {
-                        let detail = Some(format!("the supervisor reported: {why}"));
-                        let end = self.end_now(reason_unstarted(why), detail, live);
+                        let detail = self.detail_unstarted(&live.run_id, why).await;
+                        let end = self.end_now(reason_unstarted(why), Some(detail), live);
                         self.recorder
                             .finish(live, end, Remains::of(RunOutput::Spooled))
                             .await;
@@ -251,6 +251,17 @@ impl LocalRuns {
                 SupervisorEvent::LeftoversEnded => self.end_leftovers(live).await,
             }
         }
+    }
+
+    /// Why a run did not start, in words. A directory that is not there is named as it is called inside.
+    async fn detail_unstarted(&self, run_id: &RunId, why: NotStarted) -> String {
+        if let NotStarted::Sandbox(Obstacle::Directory, errno) = why
+            && let Some(cwd) = self.recorder.cwd_of(run_id).await
+        {
+            let error = io::Error::from_raw_os_error(errno);
+            return format!("the working directory cannot be entered: {cwd} on host sandbox: {error}");
+        }
+        format!("the supervisor reported: {why}")
     }
 
     /// Waits as long as a run may wait for a supervisor: no longer than it may take, and than it may begin after an answer.

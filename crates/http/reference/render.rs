@@ -1,10 +1,17 @@
 //! Fills `page.html` in. Shared by the build and the tests of the page.
 
+#[path = "chapters.rs"]
+mod chapters;
+
 use minijinja::{Environment, Error, Value, context, syntax::SyntaxConfig, value::Serde};
+use serde_json::Value as Json;
+
+pub(crate) use chapters::CHAPTERS;
 
 /// The page from the contract and the text of the catalogue of errors. All that is filled in is escaped.
-pub(crate) fn render(contract: serde_json::Value, errors: &str) -> Result<String, Error> {
+pub(crate) fn render(contract: Json, errors: &str) -> Result<String, Error> {
     let codes: Vec<Value> = errors.lines().filter_map(row).collect();
+    let chapters = chapters(&contract);
     let mut environment = Environment::new();
     environment.set_syntax(
         SyntaxConfig::builder()
@@ -12,7 +19,7 @@ pub(crate) fn render(contract: serde_json::Value, errors: &str) -> Result<String
             .lstrip_blocks(true)
             .build()?,
     );
-    let values = context! { contract => Serde(contract), codes };
+    let values = context! { contract => Serde(contract), codes, chapters };
     environment.render_named_str("page.html", include_str!("page.html"), values)
 }
 
@@ -28,4 +35,128 @@ fn row(line: &str) -> Option<Value> {
     };
     let code = code.strip_prefix('`')?.strip_suffix('`')?;
     Some(context! { status, code, title, again, advice => advice.replace("\\|", "|") })
+}
+
+/// Longer examples of answers stand in the contract alone, but for those that every client reads.
+const LONGEST_ANSWER: usize = 500;
+const IN_FULL: [&str; 2] = ["exec", "get_run"];
+
+/// One operation of the contract with where it stands.
+struct Operation<'a> {
+    method: &'a str,
+    path: &'a str,
+    of: &'a Json,
+}
+
+impl Operation<'_> {
+    fn name(&self) -> &str {
+        self.of["operationId"].as_str().unwrap_or_default()
+    }
+
+    fn value(&self) -> Value {
+        context! {
+            method => self.method.to_uppercase(),
+            path => self.path,
+            of => Serde(self.of.clone()),
+            call => self.call(),
+            answers => self.answers(),
+        }
+    }
+
+    /// The command that calls it, with the function of the conventions.
+    fn call(&self) -> String {
+        let scopes = self.of["security"].as_array().into_iter().flatten();
+        let mut scopes = scopes.filter_map(|way| way.as_object()?.values().next()?.get(0)?.as_str());
+        let token = match scopes.next() {
+            Some("exec") | None => "gateway",
+            Some(_) => "operator",
+        };
+        let place = self.path.replace('{', "$").replace('}', "");
+        let quoted = if place.contains('$') {
+            format!("\"{place}\"")
+        } else {
+            place
+        };
+        let mut call = format!("api {token} {quoted}");
+        let example = self
+            .of
+            .pointer("/requestBody/content")
+            .and_then(Json::as_object)
+            .into_iter()
+            .flat_map(|forms| forms.values())
+            .find_map(|form| form["examples"].as_object()?.values().next()?.get("value"));
+        let has_other_method = match self.method {
+            "get" => false,
+            "post" => example.is_none(),
+            _ => true,
+        };
+        if has_other_method {
+            call.push_str(" -X ");
+            call.push_str(&self.method.to_uppercase());
+        }
+        if let Some(body) = example {
+            call.push_str(" -d '");
+            call.push_str(&body.to_string().replace('\'', "'\\''"));
+            call.push('\'');
+        }
+        call
+    }
+
+    /// Every example of an answer: its status, what it is an example of, and its text.
+    fn answers(&self) -> Vec<Value> {
+        let mut answers = Vec::new();
+        for (status, response) in self.of["responses"].as_object().into_iter().flatten() {
+            let forms = response["content"].as_object().into_iter().flatten();
+            for (_, form) in forms {
+                for example in form["examples"]
+                    .as_object()
+                    .into_iter()
+                    .flat_map(|all| all.values())
+                {
+                    let value = &example["value"];
+                    let text = match value {
+                        Json::String(text) => text.clone(),
+                        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => {
+                            serde_json::to_string_pretty(value).unwrap_or_default()
+                        }
+                    };
+                    if text.len() > LONGEST_ANSWER && !IN_FULL.contains(&self.name()) {
+                        continue;
+                    }
+                    answers.push(context! { status, summary => example["summary"].as_str(), text });
+                }
+            }
+        }
+        answers
+    }
+}
+
+/// The chapters with their operations. What stands in none comes last.
+fn chapters(contract: &Json) -> Vec<Value> {
+    let mut operations: Vec<Operation<'_>> = contract["paths"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .flat_map(|(path, item)| {
+            let methods = item.as_object().into_iter().flatten();
+            methods.map(move |(method, of)| Operation { method, path, of })
+        })
+        .collect();
+    let mut all = Vec::new();
+    for chapter in CHAPTERS {
+        let mut found = Vec::new();
+        for name in chapter.operations {
+            if let Some(at) = operations.iter().position(|operation| operation.name() == *name) {
+                found.push(operations.remove(at).value());
+            }
+        }
+        all.push(
+            context! { id => chapter.id, title => chapter.title, text => chapter.text, operations => found },
+        );
+    }
+    if !operations.is_empty() {
+        let rest: Vec<Value> = operations.iter().map(Operation::value).collect();
+        all.push(context! { id => "more", title => "More", text => "", operations => rest });
+    }
+    all
 }

@@ -149,6 +149,9 @@ pub const PANIC_POINTS: &[&str] = &[
 /// The points of [`panic_at`] of a run on a node, in their order.
 pub const NODE_PANICS: &[&str] = &["node-run.starting", "node-run.supervised", "node-run.answered"];
 
+/// The points of [`panic_at`] of an approver at a terminal.
+pub const APPROVER_PANICS: &[&str] = &["approver.shown"];
+
 /// The points of [`pause`] that only a patch passes, in its order.
 pub const PATCH_PAUSES: &[&str] = &["patch.checked", "patch.staged", "patch.placed"];
 

@@ -5,6 +5,8 @@ use std::{borrow::Cow, collections::BTreeSet};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use countersign_domain::AgentId;
+
 use crate::{
     analysis::AnalysisBody,
     approval::PatternBody,
@@ -25,6 +27,8 @@ use crate::{
     reason = "members of an answer, each by itself"
 )]
 pub struct ExplanationBody {
+    /// Whose call it is.
+    pub agent_id: AgentId,
     pub host: HostBody,
     pub security: ValueBody<Security>,
     pub ask: ValueBody<Ask>,
@@ -50,7 +54,7 @@ pub struct ExplanationBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<String>>)]
     pub groups: Option<BTreeSet<String>>,
-    /// What `allow-always` could store.
+    /// What `allow-always` could store, or, of a call that is denied as `allowlist-miss`, what would cover it.
     pub would_persist: Vec<PatternBody>,
     /// How firmly the run would be what was judged: `exact`, `path`, `text` or `held`; absent where it would not start.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,6 +118,9 @@ pub struct ExplanationBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     pub muted: Option<AgentMuteBody>,
+    /// The command that would change a denial. Absent where it would not be denied, and where no command changes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// Who stopped everything, when and why; absent while nothing is stopped. During a stop nothing starts, no
     /// matter what the rest says.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,10 +1,17 @@
 //! `countersign approver`: a person answers at a terminal, key by key.
 //!
-//! It shows the question in front as the page does, with everything hidden spelled out, and takes one key for an answer.
+//! It shows questions as the page does, with everything hidden spelled out, and takes one key for an answer.
 //! It must never allow a command that was not all on the screen. The event stream tells of new and ended questions;
-//! after a break the list is read again, so nothing is missed. Entry point: [`run`]. Read on: `state.rs` knows what each
-//! key does, `socket.rs` answers at the approvals socket without a server.
+//! after a break the list is read again, so nothing is missed. Entry point: [`run`]. Read on: `board.rs` knows what each
+//! key does on the full screen, `state.rs` in a terminal that has none, and `socket.rs` answers at the approvals socket
+//! without a server.
 
+mod board;
+mod desk;
+mod pane;
+mod panel;
+mod picture;
+mod screen;
 mod socket;
 mod state;
 pub(super) mod terminal;
@@ -13,18 +20,21 @@ use std::{io, io::IsTerminal as _, path::PathBuf, time::Duration};
 
 use eventsource_stream::Event;
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     time::{MissedTickBehavior, interval},
 };
 
 use self::{
-    state::{ApproverState, Asked, Deed, slug},
+    board::Board,
+    desk::{Desk, FullScreen, Lines},
+    screen::AltScreen,
+    state::{Answer, ApproverState, Asked, Deed, slug},
     terminal::Terminal,
 };
-use countersign_domain::{ApprovalDecision, ApprovalStatus};
+use countersign_domain::ApprovalStatus;
 use countersign_protocol::ByName;
 use countersign_wire::{
-    approval::{ApprovalBody, ChosenPattern, DecidedBody, DecisionBody},
+    approval::{ApprovalBody, DecidedBody, DecisionBody},
     event::ApprovalEvent,
 };
 
@@ -52,26 +62,101 @@ const MOST: usize = 500;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   countersign approver
+  countersign approver --no-bell
   countersign approver --url http://127.0.0.1:18790
   countersign approver --socket ~/.openclaw/exec-approvals.sock   # without a server
 
-Keys: a allow once, A see what \"always\" would store and then allow always, d deny (with a reason),
-v the full text page by page, n the next one, q quit. Nothing is allowed whose command was not all
-on the screen.")]
+Keys: j k move, space reads on, a allow once, A see what \"always\" would store and then allow always,
+d deny (with a reason), x X choose several, Enter all facts, / filter, b bell, ? keys, q quit.
+With --plain, and where TERM is dumb: a, A, d, v the full text page by page, n the next one, q.
+Nothing is allowed whose command was not all on the screen.")]
 pub(crate) struct ApproverArgs {
     /// Host the approvals socket here and answer what is asked there, without a server; runs nothing itself
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Print one question after the other instead of using the full screen
+    #[arg(long)]
+    plain: bool,
+    /// Do not ring at a new question
+    #[arg(long, conflicts_with = "plain")]
+    no_bell: bool,
+}
+
+/// How the person sits there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seat {
+    Lines,
+    Full {
+        /// Whether a new question rings.
+        rings: bool,
+    },
+}
+
+impl Seat {
+    /// The full screen, unless the terminal has none or is too small for it.
+    fn of(context: &Context, terminal: &Terminal, plain: bool, rings: bool) -> Self {
+        let has_screens = context
+            .environment
+            .get("TERM")
+            .is_some_and(|name| !name.is_empty() && name != "dumb");
+        if !plain && has_screens && terminal.screen().is_large_enough() {
+            Self::Full { rings }
+        } else {
+            Self::Lines
+        }
+    }
+}
+
+fn lines(context: &Context, terminal: &Terminal) -> Lines {
+    Lines {
+        state: ApproverState::new(context.clock.now(), terminal.screen()),
+        console: context.console,
+    }
+}
+
+fn full_screen(context: &Context, terminal: &Terminal, rings: bool) -> Result<FullScreen, Failure> {
+    Ok(FullScreen {
+        board: Board::new(context.clock.now(), terminal.screen(), rings),
+        screen: AltScreen::enter(context.console)?,
+    })
+}
+
+/// The signals that end it.
+struct Ends([Signal; 4]);
+
+impl Ends {
+    fn listen() -> io::Result<Self> {
+        Ok(Self([
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+            signal(SignalKind::quit())?,
+        ]))
+    }
+
+    async fn next(&mut self) {
+        let Self([interrupt, terminate, hangup, quit]) = self;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+            _ = quit.recv() => {}
+        }
+    }
 }
 
 pub(crate) async fn run(context: &Context, args: ApproverArgs) -> Result<ExitStatus, Failure> {
-    let ApproverArgs { socket } = args;
+    let ApproverArgs {
+        socket,
+        plain,
+        no_bell,
+    } = args;
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return Err(Failure::usage("the approver needs a terminal")
             .hint("`countersign approvals watch` shows what comes, `countersign approvals resolve ID DECISION` answers"));
     }
     if let Some(path) = socket {
-        return socket::run(context, path).await;
+        return socket::run(context, path, plain, !no_bell).await;
     }
     let client = context.client(Role::Operator)?;
     // What can be refused is refused before the terminal is taken over.
@@ -79,16 +164,20 @@ pub(crate) async fn run(context: &Context, args: ApproverArgs) -> Result<ExitSta
     let pending = pending(&client).await?;
     let terminal = Terminal::open()
         .map_err(|error| Failure::new("terminal", format!("the terminal cannot be used: {error}")))?;
-    let approver = Approver {
-        context,
-        client,
-        state: ApproverState::new(context.clock.now(), terminal.screen()),
-        terminal,
-        stream: Some(stream),
-        last_event: None,
-        is_over: false,
-    };
-    approver.serve(pending).await
+    match Seat::of(context, &terminal, plain, !no_bell) {
+        Seat::Lines => {
+            let desk = lines(context, &terminal);
+            Approver::new(context, client, desk, terminal, stream)
+                .serve(pending)
+                .await
+        }
+        Seat::Full { rings } => {
+            let desk = full_screen(context, &terminal, rings)?;
+            Approver::new(context, client, desk, terminal, stream)
+                .serve(pending)
+                .await
+        }
+    }
 }
 
 async fn open_stream(client: &Client, after: Option<&str>) -> Result<EventStream, Failure> {
@@ -111,6 +200,14 @@ fn waiting(approval: ApprovalBody) -> Option<Asked> {
     (approval.status == ApprovalStatus::Pending).then(|| Asked {
         facts: approvals::facts(&approval),
         status: approvals::status(&approval),
+        beside: beside(&approval),
+        alike: panel::alike(&approval),
+        choices: panel::choices(&approval),
+        takes_several: approval.approvals_required > 1,
+        agent: approval.agent_id.to_string(),
+        host: approval.host.to_string(),
+        cwd: approval.cwd,
+        session: Some(approval.session_key),
         id: approval.id.to_string(),
         command: approval.command,
         display: approval.display,
@@ -121,73 +218,91 @@ fn waiting(approval: ApprovalBody) -> Option<Asked> {
     })
 }
 
-struct Approver<'a> {
+/// What a person answers for together with the command.
+fn beside(approval: &ApprovalBody) -> Vec<String> {
+    let mut table = Table::without_header();
+    table.fact("in", &approval.cwd);
+    table.each("node", &approval.node_id);
+    table.append(&question::variables(approval));
+    table.each("input", &approval.input);
+    for warning in &approval.display.warnings {
+        table.fact("warning", &warning.message);
+    }
+    table.fact("why", &approval.why.detail);
+    table.append(&question::said(approval));
+    table.lines()
+}
+
+struct Approver<'a, D> {
     context: &'a Context,
     client: Client,
+    // Before the terminal: its screen goes first.
+    desk: D,
     terminal: Terminal,
-    state: ApproverState,
     /// `None` while the server cannot be reached.
     stream: Option<EventStream>,
     last_event: Option<String>,
     is_over: bool,
 }
 
-impl Approver<'_> {
+impl<'a, D: Desk> Approver<'a, D> {
+    fn new(context: &'a Context, client: Client, desk: D, terminal: Terminal, stream: EventStream) -> Self {
+        Self {
+            context,
+            client,
+            desk,
+            terminal,
+            stream: Some(stream),
+            last_event: None,
+            is_over: false,
+        }
+    }
+
     async fn serve(mut self, pending: Vec<Asked>) -> Result<ExitStatus, Failure> {
         let mut resized = signal(SignalKind::window_change())?;
-        let mut interrupted = signal(SignalKind::interrupt())?;
-        let mut terminated = signal(SignalKind::terminate())?;
+        let mut ends = Ends::listen()?;
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let deeds = self.state.reload(pending, self.context.clock.now());
+        let deeds = self.desk.reload(pending, self.context.clock.now());
         self.carry_out(deeds).await?;
         while !self.is_over {
-            self.show_status();
+            self.show()?;
             tokio::select! {
                 keys = self.terminal.keys() => match keys? {
                     Some(keys) => {
-                        let deeds = self.state.keys(&keys, self.context.clock.now());
+                        let deeds = self.desk.keys(&keys, self.context.clock.now());
                         self.carry_out(deeds).await?;
                     }
                     None => self.is_over = true,
                 },
                 event = next_event(&mut self.stream) => self.take_event(event?).await?,
                 _ = ticks.tick() => {
-                    let deeds = self.state.tick(self.context.clock.now());
+                    let deeds = self.desk.tick(self.context.clock.now());
                     self.carry_out(deeds).await?;
                     if self.stream.is_none() {
                         self.reconnect().await?;
                     }
                 }
                 _ = resized.recv() => {
-                    let deeds = self.state.resized(self.terminal.screen());
+                    let deeds = self.desk.resized(self.terminal.screen())?;
                     self.carry_out(deeds).await?;
                 }
-                _ = terminated.recv() => self.is_over = true,
-                _ = interrupted.recv() => self.is_over = true,
+                () = ends.next() => self.is_over = true,
             }
         }
-        self.context.console.end_progress();
+        self.desk.leave();
         Ok(ExitStatus::SUCCESS)
     }
 
-    fn show_status(&self) {
-        let mut status = self.state.status(self.context.clock.now());
-        if self.stream.is_none() {
-            status = format!("offline, trying again … · {status}");
-        }
-        // A line that wraps could not be replaced.
-        let line: String = status
-            .chars()
-            .take(self.terminal.screen().columns.saturating_sub(1))
-            .collect();
-        self.context.console.progress(&line);
+    fn show(&mut self) -> Result<(), Failure> {
+        let now = self.context.clock.now();
+        self.desk.show(self.stream.is_none(), &self.terminal, now)
     }
 
     async fn take_event(&mut self, event: Option<Event>) -> Result<(), Failure> {
         let Some(event) = event else {
             self.stream = None;
-            return self.say("the connection broke");
+            return self.desk.say("the connection broke");
         };
         if !event.id.is_empty() {
             self.last_event = Some(event.id);
@@ -209,7 +324,7 @@ impl Approver<'_> {
         Ok(match event {
             "exec.approval.requested" => {
                 let asked = self.look_at(&data.approval_id).await?;
-                asked.map_or_else(Vec::new, |asked| self.state.asked(asked, now))
+                asked.map_or_else(Vec::new, |asked| self.desk.asked(asked, now))
             }
             "exec.approval.voted" => {
                 let asked = match self.look_at(&data.approval_id).await {
@@ -217,12 +332,12 @@ impl Approver<'_> {
                     Err(failure) if !failure.is_no_connection() => None,
                     asked => asked?,
                 };
-                self.state.voted(data, asked)
+                self.desk.voted(data, asked)
             }
-            "exec.approval.resolved" => self.state.resolved(data, now),
+            "exec.approval.resolved" => self.desk.resolved(data, now),
             "events.gap" => {
                 let pending = pending(&self.client).await?;
-                self.state.reload(pending, now)
+                self.desk.reload(pending, now)
             }
             _ => Vec::new(),
         })
@@ -245,8 +360,8 @@ impl Approver<'_> {
         match reached.await {
             Ok((stream, pending)) => {
                 self.stream = Some(stream);
-                self.say("connected again")?;
-                let deeds = self.state.reload(pending, self.context.clock.now());
+                self.desk.say("connected again")?;
+                let deeds = self.desk.reload(pending, self.context.clock.now());
                 self.carry_out(deeds).await
             }
             Err(failure) if Failure::is_no_connection(&failure) => Ok(()),
@@ -257,24 +372,27 @@ impl Approver<'_> {
     async fn carry_out(&mut self, deeds: Vec<Deed>) -> Result<(), Failure> {
         for deed in deeds {
             match deed {
-                Deed::Card => {
-                    self.terminal.forget_typed();
-                    show_card(self.context, &self.state)?;
-                }
-                Deed::Page { number, of, text } => show_page(self.context, number, of, &text)?,
-                Deed::Say(text) => self.say(&text)?,
                 Deed::Quit => self.is_over = true,
-                Deed::Send {
-                    id,
-                    decision,
-                    reason,
-                    rule,
-                } => {
-                    self.show_status();
-                    let (what, is_over) = self.send(&id, decision, reason, rule).await?;
+                Deed::Send(answer) => {
+                    self.show()?;
+                    let id = answer.id.clone();
+                    let (what, is_over) = self.send(answer).await?;
                     let now = self.context.clock.now();
-                    let next = self.state.answered(&id, what, is_over, now);
+                    let next = self.desk.answered(&id, what, is_over, now);
                     Box::pin(self.carry_out(next)).await?;
+                }
+                Deed::LookAt(id) => {
+                    self.show()?;
+                    match self.look_at(&id).await {
+                        Ok(Some(asked)) => self.desk.looked_at(asked),
+                        // The event of its end, or the next connection, tells of it.
+                        Ok(None) => {}
+                        Err(failure) if failure.is_no_connection() => {}
+                        Err(failure) => return Err(failure),
+                    }
+                }
+                deed @ (Deed::Card | Deed::Page { .. } | Deed::Say(_) | Deed::Forget | Deed::Bell) => {
+                    self.desk.perform(deed, self.context, &self.terminal)?;
                 }
             }
         }
@@ -282,18 +400,20 @@ impl Approver<'_> {
     }
 
     /// What became of the answer, and whether the question is over.
-    async fn send(
-        &self,
-        id: &str,
-        decision: ApprovalDecision,
-        reason: Option<String>,
-        rule: Option<ChosenPattern>,
-    ) -> Result<(String, bool), Failure> {
+    async fn send(&self, answer: Answer) -> Result<(String, bool), Failure> {
+        let Answer {
+            id,
+            decision,
+            reason,
+            rule,
+            grant,
+        } = answer;
+        let id = id.as_str();
         let body = DecisionBody {
             decision,
             reason,
             patterns: rule.map(|rule| vec![ByName(rule)]),
-            grant: None,
+            grant: grant.map(ByName),
             mute: None,
             never: false,
         };
@@ -326,7 +446,7 @@ impl Approver<'_> {
                         | "approval-not-found"
                 );
                 // A question for others leaves those that are for this person.
-                let is_for_others = self.state.front().is_some_and(|front| front.is_for_groups);
+                let is_for_others = self.desk.is_for_groups(id);
                 let is_refusal =
                     failure.code == "unauthorized" || (failure.code == "forbidden" && !is_for_others);
                 if is_refusal {
@@ -335,11 +455,6 @@ impl Approver<'_> {
                 Ok((format!("{slug}: {}", value::visible(&failure.message)), is_over))
             }
         }
-    }
-
-    fn say(&self, text: &str) -> Result<(), Failure> {
-        self.context.console.end_progress();
-        self.context.console.line(text)
     }
 }
 

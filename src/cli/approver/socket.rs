@@ -20,7 +20,7 @@ use countersign_config::{
     approvals::{document::Document, store::DocumentStore},
     settings::{Server, Settings, SettingsStore, StartOptions},
 };
-use countersign_domain::{ApprovalDecision, Ask, Secret, UnixMillis};
+use countersign_domain::{ApprovalDecision, Ask, Secret, SessionKey, UnixMillis};
 use countersign_engine::socket::SocketCounts;
 use countersign_nodes::ipc::{Answered, Host, HostLimits, Hosted, SocketFileError, Ui};
 use countersign_policy::command::prompt::Prompt;
@@ -29,18 +29,25 @@ use countersign_sys::clock::{Clock, Ids as _, SystemIds};
 use countersign_wire::{event::ApprovalEvent, shown::Shown};
 
 use super::{
-    TICK, show_card, show_page,
-    state::{ApproverState, Asked, Deed},
+    Ends, Seat, TICK,
+    desk::Desk,
+    full_screen, lines,
+    state::{Asked, Deed, slug},
     terminal::Terminal,
 };
 
-use crate::cli::{context::Context, exit::ExitStatus, failure::Failure, table::Table};
+use crate::cli::{context::Context, exit::ExitStatus, failure::Failure, table::Table, value};
 
 /// Questions that wait for the terminal to take them up.
 const QUEUE: usize = 64;
 
 /// Hosts the socket until the person leaves.
-pub(super) async fn run(context: &Context, path: PathBuf) -> Result<ExitStatus, Failure> {
+pub(super) async fn run(
+    context: &Context,
+    path: PathBuf,
+    plain: bool,
+    rings: bool,
+) -> Result<ExitStatus, Failure> {
     let state_dir = context.state_dir()?;
     state_dir
         .prepare()
@@ -83,17 +90,20 @@ pub(super) async fn run(context: &Context, path: PathBuf) -> Result<ExitStatus, 
     let serving = tokio::spawn(host.serve(listener, stop.clone()));
     let terminal = Terminal::open()
         .map_err(|error| Failure::new("terminal", format!("the terminal cannot be used: {error}")))?;
-    context
-        .console
-        .line(&format!("answering at {}; q leaves", hosted.path().display()))?;
-    let shown = Answering {
-        context,
-        state: ApproverState::new(context.clock.now(), terminal.screen()),
-        terminal,
-        answers: HashMap::new(),
-        is_over: false,
+    let place = value::visible(&hosted.path().display().to_string());
+    let said = format!("answering at {place}; q leaves");
+    let left = match Seat::of(context, &terminal, plain, rings) {
+        Seat::Lines => {
+            let mut desk = lines(context, &terminal);
+            desk.say(&said)?;
+            Answering::new(context, desk, terminal).serve(news).await
+        }
+        Seat::Full { rings } => {
+            let mut desk = full_screen(context, &terminal, rings)?;
+            desk.say(&said)?;
+            Answering::new(context, desk, terminal).serve(news).await
+        }
     };
-    let left = shown.serve(news).await;
     // Who still waits is told no before the socket goes.
     stop.cancel();
     drop(serving.await);
@@ -216,6 +226,23 @@ fn shown_question(id: &str, question: Question, expires_at: UnixMillis) -> Asked
     };
     let open = ApprovalDecision::ALL.iter().filter(|decision| is_open(decision));
     let open: Vec<ApprovalDecision> = open.copied().collect();
+    let mut beside = Table::without_header();
+    beside.each("in", &cwd);
+    beside.each("file", &resolved_path);
+    beside.fact(
+        "why",
+        "a program asks over the approvals socket; it runs the command itself if it is allowed",
+    );
+    let agent = agent_id
+        .as_ref()
+        .map_or_else(|| "a program".to_owned(), ToString::to_string);
+    let place = host
+        .as_ref()
+        .map_or_else(|| "its host".to_owned(), ToString::to_string);
+    let directory = cwd.as_ref().map_or_else(String::new, ToString::to_string);
+    let session = session_key
+        .as_ref()
+        .and_then(|session| SessionKey::parse(session).ok());
     let mut facts = Table::without_header();
     facts.each("agentId", agent_id);
     facts.each("sessionKey", session_key);
@@ -245,60 +272,69 @@ fn shown_question(id: &str, question: Question, expires_at: UnixMillis) -> Asked
         proposed_patterns: Vec::new(),
         expires_at,
         is_for_groups: false,
+        agent,
+        host: place,
+        cwd: directory,
+        session,
+        beside: beside.lines(),
+        takes_several: false,
+        alike: id.to_owned(),
+        choices: Vec::new(),
         facts,
     }
 }
 
 /// The person at the terminal.
-struct Answering<'a> {
+struct Answering<'a, D> {
     context: &'a Context,
+    // Before the terminal: its screen goes first.
+    desk: D,
     terminal: Terminal,
-    state: ApproverState,
     answers: HashMap<String, oneshot::Sender<ApprovalDecision>>,
     is_over: bool,
 }
 
-impl Answering<'_> {
+impl<'a, D: Desk> Answering<'a, D> {
+    fn new(context: &'a Context, desk: D, terminal: Terminal) -> Self {
+        Self {
+            context,
+            desk,
+            terminal,
+            answers: HashMap::new(),
+            is_over: false,
+        }
+    }
+
     async fn serve(mut self, mut news: mpsc::Receiver<News>) -> Result<ExitStatus, Failure> {
         let mut resized = signal(SignalKind::window_change())?;
-        let mut interrupted = signal(SignalKind::interrupt())?;
-        let mut terminated = signal(SignalKind::terminate())?;
+        let mut ends = Ends::listen()?;
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         while !self.is_over {
-            self.show_status();
+            let now = self.context.clock.now();
+            self.desk.show(false, &self.terminal, now)?;
             tokio::select! {
                 keys = self.terminal.keys() => match keys? {
                     Some(keys) => {
-                        let deeds = self.state.keys(&keys, self.context.clock.now());
+                        let deeds = self.desk.keys(&keys, self.context.clock.now());
                         self.carry_out(deeds)?;
                     }
                     None => self.is_over = true,
                 },
                 Some(asked) = news.recv() => self.take(asked)?,
                 _ = ticks.tick() => {
-                    let deeds = self.state.tick(self.context.clock.now());
+                    let deeds = self.desk.tick(self.context.clock.now());
                     self.carry_out(deeds)?;
                 }
                 _ = resized.recv() => {
-                    let deeds = self.state.resized(self.terminal.screen());
+                    let deeds = self.desk.resized(self.terminal.screen())?;
                     self.carry_out(deeds)?;
                 }
-                _ = terminated.recv() => self.is_over = true,
-                _ = interrupted.recv() => self.is_over = true,
+                () = ends.next() => self.is_over = true,
             }
         }
-        self.context.console.end_progress();
+        self.desk.leave();
         Ok(ExitStatus::SUCCESS)
-    }
-
-    fn show_status(&self) {
-        let status = self.state.status(self.context.clock.now());
-        let line: String = status
-            .chars()
-            .take(self.terminal.screen().columns.saturating_sub(1))
-            .collect();
-        self.context.console.progress(&line);
     }
 
     fn take(&mut self, news: News) -> Result<(), Failure> {
@@ -306,7 +342,7 @@ impl Answering<'_> {
         let deeds = match news {
             News::Asked { asked, answer } => {
                 self.answers.insert(asked.id.clone(), answer);
-                self.state.asked(*asked, now)
+                self.desk.asked(*asked, now)
             }
             News::Gone(id) => {
                 if self.answers.remove(&id).is_none() {
@@ -317,7 +353,7 @@ impl Answering<'_> {
                     status: "cancelled".to_owned(),
                     ..ApprovalEvent::default()
                 };
-                self.state.resolved(&event, now)
+                self.desk.resolved(&event, now)
             }
         };
         self.carry_out(deeds)
@@ -326,34 +362,26 @@ impl Answering<'_> {
     fn carry_out(&mut self, deeds: Vec<Deed>) -> Result<(), Failure> {
         for deed in deeds {
             match deed {
-                Deed::Card => {
-                    self.terminal.forget_typed();
-                    show_card(self.context, &self.state)?;
-                }
-                Deed::Page { number, of, text } => show_page(self.context, number, of, &text)?,
-                Deed::Say(text) => {
-                    self.context.console.end_progress();
-                    self.context.console.line(&text)?;
-                }
                 Deed::Quit => self.is_over = true,
-                Deed::Send {
-                    id,
-                    decision,
-                    reason: _,
-                    rule: _,
-                } => {
+                Deed::Send(answer) => {
+                    let id = answer.id;
+                    let decision = answer.decision;
                     let is_taken = self
                         .answers
                         .remove(&id)
                         .is_some_and(|answer| answer.send(decision).is_ok());
-                    let slug = id.get(..8).unwrap_or(&id);
                     let what = if is_taken {
-                        format!("{slug}: {decision}")
+                        format!("{}: {decision}", slug(&id))
                     } else {
-                        format!("{slug}: the asker does not wait any more")
+                        format!("{}: the asker does not wait any more", slug(&id))
                     };
-                    let next = self.state.answered(&id, what, true, self.context.clock.now());
+                    let next = self.desk.answered(&id, what, true, self.context.clock.now());
                     self.carry_out(next)?;
+                }
+                // All that is known of it is here.
+                Deed::LookAt(_) => {}
+                deed @ (Deed::Card | Deed::Page { .. } | Deed::Say(_) | Deed::Forget | Deed::Bell) => {
+                    self.desk.perform(deed, self.context, &self.terminal)?;
                 }
             }
         }

@@ -2,24 +2,39 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use countersign_domain::{ApprovalDecision, UnixMillis};
+use countersign_domain::{ApprovalDecision, SessionKey, UnixMillis};
 use countersign_policy::command::display;
 use countersign_wire::{
-    approval::{ChosenPattern, PatternBody},
+    approval::{ChosenPattern, GrantChoiceBody, PatternBody},
     event::ApprovalEvent,
     shown::Shown,
     words,
 };
 
+use super::panel::Choice;
 use crate::cli::{approvals, duration::clock_face, question, table::Table, value};
 
 /// A question that has just come up takes no answer for this long: the key was meant for the one before.
-const ANSWER_GUARD: Duration = Duration::from_millis(400);
+pub(super) const ANSWER_GUARD: Duration = Duration::from_millis(400);
 /// Longest reason that the server takes.
-const MAX_REASON_CHARS: usize = 2000;
+pub(super) const MAX_REASON_CHARS: usize = 2000;
 
 /// Rows of the screen that never show the command: its title or that of a page, and the status line.
 const OTHER_ROWS: usize = 3;
+
+/// The smallest screen that shows a question beside the list.
+const FEWEST_ROWS: usize = 8;
+const FEWEST_COLUMNS: usize = 20;
+
+/// A character beyond ASCII may be two columns wide, and is counted so.
+const fn width_of_character(character: char) -> usize {
+    if character.is_ascii() { 1 } else { 2 }
+}
+
+/// So many columns a text may take.
+pub(super) fn width_of(text: &str) -> usize {
+    text.chars().map(width_of_character).sum()
+}
 
 /// How much the terminal shows at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,12 +45,12 @@ pub(in crate::cli) struct Screen {
 
 impl Screen {
     /// The rows that a text takes. A character beyond ASCII may be two columns wide, and is counted so.
-    fn rows_of(self, text: &str) -> Vec<String> {
+    pub(super) fn rows_of(self, text: &str) -> Vec<String> {
         let mut rows = Vec::new();
         for line in text.split('\n') {
             let (mut row, mut used) = (String::new(), 0);
             for character in line.chars() {
-                let width = if character.is_ascii() { 1 } else { 2 };
+                let width = width_of_character(character);
                 if used + width > self.columns && !row.is_empty() {
                     rows.push(std::mem::take(&mut row));
                     used = 0;
@@ -46,6 +61,11 @@ impl Screen {
             rows.push(row);
         }
         rows
+    }
+
+    /// Whether a question, its list and the keys have room.
+    pub(super) const fn is_large_enough(self) -> bool {
+        self.rows >= FEWEST_ROWS && self.columns >= FEWEST_COLUMNS
     }
 
     /// Rows for the command.
@@ -66,12 +86,24 @@ pub(super) struct Asked {
     pub(super) expires_at: UnixMillis,
     /// Whether only people of some groups may allow it.
     pub(super) is_for_groups: bool,
+    pub(super) agent: String,
+    pub(super) host: String,
+    pub(super) cwd: String,
+    pub(super) session: Option<SessionKey>,
+    /// What belongs to the command and is answered for with it, in lines.
+    pub(super) beside: Vec<String>,
+    /// Whether it takes the answers of several people.
+    pub(super) takes_several: bool,
+    /// The same of questions that are alike.
+    pub(super) alike: String,
+    /// The ways to remember it.
+    pub(super) choices: Vec<Choice>,
     /// What else is shown of it.
     pub(super) facts: Table,
 }
 
 impl Asked {
-    fn allows(&self, decision: ApprovalDecision) -> bool {
+    pub(super) fn allows(&self, decision: ApprovalDecision) -> bool {
         self.allowed_decisions.iter().any(|allowed| *allowed == decision)
     }
 }
@@ -92,15 +124,40 @@ pub(super) enum Deed {
     /// Say something above the status line.
     Say(String),
     /// Hand this answer to the server.
-    Send {
-        id: String,
-        decision: ApprovalDecision,
-        /// Why, in their words.
-        reason: Option<String>,
-        /// The one rule that "always" is to store; the proposed default unless given.
-        rule: Option<ChosenPattern>,
-    },
+    Send(Answer),
+    /// Look at this question by itself: more is told of one than of each in a list.
+    LookAt(String),
+    /// Forget what was typed and not read: it was meant for what is not shown any more.
+    Forget,
+    /// Ring.
+    Bell,
     Quit,
+}
+
+/// An answer of the person.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Answer {
+    pub(super) id: String,
+    pub(super) decision: ApprovalDecision,
+    /// Why, in their words.
+    pub(super) reason: Option<String>,
+    /// The one rule that "always" is to store; the proposed default unless given.
+    pub(super) rule: Option<ChosenPattern>,
+    /// How "always" remembers it, where that was chosen.
+    pub(super) grant: Option<GrantChoiceBody>,
+}
+
+impl Answer {
+    /// Nothing but the decision.
+    pub(super) fn plain(id: &str, decision: ApprovalDecision) -> Self {
+        Self {
+            id: id.to_owned(),
+            decision,
+            reason: None,
+            rule: None,
+            grant: None,
+        }
+    }
 }
 
 /// What the person is doing.
@@ -376,12 +433,10 @@ impl ApproverState {
             return Vec::new();
         };
         self.mode = Mode::Sending;
-        vec![Deed::Send {
-            id,
-            decision,
-            reason: None,
+        vec![Deed::Send(Answer {
             rule,
-        }]
+            ..Answer::plain(&id, decision)
+        })]
     }
 
     /// What "always" can store for the question in front.
@@ -445,12 +500,10 @@ impl ApproverState {
                     };
                     self.mode = Mode::Sending;
                     let reason = reason.trim().to_owned();
-                    return vec![Deed::Send {
-                        id: front,
-                        decision: ApprovalDecision::Deny,
+                    return vec![Deed::Send(Answer {
                         reason: (!reason.is_empty()).then_some(reason),
-                        rule: None,
-                    }];
+                        ..Answer::plain(&front, ApprovalDecision::Deny)
+                    })];
                 }
                 '\u{7f}' | '\u{8}' => {
                     reason.pop();
@@ -539,6 +592,14 @@ mod tests {
             proposed_patterns: Vec::new(),
             expires_at: at(60_000),
             is_for_groups: false,
+            agent: "main".to_owned(),
+            host: "gateway".to_owned(),
+            cwd: "/".to_owned(),
+            session: None,
+            beside: Vec::new(),
+            takes_several: false,
+            alike: String::new(),
+            choices: Vec::new(),
             facts: Table::default(),
         }
     }
@@ -562,12 +623,10 @@ mod tests {
     }
 
     fn send(id: &str, decision: ApprovalDecision, reason: Option<&str>) -> Vec<Deed> {
-        vec![Deed::Send {
-            id: id.to_owned(),
-            decision,
+        vec![Deed::Send(Answer {
             reason: reason.map(str::to_owned),
-            rule: None,
-        }]
+            ..Answer::plain(id, decision)
+        })]
     }
 
     #[test]
@@ -764,12 +823,10 @@ mod tests {
             [Deed::Say("nothing is stored".to_owned())]
         );
         state.keys("A", at(1_300));
-        let wide = vec![Deed::Send {
-            id: FIRST.to_owned(),
-            decision: ApprovalDecision::AllowAlways,
-            reason: None,
+        let wide = vec![Deed::Send(Answer {
             rule: Some(pattern(None).chosen()),
-        }];
+            ..Answer::plain(FIRST, ApprovalDecision::AllowAlways)
+        })];
         assert_eq!(state.keys("2", at(1_400)), wide);
         state.answered(FIRST, "forbidden".to_owned(), false, at(1_500));
         state.keys("A", at(1_600));

@@ -8,7 +8,7 @@ use std::{
 use serde_json::json;
 
 use countersign_config::{
-    settings::{StartOptions, StateDir},
+    settings::{LogFormat, StartOptions, StateDir},
     tls::Fingerprint,
 };
 use countersign_domain::Secret;
@@ -32,7 +32,10 @@ use super::super::{
 };
 use super::policy;
 
-use crate::app::{NodeError, Prepared, StartError, run_node};
+use crate::{
+    app::{NodeError, Prepared, StartError, run_node},
+    telemetry::Notes,
+};
 
 /// Where a gateway is looked for that nobody named.
 const DEFAULT_HOST: &str = "127.0.0.1";
@@ -133,15 +136,19 @@ pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Fa
             Companion::NotNeeded
         },
     };
-    let address = resolved.address.to_string();
     let state_dir = context.state_dir()?;
     let root = state_dir.root().to_string_lossy().into_owned();
-    let tell = move |event: &NodeEvent| say(console, &address, &root, event);
+    let teller = Teller {
+        console,
+        gateway: resolved.address.to_string(),
+        root,
+        notes: Notes::at_once(LogFormat::Text),
+    };
     // Who installed a service did not mistype.
     let is_typed = variable("NOTIFY_SOCKET").is_none();
     let is_unknown = node::is_unknown(&state_dir).map_err(|error| identity_failure(&error))?;
     let acquaintance = (is_typed && is_unknown)
-        .then(|| meet(context, &options, &tell))
+        .then(|| meet(context, &options, |event: &NodeEvent| teller.say(event)))
         .transpose()?;
     if acquaintance.is_some() {
         // Only now: an operator who mistyped the gateway is not asked twice.
@@ -160,13 +167,22 @@ pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Fa
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new("runtime", format!("the runtime cannot be made: {error}")))?;
+    // From here on there may be more threads than this one.
+    let notes = prepared.notes(match console.format() {
+        Format::Json => LogFormat::Json,
+        Format::People => LogFormat::Text,
+    });
+    let _writes = notes
+        .write_aside()
+        .map_err(|error| Failure::new("runtime", format!("a thread cannot be started: {error}")))?;
+    let teller = Teller { notes, ..teller };
     runtime
         .block_on(run_node(
             prepared,
             options,
             Arc::clone(&context.clock),
             Arc::new(SystemIds),
-            Box::new(tell),
+            Box::new(move |event: &NodeEvent| teller.say(event)),
         ))
         .map(|()| ExitStatus::SUCCESS)
         .map_err(|error| explain(console, &error))
@@ -378,38 +394,48 @@ fn explain(console: Console, error: &NodeError) -> Failure {
     }
 }
 
-/// One line for each thing that happens. That nobody reads it is no reason to stop.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "every other case, a later one too, is treated alike"
-)]
-fn say(console: Console, gateway: &str, root: &str, event: &NodeEvent) {
-    match console.format() {
-        Format::Json => {
-            if let Err(failure) = console.json_line(&as_json(gateway, event)) {
-                tracing::warn!(error = %failure.message, "a line could not be printed");
-            }
+/// Says what happens to a node, one line for each thing.
+struct Teller {
+    console: Console,
+    gateway: String,
+    root: String,
+    notes: Notes,
+}
+
+impl Teller {
+    /// That nobody reads it is no reason to wait or to stop.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "every other case, a later one too, is treated alike"
+    )]
+    fn say(&self, event: &NodeEvent) {
+        let Self {
+            console,
+            gateway,
+            root,
+            notes,
+        } = self;
+        match console.format() {
+            Format::Json => notes.data(&console.json_text(&as_json(gateway, event))),
+            Format::People => match event {
+                NodeEvent::Connected { version, protocol } => {
+                    let version = if version.is_empty() {
+                        "unknown version"
+                    } else {
+                        version
+                    };
+                    notes.data(&format!(
+                        "countersign node connected to {gateway} ({version}, protocol {protocol})"
+                    ));
+                }
+                NodeEvent::Started | NodeEvent::Stopping => {}
+                event => {
+                    for line in in_words(gateway, root, event) {
+                        notes.note(&line);
+                    }
+                }
+            },
         }
-        Format::People => match event {
-            NodeEvent::Connected { version, protocol } => {
-                let version = if version.is_empty() {
-                    "unknown version"
-                } else {
-                    version
-                };
-                let line =
-                    format!("countersign node connected to {gateway} ({version}, protocol {protocol})");
-                if let Err(failure) = console.line(&line) {
-                    tracing::warn!(error = %failure.message, "a line could not be printed");
-                }
-            }
-            NodeEvent::Started | NodeEvent::Stopping => {}
-            event => {
-                for line in in_words(gateway, root, event) {
-                    console.note(&line);
-                }
-            }
-        },
     }
 }
 

@@ -66,6 +66,45 @@ async fn a_hint_that_is_pasted_adds_the_entry_and_runs_nothing_else() {
     }
 }
 
+/// The lines below a denial: the entry is for this program alone, and what cannot be shown as it is gets no line.
+#[tokio::test]
+async fn the_lines_of_a_denial_that_are_pasted_run_nothing_else() {
+    let server = TestServer::allowlist_only().start().await;
+    for name in HOSTILE.into_iter().chain(["plain"]) {
+        let program = server.scratch().dir("bin").join(name);
+        write_file_mode(&program, "#!/bin/sh\n", 0o755);
+        let path = program.to_str().expect("UTF-8");
+        let denied = server.cli(&["exec", "--", path, "$(touch marker)"]).await;
+        assert_eq!(denied.code, Some(77), "{denied:?}");
+        let lines = denied.stderr.lines();
+        let commands: Vec<&str> = lines
+            .filter_map(|line| line.split_once(": countersign ").map(|(_, line)| line))
+            .collect();
+        assert!(!commands.is_empty(), "{denied:?}");
+        for command in commands {
+            let words = pasted(&server, &format!("countersign {command}"));
+            assert!(
+                matches!(words[0].as_str(), "allowlist" | "denylist")
+                    && words[1..4] == ["add", "--agent", "main"],
+                "{words:?}"
+            );
+            assert!(
+                words[0] != "allowlist" || words.last().is_some_and(|word| word == path),
+                "{words:?}"
+            );
+        }
+    }
+    for name in ["a\u{202e}b", "a\nb"] {
+        let program = server.scratch().dir("bin").join(name);
+        write_file_mode(&program, "#!/bin/sh\n", 0o755);
+        let denied = server
+            .cli(&["exec", "--", program.to_str().expect("UTF-8")])
+            .await;
+        assert_eq!(denied.code, Some(77), "{denied:?}");
+        assert!(!denied.stderr.contains("allowlist add"), "{denied:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_name_that_would_be_a_pattern_or_hides_something_gets_no_hint_to_paste() {
     let server = TestServer::allowlist_only().start().await;

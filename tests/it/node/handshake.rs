@@ -18,7 +18,10 @@ use super::{
     gateway::{Gateway, SHARED},
     scene::TestNode,
 };
-use crate::support::{Authority, Members, Pair, countersign, pid_of, terminate, write_file_mode};
+use crate::{
+    events::unread_pipe,
+    support::{Authority, Members, Pair, countersign, pid_of, soon, terminate, write_file_mode},
+};
 
 const MISMATCH: &str = "unauthorized: gateway token mismatch (provide gateway auth token)";
 
@@ -26,6 +29,37 @@ fn pairing() -> Value {
     json!({"code": "NOT_PAIRED", "message": "pairing required: device is not approved yet",
         "details": {"code": "PAIRING_REQUIRED", "reason": "not-paired", "requestId": "req-1",
             "recommendedNextStep": "wait_then_retry", "pauseReconnect": false}})
+}
+
+/// Neither of its standard streams is read, and one has no room at all.
+#[tokio::test]
+async fn notes_that_nobody_reads_hold_nothing_up() {
+    for format in [&[][..], &["--json"]] {
+        let gateway = Gateway::new().await;
+        let node = TestNode::open();
+        let (path, _pipe) = unread_pipe(&node.scratch);
+        let full = || {
+            let flags = rustix::fs::OFlags::WRONLY;
+            let end = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).expect("an end");
+            Stdio::from(end)
+        };
+        let port = gateway.port.to_string();
+        let words = [format, &["node", "run", "--host", "127.0.0.1", "--port", &port]].concat();
+        let mut child = node.invocation(&words).start_logged(full(), full());
+        // It has never seen a gateway: what is said before it is let in is not read, either.
+        for _ in 0..2 {
+            let mut peer = gateway.accept().await;
+            let connect = peer.challenged().await;
+            peer.refuse(&connect, &pairing(), 1008).await;
+        }
+        drop(gateway.welcome().await);
+        // Then it is a node, and says that it is connected.
+        let peer = gateway.welcome().await;
+        terminate(pid_of(&child));
+        let ended = soon("its end", || child.try_wait().expect("a child"), Option::is_some).await;
+        assert_eq!(ended.and_then(|status| status.code()), Some(0));
+        drop(peer);
+    }
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     nodes::{self, ScriptedNode},
-    support::{Answer, Api, Members, TestServer},
+    support::{Answer, Api, Members, TestServer, write_file},
 };
 use table::{Access, Body, Row, TABLE};
 
@@ -266,6 +266,7 @@ async fn whoever_may_call_it_is_answered_as_documented_and_nobody_else() {
     let contract = server.anonymous().read("/openapi.json").await;
     let holders = holders(&server).await;
     let asker = &holders[0].1;
+    let mut recorded = Vec::new();
     let wrong = server
         .anonymous()
         .with_token(Some(&format!("cst_{}", "x".repeat(43))));
@@ -303,6 +304,7 @@ async fn whoever_may_call_it_is_answered_as_documented_and_nobody_else() {
                 let what = format!("{scope} {} {}: {}", row.method, row.path, answer.text());
                 assert_eq!(answer.status, row.answers, "{what}");
                 assert_documented(&contract, row, &answer, scope);
+                recorded.push(seen(&contract, row, &answer));
             } else {
                 let request = rightly(&server, api, row, &things).await;
                 let answer = api.send(request).await;
@@ -319,6 +321,26 @@ async fn whoever_may_call_it_is_answered_as_documented_and_nobody_else() {
             }
         }
     }
+    // Examples of the contract are made of it (`crates/http/src/openapi/examples.json`).
+    let text = serde_json::to_string_pretty(&recorded).expect("JSON");
+    write_file(&server.scratch().join("answers.json"), &text);
+    if let Some(place) = std::env::var_os("COUNTERSIGN_TEST_ANSWERS") {
+        write_file(place.as_ref(), &text);
+    }
+}
+
+/// An operation as it was called and answered.
+fn seen(contract: &Value, row: &Row, answer: &Answer) -> Value {
+    let body = match row.body {
+        Body::None => Value::Null,
+        Body::Json(body) | Body::Tagged(body) => body(),
+    };
+    let media_type = answer.header("content-type").unwrap_or_default();
+    let is_json = media_type.starts_with("application/json");
+    json!({
+        "operation": operation(contract, row)["operationId"], "request": body, "status": answer.status,
+        "answer": is_json.then(|| answer.json()),
+    })
 }
 
 /// What the row's call comes to, with what is put on top of it, once it names what is there: the use of an entry may be

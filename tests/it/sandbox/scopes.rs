@@ -133,6 +133,11 @@ async fn with_rw_the_workspace_is_the_workdir() {
         if expected == "no" {
             // It means a directory of that name inside, where there is none.
             assert_has!(answer, { "status": "failed", "reason": "spawn-failed" });
+            let cwd = answer.text("cwd");
+            answer.says(
+                "detail",
+                &format!("the working directory cannot be entered: {cwd} on host sandbox"),
+            );
         } else {
             assert_eq!(answer["stdout"], format!("{expected}\n"), "{named}");
         }

@@ -681,6 +681,15 @@ impl TestServer {
             .env("OPENCLAW_STATE_DIR", &self.state)
     }
 
+    /// The same of another program.
+    pub(crate) fn invocation_of(&self, program: &str, arguments: &[&str]) -> Invocation {
+        Invocation::new(program)
+            .args(arguments)
+            .cwd(&self.home)
+            .env("HOME", &self.home)
+            .env("OPENCLAW_STATE_DIR", &self.state)
+    }
+
     /// Runs the command line to its end.
     pub(crate) async fn cli(&self, arguments: &[&str]) -> Finished {
         Self::finish(self.invocation(arguments)).await

@@ -10,11 +10,19 @@ use std::{
 
 use super::{Invocation, eventually, pid_of, within};
 
+/// What a terminal shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Screen {
+    pub(crate) text: String,
+    /// Whether it is the other screen, which full-screen programs use.
+    pub(crate) is_other: bool,
+}
+
 /// A program at a terminal of its own. Dropping it ends both.
 pub(crate) struct Terminal {
     child: Child,
     keys: Option<ChildStdin>,
-    shown: Arc<Mutex<String>>,
+    shown: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Terminal {
@@ -22,14 +30,12 @@ impl Terminal {
         let mut child = invocation.at_a_terminal().start_interactive();
         let keys = child.stdin.take();
         let mut stdout = child.stdout.take().expect("stdout is piped");
-        let shown = Arc::new(Mutex::new(String::new()));
+        let shown = Arc::new(Mutex::new(Vec::new()));
         let into = Arc::clone(&shown);
         thread::spawn(move || {
             let mut piece = [0; 4096];
-            let mut bytes = Vec::new();
             while let Ok(read @ 1..) = stdout.read(&mut piece) {
-                bytes.extend_from_slice(&piece[..read]);
-                *into.lock().unwrap() = String::from_utf8_lossy(&bytes).into_owned();
+                into.lock().unwrap().extend_from_slice(&piece[..read]);
             }
         });
         Self { child, keys, shown }
@@ -42,7 +48,25 @@ impl Terminal {
 
     /// All that was shown so far.
     pub(crate) fn text(&self) -> String {
-        self.shown.lock().unwrap().clone()
+        String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
+    }
+
+    /// What stands on a screen of this size now.
+    pub(crate) fn screen(&self, rows: u16, columns: u16) -> Screen {
+        let size = |number: u16| std::num::NonZeroU16::new(number).expect("a size");
+        let mut parser = vt100::Parser::new(size(rows), size(columns), 0);
+        parser.process(&self.shown.lock().unwrap().clone());
+        Screen {
+            text: parser.screen().contents(),
+            is_other: parser.screen().alternate_screen(),
+        }
+    }
+
+    /// Waits until a screen of 24 rows and 80 columns shows a text; returns all that stands there.
+    #[track_caller]
+    pub(crate) fn shows(&self, what: &str) -> impl Future<Output = String> {
+        let look = move || std::future::ready(self.screen(24, 80).text);
+        eventually(what, look, move |shown| shown.contains(what))
     }
 
     /// Waits until something stands on the screen, after what was there at `since`.
@@ -101,7 +125,8 @@ impl Terminal {
             "the end of the program",
             || {
                 end = self.try_end();
-                std::future::ready((end, text.lock().unwrap().clone()))
+                let shown = String::from_utf8_lossy(&text.lock().unwrap()).into_owned();
+                std::future::ready((end, shown))
             },
             |(end, _)| end.is_some(),
         )

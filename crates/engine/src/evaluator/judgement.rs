@@ -24,7 +24,7 @@ use countersign_policy::{
 
 use crate::{
     far_policy::FarPolicy,
-    hint::hint,
+    hint::{HOW_TO_BE_THERE, hint},
     mute::Mute,
     question_terms::{ASKER, AskRequest},
 };
@@ -261,6 +261,23 @@ impl Judgement {
         }
     }
 
+    /// What `allow-always` could store. Of a call that is denied because nothing covers it, what would cover it: nothing
+    /// where the entry would have to stand in the document of a node, or where only a person may allow the call.
+    pub(crate) fn would_persist(&self) -> Vec<Pattern> {
+        match self.verdict {
+            Verdict::Ask(spec) => self.proposed(spec),
+            Verdict::Deny(Reason::AllowlistMiss)
+                if !self.input.needs_person && self.binding.host == Host::Gateway && self.far.is_none() =>
+            {
+                self.proposed(AskSpec {
+                    why: AskWhy::AllowlistMiss,
+                    allow_always_offered: true,
+                })
+            }
+            Verdict::Run | Verdict::Deny(_) => Vec::new(),
+        }
+    }
+
     fn why(&self, spec: AskSpec) -> Why {
         let finding = self
             .analysis
@@ -367,6 +384,23 @@ impl Judgement {
                 )
             }
         }
+    }
+
+    /// The command that would change a denial. A deny rule is named here, to those who ask why, and not to a caller that
+    /// ran into it.
+    pub(crate) fn how_to_change(&self, agent: &AgentId, reason: Reason) -> Option<String> {
+        if reason == Reason::NoApprover {
+            return Some(hint(&HOW_TO_BE_THERE));
+        }
+        let (_, how) = self.explain_denial(agent, reason);
+        how.or_else(|| {
+            let hit = self.analysis.as_ref()?.denylisted.as_ref();
+            let hit = hit.filter(|_| reason == Reason::Denylist)?;
+            let is_plain = ![&hit.id, &hit.owner]
+                .into_iter()
+                .any(|text| text.chars().any(is_escaped_in_display));
+            is_plain.then(|| hint(&["denylist", "remove", &hit.id, "--agent", &hit.owner]))
+        })
     }
 
     /// The same where the document of a node decided: where that lies. What a person at this machine changes is not it.

@@ -253,9 +253,10 @@ fn cwd_of(named: &str) -> Result<String, ExecError> {
         Ok(named.to_owned())
     } else {
         Err(ExecError::WorkdirUnavailable {
-            detail: "on a node the working directory must be an absolute path or begin with ~/; leave workdir out to start in \
-                     the node's own"
-                .to_owned(),
+            detail: format!(
+                "on a node the working directory must be an absolute path or begin with ~/: {named}; leave workdir out to \
+                 start in the node's own"
+            ),
         })
     }
 }

@@ -1,9 +1,13 @@
 //! Patches as they are judged: where they stay, and what they are bound to.
 
-use countersign_domain::{AgentId, Command};
+use countersign_domain::{AgentId, Command, Host};
 use countersign_hosts::workdir::Workdir;
 
-use super::{call::Call, place::Places, policy_now::PolicyView};
+use super::{
+    call::Call,
+    place::{Places, named_directory},
+    policy_now::PolicyView,
+};
 use crate::reply::ExecError;
 
 impl Places {
@@ -14,7 +18,8 @@ impl Places {
             return Ok(());
         }
         let workspace = self.workspace(&call.agent, &now.settings);
-        let workspace = Workdir::at(&workspace, self.files())?;
+        let workspace = Workdir::at(&workspace, self.files())
+            .map_err(|error| named_directory(error, &workspace.to_string_lossy(), Host::Gateway))?;
         if call.workdir.path.starts_with(&workspace.path) {
             return Ok(());
         }

@@ -274,9 +274,8 @@ impl Places {
         let files = self.gateway.files();
         let agent = &requested.request.agent;
         let workdir = match &requested.request.workdir {
-            Some(text) => {
-                Workdir::named(text, &self.home, files).map_err(|error| named_directory(error, text))?
-            }
+            Some(text) => Workdir::named(text, &self.home, files)
+                .map_err(|error| named_directory(error, text, Host::Gateway))?,
             None => match making.workspace(&self.workspace(agent, settings), files) {
                 // An account without a home of its own, which has no other place either.
                 Err(WorkdirError::Missing(_)) if self.has_default_workspace_elsewhere(agent, settings) => {
@@ -312,15 +311,15 @@ pub(crate) fn workspace(agent: &AgentId, settings: &Settings, files: &Files) -> 
     }
 }
 
-/// Names the directory that the caller named, and the host on which it cannot be used.
-fn named_directory(error: WorkdirError, text: &str) -> ExecError {
+/// Names the directory of a call, and the host on which it cannot be used.
+pub(super) fn named_directory(error: WorkdirError, text: &str, host: Host) -> ExecError {
     match error {
         WorkdirError::Blind(blind) => ExecError::Blind(blind),
         error @ (WorkdirError::Relative
         | WorkdirError::Missing(_)
         | WorkdirError::NotADirectory
         | WorkdirError::NotText) => ExecError::WorkdirUnavailable {
-            detail: format!("{error}: {text} on host gateway"),
+            detail: format!("{error}: {text} on host {host}"),
         },
     }
 }

@@ -28,7 +28,7 @@ use super::{
     asked::Asked,
     call::{Call, Requested},
     judgement::Judgement,
-    place::{Destination, Making, Places},
+    place::{Destination, Making, Places, named_directory},
     policy_now::PolicyNow,
     preflight,
     sandbox_availability::{SandboxAvailability, mode_leaves_out},
@@ -102,7 +102,13 @@ impl Places {
         match settings.policy.sandbox(agent).workspace_access {
             WorkspaceAccess::None => Ok(Workdir::future_workspace(configured, files)
                 .map_or_else(|_unseen| configured.to_owned(), |found| found.path)),
-            WorkspaceAccess::Ro | WorkspaceAccess::Rw => Ok(making.workspace(configured, files)?.path),
+            WorkspaceAccess::Ro | WorkspaceAccess::Rw => {
+                let found = making.workspace(configured, files);
+                // It lies on this machine, from where the sandbox shows it.
+                found
+                    .map(|found| found.path)
+                    .map_err(|error| named_directory(error, &configured.to_string_lossy(), Host::Gateway))
+            }
         }
     }
 
@@ -129,7 +135,10 @@ impl Places {
             Some(named) => place.enclosure.cwd(named, &self.home, names),
         };
         let cwd = cwd.map_err(|error: CwdError| ExecError::WorkdirUnavailable {
-            detail: error.to_string(),
+            detail: match (&error, &request.workdir) {
+                (CwdError::Relative, Some(named)) => format!("{error}: {named} on host sandbox"),
+                (CwdError::Relative | CwdError::NotSeen(_), _) => error.to_string(),
+            },
         })?;
         // A patch is applied from outside, where a link below the workdir would mean something else than inside.
         if matches!(request.command, Command::Patch(_)) && cwd != place.enclosure.settings.workdir {

@@ -15,7 +15,7 @@ use countersign_engine::{
     allowlist::AllowlistError,
     config::ConfigError,
     document::DocumentError,
-    hint::hint,
+    hint::{HOW_TO_RESUME, hint},
     mutes::MuteError,
     preset::PresetError,
     process::ProcessError,
@@ -128,7 +128,7 @@ impl From<ExecError> for Problem {
 fn stopped(stop: &Stop) -> Problem {
     Problem::new(Code::Stopped, stop.words())
         .with(|body| body.reason = Some(Reason::Stopped.as_str().into()))
-        .with_hint(Some(hint(&["resume", "--reason", "TEXT"])))
+        .with_hint(Some(hint(&HOW_TO_RESUME)))
 }
 
 /// Every gate that is closed, by the key that opens it.

@@ -1,15 +1,29 @@
 //! The readable reference: the contract, the error catalogue and the events as one static page.
 //!
 //! The build makes it (`build.rs`) from `openapi/openapi.json`, `docs/errors.md` and `reference/page.html`, and the tests
-//! compare these with the program. Every text is escaped, there is no script, and nothing is fetched from elsewhere. The
-//! `type` of a problem document leads to an anchor here.
+//! compare these with the program. Every text is escaped, the one script is a search of the page itself, and nothing is
+//! fetched from elsewhere. The `type` of a problem document leads to an anchor here.
 
-use axum::response::Html;
+use std::{io::Write as _, sync::LazyLock};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderMap, HeaderValue, header},
+    response::Response,
+};
+use flate2::{Compression, write::GzEncoder};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::state::AppState;
+use crate::{assets::takes_gzip, state::AppState};
 
 const PAGE: &str = include_str!(concat!(env!("OUT_DIR"), "/reference.html"));
+
+/// The page as gzip, made once. It is the same for everybody, so that its length says nothing.
+static PACKED: LazyLock<Option<Bytes>> = LazyLock::new(|| {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(PAGE.as_bytes()).ok()?;
+    encoder.finish().ok().map(Bytes::from)
+});
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(docs))
@@ -20,8 +34,25 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     get, path = "/docs", tag = "probes", operation_id = "get_docs",
     responses((status = OK, description = "A page.", content_type = "text/html", body = String)),
 )]
-async fn docs() -> Html<&'static str> {
-    Html(PAGE)
+async fn docs(request: HeaderMap) -> Response {
+    let packed = if takes_gzip(&request) {
+        PACKED.clone()
+    } else {
+        None
+    };
+    let is_packed = packed.is_some();
+    let body = packed.unwrap_or_else(|| Bytes::from_static(PAGE.as_bytes()));
+    let mut response = Response::new(Body::from(body));
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/html; charset=utf-8"),
+    );
+    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    if is_packed {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    response
 }
 
 #[cfg(test)]
@@ -80,7 +111,13 @@ mod tests {
             match link.strip_prefix('#') {
                 Some(anchor) => assert!(ids.contains(anchor), "{link} leads nowhere"),
                 None => assert!(
-                    ["/openapi.json", "/assets/docs.css", "/assets/icon.svg"].contains(&link),
+                    [
+                        "/openapi.json",
+                        "/assets/docs.css",
+                        "/assets/docs.js",
+                        "/assets/icon.svg"
+                    ]
+                    .contains(&link),
                     "{link} leads away"
                 ),
             }
@@ -109,10 +146,64 @@ mod tests {
 
     #[test]
     fn nothing_stands_inline_that_the_policy_forbids() {
-        assert!(!PAGE.contains("<script") && !PAGE.contains("<style") && !PAGE.contains(" style=\""));
+        let scripts: Vec<&str> = PAGE.split("<script").skip(1).collect();
         assert!(
-            !PAGE.contains("http://") && !PAGE.contains("https://"),
-            "an address elsewhere"
+            matches!(scripts[..], [script] if script.starts_with(" src=\"/assets/docs.js\" defer></script>"))
         );
+        assert!(!PAGE.contains("<style") && !PAGE.contains(" style=\""));
+        for attribute in ["src", "href", "action", "data"] {
+            for address in values_of(PAGE, attribute) {
+                let is_here =
+                    address.starts_with('#') || address.starts_with('/') && !address.starts_with("//");
+                assert!(is_here, "an address elsewhere: {address}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_operation_stands_in_one_chapter_with_a_call() {
+        let contract: Value = serde_json::from_str(openapi::document()).unwrap();
+        let items = contract["paths"].as_object().unwrap().values();
+        let operations = items.flat_map(|item| item.as_object().unwrap().values());
+        let operations: BTreeSet<&str> = operations
+            .map(|operation| operation["operationId"].as_str().unwrap())
+            .collect();
+        let named: Vec<&str> = render::CHAPTERS
+            .iter()
+            .flat_map(|chapter| chapter.operations)
+            .copied()
+            .collect();
+        assert_eq!(named.iter().copied().collect::<BTreeSet<_>>(), operations);
+        assert_eq!(named.len(), operations.len(), "an operation stands twice");
+        for name in named {
+            let article = PAGE.split(&format!("<article id=\"op-{name}\">")).nth(1).unwrap();
+            let article = article.split("</article>").next().unwrap();
+            assert!(
+                article.contains("<pre class=\"call\" tabindex=\"0\"><code>api "),
+                "{name} has no example"
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_client_needs_first_stands_first() {
+        let place = |name: &str| PAGE.find(&format!("<article id=\"op-{name}\">")).unwrap();
+        let order = [
+            "get_me",
+            "get_readiness",
+            "exec",
+            "get_run",
+            "get_run_output",
+            "list_approvals",
+            "get_events",
+            "mcp",
+        ];
+        assert!(order.windows(2).all(|pair| place(pair[0]) < place(pair[1])));
+    }
+
+    #[test]
+    fn it_is_sent_in_less_than_sixty_kilobytes() {
+        let bytes = PACKED.as_ref().unwrap().len();
+        assert!(bytes < 60_000, "{bytes}");
     }
 }

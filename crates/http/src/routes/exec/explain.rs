@@ -185,6 +185,7 @@ fn sandbox_body(view: SandboxView) -> SandboxBody {
 
 pub(in crate::routes) fn explanation_body(explanation: Explanation) -> ExplanationBody {
     let Explanation {
+        agent,
         host,
         alternatives,
         effective:
@@ -217,6 +218,7 @@ pub(in crate::routes) fn explanation_body(explanation: Explanation) -> Explanati
         held,
         not_held,
         muted,
+        hint,
         stopped,
     } = explanation;
     let (outcome, reason) = match outcome {
@@ -227,6 +229,7 @@ pub(in crate::routes) fn explanation_body(explanation: Explanation) -> Explanati
         Outcome::BlockedEnv => ("deny", Some(Code::BlockedEnv.as_str())),
     };
     ExplanationBody {
+        agent_id: agent,
         host: HostBody {
             value: host.into(),
             alternatives: alternatives.into_iter().map(Into::into).collect(),
@@ -264,6 +267,7 @@ pub(in crate::routes) fn explanation_body(explanation: Explanation) -> Explanati
         held_programs: held,
         not_held,
         muted: muted.map(mutes::body),
+        hint,
         stopped: stopped.as_deref().map(StopBody::from),
     }
 }
