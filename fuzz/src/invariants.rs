@@ -20,8 +20,8 @@ use countersign_policy::{
         display, env_policy, parse, paths,
         prompt::Prompt,
         redaction,
-        rendering::{PlanItem, StepKind},
-        syntax::{List, Segment, WordClass},
+        rendering::{PlanItem, PlanPart, StepKind},
+        syntax::{List, Part, Segment, WordClass},
     },
     pattern::{ArgumentMatch, ArgumentPattern, ExecutablePattern, PathCase, PatternCache},
 };
@@ -143,6 +143,7 @@ fn plan_of(list: &List) -> Plan {
         words: segment.words.iter().map(|word| word.value.clone()).collect(),
         // The plain grammar has none.
         redirections: Vec::new(),
+        fills: Vec::new(),
     };
     Plan {
         items: list
@@ -150,7 +151,14 @@ fn plan_of(list: &List) -> Plan {
             .iter()
             .map(|item| PlanItem {
                 join: item.join,
-                steps: item.pipeline.iter().map(step).collect(),
+                is_negated: item.is_negated,
+                parts: item
+                    .pipeline
+                    .iter()
+                    .filter_map(Part::segment)
+                    .map(step)
+                    .map(PlanPart::Step)
+                    .collect(),
             })
             .collect(),
     }
@@ -324,7 +332,16 @@ fn check_allowed(found: &Analysis) {
     );
     let plan = found.plan.as_ref().expect("a plan");
     assert_eq!(found.rendered, plan.checked_script().ok());
-    for step in plan.items.iter().flat_map(|item| &item.steps) {
+    // The plain grammar has no plans inside of plans.
+    let steps = plan
+        .items
+        .iter()
+        .flat_map(|item| &item.parts)
+        .map(|part| match part {
+            PlanPart::Step(step) => step,
+            other @ (PlanPart::All(_) | PlanPart::Apart(_) | PlanPart::Choice { .. }) => panic!("{other:?}"),
+        });
+    for step in steps {
         let program = step.words.first().expect("a word");
         assert!(step.words.iter().all(|word| !word.contains('\0')));
         match step.kind {

@@ -134,6 +134,68 @@ pub struct BoundStep {
     pub action: BoundAction,
 }
 
+/// A part of an argument that is replaced when its program begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundFill {
+    /// Which of the arguments, `argv[0]` included.
+    pub argument: usize,
+    /// The first byte of it that is replaced.
+    pub from: usize,
+    /// The first byte behind those.
+    pub to: usize,
+    /// By what.
+    pub with: BoundFilling,
+}
+
+/// What a part of an argument is replaced by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "is")]
+pub enum BoundFilling {
+    /// The exit code of the pipeline before.
+    Status,
+    /// What these steps write to standard output, without the newlines at its end.
+    Output {
+        /// In the order of the command text. What they change of the directory ends with them.
+        steps: Vec<BoundStep>,
+    },
+}
+
+impl BoundStep {
+    /// Each step in the order in which it is prepared: those whose output is put into a program, before that program.
+    pub fn all(steps: &[Self]) -> Vec<&Self> {
+        let mut found = Vec::new();
+        for step in steps {
+            for inner in step.action.inner() {
+                found.extend(Self::all(inner));
+            }
+            found.push(step);
+        }
+        found
+    }
+}
+
+impl BoundAction {
+    /// The lists of steps inside of it, in the order in which they are prepared.
+    fn inner(&self) -> Vec<&[BoundStep]> {
+        match self {
+            Self::Program { fills, .. } => fills
+                .iter()
+                .filter_map(|fill| match &fill.with {
+                    BoundFilling::Status => None,
+                    BoundFilling::Output { steps } => Some(steps.as_slice()),
+                })
+                .collect(),
+            Self::All { steps, apart: _ } | Self::Not { steps } => vec![steps],
+            Self::Choice {
+                condition,
+                then,
+                otherwise,
+            } => vec![condition, then, otherwise],
+            Self::ChangeDirectory { .. } | Self::PrintDirectory { .. } | Self::Settle { .. } => Vec::new(),
+        }
+    }
+}
+
 /// What a step of a plan does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "does")]
@@ -151,6 +213,9 @@ pub enum BoundAction {
         /// In this order, after the pipes of the pipeline. Older records have none.
         #[serde(skip_serializing_if = "Vec::is_empty", default)]
         redirections: Vec<Redirection>,
+        /// What is put into its arguments when it begins, in their order. Older records have none.
+        #[serde(skip_serializing_if = "Vec::is_empty", default)]
+        fills: Vec<BoundFill>,
     },
     /// Changes the directory of all later steps.
     ChangeDirectory {
@@ -171,6 +236,29 @@ pub enum BoundAction {
     Settle {
         /// Whether its exit code is 0; else it is 1.
         succeeds: bool,
+    },
+    /// Does these steps, which have one exit code: `{ …; }`, `( … )`, and a loop over known words.
+    All {
+        /// In the order of the command text.
+        steps: Vec<BoundStep>,
+        /// Whether what they change of the directory ends with them.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        apart: bool,
+    },
+    /// Does one pipeline, and succeeds if it fails (`!`).
+    Not {
+        /// The pipeline.
+        steps: Vec<BoundStep>,
+    },
+    /// `if`: does the first steps, and by their exit code the second or the third.
+    Choice {
+        /// What chooses.
+        condition: Vec<BoundStep>,
+        /// Where that succeeds.
+        then: Vec<BoundStep>,
+        /// Where it fails; without any, it succeeds then.
+        #[serde(skip_serializing_if = "Vec::is_empty", default)]
+        otherwise: Vec<BoundStep>,
     },
 }
 
@@ -406,8 +494,56 @@ mod tests {
                         path: "a/b".to_owned().try_into().unwrap(),
                     }),
                 ],
+                fills: vec![
+                    BoundFill {
+                        argument: 1,
+                        from: 0,
+                        to: 2,
+                        with: BoundFilling::Status,
+                    },
+                    BoundFill {
+                        argument: 1,
+                        from: 3,
+                        to: 9,
+                        with: BoundFilling::Output {
+                            steps: vec![BoundStep {
+                                join: None,
+                                action: BoundAction::Settle { succeeds: true },
+                            }],
+                        },
+                    },
+                ],
+            };
+            let settled = || BoundStep {
+                join: None,
+                action: BoundAction::Settle { succeeds: false },
             };
             for bound in [
+                Bound::Plan {
+                    steps: vec![
+                        BoundStep {
+                            join: None,
+                            action: BoundAction::All {
+                                steps: vec![settled()],
+                                apart: true,
+                            },
+                        },
+                        BoundStep {
+                            join: Some(StepJoin::And),
+                            action: BoundAction::Not {
+                                steps: vec![settled()],
+                            },
+                        },
+                        BoundStep {
+                            join: Some(StepJoin::Sequence),
+                            action: BoundAction::Choice {
+                                condition: vec![settled()],
+                                then: vec![settled()],
+                                otherwise: vec![],
+                            },
+                        },
+                    ],
+                },
                 Bound::Exec {
                     path: "/usr/bin/x".to_owned(),
                     argv: vec!["x".to_owned()],

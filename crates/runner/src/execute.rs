@@ -11,12 +11,14 @@ use std::{
     ffi::{CStr, CString},
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::atomic::Ordering,
 };
 
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
     pipe::PipeFlags,
+    process::Signal,
 };
 
 use countersign_domain::{FileRedirection, PinnedDirectory, Redirection, StepJoin};
@@ -26,15 +28,15 @@ use countersign_sys::{
     hooks,
     interception::{Filter, KeptCalls},
     process::{
-        self, Asks, Candidate, DirectStart, Ended, JudgedFile, JudgedFiles, Launch, LaunchError, Launched,
-        Launcher, Lead, Pid, Process, StartPlace, Strings,
+        self, Asks, Candidate, DirectStart, Ended, Forked, JudgedFile, JudgedFiles, Launch, LaunchError,
+        Launched, Launcher, Lead, Pid, Process, SharedBytes, StartPlace, Strings,
     },
     stamp,
 };
 
 use super::{
     patch,
-    wire::{Action, DirectProgram, PatchOrder, Plan, Program, Step},
+    wire::{Action, DirectProgram, Filling, PatchOrder, Plan, Program, Step},
 };
 
 /// What stands for the ruleset of a program that has none.
@@ -50,6 +52,8 @@ const NULL: &CStr = c"/dev/null";
 const NOT_REDIRECTED: i32 = 1;
 /// The exit code of a `cd` that failed, and of a builtin that could not write, as `dash` has them.
 const BUILTIN_FAILED: i32 = 2;
+/// Most bytes that the kernel takes as one argument (`MAX_ARG_STRLEN`), of which one is for the NUL.
+const MAX_ARGUMENT_BYTES: usize = 128 * 1024 - 1;
 /// The exit code of a patch that does not apply.
 const PATCH_FAILED: i32 = 1;
 
@@ -126,9 +130,11 @@ impl Execution<'_> {
                     action: Action::Program(program),
                     ..
                 },
-                // The leader takes the terminal before the program gets something else in place of it, and it opens files once
-                // the run is recorded, where it runs and with its rights.
-            ] if program.redirections.is_empty() || !(self.on_terminal || program.opens_files()) => {
+                // The leader takes the terminal before the program gets something else in place of it, it opens files once the
+                // run is recorded, where it runs and with its rights, and it puts into arguments what is not known before.
+            ] if program.fills.is_empty()
+                && (program.redirections.is_empty() || !(self.on_terminal || program.opens_files())) =>
+            {
                 self.launch_one(program, fence)
             }
             _ => self.lead(fence),
@@ -191,6 +197,8 @@ impl Execution<'_> {
             directory: self.plan.directory.as_bytes().to_vec(),
             old_directory: None,
             made: MadeFiles::default(),
+            status: 0,
+            word: None,
         };
         let check = || {
             hooks::pause("sup.plan-begun");
@@ -402,6 +410,27 @@ fn text_to_read(text: &str) -> Result<OwnedFd, Errno> {
     Ok(reader)
 }
 
+/// Reads what becomes a part of an argument, up to its end.
+fn read_argument(from: &OwnedFd) -> Result<Vec<u8>, Errno> {
+    let mut text = Vec::new();
+    let mut buffer = [0; 8192];
+    loop {
+        match rustix::io::read(from, &mut buffer) {
+            Ok(0) => break,
+            Ok(read) => text.extend(buffer.iter().take(read).filter(|byte| **byte != 0)),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        if text.len() > MAX_ARGUMENT_BYTES {
+            return Err(Errno::TOOBIG);
+        }
+    }
+    while text.last() == Some(&b'\n') {
+        text.pop();
+    }
+    Ok(text)
+}
+
 /// What is tried before the program of a plan, in the form that the kernel takes.
 struct Direct {
     arguments: Strings,
@@ -500,10 +529,7 @@ pub(super) fn copiers(plan: &Plan, executables: &[OwnedFd]) -> Vec<FileStamp> {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         COPIERS.contains(&name)
     };
-    let of_steps = plan.steps.iter().filter_map(|step| {
-        let Action::Program(program) = &step.action else {
-            return None;
-        };
+    let of_steps = plan.programs().filter_map(|program| {
         // Not by the path that was typed, which a link may have: this very file is what is started.
         let opened = executable_of(program, executables).ok()??;
         let path = countersign_sys::fs::path_of_descriptor(opened).ok()?;
@@ -537,6 +563,10 @@ struct Leader<'a> {
     old_directory: Option<Vec<u8>>,
     /// Files of the temporary directory that its redirections made.
     made: MadeFiles,
+    /// The exit code of the last pipeline, `$?`.
+    status: i32,
+    /// Where a copy of it says that something was not what was judged. `None` where it makes none.
+    word: Option<SharedBytes>,
 }
 
 /// A builtin inside a pipeline, done once all programs of it were started, and where it writes.
@@ -547,8 +577,16 @@ struct Later<'a> {
 
 impl Leader<'_> {
     fn run(mut self) -> i32 {
-        let mut status = 0;
-        let mut rest = self.plan.steps.as_slice();
+        let plan = self.plan;
+        if Step::all(&plan.steps).len() > plan.steps.len() {
+            self.word = SharedBytes::new(1).ok();
+        }
+        self.list(&plan.steps).unwrap_or(CANNOT_EXECUTE)
+    }
+
+    /// A list of pipelines; its exit code is that of the last one that ran.
+    fn list(&mut self, steps: &[Step]) -> Result<i32, Changed> {
+        let mut rest = steps;
         while let Some((first, behind)) = rest.split_first() {
             let piped = behind
                 .iter()
@@ -558,23 +596,23 @@ impl Leader<'_> {
             rest = after;
             let runs = match first.join {
                 None | Some(StepJoin::Sequence | StepJoin::Pipe) => true,
-                Some(StepJoin::And) => status == 0,
-                Some(StepJoin::Or) => status != 0,
+                Some(StepJoin::And) => self.status == 0,
+                Some(StepJoin::Or) => self.status != 0,
             };
             if !runs {
                 continue;
             }
             hooks::pause("sup.before-pipeline");
-            let ended = match pipeline {
-                [step] => self.step(step),
-                steps => self.pipeline(steps),
-            };
-            match ended {
-                Ok(code) => status = code,
-                Err(Changed) => return CANNOT_EXECUTE,
-            }
+            self.status = self.one_pipeline(pipeline)?;
         }
-        status
+        Ok(self.status)
+    }
+
+    fn one_pipeline(&mut self, pipeline: &[Step]) -> Result<i32, Changed> {
+        match pipeline {
+            [step] => self.step(step),
+            steps => self.pipeline(steps),
+        }
     }
 
     /// A pipeline of one step, which may be a `cd`.
@@ -593,6 +631,31 @@ impl Leader<'_> {
                 quiet,
             } => self.change_directory(operand, *pinned, *quiet),
             Action::ApplyPatch(order) => Ok(apply_patch(order)),
+            Action::All { steps, apart: false } => self.list(steps),
+            Action::All {
+                steps: _,
+                apart: true,
+            } => {
+                let [input, output] = [rustix::stdio::stdin(), rustix::stdio::stdout()];
+                match self.copy(std::slice::from_ref(step), input, output) {
+                    Ok(pid) => self.code_of_copies(&[pid]),
+                    Err(errno) => Ok(not_copied(errno)),
+                }
+            }
+            Action::Not(steps) => Ok(i32::from(self.one_pipeline(steps)? == 0)),
+            Action::Choice {
+                condition,
+                then,
+                otherwise,
+            } => {
+                if self.list(condition)? == 0 {
+                    self.list(then)
+                } else if otherwise.is_empty() {
+                    Ok(0)
+                } else {
+                    self.list(otherwise)
+                }
+            }
             builtin @ (Action::PrintDirectory { .. } | Action::Settle { .. }) => {
                 Ok(self.builtin(builtin, rustix::stdio::stdout()))
             }
@@ -620,29 +683,37 @@ impl Leader<'_> {
             } else {
                 (None, None)
             };
-            if let Action::Program(program) = &step.action {
-                let from = input.as_ref().map_or_else(|| rustix::stdio::stdin(), AsFd::as_fd);
-                let to = output
-                    .as_ref()
-                    .map_or_else(|| rustix::stdio::stdout(), AsFd::as_fd);
-                match self.start(program, from, to) {
+            let from = input.as_ref().map_or_else(|| rustix::stdio::stdin(), AsFd::as_fd);
+            let to = output
+                .as_ref()
+                .map_or_else(|| rustix::stdio::stdout(), AsFd::as_fd);
+            match &step.action {
+                Action::Program(program) => match self.start(program, from, to) {
                     Ok(Ok(pid)) => running.push(pid),
                     Ok(Err(code)) => known_status = Some(code),
                     Err(Changed) => {
                         changed = Err(Changed);
                         break;
                     }
+                },
+                Action::All { .. } | Action::Not(_) | Action::Choice { .. } => {
+                    match self.copy(std::slice::from_ref(step), from, to) {
+                        Ok(pid) => running.push(pid),
+                        Err(errno) => known_status = Some(not_copied(errno)),
+                    }
                 }
-            } else {
-                later.push(Later {
+                Action::ChangeDirectory { .. }
+                | Action::PrintDirectory { .. }
+                | Action::Settle { .. }
+                | Action::ApplyPatch(_) => later.push(Later {
                     action: &step.action,
                     output,
-                });
+                }),
             }
             input = next;
         }
         drop(input);
-        let is_builtin_last = !matches!(steps.last().map(|step| &step.action), Some(Action::Program(_)));
+        let is_builtin_last = steps.last().is_some_and(|step| is_builtin(&step.action));
         for Later { action, output } in later {
             let to = output
                 .as_ref()
@@ -652,8 +723,9 @@ impl Leader<'_> {
                 known_status = Some(code);
             }
         }
-        let status = self.wait_for_all(&running);
+        let status = self.code_of_copies(&running);
         changed?;
+        let status = status?;
         Ok(known_status.unwrap_or(status))
     }
 
@@ -664,6 +736,14 @@ impl Leader<'_> {
         input: BorrowedFd<'_>,
         output: BorrowedFd<'_>,
     ) -> Result<Result<Pid, i32>, Changed> {
+        // What stands in the words is known before the files are opened.
+        let arguments = match self.arguments(program)? {
+            Ok(arguments) => arguments,
+            Err(errno) => {
+                complain(program.path.to_bytes(), &reason(errno));
+                return Ok(Err(CANNOT_EXECUTE));
+            }
+        };
         let standard = [input, output, rustix::stdio::stderr()];
         let standard = match Standard::of(program, standard, &self.made) {
             Ok(standard) => standard,
@@ -685,7 +765,7 @@ impl Leader<'_> {
                 return Ok(Err(NOT_REDIRECTED));
             }
         };
-        match self.launch(program, &standard) {
+        match self.launch(program, arguments, &standard) {
             Ok(pid) => Ok(Ok(pid)),
             Err(Errno::STALE) => {
                 let mut changed = program.files().filter(|file| !file.is_unchanged());
@@ -706,7 +786,138 @@ impl Leader<'_> {
         }
     }
 
-    fn launch(&self, program: &Program, standard: &Standard<'_>) -> Result<Pid, Errno> {
+    /// The arguments of a program with what is put into them.
+    fn arguments(&self, program: &Program) -> Result<Result<Vec<u8>, Errno>, Changed> {
+        if program.fills.is_empty() {
+            return Ok(Ok(program.arguments.clone()));
+        }
+        let place = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
+        let mut filled = Vec::with_capacity(program.arguments.len());
+        for (at, argument) in entries(&program.arguments).enumerate() {
+            let mut begins = 0;
+            for fill in program.fills.iter().filter(|fill| place(fill.argument) == at) {
+                let Some(literal) = argument.get(begins..place(fill.from)) else {
+                    return Ok(Err(Errno::INVAL));
+                };
+                filled.extend_from_slice(literal);
+                match &fill.with {
+                    Filling::Status => filled.extend_from_slice(self.status.to_string().as_bytes()),
+                    Filling::Output(steps) => match self.output_of(steps)? {
+                        Ok(output) => filled.extend_from_slice(&output),
+                        Err(errno) => return Ok(Err(errno)),
+                    },
+                }
+                begins = place(fill.to);
+            }
+            let Some(literal) = argument.get(begins..) else {
+                return Ok(Err(Errno::INVAL));
+            };
+            filled.extend_from_slice(literal);
+        }
+        Ok(Ok(filled))
+    }
+
+    /// What steps write to standard output, without the newlines at its end and without NUL, which no argument can hold. A copy of
+    /// this process does them.
+    fn output_of(&self, steps: &[Step]) -> Result<Result<Vec<u8>, Errno>, Changed> {
+        let (reader, writer) = match rustix::pipe::pipe_with(PipeFlags::CLOEXEC) {
+            Ok(ends) => ends,
+            Err(errno) => return Ok(Err(errno)),
+        };
+        let pid = match self.copy(steps, rustix::stdio::stdin(), writer.as_fd()) {
+            Ok(pid) => pid,
+            Err(errno) => return Ok(Err(errno)),
+        };
+        drop(writer);
+        let read = read_argument(&reader);
+        // What still writes is told that nothing reads.
+        drop(reader);
+        self.code_of_copies(&[pid])?;
+        Ok(read)
+    }
+
+    /// A copy of this process that does steps with another input and output: what they change of the directory ends with it.
+    fn copy(&self, steps: &[Step], input: BorrowedFd<'_>, output: BorrowedFd<'_>) -> Result<Pid, Errno> {
+        // What it finds changed it cannot tell by its exit code, which may be any.
+        let Some(word) = self.word else {
+            return Err(Errno::NOMEM);
+        };
+        let leader = process::own_id();
+        match process::fork() {
+            Ok(Forked::Parent(pid)) => Ok(pid),
+            Ok(Forked::Child) => {
+                let done = self.work_apart(leader, [input, output], steps);
+                process::exit_now(done.unwrap_or_else(|Changed| {
+                    for byte in word.get() {
+                        byte.store(1, Ordering::SeqCst);
+                    }
+                    CANNOT_EXECUTE
+                }))
+            }
+            Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::AGAIN)),
+        }
+    }
+
+    /// What a copy of the leader does: steps, with nothing else of the leader's open.
+    fn work_apart(
+        &self,
+        leader: Pid,
+        [input, output]: [BorrowedFd<'_>; 2],
+        steps: &[Step],
+    ) -> Result<i32, Changed> {
+        let begun = rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            // Neither has the number of the other.
+            .and_then(|()| rustix::stdio::dup2_stdin(input))
+            .and_then(|()| rustix::stdio::dup2_stdout(output))
+            .and_then(|()| {
+                let Holds { rulesets, whom, .. } = self.holds;
+                let kept = self.executables.iter().chain(rulesets).map(AsFd::as_fd);
+                process::close_all_but(3, kept.chain(whom))
+            });
+        if let Err(errno) = begun {
+            return Ok(not_copied(errno));
+        }
+        // It ended before it was to be told of.
+        if process::parent() != leader {
+            return Ok(CANNOT_EXECUTE);
+        }
+        let mut copy = Leader {
+            launcher: self.launcher,
+            plan: self.plan,
+            executables: self.executables,
+            on_terminal: self.on_terminal,
+            holds: self.holds,
+            directory: self.directory.clone(),
+            old_directory: self.old_directory.clone(),
+            made: MadeFiles::default(),
+            status: self.status,
+            word: self.word,
+        };
+        match steps {
+            // It is this copy in which it is apart.
+            [
+                Step {
+                    action: Action::All { steps, apart: _ },
+                    ..
+                },
+            ] => copy.list(steps),
+            // A part of a pipeline is joined to the one before by a pipe.
+            [step] => copy.step(step),
+            steps => copy.list(steps),
+        }
+    }
+
+    /// The exit code of the last of these processes, once all of them ended, unless a copy found something changed.
+    fn code_of_copies(&self, pids: &[Pid]) -> Result<i32, Changed> {
+        let code = self.wait_for_all(pids);
+        let mut bytes = self.word.iter().flat_map(|word| word.get());
+        if bytes.any(|byte| byte.load(Ordering::SeqCst) != 0) {
+            return Err(Changed);
+        }
+        Ok(code)
+    }
+
+    fn launch(&self, program: &Program, arguments: Vec<u8>, standard: &Standard<'_>) -> Result<Pid, Errno> {
         let mut directories = vec![(b"PWD".as_slice(), self.directory.as_slice())];
         directories.extend(
             self.old_directory
@@ -724,7 +935,7 @@ impl Leader<'_> {
                 stamp: program.stamp.as_ref(),
                 files: &files,
             },
-            arguments: &Strings::from_nul_terminated(program.arguments.clone()).ok_or(Errno::INVAL)?,
+            arguments: &Strings::from_nul_terminated(arguments).ok_or(Errno::INVAL)?,
             environment: &Strings::from_nul_terminated(environment).ok_or(Errno::INVAL)?,
             place: None,
             standard: standard.descriptors(),
@@ -805,9 +1016,12 @@ impl Leader<'_> {
             },
             Action::PrintDirectory { physical: false } => self.directory.clone(),
             // Alone in their pipelines, or no builtins: the other arms of those who call.
-            Action::ChangeDirectory { .. } | Action::Program(_) | Action::ApplyPatch(_) => {
-                return BUILTIN_FAILED;
-            }
+            Action::ChangeDirectory { .. }
+            | Action::Program(_)
+            | Action::ApplyPatch(_)
+            | Action::All { .. }
+            | Action::Not(_)
+            | Action::Choice { .. } => return BUILTIN_FAILED,
         };
         line.push(b'\n');
         if write_all(output, &line).is_ok() {
@@ -816,6 +1030,23 @@ impl Leader<'_> {
             BUILTIN_FAILED
         }
     }
+}
+
+/// Whether a step is done by the leader itself.
+const fn is_builtin(action: &Action) -> bool {
+    match action {
+        Action::ChangeDirectory { .. }
+        | Action::PrintDirectory { .. }
+        | Action::Settle { .. }
+        | Action::ApplyPatch(_) => true,
+        Action::Program(_) | Action::All { .. } | Action::Not(_) | Action::Choice { .. } => false,
+    }
+}
+
+/// Says that no copy of the leader could be made; the exit code of what it was to do.
+fn not_copied(errno: Errno) -> i32 {
+    complain(b"fork", &reason(errno));
+    CANNOT_EXECUTE
 }
 
 /// Applies a patch where this process stands and says on standard output what came of it.

@@ -273,7 +273,10 @@ mod tests {
                 "temporaryFiles": true,
                 "foundFiles": true,
                 "documentOperands": true,
-                "variables": true
+                "variables": true,
+                "substitutions": true,
+                "braces": true,
+                "compoundCommands": true
               }
             }
           }
@@ -306,7 +309,7 @@ mod tests {
         let config = text(
             "{ // ours\n tools: {exec: {host: 'gateway', security: 'allowlist', ask: 'on-miss', \
              reads: {nullRedirections: true, hereDocuments: true, fileRedirections: true, filePatterns: true, \
-             temporaryFiles: true, foundFiles: true, documentOperands: true, variables: true, more: 1}}}, ui: 1, }",
+             temporaryFiles: true, foundFiles: true, documentOperands: true, variables: true, substitutions: true, braces: true, compoundCommands: true, more: 1}}}, ui: 1, }",
         );
         let server = text("[http]\nlisten = \"127.0.0.1:1\"\n[approvals]\nalways_reachable = true\n");
         let document = text(

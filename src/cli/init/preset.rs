@@ -83,6 +83,9 @@ impl InitPreset {
                     "foundFiles": true,
                     "documentOperands": true,
                     "variables": true,
+                    "substitutions": true,
+                    "braces": true,
+                    "compoundCommands": true,
                 }),
             );
         }

@@ -116,6 +116,9 @@ pub(super) struct CaseText<Id> {
     found_files: Option<bool>,
     document_operands: Option<bool>,
     variables: Option<bool>,
+    substitutions: Option<bool>,
+    braces: Option<bool>,
+    compound_commands: Option<bool>,
     env: Option<BTreeMap<String, String>>,
 }
 
@@ -166,6 +169,9 @@ impl<Id: Into<String>> CaseText<Id> {
             || self.found_files.is_some()
             || self.document_operands.is_some()
             || self.variables.is_some()
+            || self.substitutions.is_some()
+            || self.braces.is_some()
+            || self.compound_commands.is_some()
             || self.env.is_some();
         if self.cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
             return Err(InvalidCases::at(line, &"cwd: expected an absolute path"));
@@ -189,6 +195,9 @@ impl<Id: Into<String>> CaseText<Id> {
                     found_files: self.found_files.unwrap_or_default(),
                     document_operands: self.document_operands.unwrap_or_default(),
                     variables: self.variables.unwrap_or_default(),
+                    substitutions: self.substitutions.unwrap_or_default(),
+                    braces: self.braces.unwrap_or_default(),
+                    compound_commands: self.compound_commands.unwrap_or_default(),
                 },
                 env: self.env.unwrap_or_default(),
             })

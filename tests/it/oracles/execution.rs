@@ -8,7 +8,7 @@ use std::{
 
 use countersign_policy::command::{
     parse,
-    syntax::{Join, List, Segment},
+    syntax::{Join, List, Part, Segment},
 };
 use serde::Deserialize;
 
@@ -221,7 +221,8 @@ impl Shell<'_> {
                 Some(Join::Or) => !is_well,
             };
             if runs {
-                is_well = self.pipeline(&item.pipeline, course);
+                let segments: Vec<&Segment> = item.pipeline.iter().filter_map(Part::segment).collect();
+                is_well = self.pipeline(&segments, course);
                 let next = list.items.get(index + 1).and_then(|item| item.join);
                 let is_tested = matches!(next, Some(Join::And | Join::Or));
                 if self.stops_at_failure && !is_well && !is_tested {
@@ -232,7 +233,7 @@ impl Shell<'_> {
         is_well
     }
 
-    fn pipeline(&mut self, segments: &[Segment], course: &mut Course) -> bool {
+    fn pipeline(&mut self, segments: &[&Segment], course: &mut Course) -> bool {
         if let [alone] = segments {
             return self.segment(alone, course);
         }

@@ -2,6 +2,7 @@
 //! the decision and the start, nothing runs that was not judged.
 
 mod binding;
+mod compounds;
 mod direct;
 mod expanded;
 mod files;
@@ -11,6 +12,7 @@ mod here_documents;
 mod lists;
 mod patterns;
 mod redirections;
+mod substituted;
 #[cfg(feature = "test-hooks")]
 mod swaps;
 mod temporary;

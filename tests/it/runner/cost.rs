@@ -71,6 +71,7 @@ async fn a_pipeline_costs_less_than_through_a_shell() {
             assignments: vec![],
             identity: identity(Path::new(path)),
             redirections: vec![],
+            fills: vec![],
         },
     };
     let plan = Bound::Plan {

@@ -155,6 +155,7 @@ async fn a_plan_of_several_programs_is_held_as_a_whole() {
             assignments: vec![],
             identity: super::harness::identity(&fs::canonicalize(program).unwrap()),
             redirections: vec![],
+            fills: vec![],
         },
     };
     let steps = vec![

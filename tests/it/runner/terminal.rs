@@ -250,6 +250,7 @@ async fn what_is_typed_to_interrupt_ends_a_list_only_if_it_ends_a_program() {
             assignments: vec![],
             identity: identity(&fs::canonicalize("/bin/sh").unwrap()),
             redirections: vec![],
+            fills: vec![],
         },
     };
     let patient = "trap 'echo caught; exit 0' INT; echo ready; while :; do sleep 0.01; done";

@@ -110,6 +110,7 @@ impl Scene {
                     assignments: vec![],
                     identity: identity.clone(),
                     redirections: vec![],
+                    fills: vec![],
                 },
             });
             executables.push(identity);

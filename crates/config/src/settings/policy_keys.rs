@@ -252,6 +252,9 @@ policy_settings! {
         found_files: bool, "tools.exec.reads.foundFiles", "tools.exec.reads.foundFiles" as Flag = false, Now;
         document_operands: bool, "tools.exec.reads.documentOperands", "tools.exec.reads.documentOperands" as Flag = false, Now;
         variables: bool, "tools.exec.reads.variables", "tools.exec.reads.variables" as Flag = false, Now;
+        substitutions: bool, "tools.exec.reads.substitutions", "tools.exec.reads.substitutions" as Flag = false, Now;
+        braces: bool, "tools.exec.reads.braces", "tools.exec.reads.braces" as Flag = false, Now;
+        compound_commands: bool, "tools.exec.reads.compoundCommands", "tools.exec.reads.compoundCommands" as Flag = false, Now;
         leftovers: Leftovers, "tools.exec.leftovers", "tools.exec.leftovers" as Word<Leftovers> = "kill", Now;
         isolation: Isolation, "tools.exec.isolation", "tools.exec.isolation" as SameUser = null, Now;
         on_miss: OnMiss, "tools.exec.onMiss", "tools.exec.onMiss" as Word<OnMiss> = "ask", Now;

@@ -118,6 +118,9 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
                 found_files,
                 document_operands,
                 variables,
+                substitutions,
+                braces,
+                compound_commands,
             },
         confine_fallback,
         // It is told, and decides nothing.
@@ -164,6 +167,17 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
     }
     if !variables && later.grammar.variables {
         found.add(format!("{who}: variables of a literal value are read"));
+    }
+    if !substitutions && later.grammar.substitutions {
+        found.add(format!(
+            "{who}: exit codes and output of commands in words that are text are read"
+        ));
+    }
+    if !braces && later.grammar.braces {
+        found.add(format!("{who}: lists in braces are read"));
+    }
+    if !compound_commands && later.grammar.compound_commands {
+        found.add(format!("{who}: compound commands are read"));
     }
     if *confine_fallback != later.confine_fallback && later.confine_fallback == ConfineFallback::Text {
         found.add(format!(
@@ -271,6 +285,17 @@ mod tests {
             "among operands are read",
         );
         check("{}", &exec("reads: { variables: true }"), "of a literal value");
+        check(
+            "{}",
+            &exec("reads: { substitutions: true }"),
+            "in words that are text",
+        );
+        check("{}", &exec("reads: { braces: true }"), "lists in braces");
+        check(
+            "{}",
+            &exec("reads: { compoundCommands: true }"),
+            "compound commands",
+        );
         check("{}", &exec("confineFallback: 'text'"), "cannot be kept");
         check("{}", &exec("leftovers: 'keep'"), "kept");
         check("{}", &exec("isolation: 'same-user'"), "less isolated");

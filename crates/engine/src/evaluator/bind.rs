@@ -489,13 +489,16 @@ fn started<'a>(
             .iter()
             .map(|identity| (path.as_str(), identity))
             .collect(),
-        Bound::Plan { steps } => steps
-            .iter()
+        Bound::Plan { steps } => BoundStep::all(steps)
+            .into_iter()
             .filter_map(|step| match &step.action {
                 BoundAction::Program { path, identity, .. } => Some((path.as_str(), identity)),
                 BoundAction::ChangeDirectory { .. }
                 | BoundAction::PrintDirectory { .. }
-                | BoundAction::Settle { .. } => None,
+                | BoundAction::Settle { .. }
+                | BoundAction::All { .. }
+                | BoundAction::Not { .. }
+                | BoundAction::Choice { .. } => None,
             })
             .collect(),
         Bound::Rendered { .. }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use countersign_domain::{Bound, BoundAction, BoundScript, FileIdentity, Isolation, ScriptHold};
+use countersign_domain::{Bound, BoundAction, BoundScript, BoundStep, FileIdentity, Isolation, ScriptHold};
 use countersign_hosts::path_lookup::{SystemLookup, has_rights};
 use countersign_policy::{
     allowlist::{Analysis, MatchKind, SegmentReport},
@@ -88,7 +88,7 @@ impl Subject<'_> {
     fn changes_directory(&self) -> bool {
         match self.bound {
             Bound::Plan { steps } => {
-                let is_loose = steps
+                let is_loose = BoundStep::all(steps)
                     .iter()
                     .any(|step| matches!(step.action, BoundAction::ChangeDirectory { pinned: None, .. }));
                 let segments = self.analysis.map_or(&[][..], |analysis| &analysis.segments);
@@ -161,13 +161,16 @@ pub(crate) fn bind_granted(
 fn direct_paths(bound: &Bound) -> Vec<&str> {
     match bound {
         Bound::Exec { path, .. } => vec![path],
-        Bound::Plan { steps } => steps
-            .iter()
+        Bound::Plan { steps } => BoundStep::all(steps)
+            .into_iter()
             .filter_map(|step| match &step.action {
                 BoundAction::Program { path, .. } => Some(path.as_str()),
                 BoundAction::ChangeDirectory { .. }
                 | BoundAction::PrintDirectory { .. }
-                | BoundAction::Settle { .. } => None,
+                | BoundAction::Settle { .. }
+                | BoundAction::All { .. }
+                | BoundAction::Not { .. }
+                | BoundAction::Choice { .. } => None,
             })
             .collect(),
         Bound::Rendered { .. }

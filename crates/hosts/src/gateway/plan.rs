@@ -18,10 +18,11 @@ use rustix::io::Errno;
 
 use countersign_config::approvals::binding::{self, SeenScript};
 use countersign_domain::{
-    Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity, TextStart,
+    Bound, BoundAction, BoundFill, BoundFilling, BoundInterpreter, BoundScript, BoundStep, FileIdentity,
+    TextStart,
 };
 use countersign_policy::command::{direct::DirectStart, paths};
-use countersign_runner::wire::{Action, DirectProgram, HeldScript, Plan, Program, Step};
+use countersign_runner::wire::{Action, DirectProgram, Fill, Filling, HeldScript, Plan, Program, Step};
 use countersign_sys::{fs::sealed, hooks, process::JudgedFile, stamp};
 
 use super::{
@@ -85,7 +86,7 @@ pub(super) fn prepare(
                 .map_or_else(|| one_of_the_judged(spec, path, files), |known| Ok(Some(known)))?;
             vec![alone(preparation.program(path, argv, &[], identity)?)]
         }
-        Bound::Plan { steps } => preparation.steps(steps)?,
+        Bound::Plan { steps } => preparation.steps(steps, BoundStep::all(steps).len() == 1)?,
         Bound::Rendered { script } => vec![alone(preparation.shell(RENDERED_SHELL, script)?)],
         Bound::Text { shell, text } => vec![alone(preparation.shell(shell, text)?)],
         // What is held is never started without its walls,
@@ -109,7 +110,7 @@ pub(super) fn prepare(
     let rulesets = preparation.rulesets.finish()?;
     // Another program opens what is left of the scripts and the programs, by its path.
     let mut judged = preparation.judged;
-    judged.retain(|file| !steps.iter().any(|step| names(step, file)));
+    judged.retain(|file| !Step::all(&steps).into_iter().any(|step| names(step, file)));
     let own = &programs.identities;
     for identity in spec.executables.iter().filter(|identity| !own.contains(identity)) {
         judged.push(judged_program(identity, files)?);
@@ -210,7 +211,10 @@ fn names(step: &Step, file: &JudgedFile) -> bool {
         Action::ChangeDirectory { .. }
         | Action::PrintDirectory { .. }
         | Action::Settle { .. }
-        | Action::ApplyPatch(_) => false,
+        | Action::ApplyPatch(_)
+        | Action::All { .. }
+        | Action::Not(_)
+        | Action::Choice { .. } => false,
     }
 }
 
@@ -278,8 +282,7 @@ struct Preparation<'a, 'f> {
 }
 
 impl Preparation<'_, '_> {
-    fn steps(&mut self, steps: &[BoundStep]) -> Result<Vec<Step>, StartError> {
-        let is_alone = steps.len() == 1;
+    fn steps(&mut self, steps: &[BoundStep], is_alone: bool) -> Result<Vec<Step>, StartError> {
         let mut prepared = Vec::with_capacity(steps.len());
         for BoundStep { join, action } in steps {
             let action = match action {
@@ -289,9 +292,12 @@ impl Preparation<'_, '_> {
                     assignments,
                     identity,
                     redirections,
+                    fills,
                 } => {
+                    let fills = self.fills(fills)?;
                     let mut program = self.program(path, argv, assignments, Some(identity))?;
                     program.redirections.clone_from(redirections);
+                    program.fills = fills;
                     if program.file.is_none() && !is_alone {
                         // An earlier step may make another of it, which nobody judged.
                         program.file = Some(JudgedFile {
@@ -316,8 +322,46 @@ impl Preparation<'_, '_> {
                 },
                 BoundAction::PrintDirectory { physical } => Action::PrintDirectory { physical: *physical },
                 BoundAction::Settle { succeeds } => Action::Settle { succeeds: *succeeds },
+                BoundAction::All { steps, apart } => Action::All {
+                    steps: self.steps(steps, is_alone)?,
+                    apart: *apart,
+                },
+                BoundAction::Not { steps } => Action::Not(self.steps(steps, is_alone)?),
+                BoundAction::Choice {
+                    condition,
+                    then,
+                    otherwise,
+                } => Action::Choice {
+                    condition: self.steps(condition, is_alone)?,
+                    then: self.steps(then, is_alone)?,
+                    otherwise: self.steps(otherwise, is_alone)?,
+                },
             };
             prepared.push(Step { join: *join, action });
+        }
+        Ok(prepared)
+    }
+
+    /// What is put into the words of a program, in the order in which the limits of its programs are written.
+    fn fills(&mut self, fills: &[BoundFill]) -> Result<Vec<Fill>, StartError> {
+        let mut prepared = Vec::with_capacity(fills.len());
+        for BoundFill {
+            argument,
+            from,
+            to,
+            with,
+        } in fills
+        {
+            let number = |at: usize| u32::try_from(at).map_err(|_too_large| StartError::NotPassable);
+            prepared.push(Fill {
+                argument: number(*argument)?,
+                from: number(*from)?,
+                to: number(*to)?,
+                with: match with {
+                    BoundFilling::Status => Filling::Status,
+                    BoundFilling::Output { steps } => Filling::Output(self.steps(steps, false)?),
+                },
+            });
         }
         Ok(prepared)
     }
@@ -399,6 +443,7 @@ impl Preparation<'_, '_> {
             arguments: list_of(&arguments)?,
             assignments: set,
             redirections: Vec::new(),
+            fills: Vec::new(),
             kept,
         })
     }

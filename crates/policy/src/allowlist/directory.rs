@@ -60,6 +60,24 @@ impl Directory {
         }
     }
 
+    /// Passes a compound command with a `cd` in it, which may have led to where that ends, or not. `None` where that was not followed.
+    pub(super) fn lose(&mut self, inside: Option<&Self>) {
+        self.known = None;
+        let reached = inside.and_then(|inside| inside.candidates.as_deref());
+        self.candidates = self
+            .candidates
+            .take()
+            .zip(reached)
+            .and_then(|(mut candidates, reached)| {
+                candidates.extend_from_slice(reached);
+                candidates.sort();
+                candidates.dedup();
+                (candidates.len() <= MAX_CANDIDATES).then_some(candidates)
+            });
+        self.moved = true;
+        self.is_changed = true;
+    }
+
     /// Passes a `cd` to a literal target.
     pub(super) fn change(&mut self, target: &str) {
         self.candidates = self.candidates.take().and_then(|mut candidates| {
@@ -102,6 +120,20 @@ mod tests {
         assert_eq!(directory.known(), Some("/abs/d"));
         directory.join(Join::Or);
         assert_eq!(directory.known(), None);
+    }
+
+    #[test]
+    fn behind_a_compound_command_the_directory_is_one_of_several() {
+        let mut directory = Directory::new("/srv");
+        let mut inside = directory.clone();
+        inside.change("a");
+        directory.lose(Some(&inside));
+        assert_eq!(directory.known(), None);
+        assert_eq!(directory.candidates().map(<[_]>::len), Some(2));
+        directory.change("/b");
+        assert_eq!(directory.known(), Some("/b"));
+        directory.lose(None);
+        assert_eq!((directory.known(), directory.candidates()), (None, None));
     }
 
     #[test]

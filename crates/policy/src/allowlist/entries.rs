@@ -169,7 +169,7 @@ impl Evaluation<'_> {
         }
         let arguments = work.arguments();
         let own = inline_eval::inline_eval(&work.names(), &arguments);
-        let is_fed = work.context.operator == Some("|") || is_fed(&work.names());
+        let is_fed = work.context.reads_pipe || is_fed(&work.names());
         let inner = || {
             (0..arguments.len().min(MAX_INNER_WORDS)).find_map(|at| {
                 let (name, behind) = (paths::base_name(arguments.get(at)?), arguments.get(at + 1..)?);

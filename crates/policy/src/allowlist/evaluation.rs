@@ -19,9 +19,13 @@ use super::{
 
 use crate::{
     command::{
-        Code, Finding, PathLookup, Plan, Rule, RuleSet, SourceMap, Span, env_policy, parser,
-        rendering::PlanItem,
-        syntax::{Grammar, Item, Join, List, Segment, Word},
+        Code, Finding, PathLookup, Plan, PlanStep, Rule, RuleSet, SourceMap, Span,
+        direct::ShellKind,
+        env_policy, parser,
+        rendering::{PlanFill, PlanFilling, PlanItem, PlanPart},
+        syntax::{
+            Compound, Does, Grammar, Item, Join, List, Part, Segment, SubstitutedBy, Substitution, Word,
+        },
         variables::Surroundings,
     },
     pattern::{ArgumentRule, GENERATED_SOURCE, command_digest, command_marker},
@@ -91,7 +95,12 @@ fn evaluate(
     let directory = (request.cwd == request.cwd_real).then_some(request.cwd);
     let is_set = |name: &str| evaluation.is_set(name);
     let surroundings = evaluation.surroundings(directory, &is_set);
-    let evaluated = match read(rules, policy.grammar, surroundings, command) {
+    let grammar = Grammar {
+        // Others leave them as they are, or take more apart.
+        braces: policy.grammar.braces && request.shell == Some(ShellKind::Bash),
+        ..policy.grammar
+    };
+    let evaluated = match read(rules, grammar, surroundings, command) {
         Err(Unread::Rejected(finding)) => return (rejected(finding), false),
         Ok(list) => {
             let directory = Directory::new(request.cwd_real);
@@ -103,6 +112,8 @@ fn evaluate(
                 files_are_seen: true,
                 links_are_seen: true,
                 is_fed: false,
+                is_apart: false,
+                reads_pipe: false,
             };
             evaluation.evaluate_list(&list, context)
         }
@@ -223,6 +234,36 @@ pub(super) struct EvaluatedList {
     pub(super) limits: Vec<Limits>,
     /// The files of its programs.
     pub(super) judged: Vec<FileIdentity>,
+    /// Whether something in it may make or remove files.
+    pub(super) changes_files: bool,
+    /// Whether it may go to another directory.
+    pub(super) changes_directory: bool,
+    /// Where it ends, as far as that is certain.
+    pub(super) directory: Option<Directory>,
+}
+
+impl EvaluatedList {
+    /// Takes over what was found in a list inside of this one, behind what was found before; its plan.
+    fn absorb(&mut self, inside: Self) -> Option<Plan> {
+        let from = self.reports.len();
+        self.reports.extend(inside.reports);
+        self.findings.extend(inside.findings);
+        self.limits.extend(inside.limits);
+        self.judged.extend(inside.judged);
+        let proposals = inside.proposals.into_iter();
+        self.proposals
+            .extend(proposals.map(|(at, proposal)| (from + at, proposal)));
+        inside.plan
+    }
+
+    fn note_changes(&mut self, inside: &Self) {
+        self.changes_files |= inside.changes_files;
+        self.changes_directory |= inside.changes_directory;
+        match &mut self.directory {
+            None => self.directory.clone_from(&inside.directory),
+            Some(directory) => directory.lose(inside.directory.as_ref()),
+        }
+    }
 }
 
 impl<'a> Evaluation<'a> {
@@ -301,16 +342,59 @@ impl<'a> Evaluation<'a> {
         let mut items = Vec::new();
         let mut plannable = true;
         let mut files_are_seen = context.files_are_seen;
-        for Item { join, pipeline } in &list.items {
+        for Item {
+            join,
+            is_negated,
+            pipeline,
+        } in &list.items
+        {
             if let Some(join) = join {
                 directory.join(*join);
             }
-            let mut steps = Vec::new();
+            let mut parts = Vec::new();
             let mut only_looks = true;
             let mut fed: Option<Segment> = None;
-            let may_link = |segment: &Segment| !makes_no_links(segment);
-            let linking = pipeline.iter().filter(|segment| may_link(segment)).count();
-            for (index, segment) in pipeline.iter().enumerate() {
+            let may_link = |part: &Part| part.segment().is_none_or(|segment| !makes_no_links(segment));
+            let linking = pipeline.iter().filter(|part| may_link(part)).count();
+            for (index, part) in pipeline.iter().enumerate() {
+                let own = usize::from(may_link(part));
+                let inner = SegmentContext {
+                    // Where something comes before the list, its first segment is not the first.
+                    operator: operator_before(index, *join).or(context.operator),
+                    directory: &directory,
+                    alone: pipeline.len() == 1,
+                    depth: context.depth,
+                    files_are_seen: files_are_seen && only_looks,
+                    links_are_seen: context.links_are_seen && linking == own,
+                    is_fed: false,
+                    is_apart: context.is_apart,
+                    reads_pipe: context.reads_pipe || index > 0,
+                };
+                let segment = match part {
+                    Part::Segment(segment) => segment,
+                    Part::Compound(compound) => {
+                        let inside = SegmentContext {
+                            alone: true,
+                            is_apart: inner.is_apart || pipeline.len() > 1,
+                            ..inner
+                        };
+                        let (part, one) = self.evaluate_compound(compound, inside);
+                        only_looks &= !one.changes_files;
+                        // What runs beside it does not follow it.
+                        let moves = one.changes_directory && pipeline.len() == 1;
+                        evaluated.changes_directory |= moves;
+                        let led_to = one.directory.clone();
+                        let _plan = evaluated.absorb(one);
+                        match part {
+                            Some(part) => parts.push(part),
+                            None => plannable = false,
+                        }
+                        if moves {
+                            directory.lose(led_to.as_ref());
+                        }
+                        continue;
+                    }
+                };
                 self.segments += 1;
                 if self.rules.holds(Rule::G10, self.segments > parser::MAX_SEGMENTS) {
                     self.parsed = false;
@@ -325,21 +409,22 @@ impl<'a> Evaluation<'a> {
                         .push((evaluated.reports.len(), Proposal::Never));
                     return evaluated;
                 }
-                let is_fed = fed.is_some();
-                let own = usize::from(may_link(segment));
                 let inner = SegmentContext {
-                    operator: operator_before(index, *join),
-                    directory: &directory,
-                    alone: pipeline.len() == 1,
-                    depth: context.depth,
-                    files_are_seen,
-                    links_are_seen: context.links_are_seen && linking == own,
-                    is_fed,
+                    is_fed: fed.is_some(),
+                    ..inner
                 };
-                let behind_it = pipeline.get(index + 1).filter(|_| !is_fed);
-                let pair = behind_it.and_then(|next| {
-                    let both = own + usize::from(may_link(next));
-                    let links_are_seen = context.links_are_seen && linking == both;
+                let (fills, changes) = self.evaluate_substitutions(segment, inner, &mut evaluated);
+                only_looks &= !changes;
+                let inner = SegmentContext {
+                    files_are_seen: files_are_seen && only_looks,
+                    ..inner
+                };
+                let behind_it = pipeline
+                    .get(index + 1)
+                    .filter(|_| !inner.is_fed)
+                    .and_then(|next| Some((next.segment()?, usize::from(may_link(next)))));
+                let pair = behind_it.and_then(|(next, links)| {
+                    let links_are_seen = context.links_are_seen && linking == own + links;
                     let inner = SegmentContext {
                         links_are_seen,
                         ..inner
@@ -364,19 +449,132 @@ impl<'a> Evaluation<'a> {
                 evaluated
                     .proposals
                     .extend(one.proposals.into_iter().map(|proposal| (at, proposal)));
-                match one.step {
-                    Some(step) => steps.push(step),
+                match one.step.zip(fills) {
+                    Some((step, fills)) => parts.push(PlanPart::Step(PlanStep { fills, ..step })),
                     None => plannable = false,
                 }
                 if let Some(target) = one.changes_to {
                     directory.change(&target);
+                    evaluated.changes_directory = true;
                 }
             }
             files_are_seen &= only_looks;
-            items.push(PlanItem { join: *join, steps });
+            evaluated.changes_files |= !only_looks;
+            items.push(PlanItem {
+                join: *join,
+                is_negated: *is_negated,
+                parts,
+            });
         }
         evaluated.plan = plannable.then_some(Plan { items });
+        evaluated.directory = Some(directory);
         evaluated
+    }
+
+    /// Judges the commands whose output stands in the words of a segment (G19), each like a list of its own. What their plans put into
+    /// the words, `None` where one of them has no plan; and whether they may make or remove files.
+    fn evaluate_substitutions(
+        &mut self,
+        segment: &Segment,
+        context: SegmentContext<'_>,
+        evaluated: &mut EvaluatedList,
+    ) -> (Option<Vec<PlanFill>>, bool) {
+        let mut fills = Some(Vec::new());
+        let mut changes_files = false;
+        for (argument, word) in segment.words.iter().enumerate() {
+            for Substitution { place, by } in &word.substitutions {
+                let with = match by {
+                    SubstitutedBy::Status => Some(PlanFilling::Status),
+                    SubstitutedBy::Output(list) => {
+                        let inner = SegmentContext {
+                            alone: true,
+                            is_fed: false,
+                            is_apart: true,
+                            ..context
+                        };
+                        let inside = self.evaluate_list(list, inner);
+                        changes_files |= inside.changes_files;
+                        evaluated.absorb(inside).map(PlanFilling::Output)
+                    }
+                };
+                let place = place.clone();
+                fills = fills.zip(with).map(|(mut fills, with)| {
+                    fills.push(PlanFill {
+                        argument,
+                        place,
+                        with,
+                    });
+                    fills
+                });
+            }
+        }
+        (fills, changes_files)
+    }
+
+    /// Judges the lists of a compound command (G21), each behind what may run before it. `None` where there is no plan for it.
+    fn evaluate_compound(
+        &mut self,
+        compound: &Compound,
+        context: SegmentContext<'_>,
+    ) -> (Option<PlanPart>, EvaluatedList) {
+        let mut evaluated = EvaluatedList::default();
+        match &compound.does {
+            Does::All(list) => {
+                let inside = self.evaluate_list(list, context);
+                evaluated.note_changes(&inside);
+                let plan = evaluated.absorb(inside);
+                (plan.map(PlanPart::All), evaluated)
+            }
+            Does::Apart(list) => {
+                let inside = self.evaluate_list(
+                    list,
+                    SegmentContext {
+                        is_apart: true,
+                        ..context
+                    },
+                );
+                evaluated.changes_files = inside.changes_files;
+                let plan = evaluated.absorb(inside);
+                (plan.map(PlanPart::Apart), evaluated)
+            }
+            Does::Choice {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let inside = self.evaluate_list(condition, context);
+                evaluated.note_changes(&inside);
+                let mut directory = context.directory.clone();
+                if inside.changes_directory {
+                    directory.lose(inside.directory.as_ref());
+                }
+                let behind = SegmentContext {
+                    operator: context.operator.or(Some(Join::Sequence.as_str())),
+                    directory: &directory,
+                    files_are_seen: context.files_are_seen && !inside.changes_files,
+                    ..context
+                };
+                let condition = evaluated.absorb(inside);
+                let inside = self.evaluate_list(then, behind);
+                evaluated.note_changes(&inside);
+                let then = evaluated.absorb(inside);
+                let mut is_complete = true;
+                let otherwise = otherwise.as_ref().and_then(|list| {
+                    let inside = self.evaluate_list(list, behind);
+                    evaluated.note_changes(&inside);
+                    let plan = evaluated.absorb(inside);
+                    is_complete = plan.is_some();
+                    plan
+                });
+                let plans = condition.zip(then).filter(|_| is_complete);
+                let part = plans.map(|(condition, then)| PlanPart::Choice {
+                    condition,
+                    then,
+                    otherwise,
+                });
+                (part, evaluated)
+            }
+        }
     }
 
     pub(super) fn credit(&mut self, credit: Option<CreditedEntry>) {
@@ -732,8 +930,10 @@ impl Analysis {
 /// The segments of a list as they are written.
 fn parts(list: &List) -> Vec<SegmentReport> {
     let mut parts = Vec::new();
-    for Item { join, pipeline } in &list.items {
-        for (index, segment) in pipeline.iter().enumerate() {
+    // The plain grammar has no compound commands.
+    for Item { join, pipeline, .. } in &list.items {
+        let segments = pipeline.iter().filter_map(Part::segment);
+        for (index, segment) in segments.enumerate() {
             let argv: Vec<String> = segment.words.iter().map(|word| word.value.clone()).collect();
             parts.push(SegmentReport {
                 span: segment.span,
@@ -809,13 +1009,14 @@ fn argv_list(words: &[String]) -> List {
         span,
         items: vec![Item {
             join: None,
-            pipeline: vec![Segment {
+            is_negated: false,
+            pipeline: vec![Part::Segment(Segment {
                 span,
                 assignments: Vec::new(),
                 words,
                 redirections: Vec::new(),
                 is_setting: false,
-            }],
+            })],
         }],
     }
 }

@@ -159,6 +159,7 @@ impl Evaluation<'_> {
             operator: None,
             alone: true,
             is_fed: false,
+            reads_pipe: false,
             ..work.context
         };
         let evaluated = self.evaluate_segment(&inner, context);

@@ -103,6 +103,9 @@ impl<'a> Evaluation<'a> {
         work: &Work<'_>,
     ) -> Result<(), &'static str> {
         self.expect_open(used_as, whole, directory, work)?;
+        if used_as.writes() && work.context.is_apart {
+            return Err("commands in a word of another one make no files there");
+        }
         if used_as.writes() && !self.made.iter().any(|made| made == whole) {
             if self.lookup.real(whole).is_some() {
                 return Err("there is a file of that name already, which this command did not make");

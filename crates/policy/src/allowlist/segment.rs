@@ -22,6 +22,7 @@ use crate::command::{
     names::{self, NameClass},
     parser, paths,
     syntax::{ReadRedirection, Segment, Word, WordClass},
+    text_words,
 };
 
 /// Directories above the server's state that the words of one segment are tried with.
@@ -75,7 +76,9 @@ impl Evaluation<'_> {
         let target = self.unwrap(&mut work);
         let refused = match not_expanded {
             Some(NotExpanded { span, detail }) => Some(Finding::new(Code::Glob, "G14", span, detail)),
-            None => self.refused_redirection(&mut work, target),
+            None => self
+                .refused_redirection(&mut work, target)
+                .or_else(|| self.refused_substitution(&work, target)),
         };
         if let Some(refused) = refused {
             // As if nobody had taken it apart.
@@ -119,6 +122,29 @@ impl Evaluation<'_> {
             return finding(Code::Heredoc, "G12", detail);
         }
         None
+    }
+
+    /// Why what is put into the words of a segment when it begins is more than text to it (G19). It is not seen by deny rules in
+    /// any case.
+    fn refused_substitution(&mut self, work: &Work<'_>, target: Target) -> Option<Finding> {
+        let mut words = work.segment.words.iter();
+        let first = words.find(|word| !word.substitutions.is_empty())?;
+        self.opaque = true;
+        let is_known = |at: usize| {
+            let word = work.argument_words().get(at);
+            word.is_some_and(|word| word.substitutions.is_empty())
+        };
+        let is_text = matches!(target, Target::Program(NameClass::Program))
+            && work.context.depth == 0
+            && !self.is_aside
+            && work.wrappers.is_empty()
+            && work
+                .executable()
+                .is_some_and(|executable| self.coverage().is_trusted(executable))
+            && text_words::takes_text(&work.names(), &work.arguments(), is_known);
+        let detail = "what this program does with a word that is known only when it begins is not known";
+        (!self.rules.holds(Rule::G19, is_text))
+            .then(|| Finding::new(Code::CommandSubstitution, "G19", first.span, detail))
     }
 
     /// Whether standard input is data to the program behind the wrappers, and not commands, code or names of files (G12).
@@ -370,7 +396,7 @@ impl Evaluation<'_> {
                 );
             }
         }
-        let has_tilde = |word: &Word| word.class.is_dynamic() && word.class != WordClass::Found;
+        let has_tilde = |word: &Word| matches!(word.class, WordClass::InnerTilde | WordClass::BothTildes);
         if work.argument_words().iter().any(has_tilde) {
             work.notes.push("a tilde inside a word is passed on as written");
         }
@@ -422,7 +448,7 @@ impl Evaluation<'_> {
     }
 
     fn evaluate_ordinary(&mut self, mut work: Work<'_>) -> EvaluatedSegment {
-        let reads_commands = work.context.operator == Some("|") && delegation::reads_commands(&work.names());
+        let reads_commands = work.context.reads_pipe && delegation::reads_commands(&work.names());
         let reading = delegation::read(&work.names(), &work.arguments());
         let writes_deciding = self.writes_deciding(&work, &reading.outputs);
         let delegates = reads_commands || reading.delegation != Delegation::None;

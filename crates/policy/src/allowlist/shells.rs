@@ -16,7 +16,7 @@ use crate::command::{
     names::NameClass,
     parser,
     shell::{self, PayloadCall, RefusedCall},
-    syntax::{List, Word, WordClass},
+    syntax::{Grammar, List, Word, WordClass},
 };
 
 /// Shells inside shells deeper than this are not followed (G10).
@@ -58,7 +58,7 @@ impl Evaluation<'_> {
         // Commands come from standard input, where nothing can be looked at.
         let reads_input = shell::reads_input(&work.arguments(), is_understood);
         self.opaque |= reads_input;
-        if self.rules.holds(Rule::S4, work.context.operator == Some("|")) {
+        if self.rules.holds(Rule::S4, work.context.reads_pipe) {
             work.fail(
                 Code::Shell,
                 "S4",
@@ -103,7 +103,13 @@ impl Evaluation<'_> {
         let given = &work.segment.assignments;
         let is_set = |name: &str| given.iter().any(|one| one.name == name) || self.is_set(name);
         let surroundings = self.surroundings(work.context.directory.known(), &is_set);
-        let grammar = self.policy.grammar;
+        // Another shell reads it, and would put in what it finds itself.
+        let grammar = Grammar {
+            substitutions: false,
+            braces: false,
+            compound_commands: false,
+            ..self.policy.grammar
+        };
         let read = parser::parse_under(self.rules, grammar, surroundings, &word.value, &word.map);
         let payload = match read {
             Ok(list) => self.evaluate_payload(&list, work.context),

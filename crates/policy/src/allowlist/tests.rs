@@ -12,7 +12,9 @@ use super::*;
 
 use crate::{
     command::{
-        Code, DirectoryTrust, Inspected, PathLookup, paths, rendering::StepKind, safe_bin::SafeBinProfile,
+        Code, DirectoryTrust, Inspected, PathLookup, paths,
+        rendering::{PlanPart, PlanStep, StepKind},
+        safe_bin::SafeBinProfile,
     },
     pattern::{PathCase, PatternCache, command_digest, command_marker, cwd_argv_pattern},
 };
@@ -1269,10 +1271,7 @@ fn plans_start_what_was_analysed() {
     }
     let analysis = world.allows("python3 x");
     assert_eq!(analysis.executables[0].path, "/usr/bin/python3.12");
-    assert_eq!(
-        world.allows("cd x").plan.unwrap().items[0].steps[0].kind,
-        StepKind::Word
-    );
+    assert_eq!(last_step(&world.allows("cd x")).kind, StepKind::Word);
     // Asked for, but understood: a person's yes starts the plan too.
     assert!(self::world().text("rg x && git status").plan.is_some());
     for text in [
@@ -1666,10 +1665,18 @@ fn a_segment_that_may_run_more_than_its_file_says_so_whatever_is_strict() {
     assert_eq!((shell.runs_unseen, inner), (false, vec![false, true]));
 }
 
+/// The first step of the last pipeline.
+fn last_step(analysis: &Analysis) -> &PlanStep {
+    let plan = analysis.plan.as_ref().expect("a plan");
+    match &plan.items.last().unwrap().parts[0] {
+        PlanPart::Step(step) => step,
+        other @ (PlanPart::All(_) | PlanPart::Apart(_) | PlanPart::Choice { .. }) => panic!("{other:?}"),
+    }
+}
+
 /// What of a plan a person reads: words, and what the first program is told to be called.
 fn planned(analysis: &Analysis) -> (Vec<String>, String) {
-    let plan = analysis.plan.as_ref().expect("a plan");
-    let step = &plan.items.last().unwrap().steps[0];
+    let step = last_step(analysis);
     (step.words.clone(), step.name.clone())
 }
 

@@ -36,6 +36,11 @@ pub(super) struct SegmentContext<'a> {
     pub(super) links_are_seen: bool,
     /// Whether `find` prints for it the names that it reads, with a NUL behind each (G16).
     pub(super) is_fed: bool,
+    /// Whether a copy of the leader starts it: it stands in a word of another one (G19), or in a compound command that is a process
+    /// of its own (G21).
+    pub(super) is_apart: bool,
+    /// Whether its input is a pipe, which another command fills.
+    pub(super) reads_pipe: bool,
 }
 
 /// What became of a segment.
@@ -215,7 +220,7 @@ impl<'a> Work<'a> {
                 NameClass::Carrier | NameClass::RefusedBuiltin | NameClass::Multiplexer | NameClass::Wrapper
             )
             || delegation::delegates(&names, &arguments)
-            || (self.context.operator == Some("|") && delegation::reads_commands(&names))
+            || (self.context.reads_pipe && delegation::reads_commands(&names))
             || inline_eval::inline_eval(&names, &arguments).is_some()
     }
 
@@ -290,6 +295,7 @@ impl<'a> Work<'a> {
             words: self.planned.clone(),
             identity: self.first_identity.clone(),
             redirections: self.redirections.clone(),
+            fills: Vec::new(),
         }
     }
 
@@ -302,6 +308,7 @@ impl<'a> Work<'a> {
             words,
             identity: None,
             redirections: self.redirections.clone(),
+            fills: Vec::new(),
         }
     }
 

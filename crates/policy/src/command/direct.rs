@@ -12,7 +12,7 @@ use countersign_domain::{DirectStarts, TextStart};
 use super::{
     names::may_be_builtin,
     parser::{is_keyword, parse},
-    syntax::WordClass,
+    syntax::{Part, WordClass},
 };
 use crate::gate::Verdict;
 
@@ -173,7 +173,7 @@ fn simple_words(text: &str) -> Result<Vec<String>, NeedsShell> {
     let [item] = list.items.as_slice() else {
         return Err(NeedsShell::NotSimple);
     };
-    let [segment] = item.pipeline.as_slice() else {
+    let [Part::Segment(segment)] = item.pipeline.as_slice() else {
         return Err(NeedsShell::NotSimple);
     };
     let is_blank = |text: &str| text.bytes().all(|byte| matches!(byte, b' ' | b'\t'));

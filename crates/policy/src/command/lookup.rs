@@ -130,7 +130,7 @@ impl Executable {
             return Err(Unresolved::NotFound);
         }
         let (form, resolved) = match word.class {
-            WordClass::InnerTilde | WordClass::BothTildes | WordClass::Found => {
+            WordClass::InnerTilde | WordClass::BothTildes | WordClass::Found | WordClass::Substituted => {
                 return Err(Unresolved::Dynamic);
             }
             WordClass::HomeTilde => (

@@ -9,6 +9,7 @@ pub mod finding;
 pub mod rule;
 pub mod span;
 
+pub(crate) mod braces;
 pub mod characters;
 pub mod syntax;
 pub(crate) mod variables;
@@ -37,6 +38,7 @@ pub mod inline_eval;
 pub(crate) mod multi_call;
 pub mod safe_bin;
 pub mod shell;
+pub(crate) mod text_words;
 
 pub mod display;
 pub mod env_policy;

@@ -5,10 +5,18 @@ use countersign_domain::Redirection;
 use super::{
     Code, Finding, Rule, RuleSet, SourceMap,
     characters::is_forbidden,
-    syntax::{Assignment, Grammar, Item, Join, List, ReadRedirection, Segment, Word, WordClass},
+    syntax::{
+        Assignment, Compound, Does, Grammar, Item, Join, List, Part, ReadRedirection, Segment, SubstitutedBy,
+        Substitution, Word, WordClass,
+    },
     variables::{Surroundings, Variables},
     word_reader::{Content, Cursor, HereDocument, ends_word, read_word},
 };
+
+/// Lists inside of lists deeper than this are not read (G19, G21).
+const MAX_DEPTH: u8 = 4;
+/// A loop over more words than this is not read (G21).
+const MAX_TURNS: usize = 64;
 
 /// Text longer than this is never auto-allowed (G10).
 pub(crate) const MAX_ANALYSED_BYTES: usize = 8_192;
@@ -104,6 +112,8 @@ pub(crate) fn parse_under(
         awaited: Vec::new(),
         texts: Vec::new(),
         variables: Variables::new(grammar, surroundings),
+        end: End::Text,
+        depth: 0,
     }
     .list(text.len())
 }
@@ -126,6 +136,8 @@ pub(crate) fn parse_rendered(script: &str) -> Result<List, Finding> {
         awaited: Vec::new(),
         texts: Vec::new(),
         variables: Variables::new(grammar, Surroundings::NONE),
+        end: End::Text,
+        depth: 0,
     }
     .list(script.len())
 }
@@ -141,6 +153,21 @@ struct Parser<'a> {
     /// What segments read in place of their input, in the order of the text; `None` for what is awaited.
     texts: Vec<Option<String>>,
     variables: Variables<'a>,
+    /// What ends the list that is read.
+    end: End,
+    /// How many lists are around it.
+    depth: u8,
+}
+
+/// What ends a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The end of the text.
+    Text,
+    /// `)`.
+    Parenthesis,
+    /// One of these words where a command would begin.
+    Words(&'static [&'static str]),
 }
 
 /// What follows a segment.
@@ -150,17 +177,29 @@ enum After {
     Join(Join),
 }
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
     fn list(mut self, length: usize) -> Result<List, Finding> {
+        let mut list = self.list_from(0, Some(length))?;
+        self.put_texts_into(&mut list.items)?;
+        Ok(list)
+    }
+
+    /// The list that begins at a place, and ends at the other or where the cursor comes to.
+    fn list_from(&mut self, start: usize, end: Option<usize>) -> Result<List, Finding> {
         let mut items = Vec::new();
         let mut join = None;
         self.skip_lines()?;
         // Only a sequence may end here: behind the other operators a missing segment was refused.
-        while self.cursor.peek().is_some() {
+        while !self.at_end() {
+            let is_negated = self.negation();
             let (pipeline, next) = self.pipeline()?;
-            items.push(Item { join, pipeline });
+            items.push(Item {
+                join,
+                is_negated,
+                pipeline,
+            });
             self.skip_lines()?;
-            let dangles = matches!(next, Some(Join::And | Join::Or)) && self.cursor.peek().is_none();
+            let dangles = matches!(next, Some(Join::And | Join::Or)) && self.at_end();
             if self.rules.holds(Rule::G1, dangles) {
                 return self.dangling();
             }
@@ -172,32 +211,68 @@ impl Parser<'_> {
         if items.is_empty() {
             return self
                 .cursor
-                .fail(Code::EmptySegment, "G1", 0, "there is no command");
+                .fail(Code::EmptySegment, "G1", start, "there is no command");
         }
-        self.put_texts_into(&mut items)?;
         Ok(List {
-            span: self.cursor.span(0, length),
+            span: self
+                .cursor
+                .span(start, end.unwrap_or_else(|| self.cursor.position())),
             items,
         })
     }
 
-    fn pipeline(&mut self) -> Result<(Vec<Segment>, Option<Join>), Finding> {
-        let mut pipeline: Vec<Segment> = Vec::new();
+    /// Whether the list ends here.
+    fn at_end(&self) -> bool {
+        self.cursor.peek().is_none()
+            || match self.end {
+                End::Text => false,
+                End::Parenthesis => self.at_parenthesis(),
+                End::Words(words) => words.iter().any(|word| self.cursor.at_word(word)),
+            }
+    }
+
+    /// Whether the parenthesis stands here that ends the list.
+    fn at_parenthesis(&self) -> bool {
+        self.end == End::Parenthesis && self.cursor.peek() == Some(')')
+    }
+
+    /// Goes behind a `!` before a pipeline (G21).
+    fn negation(&mut self) -> bool {
+        let is_followed = matches!(self.cursor.peek_after(1), Some(' ' | '\t'));
+        let is_negated = is_followed
+            && self.cursor.at_word("!")
+            && self.rules.holds(Rule::G21, self.grammar.compound_commands);
+        if is_negated {
+            self.cursor.advance(1);
+            self.skip_blanks();
+        }
+        is_negated
+    }
+
+    fn pipeline(&mut self) -> Result<(Vec<Part>, Option<Join>), Finding> {
+        let mut pipeline: Vec<Part> = Vec::new();
         loop {
             let start = self.cursor.position();
-            let segment = self.segment()?;
+            let part = self.part()?;
+            let segment = part.segment();
             // zsh hands to and takes from both, other shells do not.
-            let changes = |segment: &Segment, descriptor| {
-                let mut changed = segment.redirections.iter();
+            let changes = |descriptor| {
+                let mut changed = segment.iter().flat_map(|segment| &segment.redirections);
                 changed.any(|redirection| redirection.descriptor() == descriptor)
             };
-            let mut in_two_places = !pipeline.is_empty() && changes(&segment, 0);
-            let writes_elsewhere = changes(&segment, 1);
-            pipeline.push(segment);
+            let reads_pipe =
+                !pipeline.is_empty() && segment.is_some_and(|segment| has_commands(&segment.words));
+            if reads_pipe && !self.rules.holds(Rule::G19, false) {
+                let detail = "commands inside of one that reads from a pipe would read from it, too";
+                return self.cursor.fail(Code::CommandSubstitution, "G19", start, detail);
+            }
+            let mut in_two_places = !pipeline.is_empty() && changes(0);
+            let writes_elsewhere = changes(1);
+            let is_setting = segment.is_some_and(|segment| segment.is_setting);
+            pipeline.push(part);
             let after = self.operator()?;
             in_two_places |= matches!(after, After::Pipe) && writes_elsewhere;
             let is_piped = pipeline.len() > 1 || matches!(after, After::Pipe);
-            let is_setting = pipeline.last().is_some_and(|segment| segment.is_setting);
             if is_piped && is_setting {
                 let detail = "an assignment in a pipeline";
                 return self.cursor.fail(Code::AssignmentOnly, "G18", start, detail);
@@ -209,7 +284,7 @@ impl Parser<'_> {
             match after {
                 After::Pipe => {
                     self.skip_lines()?;
-                    if self.cursor.peek().is_none() {
+                    if self.at_end() {
                         if !self.rules.on(Rule::G1) {
                             return Ok((pipeline, None));
                         }
@@ -220,6 +295,220 @@ impl Parser<'_> {
                 After::End => return Ok((pipeline, None)),
             }
         }
+    }
+
+    fn part(&mut self) -> Result<Part, Finding> {
+        let start = self.cursor.position();
+        let is_compound = self.at_compound();
+        if !is_compound || !self.rules.holds(Rule::G21, self.grammar.compound_commands) {
+            return self.segment().map(Part::Segment);
+        }
+        let does = self.compound(start)?;
+        let span = self.cursor.span(start, self.cursor.position());
+        self.skip_blanks();
+        match self.cursor.peek() {
+            None | Some('\n' | ';' | '|') => {}
+            Some('&') if !self.cursor.at_redirection() => {}
+            Some(')') if self.at_parenthesis() => {}
+            Some(_) => {
+                let detail = "only an operator may follow a compound command";
+                return self
+                    .cursor
+                    .fail(Code::ReservedWord, "G21", self.cursor.position(), detail);
+            }
+        }
+        Ok(Part::Compound(Compound { span, does }))
+    }
+
+    /// Whether a compound command begins here.
+    fn at_compound(&self) -> bool {
+        let begins = |word: &str| {
+            self.cursor.at_word(word)
+                && matches!(
+                    self.cursor.peek_after(word.chars().count()),
+                    Some(' ' | '\t' | '\n')
+                )
+        };
+        (self.cursor.starts_with("(") && !self.cursor.starts_with("(("))
+            || ["{", "if", "for"].into_iter().any(begins)
+    }
+
+    /// Reads a compound command, whose first word stands here, and goes behind its last one.
+    fn compound(&mut self, start: usize) -> Result<Does, Finding> {
+        if self.cursor.starts_with("(") {
+            self.cursor.advance(1);
+            let mut inside = self.variables.inside();
+            let list = self.inner(End::Parenthesis, &mut inside)?;
+            if self.cursor.next() != Some(')') {
+                let detail = "the parenthesis is never closed";
+                return self.cursor.fail(Code::Subshell, "G21", start, detail);
+            }
+            // What it gives to variables ends with it.
+            self.variables.spend_as(&inside);
+            return Ok(Does::Apart(list));
+        }
+        let mut inside = self.variables.inside();
+        let does = if self.cursor.at_word("{") {
+            self.cursor.advance(1);
+            let list = self.inner(End::Words(&["}"]), &mut inside)?;
+            self.close("}", start)?;
+            Does::All(list)
+        } else if self.cursor.at_word("if") {
+            self.cursor.advance("if".len());
+            self.choice(&mut inside, start)?
+        } else {
+            self.cursor.advance("for".len());
+            self.turns(&mut inside, start)?
+        };
+        self.variables.spend_as(&inside);
+        self.variables.forget_changes_of(&inside);
+        Ok(does)
+    }
+
+    /// What stands behind `if` or `elif`, up to and with `fi`.
+    fn choice(&mut self, inside: &mut Variables<'a>, start: usize) -> Result<Does, Finding> {
+        let condition = self.inner(End::Words(&["then"]), inside)?;
+        self.close("then", start)?;
+        let mut branch = inside.inside();
+        let then = self.inner(End::Words(&["elif", "else", "fi"]), &mut branch)?;
+        let mut other = inside.inside();
+        other.spend_as(&branch);
+        let otherwise = if self.cursor.at_word("elif") {
+            let at = self.cursor.position();
+            self.cursor.advance("elif".len());
+            self.expect_depth()?;
+            self.depth += 1;
+            let does = self.choice(&mut other, start)?;
+            self.depth -= 1;
+            let span = self.cursor.span(at, self.cursor.position());
+            Some(List {
+                span,
+                items: vec![Item {
+                    join: None,
+                    is_negated: false,
+                    pipeline: vec![Part::Compound(Compound { span, does })],
+                }],
+            })
+        } else {
+            let has_other = self.cursor.at_word("else");
+            let list = if has_other {
+                self.cursor.advance("else".len());
+                Some(self.inner(End::Words(&["fi"]), &mut other)?)
+            } else {
+                None
+            };
+            self.close("fi", start)?;
+            list
+        };
+        inside.spend_as(&other);
+        inside.forget_changes_of(&branch);
+        inside.forget_changes_of(&other);
+        Ok(Does::Choice {
+            condition,
+            then,
+            otherwise,
+        })
+    }
+
+    /// What stands behind `for`, up to and with `done`: the list once for each of the words, which are known.
+    fn turns(&mut self, inside: &mut Variables<'a>, start: usize) -> Result<Does, Finding> {
+        let not_read = |parser: &Self, detail| {
+            let at = parser.cursor.position();
+            parser.cursor.fail(Code::ReservedWord, "G21", at, detail)
+        };
+        self.skip_blanks();
+        let name = self.cursor.name().filter(|name| inside.may_set(name));
+        let Some(name) = name else {
+            return not_read(self, "a loop over a variable that means something elsewhere");
+        };
+        self.cursor.advance(name.len());
+        self.skip_blanks();
+        if !self.cursor.at_word("in") || !self.awaited.is_empty() {
+            return not_read(self, "a loop that does not name its words");
+        }
+        self.cursor.advance("in".len());
+        self.skip_blanks();
+        let mut values = Vec::new();
+        while self.cursor.peek().is_some_and(|first| !ends_word(first)) {
+            let content = Content {
+                braces: self.grammar.braces,
+                ..Content::default()
+            };
+            for word in self.words(content)? {
+                if word.class != WordClass::Literal || means_program(&word) {
+                    return not_read(self, "a loop over a word that is not known");
+                }
+                values.push(word.value);
+            }
+            self.skip_blanks();
+        }
+        if values.is_empty() || values.len() > MAX_TURNS {
+            return not_read(self, "a loop over no words, or over more than 64");
+        }
+        match self.cursor.peek() {
+            Some(';') => self.cursor.advance(1),
+            Some('\n') => {}
+            _ => return not_read(self, "a loop whose words do not end with their line"),
+        }
+        self.skip_lines()?;
+        self.close("do", start)?;
+        let body = self.cursor;
+        let mut all: Option<List> = None;
+        for value in values {
+            self.cursor = body;
+            inside.join(Join::Sequence);
+            inside.set(name, &value);
+            let mut list = self.inner(End::Words(&["done"]), inside)?;
+            self.close("done", start)?;
+            match &mut all {
+                None => all = Some(list),
+                Some(all) => {
+                    if let Some(first) = list.items.first_mut() {
+                        first.join = Some(Join::Sequence);
+                    }
+                    all.items.append(&mut list.items);
+                }
+            }
+        }
+        match all {
+            Some(list) => Ok(Does::All(list)),
+            None => not_read(self, "a loop over no words"),
+        }
+    }
+
+    /// Reads a list inside of a compound command, up to what ends it. Its texts cannot stand elsewhere.
+    fn inner(&mut self, end: End, variables: &mut Variables<'a>) -> Result<List, Finding> {
+        self.expect_depth()?;
+        let grammar = self.grammar;
+        self.grammar.here_documents = false;
+        self.depth += 1;
+        let outer = std::mem::replace(&mut self.end, end);
+        std::mem::swap(&mut self.variables, variables);
+        let list = self.list_from(self.cursor.position(), None);
+        std::mem::swap(&mut self.variables, variables);
+        self.end = outer;
+        self.depth -= 1;
+        self.grammar = grammar;
+        list
+    }
+
+    fn expect_depth(&self) -> Result<(), Finding> {
+        if self.depth < MAX_DEPTH {
+            return Ok(());
+        }
+        let at = self.cursor.position();
+        let detail = "too many commands inside each other";
+        self.cursor.fail(Code::ReservedWord, "G10", at, detail)
+    }
+
+    /// Goes behind a word that ends a list.
+    fn close(&mut self, word: &'static str, start: usize) -> Result<(), Finding> {
+        if self.cursor.at_word(word) {
+            self.cursor.advance(word.len());
+            return Ok(());
+        }
+        let detail = "a compound command that is not complete";
+        self.cursor.fail(Code::ReservedWord, "G21", start, detail)
     }
 
     fn segment(&mut self) -> Result<Segment, Finding> {
@@ -271,8 +560,11 @@ impl Parser<'_> {
             let content = Content {
                 patterns: self.grammar.file_patterns && !words.is_empty(),
                 documents: self.grammar.document_operands && !words.is_empty(),
+                substitutions: self.grammar.substitutions && !words.is_empty(),
+                braces: self.grammar.braces && !words.is_empty(),
             };
-            let word = self.word(content)?;
+            let mut read = self.words(content)?.into_iter();
+            let Some(word) = read.next() else { break };
             end = self.cursor.position();
             if words.is_empty() {
                 match self.assignment(&word) {
@@ -291,6 +583,7 @@ impl Parser<'_> {
                 }
             }
             words.push(word);
+            words.extend(read);
             self.skip_blanks();
         }
         let span = self.cursor.span(start, end);
@@ -311,6 +604,7 @@ impl Parser<'_> {
         if words.first().is_some_and(|word| word.value == "cd") {
             self.variables.leave_directory();
         }
+        self.check_substitutions(&words, &redirections, !assignments.is_empty(), start)?;
         Ok(Segment {
             span,
             assignments,
@@ -318,6 +612,32 @@ impl Parser<'_> {
             redirections,
             is_setting: false,
         })
+    }
+
+    /// Whether it is certain what the substitutions in the words of a segment come to: not beside patterns, an exit code not
+    /// beside commands, which change it, and commands not beside assignments and other places for input and errors, of which
+    /// it depends on the shell whether they have them, too.
+    fn check_substitutions(
+        &self,
+        words: &[Word],
+        redirections: &[ReadRedirection],
+        has_assignments: bool,
+        start: usize,
+    ) -> Result<(), Finding> {
+        let has_output = has_commands(words);
+        let has_status = words.iter().flat_map(|word| &word.substitutions).any(is_status);
+        if !has_output && !has_status {
+            return Ok(());
+        }
+        let has_patterns = words.iter().any(|word| !word.patterns.is_empty());
+        let changes = |descriptor| !is_first(descriptor, redirections);
+        let is_open =
+            (has_output && (has_status || has_assignments || changes(0) || changes(2))) || has_patterns;
+        if !self.rules.holds(Rule::G19, !is_open) {
+            let detail = "what is put in here is not the same in every shell";
+            return self.cursor.fail(Code::CommandSubstitution, "G19", start, detail);
+        }
+        Ok(())
     }
 
     /// Notes what assignments without a command give to variables (G18). `false` where that is more than a value for later words.
@@ -413,18 +733,58 @@ impl Parser<'_> {
             self.cursor.advance(1);
         }
         let is_word = self.cursor.peek().is_some_and(|first| !ends_word(first));
-        is_word.then(|| self.word(Content::default())).transpose()
+        if !is_word {
+            return Ok(None);
+        }
+        // Nothing in it is taken apart.
+        Ok(self.words(Content::default())?.into_iter().next())
     }
 
-    /// Reads a word. A newline in it is not where the text of a here-document begins, which not every reader sees.
-    fn word(&mut self, content: Content) -> Result<Word, Finding> {
+    /// Reads a word, or those that stand for it. A newline in it is not where the text of a here-document begins, which not every reader sees.
+    fn words(&mut self, content: Content) -> Result<Vec<Word>, Finding> {
         let at = self.cursor.position();
-        let word = read_word(self.rules, content, &mut self.variables, &mut self.cursor)?;
+        let (rules, grammar, max_segments, depth) = (self.rules, self.grammar, self.max_segments, self.depth);
+        let segments = &mut self.segments;
+        let mut commands = |cursor: &mut Cursor<'a>, variables: &mut Variables<'a>| {
+            let mut inside = Parser {
+                rules,
+                grammar: grammar.inside_substitution(),
+                cursor: *cursor,
+                segments: *segments,
+                max_segments,
+                awaited: Vec::new(),
+                texts: Vec::new(),
+                variables: variables.inside(),
+                end: End::Parenthesis,
+                depth: depth + 1,
+            };
+            let begins = cursor.position();
+            if depth >= MAX_DEPTH {
+                let detail = "too many commands inside each other";
+                return cursor.fail(Code::CommandSubstitution, "G10", begins, detail);
+            }
+            let list = inside.list_from(begins, None)?;
+            if inside.cursor.next() != Some(')') {
+                let detail = "the parenthesis is never closed";
+                return cursor.fail(Code::CommandSubstitution, "G5", begins, detail);
+            }
+            *segments = inside.segments;
+            *cursor = inside.cursor;
+            variables.spend_as(&inside.variables);
+            Ok(list)
+        };
+        let words = read_word(
+            rules,
+            content,
+            &mut self.variables,
+            &mut self.cursor,
+            &mut commands,
+        )?;
         if !self.awaited.is_empty() && self.cursor.has_newline_since(at) {
             let detail = "a word of several lines behind a here-document";
             return self.cursor.fail(Code::Heredoc, "G7", at, detail);
         }
-        Ok(word)
+        Ok(words)
     }
 
     /// Takes a here-document or a here-string that is accepted (G12), where a blank is before it as before other redirections.
@@ -475,7 +835,12 @@ impl Parser<'_> {
 
     fn put_texts_into(&mut self, items: &mut [Item]) -> Result<(), Finding> {
         let mut texts = std::mem::take(&mut self.texts).into_iter();
-        let segments = items.iter_mut().flat_map(|item| &mut item.pipeline);
+        // Those in compound commands have none.
+        let parts = items.iter_mut().flat_map(|item| &mut item.pipeline);
+        let segments = parts.filter_map(|part| match part {
+            Part::Segment(segment) => Some(segment),
+            Part::Compound(_) => None,
+        });
         for redirection in segments.flat_map(|segment| &mut segment.redirections) {
             if let ReadRedirection::Known(Redirection::InputFromText(text)) = redirection {
                 let Some(read) = texts.next().flatten() else {
@@ -511,6 +876,7 @@ impl Parser<'_> {
         }
         match self.cursor.peek() {
             None | Some('\n' | ';' | '|' | '&') => Ok(false),
+            Some(')') if self.at_parenthesis() => Ok(false),
             Some('(' | ')') if !self.rules.on(Rule::G9) => Ok(true),
             Some('(') if words.len() == 1 => {
                 self.cursor
@@ -582,6 +948,7 @@ impl Parser<'_> {
         let background = starts_with("&") && !starts_with("&&");
         let (length, after) = match self.cursor.peek() {
             None => return Ok(After::End),
+            Some(')') if self.at_parenthesis() => return Ok(After::End),
             Some('|') if starts_with("||") => (2, After::Join(Join::Or)),
             Some('|') => (if stderr_pipe { 2 } else { 1 }, After::Pipe),
             Some('&') if starts_with("&&") => (2, After::Join(Join::And)),
@@ -685,9 +1052,11 @@ impl Parser<'_> {
         }
         let class = match word.class {
             WordClass::Literal => WordClass::Literal,
-            WordClass::HomeTilde | WordClass::InnerTilde | WordClass::BothTildes | WordClass::Found => {
-                WordClass::InnerTilde
-            }
+            WordClass::HomeTilde
+            | WordClass::InnerTilde
+            | WordClass::BothTildes
+            | WordClass::Found
+            | WordClass::Substituted => WordClass::InnerTilde,
         };
         Some(Ok(Assignment {
             span: word.span,
@@ -696,6 +1065,16 @@ impl Parser<'_> {
             class,
         }))
     }
+}
+
+/// Whether commands stand in words, whose output is put in there.
+fn has_commands(words: &[Word]) -> bool {
+    let mut all = words.iter().flat_map(|word| &word.substitutions);
+    all.any(|substitution| !is_status(substitution))
+}
+
+fn is_status(substitution: &Substitution) -> bool {
+    matches!(substitution.by, SubstitutedBy::Status)
 }
 
 /// Whether nothing before changes a descriptor: shells differ on what becomes of one that goes to two places.
@@ -748,6 +1127,7 @@ mod tests {
             let segments: Vec<String> = item
                 .pipeline
                 .iter()
+                .filter_map(Part::segment)
                 .map(|segment| {
                     let words: Vec<&str> = segment.words.iter().map(|word| word.value.as_str()).collect();
                     words.join("·")
@@ -1095,7 +1475,7 @@ mod tests {
             if let Some(join) = item.join {
                 text.push_str(join.as_str());
             }
-            for (index, segment) in item.pipeline.iter().enumerate() {
+            for (index, segment) in item.pipeline.iter().filter_map(Part::segment).enumerate() {
                 if index > 0 {
                     text.push('|');
                 }

@@ -1,6 +1,8 @@
 //! How firmly a run is what was judged: one word for people, never more than is true.
 
-use countersign_domain::{Binding, Bound, BoundAction, BoundScript, FileIdentity, Pinning, ScriptHold};
+use countersign_domain::{
+    Binding, Bound, BoundAction, BoundScript, BoundStep, FileIdentity, Pinning, ScriptHold,
+};
 
 use super::{delegation, inline_eval, names, names::NameClass, paths};
 
@@ -71,8 +73,8 @@ impl Pinned {
             Bound::Exec { path, argv, identity } => {
                 loose_program(path, argv, identity.as_ref(), Scripts::of(binding))
             }
-            Bound::Plan { steps } => steps
-                .iter()
+            Bound::Plan { steps } => BoundStep::all(steps)
+                .into_iter()
                 .find_map(|step| loose_action(&step.action, Scripts::of(binding))),
         };
         if let (Some(ScriptHold::ChangesDirectory | ScriptHold::SeesOtherFiles), Some(detail)) =
@@ -163,13 +165,17 @@ fn loose_action(action: &BoundAction, scripts: Scripts<'_>) -> Option<&'static s
             assignments: _,
             identity,
             redirections: _,
+            fills: _,
         } => loose_program(path, argv, Some(identity), scripts),
         BoundAction::ChangeDirectory { pinned: None, .. } => {
             Some("a directory is looked for while the command runs")
         }
         BoundAction::ChangeDirectory { pinned: Some(_), .. }
         | BoundAction::PrintDirectory { .. }
-        | BoundAction::Settle { .. } => None,
+        | BoundAction::Settle { .. }
+        | BoundAction::All { .. }
+        | BoundAction::Not { .. }
+        | BoundAction::Choice { .. } => None,
     }
 }
 
@@ -224,7 +230,7 @@ fn loose_interpreter(script: &BoundScript) -> Option<&'static str> {
 mod tests {
     use super::*;
     use countersign_domain::{
-        AgentId, BoundInterpreter, BoundStep, Command, CommandInput, Confinement, Host, SessionKey, StepJoin,
+        AgentId, BoundInterpreter, Command, CommandInput, Confinement, Host, SessionKey, StepJoin,
     };
 
     fn identity(path: &str) -> FileIdentity {
@@ -257,6 +263,7 @@ mod tests {
             assignments: vec![],
             identity: identity(path),
             redirections: vec![],
+            fills: vec![],
         }
     }
 

@@ -1,10 +1,14 @@
 //! What is started instead of the text: the plan, and its canonical script (X1).
 
-use countersign_domain::{Bound, BoundAction, BoundStep, FileIdentity, Redirection, StepJoin};
+use std::ops::Range;
+
+use countersign_domain::{
+    Bound, BoundAction, BoundFill, BoundFilling, BoundStep, FileIdentity, Redirection, StepJoin,
+};
 
 use super::{
     names, parser,
-    syntax::{Join, List, ReadRedirection},
+    syntax::{Does, Join, List, Part, ReadRedirection, Segment, SubstitutedBy, Word},
 };
 
 /// A rendering did not read back as its plan: a fault of this program. Such a plan is never started.
@@ -24,8 +28,30 @@ pub struct Plan {
 pub struct PlanItem {
     /// `None` for the first.
     pub join: Option<Join>,
+    /// Whether it succeeds if the pipeline fails (G21).
+    pub is_negated: bool,
     /// The parts of the pipeline in order; more than one are joined by `|`.
-    pub steps: Vec<PlanStep>,
+    pub parts: Vec<PlanPart>,
+}
+
+/// A part of a pipeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanPart {
+    /// One process, or one builtin.
+    Step(PlanStep),
+    /// All of a plan, as one command with its exit code (G21).
+    All(Plan),
+    /// The same, and what it changes of the directory ends with it.
+    Apart(Plan),
+    /// One of two plans, by the exit code of another.
+    Choice {
+        /// What chooses.
+        condition: Plan,
+        /// Where that succeeds.
+        then: Plan,
+        /// Where it fails.
+        otherwise: Option<Plan>,
+    },
 }
 
 /// One process, or one builtin.
@@ -43,6 +69,28 @@ pub struct PlanStep {
     pub identity: Option<FileIdentity>,
     /// Where its standard input, output and error go, in this order.
     pub redirections: Vec<Redirection>,
+    /// What is put into its words when it begins, in the order of the words (G19).
+    pub fills: Vec<PlanFill>,
+}
+
+/// A part of a word that is replaced when the step begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanFill {
+    /// Which of the words.
+    pub argument: usize,
+    /// The bytes of it that are replaced.
+    pub place: Range<usize>,
+    /// By what.
+    pub with: PlanFilling,
+}
+
+/// What a part of a word is replaced by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanFilling {
+    /// The exit code of the pipeline before.
+    Status,
+    /// What a plan prints, without the newlines at its end.
+    Output(Plan),
 }
 
 /// What starts a step.
@@ -58,27 +106,7 @@ impl Plan {
     /// What is started without any shell: the program itself when there is one alone, else all steps. `None` when the
     /// name of a step is left for a shell to look for.
     pub fn to_bound(&self) -> Option<Bound> {
-        let mut steps = self
-            .items
-            .iter()
-            .flat_map(|item| {
-                item.steps
-                    .iter()
-                    .enumerate()
-                    .map(move |(at, step)| (item.join, at, step))
-            })
-            .map(|(join, at, step)| {
-                let join = if at > 0 {
-                    Some(StepJoin::Pipe)
-                } else {
-                    join.map(Join::as_step)
-                };
-                Some(BoundStep {
-                    join,
-                    action: step.to_action()?,
-                })
-            })
-            .collect::<Option<Vec<_>>>()?;
+        let mut steps = self.to_steps()?;
         let alone = |step: &mut BoundStep| match &mut step.action {
             BoundAction::Program {
                 path,
@@ -86,7 +114,8 @@ impl Plan {
                 assignments,
                 identity,
                 redirections,
-            } if assignments.is_empty() && redirections.is_empty() => Some(Bound::Exec {
+                fills,
+            } if assignments.is_empty() && redirections.is_empty() && fills.is_empty() => Some(Bound::Exec {
                 path: std::mem::take(path),
                 argv: std::mem::take(argv),
                 identity: Some(identity.clone()),
@@ -94,7 +123,10 @@ impl Plan {
             BoundAction::Program { .. }
             | BoundAction::ChangeDirectory { .. }
             | BoundAction::PrintDirectory { .. }
-            | BoundAction::Settle { .. } => None,
+            | BoundAction::Settle { .. }
+            | BoundAction::All { .. }
+            | BoundAction::Not { .. }
+            | BoundAction::Choice { .. } => None,
         };
         let single = match steps.as_mut_slice() {
             [step] => alone(step),
@@ -103,22 +135,85 @@ impl Plan {
         Some(single.unwrap_or(Bound::Plan { steps }))
     }
 
+    fn to_steps(&self) -> Option<Vec<BoundStep>> {
+        let mut steps = Vec::new();
+        for PlanItem {
+            join,
+            is_negated,
+            parts,
+        } in &self.items
+        {
+            let join = join.map(Join::as_step);
+            let first = if *is_negated { None } else { join };
+            let mut pipeline = Vec::with_capacity(parts.len());
+            for (at, part) in parts.iter().enumerate() {
+                pipeline.push(BoundStep {
+                    join: if at > 0 { Some(StepJoin::Pipe) } else { first },
+                    action: part.to_action()?,
+                });
+            }
+            if *is_negated {
+                let action = BoundAction::Not { steps: pipeline };
+                steps.push(BoundStep { join, action });
+            } else {
+                steps.append(&mut pipeline);
+            }
+        }
+        Some(steps)
+    }
+
+    /// Each step, those of plans inside of others among them.
+    fn all_steps(&self) -> Vec<&PlanStep> {
+        let mut found = Vec::new();
+        for part in self.items.iter().flat_map(|item| &item.parts) {
+            match part {
+                PlanPart::Step(step) => {
+                    for fill in &step.fills {
+                        match &fill.with {
+                            PlanFilling::Status => {}
+                            PlanFilling::Output(plan) => found.extend(plan.all_steps()),
+                        }
+                    }
+                    found.push(step);
+                }
+                PlanPart::All(plan) | PlanPart::Apart(plan) => found.extend(plan.all_steps()),
+                PlanPart::Choice {
+                    condition,
+                    then,
+                    otherwise,
+                } => {
+                    let plans = [condition, then].into_iter().chain(otherwise);
+                    found.extend(plans.flat_map(Self::all_steps));
+                }
+            }
+        }
+        found
+    }
+
     /// The canonical script: every word in single quotes, executables as absolute paths.
     pub fn render(&self) -> String {
         let mut script = String::new();
         // It follows the operator behind its step, or the step.
         let mut document = String::new();
-        for PlanItem { join, steps } in &self.items {
+        for PlanItem {
+            join,
+            is_negated,
+            parts,
+        } in &self.items
+        {
             match join {
                 None => {}
                 Some(Join::Sequence) => push_operator(&mut script, "; ", &mut document),
                 Some(join) => push_operator(&mut script, &format!(" {} ", join.as_str()), &mut document),
             }
-            for (index, step) in steps.iter().enumerate() {
+            if *is_negated {
+                script.push_str("! ");
+            }
+            for (index, part) in parts.iter().enumerate() {
                 if index > 0 {
                     push_operator(&mut script, " | ", &mut document);
                 }
-                step.render(&mut script, &mut document);
+                part.render(&mut script, &mut document);
             }
         }
         script.push_str(&document);
@@ -139,35 +234,132 @@ impl Plan {
 
     /// Whether a step of it opens a file of the workspace.
     pub(crate) fn opens_files(&self) -> bool {
-        let mut steps = self.items.iter().flat_map(|item| &item.steps);
-        steps.any(|step| step.redirections.iter().any(|one| one.file().is_some()))
+        let steps = self.all_steps();
+        let mut redirections = steps.into_iter().flat_map(|step| &step.redirections);
+        redirections.any(|one| one.file().is_some())
     }
 
     fn reads_as(&self, list: &List) -> bool {
         self.items.len() == list.items.len()
             && self.items.iter().zip(&list.items).all(|(planned, read)| {
                 planned.join == read.join
-                    && planned.steps.len() == read.pipeline.len()
-                    && planned.steps.iter().zip(&read.pipeline).all(|(step, segment)| {
-                        step.words.iter().eq(segment.words.iter().map(|word| &word.value))
-                            && step.redirections.len() == segment.redirections.len()
-                            && step
-                                .redirections
-                                .iter()
-                                .zip(&segment.redirections)
-                                .all(|(planned, read)| is_read_as(planned, read))
-                            && step.assignments.len() == segment.assignments.len()
-                            && step
-                                .assignments
-                                .iter()
-                                .zip(&segment.assignments)
-                                .all(|((name, value), read)| *name == read.name && *value == read.value)
-                    })
+                    && planned.is_negated == read.is_negated
+                    && planned.parts.len() == read.pipeline.len()
+                    && planned
+                        .parts
+                        .iter()
+                        .zip(&read.pipeline)
+                        .all(|(part, read)| part.reads_as(read))
             })
     }
 }
 
+impl PlanPart {
+    fn to_action(&self) -> Option<BoundAction> {
+        match self {
+            Self::Step(step) => step.to_action(),
+            Self::All(plan) => Some(BoundAction::All {
+                steps: plan.to_steps()?,
+                apart: false,
+            }),
+            Self::Apart(plan) => Some(BoundAction::All {
+                steps: plan.to_steps()?,
+                apart: true,
+            }),
+            Self::Choice {
+                condition,
+                then,
+                otherwise,
+            } => Some(BoundAction::Choice {
+                condition: condition.to_steps()?,
+                then: then.to_steps()?,
+                otherwise: match otherwise {
+                    Some(plan) => plan.to_steps()?,
+                    None => Vec::new(),
+                },
+            }),
+        }
+    }
+
+    /// Nothing inside of another plan has a text that follows elsewhere.
+    fn render(&self, script: &mut String, document: &mut String) {
+        match self {
+            Self::Step(step) => step.render(script, document),
+            Self::All(plan) => push_all(script, &["{ ", &plan.render(), "; }"]),
+            Self::Apart(plan) => push_all(script, &["( ", &plan.render(), " )"]),
+            Self::Choice {
+                condition,
+                then,
+                otherwise,
+            } => {
+                push_all(script, &["if ", &condition.render(), "; then ", &then.render()]);
+                if let Some(otherwise) = otherwise {
+                    push_all(script, &["; else ", &otherwise.render()]);
+                }
+                script.push_str("; fi");
+            }
+        }
+    }
+
+    fn reads_as(&self, part: &Part) -> bool {
+        match (self, part) {
+            (Self::Step(step), Part::Segment(segment)) => step.reads_as(segment),
+            (Self::All(plan), Part::Compound(compound)) => {
+                matches!(&compound.does, Does::All(list) if plan.reads_as(list))
+            }
+            (Self::Apart(plan), Part::Compound(compound)) => {
+                matches!(&compound.does, Does::Apart(list) if plan.reads_as(list))
+            }
+            (
+                Self::Choice {
+                    condition,
+                    then,
+                    otherwise,
+                },
+                Part::Compound(compound),
+            ) => {
+                let plans = [condition, then].into_iter().chain(otherwise);
+                let mut lists = compound.does.lists();
+                matches!(compound.does, Does::Choice { .. })
+                    && plans
+                        .into_iter()
+                        .all(|plan| lists.next().is_some_and(|list| plan.reads_as(list)))
+                    && lists.next().is_none()
+            }
+            (Self::Step(_), Part::Compound(_))
+            | (Self::All(_) | Self::Apart(_) | Self::Choice { .. }, Part::Segment(_)) => false,
+        }
+    }
+}
+
+fn push_all(script: &mut String, texts: &[&str]) {
+    for text in texts {
+        script.push_str(text);
+    }
+}
+
 impl PlanStep {
+    fn reads_as(&self, segment: &Segment) -> bool {
+        let is_same = |((at, word), read): ((usize, &String), &Word)| {
+            let fills: Vec<_> = self.fills.iter().filter(|fill| fill.argument == at).collect();
+            word_is_read_as(word, &fills, read)
+        };
+        self.words.len() == segment.words.len()
+            && self.words.iter().enumerate().zip(&segment.words).all(is_same)
+            && self.redirections.len() == segment.redirections.len()
+            && self
+                .redirections
+                .iter()
+                .zip(&segment.redirections)
+                .all(|(planned, read)| is_read_as(planned, read))
+            && self.assignments.len() == segment.assignments.len()
+            && self
+                .assignments
+                .iter()
+                .zip(&segment.assignments)
+                .all(|((name, value), read)| *name == read.name && *value == read.value)
+    }
+
     fn to_action(&self) -> Option<BoundAction> {
         let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
         match self.kind {
@@ -179,8 +371,11 @@ impl PlanStep {
                     assignments: self.assignments.clone(),
                     identity: self.identity.clone()?,
                     redirections: self.redirections.clone(),
+                    fills: self.fills.iter().map(PlanFill::to_bound).collect::<Option<_>>()?,
                 })
             }
+            // Nothing is put into the words of a builtin.
+            StepKind::Word if !self.fills.is_empty() => None,
             StepKind::Word => match words.as_slice() {
                 ["cd", "--", operand] if self.is_quiet() => Some(BoundAction::ChangeDirectory {
                     operand: (*operand).to_owned(),
@@ -221,7 +416,8 @@ impl PlanStep {
             if index > 0 {
                 script.push(' ');
             }
-            push_quoted(script, word);
+            let fills: Vec<_> = self.fills.iter().filter(|fill| fill.argument == index).collect();
+            push_filled(script, word, &fills);
         }
         for redirection in &self.redirections {
             script.push(' ');
@@ -238,6 +434,72 @@ impl PlanStep {
             }
         }
     }
+}
+
+impl PlanFill {
+    fn to_bound(&self) -> Option<BoundFill> {
+        let with = match &self.with {
+            PlanFilling::Status => BoundFilling::Status,
+            PlanFilling::Output(plan) => BoundFilling::Output {
+                steps: plan.to_steps()?,
+            },
+        };
+        Some(BoundFill {
+            argument: self.argument,
+            from: self.place.start,
+            to: self.place.end,
+            with,
+        })
+    }
+}
+
+/// Appends a word with what is put into it: each literal part in single quotes, the rest in double ones.
+fn push_filled(script: &mut String, word: &str, fills: &[&PlanFill]) {
+    let mut begins = 0;
+    for fill in fills {
+        let literal = word.get(begins..fill.place.start).unwrap_or_default();
+        if !literal.is_empty() {
+            push_quoted(script, literal);
+        }
+        match &fill.with {
+            PlanFilling::Status => script.push_str("\"$?\""),
+            PlanFilling::Output(plan) => {
+                let inside = plan.render();
+                // Two parentheses would be arithmetic.
+                let blank = if inside.starts_with('(') { " " } else { "" };
+                push_all(script, &["\"$(", blank, &inside, ")\""]);
+            }
+        }
+        begins = fill.place.end;
+    }
+    let literal = word.get(begins..).unwrap_or_default();
+    if fills.is_empty() || !literal.is_empty() {
+        push_quoted(script, literal);
+    }
+}
+
+/// Whether a word was read with the same literal parts, and the same things between them.
+fn word_is_read_as(word: &str, fills: &[&PlanFill], read: &Word) -> bool {
+    if fills.len() != read.substitutions.len() {
+        return false;
+    }
+    let (mut planned, mut found) = (0, 0);
+    for (fill, substitution) in fills.iter().zip(&read.substitutions) {
+        let is_same = match (&fill.with, &substitution.by) {
+            (PlanFilling::Status, SubstitutedBy::Status) => true,
+            (PlanFilling::Output(plan), SubstitutedBy::Output(list)) => plan.reads_as(list),
+            (
+                PlanFilling::Status | PlanFilling::Output(_),
+                SubstitutedBy::Status | SubstitutedBy::Output(_),
+            ) => false,
+        };
+        let literal = word.get(planned..fill.place.start);
+        if !is_same || literal.is_none() || literal != read.value.get(found..substitution.place.start) {
+            return false;
+        }
+        (planned, found) = (fill.place.end, substitution.place.end);
+    }
+    word.get(planned..).is_some() && word.get(planned..) == read.value.get(found..)
 }
 
 fn is_read_as(planned: &Redirection, read: &ReadRedirection) -> bool {
@@ -304,6 +566,7 @@ mod tests {
                 ctime_ns: 5,
             }),
             redirections: Vec::new(),
+            fills: Vec::new(),
         }
     }
 
@@ -315,16 +578,25 @@ mod tests {
             words: words.iter().map(|word| (*word).to_owned()).collect(),
             identity: None,
             redirections: Vec::new(),
+            fills: Vec::new(),
+        }
+    }
+
+    fn item(join: Option<Join>, steps: Vec<PlanStep>) -> PlanItem {
+        PlanItem {
+            join,
+            is_negated: false,
+            parts: steps.into_iter().map(PlanPart::Step).collect(),
         }
     }
 
     #[test]
     fn one_program_alone_needs_no_plan() {
         let alone = |assignments| Plan {
-            items: vec![PlanItem {
-                join: None,
-                steps: vec![step(vec!["/usr/bin/x".to_owned(), "y".to_owned()], assignments)],
-            }],
+            items: vec![item(
+                None,
+                vec![step(vec!["/usr/bin/x".to_owned(), "y".to_owned()], assignments)],
+            )],
         };
         let Some(Bound::Exec { path, argv, identity }) = alone(vec![]).to_bound() else {
             panic!("not alone")
@@ -341,7 +613,6 @@ mod tests {
 
     #[test]
     fn a_list_becomes_its_steps() {
-        let item = |join, steps| PlanItem { join, steps };
         let program = || step(vec!["/usr/bin/x".to_owned()], vec![]);
         let plan = Plan {
             items: vec![
@@ -381,20 +652,20 @@ mod tests {
     fn scripts_quote_everything() {
         let plan = Plan {
             items: vec![
-                PlanItem {
-                    join: None,
-                    steps: vec![
+                item(
+                    None,
+                    vec![
                         step(vec!["/usr/bin/rg".to_owned(), "it's".to_owned()], vec![]),
                         step(
                             vec!["/usr/bin/wc".to_owned()],
                             vec![("LC_ALL".to_owned(), "C".to_owned())],
                         ),
                     ],
-                },
-                PlanItem {
-                    join: Some(Join::Or),
-                    steps: vec![step(vec!["/bin/echo".to_owned(), String::new()], vec![])],
-                },
+                ),
+                item(
+                    Some(Join::Or),
+                    vec![step(vec!["/bin/echo".to_owned(), String::new()], vec![])],
+                ),
             ],
         };
         assert_eq!(
@@ -429,21 +700,132 @@ mod tests {
         })
     }
 
+    fn any_items(
+        first: impl Strategy<Value = PlanItem>,
+        rest: impl Strategy<Value = PlanItem>,
+    ) -> impl Strategy<Value = Plan> {
+        let joins = prop_oneof![Just(Join::And), Just(Join::Or), Just(Join::Sequence)];
+        (first, prop::collection::vec((joins, rest), 0..3)).prop_map(|(first, rest)| {
+            let rest = rest.into_iter().map(|(join, item)| PlanItem {
+                join: Some(join),
+                ..item
+            });
+            Plan {
+                items: std::iter::once(first).chain(rest).collect(),
+            }
+        })
+    }
+
+    fn any_flat() -> impl Strategy<Value = Plan> {
+        let any_item = || any_pipeline().prop_map(|steps| item(None, steps));
+        any_items(any_item(), any_item())
+    }
+
+    /// A step with an exit code and the output of a plan in its words, which reads nothing else.
+    fn any_filled(inside: impl Strategy<Value = Plan>) -> impl Strategy<Value = PlanStep> {
+        (
+            "/[a-z]{1,4}",
+            "[ -}]{0,6}",
+            "[ -}]{0,6}",
+            prop::option::of(inside),
+        )
+            .prop_map(|(program, before, behind, inside)| {
+                let written = if inside.is_some() { "$(…)" } else { "$?" };
+                let place = before.len()..before.len() + written.len();
+                let with = inside.map_or(PlanFilling::Status, PlanFilling::Output);
+                PlanStep {
+                    fills: vec![PlanFill {
+                        argument: 1,
+                        place,
+                        with,
+                    }],
+                    ..step(vec![program, format!("{before}{written}{behind}")], vec![])
+                }
+            })
+    }
+
+    /// Plans inside of plans, in which nothing reads a text.
+    fn any_plan() -> impl Strategy<Value = Plan> {
+        let plain = |steps: Vec<PlanStep>| {
+            let steps = steps.into_iter().map(|step| PlanStep {
+                redirections: Vec::new(),
+                ..step
+            });
+            item(None, steps.collect())
+        };
+        let any_item = move || any_pipeline().prop_map(plain);
+        any_items(any_item(), any_item()).prop_recursive(3, 12, 3, move |inside| {
+            let part = prop_oneof![
+                any_filled(inside.clone()).prop_map(PlanPart::Step),
+                inside.clone().prop_map(PlanPart::All),
+                inside.clone().prop_map(PlanPart::Apart),
+                (inside.clone(), inside.clone(), prop::option::of(inside)).prop_map(
+                    |(condition, then, otherwise)| PlanPart::Choice {
+                        condition,
+                        then,
+                        otherwise
+                    }
+                ),
+            ];
+            let nested =
+                (any::<bool>(), part, prop::option::of(any_step())).prop_map(|(is_negated, part, next)| {
+                    let next = next.map(|step| {
+                        PlanPart::Step(PlanStep {
+                            redirections: Vec::new(),
+                            ..step
+                        })
+                    });
+                    PlanItem {
+                        join: None,
+                        is_negated,
+                        parts: std::iter::once(part).chain(next).collect(),
+                    }
+                });
+            any_items(nested, any_item())
+        })
+    }
+
+    #[test]
+    fn plans_inside_of_plans_are_steps_inside_of_steps() {
+        let inside = || Plan {
+            items: vec![
+                item(None, vec![builtin(&["true"])]),
+                item(Some(Join::Or), vec![builtin(&["pwd"])]),
+            ],
+        };
+        let part = |part| PlanItem {
+            join: None,
+            is_negated: true,
+            parts: vec![part],
+        };
+        let plan = Plan {
+            items: vec![part(PlanPart::Choice {
+                condition: inside(),
+                then: Plan {
+                    items: vec![part(PlanPart::Apart(inside()))],
+                },
+                otherwise: None,
+            })],
+        };
+        assert_eq!(
+            plan.checked_script().unwrap(),
+            "! if 'true' || 'pwd'; then ! ( 'true' || 'pwd' ); fi"
+        );
+        let Some(Bound::Plan { steps }) = plan.to_bound() else {
+            panic!("no plan")
+        };
+        assert_eq!(steps.len(), 1);
+        assert_eq!(BoundStep::all(&steps).len(), 8);
+    }
+
     proptest! {
         #[test]
-        fn every_plan_reads_back_as_itself(
-            first in any_pipeline(),
-            rest in prop::collection::vec(
-                (
-                    prop_oneof![Just(Join::And), Just(Join::Or), Just(Join::Sequence)],
-                    any_pipeline(),
-                ),
-                0..3,
-            ),
-        ) {
-            let mut items = vec![PlanItem { join: None, steps: first }];
-            items.extend(rest.into_iter().map(|(join, steps)| PlanItem { join: Some(join), steps }));
-            let plan = Plan { items };
+        fn every_plan_reads_back_as_itself(plan in any_flat()) {
+            prop_assert!(plan.checked_script().is_ok(), "{}", plan.render());
+        }
+
+        #[test]
+        fn every_plan_with_plans_inside_reads_back_as_itself(plan in any_plan()) {
             prop_assert!(plan.checked_script().is_ok(), "{}", plan.render());
         }
     }

@@ -87,6 +87,21 @@ vocabulary! {
         ///
         /// `docs/spec/command-analysis.md#g18`
         G18 = "G18",
+        /// Where `tools.exec.reads.substitutions` says so, `$?` and `"$(…)"` stand for an exit code and for what covered commands
+        /// print, in the words of a program to which every word is text.
+        ///
+        /// `docs/spec/command-analysis.md#g19`
+        G19 = "G19",
+        /// Where `tools.exec.reads.braces` says so and the host shell is bash, a list or a range in braces among the operands
+        /// stands for its words.
+        ///
+        /// `docs/spec/command-analysis.md#g20`
+        G20 = "G20",
+        /// Where `tools.exec.reads.compoundCommands` says so, groups, subshells, `if`, `!` and `for` over known words are read, and
+        /// each command in them is a segment.
+        ///
+        /// `docs/spec/command-analysis.md#g21`
+        G21 = "G21",
         /// `true`, `false`, `:`, `pwd` and `cd` to one literal directory need no entry.
         ///
         /// `docs/spec/command-analysis.md#b1`

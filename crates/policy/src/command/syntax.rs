@@ -1,5 +1,7 @@
 //! The accepted grammar as values (G1): lists of pipelines of segments of literal words.
 
+use std::ops::Range;
+
 use countersign_domain::{FileUse, Redirection, StepJoin};
 
 use super::{SourceMap, Span};
@@ -45,9 +47,24 @@ pub struct List {
 }
 
 impl List {
-    /// All its segments in order.
+    /// All its segments in order, those in compound commands among them.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
-        self.items.iter().flat_map(|item| item.pipeline.iter())
+        let mut found = Vec::new();
+        self.collect(&mut found);
+        found.into_iter()
+    }
+
+    fn collect<'a>(&'a self, found: &mut Vec<&'a Segment>) {
+        for part in self.items.iter().flat_map(|item| &item.pipeline) {
+            match part {
+                Part::Segment(segment) => found.push(segment),
+                Part::Compound(compound) => {
+                    for list in compound.does.lists() {
+                        list.collect(found);
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -56,8 +73,71 @@ impl List {
 pub struct Item {
     /// `None` for the first.
     pub join: Option<Join>,
-    /// One segment, or several that are joined by `|`.
-    pub pipeline: Vec<Segment>,
+    /// Whether `!` stands before it (G21).
+    pub is_negated: bool,
+    /// One part, or several that are joined by `|`.
+    pub pipeline: Vec<Part>,
+}
+
+/// A part of a pipeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// A command with its arguments.
+    Segment(Segment),
+    /// Lists with words of the shell around them (G21).
+    Compound(Compound),
+}
+
+impl Part {
+    /// The segment that it is.
+    pub const fn segment(&self) -> Option<&Segment> {
+        match self {
+            Self::Segment(segment) => Some(segment),
+            Self::Compound(_) => None,
+        }
+    }
+}
+
+/// A compound command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compound {
+    /// From its first word to the last.
+    pub span: Span,
+    /// What it does.
+    pub does: Does,
+}
+
+/// What a compound command does with its lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Does {
+    /// `{ …; }`, and what a loop over known words comes to: all of it in the order of the words.
+    All(List),
+    /// `( … )`: what it changes of the directory ends with it.
+    Apart(List),
+    /// `if …; then …; else …; fi`.
+    Choice {
+        /// Its exit code chooses.
+        condition: List,
+        /// Where that is 0.
+        then: List,
+        /// Where it is another. Without it the exit code is 0.
+        otherwise: Option<List>,
+    },
+}
+
+impl Does {
+    /// Its lists in the order of the text.
+    pub(crate) fn lists(&self) -> impl Iterator<Item = &List> {
+        let (first, second, third) = match self {
+            Self::All(list) | Self::Apart(list) => (list, None, None),
+            Self::Choice {
+                condition,
+                then,
+                otherwise,
+            } => (condition, Some(then), otherwise.as_ref()),
+        };
+        std::iter::once(first).chain(second).chain(third)
+    }
 }
 
 /// One program with its arguments between the operators of a command text.
@@ -132,6 +212,12 @@ pub struct Grammar {
     pub document_operands: bool,
     /// Variables whose value is known (G18).
     pub variables: bool,
+    /// What a command prints, and the exit code before, in words that are text to their program (G19).
+    pub substitutions: bool,
+    /// Lists and ranges in braces, where the shell is bash (G20).
+    pub braces: bool,
+    /// Groups, subshells, choices, negations and loops over known words (G21).
+    pub compound_commands: bool,
 }
 
 impl Grammar {
@@ -145,6 +231,9 @@ impl Grammar {
         found_files: true,
         document_operands: true,
         variables: true,
+        substitutions: true,
+        braces: true,
+        compound_commands: true,
     };
 }
 
@@ -157,6 +246,18 @@ impl Grammar {
             found_files: false,
             document_operands: false,
             variables: false,
+            substitutions: false,
+            braces: false,
+            compound_commands: false,
+            ..self
+        }
+    }
+
+    /// What of it is read inside of a command substitution: nothing whose text follows elsewhere.
+    pub(crate) const fn inside_substitution(self) -> Self {
+        Self {
+            here_documents: false,
+            document_operands: false,
             ..self
         }
     }
@@ -188,18 +289,40 @@ pub enum WordClass {
     BothTildes,
     /// `{}` of a command that `find` runs: a file that is found by then.
     Found,
+    /// Something in it is known only when its command begins (G19).
+    Substituted,
 }
 
 impl WordClass {
     /// Whether some shell might pass on another value than the one that was read.
     pub(crate) const fn is_dynamic(self) -> bool {
-        matches!(self, Self::InnerTilde | Self::BothTildes | Self::Found)
+        matches!(
+            self,
+            Self::InnerTilde | Self::BothTildes | Self::Found | Self::Substituted
+        )
     }
 
     /// Whether the word begins with a tilde that stands for the home directory.
     pub const fn is_below_home(self) -> bool {
         matches!(self, Self::HomeTilde | Self::BothTildes)
     }
+}
+
+/// A part of a word that is known only when its command begins (G19). The value has it as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Substitution {
+    /// Where it stands in the value.
+    pub(crate) place: Range<usize>,
+    pub(crate) by: SubstitutedBy,
+}
+
+/// What a part of a word is replaced by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SubstitutedBy {
+    /// `$?`: the exit code of the pipeline before.
+    Status,
+    /// `$(…)`: what these commands print, without the newlines at its end.
+    Output(List),
 }
 
 /// One word after quote removal.
@@ -217,6 +340,8 @@ pub struct Word {
     pub(crate) patterns: Vec<usize>,
     /// Whether something in it was put in for what a shell would expand (G17, G18).
     pub(crate) is_expanded: bool,
+    /// What is put in when its command begins, in the order of the value (G19).
+    pub(crate) substitutions: Vec<Substitution>,
     /// Where each byte of the value comes from.
     pub map: SourceMap,
 }
@@ -231,6 +356,7 @@ impl Word {
             bare_prefix: 0,
             patterns: Vec::new(),
             is_expanded: false,
+            substitutions: Vec::new(),
             map: SourceMap::default(),
         }
     }

@@ -3,7 +3,7 @@
 //! What a shell would do with a name is not tried here: a name that means something to a shell is not known, and neither is one
 //! that the environment of the command has already, since a shell would tell its programs of the new value.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     env_policy,
@@ -42,9 +42,12 @@ struct Known {
 }
 
 /// The variables at one place of a text.
+#[derive(Clone)]
 pub(crate) struct Variables<'a> {
     surroundings: Surroundings<'a>,
     known: BTreeMap<String, Known>,
+    /// Those that this part of the text may have given a value, or taken one from.
+    changed: BTreeSet<String>,
     /// The operator before the pipeline, and whether one before it since the last `;` was `||`.
     before: Option<Join>,
     is_behind_or: bool,
@@ -65,10 +68,36 @@ impl<'a> Variables<'a> {
         Self {
             surroundings,
             known: known.collect(),
+            changed: BTreeSet::new(),
             before: None,
             is_behind_or: false,
             left: MAX_EXPANDED_BYTES,
         }
+    }
+
+    /// Those of a command substitution or a compound command that begins here: what is known here is known in all of it.
+    pub(crate) fn inside(&self) -> Self {
+        let mut inside = self.clone();
+        for known in inside.known.values_mut() {
+            known.in_chain = false;
+        }
+        inside.changed = BTreeSet::new();
+        inside.before = None;
+        inside.is_behind_or = false;
+        inside
+    }
+
+    /// Forgets what a compound command may have given to variables, or one of several lists in it.
+    pub(crate) fn forget_changes_of(&mut self, inside: &Self) {
+        for name in &inside.changed {
+            self.known.remove(name);
+        }
+        self.changed.extend(inside.changed.iter().cloned());
+    }
+
+    /// Notes how many bytes the words of a command substitution got.
+    pub(crate) fn spend_as(&mut self, inside: &Self) {
+        self.left = inside.left;
     }
 
     /// Takes the value of a variable for a word, where it is known and the words have not become too long.
@@ -90,6 +119,7 @@ impl<'a> Variables<'a> {
 
     /// Gives a variable a value; before that, [`Self::may_set`] was asked.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.changed.insert(name.to_owned());
         let in_chain = match self.before {
             None | Some(Join::Sequence) => false,
             Some(Join::And) if !self.is_behind_or => true,
@@ -119,6 +149,7 @@ impl<'a> Variables<'a> {
     /// Passes a command that may change the directory.
     pub(crate) fn leave_directory(&mut self) {
         self.known.remove("PWD");
+        self.changed.insert("PWD".to_owned());
     }
 }
 

@@ -4,7 +4,8 @@ use countersign_domain::{FileUse, Redirection};
 
 use super::{
     Code, Finding, Rule, RuleSet, SourceMap, Span,
-    syntax::{Word, WordClass},
+    braces::{self, Letter},
+    syntax::{List, SubstitutedBy, Substitution, Word, WordClass},
     variables::{self, Variables},
 };
 
@@ -59,6 +60,22 @@ impl<'a> Cursor<'a> {
         self.rest().starts_with(text)
     }
 
+    /// Whether a word stands here that is exactly this, without quotes.
+    pub(crate) fn at_word(&self, word: &str) -> bool {
+        let behind = self.rest().strip_prefix(word);
+        behind.is_some_and(|behind| behind.chars().next().is_none_or(ends_word))
+    }
+
+    /// The name of a variable that stands here.
+    pub(crate) fn name(&self) -> Option<&'a str> {
+        let rest = self.rest();
+        let is_letter = |character: char| character.is_ascii_alphanumeric() || character == '_';
+        let end = rest.find(|character| !is_letter(character)).unwrap_or(rest.len());
+        let name = rest.get(..end)?;
+        let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+        begins.then_some(name)
+    }
+
     /// Whether `<`, `>` or `&>` stands here.
     pub(crate) fn at_redirection(&self) -> bool {
         matches!(self.peek(), Some('<' | '>')) || self.starts_with("&>")
@@ -93,7 +110,7 @@ impl<'a> Cursor<'a> {
                 }
             };
             let next = rest.get(length..)?.chars().next();
-            let ends = matches!(next, None | Some(' ' | '\t' | '\n' | ';' | '|' | '&'));
+            let ends = matches!(next, None | Some(' ' | '\t' | '\n' | ';' | '|' | '&' | ')'));
             ends.then_some((length, redirection))
         })
     }
@@ -122,9 +139,12 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Whether a blank, a newline, an operator or the end stands here.
+    /// Whether a blank, a newline, an operator, a parenthesis that closes or the end stands here.
     pub(crate) fn at_end_of_redirection(&self) -> bool {
-        matches!(self.peek(), None | Some(' ' | '\t' | '\n' | ';' | '|' | '&'))
+        matches!(
+            self.peek(),
+            None | Some(' ' | '\t' | '\n' | ';' | '|' | '&' | ')')
+        )
     }
 
     /// The delimiter of a here-document (`<<`) that stands here in one of its plain forms, with its length in bytes.
@@ -301,27 +321,39 @@ pub(crate) fn ends_word(character: char) -> bool {
 
 /// What a word may have besides literal text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is read or not")]
 pub(crate) struct Content {
     /// Patterns of file names (G14).
     pub(crate) patterns: bool,
     /// Here-documents (G17).
     pub(crate) documents: bool,
+    /// What is known only when the command begins (G19).
+    pub(crate) substitutions: bool,
+    /// Lists and ranges in braces (G20).
+    pub(crate) braces: bool,
 }
 
-/// Reads the word at the cursor, which must stand on its first character.
+/// Reads the commands of `$(…)`, whose first character follows, up to the parenthesis that closes it, and goes behind that.
+pub(crate) type ReadCommands<'r, 'a, 's> =
+    dyn FnMut(&mut Cursor<'a>, &mut Variables<'s>) -> Result<List, Finding> + 'r;
+
+/// Reads the word at the cursor, which must stand on its first character: one, or those that lists in braces make of it.
 ///
 /// # Errors
 /// The first thing in it that is not literal, and whose value is not known.
-pub(crate) fn read_word(
+pub(crate) fn read_word<'a, 's>(
     rules: RuleSet,
     content: Content,
-    variables: &mut Variables<'_>,
-    cursor: &mut Cursor<'_>,
-) -> Result<Word, Finding> {
+    variables: &mut Variables<'s>,
+    cursor: &mut Cursor<'a>,
+    commands: &mut ReadCommands<'_, 'a, 's>,
+) -> Result<Vec<Word>, Finding> {
     WordReader {
         rules,
         content,
         variables,
+        commands,
+        substitutions: Vec::new(),
         patterns: Vec::new(),
         start: cursor.position(),
         value: String::new(),
@@ -332,15 +364,18 @@ pub(crate) fn read_word(
         class: WordClass::Literal,
         brace_at: None,
         brace_lists: false,
+        bare: Vec::new(),
         previous: None,
     }
     .read(cursor)
 }
 
-struct WordReader<'v, 's> {
+struct WordReader<'v, 'r, 'a, 's> {
     rules: RuleSet,
     content: Content,
     variables: &'v mut Variables<'s>,
+    commands: &'v mut ReadCommands<'r, 'a, 's>,
+    substitutions: Vec<Substitution>,
     patterns: Vec<usize>,
     start: usize,
     value: String,
@@ -352,12 +387,14 @@ struct WordReader<'v, 's> {
     brace_at: Option<usize>,
     /// An unquoted `,` or `..`, which together with a brace expands.
     brace_lists: bool,
+    /// Where unquoted characters stand in the value, if there may be lists in braces.
+    bare: Vec<usize>,
     /// The unquoted character just before, for `..`, `=~` and `:~`.
     previous: Option<char>,
 }
 
-impl WordReader<'_, '_> {
-    fn read(mut self, cursor: &mut Cursor<'_>) -> Result<Word, Finding> {
+impl<'a> WordReader<'_, '_, 'a, '_> {
+    fn read(mut self, cursor: &mut Cursor<'a>) -> Result<Vec<Word>, Finding> {
         while let Some(character) = cursor.peek() {
             match character {
                 character if ends_word(character) && !self.is_switched_off(cursor) => break,
@@ -401,9 +438,12 @@ impl WordReader<'_, '_> {
             || (!self.rules.on(Rule::G9) && matches!(cursor.peek(), Some('(' | ')')))
     }
 
-    fn finish(self, cursor: &Cursor<'_>) -> Result<Word, Finding> {
+    fn finish(self, cursor: &Cursor<'_>) -> Result<Vec<Word>, Finding> {
         let expands = |_: &usize| self.rules.holds(Rule::G6, self.brace_lists);
         if let Some(brace) = self.brace_at.filter(expands) {
+            if let Some(words) = self.listed(cursor) {
+                return Ok(words);
+            }
             return cursor.fail(
                 Code::BraceExpansion,
                 "G6",
@@ -411,23 +451,75 @@ impl WordReader<'_, '_> {
                 "a shell would expand these braces",
             );
         }
-        Ok(Word {
+        let mut class = self.class;
+        if !self.substitutions.is_empty() {
+            if !self.rules.holds(Rule::G19, class == WordClass::Literal) {
+                let detail = "a tilde beside something that is known only when the command begins";
+                return cursor.fail(Code::Expansion, "G5", self.start, detail);
+            }
+            class = WordClass::Substituted;
+        }
+        Ok(vec![Word {
             span: cursor.span(self.start, cursor.position()),
             value: self.value,
-            class: self.class,
+            class,
+            substitutions: self.substitutions,
             bare_prefix: self.bare_prefix,
             patterns: self.patterns,
             is_expanded: self.is_expanded,
             map: self.map,
-        })
+        }])
     }
 
-    fn bare(&mut self, cursor: &mut Cursor<'_>, character: char) {
+    /// The words that lists in braces make of this one (G20). Not of one in which something else stands for another text: bash takes
+    /// braces apart before that.
+    fn listed(&self, cursor: &Cursor<'_>) -> Option<Vec<Word>> {
+        let is_bare = |at: usize| self.bare.binary_search(&at).is_ok();
+        let mut tildes = self.value.match_indices('~').map(|(at, _)| at);
+        let has_tilde = tildes.any(&is_bare);
+        if !self
+            .rules
+            .holds(Rule::G20, self.content.braces && !self.is_expanded && !has_tilde)
+        {
+            return None;
+        }
+        let letters: Vec<Letter> = self
+            .value
+            .char_indices()
+            .map(|(at, character)| Letter {
+                character,
+                is_bare: is_bare(at),
+                source: self.map.source(at),
+            })
+            .collect();
+        let span = cursor.span(self.start, cursor.position());
+        let words = braces::expand(&letters)?.into_iter().map(|letters| {
+            let mut word = Word::literal("", span);
+            for letter in &letters {
+                let at = word.value.len();
+                word.map.note(at, letter.source);
+                if letter.is_bare && matches!(letter.character, '*' | '?' | '[') {
+                    word.patterns.push(at);
+                }
+                word.value.push(letter.character);
+                if letter.is_bare && word.bare_prefix == at {
+                    word.bare_prefix = word.value.len();
+                }
+            }
+            word
+        });
+        Some(words.collect())
+    }
+
+    fn bare(&mut self, cursor: &mut Cursor<'a>, character: char) {
         match character {
             '{' | '}' => self.brace_at = self.brace_at.or_else(|| Some(cursor.position())),
             ',' => self.brace_lists = true,
             '.' if self.previous == Some('.') => self.brace_lists = true,
             _ => {}
+        }
+        if self.content.braces {
+            self.bare.push(self.value.len());
         }
         self.push(cursor, character);
         self.previous = Some(character);
@@ -437,7 +529,7 @@ impl WordReader<'_, '_> {
     }
 
     /// Takes the character at the cursor into the value.
-    fn push(&mut self, cursor: &mut Cursor<'_>, character: char) {
+    fn push(&mut self, cursor: &mut Cursor<'a>, character: char) {
         self.map.note(self.value.len(), cursor.source(cursor.position()));
         self.value.push(character);
         cursor.next();
@@ -448,7 +540,7 @@ impl WordReader<'_, '_> {
         self.previous = None;
     }
 
-    fn single_quoted(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Finding> {
+    fn single_quoted(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Finding> {
         let start = cursor.position();
         self.begin_quote();
         cursor.next();
@@ -467,7 +559,7 @@ impl WordReader<'_, '_> {
         )
     }
 
-    fn double_quoted(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Finding> {
+    fn double_quoted(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Finding> {
         let start = cursor.position();
         self.begin_quote();
         cursor.next();
@@ -486,7 +578,7 @@ impl WordReader<'_, '_> {
                     );
                 }
                 '$' if self.expands(!matches!(cursor.peek_after(1), Some(' ' | '\t' | '\n' | '"'))) => {
-                    if !self.put_in(cursor, true) {
+                    if !self.put_in(cursor, true) && !self.substitute(cursor, true)? {
                         return expansion(cursor);
                     }
                 }
@@ -516,7 +608,7 @@ impl WordReader<'_, '_> {
         )
     }
 
-    fn escaped(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Finding> {
+    fn escaped(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Finding> {
         let start = cursor.position();
         match cursor.peek_after(1) {
             None => cursor.fail(
@@ -540,13 +632,13 @@ impl WordReader<'_, '_> {
         }
     }
 
-    fn dollar(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Finding> {
+    fn dollar(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Finding> {
         let is_literal = matches!(
             cursor.peek_after(1),
             None | Some(' ' | '\t' | '\n' | ';' | '&' | '|')
         );
         if self.expands(!is_literal) {
-            return if self.put_in(cursor, false) {
+            return if self.put_in(cursor, false) || self.substitute(cursor, false)? {
                 Ok(())
             } else {
                 expansion(cursor)
@@ -554,6 +646,41 @@ impl WordReader<'_, '_> {
         }
         self.bare(cursor, '$');
         Ok(())
+    }
+
+    /// Notes what stands at the cursor, where that is something that is known when the command begins. It is read as it is written.
+    fn substitute(&mut self, cursor: &mut Cursor<'a>, is_quoted: bool) -> Result<bool, Finding> {
+        if !self.content.substitutions {
+            return Ok(false);
+        }
+        let start = *cursor;
+        // Outside of quotes a shell takes what is printed apart. An exit code is one word there, too.
+        let by = if cursor.starts_with("$?") {
+            cursor.advance("$?".len());
+            SubstitutedBy::Status
+        } else if self.rules.holds(Rule::G19, is_quoted)
+            && cursor.starts_with("$(")
+            && !cursor.starts_with("$((")
+        {
+            cursor.advance("$(".len());
+            SubstitutedBy::Output((self.commands)(cursor, self.variables)?)
+        } else {
+            return Ok(false);
+        };
+        let begins = self.value.len();
+        let written = start
+            .text
+            .get(start.position..cursor.position)
+            .unwrap_or_default();
+        for (at, _) in written.char_indices() {
+            self.map.note(begins + at, start.source(start.position + at));
+        }
+        self.value.push_str(written);
+        let place = begins..self.value.len();
+        self.substitutions.push(Substitution { place, by });
+        self.begin_quote();
+        self.is_expanded = true;
+        Ok(true)
     }
 
     /// Puts in what stands for the expansion at the cursor, where that is known.
@@ -588,7 +715,7 @@ impl WordReader<'_, '_> {
         self.rules.holds(Rule::G5, starts_expansion)
     }
 
-    fn tilde(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Finding> {
+    fn tilde(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Finding> {
         let at_start = cursor.position() == self.start;
         let after_separator = matches!(self.previous, Some('=' | ':'));
         let next = cursor.peek_after(1);

@@ -60,6 +60,15 @@ pub(crate) struct Case {
     /// `tools.exec.reads.variables`.
     #[serde(default)]
     pub(crate) variables: bool,
+    /// `tools.exec.reads.substitutions`.
+    #[serde(default)]
+    pub(crate) substitutions: bool,
+    /// `tools.exec.reads.braces`.
+    #[serde(default)]
+    pub(crate) braces: bool,
+    /// `tools.exec.reads.compoundCommands`.
+    #[serde(default)]
+    pub(crate) compound_commands: bool,
     /// Whether it is looked at without rule D1, which asks for the same words as other rules do.
     #[serde(skip)]
     pub(crate) without_delegation: bool,
@@ -266,6 +275,9 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
             found_files: case.found_files,
             document_operands: case.document_operands,
             variables: case.variables,
+            substitutions: case.substitutions,
+            braces: case.braces,
+            compound_commands: case.compound_commands,
         },
         entries: Entries::Listed(&entries),
         grants: &[],

@@ -11,7 +11,10 @@ use countersign_policy::{
         Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entries, Entry, Keeps, Protected, SkillBin,
         Typing, analyze,
     },
-    command::{DirectoryTrust, Inspected, PathLookup, env_policy, safe_bin::SafeBinProfile, syntax::Grammar},
+    command::{
+        DirectoryTrust, Inspected, PathLookup, direct::ShellKind, env_policy, safe_bin::SafeBinProfile,
+        syntax::Grammar,
+    },
     pattern::{PathCase, PatternCache},
 };
 
@@ -45,6 +48,8 @@ pub(crate) struct World {
     pub(crate) path_case: PathCase,
     /// `tools.exec.reads`.
     pub(crate) grammar: Grammar,
+    /// The shell of the host.
+    pub(crate) shell: Option<ShellKind>,
 }
 
 #[derive(Debug, Clone)]
@@ -76,6 +81,7 @@ impl World {
             strict_delegation: true,
             path_case: PathCase::Sensitive,
             grammar: Grammar::default(),
+            shell: None,
         }
     }
 
@@ -222,7 +228,7 @@ impl World {
             input: CommandInput::Closed,
             workspace: None,
             temporary: None,
-            shell: None,
+            shell: self.shell,
         };
         let policy = AnalysisPolicy {
             grammar: self.grammar,

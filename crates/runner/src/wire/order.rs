@@ -9,7 +9,7 @@ use super::bytes;
 use crate::cgroup::RunLimits;
 
 /// First byte of a start frame. A supervisor of another version refuses it.
-const VERSION: u8 = 11;
+const VERSION: u8 = 12;
 
 /// Most bytes of a start frame; larger plans travel in a memory file. Well below what a socket buffer takes.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024;

@@ -11,6 +11,9 @@ use super::bytes;
 
 use crate::enclose::Enclosed;
 
+/// How deep steps may lie in steps.
+const MAX_DEPTH: u8 = 12;
+
 /// What is started, its environment and where it runs.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
@@ -102,6 +105,24 @@ pub enum Action {
     },
     /// A patch of the working directory.
     ApplyPatch(PatchOrder),
+    /// These steps as one, with the exit code of the last that ran.
+    All {
+        /// A list.
+        steps: Vec<Step>,
+        /// Whether what they change of the directory ends with them.
+        apart: bool,
+    },
+    /// One pipeline, which is to fail.
+    Not(Vec<Step>),
+    /// One of two lists by the exit code of another.
+    Choice {
+        /// What chooses.
+        condition: Vec<Step>,
+        /// Where that is 0.
+        then: Vec<Step>,
+        /// Where it is another; it may be empty, and its exit code is 0 then.
+        otherwise: Vec<Step>,
+    },
 }
 
 /// A patch, and how far it may reach.
@@ -140,8 +161,100 @@ pub struct Program {
     pub assignments: Vec<u8>,
     /// Where its standard input, output and error go, in this order, after the pipes.
     pub redirections: Vec<Redirection>,
+    /// What is put into its arguments when it begins, in their order.
+    pub fills: Vec<Fill>,
     /// What the kernel keeps of it and of everything that it starts; `None` for nothing.
     pub kept: Option<Kept>,
+}
+
+/// A part of an argument that is replaced when its program begins.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fill {
+    /// Which of the arguments, the name of the program included.
+    pub argument: u32,
+    /// The first byte of it that is replaced.
+    pub from: u32,
+    /// The first byte behind those.
+    pub to: u32,
+    /// By what.
+    pub with: Filling,
+}
+
+/// What a part of an argument is replaced by.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Filling {
+    /// The exit code of the pipeline before.
+    Status,
+    /// What these steps write to standard output, without the newlines at its end.
+    Output(Vec<Step>),
+}
+
+impl Step {
+    /// Each step, those whose output is put into a program before that program.
+    pub fn all(steps: &[Self]) -> Vec<&Self> {
+        let mut found = Vec::new();
+        for step in steps {
+            found.extend(step.inner().into_iter().flat_map(Self::all));
+            found.push(step);
+        }
+        found
+    }
+
+    /// The lists of steps inside of it, in the order in which they are prepared.
+    fn inner(&self) -> Vec<&[Self]> {
+        match &self.action {
+            Action::Program(program) => program
+                .fills
+                .iter()
+                .filter_map(|fill| match &fill.with {
+                    Filling::Status => None,
+                    Filling::Output(steps) => Some(steps.as_slice()),
+                })
+                .collect(),
+            Action::All { steps, apart: _ } | Action::Not(steps) => vec![steps],
+            Action::Choice {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let other = Some(otherwise.as_slice()).filter(|steps| !steps.is_empty());
+                [condition.as_slice(), then].into_iter().chain(other).collect()
+            }
+            Action::ChangeDirectory { .. }
+            | Action::PrintDirectory { .. }
+            | Action::Settle { .. }
+            | Action::ApplyPatch(_) => Vec::new(),
+        }
+    }
+
+    /// Whether only the first of these follows nothing, every program has its name, and what is put into arguments has its place
+    /// there. `left` is how many more levels of steps may lie inside.
+    fn are_sound(steps: &[Self], left: u8) -> bool {
+        let mut numbered = steps.iter().enumerate();
+        !steps.is_empty()
+            && numbered.all(|(at, step)| {
+                (at == 0) == step.join.is_none()
+                    && match &step.action {
+                        Action::Program(program) => {
+                            !program.arguments.is_empty() && program.has_places_for_fills()
+                        }
+                        Action::ChangeDirectory { .. }
+                        | Action::PrintDirectory { .. }
+                        | Action::Settle { .. }
+                        | Action::ApplyPatch(_)
+                        | Action::All { .. }
+                        | Action::Choice { .. } => true,
+                        Action::Not(steps) => {
+                            let mut others = steps.iter().skip(1);
+                            others.all(|step| step.join == Some(StepJoin::Pipe))
+                        }
+                    }
+                    && step
+                        .inner()
+                        .into_iter()
+                        .all(|inner| left > 0 && Self::are_sound(inner, left - 1))
+            })
+    }
 }
 
 /// What the kernel keeps of a program, and of everything that it starts.
@@ -167,6 +280,7 @@ impl Program {
             arguments,
             assignments: Vec::new(),
             redirections: Vec::new(),
+            fills: Vec::new(),
             kept: None,
         }
     }
@@ -176,6 +290,26 @@ impl Program {
         self.redirections
             .iter()
             .any(|redirection| redirection.file().is_some())
+    }
+
+    /// Whether each fill lies in an argument behind the one before, and none in its name.
+    fn has_places_for_fills(&self) -> bool {
+        let lengths: Vec<usize> = self
+            .arguments
+            .split_inclusive(|byte| *byte == 0)
+            .map(|argument| argument.len().saturating_sub(1))
+            .collect();
+        let number = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
+        let mut before = (0, 0);
+        self.fills.iter().all(|fill| {
+            let (argument, from, to) = (number(fill.argument), number(fill.from), number(fill.to));
+            let is_behind = argument > before.0 || (argument == before.0 && from >= before.1);
+            before = (argument, to);
+            argument > 0
+                && is_behind
+                && from <= to
+                && lengths.get(argument).is_some_and(|length| to <= *length)
+        })
     }
 
     /// Everything that must be what was judged when it is started.
@@ -197,22 +331,24 @@ impl Plan {
 
     /// The programs of its steps.
     pub(crate) fn programs(&self) -> impl Iterator<Item = &Program> {
-        self.steps.iter().filter_map(|step| match &step.action {
-            Action::Program(program) => Some(program),
-            Action::ChangeDirectory { .. }
-            | Action::PrintDirectory { .. }
-            | Action::Settle { .. }
-            | Action::ApplyPatch(_) => None,
-        })
+        Step::all(&self.steps)
+            .into_iter()
+            .filter_map(|step| match &step.action {
+                Action::Program(program) => Some(program),
+                Action::ChangeDirectory { .. }
+                | Action::PrintDirectory { .. }
+                | Action::Settle { .. }
+                | Action::ApplyPatch(_)
+                | Action::All { .. }
+                | Action::Not(_)
+                | Action::Choice { .. } => None,
+            })
     }
 
     /// Whether there is something to do, only the first step follows nothing, every program has its name, what is tried first
     /// is tried before a single program that reads nothing that is held, and what happens in a sandbox is kept there by the
     /// sandbox.
     fn is_sound(&self) -> bool {
-        let is_named =
-            |step: &Step| !matches!(&step.action, Action::Program(program) if program.arguments.is_empty());
-        let mut steps = self.steps.iter().enumerate();
         let is_fit = |direct: &DirectProgram| {
             (direct.candidates.is_empty() || !direct.arguments.is_empty())
                 && self.held.is_empty()
@@ -225,12 +361,11 @@ impl Plan {
                     }]
                 )
         };
-        !self.steps.is_empty()
-            && steps.all(|(at, step)| (at == 0) == step.join.is_none() && is_named(step))
+        Step::are_sound(&self.steps, MAX_DEPTH)
             && self.direct.as_ref().is_none_or(is_fit)
             && (self.enclosed.is_none()
-                || self
-                    .programs()
-                    .all(|program| program.kept.is_none() && !program.opens_files()))
+                || self.programs().all(|program| {
+                    program.kept.is_none() && program.fills.is_empty() && !program.opens_files()
+                }))
     }
 }

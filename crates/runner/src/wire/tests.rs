@@ -213,6 +213,7 @@ fn a_plan_is_read_back() {
             arguments: b"x\0\0".to_vec(),
             assignments: b"A=1\0".to_vec(),
             redirections: vec![],
+            fills: vec![],
             kept: None,
         })
     };
@@ -281,6 +282,7 @@ fn only_one_program_alone_has_something_that_is_tried_before_it() {
             arguments: b"/bin/sh\0-c\0git\0".to_vec(),
             assignments: vec![],
             redirections: vec![],
+            fills: vec![],
             kept: Some(Kept {
                 ruleset: 1,
                 starts: true,

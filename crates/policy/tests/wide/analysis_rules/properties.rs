@@ -12,7 +12,10 @@ use countersign_policy::{
         Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, DenyRule, Entries, Entry, Keeps,
         Protected, Typing, analyze,
     },
-    command::{self, DirectoryTrust, Inspected, PathLookup, rendering::StepKind},
+    command::{
+        self, DirectoryTrust, Inspected, PathLookup,
+        rendering::{PlanPart, StepKind},
+    },
     pattern::{PathCase, PatternCache},
 };
 use proptest::prelude::*;
@@ -316,7 +319,11 @@ fn any_text() -> impl Strategy<Value = String> {
 fn started(analysis: &Analysis) -> Vec<String> {
     const WRAPPERS: [&str; 3] = ["/usr/bin/env", "/usr/bin/timeout", "/usr/bin/nice"];
     let plan = analysis.plan.as_ref().expect("an allowed command has a plan");
-    let steps = plan.items.iter().flat_map(|item| &item.steps);
+    let parts = plan.items.iter().flat_map(|item| &item.parts);
+    let steps = parts.map(|part| match part {
+        PlanPart::Step(step) => step,
+        other @ (PlanPart::All(_) | PlanPart::Apart(_) | PlanPart::Choice { .. }) => panic!("{other:?}"),
+    });
     let mut vectors: Vec<Vec<String>> = steps
         .filter(|step| step.kind == StepKind::Program)
         .map(|step| step.words.clone())

@@ -1,4 +1,4 @@
-//! An attack on the rules about programs that start others (D1, G11, G12, G16 to G18, W, starter sets), which can be run again.
+//! An attack on the rules about programs that start others (D1, G11, G12, G16 to G21, W, starter sets), which can be run again.
 //!
 //! Each program of the rule is told what makes it start something, by every option that the table of the attack
 //! (`tests/data/attack`) and the program's own help know, in every spelling. What the evaluator covers all the same is run,
@@ -10,12 +10,14 @@ mod cell;
 mod measure;
 mod table;
 
+mod compounds;
 mod control;
 mod expansions;
 mod programs;
 mod redirections;
 mod shapes;
 mod starters;
+mod substitutions;
 mod variables;
 
 /// The directory of a run, as it is called inside.

@@ -15,7 +15,7 @@ use brush_parser::{
 };
 use countersign_policy::command::{
     parse,
-    syntax::{Join, List, Word, WordClass},
+    syntax::{Join, List, Part, Word, WordClass},
 };
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ fn our_shape(list: &List) -> Shape {
     list.items
         .iter()
         .map(|item| {
-            let segments = item.pipeline.iter().map(|segment| {
+            let segments = item.pipeline.iter().filter_map(Part::segment).map(|segment| {
                 let assignments = segment
                     .assignments
                     .iter()
@@ -44,7 +44,9 @@ fn our_shape(list: &List) -> Shape {
 fn our_word(word: &Word) -> String {
     match word.class {
         WordClass::HomeTilde | WordClass::BothTildes => word.value.replacen('~', "<home>", 1),
-        WordClass::Literal | WordClass::InnerTilde | WordClass::Found => word.value.clone(),
+        WordClass::Literal | WordClass::InnerTilde | WordClass::Found | WordClass::Substituted => {
+            word.value.clone()
+        }
     }
 }
 
