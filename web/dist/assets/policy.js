@@ -1,5 +1,102 @@
 import { Fact, Fragment, Mono, Refused, Time, Wrong, announce, brief, calls, createVNode, everything, failed, gone, hints, json, looker, may, mixedWords, send, useEffect, useLayoutEffect, useRef, useState, useValue, visible, watch } from "./app.js";
 import { Settings } from "./lists.js";
+// src/pure/forecast.ts
+var number = (count) => count.toLocaleString("en");
+var times = (count) => count === 1 ? "once" : `${number(count)} times`;
+function asked({ commands, ask, deny }) {
+	if (commands === 0) return "The transcripts had no command of an agent in this time.";
+	const share = ask === 0 ? "" : ` (${(100 * ask / commands).toFixed(1)} of 100)`;
+	const denied = deny === 0 ? "" : `, and ${deny === 1 ? "one would have been" : `${number(deny)} would have been`} denied`;
+	return `Of ${number(commands)} commands a person would have been asked about ${number(ask)}${share}${denied}.`;
+}
+function withEntries({ entries, askWithEntries }) {
+	if (!entries.length) return "";
+	return `${entries.length === 1 ? "With this entry" : `With these ${entries.length} entries`} you would have been asked ${times(askWithEntries)}.`;
+}
+var toAdd = (agentId, what) => `countersign allowlist add ${what} --agent=${agentId}`;
+var quoted = (word) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+// src/view/policy/forecast.tsx
+function Forecast({ hint }) {
+	const [saved, setSaved] = useState(void 0);
+	const [problem, setProblem] = useState("");
+	useEffect(() => {
+		let isGone = false;
+		json("GET", "/v1/policy/forecast").then((found) => {
+			if (!isGone) setSaved(found);
+		}, (error) => {
+			if (isGone) return;
+			if (error instanceof Refused && error.status === 404) setSaved(null);
+			else if (error instanceof Refused && !error.isSignedOut) setProblem(error.sentence);
+			else failed(error);
+		});
+		return () => {
+			isGone = true;
+		};
+	}, [hint]);
+	return createVNode("section", {
+		class: "panel",
+		id: "policy-forecast",
+		"aria-labelledby": "policy-forecast-title",
+		children: [
+			createVNode("h2", {
+				id: "policy-forecast-title",
+				children: "Forecast"
+			}),
+			createVNode(Wrong, { text: problem }),
+			saved === null && createVNode("p", { children: [
+				"No forecast is saved. Run ",
+				createVNode("code", { children: "countersign policy forecast --save" }),
+				" on the server: it judges what your agents ran before, and nothing leaves the machine."
+			] }),
+			saved && createVNode(Said, { ...saved })
+		]
+	});
+}
+function Said(saved) {
+	const { agentId, policy, savedAtMs, sinceMs, reasons, entries, starterSets } = saved;
+	const left = withEntries(saved);
+	return createVNode(Fragment, { children: [
+		createVNode("p", {
+			class: "hint",
+			children: [
+				`For agent ${visible(agentId)}, under ${policy === "present" ? "the policy of that moment" : `the preset ${visible(policy)}`}. Made `,
+				createVNode(Time, { ms: savedAtMs }),
+				", from commands since ",
+				createVNode(Time, { ms: sinceMs }),
+				"."
+			]
+		}),
+		createVNode("p", { children: asked(saved) }),
+		reasons.length > 0 && createVNode("ul", {
+			class: "checks",
+			"aria-label": "Why",
+			children: reasons.map(({ why, count }) => createVNode("li", { children: [
+				createVNode("strong", { children: count.toLocaleString("en") }),
+				" ",
+				createVNode("bdi", { children: visible(why) })
+			] }, why))
+		}),
+		left && createVNode("p", { children: left }),
+		entries.length > 0 && createVNode("ul", {
+			class: "checks",
+			"aria-label": "Entries that would save most questions",
+			children: entries.map(({ pattern, saves }) => createVNode("li", { children: [
+				createVNode("strong", { children: saves.toLocaleString("en") }),
+				" ",
+				createVNode(Mono, { text: toAdd(agentId, quoted(pattern)) })
+			] }, pattern))
+		}),
+		starterSets.length > 0 && createVNode(Fragment, { children: [createVNode("p", { children: "What each starter set would save alone:" }), createVNode("ul", {
+			class: "checks",
+			"aria-label": "Starter sets",
+			children: starterSets.map(({ set, saves }) => createVNode("li", { children: [
+				createVNode("strong", { children: saves.toLocaleString("en") }),
+				" ",
+				createVNode(Mono, { text: toAdd(agentId, `--set ${set}`) })
+			] }, set))
+		})] })
+	] });
+}
 // src/pure/confine.ts
 var LARGEST_PORT = 65535;
 var NoConfine = class extends Error {};
@@ -1070,6 +1167,7 @@ function Policy() {
 						hasMore: all.lists[kind].more,
 						changed: saved
 					}, kind)),
+					createVNode(Forecast, { hint }),
 					createVNode(Settings, { items: all.settings })
 				]
 			})
