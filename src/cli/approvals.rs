@@ -1,6 +1,6 @@
 //! `countersign approvals`: what waits for a person, and the answer.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -364,7 +364,7 @@ async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus
 pub(super) fn facts(approval: &ApprovalBody) -> Table {
     let mut table = Table::without_header();
     table.each("allowed by", question::progress(approval));
-    table.fact("groups", &groups(approval.groups.as_ref()));
+    table.fact("groups", &width::groups(approval.groups.as_ref()));
     for VoteBody {
         by,
         decision,
@@ -410,38 +410,13 @@ pub(super) fn facts(approval: &ApprovalBody) -> Table {
     table.each("decision", &approval.decision);
     table.each("reason", &approval.reason);
     table.each("answers", &approval.allowed_decisions);
-    proposed(&mut table, &approval.proposed_patterns);
+    width::proposed_patterns(&mut table, &approval.proposed_patterns);
     width::proposed(&mut table, &approval.proposals);
     table.each("remembers", approval.grant.as_ref().map(|grant| &grant.words));
     for warning in &approval.display.warnings {
         table.fact("warning", &warning.message);
     }
     table
-}
-
-/// What `allow-always` could store.
-pub(super) fn proposed(table: &mut Table, patterns: &[PatternBody]) {
-    for pattern in patterns {
-        let name = if pattern.default {
-            "always stores"
-        } else {
-            "could store"
-        };
-        table.fact(name, &rule_in_words(pattern));
-        table.each("note", &pattern.note);
-    }
-}
-
-/// A proposed pattern with its arguments.
-pub(super) fn rule_in_words(pattern: &PatternBody) -> String {
-    if let Some(shape) = &pattern.shape {
-        let limits = pattern.limits.as_ref();
-        let directory = limits.and_then(|limits| limits.directory.as_ref());
-        let place = directory.map_or_else(String::new, |directory| format!(", in {directory} and below"));
-        return format!("{shape}{place}");
-    }
-    let arguments = pattern.arg_pattern.as_deref().unwrap_or_default();
-    format!("{} {arguments}", pattern.pattern).trim_end().to_owned()
 }
 
 /// The parts of a command, and below each those of the text that it hands to a shell.
@@ -820,15 +795,6 @@ fn standing(status: &words::ApprovalStatus, progress: Option<String>) -> String 
     match progress.filter(|_| *status == ApprovalStatus::Pending) {
         Some(progress) => format!("{status}, {progress}"),
         None => status.to_string(),
-    }
-}
-
-/// Of which groups an approver must be; nothing for any.
-pub(super) fn groups(groups: Option<&BTreeSet<String>>) -> String {
-    match groups {
-        Some(groups) if groups.is_empty() => "nobody is of the groups of all its parts".to_owned(),
-        Some(groups) => value::joined(groups),
-        None => String::new(),
     }
 }
 

@@ -14,14 +14,13 @@ use countersign_wire::{
 };
 
 use super::{
-    approvals,
     client::{Client, read},
     console::{Console, Format, Tone},
     context::Context,
     exit::ExitStatus,
     failure::Failure,
     table::Table,
-    value,
+    value, width,
 };
 
 /// Characters of the command that are shown on both sides of what a finding points at.
@@ -273,10 +272,10 @@ fn facts(explained: &ExplanationBody) -> Table {
             &format!("{required} different people have to allow it"),
         );
     }
-    table.fact("groups", &approvals::groups(explained.groups.as_ref()));
+    table.fact("groups", &width::groups(explained.groups.as_ref()));
     table.each("env blocked", &explained.env.blocked);
     table.each("env passed", &explained.env.passed);
-    approvals::proposed(&mut table, &explained.would_persist);
+    width::proposed_patterns(&mut table, &explained.would_persist);
     table
 }
 

@@ -1,13 +1,14 @@
 //! How wide an answer is: what an allow remembers, and for how long a deny lasts.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use countersign_protocol::ByName;
-use countersign_wire::approval::{ApprovalBody, GrantChoiceBody, MuteBody, ProposalBody};
+use countersign_wire::approval::{ApprovalBody, GrantChoiceBody, MuteBody, PatternBody, ProposalBody};
 
 use super::{context::Context, duration::parse_duration, failure::Failure, table::Table, value};
 
@@ -144,5 +145,39 @@ pub(super) fn proposed(table: &mut Table, proposals: &[ProposalBody]) {
             &format!("--as {id}"),
             &format!("{}{saved}", value::visible(words)),
         );
+    }
+}
+
+/// What `allow-always` could store.
+pub(super) fn proposed_patterns(table: &mut Table, patterns: &[PatternBody]) {
+    for pattern in patterns {
+        let name = if pattern.default {
+            "always stores"
+        } else {
+            "could store"
+        };
+        table.fact(name, &rule_in_words(pattern));
+        table.each("note", &pattern.note);
+    }
+}
+
+/// A proposed pattern with its arguments.
+pub(super) fn rule_in_words(pattern: &PatternBody) -> String {
+    if let Some(shape) = &pattern.shape {
+        let limits = pattern.limits.as_ref();
+        let directory = limits.and_then(|limits| limits.directory.as_ref());
+        let place = directory.map_or_else(String::new, |directory| format!(", in {directory} and below"));
+        return format!("{shape}{place}");
+    }
+    let arguments = pattern.arg_pattern.as_deref().unwrap_or_default();
+    format!("{} {arguments}", pattern.pattern).trim_end().to_owned()
+}
+
+/// Of which groups an approver must be; nothing for any.
+pub(super) fn groups(groups: Option<&BTreeSet<String>>) -> String {
+    match groups {
+        Some(groups) if groups.is_empty() => "nobody is of the groups of all its parts".to_owned(),
+        Some(groups) => value::joined(groups),
+        None => String::new(),
     }
 }

@@ -288,10 +288,11 @@ async fn a_saved_forecast_is_shown_by_the_server_and_has_no_command() {
     assert!(!home.scratch.join(".openclaw").exists());
 
     let server = TestServer::asking().start().await;
-    let none = server.operator().get("/v1/policy/forecast").await;
-    assert_eq!(none.status, 404);
-    let none = none.json();
-    assert_has!(none, { "code": "not-found", "hint": "countersign policy forecast --save" });
+    let nothing = async || {
+        let saved = server.operator().read("/v1/policy/forecast").await;
+        assert_eq!(saved, json!({}));
+    };
+    nothing().await;
     let forecast = async |arguments: &[&str]| {
         let arguments: Vec<&str> = ["policy", "forecast", "--from", &file]
             .into_iter()
@@ -301,11 +302,12 @@ async fn a_saved_forecast_is_shown_by_the_server_and_has_no_command() {
     };
     // Unless it is told to, it leaves nothing.
     assert_eq!(forecast(&[]).await.code, Some(0));
-    assert_eq!(server.operator().get("/v1/policy/forecast").await.status, 404);
+    nothing().await;
     let told = forecast(&["--save", "--json"]).await;
     assert_eq!(told.code, Some(0), "{told:?}");
     let told: Value = serde_json::from_str(&told.stdout).unwrap();
     let saved = server.operator().read("/v1/policy/forecast").await;
+    let saved = &saved["forecast"];
     for member in [
         "agentId",
         "policy",
@@ -320,6 +322,10 @@ async fn a_saved_forecast_is_shown_by_the_server_and_has_no_command() {
         assert_eq!(saved[member], told[member], "{member}");
     }
     assert_has!(saved, { "policy": "present", "commands": 3, "ask": 2, "deny": 1 });
+    assert_eq!(
+        saved["entries"],
+        json!([{ "pattern": told["entries"][0]["pattern"], "saves": 2 }])
+    );
     assert_eq!(
         saved["reasons"],
         json!([{ "why": "allowlist-miss", "count": 2 }, { "why": "program-not-found", "count": 1 }])
@@ -337,10 +343,10 @@ async fn a_saved_forecast_is_shown_by_the_server_and_has_no_command() {
 
     // What is no forecast, or no file, is none.
     write_file(&place, "{");
-    assert_eq!(server.operator().get("/v1/policy/forecast").await.status, 404);
+    nothing().await;
     std::fs::remove_file(&place).unwrap();
     symlink(server.state().join("openclaw.json"), &place).unwrap();
-    assert_eq!(server.operator().get("/v1/policy/forecast").await.status, 404);
+    nothing().await;
     // Nor is it written through a link.
     let refused = forecast(&["--save"]).await;
     assert_ne!(refused.code, Some(0), "{refused:?}");

@@ -20,6 +20,7 @@ mod compression;
 mod cookie;
 mod cors;
 mod deprecation;
+mod event_frames;
 mod extract;
 mod handshake;
 mod host_header;

@@ -20,6 +20,7 @@ use countersign_wire::health::FindingBody;
 
 use crate::{
     admission::{AdmissionMiddleware, AdmissionRules},
+    event_frames::Frames,
     extract::BodyLimit,
     host_header::HostNames,
     links::Links,
@@ -27,7 +28,6 @@ use crate::{
     peer::{Endpoint, Transport},
     problem::{Code, Problem},
     routes::McpMount,
-    sse::Frames,
     web_origin::WebOrigins,
 };
 

@@ -3,6 +3,16 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// The last forecast, where one is saved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = SavedForecast)]
+pub struct SavedForecastBody {
+    /// Absent where none is saved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub forecast: Option<ForecastBody>,
+}
+
 /// How often a person would have been asked about the commands of one's own agents, as `policy forecast --save` left it.
 /// No command is in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

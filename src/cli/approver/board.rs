@@ -10,9 +10,9 @@ use countersign_policy::command::display;
 use countersign_wire::{approval::GrantChoiceBody, event::ApprovalEvent};
 
 use super::{
+    layout::{Layout, PINNED_ROWS},
     pane::{Pane, Scroll},
     panel::{Panel, Picked},
-    picture::Layout,
     state::{ANSWER_GUARD, Answer, Asked, Deed, MAX_REASON_CHARS, Screen, slug, width_of},
 };
 use crate::cli::{approvals, question, value};
@@ -171,8 +171,18 @@ impl Board {
         self.read.contains(id)
     }
 
-    fn layout(&self) -> Layout {
-        Layout::of(self)
+    pub(super) fn layout(&self) -> Layout {
+        let pinned = match self.mode {
+            Mode::Always(_) => self.pane.len().min(PINNED_ROWS),
+            Mode::Reading
+            | Mode::Filtering
+            | Mode::Details(_)
+            | Mode::Help(_)
+            | Mode::Typing { .. }
+            | Mode::TypingOn
+            | Mode::Sending { .. } => 0,
+        };
+        Layout::of(self.screen.rows, self.listed().len(), pinned)
     }
 
     /// The terminal has another size: what was on it is not any more.

@@ -7,7 +7,9 @@
 //! without a server.
 
 mod board;
+mod choices;
 mod desk;
+mod layout;
 mod pane;
 mod panel;
 mod picture;
@@ -202,7 +204,7 @@ fn waiting(approval: ApprovalBody) -> Option<Asked> {
         status: approvals::status(&approval),
         beside: beside(&approval),
         alike: panel::alike(&approval),
-        choices: panel::choices(&approval),
+        choices: choices::choices(&approval),
         takes_several: approval.approvals_required > 1,
         agent: approval.agent_id.to_string(),
         host: approval.host.to_string(),

@@ -4,17 +4,11 @@ use countersign_domain::{ApprovalDecision, UnixMillis};
 
 use super::{
     board::{Board, Mode},
+    layout::PINNED_ROWS,
     pane::Pane,
     state::{Asked, Screen, slug},
 };
 use crate::cli::{console::Tone, duration::clock_face, value};
-
-/// Rows of the list at most, of all rows.
-const LIST_SHARE: usize = 3;
-/// Rows that are neither list nor text: the title, two lines around the text, the message and the keys.
-const FRAME_ROWS: usize = 5;
-/// The command stays in sight above a panel, with so many rows.
-const PINNED_ROWS: usize = 2;
 
 /// How a row looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,47 +28,13 @@ pub(super) struct Row {
     pub(super) look: Look,
 }
 
-/// How many rows each part has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
-    pub(super) list: usize,
-    /// What would run.
-    pub(super) pane: usize,
-    /// What stands in the place of both, but for the pinned command.
-    pub(super) overlay: usize,
-}
-
-impl Layout {
-    pub(super) fn of(board: &Board) -> Self {
-        let rows = board.screen.rows;
-        let listed = board.listed().len();
-        let room = rows.saturating_sub(FRAME_ROWS);
-        let list = listed.clamp(1, (room / LIST_SHARE).max(1));
-        let pinned = match board.mode {
-            Mode::Always(_) => board.pane.len().min(PINNED_ROWS),
-            Mode::Reading
-            | Mode::Filtering
-            | Mode::Details(_)
-            | Mode::Help(_)
-            | Mode::Typing { .. }
-            | Mode::TypingOn
-            | Mode::Sending { .. } => 0,
-        };
-        Self {
-            list,
-            pane: room.saturating_sub(list).max(1),
-            overlay: room.saturating_sub(pinned).max(1),
-        }
-    }
-}
-
 /// All rows of the screen, from the top.
 pub(super) fn draw(board: &Board, is_offline: bool, now: UnixMillis) -> Vec<Row> {
     if !board.screen.is_large_enough() {
         let text = fitted("too small: enlarge the terminal, or q", board.screen);
         return vec![row(text, Look::Plain)];
     }
-    let layout = Layout::of(board);
+    let layout = board.layout();
     let mut rows = vec![row(title(board, is_offline), Look::Bar)];
     match &board.mode {
         Mode::Details(pane) => overlay(&mut rows, "all that is known", pane, layout.overlay),

@@ -11,8 +11,8 @@ use countersign_wire::{
     words,
 };
 
-use super::panel::Choice;
-use crate::cli::{approvals, duration::clock_face, question, table::Table, value};
+use super::choices::Choice;
+use crate::cli::{approvals, duration::clock_face, question, table::Table, value, width};
 
 /// A question that has just come up takes no answer for this long: the key was meant for the one before.
 pub(super) const ANSWER_GUARD: Duration = Duration::from_millis(400);
@@ -449,7 +449,7 @@ impl ApproverState {
         let mut text = "always: what is stored".to_owned();
         for (number, rule) in (1..).zip(self.rules()) {
             let default = if rule.default { " (Enter)" } else { "" };
-            let what = value::visible(&approvals::rule_in_words(rule));
+            let what = value::visible(&width::rule_in_words(rule));
             text.extend(["\n  ", &number.to_string(), default, "  ", &what]);
         }
         if self.rules().is_empty() {

@@ -289,7 +289,7 @@ pub(super) const TABLE: &[Row] = &[
     get("/v1/sessions/{sessionKey}/system-events", EXEC, REFUSED),
     row!(POST "/v1/sessions/{sessionKey}/system-events/drain" EXEC, REFUSED, Body::None => 200),
     row!(POST "/tools/invoke" EXEC, REFUSED, Body::Json(tool) => 200),
-    row!(GET "/v1/policy/forecast" READ, About::NoAgent, Body::None => 404),
+    get("/v1/policy/forecast", READ, About::NoAgent),
     get("/v1/settings", READ, About::NoAgent),
     get("/v1/stop", READ, About::Caller),
     row!(POST "/v1/stop" Access::Scopes(&["approve", "admin"]), About::NoAgent, Body::Json(reason) => 200),

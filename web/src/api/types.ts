@@ -39,6 +39,7 @@ export type Problem = Schemas["Problem"];
 export type ProcessSession = Schemas["ProcessSession"];
 export type Proposal = Schemas["Proposal"];
 export type Revision = Schemas["Revision"];
+export type SavedForecast = Schemas["SavedForecast"];
 export type Segment = Schemas["Segment"];
 export type SessionOverrides = Schemas["SessionOverrides"];
 export type Setting = Schemas["Setting"];

@@ -10,12 +10,11 @@ use countersign_domain::{AgentId, Host, SessionKey};
 use countersign_engine::{
     accepted_policy::PendingChange,
     effective::{DocumentView, EffectivePolicy, SandboxState},
-    hint::hint,
     node::NodeView,
 };
 use countersign_wire::{
     actor::ActorBody,
-    forecast::ForecastBody,
+    forecast::SavedForecastBody,
     policy::{DocumentBody, DocumentWarning, EffectiveBody, HeldBody, NodeBody, SandboxBody},
 };
 
@@ -39,29 +38,25 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 /// would save most questions. It has no command.
 #[utoipa::path(
     get, path = "/v1/policy/forecast", tag = "policy", operation_id = "get_forecast",
-    responses(
-        (status = OK, body = ForecastBody),
-        (status = NOT_FOUND, description = "not-found: none is saved"),
-    ),
+    responses((status = OK, body = SavedForecastBody)),
     security(("token" = ["read"])),
 )]
 async fn forecast(
     _caller: Caller<Read>,
     State(state): State<AppState>,
     _query: QueryOf<()>,
-) -> Result<JsonReply<ForecastBody>, Problem> {
+) -> JsonReply<SavedForecastBody> {
     let saved = state.policy_admin().saved_forecast().await;
     let read = saved.and_then(|saved| Ok(serde_json::from_slice(&saved)?));
-    read.map(JsonReply).map_err(|error| {
-        if error.kind() != io::ErrorKind::NotFound {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "the saved forecast cannot be read"
-            );
-        }
-        Problem::new(Code::NotFound, "no forecast is saved")
-            .with_hint(Some(hint(&["policy", "forecast", "--save"])))
-    })
+    if let Err(error) = &read
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(
+            error = error as &dyn std::error::Error,
+            "the saved forecast cannot be read"
+        );
+    }
+    JsonReply(SavedForecastBody { forecast: read.ok() })
 }
 
 /// Whose policy is wanted.

@@ -16,9 +16,10 @@ use countersign_sys::clock::SystemClock;
 use super::open_ledger;
 
 use crate::{
+    event_frames::Frames,
     links::Links,
     peer::{Endpoint, Transport},
-    sse::{self, Frames},
+    sse,
 };
 
 struct Streamed {

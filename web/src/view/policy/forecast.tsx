@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { json, Refused } from "../../api/api.ts";
-import type { Forecast as Saved } from "../../api/types.ts";
+import type { Forecast as Saved, SavedForecast } from "../../api/types.ts";
 import { asked, quoted, toAdd, withEntries } from "../../pure/forecast.ts";
 import { visible } from "../../pure/text.ts";
 import { failed } from "../../shell.ts";
@@ -14,12 +14,11 @@ export function Forecast({ hint }: { hint: number }) {
 
   useEffect(() => {
     let isGone = false;
-    json<Saved>("GET", "/v1/policy/forecast").then((found) => {
-      if (!isGone) setSaved(found);
+    json<SavedForecast>("GET", "/v1/policy/forecast").then(({ forecast }) => {
+      if (!isGone) setSaved(forecast ?? null);
     }, (error: unknown) => {
       if (isGone) return;
-      if (error instanceof Refused && error.status === 404) setSaved(null);
-      else if (error instanceof Refused && !error.isSignedOut) setProblem(error.sentence);
+      if (error instanceof Refused && !error.isSignedOut) setProblem(error.sentence);
       else failed(error);
     });
     return () => {

@@ -91,10 +91,19 @@ impl Mount {
 struct MessageSchema {
     /// `2.0`
     jsonrpc: String,
-    #[schema(value_type = Option<Object>)]
-    params: Option<Value>,
+    /// Text or a number; of a request and its answer.
+    #[schema(value_type = Option<Value>)]
+    id: Option<Value>,
     /// Of a request or a notification.
     method: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    params: Option<Value>,
+    /// Of an answer.
+    #[schema(value_type = Option<Object>)]
+    result: Option<Value>,
+    /// Of an answer in the place of `result`.
+    #[schema(value_type = Option<Object>)]
+    error: Option<Value>,
 }
 
 /// Speaks the Model Context Protocol (streamable HTTP): tools `exec`, `process`, `apply_patch` and `exec_explain`, with
