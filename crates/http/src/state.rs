@@ -4,7 +4,7 @@ use std::{net::IpAddr, num::NonZeroU32, sync::Arc};
 
 use arc_swap::ArcSwap;
 use axum::extract::FromRef;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use countersign_config::settings::{Server, Settings, WebUrl};
@@ -54,11 +54,14 @@ struct Shared {
     mcp: McpMount,
     doctor: Arc<dyn Doctor>,
     /// One look at a time: it reads every file of the server.
-    doctor_turn: tokio::sync::Mutex<()>,
+    doctor_turn: Turn,
     /// One recording is drawn at a time.
-    drawing_turn: tokio::sync::Mutex<()>,
+    drawing_turn: Turn,
     stopping: CancellationToken,
 }
+
+/// Work that is done once at a time.
+type Turn = Arc<Mutex<()>>;
 
 /// Says what is wrong or risky about the server and its files. It may take a while, and nothing may be started for it.
 pub trait Doctor: std::fmt::Debug + Send + Sync {
@@ -98,8 +101,8 @@ impl AppState {
             most_streams: server.limits.max_sse_clients,
             metrics: Metrics::of(&engine, &bridge),
             doctor,
-            doctor_turn: tokio::sync::Mutex::default(),
-            drawing_turn: tokio::sync::Mutex::default(),
+            doctor_turn: Turn::default(),
+            drawing_turn: Turn::default(),
             stopping,
             engine,
             bridge,
@@ -155,15 +158,20 @@ impl AppState {
 
     /// What is wrong or risky now, the worst first.
     pub(crate) async fn findings(&self) -> Result<Vec<FindingBody>, Problem> {
-        let _turn = self.0.doctor_turn.lock().await;
+        let turn = Arc::clone(&self.0.doctor_turn).lock_owned().await;
         let doctor = Arc::clone(&self.0.doctor);
-        let looked = tokio::task::spawn_blocking(move || doctor.findings()).await;
+        let look = move || {
+            // Who asked may be gone before the look ends; nobody else looks until then.
+            let _turn = turn;
+            doctor.findings()
+        };
+        let looked = tokio::task::spawn_blocking(look).await;
         looked.map_err(|_panicked| Problem::internal())
     }
 
-    /// The turn to draw a recording.
-    pub(crate) async fn drawing_turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.0.drawing_turn.lock().await
+    /// The turn to draw a recording. It is for who draws to keep, since who asked may be gone before.
+    pub(crate) async fn drawing_turn(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.0.drawing_turn).lock_owned().await
     }
 
     /// Cancelled when the server stops.
@@ -176,12 +184,12 @@ impl AppState {
         self.0.endpoint
     }
 
-    /// Where others find things of this server.
     /// Events as streams send them.
     pub(crate) fn frames(&self) -> &Arc<Frames> {
         &self.0.frames
     }
 
+    /// Where others find things of this server.
     pub(crate) fn links(&self) -> &Links {
         &self.0.links
     }

@@ -21,11 +21,13 @@ interface Film {
   lengthMs: number;
   lostAtMs: number | undefined;
   isWhole: boolean;
+  /** It goes on behind the pictures, and no more of them are kept here. */
+  isCut: boolean;
 }
 
 /** Loads the pictures of a run, an answer after the other. */
 function useFilm(runId: string): { film: Film; problem: string } {
-  const [film, setFilm] = useState<Film>({ pictures: [], lengthMs: 0, lostAtMs: undefined, isWhole: false });
+  const [film, setFilm] = useState<Film>({ pictures: [], lengthMs: 0, lostAtMs: undefined, isWhole: false, isCut: false });
   const [problem, setProblem] = useState("");
   useEffect(() => {
     let isOver = false;
@@ -35,7 +37,8 @@ function useFilm(runId: string): { film: Film; problem: string } {
         const part = await json<Frames>("GET", `/v1/runs/${encodeURIComponent(runId)}/recording/frames${after === undefined ? "" : `?afterMs=${after}`}`);
         if (isOver) return;
         after = part.nextAfterMs;
-        setFilm(({ pictures }) => ({ pictures: developed(pictures, part), lengthMs: part.lengthMs, lostAtMs: part.lostAtMs, isWhole: after === undefined }));
+        const isCut = after !== undefined && answers + 1 === MOST_ANSWERS;
+        setFilm(({ pictures }) => ({ pictures: developed(pictures, part), lengthMs: isCut ? (after ?? 0) : part.lengthMs, lostAtMs: part.lostAtMs, isWhole: after === undefined || isCut, isCut }));
         if (after === undefined) return;
       }
     }
@@ -52,7 +55,7 @@ function useFilm(runId: string): { film: Film; problem: string } {
 
 export function Replay({ run }: { run: Run }) {
   const { film, problem } = useFilm(run.runId);
-  const { pictures, lengthMs, lostAtMs, isWhole } = film;
+  const { pictures, lengthMs, lostAtMs, isWhole, isCut } = film;
   const [now, setNow] = useState(0);
   const [isPlaying, setPlaying] = useState(false);
   const [speed, setSpeed] = useState(1);
@@ -130,6 +133,7 @@ export function Replay({ run }: { run: Run }) {
           </form>
           {lostAtMs !== undefined && <p class="hint">{`From ${duration(lostAtMs)} on, what was written could not be followed.`}</p>}
           {!isWhole && <p class="hint">Loading the rest …</p>}
+          {isCut && <p class="hint">The recording goes on; this player shows it until here. <code>countersign runs replay</code> shows all of it.</p>}
         </>
       )}
     </div>

@@ -17,6 +17,7 @@ use axum::{
 use futures_util::{StreamExt as _, stream};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use tokio_util::sync::CancellationToken;
 
 use countersign_domain::{OutputStream, RunId, Scope, TokenId};
 use countersign_engine::EndsWithCaller;
@@ -302,6 +303,7 @@ async fn frames(
         Cursor::new(play.frames_of(&played)),
         Duration::ZERO,
         query.after_ms,
+        CancellationToken::new(),
     );
     drawn.map(JsonReply).map_err(|error| {
         tracing::error!(%error, "the output of the mock cannot be read");

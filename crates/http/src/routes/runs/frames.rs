@@ -9,6 +9,7 @@ use std::{
 };
 
 use axum::extract::State;
+use tokio_util::sync::CancellationToken;
 
 use countersign_domain::{Run, RunId, TerminalSize, UnixMillis};
 use countersign_engine::OutputBytes;
@@ -33,6 +34,10 @@ const MOST_FRAMES: u32 = 4_000;
 const MOST_AT_ONCE: usize = 400;
 /// So much text in an answer, about.
 const MOST_TEXT: usize = 512 * 1024;
+/// A picture with more text than this is not shown, nor what follows it.
+const MOST_TEXT_OF_ONE: usize = 4 * MOST_TEXT;
+/// So much output of a run is drawn; what follows is not shown. A terminal takes a while for it.
+const MOST_DRAWN: usize = 64 * 1024 * 1024;
 
 /// Which pictures are wanted.
 #[derive(Debug, utoipa::IntoParams)]
@@ -72,10 +77,20 @@ pub(super) async fn frames(
     let stored = stored.ok_or_else(|| Problem::not_found("run"))?;
     let length = length_of(&run, engine.clock().now());
     // It takes a processor for a while.
-    let _turn = state.drawing_turn().await;
-    let drawn = tokio::task::spawn_blocking(move || match stored {
-        OutputBytes::Frames(frames) => draw(Cursor::new(frames), length, query.after_ms),
-        OutputBytes::Spool(path) => draw(countersign_sys::fs::open_regular(&path)?, length, query.after_ms),
+    let turn = state.drawing_turn().await;
+    let gone = CancellationToken::new();
+    let _until_answered = gone.clone().drop_guard();
+    let drawn = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        match stored {
+            OutputBytes::Frames(frames) => draw(Cursor::new(frames), length, query.after_ms, gone),
+            OutputBytes::Spool(path) => draw(
+                countersign_sys::fs::open_regular(&path)?,
+                length,
+                query.after_ms,
+                gone,
+            ),
+        }
     });
     let drawn = drawn.await.map_err(|_panicked| Problem::internal())?;
     drawn.map(JsonReply).map_err(|error| {
@@ -93,17 +108,18 @@ fn length_of(run: &Run, now: UnixMillis) -> Duration {
         .map_or(Duration::ZERO, |started| end.since(started))
 }
 
-/// The pictures of a recording after a moment, as many as go into an answer.
+/// The pictures of a recording after a moment, as many as go into an answer; `gone` when nobody waits for them any more.
 pub(crate) fn draw(
     spool: impl Read + Seek,
     length: Duration,
     after_ms: Option<u64>,
+    gone: CancellationToken,
 ) -> io::Result<FramesBody> {
-    let mut film = Film::new(length, after_ms);
+    let mut film = Film::new(length, after_ms, gone);
     let whole = spool::events(spool, |event| film.event(event));
     match whole {
         // The answer is full, and the rest is not read.
-        Err(error) if film.is_full() && error.kind() == io::ErrorKind::StorageFull => {}
+        Err(error) if film.is_done() && error.kind() == io::ErrorKind::StorageFull => {}
         other => other?,
     }
     Ok(film.end())
@@ -127,10 +143,13 @@ struct Film {
     next_after_ms: Option<u64>,
     lost_at: Option<Duration>,
     length: Duration,
+    /// How much output was drawn.
+    drawn: usize,
+    gone: CancellationToken,
 }
 
 impl Film {
-    fn new(length: Duration, after_ms: Option<u64>) -> Self {
+    fn new(length: Duration, after_ms: Option<u64>, gone: CancellationToken) -> Self {
         Self {
             screen: Screen::new(TerminalSize::DEFAULT),
             size: TerminalSize::DEFAULT,
@@ -145,6 +164,8 @@ impl Film {
             next_after_ms: None,
             lost_at: None,
             length,
+            drawn: 0,
+            gone,
         }
     }
 
@@ -162,10 +183,18 @@ impl Film {
                 self.is_changed = true;
             }
             Event::Output(_stream, bytes) => {
+                self.is_changed = true;
                 for piece in bytes.chunks(self.screen.portion()) {
+                    if self.gone.is_cancelled() {
+                        return Err(io::ErrorKind::Interrupted.into());
+                    }
+                    if self.drawn > MOST_DRAWN {
+                        self.lost_at.get_or_insert(self.now);
+                        return Err(io::ErrorKind::StorageFull.into());
+                    }
+                    self.drawn += piece.len();
                     self.screen.push(piece, 0);
                 }
-                self.is_changed = true;
             }
             // What was typed is on the screen where the terminal showed it.
             Event::Input(_) => {}
@@ -203,16 +232,22 @@ impl Film {
         };
         let empty = Row::new();
         let mut changed = Vec::new();
+        let mut text = 0;
         for (row, texts) in (0_u16..).zip(&cells) {
             let before = self.shown.get(usize::from(row)).unwrap_or(&empty);
             if texts != before {
-                self.text += texts.iter().map(|(text, _look)| text.len() + 32).sum::<usize>() + 16;
+                text += texts.iter().map(|(text, _look)| text.len() + 32).sum::<usize>() + 16;
+                if text > MOST_TEXT_OF_ONE {
+                    self.lost_at = Some(at);
+                    return Ok(());
+                }
                 changed.push(RowBody {
                     row,
                     texts: texts.iter().map(text_body).collect(),
                 });
             }
         }
+        self.text += text;
         self.shown = cells;
         self.frames.push(FrameBody {
             at_ms,
@@ -222,6 +257,11 @@ impl Film {
             changed,
         });
         Ok(())
+    }
+
+    /// Whether nothing more of the recording is needed.
+    fn is_done(&self) -> bool {
+        self.is_full() || self.lost_at.is_some()
     }
 
     fn is_full(&self) -> bool {
@@ -285,7 +325,8 @@ mod tests {
 
     fn of(frames: &InlineFrames, length_ms: u64, after_ms: Option<u64>) -> FramesBody {
         let bytes = frames.as_bytes().to_vec();
-        draw(Cursor::new(bytes), Duration::from_millis(length_ms), after_ms).unwrap()
+        let length = Duration::from_millis(length_ms);
+        draw(Cursor::new(bytes), length, after_ms, CancellationToken::new()).unwrap()
     }
 
     fn row_texts(frame: &FrameBody) -> Vec<(u16, String)> {
@@ -351,5 +392,33 @@ mod tests {
         // Of a long run there are no more pictures, only further apart.
         let film = of(&frames, 4_000 * 1_000, None);
         assert!(film.frames.len() <= 60, "{}", film.frames.len());
+    }
+
+    #[test]
+    fn nothing_more_is_drawn_once_nobody_waits() {
+        let mut frames = InlineFrames::default();
+        frames.push_at(Duration::from_millis(5), OutputStream::Stdout, b"one");
+        let gone = CancellationToken::new();
+        gone.cancel();
+        let bytes = Cursor::new(frames.as_bytes().to_vec());
+        let drawn = draw(bytes, Duration::ZERO, None, gone);
+        assert_eq!(drawn.unwrap_err().kind(), io::ErrorKind::Interrupted);
+    }
+
+    #[test]
+    fn a_picture_with_too_much_text_ends_what_is_shown() {
+        let mut film = Film::new(Duration::ZERO, None, CancellationToken::new());
+        let size = TerminalSize::new(300, 300).unwrap();
+        film.event(Event::Size(size)).unwrap();
+        film.event(Event::Output(OutputStream::Stdout, b"one")).unwrap();
+        film.event(Event::Time(Duration::from_millis(100))).unwrap();
+        // Each cell has another look than the one beside it.
+        let cells = "\x1b[31mx\x1b[32mx".repeat(300 * 150);
+        film.event(Event::Output(OutputStream::Stdout, cells.as_bytes()))
+            .unwrap();
+        film.event(Event::Time(Duration::from_millis(200))).unwrap();
+        let film = film.end();
+        assert_eq!((film.frames.len(), film.lost_at_ms), (1, Some(100)));
+        assert_eq!(film.next_after_ms, None);
     }
 }
