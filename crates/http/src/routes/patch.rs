@@ -136,7 +136,7 @@ fn change(FileChange { path, kind, from }: FileChange<'_>) -> ChangeBody {
 /// say what does not fit. The format is described in `docs/apply-patch.md`.
 #[utoipa::path(
     post, path = "/v1/apply-patch", tag = "exec",
-    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255,
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]([ -~]*[!-~])?$",
         description = "The same key with the same body within 24 h gives the first answer again and changes nothing.")),
     request_body = PatchBody,
     responses(

@@ -88,7 +88,7 @@ impl ExecQuery {
 /// away ends its foreground run, unless an `Idempotency-Key` lets it join again; `held` ends it all the same.
 #[utoipa::path(
     post, path = "/v1/exec", tag = "exec",
-    params(ExecQuery, ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255,
+    params(ExecQuery, ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]([ -~]*[!-~])?$",
         description = "The same key with the same body within 24 h gives the first answer again and runs nothing.")),
     request_body = ExecBody,
     responses(
