@@ -21,12 +21,11 @@ function Forecast({ hint }) {
 	const [problem, setProblem] = useState("");
 	useEffect(() => {
 		let isGone = false;
-		json("GET", "/v1/policy/forecast").then((found) => {
-			if (!isGone) setSaved(found);
+		json("GET", "/v1/policy/forecast").then(({ forecast }) => {
+			if (!isGone) setSaved(forecast ?? null);
 		}, (error) => {
 			if (isGone) return;
-			if (error instanceof Refused && error.status === 404) setSaved(null);
-			else if (error instanceof Refused && !error.isSignedOut) setProblem(error.sentence);
+			if (error instanceof Refused && !error.isSignedOut) setProblem(error.sentence);
 			else failed(error);
 		});
 		return () => {

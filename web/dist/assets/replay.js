@@ -65,7 +65,8 @@ function useFilm(runId) {
 		pictures: [],
 		lengthMs: 0,
 		lostAtMs: void 0,
-		isWhole: false
+		isWhole: false,
+		isCut: false
 	});
 	const [problem, setProblem] = useState("");
 	useEffect(() => {
@@ -76,11 +77,13 @@ function useFilm(runId) {
 				const part = await json("GET", `/v1/runs/${encodeURIComponent(runId)}/recording/frames${after === void 0 ? "" : `?afterMs=${after}`}`);
 				if (isOver) return;
 				after = part.nextAfterMs;
+				const isCut = after !== void 0 && answers + 1 === MOST_ANSWERS;
 				setFilm(({ pictures }) => ({
 					pictures: developed(pictures, part),
-					lengthMs: part.lengthMs,
+					lengthMs: isCut ? after ?? 0 : part.lengthMs,
 					lostAtMs: part.lostAtMs,
-					isWhole: after === void 0
+					isWhole: after === void 0 || isCut,
+					isCut
 				}));
 				if (after === void 0) return;
 			}
@@ -100,7 +103,7 @@ function useFilm(runId) {
 }
 function Replay({ run }) {
 	const { film, problem } = useFilm(run.runId);
-	const { pictures, lengthMs, lostAtMs, isWhole } = film;
+	const { pictures, lengthMs, lostAtMs, isWhole, isCut } = film;
 	const [now, setNow] = useState(0);
 	const [isPlaying, setPlaying] = useState(false);
 	const [speed, setSpeed] = useState(1);
@@ -285,6 +288,14 @@ function Replay({ run }) {
 				!isWhole && createVNode("p", {
 					class: "hint",
 					children: "Loading the rest …"
+				}),
+				isCut && createVNode("p", {
+					class: "hint",
+					children: [
+						"The recording goes on; this player shows it until here. ",
+						createVNode("code", { children: "countersign runs replay" }),
+						" shows all of it."
+					]
 				})
 			] })
 		]
