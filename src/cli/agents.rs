@@ -11,6 +11,7 @@ use countersign_wire::{
 };
 
 use super::{
+    allowlist::{EVERY_AGENT, parse_owner},
     candidates,
     client::{Answer, Client},
     console::Format,
@@ -68,9 +69,9 @@ reason. A longer mute stays as it is.")]
     #[command(after_help = "Examples:
   countersign agents unmute noisy")]
     Unmute {
-        /// The agent
-        #[arg(value_name = "AGENT", add = candidates::agents())]
-        agent: AgentId,
+        /// The agent; `*` ends a mute of all agents
+        #[arg(value_name = "AGENT", value_parser = parse_owner, add = candidates::agents())]
+        agent: String,
     },
 }
 
@@ -102,9 +103,30 @@ pub(crate) async fn run(context: &Context, command: AgentsCommand) -> Result<Exi
         AgentsCommand::Mutes { layout } => mutes(context, &client, layout).await?,
         AgentsCommand::Unmute { agent } => {
             client.delete(&["v1", "agents", agent.as_str(), "mute"]).await?;
+            let muted: Vec<Answer<AgentMuteBody>> =
+                client.list(&["v1", "mutes"], &Vec::new(), usize::MAX).await?;
+            let of = |owner: &str| muted.iter().find(|muted| muted.agent_id == owner);
+            let who = if agent == EVERY_AGENT {
+                "every agent"
+            } else {
+                agent.as_str()
+            };
+            let line = match (of(&agent), of(EVERY_AGENT)) {
+                (Some(held), _) => format!(
+                    "{who} stays muted until {} unless what you changed is accepted: countersign policy diff",
+                    value::local(held.until_ms)
+                ),
+                (None, Some(all)) => format!(
+                    "{who} stays muted until {}, as every agent is; countersign agents unmute '*' ends that",
+                    value::local(all.until_ms)
+                ),
+                (None, None) => format!("{who} may ask again"),
+            };
             match context.console.format() {
-                Format::Json => context.console.document(&json!({ "unmuted": agent }))?,
-                Format::People => context.console.line(&format!("{agent} may ask again"))?,
+                Format::Json => context
+                    .console
+                    .document(&json!({ "unmuted": agent, "held": of(&agent).is_some() }))?,
+                Format::People => context.console.line(&line)?,
             }
         }
     }

@@ -134,7 +134,7 @@ pub fn gather(
     let document_lock = documents.left_lock().ok().flatten();
     let edits = loaded.as_ref().map_or_else(
         |_broken| Vec::new(),
-        |settings| edits_since_accepted(state_dir, settings, &document, &document_path),
+        |settings| edits_since_accepted(state_dir, settings, &document, &document_path, now),
     );
     let lost = lost_rules(state_dir, &document);
     let agents = settings

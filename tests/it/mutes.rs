@@ -153,6 +153,14 @@ async fn muting_takes_what_an_answer_takes_and_ending_it_takes_an_admin() {
     let until = in_ms(HOUR_MS);
     let body = json!({ "untilMs": until });
     let bound = server.bound_token(&["approve"], "other").await;
+    // Of an agent that nothing here knows there is nothing to mute, and one that asked is known.
+    put(&bound, "/v1/agents/other/mute", body.clone())
+        .await
+        .problem(404, "not-found");
+    assert!(server.document_on_disk()["agents"]["other"].is_null());
+    server
+        .ran(json!({ "argv": ["/bin/true"], "agentId": "other", "sessionKey": "agent:other:main" }))
+        .await;
     let problem = put(&bound, MUTE, body.clone()).await;
     assert_eq!(problem.status, 403, "{}", problem.text());
     put(&server.agent(), MUTE, body.clone())
@@ -387,4 +395,181 @@ async fn the_command_line_mutes_lists_and_ends_it() {
         reason_of(&server, json!({ "argv": ["/bin/id"] })).await,
         "agent-muted"
     );
+}
+
+/// Every mute that is in effect is listed, and what ends it is named.
+#[tokio::test]
+async fn a_mute_that_only_waits_to_end_is_listed_and_said_to_wait() {
+    let server = TestServer::asking_with("widening = \"ask\"")
+        .second_owner()
+        .start()
+        .await;
+    let muted = mute(&server.operator(), "quiet").await;
+    let call = json!({ "argv": ["/bin/date"] });
+    let hint = async || {
+        let denied = server.agent().exec(call.clone()).await;
+        denied.problem(403, "exec-denied")["hint"].clone()
+    };
+    // The twin: nothing waits yet.
+    assert_eq!(hint().await, "countersign agents unmute main");
+    for _ in 0..2 {
+        let ended = server.cli(&["agents", "unmute", "main"]).await;
+        assert_says(&ended.stdout, "main stays muted until ");
+        assert_says(&ended.stdout, "countersign policy diff");
+        assert_eq!(server.operator().read("/v1/mutes").await["items"], json!([muted]));
+        assert_eq!(hint().await, "countersign policy diff");
+    }
+    let held = server.operator().read("/v1/policy/effective").await["document"]["held"].clone();
+    let accept = json!({ "hash": held["hash"] });
+    let second = server.token_of("second", &["admin"]).await;
+    second.posted("/v1/policy/document/accept", accept).await;
+    assert_eq!(server.operator().read("/v1/mutes").await["items"], json!([]));
+    server.asked(call.clone()).await;
+    server.operator().delete(MUTE).await.problem(404, "not-found");
+}
+
+/// An edit from outside that takes a mute away ends nothing, and an admin can end it.
+#[tokio::test]
+async fn a_mute_that_an_edit_took_away_is_listed_and_ended_by_an_admin() {
+    let server = server().start().await;
+    server.ran(json!({ "argv": ["/bin/true"] })).await;
+    let muted = mute(&server.operator(), "quiet").await;
+    let mut edited = server.document_on_disk();
+    edited["agents"]["main"]["denylist"] = json!([]);
+    server.edit_document(&edited.to_string());
+    let denied = server.agent().exec(json!({ "argv": ["/bin/date"] })).await;
+    assert_eq!(
+        denied.problem(403, "exec-denied")["hint"],
+        "countersign policy diff"
+    );
+    assert_eq!(server.operator().read("/v1/mutes").await["items"], json!([muted]));
+    let ended = server.cli(&["agents", "unmute", "main"]).await;
+    assert_says(&ended.stdout, "main may ask again");
+    assert_eq!(removals(&server, &muted["id"]).await, 1);
+    server.asked(json!({ "argv": ["/bin/date"] })).await;
+}
+
+async fn removals(server: &TestServer, rule: &Value) -> usize {
+    let records = server
+        .operator()
+        .read("/v1/audit?action=allowlist.changed&order=newest")
+        .await;
+    let records = records.list("items").iter();
+    records
+        .filter(|record| record["detail"]["entryId"] == *rule && record["detail"]["change"] == "removed")
+        .count()
+}
+
+async fn changes(server: &TestServer) -> usize {
+    let path = "/v1/audit?action=allowlist.changed&order=newest";
+    server.operator().read(path).await.list("items").len()
+}
+
+#[tokio::test]
+async fn a_mute_of_all_agents_is_ended_by_its_own_name() {
+    let rule = json!({ "pattern": "=questions", "questions": true, "expiresAtMs": in_ms(HOUR_MS) });
+    let server = TestServer::asking()
+        .agents(&json!({ "*": { "denylist": [rule] } }))
+        .start()
+        .await;
+    let denied = server.agent().exec(json!({ "argv": ["/bin/date"] })).await;
+    let denied = denied.problem(403, "exec-denied");
+    assert_eq!(denied["hint"], "countersign agents unmute '*'");
+    // The twin: an agent of its own mute.
+    let own = mute(&server.operator(), "quiet").await;
+    assert_eq!(own["agentId"], "main");
+    let ended = server.cli(&["agents", "unmute", "main"]).await;
+    assert_says(
+        &ended.stdout,
+        "as every agent is; countersign agents unmute '*' ends that",
+    );
+    let ended = server.cli(&["agents", "unmute", "*"]).await;
+    assert_says(&ended.stdout, "every agent may ask again");
+    server.asked(json!({ "argv": ["/bin/date"] })).await;
+}
+
+#[tokio::test]
+async fn a_mute_that_has_ended_is_not_ended_again_and_waits_for_nobody() {
+    let over = json!({ "pattern": "=questions", "questions": true, "expiresAtMs": 1 });
+    let server = TestServer::asking_with("widening = \"ask\"")
+        .agents(&json!({ "main": { "denylist": [over] } }))
+        .start()
+        .await;
+    let ended = server.cli(&["agents", "unmute", "main"]).await;
+    assert_says(&ended.stderr, "not-found");
+    let rules = server.operator().read("/v1/agents/main/denylist").await;
+    let path = format!("/v1/agents/main/denylist/{}", rules["items"][0].text("id"));
+    server.operator().removed(&path).await;
+    let document = server.operator().read("/v1/policy/effective").await["document"].clone();
+    assert_eq!(document.get("held"), None, "{document}");
+}
+
+/// What an answer leaves is recorded once, under an id of its own, in the words of that answer.
+#[tokio::test]
+async fn an_answer_that_mutes_says_what_it_did() {
+    let server = server().start().await;
+    let operator = server.operator();
+    let (_, ann) = server
+        .token_with(json!({ "name": "ann", "scopes": ["approve"] }))
+        .await;
+    let waits = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    let path = format!("/v1/approvals/{}/decision", waits.text("approvalId"));
+    let until = in_ms(HOUR_MS);
+    let of_command = json!({ "decision": "deny", "reason": "first", "mute": { "untilMs": until } });
+    let command = ann.post(&path, of_command).await.expect(200)["rule"].clone();
+    let of_agent = |until: i64| json!({ "decision": "deny", "mute": { "untilMs": until, "agent": true } });
+    let agent = operator.post(&path, of_agent(until)).await.expect(200)["rule"].clone();
+    assert!(
+        command["id"].is_string() && command["id"] != agent["id"],
+        "{command} {agent}"
+    );
+    assert!(!agent.text("reason").contains("first"), "{agent}");
+    let before = changes(&server).await;
+    // It is muted for longer: nothing changes, and nothing is recorded.
+    for shorter in [until, until - 60_000] {
+        let kept = operator.post(&path, of_agent(shorter)).await.expect(200)["rule"].clone();
+        assert_eq!(kept["expiresAtMs"], until);
+    }
+    assert_eq!(changes(&server).await, before);
+    // The twin: a longer one is a change.
+    operator.post(&path, of_agent(until + 60_000)).await.expect(200);
+    assert_eq!(changes(&server).await, before + 1);
+}
+
+#[tokio::test]
+async fn who_asked_something_else_of_the_agent_does_not_mute_it_by_an_answer() {
+    let server = server().start().await;
+    let both = asker_and_approver(&server).await;
+    let of_others = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    let own = both.accepted(json!({ "argv": ["/bin/id"] })).await;
+    let path = format!("/v1/approvals/{}/decision", of_others.text("approvalId"));
+    let muting = json!({ "decision": "deny", "mute": { "untilMs": in_ms(HOUR_MS), "agent": true } });
+    both.post(&path, muting).await.problem(403, "own-request");
+    assert_has!(server.operator().approval(own.text("approvalId")).await, { "status": "pending" });
+    // The twin: denying that one alone.
+    both.post(&path, json!({ "decision": "deny" })).await.expect(200);
+    assert_has!(server.operator().approval(own.text("approvalId")).await, { "status": "pending" });
+}
+
+/// A change that mutes an agent and covers one of its questions runs that one, as it would run a fresh call.
+#[tokio::test]
+async fn what_an_entry_covers_by_now_runs_before_a_mute_denies_it() {
+    let server = server().start().await;
+    let covered = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    let other = server.asked(json!({ "argv": ["/bin/id"] })).await;
+    let operator = server.operator();
+    let shown = operator.get("/v1/policy/document").await;
+    let tag = shown.header("etag").expect("an ETag").to_owned();
+    let rule = json!({ "pattern": "=questions", "questions": true, "expiresAtMs": in_ms(HOUR_MS) });
+    let changed = json!({ "version": 1, "agents": { "main": {
+        "allowlist": [{ "pattern": "/bin/true" }, { "pattern": "/bin/date" }],
+        "denylist": [rule],
+    } } });
+    let request = operator.request(reqwest::Method::PUT, "/v1/policy/document");
+    let request = request.header("If-Match", tag).json(&changed);
+    operator.send(request).await.expect(200);
+    let ran = server.agent().finished(covered.text("runId")).await;
+    assert_has!(ran, { "status": "completed" });
+    let ended = server.agent().finished(other.text("runId")).await;
+    assert_has!(ended, { "status": "denied", "reason": "agent-muted" });
 }

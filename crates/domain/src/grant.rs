@@ -237,9 +237,15 @@ pub fn entry_id(approval: &ApprovalId, pattern: &Pattern) -> EntryId {
     ]))
 }
 
-/// The id of the deny rule that an answer leaves.
+/// The id of the deny rule that an answer leaves about its command.
 pub fn deny_rule_id(approval: &ApprovalId) -> EntryId {
     id_of(&serde_json::json!([approval, "deny"]))
+}
+
+/// The id of the deny rule that an answer leaves about all questions of its agent. The same answer may leave one about its
+/// command as well.
+pub fn mute_rule_id(approval: &ApprovalId) -> EntryId {
+    id_of(&serde_json::json!([approval, "mute"]))
 }
 
 fn id_of(origin: &serde_json::Value) -> EntryId {

@@ -63,7 +63,8 @@ pub use confinement::{Confine, Confinement, NotKept, ProgramLimits, Startable, S
 pub use deciding::{Deciding, deciding, deciding_names, may_hold_deciding};
 pub use file_identity::FileIdentity;
 pub use grant::{
-    GrantChoice, GrantScope, NoGrant, Proposal, deny_rule_id, entry_id, proposals, stored_words, would_cover,
+    GrantChoice, GrantScope, NoGrant, Proposal, deny_rule_id, entry_id, mute_rule_id, proposals,
+    stored_words, would_cover,
 };
 pub use grant_limits::{GrantLimits, is_plain_directory, is_within};
 pub use id_part::{IdPart, short_end};

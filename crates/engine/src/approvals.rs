@@ -19,6 +19,7 @@ use crate::{
     base::Base,
     expiry::{Expiries, Expiry},
     lifecycle::Lifecycle,
+    mutes::asked_here,
     records::Records,
     remembered::Remembered,
     reply::{Answer, DecideError, Decided, Refusal, StorageTrouble, TakeBackError},
@@ -92,6 +93,11 @@ impl Approvals {
                 reason: None,
             });
         }
+        // Muting denies all that the agent has asked.
+        let mutes = matches!(refusal, Some(Refusal::Agent(_)));
+        if mutes && asked_here(&self.ledger, &caller.actor, &asked.card.binding.agent).await? {
+            return Err(DecideError::OwnRequest);
+        }
         let decide = Decide {
             approval: id.clone(),
             decision,
@@ -107,9 +113,9 @@ impl Approvals {
         // In a task of its own: an answer that is in the ledger is followed up even if the answerer left.
         let approvals = Arc::clone(self);
         let task = self.lifecycle.spawn_launch(async move {
-            let by = decide.by.clone();
+            let (by, why) = (decide.by.clone(), decide.reason.clone());
             let decided = approvals.decide_and_follow_up(decide, &asked).await?;
-            Ok(approvals.with_rule(decided, refusal, &by).await)
+            Ok(approvals.with_rule(decided, refusal, &by, why.as_deref()).await)
         });
         task.await
             .unwrap_or(Err(DecideError::Storage(StorageTrouble::Unavailable)))
@@ -117,10 +123,16 @@ impl Approvals {
 
     /// Leaves the deny rule that a deny is to leave. The deny was recorded before: without it the rule would settle the
     /// question first. It narrows, so that it is written for a repeated deny too.
-    async fn with_rule(&self, decided: Decided, refusal: Option<Refusal>, by: &Actor) -> Decided {
+    async fn with_rule(
+        &self,
+        decided: Decided,
+        refusal: Option<Refusal>,
+        by: &Actor,
+        why: Option<&str>,
+    ) -> Decided {
         let is_denied = matches!(decided.approval.state, ApprovalState::Denied { .. });
         let rule = match refusal.filter(|_| is_denied) {
-            Some(refusal) => Some(self.remembered.refuse(&decided.approval, refusal, by).await),
+            Some(refusal) => Some(self.remembered.refuse(&decided.approval, refusal, by, why).await),
             None => None,
         };
         Decided { rule, ..decided }

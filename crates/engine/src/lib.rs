@@ -553,12 +553,7 @@ impl Engine {
             remembered: Arc::clone(&remembered),
         };
         let calls = Arc::new(Calls::new(&base, outcomes));
-        let mutes = Mutes::new(
-            &base,
-            Arc::clone(&lists),
-            Arc::clone(&documents),
-            Arc::clone(&ids),
-        );
+        let mutes = Mutes::new(&base, Arc::clone(&lists), Arc::clone(&ids));
         let patches = Patches::new(Arc::clone(&policy), Arc::clone(&calls));
         let deliveries = Deliveries::new(&base, Arc::clone(&calls), following, Arc::clone(&policy_admin));
         Arc::new(Self {

@@ -70,17 +70,27 @@ impl Reevaluation {
     /// # Errors
     /// Where it cannot be said: the question is for people.
     pub(crate) async fn again(&self, approval: &Approval, spent: &[EntryId]) -> Result<Found, ExecError> {
-        let (card, asker) = (&approval.card, &approval.requested_by);
-        let shown = &card.binding;
+        let found = Box::pin(self.judged(approval, spent)).await;
+        if matches!(found, Ok(Found::Runs(_) | Found::Denied(_))) {
+            return found;
+        }
         // Of an agent that is muted nobody is asked about anything, no matter who asked and who would start it.
         let policy = self.evaluator.policy.now();
-        if let Some(mute) = policy.mute(&shown.agent, self.evaluator.analyst.now()) {
-            return Ok(Found::Denied(Forbidden {
+        let agent = &approval.card.binding.agent;
+        match policy.mute(agent, self.evaluator.analyst.now()) {
+            Some(mute) => Ok(Found::Denied(Forbidden {
                 stamp: policy.stamp(),
                 reason: Reason::AgentMuted,
                 rule: brief(&mute.words()),
-            }));
+            })),
+            None => found,
         }
+    }
+
+    /// The same of an agent that is not muted.
+    async fn judged(&self, approval: &Approval, spent: &[EntryId]) -> Result<Found, ExecError> {
+        let (card, asker) = (&approval.card, &approval.requested_by);
+        let shown = &card.binding;
         let is_whole = shown.env_hash == binding::env_hash(&approval.waiting_env);
         if approval.is_run_elsewhere() || !is_judged_here(asker, shown.host) || !is_whole {
             return Ok(Found::Waits);

@@ -13,7 +13,7 @@ use countersign_config::approvals::{
 };
 use countersign_domain::{
     Actor, AgentId, Approval, ApprovalState, Command, EntryId, GrantLimits, Host, Pattern, Persist,
-    UnixMillis, deny_rule_id, entry_id, quoting,
+    UnixMillis, deny_rule_id, entry_id, mute_rule_id, quoting,
 };
 use countersign_ledger::{
     Ledger, LedgerError,
@@ -205,7 +205,8 @@ impl Remembered {
         mute::may_last_until(until, self.clock.now())
     }
 
-    /// Writes the deny rule that a deny leaves about exactly its command, or about all questions of its agent.
+    /// Writes the deny rule that a deny leaves about exactly its command, or about all questions of its agent. `why` is what
+    /// this answer says; one before it may have said something else.
     ///
     /// # Errors
     /// Why there is none, in words; the deny itself counts.
@@ -214,17 +215,14 @@ impl Remembered {
         approval: &Approval,
         refusal: Refusal,
         by: &Actor,
+        why: Option<&str>,
     ) -> Result<Keyed<DenyRule>, String> {
         let binding = &approval.card.binding;
         if let Refusal::Agent(until) = refusal {
-            let why = match &approval.state {
-                ApprovalState::Denied { reason, .. } => reason.as_deref(),
-                ApprovalState::Pending
-                | ApprovalState::Allowed { .. }
-                | ApprovalState::Expired { .. }
-                | ApprovalState::Cancelled { .. } => None,
-            };
-            return self.leave_rule(approval, mute::rule(by, until, why), by).await;
+            let id = mute_rule_id(&approval.id);
+            return self
+                .leave_rule(approval, id, mute::rule(by, until, why), by)
+                .await;
         }
         let digest = denied_digest(&binding.command).filter(|_| !approval.is_run_elsewhere());
         let digest = digest.ok_or("nothing here decides about this command, so no rule can deny it")?;
@@ -245,12 +243,14 @@ impl Remembered {
             expires_at_ms: expires_at.map(|at| at.get().into()),
             ..DenyRule::default()
         };
-        self.leave_rule(approval, rule, by).await
+        self.leave_rule(approval, deny_rule_id(&approval.id), rule, by)
+            .await
     }
 
     async fn leave_rule(
         self: &Arc<Self>,
         approval: &Approval,
+        id: EntryId,
         rule: DenyRule,
         by: &Actor,
     ) -> Result<Keyed<DenyRule>, String> {
@@ -259,15 +259,19 @@ impl Remembered {
             tracing::error!(approval.id = %approval.id, %error, "whose answer it was cannot be read");
             "whose answer it was cannot be read".to_owned()
         })?;
-        let id = deny_rule_id(&approval.id);
         let agent = &approval.card.binding.agent;
         let added = self.leave(agent, whom, move |document, agent| {
-            document.add_text_rule(agent, id.clone(), rule.clone(), now)
+            let before = document.clone();
+            let rule = document.add_text_rule(agent, id.clone(), rule.clone(), now);
+            rule.map(|rule| (rule, *document != before))
         });
         match added.await {
-            Ok(Ok(Some(rule))) => {
-                self.tell_added(approval, AllowlistList::Denylist, rule.id.clone(), by)
-                    .await;
+            Ok(Ok(Some((rule, is_new)))) => {
+                // One that lasts longer stayed, and nothing changed.
+                if is_new {
+                    self.tell_added(approval, AllowlistList::Denylist, rule.id.clone(), by)
+                        .await;
+                }
                 Ok(rule)
             }
             Ok(Ok(None)) => Err(

@@ -17,7 +17,7 @@ use countersign_config::{
     },
     settings::{PolicyConfig, SettingsStore, StateDir},
 };
-use countersign_domain::Actor;
+use countersign_domain::{Actor, UnixMillis};
 use countersign_policy::{
     pending_change::{ChangeControl, Content},
     proposals::Proposals,
@@ -176,13 +176,15 @@ pub fn edits_since_accepted(
     settings: &SettingsStore,
     document: &Arc<Snapshot>,
     document_path: &Path,
+    now: UnixMillis,
 ) -> Vec<(PathBuf, Vec<String>)> {
     let mut edits = Vec::new();
     if let Some(copy) = Copy::read(&state_dir.accepted_document())
         && copy.hash != document.hash
     {
         let accepted = copy.into_snapshot(document).value;
-        edits.push((document_path.to_owned(), document_allows(&accepted, document)));
+        let allows = document_allows(&accepted, document, now);
+        edits.push((document_path.to_owned(), allows));
     }
     let (current, text) = settings.with_policy_text();
     if let (Some(copy), Some(text)) = (Copy::read(&state_dir.accepted_config()), text)
@@ -239,10 +241,10 @@ pub(super) fn document_text(document: &Arc<Snapshot>) -> Option<String> {
     }
 }
 
-/// What a document newly allows, in words.
-pub(super) fn document_allows(before: &Arc<Snapshot>, later: &Arc<Snapshot>) -> Vec<String> {
+/// What a document newly allows at this time, in words.
+pub(super) fn document_allows(before: &Arc<Snapshot>, later: &Arc<Snapshot>, now: UnixMillis) -> Vec<String> {
     match (before.document(), later.document()) {
-        (Some(before), Some(later)) => before.difference(later).allows,
+        (Some(before), Some(later)) => before.difference(later, now).allows,
         (None, _) => vec!["everything that it allows: what was accepted cannot be read".to_owned()],
         (Some(_), None) => Vec::new(),
     }

@@ -402,15 +402,16 @@ impl AcceptedPolicy {
         if edit(&mut document).is_err() || document == before {
             return;
         }
-        let snapshot = Arc::new(Snapshot::of_edited(&document));
-        if ours != Ours::Note && self.takes_two() && !before.difference(&document).allows.is_empty() {
+        let (snapshot, now) = (Arc::new(Snapshot::of_edited(&document)), self.clock.now());
+        if ours != Ours::Note && self.takes_two() && !before.difference(&document, now).allows.is_empty() {
             return;
         }
         let content = Content {
             hash: snapshot.hash.clone(),
             value: snapshot,
         };
-        if state.document.control.amend(content, document_allows) != Step::Same {
+        let allows = |before: &_, later: &_| document_allows(before, later, now);
+        if state.document.control.amend(content, allows) != Step::Same {
             state.revision += 1;
             state.in_effect = None;
             self.keep(&state, PolicyFile::Document);
@@ -494,8 +495,9 @@ impl AcceptedPolicy {
         };
         let before = state.document.accepted();
         let is_restated = state.restate_with_token(document);
-        let now = self.clock.now().get();
-        let (step, is_new) = state.document.see(content, seen_as, now, document_allows);
+        let now = self.clock.now();
+        let allows = |before: &_, later: &_| document_allows(before, later, now);
+        let (step, is_new) = state.document.see(content, seen_as, now.get(), allows);
         if step == Step::Same {
             return;
         }
@@ -504,8 +506,8 @@ impl AcceptedPolicy {
             Step::Accepted => {
                 // Notes of use are written every second while commands run; they allow nothing and need no copy.
                 let is_same = before.as_ref().is_some_and(|before| {
-                    document_allows(before, document).is_empty()
-                        && document_allows(document, before).is_empty()
+                    document_allows(before, document, now).is_empty()
+                        && document_allows(document, before, now).is_empty()
                 });
                 state.note_lost_rules(before.as_ref(), document, origin) || !is_same
             }

@@ -352,9 +352,10 @@ impl Judgement {
             (_, Reason::AgentMuted) => (
                 self.mute.as_ref().map(Mute::words),
                 // The mute of a node's document is ended there.
-                self.far
-                    .is_none()
-                    .then(|| hint(&["agents", "unmute", agent.as_str()])),
+                self.mute
+                    .as_ref()
+                    .filter(|_| self.far.is_none())
+                    .map(Mute::how_to_end),
             ),
             (_, Reason::Preflight) => (
                 self.preflight.as_ref().map(|found| {

@@ -1,6 +1,9 @@
 //! The policy of one moment, by which a call is resolved and judged: settings and documents that count together.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use countersign_config::{
     approvals::{
@@ -111,7 +114,30 @@ impl PolicyNow {
     /// What mutes an agent at this time: of several rules the one that lasts longest.
     pub(crate) fn mute(&self, agent: &AgentId, now: UnixMillis) -> Option<Mute> {
         let muting = self.views().filter_map(|view| view.mute(agent, now));
-        muting.max_by_key(|mute| mute.until)
+        let mute = muting.max_by_key(|mute| mute.until)?;
+        let is_held = self
+            .edited
+            .as_ref()
+            .is_some_and(|edited| !edited.is_muted_by(agent, &mute.owner, now));
+        Some(Mute { is_held, ..mute })
+    }
+
+    /// What mutes agents at this time, by whose rule it is (`*` for all agents): of several rules the one that lasts longest.
+    pub(crate) fn mutes(&self, now: UnixMillis) -> Vec<Mute> {
+        let mut longest: BTreeMap<String, Mute> = BTreeMap::new();
+        for mute in self.views().flat_map(|view| view.mutes(now)) {
+            match longest.get(&mute.owner) {
+                Some(known) if known.until >= mute.until => {}
+                Some(_) | None => drop(longest.insert(mute.owner.clone(), mute)),
+            }
+        }
+        if let Some(edited) = &self.edited {
+            let there: BTreeSet<String> = edited.mutes(now).map(|mute| mute.owner).collect();
+            for (owner, mute) in &mut longest {
+                mute.is_held = !there.contains(owner);
+            }
+        }
+        longest.into_values().collect()
     }
 
     /// Whether an agent may not use the tool that a command is for.
@@ -164,7 +190,30 @@ impl PolicyView {
         let rules = self.all_deny_rules(agent);
         let muting = rules.iter().filter(|rule| rule.item.denies_questions(now));
         let longest = muting.max_by_key(|rule| rule.item.end())?;
-        Some(Mute::of(longest.id, longest.item))
+        Some(Mute::of(longest.owner, longest.id, longest.item))
+    }
+
+    /// Whether a rule of this owner mutes an agent at this time.
+    fn is_muted_by(&self, agent: &AgentId, owner: &str, now: UnixMillis) -> bool {
+        let rules = self.all_deny_rules(agent);
+        rules
+            .iter()
+            .any(|rule| rule.owner == owner && rule.item.denies_questions(now))
+    }
+
+    /// The rules that mute at this time, with whose they are.
+    fn mutes(&self, now: UnixMillis) -> impl Iterator<Item = Mute> {
+        let agents = self
+            .document
+            .document()
+            .into_iter()
+            .flat_map(|document| document.agents.iter().flatten());
+        agents.flat_map(move |(owner, agent)| {
+            let rules = agent.denylist.iter().flatten();
+            rules
+                .filter(move |rule| rule.item.denies_questions(now))
+                .map(move |rule| Mute::of(owner, &rule.id, &rule.item))
+        })
     }
 
     /// The deny rule about exactly this command, which a person left.

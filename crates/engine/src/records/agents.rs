@@ -76,4 +76,22 @@ impl Records {
             .filter(|known| caller.may_act_for(&known.agent));
         Ok(reached.collect())
     }
+
+    /// Whether anything here knows of an agent. Of `main` everything does.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub(crate) async fn is_known_agent(&self, agent: &AgentId) -> Result<bool, LedgerError> {
+        let in_effect = self.policy.refresh();
+        let (document, policy) = (&in_effect.document, &in_effect.settings.policy);
+        let mut named = document.document().into_iter().flat_map(Document::agent_ids);
+        let is_named = *agent == AgentId::main()
+            || policy.agents().contains(agent)
+            || named.any(|name| name == agent.as_str());
+        if is_named {
+            return Ok(true);
+        }
+        let seen = self.ledger.agents().await?;
+        Ok(seen.iter().any(|activity| activity.agent == *agent))
+    }
 }

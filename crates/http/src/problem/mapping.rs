@@ -514,6 +514,11 @@ impl From<MuteError> for Problem {
                 Code::DecisionNotAllowed,
                 "untilMs: expected a time within the next 30 days",
             ),
+            MuteError::UnknownAgent => Self::new(
+                Code::NotFound,
+                "no agent of this name has asked for anything, and neither openclaw.json nor the approvals document names it",
+            )
+            .with_hint(Some(hint(&["agents", "list"]))),
             MuteError::OwnRequest => Self::new(
                 Code::OwnRequest,
                 "a question of this agent waits that the same token asked, and it cannot decide about it",

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use countersign_domain::{Ask, EntryId, Security};
+use countersign_domain::{Ask, EntryId, Security, UnixMillis};
 use countersign_policy::{
     allowlist::Typing,
     confine::is_within,
@@ -95,8 +95,8 @@ fn unbound_entries(agent: Option<&Agent>) -> impl Iterator<Item = &Keyed<Entry>>
 }
 
 impl Document {
-    /// Compares this document with a later one.
-    pub fn difference(&self, later: &Self) -> Difference {
+    /// Compares this document with a later one, as of this time: a deny rule that has ended denies nothing.
+    pub fn difference(&self, later: &Self, now: UnixMillis) -> Difference {
         let mut known = HashSet::from([WILDCARD, "main"]);
         let mut names = vec![WILDCARD, "main"];
         for (name, _agent) in self.agents.iter().flatten().chain(later.agents.iter().flatten()) {
@@ -113,11 +113,11 @@ impl Document {
             narrowed.add("the socket is another one".to_owned());
         }
         let (earlier, later) = (ByName::of(self), ByName::of(later));
-        let (before, after) = (Everybody::of(&earlier), Everybody::of(&later));
+        let (before, after) = (Everybody::of(&earlier, now), Everybody::of(&later, now));
         for name in &names {
             let (was, is) = (
-                AgentPermissions::of(&earlier, name),
-                AgentPermissions::of(&later, name),
+                AgentPermissions::of(&earlier, name, now),
+                AgentPermissions::of(&later, name, now),
             );
             is.allows_beyond(&was, &before, &after, name, &mut widened);
             was.allows_beyond(&is, &after, &before, name, &mut narrowed);
@@ -202,11 +202,11 @@ struct Everybody<'a> {
 }
 
 impl<'a> Everybody<'a> {
-    fn of(document: &ByName<'a>) -> Self {
+    fn of(document: &ByName<'a>, now: UnixMillis) -> Self {
         let wildcard = document.agent(WILDCARD);
         Self {
             entries: entries_of(wildcard),
-            deny_rules: rule_ends(wildcard),
+            deny_rules: rule_ends(wildcard, now),
             masked: masked_by(wildcard).collect(),
         }
     }
@@ -242,7 +242,7 @@ type RuleKey<'a> = (&'a str, Option<&'a str>);
 const MAX_COMPARED: usize = 64;
 
 impl<'a> AgentPermissions<'a> {
-    fn of(document: &ByName<'a>, name: &str) -> Self {
+    fn of(document: &ByName<'a>, name: &str, now: UnixMillis) -> Self {
         let policy = document.policy(name);
         let agent = document.agent(name);
         let mut grants: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -260,7 +260,7 @@ impl<'a> AgentPermissions<'a> {
             auto_allow_skills: policy.auto_allow_skills.last().is_some_and(|said| said.value),
             entries: entries_of(agent),
             grants,
-            deny_rules: rule_ends(agent),
+            deny_rules: rule_ends(agent, now),
             masked: masked_by(agent).collect(),
         }
     }
@@ -385,14 +385,17 @@ fn rules_of(agent: Option<&Agent>) -> impl Iterator<Item = RuleKey<'_>> {
         .map(|keyed| (keyed.item.pattern.as_str(), keyed.item.arg_pattern.as_deref()))
 }
 
-/// Until when each of an agent's deny rules lasts.
-fn rule_ends(agent: Option<&Agent>) -> RuleEnds<'_> {
+/// Until when each of an agent's deny rules lasts that has not ended.
+fn rule_ends(agent: Option<&Agent>, now: UnixMillis) -> RuleEnds<'_> {
     let mut ends = RuleEnds::new();
     let rules = agent
         .into_iter()
         .flat_map(|agent| agent.denylist.iter().flatten());
     for Keyed { id: _, item } in rules {
         let end = item.end();
+        if end <= now.get() {
+            continue;
+        }
         let known = ends
             .entry((
                 (item.pattern.as_str(), item.arg_pattern.as_deref()),

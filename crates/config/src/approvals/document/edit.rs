@@ -308,15 +308,19 @@ impl Document {
         Some(rule)
     }
 
-    /// Takes away what mutes an agent, and says which rules that were.
-    pub fn remove_mutes(&mut self, agent: &str) -> Vec<EntryId> {
+    /// Takes away what mutes an agent at this time, and says which rules that were. One that has ended is none of them.
+    pub fn remove_mutes(&mut self, agent: &str, now: UnixMillis) -> Vec<EntryId> {
         let Some(rules) = self.agent_mut(agent).and_then(|agent| agent.denylist.as_mut()) else {
             return Vec::new();
         };
-        let removed = rules
-            .extract_if(.., |known| known.item.is_of_questions())
-            .map(|known| known.id);
-        removed.collect()
+        let removed: Vec<EntryId> = rules
+            .extract_if(.., |known| known.item.denies_questions(now))
+            .map(|known| known.id)
+            .collect();
+        if !removed.is_empty() {
+            self.remove_if_empty(agent);
+        }
+        removed
     }
 
     /// Adds a deny rule. The same pattern and argument pattern again change nothing, unless it has `children` and the one that

@@ -380,7 +380,10 @@ fn equal_items_without_ids_are_read_in_one_pass() {
         .map(|listed| listed.id.as_str())
         .collect();
     assert_eq!(ids.len(), MANY);
-    assert_eq!(many.difference(&many).change, ChangeDirection::Neutral);
+    assert_eq!(
+        many.difference(&many, UnixMillis::new(0)).change,
+        ChangeDirection::Neutral
+    );
 }
 
 #[test]
@@ -391,7 +394,7 @@ fn long_documents_are_compared_and_replaced_in_one_pass() {
     };
     let with_rules = agents(r#"{"denylist":[{"pattern":"rm"}]}"#);
     let empty = agents("{}");
-    let difference = with_rules.difference(&empty);
+    let difference = with_rules.difference(&empty, UnixMillis::new(0));
     assert_eq!(difference.change, ChangeDirection::Widens);
     assert_eq!(difference.lost_members.len(), MANY);
     let lost = with_rules.lost_rules(&empty);
@@ -601,7 +604,11 @@ fn a_grant_for_another_session_or_a_wider_directory_widens() {
         (r#""directory":"/srv/p""#, ChangeDirection::Widens),
         (here, ChangeDirection::Neutral),
     ] {
-        assert_eq!(of(here).difference(&of(limits)).change, change, "{limits}");
+        assert_eq!(
+            of(here).difference(&of(limits), UnixMillis::new(0)).change,
+            change,
+            "{limits}"
+        );
     }
 }
 
@@ -635,7 +642,11 @@ fn a_deny_rule_about_a_text_may_end_and_one_about_a_program_may_not() {
         refused(&text, RefusalReason::Value, &format!("{place}/{member}"));
     }
     // One that ends earlier allows what it denied.
-    let change = |one: &str, other: &str| document(&text(one)).difference(&document(&text(other))).change;
+    let change = |one: &str, other: &str| {
+        document(&text(one))
+            .difference(&document(&text(other)), UnixMillis::new(0))
+            .change
+    };
     let (soon, later, never) = (r#","expiresAtMs":5"#, r#","expiresAtMs":9"#, "");
     assert_eq!(change(soon, later), ChangeDirection::Narrows);
     assert_eq!(change(later, never), ChangeDirection::Narrows);
@@ -643,7 +654,7 @@ fn a_deny_rule_about_a_text_may_end_and_one_about_a_program_may_not() {
     assert_eq!(change(later, soon), ChangeDirection::Widens);
     // Nor does one with another end of the digest, which its pattern does not show, deny the same text.
     let other = text("").replace(&digest, &format!("{}{}", "ab".repeat(8), "00".repeat(24)));
-    let difference = document(&text("")).difference(&document(&other));
+    let difference = document(&text("")).difference(&document(&other), UnixMillis::new(0));
     assert_eq!(difference.change, ChangeDirection::Widens);
 }
 
@@ -696,7 +707,7 @@ fn a_rule_about_questions_ends_and_counts_as_no_rule_about_a_program() {
     let written = Document::parse(kept.print().as_bytes()).unwrap().document;
     assert_eq!(written, kept);
 
-    let change = |one: &str, other: &str| of(one).difference(&of(other)).change;
+    let change = |one: &str, other: &str| of(one).difference(&of(other), UnixMillis::new(0)).change;
     let (soon, later) = (muted(5), muted(9));
     let looks_like_it = r#"{"pattern":"=questions"}"#;
     assert_eq!(change("", &soon), ChangeDirection::Narrows);
@@ -704,6 +715,12 @@ fn a_rule_about_questions_ends_and_counts_as_no_rule_about_a_program() {
     assert_eq!(change(&later, &soon), ChangeDirection::Widens);
     assert_eq!(change(&later, ""), ChangeDirection::Widens);
     assert_eq!(change(&later, looks_like_it), ChangeDirection::Widens);
+    // What has ended denies nothing, so that nothing is lost with it.
+    let change_at = |now, one: &str, other: &str| of(one).difference(&of(other), UnixMillis::new(now)).change;
+    assert_eq!(change_at(8, &later, ""), ChangeDirection::Widens);
+    assert_eq!(change_at(9, &later, ""), ChangeDirection::Neutral);
+    assert_eq!(change_at(9, "", &later), ChangeDirection::Neutral);
+    assert_eq!(change_at(7, &soon, &later), ChangeDirection::Narrows);
 
     let ids = SeededIds::default();
     let mut edited = of(r#"{"pattern":"rm"}"#);
@@ -723,9 +740,15 @@ fn a_rule_about_questions_ends_and_counts_as_no_rule_about_a_program() {
         2,
         "the rule about a program stays"
     );
-    assert_eq!(edited.remove_mutes("main").len(), 1);
-    assert_eq!(edited.remove_mutes("main").len(), 0);
+    assert_eq!(edited.remove_mutes("main", UnixMillis::new(10)).len(), 1);
+    assert_eq!(edited.remove_mutes("main", UnixMillis::new(10)).len(), 0);
     assert_eq!(edited.deny_rules("main")[0].item.pattern, "rm");
+    // One that has ended is not taken away, and an agent that says nothing any more goes with its mute.
+    let mut ended = of(&later);
+    assert_eq!(ended.remove_mutes("main", UnixMillis::new(9)), []);
+    assert_eq!(ended, of(&later));
+    assert_eq!(ended.remove_mutes("main", UnixMillis::new(8)).len(), 1);
+    assert_eq!(ended.agent("main"), None);
 }
 
 #[test]
@@ -1180,12 +1203,12 @@ fn differences_say_which_way_they_go() {
     fn check(before: &str, after: &str, change: ChangeDirection, back: ChangeDirection) {
         let wrap = |text: &str| document(&format!(r#"{{"version":1,"agents":{text}}}"#));
         assert_eq!(
-            wrap(before).difference(&wrap(after)).change,
+            wrap(before).difference(&wrap(after), UnixMillis::new(0)).change,
             change,
             "{before} to {after}"
         );
         assert_eq!(
-            wrap(after).difference(&wrap(before)).change,
+            wrap(after).difference(&wrap(before), UnixMillis::new(0)).change,
             back,
             "{after} to {before}"
         );
@@ -1335,7 +1358,10 @@ fn a_writer_that_dropped_our_members_is_noticed() {
             "ops":{"denylist":[{"pattern":"a"},{"pattern":"b"}]}}}"#,
     );
     let after = document(r#"{"version":1,"agents":{"ops":{"denylist":[{"pattern":"a"}]}}}"#);
-    assert_eq!(before.difference(&after).lost_members, ["*", "main"]);
+    assert_eq!(
+        before.difference(&after, UnixMillis::new(0)).lost_members,
+        ["*", "main"]
+    );
 }
 
 fn any_document() -> impl Strategy<Value = Document> {
@@ -1470,13 +1496,13 @@ proptest! {
         let mut replaced = document.clone();
         replaced.replace(document.clone(), Incoming::Ours);
         prop_assert_eq!(&replaced, &document);
-        prop_assert_eq!(document.difference(&replaced).change, ChangeDirection::Neutral);
+        prop_assert_eq!(document.difference(&replaced, UnixMillis::new(0)).change, ChangeDirection::Neutral);
     }
 
     #[test]
     fn what_widens_one_way_narrows_or_widens_the_other(one in any_document(), other in any_document()) {
-        let there = one.difference(&other).change;
-        let back = other.difference(&one).change;
+        let there = one.difference(&other, UnixMillis::new(0)).change;
+        let back = other.difference(&one, UnixMillis::new(0)).change;
         prop_assert_eq!(there == ChangeDirection::Neutral, back == ChangeDirection::Neutral);
         prop_assert!(there != ChangeDirection::Narrows || back == ChangeDirection::Widens);
     }
