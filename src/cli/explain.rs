@@ -149,10 +149,19 @@ fn ways_out(explained: &ExplanationBody, segments: &[SegmentBody]) -> Vec<String
     if (!is_denied || is_miss || reason == Reason::NoApprover.as_str())
         && let Some(program) = uncovered(segments)
     {
-        let words = ["denylist", "add", "--agent", agent, program];
-        lines.extend(pasted("to refuse it for good", &words));
+        lines.extend(pasted("to refuse it for good", &words_to_refuse(agent, program)));
     }
     lines
+}
+
+/// A program can be called like an option.
+fn words_to_refuse<'a>(agent: &'a str, program: &'a str) -> Vec<&'a str> {
+    let mut words = vec!["denylist", "add", "--agent", agent];
+    if program.starts_with('-') {
+        words.push("--");
+    }
+    words.push(program);
+    words
 }
 
 /// A line to paste; `None` where a word of it could not be shown as it is.
@@ -415,6 +424,18 @@ mod tests {
             "layers": [{ "layer": "default", "value": "off" }, { "layer": "global", "value": "always" }] }))
         .unwrap();
         assert_eq!(rule("ask", &ask), "ask = always, set by tools.exec.ask (global)");
+    }
+
+    #[test]
+    fn a_program_called_like_an_option_is_refused_by_its_name() {
+        for program in ["-h", "--help", "-"] {
+            let words = ["denylist", "add", "--agent", "main", "--", program];
+            assert_eq!(words_to_refuse("main", program), words);
+        }
+        assert_eq!(
+            words_to_refuse("main", "date"),
+            ["denylist", "add", "--agent", "main", "date"]
+        );
     }
 
     #[test]

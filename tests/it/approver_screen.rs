@@ -1,12 +1,13 @@
 //! `countersign approver` on the full screen of a real terminal.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{
     approver::quits,
-    support::{Members, Terminal, TestServer, assert_says, eventually, inherited_path, lines, soon, within},
+    support::{Members, Terminal, TestServer, assert_says, eventually, inherited_path, lines, soon},
 };
 
 /// The approver in a terminal of this size.
@@ -60,10 +61,10 @@ async fn a_person_answers_what_stands_in_the_list_and_gets_the_screen_back() {
     ] {
         assert_says(&shown, part);
     }
-    terminal.press_until("a", "allow-once").await;
+    terminal.answer("a", "allow-once").await;
     assert_has!(server.agent().finished(first.text("runId")).await, { "status": "completed" });
     terminal.shows("│ echo second >>").await;
-    terminal.press_until("d", "reason (Enter sends").await;
+    terminal.answer("d", "reason (Enter sends").await;
     terminal.press("not today\r");
     let denied = server.agent().finished(second.text("runId")).await;
     assert_eq!(denied["reason"], "user-denied");
@@ -74,19 +75,10 @@ async fn a_person_answers_what_stands_in_the_list_and_gets_the_screen_back() {
     quits_and_restores(terminal).await;
 }
 
-/// Leaves, and looks whether the screen and the cursor are as before.
+/// Leaves the list, and looks whether the screen and the cursor are as before.
 async fn quits_and_restores(mut terminal: Terminal) {
-    let ended = within("the end of the approver", async {
-        let mut pause = tokio::time::interval(Duration::from_millis(250));
-        loop {
-            pause.tick().await;
-            if let Some(code) = terminal.try_end() {
-                return code;
-            }
-            terminal.press_if_open("q");
-        }
-    })
-    .await;
+    terminal.press("q");
+    let ended = terminal.ended().await;
     assert_eq!(ended, Some(0), "{}", terminal.text());
     is_restored(&terminal).await;
 }
@@ -111,12 +103,16 @@ async fn nothing_is_allowed_that_was_not_all_on_the_screen() {
     let shown = terminal.shows("│ echo line-1").await;
     assert_says(&shown, "not all of it was on the screen");
     assert!(!shown.contains("a once"), "{shown}");
-    terminal.press_until("a", "space reads on").await;
-    terminal.press("A");
+    terminal.answer("a", "space reads on").await;
     // The end alone is not all of it.
-    terminal.press_until("\u{1b}[F", "line-60").await;
+    let since = terminal.text().len();
+    terminal.press("\u{1b}[F");
+    terminal.sees_after(since, "line-60").await;
+    terminal.press("A");
+    terminal.press("a");
     assert!(!terminal.screen(24, 80).text.contains("a once"));
-    terminal.press_until("\u{1b}[H", "rows 1 to").await;
+    terminal.press("\u{1b}[H");
+    terminal.shows("rows 1 to").await;
     let mut last = String::new();
     while !terminal.screen(24, 80).text.contains("a once") {
         terminal.press(" ");
@@ -124,9 +120,17 @@ async fn nothing_is_allowed_that_was_not_all_on_the_screen() {
         last = eventually("the next rows", look, |shown| *shown != last).await;
     }
     assert_says(&terminal.screen(24, 80).text, "│ echo line-60");
-    terminal.press_until("a", "allow-once").await;
+    terminal.answer("a", "allow-once").await;
     assert_has!(server.agent().finished(pending.text("runId")).await, { "exitCode": 0 });
     quits_and_restores(terminal).await;
+}
+
+/// Waits for a text, wherever its lines end on the screen.
+async fn shows_broken(terminal: &Terminal, what: &str) {
+    let dense = |text: &str| text.split_whitespace().collect::<String>();
+    let look = || std::future::ready(dense(&terminal.screen(24, 80).text));
+    let sought = dense(what);
+    eventually(what, look, |shown| shown.contains(&sought)).await;
 }
 
 #[tokio::test]
@@ -143,7 +147,7 @@ async fn always_says_what_is_stored_before_it_is_stored() {
     let mut terminal = approver(&server);
     terminal.shows("A always").await;
     terminal
-        .press_until("A", "This is stored for build, in the allowlist")
+        .answer("A", "This is stored for build, in the allowlist")
         .await;
     let shown = terminal
         .shows("would have covered 1 of the last 1 question")
@@ -157,22 +161,33 @@ async fn always_says_what_is_stored_before_it_is_stored() {
         assert_says(&shown, part);
     }
     // Looking stores nothing.
-    terminal.press_until("\u{1b}", "nothing is stored").await;
+    let since = terminal.text().len();
+    terminal.press("\u{1b}");
+    terminal.sees_after(since, "nothing is stored").await;
     let entries = server.operator().read("/v1/agents/build/allowlist").await;
     assert_eq!(entries["items"], json!([]));
-    terminal.press_until("A", "This is stored for build").await;
+    terminal.press("A");
+    terminal.shows("This is stored for build, in the allowlist").await;
     terminal
-        .press_until("u", "2 runs in all, this one included")
+        .shows("would have covered 1 of the last 1 question")
         .await;
-    terminal.press_until("t", "for an hour").await;
+    terminal.press("u");
+    shows_broken(&terminal, ", 2 runs in all, this one included, for good").await;
+    terminal.press("t");
+    shows_broken(&terminal, ", 2 runs in all, this one included, for an hour").await;
     terminal.shows("as a grant beside the allowlist").await;
-    terminal.press_until("\r", "allow-always").await;
+    let since = terminal.text().len();
+    terminal.press("\r");
+    terminal.sees_after(since, "allow-always").await;
     assert_has!(server.agent().finished(pending.text("runId")).await, { "status": "completed" });
     let approval = server.operator().approval(pending.text("approvalId")).await;
     let stored = &approval["grant"]["stores"][0];
     assert_has!(stored, { "width": "exact" });
-    // A key that was pressed once more chose the next of them.
-    assert!(stored["limits"].is_object(), "{approval}");
+    assert_eq!(stored["limits"]["maxUses"], 2, "{approval}");
+    let end = stored["limits"]["expiresAtMs"].as_u64().expect("an end");
+    let resolved = approval["resolvedAtMs"].as_u64().expect("a time");
+    let hour = resolved + 60 * 60 * 1_000;
+    assert!((hour - 60_000..=hour).contains(&end), "{approval}");
     quits_and_restores(terminal).await;
 }
 
@@ -190,13 +205,13 @@ async fn several_are_chosen_and_answered_at_once() {
     terminal.shows("3 chosen").await;
     // Only the first was on the screen.
     terminal
-        .press_until("a", "2 of the 3 chosen were not all on the screen")
+        .answer("a", "2 of the 3 chosen were not all on the screen")
         .await;
     terminal.press("j");
     terminal.shows("│ /bin/echo two").await;
     terminal.press("j");
     terminal.shows("│ /bin/echo three").await;
-    terminal.press_until("a", "1 question waits").await;
+    terminal.answer("a", "1 question waits").await;
     for run in &asked {
         assert_has!(server.agent().finished(run.text("runId")).await, { "status": "completed" });
     }
@@ -260,6 +275,9 @@ async fn hostile_text_reaches_no_full_screen() {
     .await;
     terminal.press("\r");
     terminal.sees("sessionKey").await;
+    let since = terminal.text().len();
+    terminal.press("\u{1b}");
+    terminal.sees_after(since, "d deny").await;
     let raw = terminal.text();
     for part in [
         "\u{1b}]0;",
@@ -345,10 +363,10 @@ async fn a_signal_and_a_panic_give_the_screen_back() {
         terminal.shows("a once").await;
         let child = last_child(terminal.pid());
         let signal = match signal {
-            "TERM" => rustix::process::Signal::TERM,
-            "HUP" => rustix::process::Signal::HUP,
-            "INT" => rustix::process::Signal::INT,
-            _ => rustix::process::Signal::QUIT,
+            "TERM" => Signal::TERM,
+            "HUP" => Signal::HUP,
+            "INT" => Signal::INT,
+            _ => Signal::QUIT,
         };
         let child = rustix::process::Pid::from_raw(child).expect("a process");
         rustix::process::kill_process(child, signal).expect("it runs");
@@ -410,7 +428,7 @@ async fn what_is_decided_elsewhere_leaves_the_list_and_takes_no_answer_with_it()
     let second = server.accepted(append("second", &file)).await;
     let mut terminal = approver(&server);
     terminal.shows("│ echo first >>").await;
-    terminal.press_until("d", "reason (Enter sends").await;
+    terminal.answer("d", "reason (Enter sends").await;
     terminal.press("no");
     server.operator().decided(first.text("approvalId"), "deny").await;
     terminal.shows("the question that you were denying is over").await;
@@ -422,4 +440,42 @@ async fn what_is_decided_elsewhere_leaves_the_list_and_takes_no_answer_with_it()
     terminal.shows("is cancelled").await;
     quits_and_restores(terminal).await;
     assert_eq!(lines(&file), Vec::<String>::new());
+}
+
+/// What is typed while the server takes an answer is no answer to what an answer is for then.
+#[tokio::test]
+async fn a_second_key_while_an_answer_is_sent_answers_nothing() {
+    let server = TestServer::asking().start().await;
+    let file = server.scratch().join("lines");
+    let first = server.accepted(append("first", &file)).await;
+    let second = server.accepted(append("second", &file)).await;
+    let mut terminal = approver(&server);
+    terminal.shows("│ echo first >>").await;
+    terminal.press("x");
+    terminal.shows("1 chosen").await;
+    terminal.press("j");
+    terminal.shows("│ echo second >>").await;
+    terminal.shows("a once").await;
+    server.send_signal(Signal::STOP);
+    terminal.answer("a", "sending the answer").await;
+    let place = terminal_of(terminal.pid()).expect("a terminal");
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOCTTY;
+    let tty = rustix::fs::open(&place, flags, rustix::fs::Mode::empty()).expect("the terminal");
+    let queued = || rustix::io::ioctl_fionread(&tty).expect("a terminal");
+    assert_eq!(queued(), 0);
+    terminal.press("a");
+    soon("it waits to be read", queued, |count| *count == 1).await;
+    server.send_signal(Signal::CONT);
+    terminal.shows("allow-once").await;
+    assert_has!(server.agent().finished(first.text("runId")).await, { "status": "completed" });
+    // What comes behind it is read, so it was.
+    terminal.press("b");
+    terminal.shows("the bell is off").await;
+    assert_has!(server.operator().approval(second.text("approvalId")).await, { "status": "pending" });
+    assert_eq!(lines(&file), ["first"]);
+    // A key that is pressed after a look answers it.
+    terminal.answer("a", "allow-once").await;
+    assert_has!(server.agent().finished(second.text("runId")).await, { "status": "completed" });
+    assert_eq!(lines(&file), ["first", "second"]);
+    quits_and_restores(terminal).await;
 }

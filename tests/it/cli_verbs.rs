@@ -420,10 +420,23 @@ async fn a_denial_ends_with_the_lines_that_would_change_it() {
     // Now a rule says no, and ending that is what helps.
     let denied = server.cli(&call).await;
     assert_says(&denied.stderr, "denylist");
-    for lead in [TO_ALLOW, TO_REFUSE] {
+    // The caller is not told which: that is for those who may read the policy.
+    for lead in [TO_ALLOW, TO_REFUSE, TO_CHANGE, "denylist remove"] {
         assert!(!denied.stderr.contains(lead), "{denied:?}");
     }
-    pastes(&server, pasted(&denied, TO_CHANGE)).await;
+    let runs = document(&server.cli(&["runs", "list", "--json"]).await);
+    let why = server
+        .cli(&["policy", "why", runs["items"][0].text("runId")])
+        .await;
+    let change = pasted(&why, TO_CHANGE);
+    let token = json!({ "name": "asker who reads", "scopes": ["exec", "read"] });
+    let token = server.operator().post("/v1/tokens", token).await.expect(201);
+    let reader = server
+        .invocation(&call)
+        .env("COUNTERSIGN_TOKEN", token.text("secret"));
+    let told = TestServer::finish(reader).await;
+    assert_eq!(pasted(&told, TO_CHANGE), change);
+    pastes(&server, change).await;
     assert_eq!(server.cli(&call).await.code, Some(0));
 }
 

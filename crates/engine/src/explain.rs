@@ -10,11 +10,11 @@ use std::{collections::BTreeSet, sync::Arc};
 use countersign_config::settings::{SandboxScope, Settings, WorkspaceAccess};
 use countersign_domain::{
     AgentId, Backend, CommandInput, Confinement, ExecRequest, Host, Pattern, Principal, Quorum, Reason,
-    ScriptHold, Stop,
+    Scope, ScriptHold, Stop,
 };
 use countersign_hosts::sandbox::Placement;
 use countersign_policy::{
-    allowlist::Analysis,
+    allowlist::{Analysis, MatchKind, SegmentReport},
     combine::Effective,
     command::{direct::ChosenStart, pinning::Pinned},
     gate::{self, AskWhy, FallbackVerdict, Unanswered, Verdict},
@@ -191,7 +191,12 @@ impl Explainer {
         }
         let evaluation = Box::pin(self.evaluator.evaluate(caller, request, &Mode::explain())).await?;
         let approver_reachable = self.approvers.are_reachable(evaluation.policy.settings());
-        let mut explanation = Explanation::of(&evaluation, approver_reachable);
+        // A caller that runs into a deny rule is not told the command that removes it.
+        let names_rules = caller.has(Scope::Read) || caller.has(Scope::Admin);
+        let mut explanation = Explanation::of(&evaluation, approver_reachable, names_rules);
+        if !names_rules {
+            hide_deny_rules(&mut explanation.analysis.segments);
+        }
         if let Ok(judged) = &evaluation.judged
             && matches!(judged.verdict, Verdict::Ask(_))
         {
@@ -236,7 +241,7 @@ impl Explainer {
 
 impl Explanation {
     /// What was found, for people.
-    fn of(evaluation: &Evaluation, approver_reachable: bool) -> Self {
+    fn of(evaluation: &Evaluation, approver_reachable: bool, names_rules: bool) -> Self {
         let Evaluation {
             policy,
             call,
@@ -307,12 +312,23 @@ impl Explanation {
                     mute,
                 }),
             hint: match (outcome, judged) {
-                (Outcome::Deny(reason), Some(judged)) => judged.how_to_change(&call.agent, reason),
+                (Outcome::Deny(reason), Some(judged)) => {
+                    judged.how_to_change(&call.agent, reason, names_rules)
+                }
                 (Outcome::Run | Outcome::Ask(_) | Outcome::BadCommand | Outcome::BlockedEnv, _)
                 | (Outcome::Deny(_), None) => None,
             },
             stopped: None,
         }
+    }
+}
+
+fn hide_deny_rules(segments: &mut [SegmentReport]) {
+    for segment in segments {
+        if segment.matched.kind == MatchKind::Denylist {
+            segment.matched.entry_id = None;
+        }
+        hide_deny_rules(&mut segment.segments);
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) struct Board {
     pub(super) filter: String,
     /// What happened last.
     pub(super) message: String,
-    /// When the question in focus came up.
+    /// Since when an answer is for what it is for now, unless the person said so by a key.
     shown_at: UnixMillis,
     pub(super) screen: Screen,
     pub(super) rings: bool,
@@ -77,7 +77,27 @@ enum Key {
 }
 
 impl Key {
-    /// The one key of a piece. Several at once were pasted.
+    /// The keys of a piece. Of several that came at once only those count that move: the others may have been pasted. A key
+    /// that is held on a slow machine comes like that, too; then one step down is read before the next.
+    fn all(piece: &str) -> Vec<Self> {
+        let mut rest = piece;
+        let mut keys = Vec::new();
+        while let Some((first, more)) = split_first(rest) {
+            keys.extend(Self::of(first));
+            rest = more;
+        }
+        if split_first(piece).is_some_and(|(_first, more)| !more.is_empty()) {
+            let mut has_read_on = false;
+            keys.retain(|key| match key {
+                Self::Scroll(Scroll::Down) => !std::mem::replace(&mut has_read_on, true),
+                Self::Scroll(_) | Self::Up | Self::Down | Self::Char('j' | 'k') => true,
+                Self::Char(_) => false,
+            });
+        }
+        keys
+    }
+
+    /// One key, as the terminal sends it.
     fn of(piece: &str) -> Option<Self> {
         let mut characters = piece.chars();
         if let (Some(character), None) = (characters.next(), characters.next()) {
@@ -97,6 +117,19 @@ impl Key {
             _ => None,
         }
     }
+}
+
+/// Parts the bytes of the first key from the rest: a character, or a sequence that begins with escape.
+fn split_first(piece: &str) -> Option<(&str, &str)> {
+    let first = piece.chars().next()?;
+    let sequence = if let Some(rest) = piece.strip_prefix("\u{1b}[") {
+        rest.find(|end| ('@'..='~').contains(&end)).map(|end| end + 3)
+    } else if let Some(rest) = piece.strip_prefix("\u{1b}O") {
+        rest.chars().next().map(|end| end.len_utf8() + 2)
+    } else {
+        None
+    };
+    piece.split_at_checked(sequence.unwrap_or_else(|| first.len_utf8()))
 }
 
 /// What typing did to a line.
@@ -228,15 +261,18 @@ impl Board {
 
     /// Puts the list of what is pending in the place of what was known: after a break anything may have happened.
     pub(super) fn reload(&mut self, pending: Vec<Asked>, now: UnixMillis) -> Vec<Deed> {
-        let place = self.place();
         let was_known = |asked: &Asked| self.waiting.iter().any(|known| known.id == asked.id);
         let is_news = pending.iter().any(|asked| !was_known(asked));
-        let is_pending = |known: &Asked| pending.iter().any(|asked| asked.id == known.id);
-        self.waiting.retain(is_pending);
+        let is_gone = |known: &&Asked| !pending.iter().any(|asked| asked.id == known.id);
+        let gone = self.waiting.iter().filter(is_gone).map(|known| known.id.clone());
+        let gone: Vec<String> = gone.collect();
+        let place = self.place();
+        let before = self.answers_for();
+        self.drop_ended(&gone);
         for asked in pending {
             self.put(asked);
         }
-        let mut deeds = self.settle(place, now);
+        let mut deeds = self.settle_after(&before, place, now);
         deeds.extend((is_news && self.rings).then_some(Deed::Bell));
         deeds
     }
@@ -313,6 +349,7 @@ impl Board {
     }
 
     /// The server took an answer, or said why not.
+    /// What was typed while the answer was on its way was typed without a look at what an answer is for now.
     pub(super) fn answered(&mut self, id: &str, what: String, is_over: bool, now: UnixMillis) -> Vec<Deed> {
         if let Mode::Sending { left, said } = &mut self.mode {
             left.remove(id);
@@ -326,10 +363,9 @@ impl Board {
         }
         self.chosen.remove(id);
         if is_over {
-            self.remove(&[id.to_owned()], now)
-        } else {
-            Vec::new()
+            self.remove(&[id.to_owned()], now);
         }
+        self.take_no_earlier_key(now)
     }
 
     /// Says something in the line above the last.
@@ -354,6 +390,12 @@ impl Board {
 
     fn remove(&mut self, ended: &[String], now: UnixMillis) -> Vec<Deed> {
         let place = self.place();
+        let before = self.answers_for();
+        self.drop_ended(ended);
+        self.settle_after(&before, place, now)
+    }
+
+    fn drop_ended(&mut self, ended: &[String]) {
         self.waiting.retain(|known| !ended.contains(&known.id));
         for id in ended {
             self.read.remove(id);
@@ -365,7 +407,22 @@ impl Board {
                 self.mode = Mode::TypingOn;
             }
         }
-        self.settle(place, now)
+    }
+
+    /// Keeps or moves the focus after questions ended. With the last that was chosen, answers are for the focus again, which
+    /// no key of this person said.
+    fn settle_after(&mut self, before: &BTreeSet<String>, place: usize, now: UnixMillis) -> Vec<Deed> {
+        let deeds = self.settle(place, now);
+        if deeds.is_empty() && self.answers_for() != *before {
+            return self.take_no_earlier_key(now);
+        }
+        deeds
+    }
+
+    /// A key that is on its way was typed for what was there before.
+    fn take_no_earlier_key(&mut self, now: UnixMillis) -> Vec<Deed> {
+        self.shown_at = now;
+        vec![Deed::Forget]
     }
 
     /// Where the focus is in the list.
@@ -411,7 +468,7 @@ impl Board {
             .map_or_else(Pane::default, |asked| what_runs(asked, screen));
     }
 
-    /// Keys as they came in one piece. Several at once were pasted: no answer.
+    /// Keys as they came in one piece.
     pub(super) fn keys(&mut self, keys: &str, now: UnixMillis) -> Vec<Deed> {
         match &mut self.mode {
             Mode::Sending { .. } => Vec::new(),
@@ -443,7 +500,8 @@ impl Board {
                 self.settle(place, now)
             }
             Mode::Reading | Mode::Details(_) | Mode::Help(_) | Mode::Always(_) => {
-                Key::of(keys).map_or_else(Vec::new, |key| self.key(key, now))
+                let keys = Key::all(keys).into_iter();
+                keys.flat_map(|key| self.key(key, now)).collect()
             }
         }
     }
@@ -846,6 +904,154 @@ mod tests {
             assert_eq!(board.keys(pasted, at(1_000)), [], "{pasted:?}");
         }
         assert_eq!(board.mode, Mode::Reading);
+    }
+
+    #[test]
+    fn what_moves_counts_among_several_keys_at_once_and_nothing_else_does() {
+        let third = "33333333-0000-4000-8000-000000000000";
+        let waiting = vec![
+            asked(FIRST, "make x"),
+            asked(SECOND, "make y"),
+            asked(third, "make z"),
+        ];
+        for (keys, focus) in [
+            ("jj", third),
+            ("jjk", SECOND),
+            ("\u{1b}[B\u{1b}OB", third),
+            ("\u{1b}[Bk", FIRST),
+            ("aj", SECOND),
+            ("jA", SECOND),
+            ("jd", SECOND),
+            ("jX", SECOND),
+            ("jx", SECOND),
+            ("j\r", SECOND),
+            ("j/", SECOND),
+            ("jq", SECOND),
+            ("\u{1b}[1;5Aja", SECOND),
+            ("\u{1b}[", FIRST),
+        ] {
+            let mut board = board(waiting.clone(), SCREEN);
+            assert_eq!(board.keys(keys, at(1_000)), [], "{keys:?}");
+            board.painted();
+            let found = (board.focused().unwrap().id.as_str(), &board.mode);
+            assert_eq!(found, (focus, &Mode::Reading), "{keys:?}");
+            assert!(board.chosen.is_empty(), "{keys:?}");
+            assert_eq!(board.keys("a", at(1_500)), once(focus), "{keys:?}");
+        }
+    }
+
+    #[test]
+    fn a_held_space_passes_over_no_row() {
+        let text: Vec<String> = (0..60).map(|number| format!("echo {number}")).collect();
+        let mut board = board(vec![asked(FIRST, &text.join("\n"))], SCREEN);
+        for _ in 0..20 {
+            board.keys("   ", at(1_000));
+            board.painted();
+        }
+        assert_eq!(board.keys("a", at(1_000)), once(FIRST));
+        // Nor is what came with it stored.
+        let mut board = self::board(vec![asked(FIRST, "make x")], SCREEN);
+        board.keys("A", at(1_000));
+        board.painted();
+        assert_eq!(board.keys(" \r", at(1_000)), []);
+        assert!(matches!(board.mode, Mode::Always(_)));
+    }
+
+    fn ended(id: &str, status: &str) -> ApprovalEvent {
+        ApprovalEvent {
+            approval_id: id.to_owned(),
+            status: status.to_owned(),
+            ..ApprovalEvent::default()
+        }
+    }
+
+    /// A board on which the first question is chosen, and the second is in focus and was read.
+    fn chosen_beside_the_focus() -> Board {
+        let mut board = board(vec![asked(FIRST, "make x"), asked(SECOND, "make y")], SCREEN);
+        board.keys("x", at(1_000));
+        board.keys("j", at(1_000));
+        board.painted();
+        assert!(board.is_read(SECOND));
+        board
+    }
+
+    /// No key that was on its way answers the focus; one that is pressed after a look does.
+    #[track_caller]
+    fn takes_no_key_on_its_way(mut board: Board, deeds: &[Deed], now: UnixMillis) {
+        assert_eq!(deeds, [Deed::Forget]);
+        board.painted();
+        for key in ["a", "A", "d"] {
+            let soon = now + Duration::from_millis(20);
+            assert_eq!(board.keys(key, soon), [], "{key:?}");
+            assert_eq!(board.mode, Mode::Reading, "{key:?}");
+        }
+        assert_eq!(
+            board.keys("a", now + ANSWER_GUARD),
+            once(SECOND),
+            "pressed after a look"
+        );
+    }
+
+    #[test]
+    fn an_answer_to_the_last_chosen_lets_no_second_key_answer_the_focus() {
+        let mut board = chosen_beside_the_focus();
+        assert_eq!(board.keys("a", at(5_000)), once(FIRST));
+        let deeds = board.answered(FIRST, "done".to_owned(), true, at(9_000));
+        takes_no_key_on_its_way(board, &deeds, at(9_000));
+    }
+
+    #[test]
+    fn an_answer_that_is_refused_lets_no_second_key_answer_the_focus() {
+        let mut board = chosen_beside_the_focus();
+        assert_eq!(board.keys("a", at(5_000)), once(FIRST));
+        let deeds = board.answered(FIRST, "not yours".to_owned(), false, at(9_000));
+        assert!(board.find(FIRST).is_some() && board.chosen.is_empty());
+        takes_no_key_on_its_way(board, &deeds, at(9_000));
+        // The same without any that is chosen: the question is still there.
+        let mut board = chosen_beside_the_focus();
+        board.keys("\u{1b}", at(5_000));
+        assert_eq!(board.keys("a", at(5_000)), once(SECOND));
+        let deeds = board.answered(SECOND, "not yours".to_owned(), false, at(9_000));
+        takes_no_key_on_its_way(board, &deeds, at(9_000));
+    }
+
+    #[test]
+    fn the_last_chosen_that_ends_elsewhere_hands_no_key_to_the_focus() {
+        let mut board = chosen_beside_the_focus();
+        let deeds = board.resolved(&ended(FIRST, "denied"), at(5_000));
+        takes_no_key_on_its_way(board, &deeds, at(5_000));
+        // Nor does one that is missing once the connection is there again.
+        let mut board = chosen_beside_the_focus();
+        let deeds = board.reload(vec![asked(SECOND, "make y")], at(5_000));
+        assert!(board.chosen.is_empty());
+        takes_no_key_on_its_way(board, &deeds, at(5_000));
+    }
+
+    #[test]
+    fn the_last_chosen_that_expires_hands_no_key_to_the_focus() {
+        let mut board = board(
+            vec![
+                Asked {
+                    expires_at: at(5_000),
+                    ..asked(FIRST, "make x")
+                },
+                asked(SECOND, "make y"),
+            ],
+            SCREEN,
+        );
+        board.keys("x", at(1_000));
+        board.keys("j", at(1_000));
+        board.painted();
+        let deeds = board.tick(at(5_000));
+        takes_no_key_on_its_way(board, &deeds, at(5_000));
+    }
+
+    #[test]
+    fn what_ends_beside_what_an_answer_is_for_takes_no_key_away() {
+        let mut board = chosen_beside_the_focus();
+        board.keys("\u{1b}", at(1_000));
+        assert_eq!(board.resolved(&ended(FIRST, "denied"), at(5_000)), []);
+        assert_eq!(board.keys("a", at(5_020)), once(SECOND));
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Entry {
                 || limits.session_key.is_some()
                 || limits.directory.is_some(),
             directory: if is_exact {
-                Some(approval.cwd.clone())
+                Some(approval.bound_to.cwd.clone())
             } else {
                 limits.directory
             },
@@ -187,5 +187,37 @@ impl Narrowed {
 
     pub(super) fn is_any(self) -> bool {
         self != Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_exact_entry_is_for_the_directory_that_the_answer_is_bound_to() {
+        let pattern = |width: &str| json!({ "segment": 0, "pattern": "/usr/bin/date", "width": width, "default": false });
+        let approval = json!({
+            "id": "a-1", "slug": "a-1", "runId": "r-1", "status": "pending", "command": "date", "cwd": "/called",
+            "host": "gateway", "display": { "text": "date", "spans": [], "warnings": [], "truncated": false },
+            "agentId": "main", "sessionKey": "main",
+            "requestedBy": { "kind": "token", "id": "t", "name": "gateway" }, "segments": [], "envNames": [],
+            "security": "allowlist", "ask": "on-miss", "askFallback": "deny",
+            "why": { "layer": "global", "rule": "ask", "detail": "not covered" }, "approvalsRequired": 1,
+            "allowedDecisions": ["allow-once", "deny"], "proposedPatterns": [],
+            "proposals": [
+                { "id": "exact", "words": "", "stores": [pattern("exact")] },
+                { "id": "program", "words": "", "stores": [pattern("program")] },
+            ],
+            "createdAtMs": 1, "expiresAtMs": 2,
+            "boundTo": { "cwd": "/bound", "envHash": "", "digest": "" }, "binding": "exact", "bindingDetail": "" });
+        let approval = ApprovalBody::deserialize(approval).unwrap();
+        let found: Vec<Option<String>> = choices(&approval)
+            .into_iter()
+            .map(|choice| choice.entries[0].directory.clone())
+            .collect();
+        assert_eq!(found, [Some("/bound".to_owned()), None]);
     }
 }

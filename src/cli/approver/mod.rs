@@ -322,11 +322,12 @@ impl<'a, D: Desk> Approver<'a, D> {
     }
 
     async fn take_news(&mut self, event: &str, data: &ApprovalEvent) -> Result<Vec<Deed>, Failure> {
-        let now = self.context.clock.now();
+        // Read once the server has answered: a key is for what was on the screen before.
+        let now = || self.context.clock.now();
         Ok(match event {
             "exec.approval.requested" => {
                 let asked = self.look_at(&data.approval_id).await?;
-                asked.map_or_else(Vec::new, |asked| self.desk.asked(asked, now))
+                asked.map_or_else(Vec::new, |asked| self.desk.asked(asked, now()))
             }
             "exec.approval.voted" => {
                 let asked = match self.look_at(&data.approval_id).await {
@@ -336,10 +337,10 @@ impl<'a, D: Desk> Approver<'a, D> {
                 };
                 self.desk.voted(data, asked)
             }
-            "exec.approval.resolved" => self.desk.resolved(data, now),
+            "exec.approval.resolved" => self.desk.resolved(data, now()),
             "events.gap" => {
                 let pending = pending(&self.client).await?;
-                self.desk.reload(pending, now)
+                self.desk.reload(pending, now())
             }
             _ => Vec::new(),
         })

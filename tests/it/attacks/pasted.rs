@@ -105,6 +105,29 @@ async fn the_lines_of_a_denial_that_are_pasted_run_nothing_else() {
     }
 }
 
+/// A program that is called like an option is refused by its name, and the line that says so shows no help.
+#[tokio::test]
+async fn the_line_that_refuses_a_program_called_like_an_option_adds_the_rule() {
+    let server = TestServer::allowlist_only().start().await;
+    for name in ["-h", "--help", "plain"] {
+        let program = server.scratch().dir("bin").join(name);
+        write_file_mode(&program, "#!/bin/sh\n", 0o755);
+        let path = program.to_str().expect("UTF-8");
+        let denied = server.cli(&["exec", "--", path]).await;
+        let mut lines = denied.stderr.lines();
+        let line = lines.find_map(|line| line.strip_prefix("to refuse it for good: "));
+        let words = pasted(&server, line.unwrap_or_else(|| panic!("{name:?}: {denied:?}")));
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let added = server.cli(&words).await;
+        assert_eq!(added.code, Some(0), "{words:?}: {added:?}");
+        let rules = server.operator().read("/v1/agents/main/denylist").await;
+        let mut patterns = rules.list("items").iter().map(|rule| rule.text("pattern"));
+        assert!(patterns.any(|pattern| pattern == name), "{name:?}: {rules}");
+        let again = server.cli(&["exec", "--", path]).await;
+        assert_says(&again.stderr, "denylist");
+    }
+}
+
 #[tokio::test]
 async fn a_name_that_would_be_a_pattern_or_hides_something_gets_no_hint_to_paste() {
     let server = TestServer::allowlist_only().start().await;

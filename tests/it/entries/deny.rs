@@ -110,12 +110,24 @@ async fn text_that_deny_rules_cannot_read_needs_a_person_even_where_everything_r
 async fn an_explanation_and_a_denial_name_the_rule_and_its_place() {
     let server = server().await;
     let command = "true && timeout 5 /usr/bin/touch made";
+    let id = "6f2f1a52-9c35-4f3f-9a63-0c2a4f5ad0aa";
+    let explained = server.operator().explain(json!({ "command": command })).await;
+    assert_eq!(
+        explained["analysis"]["segments"][1]["match"],
+        json!({ "kind": "denylist", "entryId": id, "pattern": "ToUcH" })
+    );
+    assert_eq!(
+        explained["hint"],
+        format!("countersign denylist remove {id} --agent '*'")
+    );
+    // A caller that runs into it is told which rule it is, and not how it is removed.
     let explained = server.agent().explain(json!({ "command": command })).await;
     assert_has!(explained, { "outcome": "deny", "reason": "denylist" });
+    assert_eq!(explained["hint"], json!(null));
     let analysis = &explained["analysis"];
     assert_eq!(
         analysis["segments"][1]["match"],
-        json!({ "kind": "denylist", "entryId": "6f2f1a52-9c35-4f3f-9a63-0c2a4f5ad0aa", "pattern": "ToUcH" })
+        json!({ "kind": "denylist", "pattern": "ToUcH" })
     );
     let finding = &analysis["findings"][0];
     assert_eq!(finding["code"], "denylisted", "{finding}");

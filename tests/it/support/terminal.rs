@@ -10,6 +10,9 @@ use std::{
 
 use super::{Invocation, eventually, pid_of, within};
 
+/// For so long a question that has come up by itself takes no answer, and a little longer.
+const ANSWER_GUARD: Duration = Duration::from_millis(450);
+
 /// What a terminal shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Screen {
@@ -94,6 +97,15 @@ impl Terminal {
         if let Some(keyboard) = &mut self.keys {
             drop(keyboard.write_all(keys.as_bytes()));
         }
+    }
+
+    /// Presses a key once, as soon as what is on the screen takes an answer, and waits until it shows.
+    pub(crate) async fn answer(&mut self, key: &str, what: &str) {
+        let since = self.text().len();
+        // What comes up takes no answer at first. It came up before it was on the screen.
+        tokio::time::sleep(ANSWER_GUARD).await;
+        self.press(key);
+        self.sees_after(since, what).await;
     }
 
     /// Presses a key again until it shows: a question that has just come up takes none yet, and a program may end of the

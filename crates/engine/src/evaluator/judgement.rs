@@ -387,16 +387,15 @@ impl Judgement {
         }
     }
 
-    /// The command that would change a denial. A deny rule is named here, to those who ask why, and not to a caller that
-    /// ran into it.
-    pub(crate) fn how_to_change(&self, agent: &AgentId, reason: Reason) -> Option<String> {
+    /// The command that would change a denial. A deny rule is named only to those who may read the policy.
+    pub(crate) fn how_to_change(&self, agent: &AgentId, reason: Reason, names_rules: bool) -> Option<String> {
         if reason == Reason::NoApprover {
             return Some(hint(&HOW_TO_BE_THERE));
         }
         let (_, how) = self.explain_denial(agent, reason);
         how.or_else(|| {
             let hit = self.analysis.as_ref()?.denylisted.as_ref();
-            let hit = hit.filter(|_| reason == Reason::Denylist)?;
+            let hit = hit.filter(|_| names_rules && reason == Reason::Denylist)?;
             let is_plain = ![&hit.id, &hit.owner]
                 .into_iter()
                 .any(|text| text.chars().any(is_escaped_in_display));
