@@ -132,6 +132,10 @@ impl PathLookup for InMemory {
     fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
+
+    fn is_machine_program(&self, _file: &FileIdentity) -> bool {
+        true
+    }
 }
 
 /// Entries of all kinds that cover nothing, and one for each program of [`TYPICAL`].

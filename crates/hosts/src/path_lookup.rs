@@ -12,13 +12,13 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 use countersign_domain::{FileIdentity, UnixMillis, hex};
-use countersign_policy::command::{DirectoryTrust, Inspected, PathLookup, paths};
+use countersign_policy::command::{DirectoryTrust, Inspected, PathLookup, hashbang::Head, paths};
 use countersign_sys::fs::FileStamp;
 
 use crate::{
     found_programs::{FoundPrograms, Remembered},
     peer_fs::{Blind, Files, View},
-    shebang_cache::stamp_of,
+    shebang_cache::{self, stamp_of},
 };
 
 /// Larger executables have no digest, so no grant that is bound to content covers them.
@@ -235,6 +235,12 @@ impl PathLookup for SystemLookup {
         // What cannot be read is nearly always set-uid, too.
         self.open_regular(Path::new(&file.path))
             .map_or(true, |opened| has_rights(&opened))
+    }
+
+    fn is_machine_program(&self, file: &FileIdentity) -> bool {
+        let opened = self.open_regular(Path::new(&file.path)).ok();
+        let read = opened.and_then(shebang_cache::read);
+        read.is_some_and(|(head, stamp)| head == Head::Program && stamp == stamp_of(file))
     }
 }
 

@@ -72,7 +72,8 @@ pub(crate) fn stamp_of(identity: &FileIdentity) -> FileStamp {
     }
 }
 
-fn read(file: File) -> Option<(Head, FileStamp)> {
+/// How an open file begins, and what it is.
+pub(crate) fn read(file: File) -> Option<(Head, FileStamp)> {
     let stamp = FileStamp::from_metadata(&file.metadata().ok()?);
     let mut bytes = Vec::with_capacity(HEAD_BYTES);
     let length = u64::try_from(HEAD_BYTES).unwrap_or(u64::MAX);

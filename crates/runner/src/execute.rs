@@ -410,25 +410,32 @@ fn text_to_read(text: &str) -> Result<OwnedFd, Errno> {
     Ok(reader)
 }
 
-/// Reads what becomes a part of an argument, up to its end.
+/// Reads what becomes a part of an argument, up to its end. Newlines count only where something follows them.
 fn read_argument(from: &OwnedFd) -> Result<Vec<u8>, Errno> {
     let mut text = Vec::new();
+    let mut newlines: usize = 0;
     let mut buffer = [0; 8192];
     loop {
-        match rustix::io::read(from, &mut buffer) {
-            Ok(0) => break,
-            Ok(read) => text.extend(buffer.iter().take(read).filter(|byte| **byte != 0)),
-            Err(Errno::INTR) => {}
+        let read = match rustix::io::read(from, &mut buffer) {
+            Ok(0) => return Ok(text),
+            Ok(read) => read,
+            Err(Errno::INTR) => continue,
             Err(errno) => return Err(errno),
-        }
-        if text.len() > MAX_ARGUMENT_BYTES {
-            return Err(Errno::TOOBIG);
+        };
+        for byte in buffer.iter().take(read).filter(|byte| **byte != 0) {
+            if *byte == b'\n' {
+                newlines = newlines.saturating_add(1);
+                continue;
+            }
+            let before = text.len().saturating_add(newlines);
+            if before >= MAX_ARGUMENT_BYTES {
+                return Err(Errno::TOOBIG);
+            }
+            text.resize(before, b'\n');
+            newlines = 0;
+            text.push(*byte);
         }
     }
-    while text.last() == Some(&b'\n') {
-        text.pop();
-    }
-    Ok(text)
 }
 
 /// What is tried before the program of a plan, in the form that the kernel takes.

@@ -198,4 +198,8 @@ impl PathLookup for MockFiles<'_> {
     fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
+
+    fn is_machine_program(&self, _file: &FileIdentity) -> bool {
+        true
+    }
 }

@@ -1,7 +1,7 @@
 //! What is known only when a command begins (G19) is what `bash` and `dash` put in, and lists in braces (G20) are what `bash` makes of
 //! them.
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use serde_json::json;
 
@@ -218,6 +218,14 @@ async fn output_that_is_no_argument_any_more_ends_its_command_alone() {
             "131072\n",
         ),
         ("echo \"$(head -c 131072 /dev/zero | tr '\\0' a)\"", 126, ""),
+        // What is cut off does not count.
+        (
+            "echo \"$(head -c 131071 /dev/zero | tr '\\0' a; echo; echo)\" | wc -c",
+            0,
+            "131072\n",
+        ),
+        ("echo \"$(yes '' | head -n 200000)\"", 0, "\n"),
+        ("echo \"$(yes '' | head -n 200000; echo a)\"", 126, ""),
         (
             "echo \"$(head -c 131071 /dev/zero | tr '\\0' a)b\"; echo end",
             0,
@@ -230,6 +238,44 @@ async fn output_that_is_no_argument_any_more_ends_its_command_alone() {
             (code, stdout),
             "{text}: {came:?}"
         );
+    }
+}
+
+/// A file that begins with `#!` is started with its interpreter and its path before its words, which would be put into others.
+#[tokio::test]
+async fn a_script_called_like_a_program_that_prints_is_asked_about() {
+    let workspace = Scratch::new();
+    let directory = workspace.path();
+    write_file(&directory.join("in"), "b\n");
+    for (name, is_script) in [("scripts", true), ("programs", false)] {
+        let own = workspace.dir(name);
+        let file = own.join("echo");
+        if is_script {
+            write_file(&file, "#!/bin/sh -e\nprintf '%s\\n' \"$*\"\n");
+        } else {
+            fs::copy("/usr/bin/echo", &file).unwrap();
+        }
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        let server = ServerBuilder::new(&json!({}))
+            .exec(&json!({
+                "host": "gateway", "security": "allowlist", "ask": "off", "reads": { "substitutions": true },
+                "pathPrepend": [own], "safeBinTrustedDirs": [own],
+            }))
+            .document(&everything_covered())
+            .start()
+            .await;
+        let run = server
+            .ran(json!({ "command": "echo a", "workdir": directory }))
+            .await;
+        assert_eq!(run.text("stdout"), "a\n");
+        for text in ["echo \"$(cat in)\" x", "true; echo $? x"] {
+            if is_script {
+                is_refused(&server, &directory, text).await;
+            } else {
+                let run = server.ran(json!({ "command": text, "workdir": directory })).await;
+                assert!(run.text("stdout").ends_with(" x\n"), "{run}");
+            }
+        }
     }
 }
 

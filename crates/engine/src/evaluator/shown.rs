@@ -197,4 +197,8 @@ impl PathLookup for RunPathOnly {
     fn gains_privileges(&self, file: &FileIdentity) -> bool {
         self.0.gains_privileges(file)
     }
+
+    fn is_machine_program(&self, file: &FileIdentity) -> bool {
+        self.0.is_machine_program(file)
+    }
 }

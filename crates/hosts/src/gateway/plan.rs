@@ -294,6 +294,12 @@ impl Preparation<'_, '_> {
                     redirections,
                     fills,
                 } => {
+                    let has_interpreter = |script: &BoundScript| script.interpreter.is_some();
+                    let mut own = self.scripts.iter().filter(|script| script.path == *path);
+                    // What comes before its arguments would move them.
+                    if !fills.is_empty() && own.any(has_interpreter) {
+                        return Err(StartError::NotPassable);
+                    }
                     let fills = self.fills(fills)?;
                     let mut program = self.program(path, argv, assignments, Some(identity))?;
                     program.redirections.clone_from(redirections);

@@ -251,11 +251,14 @@ impl Evaluation<'_> {
     }
 
     /// The real path of the directory a segment starts in, if it is certain. A link behind which a `cd` goes may lead
-    /// elsewhere by then.
+    /// elsewhere by then, and so may one that is not there yet.
     fn real_directory(&self, directory: &Directory) -> Option<String> {
         let known = directory.known()?;
-        let real = self.lookup.real(known).unwrap_or_else(|| known.to_owned());
-        (!directory.is_changed() || real == known).then_some(real)
+        let real = self.lookup.real(known);
+        if directory.is_changed() {
+            return real.filter(|real| real == known);
+        }
+        Some(real.unwrap_or_else(|| known.to_owned()))
     }
 }
 

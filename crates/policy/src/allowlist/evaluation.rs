@@ -353,6 +353,7 @@ impl<'a> Evaluation<'a> {
             }
             let mut parts = Vec::new();
             let mut only_looks = true;
+            let mut moves_here = false;
             let mut fed: Option<Segment> = None;
             let may_link = |part: &Part| part.segment().is_none_or(|segment| !makes_no_links(segment));
             let linking = pipeline.iter().filter(|part| may_link(part)).count();
@@ -413,12 +414,8 @@ impl<'a> Evaluation<'a> {
                     is_fed: fed.is_some(),
                     ..inner
                 };
-                let (fills, changes) = self.evaluate_substitutions(segment, inner, &mut evaluated);
-                only_looks &= !changes;
-                let inner = SegmentContext {
-                    files_are_seen: files_are_seen && only_looks,
-                    ..inner
-                };
+                let (fills, inner) = self.evaluate_substitutions(segment, inner, &mut evaluated);
+                only_looks &= inner.files_are_seen || !files_are_seen;
                 let behind_it = pipeline
                     .get(index + 1)
                     .filter(|_| !inner.is_fed)
@@ -455,8 +452,14 @@ impl<'a> Evaluation<'a> {
                 }
                 if let Some(target) = one.changes_to {
                     directory.change(&target);
+                    moves_here = true;
                     evaluated.changes_directory = true;
                 }
+            }
+            if *is_negated && moves_here {
+                // What follows `&&` is there only where it failed.
+                let moved = directory.clone();
+                directory.lose(Some(&moved));
             }
             files_are_seen &= only_looks;
             evaluated.changes_files |= !only_looks;
@@ -471,16 +474,15 @@ impl<'a> Evaluation<'a> {
         evaluated
     }
 
-    /// Judges the commands whose output stands in the words of a segment (G19), each like a list of its own. What their plans put into
-    /// the words, `None` where one of them has no plan; and whether they may make or remove files.
-    fn evaluate_substitutions(
+    /// Judges the commands whose output stands in the words of a segment (G19), each like a list of its own behind those before it.
+    /// What their plans put into the words, `None` where one of them has no plan; and the context behind all of them.
+    fn evaluate_substitutions<'c>(
         &mut self,
         segment: &Segment,
-        context: SegmentContext<'_>,
+        mut context: SegmentContext<'c>,
         evaluated: &mut EvaluatedList,
-    ) -> (Option<Vec<PlanFill>>, bool) {
+    ) -> (Option<Vec<PlanFill>>, SegmentContext<'c>) {
         let mut fills = Some(Vec::new());
-        let mut changes_files = false;
         for (argument, word) in segment.words.iter().enumerate() {
             for Substitution { place, by } in &word.substitutions {
                 let with = match by {
@@ -493,7 +495,8 @@ impl<'a> Evaluation<'a> {
                             ..context
                         };
                         let inside = self.evaluate_list(list, inner);
-                        changes_files |= inside.changes_files;
+                        context.operator = context.operator.or(Some(Join::Sequence.as_str()));
+                        context.files_are_seen &= !inside.changes_files;
                         evaluated.absorb(inside).map(PlanFilling::Output)
                     }
                 };
@@ -508,7 +511,7 @@ impl<'a> Evaluation<'a> {
                 });
             }
         }
-        (fills, changes_files)
+        (fills, context)
     }
 
     /// Judges the lists of a compound command (G21), each behind what may run before it. `None` where there is no plan for it.

@@ -70,7 +70,7 @@ impl PathLookup for Machine {
 
     fn real(&self, path: &str) -> Option<String> {
         match path {
-            "/usr/lib/git-core" | "/srv/proj" | "/srv/tools" => Some(path.to_owned()),
+            "/usr/lib/git-core" | "/srv/proj" | "/srv/proj/sub" | "/srv/tools" => Some(path.to_owned()),
             "/srv/all" => Some("/".to_owned()),
             path => self.inspect(path).map(|found| found.real),
         }

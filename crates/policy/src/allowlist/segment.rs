@@ -141,7 +141,10 @@ impl Evaluation<'_> {
             && work
                 .executable()
                 .is_some_and(|executable| self.coverage().is_trusted(executable))
-            && text_words::takes_text(&work.names(), &work.arguments(), is_known);
+            && text_words::takes_text(&work.names(), &work.arguments(), is_known)
+            && work
+                .executable()
+                .is_some_and(|executable| self.lookup.is_machine_program(&executable.identity));
         let detail = "what this program does with a word that is known only when it begins is not known";
         (!self.rules.holds(Rule::G19, is_text))
             .then(|| Finding::new(Code::CommandSubstitution, "G19", first.span, detail))
@@ -279,7 +282,7 @@ impl Evaluation<'_> {
     }
 
     /// Whether a path is protected as it reads, or as the links on its way lead. Of a path that is not there the
-    /// part that is counts, and where a command before may make the rest, a link among it, the name of the server's
+    /// part that is counts, and where a command before or beside it may make the rest, a link among it, the name of the server's
     /// directory in it. Also when there was too much to look at.
     fn leads_to_protected(
         &self,
@@ -304,7 +307,7 @@ impl Evaluation<'_> {
         if let Some(real) = self.lookup.real(&whole) {
             return self.holds(&real);
         }
-        if context.operator.is_some() && self.names_root(path) {
+        if context.may_be_made() && self.names_root(path) {
             return true;
         }
         let mut reached = None;
@@ -600,10 +603,10 @@ pub(super) enum Reading {
     Code,
 }
 
-/// The places of the words that hold code of an interpreter, or follow the option that says so; none where a command before
-/// may have made a way.
+/// The places of the words that hold code of an interpreter, or follow the option that says so; none where a command before or
+/// beside it may make a way.
 fn code_words(work: &Work<'_>) -> Vec<usize> {
-    if work.context.operator.is_some() {
+    if work.context.may_be_made() {
         return Vec::new();
     }
     match inline_eval::inline_eval(&work.names(), &work.arguments()) {

@@ -43,6 +43,13 @@ pub(super) struct SegmentContext<'a> {
     pub(super) reads_pipe: bool,
 }
 
+impl SegmentContext<'_> {
+    /// Whether a command before it or beside it may make what is not there when it is judged.
+    pub(super) const fn may_be_made(self) -> bool {
+        self.operator.is_some() || !self.links_are_seen
+    }
+}
+
 /// What became of a segment.
 #[derive(Debug)]
 pub(super) struct EvaluatedSegment {

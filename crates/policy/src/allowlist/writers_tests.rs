@@ -37,6 +37,9 @@ fn operands_lead_to_the_workspace() {
             "mv a /srv/projx",
             "cp a /tmp/x -v",
             "cd /tmp && touch a",
+            // It is not there yet, and may become a link.
+            "cd new && touch ../a",
+            "! cd sub && touch ../a",
         ],
         &[
             "touch a b",

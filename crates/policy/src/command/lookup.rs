@@ -50,6 +50,11 @@ pub trait PathLookup: Debug + Send + Sync {
     fn gains_privileges(&self, _file: &FileIdentity) -> bool {
         true
     }
+    /// Whether a file is a program of the machine, and none that begins with `#!`, whose interpreter gets other words. What cannot be
+    /// looked into is none.
+    fn is_machine_program(&self, _file: &FileIdentity) -> bool {
+        false
+    }
 }
 
 /// An executable regular file at the moment of the look-up.

@@ -459,6 +459,9 @@ impl<'a> Parser<'a> {
             inside.join(Join::Sequence);
             inside.set(name, &value);
             let mut list = self.inner(End::Words(&["done"]), inside)?;
+            if !inside.spend(self.cursor.position() - body.position()) {
+                return not_read(self, "a loop whose turns have too many bytes");
+            }
             self.close("done", start)?;
             match &mut all {
                 None => all = Some(list),
@@ -614,8 +617,8 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Whether it is certain what the substitutions in the words of a segment come to: not beside patterns, an exit code not
-    /// beside commands, which change it, and commands not beside assignments and other places for input and errors, of which
+    /// Whether it is certain what the substitutions in the words of a segment come to: not beside patterns, an exit code neither
+    /// beside commands nor in one behind another, which change it, and commands not beside assignments and other places for input and errors, of which
     /// it depends on the shell whether they have them, too.
     fn check_substitutions(
         &self,
@@ -631,8 +634,11 @@ impl<'a> Parser<'a> {
         }
         let has_patterns = words.iter().any(|word| !word.patterns.is_empty());
         let changes = |descriptor| !is_first(descriptor, redirections);
-        let is_open =
-            (has_output && (has_status || has_assignments || changes(0) || changes(2))) || has_patterns;
+        let of_words = words.iter().flat_map(|word| &word.substitutions);
+        let mut outputs = of_words.filter_map(Substitution::output).skip(1);
+        let is_open = (has_output && (has_status || has_assignments || changes(0) || changes(2)))
+            || has_patterns
+            || outputs.any(begins_with_status);
         if !self.rules.holds(Rule::G19, !is_open) {
             let detail = "what is put in here is not the same in every shell";
             return self.cursor.fail(Code::CommandSubstitution, "G19", start, detail);
@@ -1071,6 +1077,20 @@ impl<'a> Parser<'a> {
 fn has_commands(words: &[Word]) -> bool {
     let mut all = words.iter().flat_map(|word| &word.substitutions);
     all.any(|substitution| !is_status(substitution))
+}
+
+/// Whether an exit code stands in a list before a command of it has ended: then it is that of a command outside.
+fn begins_with_status(list: &List) -> bool {
+    let of_word = |substitution: &Substitution| substitution.output().is_none_or(begins_with_status);
+    let mut first = list.items.iter().take(1).flat_map(|item| &item.pipeline);
+    first.any(|part| match part {
+        Part::Segment(segment) => segment
+            .words
+            .iter()
+            .flat_map(|word| &word.substitutions)
+            .any(of_word),
+        Part::Compound(compound) => compound.does.lists().take(1).any(begins_with_status),
+    })
 }
 
 fn is_status(substitution: &Substitution) -> bool {

@@ -165,8 +165,11 @@ fn loose_action(action: &BoundAction, scripts: Scripts<'_>) -> Option<&'static s
             assignments: _,
             identity,
             redirections: _,
-            fills: _,
-        } => loose_program(path, argv, Some(identity), scripts),
+            fills,
+        } => loose_program(path, argv, Some(identity), scripts).or_else(|| {
+            let detail = "a word of a program is known only when it begins";
+            (!fills.is_empty()).then_some(detail)
+        }),
         BoundAction::ChangeDirectory { pinned: None, .. } => {
             Some("a directory is looked for while the command runs")
         }
@@ -230,7 +233,8 @@ fn loose_interpreter(script: &BoundScript) -> Option<&'static str> {
 mod tests {
     use super::*;
     use countersign_domain::{
-        AgentId, BoundInterpreter, Command, CommandInput, Confinement, Host, SessionKey, StepJoin,
+        AgentId, BoundFill, BoundFilling, BoundInterpreter, Command, CommandInput, Confinement, Host,
+        SessionKey, StepJoin,
     };
 
     fn identity(path: &str) -> FileIdentity {
@@ -371,6 +375,21 @@ mod tests {
             },
             Pinning::Path,
         );
+    }
+
+    #[test]
+    fn a_word_that_is_known_only_later_is_not() {
+        let mut filled = program("/usr/bin/echo", &["echo", "$?"]);
+        check(plan(vec![filled.clone()]), Pinning::Exact);
+        if let BoundAction::Program { fills, .. } = &mut filled {
+            fills.push(BoundFill {
+                argument: 1,
+                from: 0,
+                to: 2,
+                with: BoundFilling::Status,
+            });
+        }
+        check(plan(vec![filled]), Pinning::Path);
     }
 
     #[test]

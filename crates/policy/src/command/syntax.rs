@@ -316,6 +316,16 @@ pub(crate) struct Substitution {
     pub(crate) by: SubstitutedBy,
 }
 
+impl Substitution {
+    /// The commands whose output is put in.
+    pub(crate) const fn output(&self) -> Option<&List> {
+        match &self.by {
+            SubstitutedBy::Status => None,
+            SubstitutedBy::Output(list) => Some(list),
+        }
+    }
+}
+
 /// What a part of a word is replaced by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SubstitutedBy {

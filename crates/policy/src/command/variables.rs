@@ -10,7 +10,7 @@ use super::{
     syntax::{Grammar, Join},
 };
 
-/// Bytes of all values that the words of one text get.
+/// Bytes of all values that the words of one text get, of the words that braces make, and of the turns of loops.
 const MAX_EXPANDED_BYTES: usize = 64 * 1024;
 
 /// What is known of the surroundings of a text before it is read.
@@ -102,9 +102,15 @@ impl<'a> Variables<'a> {
 
     /// Takes the value of a variable for a word, where it is known and the words have not become too long.
     pub(crate) fn take(&mut self, name: &str) -> Option<String> {
-        let value = &self.known.get(name)?.value;
-        self.left = self.left.checked_sub(value.len())?;
-        Some(value.clone())
+        let value = self.known.get(name)?.value.clone();
+        self.spend(value.len()).then_some(value)
+    }
+
+    /// Takes that many bytes for words. `false` where they become too long.
+    pub(crate) fn spend(&mut self, bytes: usize) -> bool {
+        let left = self.left.checked_sub(bytes);
+        self.left = left.unwrap_or(0);
+        left.is_some()
     }
 
     /// The home directory, which stands for a tilde in a value.

@@ -438,7 +438,7 @@ impl<'a> WordReader<'_, '_, 'a, '_> {
             || (!self.rules.on(Rule::G9) && matches!(cursor.peek(), Some('(' | ')')))
     }
 
-    fn finish(self, cursor: &Cursor<'_>) -> Result<Vec<Word>, Finding> {
+    fn finish(mut self, cursor: &Cursor<'_>) -> Result<Vec<Word>, Finding> {
         let expands = |_: &usize| self.rules.holds(Rule::G6, self.brace_lists);
         if let Some(brace) = self.brace_at.filter(expands) {
             if let Some(words) = self.listed(cursor) {
@@ -473,7 +473,7 @@ impl<'a> WordReader<'_, '_, 'a, '_> {
 
     /// The words that lists in braces make of this one (G20). Not of one in which something else stands for another text: bash takes
     /// braces apart before that.
-    fn listed(&self, cursor: &Cursor<'_>) -> Option<Vec<Word>> {
+    fn listed(&mut self, cursor: &Cursor<'_>) -> Option<Vec<Word>> {
         let is_bare = |at: usize| self.bare.binary_search(&at).is_ok();
         let mut tildes = self.value.match_indices('~').map(|(at, _)| at);
         let has_tilde = tildes.any(&is_bare);
@@ -493,7 +493,16 @@ impl<'a> WordReader<'_, '_, 'a, '_> {
             })
             .collect();
         let span = cursor.span(self.start, cursor.position());
-        let words = braces::expand(&letters)?.into_iter().map(|letters| {
+        let listed = braces::expand(&letters)?;
+        let bytes = listed
+            .iter()
+            .flatten()
+            .map(|letter| letter.character.len_utf8())
+            .sum();
+        if !self.variables.spend(bytes) {
+            return None;
+        }
+        let words = listed.into_iter().map(|letters| {
             let mut word = Word::literal("", span);
             for letter in &letters {
                 let at = word.value.len();

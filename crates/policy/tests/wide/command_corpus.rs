@@ -174,6 +174,10 @@ impl PathLookup for CaseLookup {
     fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
+
+    fn is_machine_program(&self, _file: &FileIdentity) -> bool {
+        true
+    }
 }
 
 /// The names in a directory, by paths of what lies in it.

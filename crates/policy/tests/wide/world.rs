@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     sync::Arc,
 };
 
@@ -25,6 +26,7 @@ pub(crate) struct World {
     files: BTreeSet<String>,
     links: BTreeMap<String, String>,
     foreign: BTreeSet<String>,
+    missing: BTreeSet<String>,
     entries: Vec<OwnEntry>,
     denied: Vec<String>,
     env: BTreeMap<String, String>,
@@ -67,6 +69,7 @@ impl World {
             files: BTreeSet::new(),
             links: BTreeMap::new(),
             foreign: BTreeSet::new(),
+            missing: BTreeSet::new(),
             entries: Vec::new(),
             denied: Vec::new(),
             env: BTreeMap::new(),
@@ -111,6 +114,12 @@ impl World {
     pub(crate) fn link(mut self, path: &str, real: &str) -> Self {
         self.files.insert(path.to_owned());
         self.links.insert(path.to_owned(), real.to_owned());
+        self
+    }
+
+    /// A place where nothing is.
+    pub(crate) fn missing(mut self, path: &str) -> Self {
+        self.missing.insert(path.to_owned());
         self
     }
 
@@ -288,6 +297,10 @@ impl PathLookup for World {
     }
 
     fn real(&self, path: &str) -> Option<String> {
+        let is_missing = |missing: &String| Path::new(path).starts_with(missing);
+        if self.missing.iter().any(is_missing) {
+            return None;
+        }
         Some(self.links.get(path).cloned().unwrap_or_else(|| path.to_owned()))
     }
 
@@ -317,5 +330,9 @@ impl PathLookup for World {
 
     fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
+    }
+
+    fn is_machine_program(&self, file: &FileIdentity) -> bool {
+        !file.path.starts_with("/bin/")
     }
 }

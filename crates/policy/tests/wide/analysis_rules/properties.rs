@@ -81,6 +81,10 @@ impl PathLookup for Machine {
     fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
+
+    fn is_machine_program(&self, _file: &FileIdentity) -> bool {
+        true
+    }
 }
 
 /// A policy by its parts, each of which makes it looser or stricter.

@@ -65,6 +65,10 @@ impl PathLookup for Machine {
     fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
+
+    fn is_machine_program(&self, _file: &FileIdentity) -> bool {
+        true
+    }
 }
 
 struct World {

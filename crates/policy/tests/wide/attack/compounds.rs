@@ -217,3 +217,51 @@ fn a_compound_command_hides_nothing() {
         )
     );
 }
+
+/// Behind a `cd` that succeeds if it fails, nothing is where it would have led.
+#[test]
+fn a_directory_is_not_certain_behind_a_negated_change() {
+    let world = world().file("/tmp/w/sub/tool").allow(&["/tmp/w/sub/tool"]);
+    world.defeats(
+        &[
+            "! cd sub && ./tool x",
+            "! cd sub && { ./tool x; }",
+            "{ ! cd sub && ./tool x; }",
+            "( ! cd sub && ./tool x )",
+            "{ ! cd sub; } && ./tool x",
+            "! { cd sub; } && ./tool x",
+            "if ! cd sub; then ./tool x; fi",
+            "if cd sub; then cat file; else ./tool x; fi",
+            "! cd sub && true && ./tool x",
+            "! cd sub || ./tool x",
+        ],
+        &[
+            "cd sub && ./tool x",
+            "{ cd sub && ./tool x; }",
+            "( cd sub && ./tool x )",
+            "! cd sub && cd /tmp/w/sub && ./tool x",
+            "! cat file && cd sub && ./tool x",
+        ],
+    );
+}
+
+/// What a text becomes has a limit.
+#[test]
+fn loops_and_braces_make_no_more_than_words_may_have() {
+    let long = "x".repeat(3_000);
+    let world = world();
+    for text in [
+        format!("for F in {{1..60}}; do echo {long}; done"),
+        format!("echo {long}{{1..60}}"),
+        format!("for F in {{1..63}}; do echo {}{{1..64}}; done", "x".repeat(7_900)),
+        format!("for F in {{1..8}}; do for G in {{1..7}}; do echo {long}; done; done"),
+    ] {
+        assert!(!world.text(&text).satisfied, "{}", text.len());
+    }
+    for text in [
+        format!("for F in {{1..10}}; do echo {long}; done"),
+        format!("echo {long}{{1..10}}"),
+    ] {
+        assert!(world.text(&text).satisfied, "{}", text.len());
+    }
+}

@@ -19,7 +19,7 @@ const KINDS: usize = 12;
 
 /// What removes and makes files has no entry: it would do so by its own words.
 fn world() -> World {
-    let mut world = covering(PROGRAMS, |name| !matches!(name, "rm" | "touch"));
+    let mut world = covering(PROGRAMS, |name| !matches!(name, "rm" | "touch" | "tee"));
     world.shell = Some(ShellKind::Bash);
     world
 }
@@ -308,6 +308,66 @@ fn no_covered_substitution_is_more_than_text() {
             "'/usr/bin/cat' 'file'; '/usr/bin/echo' 'ab '\"$?\"; '/usr/bin/echo' \
              'x'\"$('/usr/bin/cat' 'file' | '/usr/bin/wc' '-l'; '/usr/bin/cat' 'it'\\''s')\"'y'"
         )
+    );
+}
+
+/// Words are text to a program of the machine; of a file that begins with `#!` its interpreter gets them, in other places.
+#[test]
+fn a_script_takes_no_word_as_text() {
+    let script = world().link("/usr/bin/echo", "/bin/echo");
+    script.defeats(&["echo \"$(cat file)\"", "cat file; echo $?"], &[]);
+    let program = world();
+    program.defeats(&[], &["echo \"$(cat file)\"", "cat file; echo $?"]);
+}
+
+/// Each of several in one command is judged behind those before it, and what is in a pipeline beside what it may make.
+#[test]
+fn what_is_put_in_before_may_make_what_is_not_there() {
+    let world = world()
+        .programs(&["ln", "timeout", "sleep"])
+        .allow(&[
+            "/usr/bin/ln",
+            "/usr/bin/timeout",
+            "/usr/bin/sleep",
+            "/usr/bin/tee",
+        ])
+        .protect("/srv/own/state")
+        .missing("/tmp/w/h");
+    world.defeats(
+        &[
+            "echo \"$(ln -s /srv/own h)\" \"$(cat h/state/token)\"",
+            "echo \"$(ln -s /srv/own h)$(cat h/state/token)\"",
+            "echo \"$(ln -s /srv/own h)\" \"$(cd h && cat state/token)\"",
+            "echo \"$(ln -s /srv/own h)\" \"$(find h/ -type f -exec cat {} +)\"",
+            "echo \"$(ln -s x y)\" \"$(ls *.rs)\"",
+            "timeout 4 tail -F h/state/token | { sleep 1; ln -s /srv/own h; cat; }",
+            "tail -F h/state/token | tee -p out | ln -s /srv/own h",
+            "{ tail -F h/state/token; } | ln -s /srv/own h",
+        ],
+        &[
+            "echo \"$(ln -s /srv/own h)\" \"$(cat h/other/token)\"",
+            "echo \"$(ls)\" \"$(cat other/state-of/token)\"",
+            "timeout 4 tail -F h/other/token | { sleep 1; ln -s /srv/own h; cat; }",
+            "tail -F h/state/token | head",
+        ],
+    );
+}
+
+/// What the second of them finds in `$?` depends on the shell.
+#[test]
+fn an_exit_code_is_that_of_one_command() {
+    world().defeats(
+        &[
+            "cat file; echo \"$(cat file)\" \"$(echo $?)\"",
+            "cat file; echo \"$(cat file)$(echo $? | head)\"",
+            "echo \"$(cat file)\" \"$(ls | echo $?)\"",
+            "echo \"$(cat file)\" \"$(echo \"$(echo $?)\")\"",
+        ],
+        &[
+            "cat file; echo \"$(echo $?)\" \"$(cat file)\"",
+            "echo \"$(cat file)\" \"$(ls; echo $?)\"",
+            "echo \"$(cat file)\" \"$(ls && echo \"$(echo $?)\")\"",
+        ],
     );
 }
 
