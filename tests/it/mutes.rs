@@ -159,7 +159,7 @@ async fn muting_takes_what_an_answer_takes_and_ending_it_takes_an_admin() {
         .problem(404, "not-found");
     assert!(server.document_on_disk()["agents"]["other"].is_null());
     server
-        .ran(json!({ "argv": ["/bin/true"], "agentId": "other", "sessionKey": "agent:other:main" }))
+        .asked(json!({ "argv": ["/bin/date"], "agentId": "other" }))
         .await;
     let problem = put(&bound, MUTE, body.clone()).await;
     assert_eq!(problem.status, 403, "{}", problem.text());
@@ -432,8 +432,9 @@ async fn a_mute_that_only_waits_to_end_is_listed_and_said_to_wait() {
 #[tokio::test]
 async fn a_mute_that_an_edit_took_away_is_listed_and_ended_by_an_admin() {
     let server = server().start().await;
-    server.ran(json!({ "argv": ["/bin/true"] })).await;
     let muted = mute(&server.operator(), "quiet").await;
+    // From now on an edit may be one of a command.
+    server.ran(json!({ "argv": ["/bin/true"] })).await;
     let mut edited = server.document_on_disk();
     edited["agents"]["main"]["denylist"] = json!([]);
     server.edit_document(&edited.to_string());
@@ -492,6 +493,7 @@ async fn a_mute_of_all_agents_is_ended_by_its_own_name() {
 async fn a_mute_that_has_ended_is_not_ended_again_and_waits_for_nobody() {
     let over = json!({ "pattern": "=questions", "questions": true, "expiresAtMs": 1 });
     let server = TestServer::asking_with("widening = \"ask\"")
+        .second_owner()
         .agents(&json!({ "main": { "denylist": [over] } }))
         .start()
         .await;
