@@ -262,7 +262,7 @@ mod tests {
         );
         assert_eq!(
             failure_of(&["evnts"]),
-            "error[usage]: unrecognized subcommand 'evnts'\nhint: a similar subcommand exists: 'events'"
+            "error[usage]: unrecognized subcommand 'evnts'\nhint: some similar subcommands exist: 'agents', 'events'"
         );
     }
 

@@ -523,7 +523,7 @@ mod tests {
     fn what_takes_several_people_by_now_is_answered_by_no_entry() {
         let entry = ExactEntry::all_of(&body(&approval("ls", &[exact("/usr/bin/ls", 'a')]))).remove(0);
         let rule = |value: &str| json!({"value": value, "source": "", "layers": []});
-        let mut explained = json!({ "outcome": "ask", "wouldPersist": [exact("/usr/bin/ls", 'a')],
+        let mut explained = json!({ "agentId": "main", "outcome": "ask", "wouldPersist": [exact("/usr/bin/ls", 'a')],
             "host": {"value": "gateway", "source": "", "layers": [], "alternatives": []},
             "security": rule("allowlist"), "ask": rule("on-miss"), "askFallback": rule("deny"), "analysis": {},
             "env": {"blocked": [], "passed": []}, "needsPerson": false, "approverReachable": true, "diverted": false });
