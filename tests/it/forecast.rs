@@ -316,7 +316,6 @@ async fn a_saved_forecast_is_shown_by_the_server_and_has_no_command() {
         "run",
         "ask",
         "deny",
-        "entries",
         "starterSets",
     ] {
         assert_eq!(saved[member], told[member], "{member}");

@@ -179,6 +179,9 @@ impl Stage {
         let token = json!({ "name": "example", "scopes": ["read"], "owner": "operator" });
         let token = bob.made("/v1/tokens", token).await;
         let until = SystemClock.now().get() + 3_600_000;
+        // Only an agent that is known can be muted.
+        let known = json!({ "pattern": "/opt/noisy" });
+        operator.made("/v1/agents/noisy/allowlist", known).await;
         let mute = operator.request(reqwest::Method::PUT, "/v1/agents/noisy/mute");
         operator
             .send(mute.json(&json!({ "untilMs": until })))
