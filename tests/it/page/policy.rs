@@ -542,7 +542,10 @@ async fn without_the_scope_policy_is_seen_and_nothing_can_be_changed() {
     browser.says("#view-policy", "lacks the scope admin").await;
     browser.says("#policy-allowlist ol", "/bin/true").await;
     let usable = "[...document.querySelectorAll('#policy-body button, #policy-body input, #policy-body select:not([disabled])')].map((element) => element.checkVisibility() && element.id).filter(Boolean)";
-    assert_eq!(browser.value(usable).await, json!(["policy-agent"]));
+    assert_eq!(
+        browser.value(usable).await,
+        json!(["policy-agent", "try-command", "try-workdir"])
+    );
     // Whoever goes round the page is refused by the server.
     let put = reader
         .request(Method::PUT, BUILD)
