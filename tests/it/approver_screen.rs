@@ -293,8 +293,8 @@ async fn hostile_text_reaches_no_full_screen() {
     assert_says(&joined, "\\u{1B}]0;owned\\u{7}");
     assert_says(&joined, "\\u{202E}cod.exe");
     // A line of the command cannot pass for a fact: those have no bar before them.
-    let own: Vec<&str> = shown.lines().filter(|line| line.starts_with("in ")).collect();
-    assert_eq!(own.len(), 1, "{shown}");
+    let own = shown.lines().filter(|line| line.starts_with("in ")).count();
+    assert_eq!(own, 1, "{shown}");
     assert!(shown.lines().any(|line| line.starts_with("│ in ")), "{shown}");
     quits_and_restores(terminal).await;
 }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     nodes::{self, ScriptedNode},
-    support::{Answer, Api, Members, TestServer, write_file},
+    support::{Answer, Api, Members, TestServer, own_variable, write_file},
 };
 use table::{Access, Body, Row, TABLE};
 
@@ -324,7 +324,7 @@ async fn whoever_may_call_it_is_answered_as_documented_and_nobody_else() {
     // Examples of the contract are made of it (`crates/http/src/openapi/examples.json`).
     let text = serde_json::to_string_pretty(&recorded).expect("JSON");
     write_file(&server.scratch().join("answers.json"), &text);
-    if let Some(place) = std::env::var_os("COUNTERSIGN_TEST_ANSWERS") {
+    if let Some(place) = own_variable("COUNTERSIGN_TEST_ANSWERS") {
         write_file(place.as_ref(), &text);
     }
 }
