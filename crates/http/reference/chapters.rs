@@ -33,7 +33,7 @@ pub(crate) const CHAPTERS: &[Chapter] = &[
         id: "output",
         title: "Read its output",
         text: "The answer of an ended run has the text of its output. These have the exact bytes.",
-        operations: &["get_run_output", "get_run_recording"],
+        operations: &["get_run_output", "get_run_recording", "get_run_frames"],
     },
     Chapter {
         id: "answer",
@@ -84,7 +84,11 @@ pub(crate) const CHAPTERS: &[Chapter] = &[
         text: "What is allowed, for whom, and which layer says so.",
         operations: &[
             "get_effective_policy",
+            "get_forecast",
             "list_agents",
+            "list_mutes",
+            "mute_agent",
+            "unmute_agent",
             "get_agent_policy",
             "set_agent_policy",
             "apply_preset",
@@ -165,13 +169,19 @@ pub(crate) const CHAPTERS: &[Chapter] = &[
         id: "settings",
         title: "Settings",
         text: "The files of the operator, as they are in effect.",
-        operations: &["get_settings", "get_config", "change_config"],
+        operations: &["get_settings", "get_config", "change_config", "get_findings"],
     },
     Chapter {
         id: "watch",
         title: "Watch and describe the server",
         text: "For machines that watch, and tools that read contracts.",
-        operations: &["get_metrics", "list_errors", "get_contract", "get_docs"],
+        operations: &[
+            "get_overview",
+            "get_metrics",
+            "list_errors",
+            "get_contract",
+            "get_docs",
+        ],
     },
     Chapter {
         id: "others",

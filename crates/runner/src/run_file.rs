@@ -602,7 +602,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run");
         let file = open(&path);
-        let longest = LaunchId::parse("l".repeat(128)).unwrap();
+        let longest = LaunchId::parse("l".repeat(36)).unwrap();
         append_fence(file.as_fd(), &process(), "boot", &longest).unwrap();
         append_exit(file.as_fd(), &exit()).unwrap();
         clear(file.as_fd()).unwrap();

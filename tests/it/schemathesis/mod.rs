@@ -105,7 +105,12 @@ impl Tester {
             report.contains(&format!("Tested: {}", operations.len())),
             "not all were tried:\n{report}"
         );
-        assert!(!report.contains("Authentication failed"), "{report}");
+        // The policy of this test denies every patch, which is a 403 as well.
+        let patches_alone = report.contains("403 Forbidden (1 operation):\n  - POST /v1/apply-patch\n");
+        assert!(
+            patches_alone || !report.contains("Authentication failed"),
+            "{report}"
+        );
         print(&format!(
             "schemathesis: {requests} requests to {} operations, no failure",
             operations.len()
