@@ -90,7 +90,7 @@ async fn mute(
     delete, path = "/v1/agents/{agentId}/mute", tag = "approvals", operation_id = "unmute_agent",
     params(("agentId" = AgentScope, Path)),
     responses(
-        (status = NO_CONTENT, description = "It is muted no more."),
+        (status = NO_CONTENT, description = "It is muted no more; or the file has no mute, and the one in effect goes once that edit is accepted."),
         (status = CONFLICT, description = "document-refused, document-lock-stale"),
         (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
     ),

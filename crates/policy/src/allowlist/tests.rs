@@ -590,7 +590,7 @@ fn a_denial_says_whose_rule_it_is_and_where_it_matched() {
     let finding = &analysis.findings[0];
     assert_eq!(
         finding.detail,
-        "the deny rule rm (rule, of every agent) matches: it deletes"
+        "the deny rule rm (of every agent) matches: it deletes"
     );
     let place = text.get(finding.span.start as usize..finding.span.end as usize);
     assert_eq!(place, Some("rm"));

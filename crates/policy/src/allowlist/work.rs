@@ -256,9 +256,8 @@ impl<'a> Work<'a> {
         };
         let why = hit.reason.as_deref().map(|reason| format!(": {reason}"));
         let detail = format!(
-            "the deny rule {} ({}, {whose}) matches{}",
+            "the deny rule {} ({whose}) matches{}",
             hit.pattern,
-            hit.id,
             why.unwrap_or_default()
         );
         self.findings
