@@ -3,6 +3,8 @@
 #[path = "chapters.rs"]
 mod chapters;
 
+use std::collections::BTreeMap;
+
 use minijinja::{Environment, Error, Value, context, syntax::SyntaxConfig, value::Serde};
 use serde_json::Value as Json;
 
@@ -11,7 +13,9 @@ pub(crate) use chapters::CHAPTERS;
 /// The page from the contract and the text of the catalogue of errors. All that is filled in is escaped.
 pub(crate) fn render(contract: Json, errors: &str) -> Result<String, Error> {
     let codes: Vec<Value> = errors.lines().filter_map(row).collect();
-    let chapters = chapters(&contract);
+    let operations = operations(&contract);
+    let usual = usual(&operations);
+    let chapters = chapters(operations, &usual);
     let mut environment = Environment::new();
     environment.set_syntax(
         SyntaxConfig::builder()
@@ -19,7 +23,8 @@ pub(crate) fn render(contract: Json, errors: &str) -> Result<String, Error> {
             .lstrip_blocks(true)
             .build()?,
     );
-    let values = context! { contract => Serde(contract), codes, chapters };
+    let usual = shown(usual.into_iter());
+    let values = context! { codes, chapters, usual, contract => Serde(contract) };
     environment.render_named_str("page.html", include_str!("page.html"), values)
 }
 
@@ -41,6 +46,26 @@ fn row(line: &str) -> Option<Value> {
 const LONGEST_ANSWER: usize = 160;
 const IN_FULL: [&str; 2] = ["exec", "get_run"];
 
+/// A status and the codes that it may have.
+type Refusal<'a> = (&'a str, &'a str);
+
+fn shown<'a>(refusals: impl Iterator<Item = Refusal<'a>>) -> Vec<Value> {
+    let shown = refusals.map(|(status, codes)| context! { status, codes });
+    shown.collect()
+}
+
+/// The refusals that most operations have, by status.
+fn usual<'a>(operations: &[Operation<'a>]) -> Vec<Refusal<'a>> {
+    let mut counts = BTreeMap::new();
+    for refusal in operations.iter().flat_map(Operation::refusals) {
+        *counts.entry(refusal).or_insert(0_usize) += 1;
+    }
+    let most = counts
+        .into_iter()
+        .filter(|(_, count)| count * 2 > operations.len());
+    most.map(|(refusal, _)| refusal).collect()
+}
+
 /// One operation of the contract with where it stands.
 struct Operation<'a> {
     method: &'a str,
@@ -48,19 +73,35 @@ struct Operation<'a> {
     of: &'a Json,
 }
 
-impl Operation<'_> {
+impl<'a> Operation<'a> {
     fn name(&self) -> &str {
         self.of["operationId"].as_str().unwrap_or_default()
     }
 
-    fn value(&self) -> Value {
+    /// What the page shows of it. Refusals in `usual` stand there once for all operations.
+    fn value(&self, usual: &[Refusal<'_>]) -> Value {
+        let own = self.refusals().filter(|refusal| !usual.contains(refusal));
         context! {
             method => self.method.to_uppercase(),
             path => self.path,
             of => Serde(self.of.clone()),
             call => self.call(),
             answers => self.answers(),
+            refusals => shown(own),
         }
+    }
+
+    /// Each status from 400 on with the codes that it may have.
+    fn refusals(&self) -> impl Iterator<Item = Refusal<'a>> + use<'a> {
+        let responses = self.of["responses"].as_object().into_iter().flatten();
+        responses
+            .filter(|(status, _)| status.as_str() >= "4")
+            .map(|(status, response)| {
+                (
+                    status.as_str(),
+                    response["description"].as_str().unwrap_or_default(),
+                )
+            })
     }
 
     /// The command that calls it, with the function of the conventions.
@@ -131,23 +172,25 @@ impl Operation<'_> {
     }
 }
 
-/// The chapters with their operations. What stands in none comes last.
-fn chapters(contract: &Json) -> Vec<Value> {
-    let mut operations: Vec<Operation<'_>> = contract["paths"]
-        .as_object()
-        .into_iter()
-        .flatten()
+/// All operations of the contract.
+fn operations(contract: &Json) -> Vec<Operation<'_>> {
+    let paths = contract["paths"].as_object().into_iter().flatten();
+    paths
         .flat_map(|(path, item)| {
             let methods = item.as_object().into_iter().flatten();
             methods.map(move |(method, of)| Operation { method, path, of })
         })
-        .collect();
+        .collect()
+}
+
+/// The chapters with their operations. What stands in none comes last.
+fn chapters(mut operations: Vec<Operation<'_>>, usual: &[Refusal<'_>]) -> Vec<Value> {
     let mut all = Vec::new();
     for chapter in CHAPTERS {
         let mut found = Vec::new();
         for name in chapter.operations {
             if let Some(at) = operations.iter().position(|operation| operation.name() == *name) {
-                found.push(operations.remove(at).value());
+                found.push(operations.remove(at).value(usual));
             }
         }
         all.push(
@@ -155,7 +198,10 @@ fn chapters(contract: &Json) -> Vec<Value> {
         );
     }
     if !operations.is_empty() {
-        let rest: Vec<Value> = operations.iter().map(Operation::value).collect();
+        let rest: Vec<Value> = operations
+            .iter()
+            .map(|operation| operation.value(usual))
+            .collect();
         all.push(context! { id => "more", title => "More", text => "", operations => rest });
     }
     all

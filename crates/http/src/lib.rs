@@ -35,6 +35,7 @@ pub mod problem;
 mod rate_headers;
 mod reply;
 mod request_id;
+mod route_table;
 mod routes;
 mod schema;
 mod service;

@@ -62,7 +62,7 @@ pub struct Routes(Router<AppState>);
 impl Routes {
     /// Makes them: milliseconds of work.
     pub fn make() -> Self {
-        let (routes, _contract) = routes::router().split_for_parts();
+        let routes = routes::router().serve();
         Self(routes.method_not_allowed_fallback(routes::unknown_method))
     }
 }

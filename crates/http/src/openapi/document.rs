@@ -91,7 +91,7 @@ pub(crate) struct ToolError {
 }
 
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
-    let (_, api) = routes::router().split_for_parts();
+    let api = routes::router().describe();
     let mut text = render(api);
     text.push('\n');
     text
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn only_probes_are_open_and_every_operation_has_a_name_of_its_own() {
-        let (_, mut api) = routes::router().split_for_parts();
+        let mut api = routes::router().describe();
         let mut names = BTreeSet::new();
         let mut open = Vec::new();
         for (path, item) in &mut api.paths.paths {

@@ -3,7 +3,6 @@
 use axum::{extract::State, response::Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::approvals::document::PolicyFields;
 use countersign_domain::{Ask, Security};
@@ -18,11 +17,12 @@ use crate::{
     list::{ListName, PageQuery},
     problem::Problem,
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     state::AppState,
 };
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(list))
         .routes(routes!(policy, set_policy))
 }

@@ -13,7 +13,6 @@ use utoipa::{
         schema::{AnyOfBuilder, SchemaType, Type},
     },
 };
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::approvals::document::{Confined, Limits, NewPattern, PatternChange};
 use countersign_domain::{EntryId, SessionKey, UnixMillis, is_plain_directory};
@@ -34,6 +33,7 @@ use crate::{
     list::{ListName, PageQuery},
     problem::Problem,
     reply::{JsonReply, Located},
+    route_table::{RouteTable, routes},
     schema::Confine,
     short_id,
     state::AppState,
@@ -44,8 +44,8 @@ const MAX_SAFE_INTEGER: u64 = 9_007_199_254_740_991;
 const MAX_PATTERN_CHARS: usize = 4096;
 const MAX_NOTE_CHARS: usize = 1000;
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(list, add))
         .routes(routes!(one, change, remove))
 }

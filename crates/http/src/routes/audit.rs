@@ -3,7 +3,6 @@
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_domain::UnixMillis;
 use countersign_ledger::audit::{
@@ -21,13 +20,14 @@ use crate::{
     list::{ListName, Order, PageQuery},
     problem::Problem,
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     state::AppState,
 };
 
 const LIST: ListName<'static> = ListName::only("audit");
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(list))
         .routes(routes!(verify))
         .routes(routes!(head))

@@ -13,7 +13,6 @@ use axum::{
 };
 use hyper_util::rt::TokioIo;
 use tokio_tungstenite::tungstenite::handshake::server::create_response;
-use utoipa_axum::router::OpenApiRouter;
 
 use countersign_ledger::auth::Throttle;
 use countersign_nodes::bridge::Caller;
@@ -22,12 +21,13 @@ use crate::{
     admission::RequestSource,
     listen::KeptPlace,
     problem::{Code, Problem},
+    route_table::RouteTable,
     state::AppState,
 };
 
 /// Not part of the contract's document: what is spoken there is not HTTP.
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().route("/bridge", get(connect))
+pub(super) fn router() -> RouteTable {
+    RouteTable::new().route("/bridge", get(connect))
 }
 
 /// Whether a request for the page is one for the Bridge.

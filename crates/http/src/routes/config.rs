@@ -9,7 +9,6 @@ use serde::{
 };
 use serde_json::Value;
 use utoipa::ToSchema;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::settings::{ConfigValue, EffectiveValue, KeyEdit, KeyPath, Source};
 use countersign_domain::AgentId;
@@ -24,13 +23,14 @@ use crate::{
     extract::{IfMatch, JsonBody, QueryOf, not_null},
     problem::Problem,
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     state::AppState,
 };
 
 const MAX_EDITS: usize = 1000;
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(config, change))
         .routes(routes!(preset))
 }

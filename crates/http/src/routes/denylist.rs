@@ -6,7 +6,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::approvals::document::{DenyRule, Keyed, Number, may_have_children};
 use countersign_domain::EntryId;
@@ -21,13 +20,14 @@ use crate::{
     list::{ListName, PageQuery},
     problem::Problem,
     reply::{JsonReply, Located},
+    route_table::{RouteTable, routes},
     schema::NewDenyRule,
     short_id,
     state::AppState,
 };
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(list, add))
         .routes(routes!(remove))
 }

@@ -12,9 +12,11 @@ use axum::{
     response::Response,
 };
 use flate2::{Compression, write::GzEncoder};
-use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::{assets::takes_gzip, state::AppState};
+use crate::{
+    assets::takes_gzip,
+    route_table::{RouteTable, routes},
+};
 
 const PAGE: &str = include_str!(concat!(env!("OUT_DIR"), "/reference.html"));
 
@@ -25,8 +27,8 @@ static PACKED: LazyLock<Option<Bytes>> = LazyLock::new(|| {
     encoder.finish().ok().map(Bytes::from)
 });
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(docs))
+pub(super) fn router() -> RouteTable {
+    RouteTable::new().routes(routes!(docs))
 }
 
 /// This contract for people, with the error catalogue and the events.
@@ -204,6 +206,6 @@ mod tests {
     #[test]
     fn it_is_sent_in_less_than_sixty_kilobytes() {
         let bytes = PACKED.as_ref().unwrap().len();
-        assert!(bytes < 60 * 1024, "{bytes}");
+        assert!(bytes < 60_000, "{bytes}");
     }
 }

@@ -1,7 +1,6 @@
 //! What is wrong or risky about this server and its files, and how to fix it.
 
 use axum::extract::State;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_wire::health::FindingsBody;
 
@@ -10,11 +9,12 @@ use crate::{
     extract::QueryOf,
     problem::Problem,
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     state::AppState,
 };
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(findings))
+pub(super) fn router() -> RouteTable {
+    RouteTable::new().routes(routes!(findings))
 }
 
 /// What `countersign doctor` finds, as far as the server can know it: whether commands can be confined is what it found when

@@ -14,7 +14,6 @@ use utoipa::{
         schema::{AdditionalProperties, SchemaType, Type},
     },
 };
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_engine::document::{Acceptance, Hashed, Refused};
 use countersign_wire::policy::DocumentBody;
@@ -26,6 +25,7 @@ use crate::{
     extract::{DocumentBytes, IfMatch, JsonBody, Parameters, QueryForm, QueryOf, etag},
     problem::{Code, Problem},
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     state::AppState,
 };
 
@@ -35,8 +35,8 @@ const STANDING: HeaderName = HeaderName::from_static("countersign-policy");
 /// Which kinds of odd rules the document holds.
 const WARNINGS: HeaderName = HeaderName::from_static("countersign-warnings");
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(document, replace))
         .routes(routes!(accept))
 }

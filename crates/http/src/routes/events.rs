@@ -9,7 +9,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::value::RawValue;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_domain::{AgentId, Principal, RunId, Scope, SessionKey, TokenId, UnixMillis};
 use countersign_engine::{Presence, hint::hint};
@@ -29,14 +28,15 @@ use crate::{
     openapi::Event,
     problem::{Code, Problem},
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     sse::{self, Held, StillOpen},
     state::AppState,
 };
 
 const DEFAULT_PAGE: usize = 50;
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(events))
+pub(super) fn router() -> RouteTable {
+    RouteTable::new().routes(routes!(events))
 }
 
 /// Which events are wanted.

@@ -1,7 +1,6 @@
 //! Who the caller is: the first call of a script.
 
 use axum::Extension;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_wire::me::MeBody;
 
@@ -11,11 +10,11 @@ use crate::{
     extract::QueryOf,
     problem::Problem,
     reply::JsonReply,
-    state::AppState,
+    route_table::{RouteTable, routes},
 };
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(me))
+pub(super) fn router() -> RouteTable {
+    RouteTable::new().routes(routes!(me))
 }
 
 /// The token of this request: its name, owner, scopes and agents, and when it ends.

@@ -7,18 +7,18 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     caller::{Caller, Read},
     extract::QueryOf,
     metrics::Format,
     problem::Problem,
+    route_table::{RouteTable, routes},
     state::AppState,
 };
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(metrics))
+pub(super) fn router() -> RouteTable {
+    RouteTable::new().routes(routes!(metrics))
 }
 
 /// The routes of the listener that serves nothing else, and asks for no token.

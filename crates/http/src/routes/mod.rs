@@ -51,13 +51,12 @@ pub(crate) use tools::PATH as TOOLS_PATH;
 pub(crate) use unknown::method as unknown_method;
 #[cfg(test)]
 pub(crate) use unknown::path as unknown_path;
-use utoipa_axum::router::OpenApiRouter;
 
-use crate::state::AppState;
+use crate::route_table::RouteTable;
 
 /// All routes, with the document that describes them.
-pub(crate) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(crate) fn router() -> RouteTable {
+    RouteTable::new()
         .merge(exec::router())
         .merge(patch::router())
         .merge(mcp::router())

@@ -1,7 +1,6 @@
 //! Agents that are muted for a while: what they would have to be asked about is denied, and nothing else changes.
 
 use axum::{extract::State, http::StatusCode};
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_engine::mutes::MutedAgent;
 use countersign_wire::{
@@ -16,11 +15,12 @@ use crate::{
     list::{ListName, PageQuery},
     problem::Problem,
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     state::AppState,
 };
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(list))
         .routes(routes!(mute, unmute))
 }

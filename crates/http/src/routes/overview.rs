@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_domain::{RunStatus, UnixMillis};
 use countersign_engine::Load;
@@ -17,6 +16,7 @@ use crate::{
     extract::{Moment, Parameters, QueryForm, QueryOf},
     problem::Problem,
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     state::AppState,
 };
 
@@ -24,8 +24,8 @@ use crate::{
 const DAY: Duration = Duration::from_hours(24);
 const LONGEST: Duration = Duration::from_hours(30 * 24);
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(overview))
+pub(super) fn router() -> RouteTable {
+    RouteTable::new().routes(routes!(overview))
 }
 
 /// Which stretch is wanted.

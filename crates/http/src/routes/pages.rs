@@ -11,7 +11,6 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
     routing::get,
 };
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_domain::ApprovalId;
 
@@ -19,12 +18,13 @@ use crate::{
     admission::RequestSource,
     assets::{self, Html},
     problem::Problem,
+    route_table::{RouteTable, routes},
     routes::{bridge, unknown},
     state::AppState,
 };
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(home))
         .route("/login", get(login))
         .route("/a/{id}", get(one))

@@ -4,7 +4,6 @@ use axum::extract::State;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_domain::{AgentId, AgentNote, ContextUrl, HostChoice, Justification, SessionKey};
 use countersign_engine::{
@@ -25,14 +24,15 @@ use crate::{
     extract::{IdempotencyHeader, QueryOf, RawJson},
     links::Links,
     problem::Problem,
+    route_table::{RouteTable, routes},
     state::AppState,
 };
 
 /// Longer than the name of any model.
 const MAX_MODEL_CHARS: usize = 256;
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(apply_patch))
+pub(super) fn router() -> RouteTable {
+    RouteTable::new().routes(routes!(apply_patch))
 }
 
 /// A patch to apply.

@@ -3,7 +3,6 @@
 use std::io;
 
 use axum::extract::State;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::approvals::{document::Warning, store::DocumentStatus};
 use countersign_domain::{AgentId, Host, SessionKey};
@@ -23,11 +22,12 @@ use crate::{
     extract::{Parameters, QueryForm, QueryOf},
     problem::{Code, Problem},
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     state::AppState,
 };
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(effective))
         .routes(routes!(forecast))
 }

@@ -7,7 +7,6 @@ use axum::{
 };
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::settings::IpcRole;
 use countersign_engine::{Check, Readiness};
@@ -16,10 +15,11 @@ use countersign_wire::{
     health::{CheckBody, Checks, ReadinessBody},
 };
 
+use crate::route_table::{RouteTable, routes};
 use crate::{extract::QueryOf, openapi, problem::Code, reply::JsonReply, state::AppState};
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(healthz))
         .routes(routes!(readyz))
         .routes(routes!(version))

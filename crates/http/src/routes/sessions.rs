@@ -3,7 +3,6 @@
 use axum::{extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_config::session::{
     ExecOverrides, Overrides, SessionName, SetBy, SystemEvent,
@@ -22,6 +21,7 @@ use crate::{
     extract::{AtPath, EmptyBody, JsonBody, Parameters, QueryForm, QueryOf, not_null},
     problem::Problem,
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     schema::SenderText,
     state::AppState,
 };
@@ -29,8 +29,8 @@ use crate::{
 /// Longer than what people write to each other.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(overrides, replace, clear))
         .routes(routes!(command))
         .routes(routes!(peek))

@@ -1,7 +1,6 @@
 //! The settings that are in force.
 
 use axum::extract::State;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_engine::settings::SettingInForce;
 use countersign_wire::setting::{SettingBody, SettingsBody};
@@ -10,11 +9,12 @@ use crate::{
     caller::{Caller, Read},
     extract::QueryOf,
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     state::AppState,
 };
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(settings))
+pub(super) fn router() -> RouteTable {
+    RouteTable::new().routes(routes!(settings))
 }
 
 /// Every setting that is in force in this process, with its origin, what waits to take its place, and what the kernel keeps.

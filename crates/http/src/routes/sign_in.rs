@@ -10,7 +10,6 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_domain::{Scope, Secret, SignInId, UnixMillis};
 use countersign_engine::sign_in::{LinkPerson, Shown, SignedIn};
@@ -29,13 +28,14 @@ use crate::{
     peer::Transport,
     problem::Problem,
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     schema::Label,
     state::AppState,
     web_origin::Site,
 };
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(make_link))
         .routes(routes!(list))
         .routes(routes!(revoke))

@@ -7,7 +7,6 @@ use axum::{
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_domain::quoting;
 use countersign_domain::{MAX_STOP_REASON_CHARS, Principal, Run, Scope, is_stop_reason};
@@ -24,12 +23,13 @@ use crate::{
     extract::{JsonBody, QueryOf, not_null},
     problem::Problem,
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     schema::StopReason,
     state::AppState,
 };
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(standing, stop))
         .routes(routes!(resume))
 }

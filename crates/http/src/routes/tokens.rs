@@ -9,7 +9,6 @@ use axum::{
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_domain::{AgentId, Owner, Scope, TokenId, UnixMillis};
 use countersign_engine::tokens::TokenRequest;
@@ -25,6 +24,7 @@ use crate::{
     list::{ListName, PageQuery},
     problem::{Code, Problem},
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     schema::Label,
     short_id,
     state::AppState,
@@ -32,8 +32,8 @@ use crate::{
 
 const LIST: ListName<'static> = ListName::only("tokens");
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(list, create))
         .routes(routes!(revoke))
         .routes(routes!(rotate))

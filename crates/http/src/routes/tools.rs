@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_domain::{AgentId, Principal, SessionKey};
 use countersign_engine::{Engine, IdempotencyKey, OnDisconnect};
@@ -25,6 +24,7 @@ use crate::{
     extract::{self, QueryOf, RawJson},
     problem::{Code, Problem},
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     state::AppState,
 };
 
@@ -39,8 +39,8 @@ const MAX_TOOL_CHARS: usize = 64;
 /// The longest idempotency key.
 const MAX_KEY_BYTES: usize = 255;
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(invoke))
+pub(super) fn router() -> RouteTable {
+    RouteTable::new().routes(routes!(invoke))
 }
 
 /// A call of a tool. Members that are not named here are ignored.

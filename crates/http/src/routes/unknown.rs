@@ -18,9 +18,8 @@ use crate::{
 
 /// The paths of things that have no name of their own in it.
 static FIXED_PATHS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let (_routes, contract) = super::router().split_for_parts();
-    let paths = contract.paths.paths.into_keys();
-    paths.filter(|path| !path.contains('{')).collect()
+    let table = super::router();
+    table.paths().filter(|path| !path.contains('{')).collect()
 });
 
 /// No route has this path.

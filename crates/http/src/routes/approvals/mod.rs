@@ -12,7 +12,6 @@ mod revise;
 mod take_back;
 
 use axum::extract::State;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_domain::{
     AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Authority, Principal, SessionKey, UnixMillis,
@@ -35,6 +34,7 @@ use crate::{
     list::{ListName, PageQuery},
     problem::{Code, Problem},
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     schema::ApprovalFilterName,
     short_id,
     state::AppState,
@@ -47,8 +47,8 @@ const MAX_REASON_CHARS: usize = 2000;
 
 const LIST: ListName<'static> = ListName::only("approvals");
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(list))
         .routes(routes!(one))
         .routes(routes!(decide))

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use axum::extract::State;
 use sha2::{Digest as _, Sha256};
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub(crate) use answer::{CallAnswer, ExecAnswer, finished};
 pub(in crate::routes) use answer::{refused, warning};
@@ -29,11 +28,12 @@ use crate::{
     deprecation::DeprecationHeaders,
     extract::{IdempotencyHeader, Parameters, QueryForm, QueryOf, RawJson},
     problem::Problem,
+    route_table::{RouteTable, routes},
     state::AppState,
 };
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(exec))
         .routes(routes!(explain::explain))
         .routes(routes!(explain::explain_several))

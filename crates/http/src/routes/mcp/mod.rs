@@ -25,7 +25,6 @@ use rmcp::transport::streamable_http_server::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use engine_backend::{Asker, MessageTurn, scope_of};
 pub(crate) use mount::Mount;
@@ -39,12 +38,13 @@ use crate::{
     extract::{self, BodyLimit, JsonBytes, QueryOf},
     mcp::Server,
     problem::{Code, Problem},
+    route_table::{RouteTable, routes},
     state::AppState,
     tool_schema,
 };
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(mcp))
+pub(super) fn router() -> RouteTable {
+    RouteTable::new().routes(routes!(mcp))
 }
 
 /// A refusal of the protocol library is one sentence.

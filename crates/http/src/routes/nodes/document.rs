@@ -2,7 +2,6 @@
 
 use axum::{extract::State, response::Response};
 use serde_json::{Value, json};
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_domain::{Precondition, Principal};
 use countersign_engine::document::{expect_known, parse_sent};
@@ -12,6 +11,7 @@ use crate::{
     caller::{Admin, Caller},
     extract::{AtPath, DocumentBytes, IfMatch, NodeName, QueryOf},
     problem::{Code, Problem},
+    route_table::{RouteTable, routes},
     routes::document::{DocumentWire, tagged},
     short_id,
     state::AppState,
@@ -20,8 +20,8 @@ use crate::{
 const GET: &str = "system.execApprovals.get";
 const SET: &str = "system.execApprovals.set";
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(document, replace))
+pub(super) fn router() -> RouteTable {
+    RouteTable::new().routes(routes!(document, replace))
 }
 
 /// A document as a node gave it.

@@ -10,7 +10,6 @@ mod document;
 use axum::{extract::State, http::StatusCode};
 use serde::Deserialize;
 use utoipa::ToSchema;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use countersign_nodes::bridge;
 use countersign_wire::{
@@ -24,13 +23,14 @@ use crate::{
     list::{ListName, PageQuery},
     problem::Problem,
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     schema::NodeLabel,
     short_id,
     state::AppState,
 };
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(list))
         .routes(routes!(one, rename, remove))
         .routes(routes!(pairings))

@@ -9,7 +9,6 @@ mod request;
 pub(crate) mod stream;
 
 use axum::extract::State;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub(in crate::routes) use answer::process_answer;
 use answer::session_body;
@@ -27,13 +26,14 @@ use crate::{
     list::{ListName, PageQuery},
     problem::Problem,
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     state::AppState,
 };
 
 const LIST: ListName<'static> = ListName::only("process");
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(act, list))
         .routes(routes!(one))
         .routes(routes!(stream::output))

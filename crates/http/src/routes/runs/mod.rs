@@ -12,7 +12,6 @@ mod recording;
 mod wait;
 
 use axum::{Extension, extract::State};
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use body::{ListedRun, in_list};
 pub(crate) use body::{statuses_named, with_output};
@@ -36,14 +35,15 @@ use crate::{
     list::{ListName, PageQuery},
     problem::Problem,
     reply::JsonReply,
+    route_table::{RouteTable, routes},
     short_id,
     state::AppState,
 };
 
 const LIST: ListName<'static> = ListName::only("runs");
 
-pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
+pub(super) fn router() -> RouteTable {
+    RouteTable::new()
         .routes(routes!(list))
         .routes(routes!(one))
         .routes(routes!(output::bytes))
