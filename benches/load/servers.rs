@@ -255,6 +255,14 @@ impl Server {
         ["countersign.db", "countersign.db-wal"].map(|name| state.path().join("countersign").join(name))
     }
 
+    /// Bytes of the largest file of output that it keeps.
+    pub(crate) fn largest_output(&self) -> u64 {
+        let state = self.state.as_ref().expect("a server with a state directory");
+        let kept = fs::read_dir(state.path().join("countersign/output")).expect("the outputs");
+        let sizes = kept.map(|file| file.and_then(|file| file.metadata()).expect("an output").len());
+        sizes.max().expect("there is one")
+    }
+
     /// Resident memory of the server.
     pub(crate) fn resident_kib(&self) -> u64 {
         kib(self.child.id(), "VmRSS:")

@@ -9,6 +9,7 @@ use super::{
         sse::{self, Crowd},
     },
     Report,
+    interval::Interval,
     rounds::{compare, compare_rates},
 };
 
@@ -45,6 +46,14 @@ pub(super) async fn output(report: &mut Report<'_>) {
             compared.ours.p50().as_millis(),
             compared.beside.p50().as_millis()
         ),
+    );
+    // A recording needs more than the output: when each piece came.
+    let more = server.largest_output() - u64::from(BYTES);
+    let percent = 100.0 * f64::from(u32::try_from(more).expect("few bytes")) / f64::from(BYTES);
+    report.add(
+        "output/200-mb/recording-percent",
+        Interval::exact(percent),
+        format!("{more} bytes besides the output"),
     );
 }
 
