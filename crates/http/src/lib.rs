@@ -22,6 +22,7 @@ mod cors;
 mod deprecation;
 mod event_frames;
 mod extract;
+mod film;
 mod handshake;
 mod host_header;
 mod links;

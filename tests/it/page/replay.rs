@@ -1,6 +1,6 @@
 //! A recording on the page: what the terminal showed, with nothing of what drew it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{axe, complains_of_nothing, go, signed_in};
 use crate::support::{Members as _, Screen, TestServer};
@@ -76,5 +76,35 @@ async fn a_recording_plays_and_is_searched_and_no_sequence_of_a_command_comes_th
     if let Some(rules) = axe::rules() {
         axe::give(&browser, &rules).await;
         axe::is_accessible(&browser, "replay").await;
+    }
+}
+
+/// What answers of a recording have in common: their pictures, and where each goes on.
+async fn pages(server: &TestServer, run: &str) -> Vec<Value> {
+    let path = format!("/v1/runs/{run}/recording/frames");
+    let mut all = vec![server.operator().read(&path).await];
+    while let Some(after) = all.last().and_then(|page| page["nextAfterMs"].as_u64()) {
+        all.push(server.operator().read(&format!("{path}?afterMs={after}")).await);
+    }
+    all
+}
+
+#[tokio::test]
+async fn further_pages_go_on_and_show_what_pages_drawn_anew_show() {
+    let server = TestServer::full().start().await;
+    // Each cell has another look than the one beside it, so that few pictures fill a page.
+    let command = "i=0; while [ $i -lt 24 ]; do printf '\\033[H'; a=$((31 + i % 3)); b=$((34 + i % 3)); j=0; while [ $j -lt 1700 ]; do printf '\\033[%dmx\\033[%dmy' $a $b; j=$((j+1)); done; i=$((i+1)); sleep 0.06; done";
+    let ran = server.ran(json!({ "command": command, "pty": true })).await;
+    let run = ran.text("runId");
+    let all = pages(&server, run).await;
+    assert!(all.len() >= 3, "{} pages", all.len());
+    // A page that is asked for out of order or again is drawn from the beginning, and is the same.
+    let again = pages(&server, run).await;
+    assert_eq!(all, again);
+    let path = format!("/v1/runs/{run}/recording/frames");
+    for before in all[..all.len() - 1].iter().rev() {
+        let after = before["nextAfterMs"].as_u64().expect("more");
+        let page = server.operator().read(&format!("{path}?afterMs={after}")).await;
+        assert!(all.contains(&page), "a page after {after} ms");
     }
 }

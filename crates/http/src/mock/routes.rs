@@ -41,12 +41,13 @@ use crate::{
     accept::Accepted,
     bearer,
     extract::{AtPath, BodyLimit, EmptyBody, IdempotencyHeader, Parameters, QueryForm, QueryOf, RawJson},
+    film,
     list::{ListName, PageQuery},
     problem::{Code, Problem},
     reply::JsonReply,
     routes::{
-        ExecBody, ExecQuery, FramesQuery, OutputQuery, WaitQuery, draw_frames, error_catalogue, health,
-        last_event_id, output_of_frames, recording_of_frames, statuses_named, version, with_output,
+        ExecBody, ExecQuery, FramesQuery, OutputQuery, WaitQuery, error_catalogue, health, last_event_id,
+        output_of_frames, recording_of_frames, statuses_named, version, with_output,
     },
     sse,
 };
@@ -299,7 +300,7 @@ async fn frames(
     QueryOf(query): QueryOf<FramesQuery>,
 ) -> Result<JsonReply<FramesBody>, Problem> {
     let played = play.played(play.index_of(&id)?);
-    let drawn = draw_frames(
+    let drawn = film::draw(
         Cursor::new(play.frames_of(&played)),
         Duration::ZERO,
         query.after_ms,

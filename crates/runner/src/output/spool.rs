@@ -174,28 +174,57 @@ pub enum Event<'a> {
 /// # Errors
 /// What the reader answers, and what `take` does; a torn or foreign end is none.
 pub fn events(spool: impl Read + Seek, mut take: impl FnMut(Event<'_>) -> io::Result<()>) -> io::Result<()> {
-    let mut frames = Frames::open(spool)?;
+    events_from(spool, 0, |_frame, event| take(event)).map(drop)
+}
+
+/// Where reading a spool ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpoolEnd {
+    /// Behind the last frame that was read.
+    pub at: u64,
+    /// Whether more frames may follow there: the last one was not torn.
+    pub is_whole: bool,
+}
+
+/// The same from a frame that begins at `start`, with the place where the frame of each event begins.
+///
+/// # Errors
+/// As [`events`].
+pub fn events_from(
+    spool: impl Read + Seek,
+    start: u64,
+    mut take: impl FnMut(u64, Event<'_>) -> io::Result<()>,
+) -> io::Result<SpoolEnd> {
+    let mut frames = Frames::open_at(spool, start)?;
     let mut buffer = vec![0; 64 * 1024];
-    while let Some((kind, left)) = frames.next_frame()? {
+    loop {
+        let at = frames.at();
+        let Some((kind, left)) = frames.next_frame()? else {
+            return Ok(SpoolEnd {
+                at,
+                is_whole: !frames.is_torn,
+            });
+        };
         let payload = (&mut frames.spool).take(left);
         match kind {
             FrameKind::Output(stream) => {
-                pieces(payload, &mut buffer, |bytes| take(Event::Output(stream, bytes)))?;
+                pieces(payload, &mut buffer, |bytes| {
+                    take(at, Event::Output(stream, bytes))
+                })?;
             }
-            FrameKind::Input => pieces(payload, &mut buffer, |bytes| take(Event::Input(bytes)))?,
+            FrameKind::Input => pieces(payload, &mut buffer, |bytes| take(at, Event::Input(bytes)))?,
             FrameKind::Time => {
                 if let Some(time) = time_of(&all(payload)?) {
-                    take(Event::Time(time))?;
+                    take(at, Event::Time(time))?;
                 }
             }
             FrameKind::Size => {
                 if let Some(size) = size_of(&all(payload)?) {
-                    take(Event::Size(size))?;
+                    take(at, Event::Size(size))?;
                 }
             }
         }
     }
-    Ok(())
 }
 
 fn pieces(
@@ -302,8 +331,12 @@ impl<R: Read + Seek> Read for SpoolReader<R> {
 #[derive(Debug)]
 struct Frames<R: Read + Seek> {
     spool: BufReader<R>,
+    /// How long the file was when it was opened.
+    length: u64,
     /// Bytes of the file after what was handed out.
     left: u64,
+    /// The last frame is not complete.
+    is_torn: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -314,13 +347,24 @@ struct Frame {
 }
 
 impl<R: Read + Seek> Frames<R> {
-    fn open(mut spool: R) -> io::Result<Self> {
-        let left = spool.seek(SeekFrom::End(0))?;
-        spool.rewind()?;
+    fn open(spool: R) -> io::Result<Self> {
+        Self::open_at(spool, 0)
+    }
+
+    fn open_at(mut spool: R, start: u64) -> io::Result<Self> {
+        let length = spool.seek(SeekFrom::End(0))?;
+        spool.seek(SeekFrom::Start(start))?;
         Ok(Self {
             spool: BufReader::with_capacity(64 * 1024, spool),
-            left,
+            length,
+            left: length.saturating_sub(start),
+            is_torn: false,
         })
+    }
+
+    /// Where the next frame begins.
+    const fn at(&self) -> u64 {
+        self.length.saturating_sub(self.left)
     }
 
     /// The next frame of output, once all of the one before was read or skipped.
@@ -339,17 +383,22 @@ impl<R: Read + Seek> Frames<R> {
         let mut header = [0; HEADER_BYTES];
         match self.spool.read_exact(&mut header) {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.is_torn |= self.left > 0;
+                return Ok(None);
+            }
             Err(error) => return Err(error),
         }
         let [kind, length @ ..] = header;
         let length = u32::from_le_bytes(length);
         let within_bounds = usize::try_from(length).is_ok_and(|length| length <= MAX_PAYLOAD_BYTES);
         let Some(kind) = FrameKind::of(kind).filter(|_| within_bounds) else {
+            self.is_torn = true;
             return Ok(None);
         };
         self.left = self.left.saturating_sub(HEADER_BYTES as u64);
         let present = u64::from(length).min(self.left);
+        self.is_torn |= present < u64::from(length);
         self.left -= present;
         Ok(Some((kind, present)))
     }
@@ -385,6 +434,49 @@ mod tests {
             .read_to_end(&mut bytes)
             .unwrap();
         bytes
+    }
+
+    proptest! {
+        /// Reading goes on at any frame as if it had begun at the first, and a torn end is known as one.
+        #[test]
+        fn events_go_on_from_the_frame_that_they_stopped_at(
+            pieces in prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 1..40)), 1..12),
+            cut in 0_usize..30,
+        ) {
+            let mut file = Vec::new();
+            for (number, (is_time, bytes)) in (1_u64..).zip(&pieces) {
+                if *is_time {
+                    let elapsed = time(Duration::from_millis(number));
+                    file.extend(header_of(FrameKind::Time, elapsed.len()));
+                    file.extend(elapsed);
+                } else {
+                    append(&mut file, OUT, bytes).unwrap();
+                }
+            }
+            let length = file.len();
+            file.truncate(length.saturating_sub(cut));
+            let from = |start| {
+                let mut told = Vec::new();
+                let end = events_from(Cursor::new(&file), start, |at, event| {
+                    told.push((at, format!("{event:?}")));
+                    Ok(())
+                });
+                (told, end.unwrap())
+            };
+            let (all, end) = from(0);
+            for (place, (start, _event)) in all.iter().enumerate() {
+                let (rest, same_end) = from(*start);
+                prop_assert_eq!(&rest[..], &all[place..]);
+                prop_assert_eq!(end, same_end);
+            }
+            if cut == 0 {
+                prop_assert_eq!(end, SpoolEnd { at: length as u64, is_whole: true });
+            }
+            if end.is_whole {
+                prop_assert_eq!(end.at, file.len() as u64);
+                prop_assert_eq!(from(end.at).0, Vec::new());
+            }
+        }
     }
 
     #[test]
