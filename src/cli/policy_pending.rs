@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use countersign_domain::UnixMillis;
 use countersign_wire::{
     audit::AuditBody,
-    policy::{EffectiveBody, HeldBody},
+    policy::{ChangeBody, EffectiveBody, HeldBody},
 };
 
 use super::{
@@ -192,6 +192,8 @@ fn show(context: &Context, held: &HeldEdit) -> Result<(), Failure> {
                 since_ms,
                 allows,
                 proposed_by,
+                changes,
+                more_changes,
             },
         raw: _,
     } = held;
@@ -207,6 +209,20 @@ fn show(context: &Context, held: &HeldEdit) -> Result<(), Failure> {
     console.line(&console.paint(Tone::Caution, &title))?;
     for line in allows {
         console.line(&format!("  + {line}"))?;
+    }
+    if !changes.is_empty() {
+        console.line("  It changes:")?;
+    }
+    let words = |text: &Option<String>| {
+        text.as_deref()
+            .map_or_else(|| "not set".to_owned(), value::visible)
+    };
+    for ChangeBody { what, before, after } in changes {
+        let (before, after) = (words(before), words(after));
+        console.line(&format!("  {}: {before} -> {after}", value::visible(what)))?;
+    }
+    if *more_changes > 0 {
+        console.line(&format!("  and {more_changes} more"))?;
     }
     console.line(&format!("  hash {}", value::visible(hash)))
 }

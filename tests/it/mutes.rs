@@ -416,7 +416,10 @@ async fn a_mute_that_only_waits_to_end_is_listed_and_said_to_wait() {
         let ended = server.cli(&["agents", "unmute", "main"]).await;
         assert_says(&ended.stdout, "main stays muted until ");
         assert_says(&ended.stdout, "countersign policy diff");
-        assert_eq!(server.operator().read("/v1/mutes").await["items"], json!([muted]));
+        assert_eq!(
+            server.operator().read("/v1/mutes").await["items"],
+            json!([waits(&muted)])
+        );
         assert_eq!(hint().await, "countersign policy diff");
     }
     let held = server.operator().read("/v1/policy/effective").await["document"]["held"].clone();
@@ -443,11 +446,22 @@ async fn a_mute_that_an_edit_took_away_is_listed_and_ended_by_an_admin() {
         denied.problem(403, "exec-denied")["hint"],
         "countersign policy diff"
     );
-    assert_eq!(server.operator().read("/v1/mutes").await["items"], json!([muted]));
+    assert_eq!(
+        server.operator().read("/v1/mutes").await["items"],
+        json!([waits(&muted)])
+    );
     let ended = server.cli(&["agents", "unmute", "main"]).await;
     assert_says(&ended.stdout, "main may ask again");
     assert_eq!(removals(&server, &muted["id"]).await, 1);
     server.asked(json!({ "argv": ["/bin/date"] })).await;
+}
+
+/// The same mute, whose end waits to be accepted.
+fn waits(muted: &Value) -> Value {
+    assert_eq!(muted["endWaits"], Value::Null, "nothing waits before");
+    let mut waits = muted.clone();
+    waits["endWaits"] = json!(true);
+    waits
 }
 
 async fn removals(server: &TestServer, rule: &Value) -> usize {

@@ -12,6 +12,7 @@
 pub mod command;
 
 pub mod approval_rules;
+pub mod changes;
 pub mod combine;
 pub mod confine;
 pub mod gate;

@@ -20,6 +20,11 @@ pub struct AgentMuteBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     pub reason: Option<String>,
+    /// Its end waits to be accepted: the approvals document has it no more, and until an admin accepts that edit it stays in
+    /// effect. Absent where nothing waits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub end_waits: bool,
 }
 
 /// Mutes an agent.

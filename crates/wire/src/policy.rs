@@ -161,6 +161,36 @@ pub struct HeldBody {
     /// Who proposed it through this server; anybody else who is an admin can accept it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposed_by: Vec<ActorBody>,
+    /// What differs from what was accepted, setting by setting and entry by entry; at most 100. Not for a token that is
+    /// bound to agents.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub changes: Vec<ChangeBody>,
+    /// How many more differ.
+    #[serde(default, skip_serializing_if = "is_none")]
+    #[schema(required = false)]
+    pub more_changes: u64,
+}
+
+/// A setting or entry that an edit changes, in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = PolicyChange)]
+pub struct ChangeBody {
+    /// Which one, and whose.
+    pub what: String,
+    /// What it was; absent where it was not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub before: Option<String>,
+    /// What it becomes; absent where it is not there any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub after: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+const fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Something that is odd about the document.

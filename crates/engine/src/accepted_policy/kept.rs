@@ -2,23 +2,25 @@
 //! Entry point: [`struct@Copy`].
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use countersign_config::{
     approvals::{
         document::LostRules,
         store::{DocumentStatus, Snapshot},
     },
-    settings::{PolicyConfig, SettingsStore, StateDir},
+    settings::{PolicyConfig, SettingsStore, StateDir, config_values},
 };
 use countersign_domain::{Actor, UnixMillis};
 use countersign_policy::{
+    changes::Changes,
     pending_change::{ChangeControl, Content},
     proposals::Proposals,
 };
@@ -256,5 +258,50 @@ pub(super) fn config_allows(before: &Arc<ConfigContent>, later: &Arc<ConfigConte
         (Some(before), Some(later)) => before.newly_allowed_by(later),
         (None, _) => vec!["everything that it allows: what was accepted cannot be read".to_owned()],
         (Some(_), None) => Vec::new(),
+    }
+}
+
+/// What an edit of the document changes, in words.
+pub(super) fn document_changes(before: &Arc<Snapshot>, later: &Arc<Snapshot>) -> Changes {
+    match (before.document(), later.document()) {
+        (Some(before), Some(later)) => before.changes(later),
+        (None, _) | (Some(_), None) => Changes::default(),
+    }
+}
+
+/// What an edit of `openclaw.json` changes, key by key.
+pub(super) fn config_changes(
+    before: &Arc<ConfigContent>,
+    later: &Arc<ConfigContent>,
+    state_dir: &StateDir,
+) -> Changes {
+    let values = |content: &ConfigContent| {
+        let values = config_values(content.text.as_deref(), state_dir).unwrap_or_default();
+        values
+            .into_iter()
+            .map(|value| (value.key, value.value))
+            .collect::<BTreeMap<_, _>>()
+    };
+    let (was, is) = (values(before), values(later));
+    let mut changes = Changes::default();
+    let mut keys: Vec<&String> = was.keys().chain(is.keys()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    for key in keys {
+        changes.note(
+            key.as_str(),
+            was.get(key).and_then(setting_in_words),
+            is.get(key).and_then(setting_in_words),
+        );
+    }
+    changes
+}
+
+/// A value as it is shown; `None` where it is unset.
+pub(super) fn setting_in_words(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => Some(value.to_string()),
     }
 }

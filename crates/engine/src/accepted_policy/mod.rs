@@ -27,12 +27,18 @@ use countersign_config::{
 };
 use countersign_domain::{Actor, UnixMillis};
 use countersign_ledger::PolicyStamp;
-use countersign_policy::pending_change::{ChangeControl, Content, EditOrigin, Step};
+use countersign_policy::{
+    changes::Changes,
+    pending_change::{ChangeControl, Content, EditOrigin, Step},
+};
 use countersign_sys::clock::Clock;
 
 pub use kept::{edits_since_accepted, lost_rules};
 
-use kept::{ConfigContent, Copy, add_lost, config_allows, document_allows, document_text, still_missing};
+use kept::{
+    ConfigContent, Copy, add_lost, config_allows, config_changes, document_allows, document_changes,
+    document_text, setting_in_words, still_missing,
+};
 use watched::{Announced, Watched};
 
 /// The policy of one moment.
@@ -69,6 +75,8 @@ pub struct PendingChange {
     pub allows: Vec<String>,
     /// Who changed the file through this server while nobody may widen alone. None of them can accept it.
     pub proposed_by: Vec<Actor>,
+    /// What differs from what was accepted, before and after.
+    pub changes: Changes,
 }
 
 impl PendingChange {
@@ -436,7 +444,7 @@ impl AcceptedPolicy {
         }
         self.see_document(state, &document);
         state.see_server(&settings, self.clock.now());
-        let in_effect = Arc::new(state.assemble(settings, document));
+        let in_effect = Arc::new(state.assemble(settings, document, self.settings.state_dir()));
         state.in_effect = Some(Arc::clone(&in_effect));
         in_effect
     }
@@ -646,9 +654,19 @@ impl AcceptanceState {
             .waiting
             .iter()
             .filter(|waiting| waiting.waits_for == WaitsFor::Acceptance);
+        let mut changes = Changes::default();
+        for waiting in waiting.clone() {
+            let in_force = settings.values.iter().find(|value| value.key == waiting.key);
+            changes.note(
+                waiting.key.as_str(),
+                in_force.and_then(|value| setting_in_words(&value.value)),
+                setting_in_words(&waiting.value),
+            );
+        }
         Some(PendingChange {
             hash,
             since,
+            changes,
             allows: waiting
                 .map(|waiting| format!("{} becomes {}", waiting.key, waiting.value))
                 .collect(),
@@ -660,7 +678,12 @@ impl AcceptanceState {
         self.document.control.pending().is_some() || self.config.control.pending().is_some()
     }
 
-    fn assemble(&self, settings: Arc<Settings>, document: Arc<Snapshot>) -> PolicyInEffect {
+    fn assemble(
+        &self,
+        settings: Arc<Settings>,
+        document: Arc<Snapshot>,
+        state_dir: &StateDir,
+    ) -> PolicyInEffect {
         let accepted = self
             .config
             .accepted()
@@ -680,8 +703,10 @@ impl AcceptanceState {
             on_disk: Arc::clone(&document),
             generation: settings.generation,
             revision: self.revision,
-            pending_document: self.document.pending_change(),
-            pending_config: self.config.pending_change(),
+            pending_document: self.document.pending_change(document_changes),
+            pending_config: self
+                .config
+                .pending_change(|before, later| config_changes(before, later, state_dir)),
             pending_server: self.pending_server(&settings),
             settings: counted,
             document: counted_document,

@@ -5,6 +5,7 @@ use std::thread::{self, ThreadId};
 
 use countersign_domain::{Actor, UnixMillis};
 use countersign_policy::{
+    changes::Changes,
     pending_change::{self, ChangeControl, Content, EditOrigin, Step},
     proposals::Proposals,
 };
@@ -148,13 +149,18 @@ impl<T> Watched<T> {
         self.announced.as_ref().filter(|announced| announced.hash == hash)
     }
 
-    /// The edit that is held.
-    pub(super) fn pending_change(&self) -> Option<PendingChange> {
-        self.control.pending().map(|held| PendingChange {
+    /// The edit that is held. `changes` says what its second argument changes of its first.
+    pub(super) fn pending_change(&self, changes: impl FnOnce(&T, &T) -> Changes) -> Option<PendingChange> {
+        let held = self.control.pending()?;
+        let accepted = self.control.accepted();
+        Some(PendingChange {
             hash: held.content.hash.clone(),
             since: UnixMillis::new(held.since_ms),
             allows: held.allows.clone(),
             proposed_by: self.proposals.people(),
+            changes: accepted.map_or_else(Changes::default, |accepted| {
+                changes(&accepted.value, &held.content.value)
+            }),
         })
     }
 

@@ -115,5 +115,6 @@ pub(super) fn body(MutedAgent { agent, mute }: MutedAgent) -> AgentMuteBody {
         id: mute.id,
         until_ms: mute.until,
         reason: mute.reason,
+        end_waits: mute.is_held,
     }
 }

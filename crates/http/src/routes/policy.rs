@@ -11,10 +11,11 @@ use countersign_engine::{
     effective::{DocumentView, EffectivePolicy, SandboxState},
     node::NodeView,
 };
+use countersign_policy::changes::{Change, Changes};
 use countersign_wire::{
     actor::ActorBody,
     forecast::SavedForecastBody,
-    policy::{DocumentBody, DocumentWarning, EffectiveBody, HeldBody, NodeBody, SandboxBody},
+    policy::{ChangeBody, DocumentBody, DocumentWarning, EffectiveBody, HeldBody, NodeBody, SandboxBody},
 };
 
 use crate::{
@@ -116,7 +117,20 @@ async fn effective(
         .effective_policies()
         .of(&caller.actor, &agent_id, host, &session_key)
         .await;
-    Ok(JsonReply(effective_body(effective)))
+    let mut body = effective_body(effective);
+    // The values and entries of other agents are nobody's business who is bound to some.
+    if !caller.may_touch_what_is_of_no_agent() {
+        let held = [
+            &mut body.document.held,
+            &mut body.config_held,
+            &mut body.server_held,
+        ];
+        for held in held.into_iter().flatten() {
+            held.changes.clear();
+            held.more_changes = 0;
+        }
+    }
+    Ok(JsonReply(body))
 }
 
 pub(super) fn node(view: NodeView) -> NodeBody {
@@ -170,12 +184,16 @@ fn held(edit: PendingChange) -> HeldBody {
         since,
         allows,
         proposed_by,
+        changes: Changes { listed, omitted },
     } = edit;
+    let change = |Change { what, before, after }: Change| ChangeBody { what, before, after };
     HeldBody {
         hash,
         since_ms: since.get(),
         allows,
         proposed_by: proposed_by.into_iter().map(ActorBody::from).collect(),
+        changes: listed.into_iter().map(change).collect(),
+        more_changes: omitted,
     }
 }
 

@@ -6,6 +6,7 @@
 //! that we do not know is kept. Nothing here touches a file or a clock.
 
 mod carry;
+mod changes;
 mod confined;
 mod difference;
 mod edit;
