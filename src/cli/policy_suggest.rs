@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use countersign_domain::{AgentId, Command, Host, PatternWidth, UnixMillis, quoting};
 use countersign_policy::{command::redaction, pattern};
+use countersign_trials::record::spelled;
 use countersign_wire::{
     approval::{ApprovalBody, NO_ENV_HASH},
     explain::ExplanationBody,
@@ -26,7 +27,6 @@ use super::{
     duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
-    policy_replay::spelled,
     value,
 };
 

@@ -340,7 +340,7 @@ fn candidate(world: &World, exec: &Value, document: Option<&Value>) -> Candidate
         state_dir,
         settings: Arc::new(store.current().with_policy(policy)),
         document: Snapshot::of_accepted(text.as_deref().map(str::as_bytes), "candidate".to_owned()),
-        environment: HostEnvironment::new(&environment, None),
+        environment: Arc::new(HostEnvironment::new(&environment, None)),
         own_binary: None,
     })
 }

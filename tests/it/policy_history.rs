@@ -120,7 +120,7 @@ async fn a_backtest_says_what_another_policy_would_have_decided() {
     change.as_object_mut().expect("an object").shift_remove("why");
     assert_eq!(
         change,
-        json!({ "argv": ["/bin/echo", "a"], "cwd": newest["cwd"], "agentId": "main", "then": "run", "now": "ask",
+        json!({ "argv": ["/bin/echo", "a"], "line": "/bin/echo a", "cwd": newest["cwd"], "agentId": "main", "then": "run", "now": "ask",
             "count": 2, "lastRunId": newest["runId"] })
     );
 
@@ -436,4 +436,103 @@ async fn a_shadow_tells_of_a_new_run_that_another_policy_would_decide_otherwise(
         summary,
         json!({ "total": 3, "same": 1, "nowRun": 1, "nowAsk": 1, "nowDenied": 0, "skipped": 0, "skippedBy": {} })
     );
+}
+
+/// What the server says to the same trial as the command line.
+async fn by_server(server: &TestServer, body: Value) -> Value {
+    let answer = server.operator().post("/v1/policy/backtest", body).await;
+    answer.expect(200)
+}
+
+#[tokio::test]
+async fn the_server_says_what_the_command_line_says() {
+    let server = start().await;
+    ran(&server, json!({ "argv": ["/bin/echo", "a"] })).await;
+    decided(&server, &["/bin/date"], "allow-once").await;
+    decided(&server, &["/bin/ls", "/"], "deny").await;
+    ran(&server, json!({ "argv": ["/bin/echo", "token=hunter2hunter2"] })).await;
+    let before = server.operator().read("/v1/runs").await.list("items").len();
+
+    let texts = [
+        allowing(&["/bin/echo", "/bin/date"]).to_string(),
+        json!({ "version": 1 }).to_string(),
+    ];
+    for (number, text) in texts.iter().enumerate() {
+        let document: Value = serde_json::from_str(text).expect("JSON");
+        let file = candidate(&server, &format!("{number}.json"), &document);
+        let told = backtest(&server, &["--document", &file], 0).await;
+        assert_eq!(by_server(&server, json!({ "document": text })).await, told);
+    }
+    assert_eq!(
+        by_server(&server, json!({})).await,
+        backtest(&server, &[], 0).await
+    );
+    let config = json!({ "tools": { "exec": { "host": "gateway", "security": "deny" } } }).to_string();
+    let told = by_server(&server, json!({ "config": config, "limit": 2 })).await;
+    assert_eq!(counts(&told), json!([2, 2, 0, 0, 0, 2, 0]), "{told}");
+    let none = by_server(&server, json!({ "agentId": "build" })).await;
+    assert_eq!(none["total"], 0, "{none}");
+    let future = 4_000_000_000_000_i64;
+    let none = by_server(&server, json!({ "sinceMs": future })).await;
+    assert_eq!(none["total"], 0, "{none}");
+
+    // Nothing ran, nobody was asked, and the policy is as it was.
+    assert_eq!(
+        server.operator().read("/v1/runs").await.list("items").len(),
+        before
+    );
+    assert_eq!(server.operator().pending().await.len(), 0);
+}
+
+#[tokio::test]
+async fn a_trial_of_an_edit_that_waits_shows_what_accepting_it_would_do() {
+    let server = start().await;
+    ran(&server, json!({ "argv": ["/bin/echo", "a"] })).await;
+    decided(&server, &["/bin/date"], "deny").await;
+    server.edit_document(&allowing(&["/bin/echo", "/bin/date"]).to_string());
+    let held = server.operator().read("/v1/policy/effective").await["document"]["held"].clone();
+    assert!(held["hash"].is_string(), "{held}");
+    let told = by_server(&server, json!({})).await;
+    assert_eq!(counts(&told), json!([2, 2, 1, 1, 0, 0, 0]), "{told}");
+    assert_eq!(told["changed"][0]["line"], "/bin/date");
+}
+
+#[tokio::test]
+async fn a_trial_that_cannot_be_one_is_refused_with_the_reason() {
+    let server = start().await;
+    let operator = server.operator();
+    let refused = async |body: Value, says: &str| {
+        let problem = operator.post("/v1/policy/backtest", body).await;
+        let problem = problem.problem(400, "invalid-request");
+        let told = problem["detail"].as_str().unwrap_or_default().to_owned();
+        assert!(told.contains(says), "{told} lacks {says}");
+    };
+    refused(json!({ "document": "{\"version\": 2}" }), "document: ").await;
+    refused(json!({ "document": "" }), "document: ").await;
+    refused(
+        json!({ "document": "{\"version\": 1, \"version\": 1}" }),
+        "document: ",
+    )
+    .await;
+    refused(
+        json!({ "config": "{tools: {exec: {ask: 'sometimes'}}}" }),
+        "config: ",
+    )
+    .await;
+    refused(json!({ "config": "{" }), "config: ").await;
+    refused(json!({ "limit": 0 }), "1 to 2000").await;
+    refused(json!({ "limit": 2001 }), "1 to 2000").await;
+    refused(json!({ "path": "/etc/passwd" }), "path").await;
+    // One that is bound to agents sees runs of these alone, and this is of all.
+    let (_, bound) = server
+        .token_with(json!({ "name": "bound", "scopes": ["read"], "agents": ["main"] }))
+        .await;
+    bound
+        .post("/v1/policy/backtest", json!({}))
+        .await
+        .problem(403, "forbidden");
+    operator
+        .post("/v1/policy/backtest", json!({ "limit": 1 }))
+        .await
+        .expect(200);
 }

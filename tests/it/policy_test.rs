@@ -245,3 +245,75 @@ fn our_cases_of_each_rule_are_judged_alike() {
     assert_eq!(told, json!({ "total": total, "passed": total, "failed": [] }));
     assert_eq!(done.code, Some(0));
 }
+
+#[tokio::test]
+async fn the_server_tests_cases_as_the_command_line_does() {
+    let server = TestServer::asking()
+        .document(
+            &json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/bin/echo" }] } } }),
+        )
+        .start()
+        .await;
+    let operator = server.operator();
+    let cases = "- command: /bin/echo x\n  expect: allow\n- command: /bin/date\n  expect: allow\n- {id: other, command: ' ', expect: reject}\n- {id: alone, command: git status, expect: allow, path_dirs: {git: /usr/bin/git}, allowlist: [{pattern: /usr/bin/git}]}\n- {id: nobody, command: /bin/echo x, agent: build, expect: allow}\n";
+    let told = operator
+        .post("/v1/policy/tests", json!({ "cases": cases }))
+        .await
+        .expect(200);
+    let scratch = Scratch::new();
+    let file = scratch.join("cases.yaml");
+    write_file(&file, cases);
+    let done = server
+        .cli(&["policy", "test", "--json", file.to_str().expect("UTF-8")])
+        .await;
+    assert_eq!(told, json_of(&done, 1));
+    assert_eq!((&told["total"], &told["passed"]), (&json!(5), &json!(3)));
+    assert_eq!(told["failed"][0]["id"], "3");
+    assert_eq!(told["failed"][0]["actual"], "ask");
+    assert_eq!(told["failed"][1]["id"], "nobody");
+    // Nothing ran and nobody was asked.
+    assert_eq!(operator.read("/v1/runs").await.list("items").len(), 0);
+    assert_eq!(operator.pending().await.len(), 0);
+}
+
+#[tokio::test]
+async fn cases_that_cannot_be_read_or_are_too_many_are_refused() {
+    let server = TestServer::asking().start().await;
+    let operator = server.operator();
+    let many = |count: usize| "- {command: 'true', expect: ask}\n".repeat(count);
+    let level = |level: usize| {
+        format!(
+            "  - &a{level} [{}]\n",
+            vec![format!("*a{}", level - 1); 10].join(", ")
+        )
+    };
+    let bomb: String = (1..10).map(level).collect();
+    let bomb = format!("command: ls\nexpect: ask\nwhy:\n  - &a0 [x]\n{bomb}");
+    for (cases, says) in [
+        (String::new(), "1 to 100 cases, not 0"),
+        (many(101), "1 to 100 cases, not 101"),
+        ("- command: ls".to_owned(), "line 1: missing field `expect`"),
+        ("- {command: ls, expect: maybe}".to_owned(), "unknown variant"),
+        (bomb, "cases: "),
+    ] {
+        let problem = operator.post("/v1/policy/tests", json!({ "cases": cases })).await;
+        let problem = problem.problem(400, "invalid-request");
+        let told = problem["detail"].as_str().unwrap_or_default();
+        assert!(told.contains(says), "{told} lacks {says}");
+    }
+    let all = operator
+        .post("/v1/policy/tests", json!({ "cases": many(100) }))
+        .await;
+    assert_eq!(all.expect(200)["total"], 100);
+    // A token that is bound to an agent tests what it is for, and nothing of another.
+    let (_, bound) = server
+        .token_with(json!({ "name": "bound", "scopes": ["read"], "agents": ["main"] }))
+        .await;
+    let case =
+        |agent: &str| json!({ "cases": format!("- {{command: 'true', agent: {agent}, expect: ask}}") });
+    bound.post("/v1/policy/tests", case("main")).await.expect(200);
+    bound
+        .post("/v1/policy/tests", case("build"))
+        .await
+        .problem(403, "forbidden");
+}

@@ -23,6 +23,7 @@ use countersign_hosts::{
 use countersign_policy::{
     allowlist::Analysis,
     combine::Effective,
+    command::direct::ShellKind,
     gate::{self, FallbackVerdict, GateInput, Unanswered, Verdict},
 };
 use countersign_sys::clock::Clock;
@@ -49,9 +50,20 @@ pub struct CandidateParts {
     /// The approvals document of the candidate.
     pub document: Snapshot,
     /// What commands inherit on this machine; its `PATH` finds programs.
-    pub environment: HostEnvironment,
+    pub environment: Arc<HostEnvironment>,
     /// The `countersign` program, which stays protected like the state directory; `None` leaves it out.
     pub own_binary: Option<PathBuf>,
+}
+
+/// How commands run on a machine, as far as that decides.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    /// What sees its files as commands do.
+    pub(crate) files: peer_fs::Files,
+    /// The best level of isolation that commands reach.
+    pub(crate) isolation: Isolation,
+    /// The shell for text.
+    pub(crate) shell: Option<ShellKind>,
 }
 
 /// A policy that commands are tried under.
@@ -111,8 +123,25 @@ pub enum NotEvaluated {
 }
 
 impl Candidate {
-    /// Joins a candidate. Nothing is looked at yet.
+    /// Joins a candidate for a program that does not serve. Nothing is looked at yet.
     pub fn new(parts: CandidateParts) -> Self {
+        let machine = Machine {
+            files: peer_fs::Files::Direct,
+            // Which level a server would reach is not known: nothing counts as kept that the least would not.
+            isolation: Isolation::SameUser,
+            // Nor which shell it would have.
+            shell: None,
+        };
+        Self::on(machine, parts)
+    }
+
+    /// The same on a machine whose ways are known.
+    pub(crate) fn on(machine: Machine, parts: CandidateParts) -> Self {
+        let Machine {
+            files,
+            isolation,
+            shell,
+        } = machine;
         let CandidateParts {
             clock,
             state_dir,
@@ -125,12 +154,10 @@ impl Candidate {
         Self {
             analyst: Analyst::new(
                 clock,
-                Arc::new(environment),
-                peer_fs::Files::Direct,
-                // Which level a server would reach is not known: nothing counts as kept that the least would not.
-                Isolation::SameUser,
-                // Nor which shell it would have.
-                None,
+                environment,
+                files.clone(),
+                isolation,
+                shell,
                 OwnFiles {
                     state_dir: &state_dir,
                     document: &document_path,
@@ -142,7 +169,7 @@ impl Candidate {
                 document: Arc::new(document),
                 local: None,
             },
-            files: peer_fs::Files::Direct,
+            files,
         }
     }
 
@@ -307,7 +334,7 @@ mod tests {
             state_dir,
             settings: Arc::new(store.current().with_policy(policy)),
             document: Snapshot::of_accepted(Some(document.to_string().as_bytes()), "candidate".to_owned()),
-            environment: HostEnvironment::new(&environment, None),
+            environment: Arc::new(HostEnvironment::new(&environment, None)),
             own_binary: None,
         })
     }

@@ -90,6 +90,7 @@ pub mod preset;
 pub mod settings;
 pub mod sign_in;
 pub mod tokens;
+pub mod trials;
 
 use std::{
     path::PathBuf,
@@ -174,6 +175,7 @@ use crate::{
     stop::{Stoppable, Stops},
     supervise::{LocalHosts, LocalRuns},
     tokens::{TokenAdmin, Tokens},
+    trials::Trials,
     unrecorded::Unrecorded,
     warnings::EndWarnings,
     watch::{PolicySource, Woken},
@@ -238,6 +240,7 @@ pub struct Engine {
     policy_admin: Arc<PolicyAdmin>,
     lists: Arc<EntryLists>,
     mutes: Mutes,
+    trials: Trials,
     /// Has the questions that wait judged again.
     again: Arc<Again>,
     stops: Arc<Stops>,
@@ -326,6 +329,15 @@ impl Engine {
             turns: Arc::clone(&turns),
             ledger: ledger.clone(),
         });
+        let trials = Trials {
+            clock: Arc::clone(&clock),
+            settings: Arc::clone(&settings),
+            documents: Arc::clone(&documents),
+            environment: Arc::clone(&environment),
+            gateway: gateway.clone(),
+            shell: shell_kind,
+            own_binary,
+        };
         let effective_policies = Arc::new(EffectivePolicies::new(
             Arc::clone(&policy),
             Arc::clone(&session_state),
@@ -576,6 +588,7 @@ impl Engine {
             effective_policies,
             explainer,
             policy_admin,
+            trials,
             mutes,
             lists,
             again,
@@ -731,6 +744,11 @@ impl Engine {
     /// The lists of each agent.
     pub fn lists(&self) -> &EntryLists {
         &self.lists
+    }
+
+    /// Policies that are tried.
+    pub const fn trials(&self) -> &Trials {
+        &self.trials
     }
 
     /// Mutes agents for a while.

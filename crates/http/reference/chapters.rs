@@ -85,6 +85,8 @@ pub(crate) const CHAPTERS: &[Chapter] = &[
         operations: &[
             "get_effective_policy",
             "get_forecast",
+            "test_policy",
+            "backtest_policy",
             "list_agents",
             "list_mutes",
             "mute_agent",

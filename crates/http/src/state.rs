@@ -22,6 +22,7 @@ use crate::{
     admission::{AdmissionMiddleware, AdmissionRules},
     event_frames::Frames,
     extract::BodyLimit,
+    film::PausedFilms,
     host_header::HostNames,
     links::Links,
     metrics::{Format, Metrics},
@@ -57,6 +58,10 @@ struct Shared {
     doctor_turn: Turn,
     /// One recording is drawn at a time.
     drawing_turn: Turn,
+    /// Recordings that were drawn in part.
+    drawn: Arc<PausedFilms>,
+    /// One policy is tried at a time.
+    trial_turn: Turn,
     stopping: CancellationToken,
 }
 
@@ -103,6 +108,8 @@ impl AppState {
             doctor,
             doctor_turn: Turn::default(),
             drawing_turn: Turn::default(),
+            drawn: Arc::default(),
+            trial_turn: Turn::default(),
             stopping,
             engine,
             bridge,
@@ -172,6 +179,16 @@ impl AppState {
     /// The turn to draw a recording. It is for who draws to keep, since who asked may be gone before.
     pub(crate) async fn drawing_turn(&self) -> OwnedMutexGuard<()> {
         Arc::clone(&self.0.drawing_turn).lock_owned().await
+    }
+
+    /// Recordings that were drawn in part, for who asks for the rest.
+    pub(crate) fn drawn(&self) -> &Arc<PausedFilms> {
+        &self.0.drawn
+    }
+
+    /// The turn to try a policy. It is for who tries to keep, since who asked may be gone before.
+    pub(crate) async fn trial_turn(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.0.trial_turn).lock_owned().await
     }
 
     /// Cancelled when the server stops.

@@ -42,4 +42,5 @@ pub mod setting;
 pub mod shown;
 pub mod stop;
 pub mod token;
+pub mod trial;
 pub mod words;

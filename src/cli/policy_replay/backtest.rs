@@ -2,17 +2,14 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use countersign_domain::{AgentId, Ask, Security, UnixMillis};
-use countersign_engine::candidate::{Candidate, Opinion, RecordedCommand};
-use countersign_wire::{page::Page, policy::EffectiveBody, words};
+use countersign_trials::record::{self, Backtest, Compared, LeftOut};
+use countersign_wire::{page::Page, policy::EffectiveBody, run::RunBody, words};
 
-use super::{
-    candidate::CandidateArgs,
-    past::{self, Fingerprint},
-    tally::{self, ChangedCommand, ChangedCommands, Compared, Counts},
-};
+use super::candidate::CandidateArgs;
 
 use crate::cli::{
     candidates,
@@ -87,30 +84,27 @@ pub(crate) async fn run(
     let begun = context.clock.now();
     let mut query: Query = vec![("since", start_of(begun, since))];
     query.extend(agent.map(|agent| ("agentId", agent.to_string())));
-    let mut known = Known::new(&candidate);
     let mut in_force = InForce::new(client);
-    let mut counts = Counts::default();
-    let mut changes = ChangedCommands::default();
+    let mut backtest = Backtest::default();
     let mut cursor: Option<String> = None;
-    while counts.total() < limit {
+    while backtest.counts().total() < limit {
         let mut page_query = query.clone();
-        page_query.push(("limit", (limit - counts.total()).min(PAGE).to_string()));
+        page_query.push(("limit", (limit - backtest.counts().total()).min(PAGE).to_string()));
         page_query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
         let page: Page<Value> = client.get_page(&["v1", "runs"], &page_query).await?;
         for run in page.items {
-            let compared = match Compared::of(&run, |recorded| known.evaluate(recorded)) {
+            let read = RunBody::deserialize(&run).map_err(|_of_another_form| LeftOut::Unreadable);
+            let compared = match read.and_then(|run| backtest.compare(&candidate, run)) {
                 Ok(compared) => Ok(in_force.beside(compared).await?),
                 Err(left_out) => Err(left_out),
             };
-            counts.add(&compared);
-            if let Ok(compared) = compared {
-                changes.add(compared);
-            }
+            backtest.add(compared);
         }
         if context.clock.now().get() - begun.get() > PROGRESS_AFTER_MS {
-            context
-                .console
-                .progress(&format!("{} of at most {limit} runs …", counts.total()));
+            context.console.progress(&format!(
+                "{} of at most {limit} runs …",
+                backtest.counts().total()
+            ));
         }
         cursor = page.next_cursor;
         if cursor.is_none() {
@@ -118,8 +112,8 @@ pub(crate) async fn run(
         }
     }
     context.console.end_progress();
-    report(context, &counts, known.evaluated, &changes)?;
-    Ok(if fail_on_wider && counts.wider() > 0 {
+    report(context, &backtest)?;
+    Ok(if fail_on_wider && backtest.counts().wider() > 0 {
         ExitStatus::FAILURE
     } else {
         ExitStatus::SUCCESS
@@ -129,35 +123,6 @@ pub(crate) async fn run(
 fn start_of(now: UnixMillis, since: Duration) -> String {
     let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
     now.get().saturating_sub(millis).max(0).to_string()
-}
-
-/// Each command is evaluated once, however often it ran.
-struct Known<'a> {
-    candidate: &'a Candidate,
-    opinions: HashMap<Fingerprint, Option<Opinion>>,
-    /// Commands that could be evaluated.
-    evaluated: u64,
-}
-
-impl<'a> Known<'a> {
-    fn new(candidate: &'a Candidate) -> Self {
-        Self {
-            candidate,
-            opinions: HashMap::new(),
-            evaluated: 0,
-        }
-    }
-
-    fn evaluate(&mut self, recorded: &RecordedCommand) -> Option<Opinion> {
-        let key = past::fingerprint(recorded);
-        if let Some(opinion) = self.opinions.get(&key) {
-            return opinion.clone();
-        }
-        let opinion = self.candidate.evaluate(recorded.clone()).ok();
-        self.evaluated += u64::from(opinion.is_some());
-        self.opinions.insert(key, opinion.clone());
-        opinion
-    }
 }
 
 /// What the server lets run that nobody answers for, asked once for each agent.
@@ -201,32 +166,20 @@ impl<'a> InForce<'a> {
     }
 }
 
-/// How much runs without an answer. Where everything runs unasked, no fallback lets more run.
+/// How much runs without an answer, by the words of a server that may be newer.
 fn fallback_in_force((security, ask, fallback): (words::Security, words::Ask, words::Security)) -> Security {
-    if security == Security::Full && ask != Ask::Always {
-        return Security::Full;
-    }
     // What is not known counts as the strictest, beside which anything is wider.
-    fallback.known().unwrap_or(Security::Deny)
+    record::fallback_in_force(
+        security.known().unwrap_or(Security::Deny),
+        ask.known().unwrap_or(Ask::Always),
+        fallback.known().unwrap_or(Security::Deny),
+    )
 }
 
-fn report(
-    context: &Context,
-    counts: &Counts,
-    distinct: u64,
-    changes: &ChangedCommands,
-) -> Result<(), Failure> {
-    let console = context.console;
+fn report(context: &Context, backtest: &Backtest) -> Result<(), Failure> {
+    let (console, counts) = (context.console, backtest.counts());
     match console.format() {
-        Format::Json => {
-            let mut members = counts.to_json();
-            members.insert("distinct".to_owned(), json!(distinct));
-            members.insert("widerFallback".to_owned(), json!(counts.wider_fallback()));
-            let changed = changes.kept().iter().map(ChangedCommand::to_json).collect();
-            members.insert("changed".to_owned(), Value::Array(changed));
-            members.insert("omitted".to_owned(), json!(changes.omitted()));
-            console.document(&Value::Object(members))
-        }
+        Format::Json => console.document(&json!(backtest.body(usize::MAX))),
         Format::People => {
             let tone = if counts.wider() > 0 {
                 Tone::Caution
@@ -234,9 +187,10 @@ fn report(
                 Tone::Good
             };
             console.line(&console.paint(tone, &counts.in_words()))?;
+            let changes = backtest.changes();
             let mut table = Table::new(&["TIMES", "AGENT", "THEN -> NOW", "WHY", "COMMAND"]);
             for change in changes.kept().iter().take(MAX_SHOWN) {
-                let [agent, decisions, why, command] = tally::cells(&change.newest);
+                let [agent, decisions, why, command] = record::cells(&change.newest);
                 table.row([change.count.to_string(), agent, decisions, why, command]);
             }
             if !changes.kept().is_empty() {

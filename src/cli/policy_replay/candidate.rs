@@ -87,7 +87,7 @@ fn join(
         state_dir,
         settings,
         document,
-        environment,
+        environment: Arc::new(environment),
         own_binary: std::env::current_exe().ok(),
     }))
 }

@@ -2,22 +2,19 @@
 //!
 //! Both read runs from the server and judge them here, under the files of a candidate. They must never change anything
 //! or run a command. A run that cannot be judged anew is counted, never guessed. They differ only in where the runs come
-//! from. Entry points: [`backtest()`] and [`shadow()`]. Read on: [`Candidate`] gives the verdict, `tally.rs` counts the
-//! changes.
+//! from. Entry points: [`backtest()`] and [`shadow()`]. Read on: [`Candidate`] gives the verdict,
+//! [`countersign_trials::record`] counts the changes.
 
 mod backtest;
 mod shadow;
 
 mod candidate;
-mod past;
-mod tally;
 
 use countersign_engine::candidate::Candidate;
 
 use super::{context::Context, failure::Failure, init::InitPreset};
 
 pub(crate) use backtest::{BacktestArgs, run as backtest};
-pub(super) use past::spelled;
 pub(crate) use shadow::{ShadowArgs, run as shadow};
 
 /// The policy that commands are forecast under: that of the state directory, or, where it has none, what a preset of

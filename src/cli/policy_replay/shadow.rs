@@ -11,13 +11,10 @@ use tokio::{
 
 use countersign_domain::{AgentId, UnixMillis};
 use countersign_engine::candidate::Candidate;
-use countersign_wire::event::RunEvent;
+use countersign_trials::record::{self, Compared, Counts, LeftOut};
+use countersign_wire::{event::RunEvent, run::RunBody};
 
-use super::{
-    candidate::CandidateArgs,
-    past::LeftOut,
-    tally::{self, Compared, Counts},
-};
+use super::candidate::CandidateArgs;
 
 use crate::cli::{
     candidates,
@@ -145,9 +142,11 @@ impl Watch<'_> {
             .get::<Value>(&["v1", "runs", run_id], &Vec::new())
             .await
         {
-            Ok(run) => Ok(Compared::of(&run, |recorded| {
-                self.candidate.evaluate(recorded.clone()).ok()
-            })),
+            Ok(run) => Ok(RunBody::deserialize(&run)
+                .map_err(|_of_another_form| LeftOut::Unreadable)
+                .and_then(|run| {
+                    Compared::of(run, |recorded| self.candidate.evaluate(recorded.clone()).ok())
+                })),
             // It was removed, or the server is gone, which the stream tells.
             Err(failure) if failure.is_no_connection() || failure.code == "not-found" => {
                 Ok(Err(LeftOut::NoText))
@@ -160,13 +159,14 @@ impl Watch<'_> {
         let console = self.context.console;
         match console.format() {
             Format::Json => {
-                let mut members: Map<String, Value> = compared.to_json();
+                let told = json!(compared.body());
+                let mut members: Map<String, Value> = told.as_object().cloned().unwrap_or_default();
                 members.insert("runId".to_owned(), json!(compared.past.run_id));
                 members.extend(at.map(|at| ("ts".to_owned(), json!(at))));
                 console.json_line(&Value::Object(members))
             }
             Format::People => {
-                let [agent, decisions, why, command] = tally::cells(compared);
+                let [agent, decisions, why, command] = record::cells(compared);
                 let mut line = Table::without_header();
                 line.row([value::moment(at), agent, decisions, why, command]);
                 let tone = if compared.is_wider() {

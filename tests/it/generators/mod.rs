@@ -78,11 +78,12 @@ fn types_made_of_the_contract_tell_its_answers_apart() {
 }
 
 /// The operations with examples of an answer; the others are streams, pages, and answers without a body.
-const EXPLAINED: [&str; 62] = [
+const EXPLAINED: [&str; 64] = [
     "add_allowlist_entry",
     "add_deny_rule",
     "apply_patch",
     "apply_preset",
+    "backtest_policy",
     "cancel_run",
     "change_allowlist_entry",
     "change_config",
@@ -140,6 +141,7 @@ const EXPLAINED: [&str; 62] = [
     "rotate_token",
     "set_agent_policy",
     "stop",
+    "test_policy",
     "verify_audit",
 ];
 

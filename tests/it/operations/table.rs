@@ -116,6 +116,7 @@ bodies! {
     exec { "argv": ["/bin/true"] }
     no_reason {}
     commands { "commands": [{ "argv": ["/bin/true"] }] }
+    cases { "cases": "{\"command\": \"true\", \"expect\": \"ask\"}" }
     all_sessions { "action": "list" }
     patch { "input": "*** Begin Patch\n*** Add File: x\n+x\n*** Delete File: x\n*** End Patch\n" }
     overrides { "node": "mac-1" }
@@ -290,6 +291,8 @@ pub(super) const TABLE: &[Row] = &[
     row!(POST "/v1/sessions/{sessionKey}/system-events/drain" EXEC, REFUSED, Body::None => 200),
     row!(POST "/tools/invoke" EXEC, REFUSED, Body::Json(tool) => 200),
     get("/v1/policy/forecast", READ, About::NoAgent),
+    row!(POST "/v1/policy/tests" READ, REFUSED, Body::Json(cases) => 200),
+    row!(POST "/v1/policy/backtest" READ, About::NoAgent, Body::Json(no_reason) => 200),
     get("/v1/settings", READ, About::NoAgent),
     get("/v1/stop", READ, About::Caller),
     row!(POST "/v1/stop" Access::Scopes(&["approve", "admin"]), About::NoAgent, Body::Json(reason) => 200),

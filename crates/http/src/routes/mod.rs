@@ -35,6 +35,7 @@ mod sign_in;
 mod stop;
 mod tokens;
 mod tools;
+mod trials;
 mod unknown;
 
 pub use audit::verification_body;
@@ -44,8 +45,7 @@ pub(crate) use metrics::metrics_alone;
 pub(crate) use probes::{errors as error_catalogue, healthz as health, version};
 pub(crate) use process::stream::last_event_id;
 pub(crate) use runs::{
-    FramesQuery, OutputQuery, WaitQuery, draw as draw_frames, output_of_frames, recording_of_frames,
-    statuses_named, with_output,
+    FramesQuery, OutputQuery, WaitQuery, output_of_frames, recording_of_frames, statuses_named, with_output,
 };
 pub(crate) use tools::PATH as TOOLS_PATH;
 pub(crate) use unknown::method as unknown_method;
@@ -67,6 +67,7 @@ pub(crate) fn router() -> RouteTable {
         .merge(overview::router())
         .merge(approvals::router())
         .merge(policy::router())
+        .merge(trials::router())
         .merge(document::router())
         .merge(config::router())
         .merge(settings::router())

@@ -2,25 +2,16 @@
 //!
 //! It must never run a command of the file. The server explains each one; without a server, this module judges it under
 //! the files of the state directory. A case with a world of its own sees only the files of that world. Entry point:
-//! [`run`]. Read on: `notation.rs` reads the cases, `mock.rs` makes their worlds.
-
-mod case;
-mod mock;
-mod notation;
-mod yaml;
+//! [`run`]. Read on: [`countersign_trials::cases`] reads the cases and makes their worlds.
 
 use std::{fs, io::Read as _, path::PathBuf};
 
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use self::{
-    case::{Case, Expect, World},
-    notation::Notation,
-};
 use countersign_domain::{AgentId, Command};
 use countersign_engine::candidate::{Candidate, Foreseen, RecordedCommand};
-use countersign_wire::{analysis::AnalysisBody, explain::ExplanationBody};
+use countersign_trials::cases::{self, Case, CaseResult, Expect, Notation, World};
+use countersign_wire::trial::{FailedCaseBody, TestedBody};
 
 use super::{
     console::{Format, Tone},
@@ -61,25 +52,17 @@ pub(crate) struct TestArgs {
     file: PathBuf,
 }
 
-/// What policy says about a case.
-struct CaseResult {
-    actual: Expect,
-    why: String,
-}
-
 pub(crate) async fn run(context: &Context, args: &TestArgs) -> Result<ExitStatus, Failure> {
     let text = read(args)?;
-    let cases = notation::parse(&text, Notation::of(&args.file))
+    let cases = cases::parse(&text, Notation::of(&args.file))
         .map_err(|invalid| Failure::usage(format!("{}: {invalid}", args.file.display())))?;
     let mut failed = Vec::new();
     let mut files = None;
     for case in &cases {
         let result = evaluate(context, case, &mut files).await?;
-        if result.actual != case.expect {
-            failed.push((case, result));
-        }
+        failed.extend(result.failure(case));
     }
-    report(context, cases.len(), &failed)
+    report(context, cases.len(), failed)
 }
 
 fn read(args: &TestArgs) -> Result<String, Failure> {
@@ -105,7 +88,7 @@ async fn evaluate(
     files: &mut Option<Candidate>,
 ) -> Result<CaseResult, Failure> {
     let world = match &case.world {
-        World::Own(world) => return Ok(mock::evaluate(case, world)),
+        World::Own(world) => return Ok(cases::judge_in_own_world(case, world)),
         World::Server { agent } => agent,
     };
     let mut call = json!({ "command": case.command });
@@ -125,26 +108,20 @@ async fn evaluate(
         Err(failure) => Err(failure),
     };
     match asked {
-        Ok(explained) => Ok(of_explanation(&explained)),
+        Ok(explained) => Ok(CaseResult::of_explanation(&explained)),
         Err(failure) if failure.exit == ExitStatus::UNAVAILABLE && !context.names_a_server() => {
             let files = files.insert(policy_replay::present_policy(context)?);
             by_files(files, case, world.as_ref())
         }
         // The rules are not even asked, and nothing runs.
-        Err(failure) if failure.code == "blank-command" => Ok(CaseResult {
-            actual: Expect::Reject,
-            why: failure.message,
-        }),
+        Err(failure) if failure.code == "blank-command" => Ok(CaseResult::refused(failure.message)),
         Err(failure) => Err(failure),
     }
 }
 
 fn by_files(files: &Candidate, case: &Case, agent: Option<&AgentId>) -> Result<CaseResult, Failure> {
     if case.command.trim().is_empty() {
-        return Ok(CaseResult {
-            actual: Expect::Reject,
-            why: "the command is blank".to_owned(),
-        });
+        return Ok(CaseResult::refused("the command is blank".to_owned()));
     }
     let agent = agent.cloned().unwrap_or_else(AgentId::main);
     let not_here = |why: String| {
@@ -179,62 +156,35 @@ fn by_files(files: &Candidate, case: &Case, agent: Option<&AgentId>) -> Result<C
     })
 }
 
-/// A question that nobody could be asked now is a question all the same, no matter what its fallback is.
-fn of_explanation(explained: &ExplanationBody) -> CaseResult {
-    let actual = match explained.outcome.as_ref() {
-        _ if explained.approvals_required.is_some() => Expect::Ask,
-        "run" => Expect::Allow,
-        _ => Expect::Reject,
-    };
-    let analysis = AnalysisBody::deserialize(&explained.analysis).ok();
-    let finding = analysis.as_ref().and_then(|analysis| analysis.findings.first());
-    let why = [
-        explained.reason.as_deref(),
-        finding.map(|finding| finding.detail.as_str()),
-    ];
-    let why: Vec<&str> = why.into_iter().flatten().collect();
-    CaseResult {
-        actual,
-        why: if why.is_empty() {
-            "policy lets it run".to_owned()
-        } else {
-            why.join(": ")
-        },
-    }
-}
-
-fn report(context: &Context, total: usize, failed: &[(&Case, CaseResult)]) -> Result<ExitStatus, Failure> {
+fn report(context: &Context, total: usize, failed: Vec<FailedCaseBody>) -> Result<ExitStatus, Failure> {
     let console = context.console;
-    let passed = total - failed.len();
+    let (total, failures) = (total as u64, failed.len() as u64);
+    let tested = TestedBody {
+        total,
+        passed: total - failures,
+        failed,
+    };
     match console.format() {
-        Format::Json => {
-            let failed: Vec<Value> = failed
-                .iter()
-                .map(|(case, CaseResult { actual, why })| {
-                    json!({ "id": case.id, "expected": case.expect.as_str(), "actual": actual.as_str(), "why": why })
-                })
-                .collect();
-            console.document(&json!({ "total": total, "passed": passed, "failed": failed }))?;
-        }
+        Format::Json => console.document(&json!(tested))?,
         Format::People => {
             let mut table = Table::new(&["CASE", "EXPECTED", "ACTUAL", "COMMAND", "WHY"]);
-            for (case, CaseResult { actual, why }) in failed {
+            for case in &tested.failed {
                 table.row([
-                    &case.id,
-                    case.expect.as_str(),
-                    actual.as_str(),
-                    &case.command,
-                    why,
+                    case.id.as_str(),
+                    case.expected.as_ref(),
+                    case.actual.as_ref(),
+                    case.command.as_str(),
+                    case.why.as_str(),
                 ]);
             }
-            if !failed.is_empty() {
+            if failures > 0 {
                 console.table(&table, "")?;
             }
-            let tone = if failed.is_empty() { Tone::Good } else { Tone::Bad };
-            console.line(&console.paint(tone, &format!("{passed} of {total} as expected")))?;
+            let tone = if failures == 0 { Tone::Good } else { Tone::Bad };
+            console.line(&console.paint(tone, &format!("{} of {total} as expected", tested.passed)))?;
         }
     }
-    Ok(if failed.is_empty() {
+    Ok(if failures == 0 {
         ExitStatus::SUCCESS
     } else {
         ExitStatus::FAILURE

@@ -12,7 +12,8 @@ use super::{
 
 /// How cases are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Notation {
+pub enum Notation {
+    /// YAML, whatever the text looks like.
     Yaml,
     /// Whichever the text reads as.
     Any,
@@ -37,7 +38,7 @@ impl From<JsonId> for String {
 
 impl Notation {
     /// What the name of a file says.
-    pub(super) fn of(file: &Path) -> Self {
+    pub fn of(file: &Path) -> Self {
         let is_yaml = file
             .extension()
             .is_some_and(|ending| ending.eq_ignore_ascii_case("yaml") || ending.eq_ignore_ascii_case("yml"));
@@ -46,7 +47,10 @@ impl Notation {
 }
 
 /// Reads the cases of a text.
-pub(super) fn parse(text: &str, notation: Notation) -> Result<Vec<Case>, InvalidCases> {
+///
+/// # Errors
+/// [`InvalidCases`] with the line of the first fault.
+pub fn parse(text: &str, notation: Notation) -> Result<Vec<Case>, InvalidCases> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if notation == Notation::Yaml {
         return yaml::parse(text);
@@ -93,7 +97,7 @@ fn number(line: usize) -> u64 {
 mod tests {
     use super::*;
 
-    use crate::cli::policy_test::case::World;
+    use crate::cases::case::World;
 
     fn ids(text: &str) -> Vec<String> {
         let cases = parse(text, Notation::Any).unwrap();

@@ -10,71 +10,95 @@ use countersign_policy::{command::syntax::Grammar, confine::ConfineRule};
 /// What policy is expected to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Expect {
+pub enum Expect {
+    /// It runs without a question.
     Allow,
     /// A person is asked.
     Ask,
+    /// It is refused.
     Reject,
 }
 
 /// One command and what is expected of it.
 #[derive(Debug)]
-pub(super) struct Case {
+pub struct Case {
     /// Its own id, else the number of its line.
-    pub(super) id: String,
-    pub(super) command: String,
-    pub(super) expect: Expect,
+    pub id: String,
+    /// Shell text.
+    pub command: String,
+    /// What policy should say.
+    pub expect: Expect,
     /// Called with a terminal.
-    pub(super) pty: bool,
+    pub pty: bool,
     /// Called in the background.
-    pub(super) background: bool,
-    pub(super) world: World,
+    pub background: bool,
+    /// Where it is judged.
+    pub world: World,
 }
 
 impl Case {
     /// What can be written to its command.
-    pub(super) const fn input(&self) -> CommandInput {
+    pub const fn input(&self) -> CommandInput {
         CommandInput::wanted(self.background, self.pty)
     }
 }
 
 /// Where a case is judged.
 #[derive(Debug)]
-pub(super) enum World {
+pub enum World {
     /// By the policy of the server, for this agent.
-    Server { agent: Option<AgentId> },
+    Server {
+        /// `main` unless the case names one.
+        agent: Option<AgentId>,
+    },
     /// In a world that exists only in the case.
     Own(OwnWorld),
 }
 
 /// A world that exists only in a case; what it does not say is as by default.
 #[derive(Debug, Default)]
-pub(super) struct OwnWorld {
-    pub(super) cwd: Option<String>,
-    pub(super) path_dirs: BTreeMap<String, String>,
-    pub(super) files: Vec<String>,
-    pub(super) realpaths: BTreeMap<String, String>,
-    pub(super) trusted_dirs: Vec<String>,
-    pub(super) allowlist: Vec<OwnEntry>,
-    pub(super) safe_bins: Option<Vec<String>>,
-    pub(super) strict_inline_eval: bool,
-    pub(super) grammar: Grammar,
-    pub(super) env: BTreeMap<String, String>,
+pub struct OwnWorld {
+    /// Where the command starts; an absolute path.
+    pub cwd: Option<String>,
+    /// Programs by name, with their files.
+    pub path_dirs: BTreeMap<String, String>,
+    /// Other files that are there.
+    pub files: Vec<String>,
+    /// Links, with the files that they lead to.
+    pub realpaths: BTreeMap<String, String>,
+    /// Directories in which safe bins may lie.
+    pub trusted_dirs: Vec<String>,
+    /// What is allowed.
+    pub allowlist: Vec<OwnEntry>,
+    /// `tools.exec.safeBins`.
+    pub safe_bins: Option<Vec<String>>,
+    /// `tools.exec.strictInlineEval`.
+    pub strict_inline_eval: bool,
+    /// What of shell texts is read.
+    pub grammar: Grammar,
+    /// Environment overrides.
+    pub env: BTreeMap<String, String>,
 }
 
 /// An allowlist entry of such a world.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct OwnEntry {
-    pub(super) pattern: String,
-    pub(super) arg_pattern: Option<String>,
-    pub(super) source: Option<String>,
+pub struct OwnEntry {
+    /// As in the approvals document.
+    pub pattern: String,
+    /// As in the approvals document.
+    pub arg_pattern: Option<String>,
+    /// `allow-always` for one that an answer made.
+    pub source: Option<String>,
+    /// Whether it includes an open input.
     #[serde(default)]
-    pub(super) input: bool,
+    pub input: bool,
+    /// Whether that may be an unguarded terminal.
     #[serde(default)]
-    pub(super) unguarded: bool,
+    pub unguarded: bool,
+    /// What its program may do.
     #[serde(default, deserialize_with = "confine")]
-    pub(super) confine: Option<ConfineRule>,
+    pub confine: Option<ConfineRule>,
 }
 
 /// One that is not understood covers nothing, as in the document.
@@ -125,7 +149,7 @@ pub(super) struct CaseText<Id> {
 /// What is no file of cases, and where.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {problem}")]
-pub(super) struct InvalidCases {
+pub struct InvalidCases {
     line: u64,
     problem: String,
 }
@@ -141,7 +165,8 @@ impl InvalidCases {
 }
 
 impl Expect {
-    pub(super) const fn as_str(self) -> &'static str {
+    /// The word of the contract.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
             Self::Ask => "ask",

@@ -23,16 +23,18 @@ const REASONS_OF_POLICY: [Reason; 5] = [
 
 /// A run that can be judged anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Past {
-    pub(super) run_id: RunId,
+pub struct Past {
+    /// The run.
+    pub run_id: RunId,
     /// What was decided then. A question counts as a question, no matter who was asked and what came of it.
-    pub(super) then: Foreseen,
-    pub(super) recorded: RecordedCommand,
+    pub then: Foreseen,
+    /// What ran, or was refused.
+    pub recorded: RecordedCommand,
 }
 
 /// Why a run is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum LeftOut {
+pub enum LeftOut {
     /// It was not on the gateway host.
     OtherHost,
     /// It is a patch, of which a list has only the names of files.
@@ -50,7 +52,8 @@ pub(super) enum LeftOut {
 }
 
 impl LeftOut {
-    pub(super) const fn as_str(self) -> &'static str {
+    /// The word of the contract.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::OtherHost => "other-host",
             Self::Patch => "patch",
@@ -68,7 +71,7 @@ impl Past {
     ///
     /// # Errors
     /// [`LeftOut`].
-    pub(super) fn of(run: RunBody) -> Result<Self, LeftOut> {
+    pub fn of(run: RunBody) -> Result<Self, LeftOut> {
         if run.host != Host::Gateway {
             return Err(LeftOut::OtherHost);
         }
@@ -155,7 +158,7 @@ pub(super) fn fingerprint(recorded: &RecordedCommand) -> Fingerprint {
 }
 
 /// The command as the API spells it: `argv` or `command`.
-pub(in crate::cli) fn spelled(command: &Command) -> (&'static str, Value) {
+pub fn spelled(command: &Command) -> (&'static str, Value) {
     match command {
         Command::Shell(text) | Command::Patch(text) => ("command", json!(text)),
         Command::Argv(words) => ("argv", json!(words)),
@@ -163,7 +166,7 @@ pub(in crate::cli) fn spelled(command: &Command) -> (&'static str, Value) {
 }
 
 /// The word for what is decided.
-pub(super) const fn word(foreseen: Foreseen) -> &'static str {
+pub const fn word(foreseen: Foreseen) -> &'static str {
     match foreseen {
         Foreseen::Run => "run",
         Foreseen::Ask => "ask",

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
-use countersign_domain::{Security, quoting};
+use countersign_domain::{Command, Security, quoting};
 use countersign_engine::candidate::{Foreseen, Opinion, RecordedCommand};
 use countersign_policy::command::redaction;
-use countersign_wire::run::RunBody;
+use countersign_wire::{
+    run::RunBody,
+    trial::{ChangedCommandBody, ComparedBody},
+};
 
 use super::past::{self, Fingerprint, LeftOut, Past};
 
@@ -19,9 +21,11 @@ const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// One run beside what the candidate says to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Compared {
-    pub(super) past: Past,
-    pub(super) now: Opinion,
+pub struct Compared {
+    /// The run.
+    pub past: Past,
+    /// What the candidate says.
+    pub now: Opinion,
     /// Whether it would run without an answer by a fallback that is wider than the one in force.
     has_wider_fallback: bool,
 }
@@ -31,11 +35,10 @@ impl Compared {
     ///
     /// # Errors
     /// [`LeftOut`] when it is not known what it was, or what would become of it.
-    pub(super) fn of(
-        run: &Value,
+    pub fn of(
+        run: RunBody,
         evaluate: impl FnOnce(&RecordedCommand) -> Option<Opinion>,
     ) -> Result<Self, LeftOut> {
-        let run = RunBody::deserialize(run).map_err(|_of_another_form| LeftOut::Unreadable)?;
         let past = Past::of(run)?;
         let now = evaluate(&past.recorded).ok_or(LeftOut::Directory)?;
         Ok(Self {
@@ -47,7 +50,7 @@ impl Compared {
 
     /// Puts it beside the fallback in force. The record does not tell how a question would have ended without an answer,
     /// so the present policy is compared.
-    pub(super) fn beside(mut self, in_force: Security) -> Self {
+    pub fn beside(mut self, in_force: Security) -> Self {
         if let Some(wider) = self.now.unanswered.filter(|fallback| *fallback > in_force) {
             self.has_wider_fallback = true;
             self.now.why = format!(
@@ -61,37 +64,43 @@ impl Compared {
     }
 
     /// Whether the candidate decides otherwise.
-    pub(super) fn differs(&self) -> bool {
+    pub fn differs(&self) -> bool {
         self.past.then != self.now.foreseen || self.has_wider_fallback
     }
 
     /// Whether it would run without anybody being asked, and did not then, or without an answer, and does not now.
-    pub(super) fn is_wider(&self) -> bool {
+    pub fn is_wider(&self) -> bool {
         self.has_wider_fallback || (self.differs() && self.now.foreseen == Foreseen::Run)
     }
 
     /// What is told of it.
-    pub(super) fn to_json(&self) -> Map<String, Value> {
+    pub fn body(&self) -> ComparedBody {
         let recorded = &self.past.recorded;
-        let (name, words) = past::spelled(&recorded.command);
-        let members = [
-            (name, words),
-            ("cwd", json!(recorded.cwd.to_string_lossy())),
-            ("agentId", json!(recorded.agent)),
-            ("then", json!(past::word(self.past.then))),
-            ("now", json!(past::word(self.now.foreseen))),
-            ("why", json!(self.now.why)),
-        ];
-        members
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect()
+        let (command, argv) = match &recorded.command {
+            Command::Shell(text) | Command::Patch(text) => (Some(text.clone()), None),
+            Command::Argv(words) => (None, Some(words.clone())),
+        };
+        ComparedBody {
+            command,
+            argv,
+            line: line(recorded),
+            cwd: recorded.cwd.to_string_lossy().into_owned(),
+            agent_id: recorded.agent.clone(),
+            then: past::word(self.past.then).into(),
+            now: past::word(self.now.foreseen).into(),
+            why: self.now.why.clone(),
+        }
     }
+}
+
+/// A command as one line for people.
+fn line(recorded: &RecordedCommand) -> String {
+    redaction::masked(&quoting::line(&recorded.command))
 }
 
 /// How many runs are decided how.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub struct Counts {
     total: u64,
     same: u64,
     now_run: u64,
@@ -102,7 +111,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    pub(super) fn add(&mut self, compared: &Result<Compared, LeftOut>) {
+    /// Counts a run.
+    pub fn add(&mut self, compared: &Result<Compared, LeftOut>) {
         self.total += 1;
         match compared {
             Err(left_out) => *self.left_out.entry(*left_out).or_default() += 1,
@@ -117,30 +127,54 @@ impl Counts {
     }
 
     /// Runs that were asked about or denied, and would run unasked now, or that would run without an answer now.
-    pub(super) const fn wider(&self) -> u64 {
+    pub const fn wider(&self) -> u64 {
         self.now_run + self.wider_fallback
     }
 
     /// Runs that would be asked about, and would run without an answer by a wider fallback.
-    pub(super) const fn wider_fallback(&self) -> u64 {
+    pub const fn wider_fallback(&self) -> u64 {
         self.wider_fallback
     }
 
-    pub(super) const fn total(&self) -> u64 {
+    /// All runs.
+    pub const fn total(&self) -> u64 {
         self.total
     }
 
-    fn skipped(&self) -> u64 {
+    /// Runs that were left out.
+    pub fn skipped(&self) -> u64 {
         self.left_out.values().sum()
     }
 
+    /// Why they were, with how many.
+    pub fn skipped_by(&self) -> BTreeMap<String, u64> {
+        let by = self.left_out.iter();
+        by.map(|(left_out, count)| (left_out.as_str().to_owned(), *count))
+            .collect()
+    }
+
+    /// Runs that are decided as they were.
+    pub const fn same(&self) -> u64 {
+        self.same
+    }
+
+    /// Runs that would run unasked now, and did not.
+    pub const fn now_run(&self) -> u64 {
+        self.now_run
+    }
+
+    /// Runs that would be asked about now, and were not.
+    pub const fn now_ask(&self) -> u64 {
+        self.now_ask
+    }
+
+    /// Runs that would be denied now, and were not.
+    pub const fn now_denied(&self) -> u64 {
+        self.now_denied
+    }
+
     /// The members of the counts.
-    pub(super) fn to_json(&self) -> Map<String, Value> {
-        let by: Map<String, Value> = self
-            .left_out
-            .iter()
-            .map(|(left_out, count)| (left_out.as_str().to_owned(), json!(count)))
-            .collect();
+    pub fn to_json(&self) -> Map<String, Value> {
         let members = [
             ("total", json!(self.total)),
             ("same", json!(self.same)),
@@ -148,7 +182,7 @@ impl Counts {
             ("nowAsk", json!(self.now_ask)),
             ("nowDenied", json!(self.now_denied)),
             ("skipped", json!(self.skipped())),
-            ("skippedBy", Value::Object(by)),
+            ("skippedBy", json!(self.skipped_by())),
         ];
         members
             .into_iter()
@@ -157,7 +191,7 @@ impl Counts {
     }
 
     /// The same in a sentence.
-    pub(super) fn in_words(&self) -> String {
+    pub fn in_words(&self) -> String {
         let mut words = format!(
             "{} runs: {} the same, {} would now run, {} would now be asked about, {} would now be denied",
             self.total, self.same, self.now_run, self.now_ask, self.now_denied
@@ -182,15 +216,16 @@ impl Counts {
 
 /// Runs of one command that were decided alike then.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ChangedCommand {
-    pub(super) count: u64,
+pub struct ChangedCommand {
+    /// How many.
+    pub count: u64,
     /// The newest.
-    pub(super) newest: Compared,
+    pub newest: Compared,
 }
 
 /// The commands about which the candidate decides otherwise, in the order in which they were first seen.
 #[derive(Debug, Default)]
-pub(super) struct ChangedCommands {
+pub struct ChangedCommands {
     kept: Vec<ChangedCommand>,
     places: HashMap<(Fingerprint, Foreseen), usize>,
     bytes: usize,
@@ -199,7 +234,7 @@ pub(super) struct ChangedCommands {
 
 impl ChangedCommands {
     /// Takes a run, unless it is decided as it was. Newer runs come first.
-    pub(super) fn add(&mut self, compared: Compared) {
+    pub fn add(&mut self, compared: Compared) {
         if !compared.differs() {
             return;
         }
@@ -224,35 +259,36 @@ impl ChangedCommands {
     }
 
     /// What was kept, newest first.
-    pub(super) fn kept(&self) -> &[ChangedCommand] {
+    pub fn kept(&self) -> &[ChangedCommand] {
         &self.kept
     }
 
     /// Runs that differ and were not kept.
-    pub(super) const fn omitted(&self) -> u64 {
+    pub const fn omitted(&self) -> u64 {
         self.omitted
     }
 }
 
 impl ChangedCommand {
     /// What is told of it.
-    pub(super) fn to_json(&self) -> Value {
-        let mut members = self.newest.to_json();
-        members.insert("count".to_owned(), json!(self.count));
-        members.insert("lastRunId".to_owned(), json!(self.newest.past.run_id));
-        Value::Object(members)
+    pub fn body(&self) -> ChangedCommandBody {
+        ChangedCommandBody {
+            compared: self.newest.body(),
+            count: self.count,
+            last_run_id: self.newest.past.run_id.as_str().to_owned(),
+        }
     }
 }
 
 /// The cells of a row that both commands show: agent, then and now, why, command.
-pub(super) fn cells(compared: &Compared) -> [String; 4] {
+pub fn cells(compared: &Compared) -> [String; 4] {
     let recorded = &compared.past.recorded;
     let (then, now) = (past::word(compared.past.then), past::word(compared.now.foreseen));
     [
         recorded.agent.to_string(),
         format!("{then} -> {now}"),
         compared.now.why.clone(),
-        redaction::masked(&quoting::line(&recorded.command)),
+        line(recorded),
     ]
 }
 
@@ -260,14 +296,14 @@ pub(super) fn cells(compared: &Compared) -> [String; 4] {
 mod tests {
     use super::{super::past::tests::recorded, *};
 
-    fn run(id: &str, program: &str, by: &str, verdict: &str) -> Value {
-        json!(recorded(
+    fn run(id: &str, program: &str, by: &str, verdict: &str) -> RunBody {
+        recorded(
             &json!({"runId": id, "argv": [program], "decision": {"by": by, "verdict": verdict},
             "reason": "allowlist-miss"}),
-        ))
+        )
     }
 
-    fn compared(run: &Value, now: Foreseen) -> Result<Compared, LeftOut> {
+    fn compared(run: RunBody, now: Foreseen) -> Result<Compared, LeftOut> {
         let opinion = Opinion {
             foreseen: now,
             why: "because".to_owned(),
@@ -283,26 +319,23 @@ mod tests {
             why: "because".to_owned(),
             unanswered: fallback,
         };
-        let compared = Compared::of(&run("1", "ls", by, verdict), |_recorded| Some(opinion));
+        let compared = Compared::of(run("1", "ls", by, verdict), |_recorded| Some(opinion));
         compared.unwrap().beside(in_force)
     }
 
     #[test]
     fn each_run_is_counted_once() {
         let mut counts = Counts::default();
-        counts.add(&compared(&run("1", "ls", "policy", "run"), Foreseen::Run));
-        counts.add(&compared(&run("2", "ls", "policy", "run"), Foreseen::Ask));
-        counts.add(&compared(&run("3", "ls", "person", "run"), Foreseen::Run));
-        counts.add(&compared(&run("4", "ls", "policy", "deny"), Foreseen::Run));
-        counts.add(&compared(&run("5", "ls", "policy", "ask"), Foreseen::Deny));
+        counts.add(&compared(run("1", "ls", "policy", "run"), Foreseen::Run));
+        counts.add(&compared(run("2", "ls", "policy", "run"), Foreseen::Ask));
+        counts.add(&compared(run("3", "ls", "person", "run"), Foreseen::Run));
+        counts.add(&compared(run("4", "ls", "policy", "deny"), Foreseen::Run));
+        counts.add(&compared(run("5", "ls", "policy", "ask"), Foreseen::Deny));
         for id in ["6", "7"] {
-            counts.add(&Compared::of(&run(id, "ls", "policy", "run"), |_recorded| None));
+            counts.add(&Compared::of(run(id, "ls", "policy", "run"), |_recorded| None));
         }
-        counts.add(&compared(
-            &json!(recorded(&json!({"host": "node"}))),
-            Foreseen::Run,
-        ));
-        counts.add(&compared(&json!({"runId": "8", "host": "moon"}), Foreseen::Run));
+        counts.add(&compared(recorded(&json!({"host": "node"})), Foreseen::Run));
+        counts.add(&Err(LeftOut::Unreadable));
         assert_eq!(
             Value::Object(counts.to_json()),
             json!({"total": 9, "same": 1, "nowRun": 2, "nowAsk": 1, "nowDenied": 1, "skipped": 4,
@@ -319,7 +352,7 @@ mod tests {
     #[test]
     fn only_what_would_run_and_did_not_is_wider() {
         let is_wider =
-            |by: &str, verdict: &str, now| compared(&run("1", "ls", by, verdict), now).unwrap().is_wider();
+            |by: &str, verdict: &str, now| compared(run("1", "ls", by, verdict), now).unwrap().is_wider();
         assert!(is_wider("person", "run", Foreseen::Run));
         assert!(is_wider("policy", "deny", Foreseen::Run));
         assert!(!is_wider("policy", "run", Foreseen::Run));
@@ -360,7 +393,7 @@ mod tests {
             "4 runs: 1 the same, 0 would now run, 0 would now be asked about, 0 would now be denied, \
              3 would now be asked about and run without an answer"
         );
-        let told = changes.kept().first().map(ChangedCommand::to_json).unwrap();
+        let told = json!(changes.kept().first().map(ChangedCommand::body).unwrap());
         assert_eq!((&told["then"], &told["now"]), (&json!("ask"), &json!("ask")));
         assert_eq!(
             told["why"],
@@ -383,11 +416,11 @@ mod tests {
             } else {
                 Foreseen::Deny
             };
-            changes.add(compared(&run(id, program, by, "run"), now).unwrap());
+            changes.add(compared(run(id, program, by, "run"), now).unwrap());
         }
-        let told: Vec<Value> = changes.kept().iter().map(ChangedCommand::to_json).collect();
+        let told: Vec<Value> = changes.kept().iter().map(|change| json!(change.body())).collect();
         let row = |id: &str, program: &str, count: u32, then: &str| {
-            json!({"argv": [program], "cwd": "/srv", "agentId": "main", "then": then, "now": "deny", "why": "because",
+            json!({"argv": [program], "line": program, "cwd": "/srv", "agentId": "main", "then": then, "now": "deny", "why": "because",
                 "count": count, "lastRunId": id})
         };
         assert_eq!(
@@ -407,12 +440,12 @@ mod tests {
         let long = "x".repeat(MAX_KEPT_BYTES / 4);
         for id in 0..6 {
             let run = run(&id.to_string(), &format!("{id}{long}"), "policy", "run");
-            changes.add(compared(&run, Foreseen::Ask).unwrap());
+            changes.add(compared(run, Foreseen::Ask).unwrap());
         }
         assert_eq!((changes.kept().len(), changes.omitted()), (3, 3));
         // More of what is kept is still counted there.
         let again = run("0", &format!("0{long}"), "policy", "run");
-        changes.add(compared(&again, Foreseen::Ask).unwrap());
+        changes.add(compared(again, Foreseen::Ask).unwrap());
         assert_eq!(changes.kept().first().map(|change| change.count), Some(2));
     }
 }
