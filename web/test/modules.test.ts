@@ -5,6 +5,7 @@ import { afterEach, test, vi } from "vitest";
 import type { Approval, PageEvent } from "../src/api/types.ts";
 import { Approvals, type Entry, inOrder } from "../src/pure/approvals.ts";
 import { createLooker } from "../src/pure/looker.ts";
+import { sentence } from "../src/pure/sentence.ts";
 import { reader, type StreamEvent } from "../src/pure/sse.ts";
 import * as text from "../src/pure/text.ts";
 import * as widening from "../src/pure/widening.ts";
@@ -286,4 +287,8 @@ test("a look without an answer is made again, one that was refused is not, and n
   end();
   await vi.advanceTimersByTimeAsync(60_000);
   assert.equal(looks.length, 2);
+});
+
+test("fragments become sentences, and sentences stay", () => {
+  assert.deepEqual(["it was not possible", "Fine.", "", "a rule (children)", "été", undefined].map(sentence), ["It was not possible.", "Fine.", "", "A rule (children)", "Été.", ""]);
 });

@@ -13,9 +13,12 @@ mod pictures;
 mod policy;
 mod replay;
 mod revise;
+mod sessions;
 mod sign_in;
+mod start;
 mod states;
 mod stop;
+mod trials;
 mod views;
 mod width;
 
@@ -48,6 +51,21 @@ async fn link(server: &TestServer) -> String {
 pub(crate) async fn signed_in(server: &TestServer, screen: Screen) -> Option<Browser> {
     let browser = Browser::start(screen).await?;
     sign_in(server, &browser).await;
+    Some(browser)
+}
+
+/// The same with a token of these scopes.
+pub(crate) async fn signed_in_with(server: &TestServer, screen: Screen, scopes: &[&str]) -> Option<Browser> {
+    let browser = Browser::start(screen).await?;
+    let (_, holder) = server
+        .token_with(json!({ "name": "holder", "scopes": scopes }))
+        .await;
+    browser
+        .open(&format!("{}/login", server.anonymous().base()))
+        .await;
+    browser.write("#token", holder.token().expect("a secret")).await;
+    browser.click("#use-token").await;
+    browser.says("#link-text", "Live").await;
     Some(browser)
 }
 

@@ -544,7 +544,7 @@ async fn without_the_scope_policy_is_seen_and_nothing_can_be_changed() {
     let usable = "[...document.querySelectorAll('#policy-body button, #policy-body input, #policy-body select:not([disabled])')].map((element) => element.checkVisibility() && element.id).filter(Boolean)";
     assert_eq!(
         browser.value(usable).await,
-        json!(["policy-agent", "try-command", "try-workdir"])
+        json!(["policy-agent", "try-command", "try-workdir", "backtest-age"])
     );
     // Whoever goes round the page is refused by the server.
     let put = reader

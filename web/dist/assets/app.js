@@ -3811,7 +3811,7 @@ function Inbox() {
 	const waiting = model.waiting.length;
 	const isEmpty = model.entries.size === 0;
 	const isNarrowed = !isEmpty && listed().length === 0;
-	const Mutes = useValue(record)?.Mutes;
+	const later = useValue(record);
 	const section = useRef(null);
 	useLayoutEffect(() => {
 		if (!isEmpty && !performance.getEntriesByName("first-card").length) performance.mark("first-card");
@@ -3865,12 +3865,13 @@ function Inbox() {
 					})
 				]
 			}),
-			Mutes && !only && createVNode(Mutes, {}),
+			later && !only && createVNode(later.Mutes, {}),
 			isEmpty && createVNode("p", {
 				class: "blank",
 				id: "blank",
 				children: nothing
 			}),
+			isEmpty && later && !only && createVNode(later.Start, {}),
 			isNarrowed && createVNode("p", {
 				class: "blank",
 				children: `Nothing here matches the filter. ${model.entries.size === 1 ? "One request does not." : `${model.entries.size} requests do not.`}`
@@ -4178,6 +4179,11 @@ function Note({ id, said: { text, edit } }) {
 				disabled: isSending,
 				onClick: () => void accept(),
 				children: "Accept this edit"
+			}),
+			" ",
+			edit && createVNode("a", {
+				href: "#/policy",
+				children: "What it changes"
 			})
 		]
 	});
@@ -4398,4 +4404,4 @@ async function poll() {
 }
 isOpened.set(Boolean(only));
 start().catch(failed);
-export { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, State, Time, Variables, Wrong, __vitePreload, announce, areAlike, baseName, brief, byteSize, calls, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, duration, everything, factsOf, failed, fallback, gone, hints, isHelp, isOn, isRead, json, keepFilter, lineOf, looker, may, mixedWords, model, mustOpen, nudge, ofAgent, online, outcome, place, placeOf, proposalsOf, refreshStop, revise, rule, runStatus, send, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useMemo, useRef, useState, useValue, visible, visibleOutput, wanted, watch, who, width };
+export { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, State, Time, Unreachable, Variables, Wrong, __vitePreload, addressOf, announce, areAlike, baseName, brief, byteSize, calls, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, duration, everything, factsOf, failed, fallback, gone, hints, isFinal, isHelp, isOn, isRead, json, keepFilter, lineOf, looker, may, mixedWords, model, mustOpen, nudge, ofAgent, online, outcome, place, placeOf, policy, proposalsOf, reader, record, refreshStop, revise, rule, runStatus, seePolicy, send, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useMemo, useRef, useState, useValue, visible, visibleOutput, wanted, watch, who, width };

@@ -1,5 +1,12 @@
 import { Fact, Fragment, Mono, Refused, Wrong, createVNode, failed, hints, json, looker, may, useEffect, useState, useValue, visible } from "./app.js";
 import { Settings } from "./lists.js";
+// src/pure/sentence.ts
+function sentence$1(fragment) {
+	const text = (fragment ?? "").trim();
+	const [first = "", ...rest] = text;
+	if (!text) return "";
+	return `${first.toUpperCase()}${rest.join("")}${/[.!?…)]$/.test(text) ? "" : "."}`;
+}
 // src/view/health.tsx
 var PAUSE_MS = 100;
 var FINDINGS_PAUSE_MS = 1e3;
@@ -136,7 +143,7 @@ function Health() {
 							}),
 							" ",
 							createVNode("strong", { children: Object.hasOwn(PARTS, part) ? PARTS[part] : visible(part) }),
-							!kept && createVNode(Fragment, { children: [" ", createVNode("bdi", { children: visible(`${missing ?? ""}. ${otherwise}`) })] })
+							!kept && createVNode(Fragment, { children: [" ", createVNode("bdi", { children: visible(`${sentence$1(missing)} ${sentence$1(otherwise)}`.trim()) })] })
 						] }, part))
 					})]
 				}),
@@ -220,7 +227,7 @@ function Findings({ hint }) {
 							" ",
 							createVNode(Mono, { text: key }),
 							" ",
-							createVNode("bdi", { children: visible(explanation) })
+							createVNode("bdi", { children: visible(sentence$1(explanation)) })
 						] }), createVNode("p", {
 							class: "rule-more",
 							children: ["Fix: ", createVNode("bdi", { children: visible(fix) })]

@@ -1,13 +1,13 @@
-import { Fact, Fragment, Mono, Refused, Time, Wrong, announce, brief, calls, createVNode, everything, failed, gone, hints, json, looker, may, mixedWords, send, useEffect, useLayoutEffect, useRef, useState, useValue, visible, watch } from "./app.js";
-import { Settings } from "./lists.js";
+import { Fact, Fragment, Mono, Refused, Time, Unreachable, Wrong, addressOf, announce, brief, calls, createVNode, everything, failed, gone, hints, json, looker, may, mixedWords, record, seePolicy, send, useEffect, useLayoutEffect, useRef, useState, useValue, visible, watch } from "./app.js";
+import { Confirm, Settings } from "./lists.js";
 // src/pure/forecast.ts
-var number = (count) => count.toLocaleString("en");
-var times = (count) => count === 1 ? "once" : `${number(count)} times`;
+var number$1 = (count) => count.toLocaleString("en");
+var times = (count) => count === 1 ? "once" : `${number$1(count)} times`;
 function asked({ commands, ask, deny }) {
 	if (commands === 0) return "The transcripts had no command of an agent in this time.";
 	const share = ask === 0 ? "" : ` (${(100 * ask / commands).toFixed(1)} of 100)`;
-	const denied = deny === 0 ? "" : `, and ${deny === 1 ? "one would have been" : `${number(deny)} would have been`} denied`;
-	return `Of ${number(commands)} commands a person would have been asked about ${number(ask)}${share}${denied}.`;
+	const denied = deny === 0 ? "" : `, and ${deny === 1 ? "one would have been" : `${number$1(deny)} would have been`} denied`;
+	return `Of ${number$1(commands)} commands a person would have been asked about ${number$1(ask)}${share}${denied}.`;
 }
 function withEntries({ entries, askWithEntries }) {
 	if (!entries.length) return "";
@@ -94,6 +94,156 @@ function Said(saved) {
 				createVNode(Mono, { text: toAdd(agentId, `--set ${set}`) })
 			] }, set))
 		})] })
+	] });
+}
+// src/pure/changes.ts
+var subject = ({ what }) => what.split(": ", 1)[0] ?? what;
+function grouped(changes) {
+	const isOfAll = (change) => !/^(agent |agents\.)/.test(subject(change));
+	const ordered = [...new Set(changes.map(subject))].flatMap((name) => changes.filter((change) => subject(change) === name));
+	return [...ordered.filter(isOfAll), ...ordered.filter((change) => !isOfAll(change))];
+}
+// src/view/policy/held.tsx
+function waitingIn({ document, configHeld, serverHeld }) {
+	return [
+		document.held && {
+			id: "document",
+			file: "exec-approvals.json",
+			edit: document.held
+		},
+		configHeld && {
+			id: "config",
+			file: "openclaw.json",
+			edit: configHeld
+		},
+		serverHeld && {
+			id: "server",
+			file: "countersign.toml",
+			edit: serverHeld,
+			then: "Once accepted, it takes effect after a restart of the server."
+		}
+	].filter((one) => one !== void 0);
+}
+function Held({ effective, changed }) {
+	return createVNode(Fragment, { children: waitingIn(effective).map((waiting) => createVNode(Edit, {
+		waiting,
+		changed
+	}, waiting.id)) });
+}
+function Edit({ waiting: { id, file, edit, then }, changed }) {
+	const { hash, sinceMs, allows, proposedBy = [], changes = [], moreChanges = 0 } = edit;
+	const [isAccepted, setAccepted] = useState(false);
+	const people = proposedBy.map(({ name }) => visible(name)).join(", ");
+	const title = `held-${id}-title`;
+	return createVNode("section", {
+		class: "panel held",
+		id: `held-${id}`,
+		"aria-labelledby": title,
+		children: [
+			createVNode("h2", {
+				id: title,
+				children: ["Waits to be accepted: a change of ", file]
+			}),
+			createVNode("p", {
+				class: "hint",
+				children: [
+					people ? `${people} changed it, and it takes a second person.` : "It was edited from outside.",
+					" It has waited since ",
+					createVNode(Time, { ms: sinceMs }),
+					". What it takes away is in effect; what it newly allows is not. ",
+					then
+				]
+			}),
+			createVNode("h3", { children: "It would newly allow" }),
+			createVNode("ul", {
+				class: "allows",
+				children: allows.map((sentence) => createVNode("li", { children: createVNode("bdi", { children: visible(sentence) }) }, sentence))
+			}),
+			changes.length > 0 && createVNode(Fragment, { children: [
+				createVNode("h3", { children: "It changes" }),
+				createVNode("div", {
+					class: "table-box",
+					tabIndex: 0,
+					role: "region",
+					"aria-label": `What changes in ${file}`,
+					children: createVNode("table", {
+						class: "figures changes",
+						children: [createVNode("thead", { children: createVNode("tr", { children: [
+							createVNode("th", {
+								scope: "col",
+								children: "What"
+							}),
+							createVNode("th", {
+								scope: "col",
+								children: "Before"
+							}),
+							createVNode("th", {
+								scope: "col",
+								children: "After"
+							})
+						] }) }), createVNode("tbody", { children: grouped(changes).map((change, index) => createVNode(Row$1, { change }, index)) })]
+					})
+				}),
+				moreChanges > 0 && createVNode("p", {
+					class: "hint",
+					children: `${moreChanges.toLocaleString("en")} more changes are not listed.`
+				})
+			] }),
+			may("admin") ? createVNode(Fragment, { children: [createVNode(Confirm, {
+				name: "Accept this change…",
+				act: `accept-${id}`,
+				question: "Let it allow what is listed above?",
+				yes: "Accept it",
+				done: "The change is accepted.",
+				changed: () => void changed(),
+				run: async () => {
+					await json("POST", "/v1/policy/document/accept", { body: { hash } });
+					setAccepted(true);
+					await seePolicy().catch((error) => {
+						if (!(error instanceof Refused)) throw error;
+					});
+				}
+			}), createVNode("p", {
+				class: "hint",
+				hidden: isAccepted,
+				children: [
+					"To turn it down, set the values back in the forms below, or put the file right. A change that no longer allows more stops waiting. On the command line: ",
+					createVNode(Mono, { text: `countersign policy accept ${hash.slice(0, 12)}…` }),
+					" accepts it."
+				]
+			})] }) : createVNode("p", {
+				class: "hint",
+				children: [
+					"An admin can accept it, here or with ",
+					createVNode("code", { children: "countersign policy accept" }),
+					"."
+				]
+			})
+		]
+	});
+}
+function Row$1({ change: { what, before, after } }) {
+	const diff = useValue(record)?.diff;
+	const parts = diff && before !== void 0 && after !== void 0 ? diff(visible(before), visible(after)) : void 0;
+	return createVNode("tr", { children: [
+		createVNode("th", {
+			scope: "row",
+			children: createVNode("bdi", { children: visible(what) })
+		}),
+		createVNode("td", { children: before === void 0 ? createVNode("span", {
+			class: "unset",
+			children: "not there"
+		}) : createVNode("code", {
+			dir: "ltr",
+			children: parts ? parts.filter(({ kind }) => kind !== "new").map(({ kind, text }, index) => kind === "gone" ? createVNode("del", { children: text }, index) : text) : createVNode("del", { children: visible(before) })
+		}) }),
+		createVNode("td", { children: after === void 0 ? createVNode("span", {
+			class: "unset",
+			children: "not there any more"
+		}) : createVNode("code", {
+			dir: "ltr",
+			children: parts ? parts.filter(({ kind }) => kind !== "gone").map(({ kind, text }, index) => kind === "new" ? createVNode("ins", { children: text }, index) : text) : createVNode("ins", { children: visible(after) })
+		}) })
 	] });
 }
 // src/pure/confine.ts
@@ -379,7 +529,7 @@ function options({ values, choices, without }, key) {
 	];
 }
 function reasons(error) {
-	const fields = (error.problem.fields ?? []).map(({ path, message }) => `${path}: ${message}`);
+	const fields = (error.problem.fields ?? []).map(({ path, message }) => `${path}: ${message}`).filter((field) => !error.message.includes(field));
 	return [error.message, ...fields].join(". ");
 }
 // src/view/policy/presets.tsx
@@ -817,6 +967,365 @@ function facts(item) {
 	if (said) lines.push(createVNode("bdi", { children: visible(said) }));
 	return lines;
 }
+// src/pure/trials.ts
+var number = (count) => count.toLocaleString("en");
+var runs = (count) => count === 1 ? "1 run" : `${number(count)} runs`;
+function tested({ total, passed }) {
+	return passed === total ? {
+		tone: "good",
+		text: total === 1 ? "The case is as expected" : `All ${number(total)} cases are as expected`
+	} : {
+		tone: "bad",
+		text: `${number(total - passed)} of ${number(total)} cases ${total - passed === 1 ? "is" : "are"} not as expected`
+	};
+}
+function changedBy({ total, same, nowRun, nowAsk, nowDenied, widerFallback, skipped }) {
+	const parts = [
+		nowRun > 0 && `${runs(nowRun)} would run without a question`,
+		widerFallback > 0 && `${runs(widerFallback)} would be asked about, and run without an answer`,
+		nowAsk > 0 && `${runs(nowAsk)} would be asked about`,
+		nowDenied > 0 && `${runs(nowDenied)} would be denied`
+	].filter((part) => part !== false);
+	const left = skipped > 0 ? ` ${runs(skipped)} could not be judged again.` : "";
+	if (total === 0) return {
+		tone: "dull",
+		text: "There are no runs in that time. Look further back.",
+		parts
+	};
+	if (!parts.length) return {
+		tone: "good",
+		text: `${same === 1 ? "1 run was" : `${number(same)} runs were`} judged again, and nothing would be decided otherwise.${left}`,
+		parts
+	};
+	return {
+		tone: nowRun + widerFallback > 0 ? "warn" : "live",
+		text: `${number(total - same - skipped)} of ${runs(total)} would be decided otherwise.${left}`,
+		parts
+	};
+}
+var WORDS = {
+	run: "runs",
+	ask: "is asked about",
+	deny: "is denied",
+	allow: "allow",
+	reject: "reject"
+};
+var word = (verdict) => Object.hasOwn(WORDS, verdict) ? WORDS[verdict] ?? verdict : verdict;
+var verdicts = ({ then: was, now }) => was === now ? `${word(now)}, by a wider fallback` : `${word(was)} → ${word(now)}`;
+var SKIPPED = {
+	"other-host": "on a node or in a sandbox",
+	patch: "patches",
+	directory: "their directory is gone",
+	"not-of-policy": "something else than policy refused them",
+	"no-text": "the record does not have their words",
+	undecided: "nothing was decided about them",
+	unreadable: "of another form"
+};
+var skippedBecause = (by) => Object.entries(by).map(([code, count]) => `${number(count)}: ${Object.hasOwn(SKIPPED, code) ? SKIPPED[code] : code}`);
+// src/view/policy/trials.tsx
+var PATIENCE_MS = 6e4;
+var EXAMPLE = `- command: git status
+  expect: allow
+- command: git push
+  expect: ask
+- command: sudo id
+  expect: reject`;
+function useTrial(path) {
+	const [isAsking, setAsking] = useState(false);
+	const [problem, setProblem] = useState("");
+	const [answer, setAnswer] = useState(void 0);
+	async function ask(body) {
+		if (isAsking) return;
+		setAsking(true);
+		setProblem("");
+		try {
+			setAnswer(await json("POST", path, {
+				body,
+				signal: AbortSignal.timeout(PATIENCE_MS)
+			}));
+		} catch (error) {
+			setAnswer(void 0);
+			if (error instanceof Unreachable) setProblem("No answer came. Try again.");
+			else if (!(error instanceof Refused)) throw error;
+			else if (error.isSignedOut) failed(error);
+			else setProblem(reasons(error));
+		}
+		setAsking(false);
+	}
+	return {
+		isAsking,
+		problem,
+		answer,
+		ask,
+		complain: setProblem
+	};
+}
+function Cases() {
+	const [text, setText] = useState("");
+	const { isAsking, problem, answer, ask, complain } = useTrial("/v1/policy/tests");
+	return createVNode("section", {
+		class: "panel",
+		id: "policy-cases",
+		"aria-labelledby": "policy-cases-title",
+		"aria-busy": isAsking,
+		children: [
+			createVNode("h2", {
+				id: "policy-cases-title",
+				children: "Test the policy"
+			}),
+			createVNode("p", {
+				class: "hint",
+				children: [
+					"Say what you expect of it: up to 100 commands, each with ",
+					createVNode("code", { children: "allow" }),
+					", ",
+					createVNode("code", { children: "ask" }),
+					" or ",
+					createVNode("code", { children: "reject" }),
+					". YAML or JSON, as for ",
+					createVNode("code", { children: "countersign policy test" }),
+					". Nothing runs."
+				]
+			}),
+			createVNode("form", {
+				class: "fields",
+				noValidate: true,
+				onSubmit: (event) => {
+					event.preventDefault();
+					if (text.trim()) ask({ cases: text });
+					else complain("Write a case first, or begin with the example.");
+				},
+				children: [createVNode("div", {
+					class: "field",
+					children: [createVNode("label", {
+						for: "policy-cases-text",
+						children: "Cases"
+					}), createVNode("textarea", {
+						id: "policy-cases-text",
+						rows: 7,
+						autocomplete: "off",
+						autocapitalize: "none",
+						spellcheck: false,
+						placeholder: EXAMPLE,
+						value: text,
+						onInput: (event) => setText(event.currentTarget.value)
+					})]
+				}), createVNode("p", {
+					class: "panel-end",
+					children: [createVNode("button", {
+						type: "button",
+						class: "quiet",
+						"data-act": "example",
+						hidden: text !== "",
+						onClick: () => setText(EXAMPLE),
+						children: "Begin with the example"
+					}), createVNode("button", {
+						type: "submit",
+						class: "primary",
+						"aria-disabled": isAsking,
+						children: "Test"
+					})]
+				})]
+			}),
+			createVNode(Wrong, { text: problem }),
+			createVNode("div", {
+				role: "status",
+				id: "policy-cases-answer",
+				children: answer && createVNode(Tested, { answer })
+			})
+		]
+	});
+}
+function Tested({ answer }) {
+	const { tone, text } = tested(answer);
+	return createVNode(Fragment, { children: [createVNode("p", { children: createVNode("span", {
+		class: `badge ${tone}`,
+		children: text
+	}) }), answer.failed.length > 0 && createVNode("ul", {
+		class: "checks",
+		"aria-label": "Cases that are not as expected",
+		children: answer.failed.map(({ id, command, expected, actual, why }) => createVNode("li", {
+			"data-case": id,
+			children: [
+				createVNode(Mono, { text: command }),
+				` (case ${visible(id)}): expected `,
+				createVNode("strong", { children: visible(expected) }),
+				", but the policy says ",
+				createVNode("strong", { children: visible(actual) }),
+				": ",
+				createVNode("bdi", { children: visible(why) })
+			]
+		}, id))
+	})] });
+}
+var AGES = [
+	["1", "the last day"],
+	["7", "the last 7 days"],
+	["30", "the last 30 days"]
+];
+var DAY_MS = 864e5;
+function Backtest({ agentId, waits }) {
+	const [document, setDocument] = useState("");
+	const [age, setAge] = useState("7");
+	const { isAsking, problem, answer, ask } = useTrial("/v1/policy/backtest");
+	return createVNode("section", {
+		class: "panel",
+		id: "policy-backtest",
+		"aria-labelledby": "policy-backtest-title",
+		"aria-busy": isAsking,
+		children: [
+			createVNode("h2", {
+				id: "policy-backtest-title",
+				children: "Try it on past runs"
+			}),
+			createVNode("p", {
+				class: "hint",
+				children: `Judges what ran${agentId === void 0 ? "" : " of this agent"} again. Without a text you see ${waits ? "what accepting the change that waits would do" : "whether the present policy would decide as it was decided then"}. Nothing runs, and nothing is changed.`
+			}),
+			createVNode("form", {
+				class: "fields",
+				noValidate: true,
+				onSubmit: (event) => {
+					event.preventDefault();
+					ask({
+						...agentId === void 0 ? {} : { agentId },
+						...document.trim() ? { document } : {},
+						sinceMs: Date.now() - Number(age) * DAY_MS
+					});
+				},
+				children: [
+					createVNode("div", {
+						class: "field",
+						children: [createVNode("label", {
+							for: "backtest-document",
+							children: "Another approvals document (exec-approvals.json), if you want to try one"
+						}), createVNode("textarea", {
+							id: "backtest-document",
+							rows: 4,
+							autocomplete: "off",
+							autocapitalize: "none",
+							spellcheck: false,
+							placeholder: "{\"version\": 1, \"agents\": {\"main\": {\"allowlist\": [{\"pattern\": \"/usr/bin/git\"}]}}}",
+							value: document,
+							onInput: (event) => setDocument(event.currentTarget.value)
+						})]
+					}),
+					createVNode("div", {
+						class: "field",
+						children: [createVNode("label", {
+							for: "backtest-age",
+							children: "Runs of"
+						}), createVNode("select", {
+							id: "backtest-age",
+							value: age,
+							onChange: (event) => setAge(event.currentTarget.value),
+							children: AGES.map(([value, words]) => createVNode("option", {
+								value,
+								children: words
+							}, value))
+						})]
+					}),
+					createVNode("p", {
+						class: "panel-end",
+						children: createVNode("button", {
+							type: "submit",
+							class: "primary",
+							"aria-disabled": isAsking,
+							children: isAsking ? "Judging …" : "See what would change"
+						})
+					})
+				]
+			}),
+			createVNode(Wrong, { text: problem }),
+			createVNode("div", {
+				role: "status",
+				id: "policy-backtest-answer",
+				children: answer && createVNode(Changed, { answer })
+			})
+		]
+	});
+}
+function Changed({ answer }) {
+	const { tone, text, parts } = changedBy(answer);
+	const { changed, omitted, skippedBy } = answer;
+	const skipped = skippedBecause(skippedBy);
+	return createVNode(Fragment, { children: [
+		createVNode("p", {
+			class: `verdict ${tone === "warn" ? "warn-line" : ""}`,
+			children: text
+		}),
+		parts.length > 0 && createVNode("ul", {
+			class: "checks",
+			"aria-label": "How",
+			children: parts.map((part) => createVNode("li", { children: part }, part))
+		}),
+		changed.length > 0 && createVNode("div", {
+			class: "table-box",
+			tabIndex: 0,
+			role: "region",
+			"aria-label": "Commands that would be decided otherwise",
+			children: createVNode("table", {
+				class: "figures changes",
+				children: [createVNode("thead", { children: createVNode("tr", { children: [
+					createVNode("th", {
+						scope: "col",
+						children: "Command"
+					}),
+					createVNode("th", {
+						scope: "col",
+						children: "Then → now"
+					}),
+					createVNode("th", {
+						scope: "col",
+						children: "Why"
+					}),
+					createVNode("th", {
+						scope: "col",
+						children: "Runs"
+					})
+				] }) }), createVNode("tbody", { children: changed.map((command) => createVNode("tr", { children: [
+					createVNode("th", {
+						scope: "row",
+						children: [
+							createVNode(Mono, { text: command.line }),
+							createVNode("br", {}),
+							createVNode("span", {
+								class: "rule-more",
+								children: [
+									createVNode("bdi", { children: visible(command.agentId) }),
+									" in ",
+									createVNode(Mono, { text: command.cwd })
+								]
+							})
+						]
+					}),
+					createVNode("td", { children: visible(verdicts(command)) }),
+					createVNode("td", { children: createVNode("bdi", { children: visible(command.why) }) }),
+					createVNode("td", { children: command.count.toLocaleString("en") })
+				] }, command.lastRunId)) })]
+			})
+		}),
+		omitted > 0 && createVNode("p", {
+			class: "hint",
+			children: [
+				`${omitted.toLocaleString("en")} more runs differ. `,
+				createVNode("code", { children: "countersign policy backtest --json" }),
+				" lists all."
+			]
+		}),
+		skipped.length > 0 && createVNode("details", { children: [createVNode("summary", { children: "Why some were not judged" }), createVNode("ul", {
+			class: "checks",
+			children: skipped.map((why) => createVNode("li", { children: why }, why))
+		})] }),
+		createVNode("p", {
+			class: "hint",
+			children: createVNode("a", {
+				href: addressOf("runs"),
+				children: "See the runs"
+			})
+		})
+	] });
+}
 // src/pure/explained.ts
 function outcome({ outcome: said, ...rest }) {
 	if (said === "deny") return ["Would be denied", "bad"];
@@ -1120,6 +1629,10 @@ function Policy() {
 				class: "panels",
 				"data-agent": all.agent,
 				children: [
+					createVNode(Held, {
+						effective: all.effective,
+						changed: saved
+					}),
 					createVNode(InForce, { effective: all.effective }),
 					createVNode(Try, { agentId: all.agent === ALL ? void 0 : all.agent }, `try-${all.agent}`),
 					createVNode(Presets, {
@@ -1166,6 +1679,11 @@ function Policy() {
 						hasMore: all.lists[kind].more,
 						changed: saved
 					}, kind)),
+					createVNode(Cases, {}),
+					createVNode(Backtest, {
+						agentId: all.agent === ALL ? void 0 : all.agent,
+						waits: Boolean(all.effective.document.held ?? all.effective.configHeld)
+					}, `backtest-${all.agent}`),
 					createVNode(Forecast, { hint }),
 					createVNode(Settings, { items: all.settings })
 				]

@@ -1,5 +1,57 @@
-import { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, Time, Variables, Wrong, announce, areAlike, baseName, brief, calls, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, factsOf, failed, fallback, hints, isHelp, isOn, isRead, json, lineOf, looker, may, model, mustOpen, nudge, ofAgent, online, proposalsOf, refreshStop, revise, send, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useRef, useState, useValue, visible, wanted, who, width } from "./app.js";
+import { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, Time, Variables, Wrong, announce, areAlike, baseName, brief, calls, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, factsOf, failed, fallback, hints, isHelp, isOn, isRead, json, lineOf, looker, may, model, mustOpen, nudge, ofAgent, online, policy, proposalsOf, refreshStop, revise, send, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useRef, useState, useValue, visible, wanted, who, width } from "./app.js";
 import { Output } from "./lists.js";
+// src/pure/diff.ts
+var MOST_CELLS = 1e6;
+var wordsOf = (text) => text.match(/[\p{L}\p{M}\p{N}_]+|[^]/gu) ?? [];
+function diff(before, after) {
+	const old = wordsOf(before);
+	const now = wordsOf(after);
+	let from = 0;
+	while (from < old.length && from < now.length && old[from] === now[from]) from += 1;
+	let end = 0;
+	while (end < old.length - from && end < now.length - from && old[old.length - 1 - end] === now[now.length - 1 - end]) end += 1;
+	const found = [];
+	const add = (kind, words) => {
+		const text = words.join("");
+		const last = found.at(-1);
+		if (!text) return;
+		if (last?.kind === kind) last.text += text;
+		else found.push({
+			kind,
+			text
+		});
+	};
+	add("same", old.slice(0, from));
+	middle(old.slice(from, old.length - end), now.slice(from, now.length - end), add);
+	add("same", old.slice(old.length - end));
+	return found;
+}
+function middle(old, now, add) {
+	if (old.length * now.length > MOST_CELLS) {
+		add("gone", old);
+		add("new", now);
+		return;
+	}
+	const width = now.length + 1;
+	const common = new Uint32Array((old.length + 1) * width);
+	const at = (row, column) => common[row * width + column] ?? 0;
+	for (let row = old.length - 1; row >= 0; row -= 1) for (let column = now.length - 1; column >= 0; column -= 1) common[row * width + column] = old[row] === now[column] ? at(row + 1, column + 1) + 1 : Math.max(at(row + 1, column), at(row, column + 1));
+	let row = 0;
+	let column = 0;
+	while (row < old.length && column < now.length) if (old[row] === now[column]) {
+		add("same", old.slice(row, row + 1));
+		row += 1;
+		column += 1;
+	} else if (at(row + 1, column) >= at(row, column + 1)) {
+		add("gone", old.slice(row, row + 1));
+		row += 1;
+	} else {
+		add("new", now.slice(column, column + 1));
+		column += 1;
+	}
+	add("gone", old.slice(row));
+	add("new", now.slice(column));
+}
 // src/pure/grant-words.ts
 var HOUR_MS = 36e5;
 var MINUTE_MS = 6e4;
@@ -700,7 +752,7 @@ function Mutes() {
 		}, mute.agentId))
 	});
 }
-function Row({ mute: { agentId, untilMs, reason }, ended }) {
+function Row({ mute: { agentId, untilMs, reason, endWaits }, ended }) {
 	const [isSending, setSending] = useState(false);
 	const [problem, setProblem] = useState("");
 	async function end() {
@@ -729,6 +781,14 @@ function Row({ mute: { agentId, untilMs, reason }, ended }) {
 				". What it would ask is denied."
 			] }),
 			" ",
+			endWaits && createVNode("span", { children: [
+				createVNode("strong", { children: "Its end waits to be accepted." }),
+				" Until then the mute stays. ",
+				createVNode("a", {
+					href: "#/policy",
+					children: "See it under Policy"
+				})
+			] }),
 			may("admin") && createVNode("button", {
 				type: "button",
 				class: "quiet",
@@ -740,58 +800,6 @@ function Row({ mute: { agentId, untilMs, reason }, ended }) {
 			createVNode(Wrong, { text: problem })
 		]
 	});
-}
-// src/pure/diff.ts
-var MOST_CELLS = 1e6;
-var wordsOf = (text) => text.match(/[\p{L}\p{M}\p{N}_]+|[^]/gu) ?? [];
-function diff(before, after) {
-	const old = wordsOf(before);
-	const now = wordsOf(after);
-	let from = 0;
-	while (from < old.length && from < now.length && old[from] === now[from]) from += 1;
-	let end = 0;
-	while (end < old.length - from && end < now.length - from && old[old.length - 1 - end] === now[now.length - 1 - end]) end += 1;
-	const found = [];
-	const add = (kind, words) => {
-		const text = words.join("");
-		const last = found.at(-1);
-		if (!text) return;
-		if (last?.kind === kind) last.text += text;
-		else found.push({
-			kind,
-			text
-		});
-	};
-	add("same", old.slice(0, from));
-	middle(old.slice(from, old.length - end), now.slice(from, now.length - end), add);
-	add("same", old.slice(old.length - end));
-	return found;
-}
-function middle(old, now, add) {
-	if (old.length * now.length > MOST_CELLS) {
-		add("gone", old);
-		add("new", now);
-		return;
-	}
-	const width = now.length + 1;
-	const common = new Uint32Array((old.length + 1) * width);
-	const at = (row, column) => common[row * width + column] ?? 0;
-	for (let row = old.length - 1; row >= 0; row -= 1) for (let column = now.length - 1; column >= 0; column -= 1) common[row * width + column] = old[row] === now[column] ? at(row + 1, column + 1) + 1 : Math.max(at(row + 1, column), at(row, column + 1));
-	let row = 0;
-	let column = 0;
-	while (row < old.length && column < now.length) if (old[row] === now[column]) {
-		add("same", old.slice(row, row + 1));
-		row += 1;
-		column += 1;
-	} else if (at(row + 1, column) >= at(row, column + 1)) {
-		add("gone", old.slice(row, row + 1));
-		row += 1;
-	} else {
-		add("new", now.slice(column, column + 1));
-		column += 1;
-	}
-	add("gone", old.slice(row));
-	add("new", now.slice(column));
 }
 // src/view/revise.tsx
 var MOST_CHARS = 1e5;
@@ -909,6 +917,137 @@ function Revised({ approval }) {
 			after: lineOf(approval)
 		})]
 	});
+}
+// src/pure/start.ts
+var TEST_COMMAND = "echo 'Hello from countersign'";
+var TEST_LINE = "countersign exec --host gateway --ask always -- echo 'Hello from countersign'";
+function testCall(policy) {
+	return {
+		command: TEST_COMMAND,
+		ask: "always",
+		approvalWaitMs: 0,
+		justification: "A test question from the page.",
+		...policy?.approvalsApply === false ? { host: "gateway" } : {}
+	};
+}
+function agentsSaid(agents, hasMore) {
+	const seen = agents.filter(({ lastSeenAtMs }) => lastSeenAtMs !== void 0).sort((one, other) => (other.lastSeenAtMs ?? 0) - (one.lastSeenAtMs ?? 0));
+	const [last] = seen;
+	if (!last) return "No agent has asked for anything yet.";
+	return `${seen.length === 1 && !hasMore ? "One agent" : `${seen.length}${hasMore ? " or more" : ""} agents`} asked so far, ${visible(last.agentId)} last, at ${new Date(last.lastSeenAtMs ?? 0).toLocaleString()}.`;
+}
+function nodesSaid(nodes) {
+	const connected = nodes.filter(({ connected: isIt }) => isIt).length;
+	return nodes.length ? `${connected} of ${nodes.length} ${nodes.length === 1 ? "node is" : "nodes are"} connected.` : "";
+}
+function policySaid({ approvalsApply, host, security, ask }) {
+	if (!approvalsApply) return "Commands go to the sandbox, where nobody is asked. A request appears here once an agent asks for this machine or a node.";
+	const where = host.value === "node" ? "a node" : "this machine";
+	if (security.value === "deny") return `Commands go to ${where}, where policy denies all of them, so nobody is asked.`;
+	if (security.value === "full" && ask.value !== "always") return `Commands go to ${where}, where all of them run without a question.`;
+	if (ask.value === "off") return `Commands go to ${where}. What the allowlist does not cover is denied without a question.`;
+	return `Commands go to ${where}. ${ask.value === "always" ? "Each is asked about" : "What the allowlist does not cover is asked about"}, and the question appears here.`;
+}
+function testSaid(answer) {
+	if (answer.status === "approval-pending") return "The question is asked. Approvers see it now. Your sign-in asks, so it can never answer.";
+	return `It ran without a question (${visible(answer.host ?? "unknown host")}${answer.exitCode === void 0 ? "" : `, exit code ${answer.exitCode}`}). Look at the policy to see why.`;
+}
+// src/view/start.tsx
+var MOST = 100;
+function Start() {
+	const now = useValue(policy);
+	const hint = useValue(hints.all);
+	const [said, setSaid] = useState(void 0);
+	const isReader = may("read");
+	useEffect(() => {
+		if (!isReader) return void 0;
+		let isGone = false;
+		Promise.all([json("GET", `/v1/agents?limit=${MOST}`), json("GET", `/v1/nodes?limit=${MOST}`)]).then(([agents, nodes]) => {
+			if (!isGone) setSaid([agentsSaid(agents.items, Boolean(agents.nextCursor)), nodesSaid(nodes.items)].filter(Boolean));
+		}, (error) => {
+			if (!isGone && (!(error instanceof Refused) || error.isSignedOut)) failed(error);
+		});
+		return () => {
+			isGone = true;
+		};
+	}, [hint, isReader]);
+	if (!isReader) return null;
+	return createVNode("section", {
+		class: "start",
+		id: "start",
+		"aria-labelledby": "start-title",
+		children: [
+			createVNode("h2", {
+				id: "start-title",
+				children: "What is connected"
+			}),
+			createVNode("ul", {
+				class: "checks",
+				children: [said?.map((sentence) => createVNode("li", { children: createVNode("bdi", { children: sentence }) }, sentence)), now && createVNode("li", { children: [
+					policySaid(now),
+					" ",
+					createVNode("a", {
+						href: "#/policy",
+						children: "Policy"
+					})
+				] })]
+			}),
+			may("exec") ? createVNode(TestQuestion, {}) : createVNode(Fragment, { children: [createVNode("p", {
+				class: "hint",
+				children: [
+					"For a first question, run this on the server. It asks whether ",
+					createVNode("code", { children: TEST_COMMAND }),
+					" may run; nothing runs before you allow it."
+				]
+			}), createVNode("code", {
+				class: "line",
+				children: TEST_LINE
+			})] })
+		]
+	});
+}
+function TestQuestion() {
+	const [isSending, setSending] = useState(false);
+	const [problem, setProblem] = useState("");
+	const [said, setSaid] = useState("");
+	async function ask() {
+		if (isSending) return;
+		setSending(true);
+		setProblem("");
+		setSaid("");
+		try {
+			const words = testSaid(await json("POST", "/v1/exec", { body: testCall(policy.value) }));
+			setSaid(words);
+			announce(words);
+		} catch (error) {
+			if (error instanceof Refused && error.isSignedOut) failed(error);
+			setProblem(error instanceof Refused ? [error.message, error.problem.hint && `What would change that: ${error.problem.hint}`].filter(Boolean).join(". ") : "No answer came. Look at the list before you try again.");
+		}
+		setSending(false);
+	}
+	return createVNode(Fragment, { children: [
+		createVNode("p", { children: [
+			"See how a question looks: it asks whether ",
+			createVNode("code", { children: TEST_COMMAND }),
+			" may run as agent ",
+			createVNode("code", { children: "main" }),
+			". Nothing runs before a person allows it, and then it only prints these words."
+		] }),
+		createVNode("p", { children: createVNode("button", {
+			type: "button",
+			id: "send-test",
+			class: "primary",
+			"aria-disabled": isSending,
+			onClick: () => void ask(),
+			children: "Send a test question"
+		}) }),
+		createVNode(Wrong, { text: problem }),
+		createVNode("p", {
+			class: "hint",
+			role: "status",
+			children: visible(said)
+		})
+	] });
 }
 // src/view/stop-dialog.tsx
 var WORDS = {
@@ -1056,4 +1195,4 @@ async function resumeNow(reason) {
 	const answer = await json("POST", "/v1/resume", { body: { reason } });
 	announce(answer.stopped ? "It takes an admin of another owner to let everything go on." : "Everything goes on.");
 }
-export { AfterDenial, AlwaysPanel, AuditFacts, Batch, Help, Mutes, Output, Revise, Revised, StopDialog, StoredList, whyNoAlways };
+export { AfterDenial, AlwaysPanel, AuditFacts, Batch, Help, Mutes, Output, Revise, Revised, Start, StopDialog, StoredList, diff, whyNoAlways };

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { json, Refused } from "../api/api.ts";
 import type { Finding, Findings as FoundByDoctor, Readiness, SettingsInForce, Version } from "../api/types.ts";
 import { hints } from "../hints.ts";
+import { sentence as fragment } from "../pure/sentence.ts";
 import { visible } from "../pure/text.ts";
 import { failed, looker, may } from "../shell.ts";
 import { useValue } from "../state.ts";
@@ -85,7 +86,7 @@ export function Health() {
           <ul class="checks" aria-label="What the kernel keeps">
             {settings.kernel.parts.map(({ part, kept, missing, otherwise }) => (
               <li key={part}>
-                <span class={`badge ${kept ? "good" : "dull"}`}>{kept ? "kept" : "not kept"}</span> <strong>{Object.hasOwn(PARTS, part) ? PARTS[part] : visible(part)}</strong>{!kept && <> <bdi>{visible(`${missing ?? ""}. ${otherwise}`)}</bdi></>}
+                <span class={`badge ${kept ? "good" : "dull"}`}>{kept ? "kept" : "not kept"}</span> <strong>{Object.hasOwn(PARTS, part) ? PARTS[part] : visible(part)}</strong>{!kept && <> <bdi>{visible(`${fragment(missing)} ${fragment(otherwise)}`.trim())}</bdi></>}
               </li>
             ))}
           </ul>
@@ -129,7 +130,7 @@ function Findings({ hint }: { hint: number }) {
             const [tone, word] = SEVERITIES[severity] ?? ["dull", severity];
             return (
               <li key={`${id} ${key}`} data-finding={id}>
-                <p><span class={`badge ${tone}`}>{visible(word)}</span> <Mono text={key} /> <bdi>{visible(explanation)}</bdi></p>
+                <p><span class={`badge ${tone}`}>{visible(word)}</span> <Mono text={key} /> <bdi>{visible(fragment(explanation))}</bdi></p>
                 <p class="rule-more">Fix: <bdi>{visible(fix)}</bdi></p>
               </li>
             );

@@ -19,7 +19,7 @@ export function Inbox() {
   const waiting = model.waiting.length;
   const isEmpty = model.entries.size === 0;
   const isNarrowed = !isEmpty && listed().length === 0;
-  const Mutes = useValue(record)?.Mutes;
+  const later = useValue(record);
   const section = useRef<HTMLElement>(null);
 
   useLayoutEffect(() => {
@@ -44,8 +44,9 @@ export function Inbox() {
         )}
         {only && <a class="button quiet" id="all" href="/">All requests</a>}
       </div>
-      {Mutes && !only && <Mutes />}
+      {later && !only && <later.Mutes />}
       {isEmpty && <p class="blank" id="blank">{nothing}</p>}
+      {isEmpty && later && !only && <later.Start />}
       {isNarrowed && <p class="blank">{`Nothing here matches the filter. ${model.entries.size === 1 ? "One request does not." : `${model.entries.size} requests do not.`}`}</p>}
       {many > 0 && <p class="chosen-bar"><button type="button" class="primary" id="answer-chosen" onClick={() => isOpened.set(true)}>{`Answer ${many} together`}</button></p>}
       <div class={`inbox${only ? " alone" : ""}`}>

@@ -1,6 +1,7 @@
 // What is loaded after the first request is shown: the wider answers, one answer to several, the agents that are muted, the output of a run, the dialog
-// of the emergency stop, and the help.
+// of the emergency stop, the help, and what newcomers see.
 
+export { diff } from "../pure/diff.ts";
 export { whyNoAlways } from "../pure/grant-words.ts";
 export { AfterDenial } from "./after.tsx";
 export { AlwaysPanel, StoredList } from "./always.tsx";
@@ -10,4 +11,5 @@ export { Help } from "./help.tsx";
 export { Mutes } from "./mutes.tsx";
 export { Output } from "./output.tsx";
 export { Revise, Revised } from "./revise.tsx";
+export { Start } from "./start.tsx";
 export { StopDialog } from "./stop-dialog.tsx";

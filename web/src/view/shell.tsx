@@ -62,7 +62,7 @@ function Note({ id, said: { text, edit } }: { id: string; said: Notice }) {
   }
   return (
     <p class="notice" id={`notice-${id}`} role="alert">
-      <bdi>{visible(text)}</bdi> {edit && may("admin") && <button type="button" class="quiet" disabled={isSending} onClick={() => void accept()}>Accept this edit</button>}
+      <bdi>{visible(text)}</bdi> {edit && may("admin") && <button type="button" class="quiet" disabled={isSending} onClick={() => void accept()}>Accept this edit</button>} {edit && <a href="#/policy">What it changes</a>}
     </p>
   );
 }

@@ -140,9 +140,10 @@ async fn tested(state: &AppState, caller: &Principal, case: Case) -> Result<(Cas
             return Ok((case, result.ok_or_else(Problem::internal)?));
         }
     };
+    let main = AgentId::main();
     let call = json!({
         "command": case.command,
-        "agentId": agent.as_ref().unwrap_or(&AgentId::main()),
+        "agentId": agent.as_ref().unwrap_or(&main),
         "pty": case.pty,
         "background": case.background,
     });

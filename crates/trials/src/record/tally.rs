@@ -50,6 +50,7 @@ impl Compared {
 
     /// Puts it beside the fallback in force. The record does not tell how a question would have ended without an answer,
     /// so the present policy is compared.
+    #[must_use]
     pub fn beside(mut self, in_force: Security) -> Self {
         if let Some(wider) = self.now.unanswered.filter(|fallback| *fallback > in_force) {
             self.has_wider_fallback = true;

@@ -163,6 +163,7 @@ function options({ values, choices, without }: Known, key: string): (readonly [s
 
 /** Why a change was refused, with what is wrong where. */
 export function reasons(error: Refused): string {
-  const fields = (error.problem.fields ?? []).map(({ path, message }) => `${path}: ${message}`);
+  // The sentence of the server often has it already.
+  const fields = (error.problem.fields ?? []).map(({ path, message }) => `${path}: ${message}`).filter((field) => !error.message.includes(field));
   return [error.message, ...fields].join(". ");
 }

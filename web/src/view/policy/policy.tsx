@@ -10,10 +10,12 @@ import { failed, gone, looker, may } from "../../shell.ts";
 import { useValue } from "../../state.ts";
 import { Fact, Mono, Wrong } from "../common.tsx";
 import { Forecast } from "./forecast.tsx";
+import { Held } from "./held.tsx";
 import { type Field, Form, type Known, type Values } from "./form.tsx";
 import { Presets } from "./presets.tsx";
 import { MOST_SHOWN, type Rule, Rules } from "./rules.tsx";
 import { Settings } from "./settings.tsx";
+import { Backtest, Cases } from "./trials.tsx";
 import { Try } from "./try.tsx";
 
 const NAME_LENGTH = 40;
@@ -102,6 +104,7 @@ export function Policy() {
       <Wrong text={problem} />
       {all && (
         <div class="panels" data-agent={all.agent}>
+          <Held effective={all.effective} changed={saved} />
           <InForce effective={all.effective} />
           <Try key={`try-${all.agent}`} agentId={all.agent === ALL ? undefined : all.agent} />
           <Presets key={`presets-${all.agent}`} who={all.who} agentId={all.agent === ALL ? undefined : all.agent} here={all.here} changed={saved} />
@@ -114,6 +117,8 @@ export function Policy() {
           {(["allowlist", "denylist"] as const).map((kind) => (
             <Rules key={kind} kind={kind} agent={all.agent} who={all.who} items={all.lists[kind].items} hasMore={all.lists[kind].more} changed={saved} />
           ))}
+          <Cases />
+          <Backtest key={`backtest-${all.agent}`} agentId={all.agent === ALL ? undefined : all.agent} waits={Boolean(all.effective.document.held ?? all.effective.configHeld)} />
           <Forecast hint={hint} />
           <Settings items={all.settings} />
         </div>

@@ -1,0 +1,87 @@
+// Changes that wait to be accepted: what they would newly allow, and what they change, before and after.
+
+import { useState } from "preact/hooks";
+import { json, Refused } from "../../api/api.ts";
+import type { EffectivePolicy, PendingEdit, PolicyChange } from "../../api/types.ts";
+import { record } from "../../later.ts";
+import { grouped } from "../../pure/changes.ts";
+import { visible } from "../../pure/text.ts";
+import { may, seePolicy } from "../../shell.ts";
+import { useValue } from "../../state.ts";
+import { Mono, Time } from "../common.tsx";
+import { Confirm } from "../confirm.tsx";
+
+interface Waiting {
+  id: string;
+  file: string;
+  edit: PendingEdit;
+  /** What has to be done beside accepting it. */
+  then?: string;
+}
+
+/** The edits that wait, of all three files. */
+function waitingIn({ document, configHeld, serverHeld }: EffectivePolicy): Waiting[] {
+  const all: (Waiting | undefined)[] = [
+    document.held && { id: "document", file: "exec-approvals.json", edit: document.held },
+    configHeld && { id: "config", file: "openclaw.json", edit: configHeld },
+    serverHeld && { id: "server", file: "countersign.toml", edit: serverHeld, then: "Once accepted, it takes effect after a restart of the server." },
+  ];
+  return all.filter((one): one is Waiting => one !== undefined);
+}
+
+export function Held({ effective, changed }: { effective: EffectivePolicy; changed: () => Promise<void> }) {
+  return <>{waitingIn(effective).map((waiting) => <Edit key={waiting.id} waiting={waiting} changed={changed} />)}</>;
+}
+
+function Edit({ waiting: { id, file, edit, then }, changed }: { waiting: Waiting; changed: () => Promise<void> }) {
+  const { hash, sinceMs, allows, proposedBy = [], changes = [], moreChanges = 0 } = edit;
+  const [isAccepted, setAccepted] = useState(false);
+  const people = proposedBy.map(({ name }) => visible(name)).join(", ");
+  const title = `held-${id}-title`;
+  return (
+    <section class="panel held" id={`held-${id}`} aria-labelledby={title}>
+      <h2 id={title}>Waits to be accepted: a change of {file}</h2>
+      <p class="hint">{people ? `${people} changed it, and it takes a second person.` : "It was edited from outside."} It has waited since <Time ms={sinceMs} />. What it takes away is in effect; what it newly allows is not. {then}</p>
+      <h3>It would newly allow</h3>
+      <ul class="allows">{allows.map((sentence) => <li key={sentence}><bdi>{visible(sentence)}</bdi></li>)}</ul>
+      {changes.length > 0 && (
+        <>
+          <h3>It changes</h3>
+          <div class="table-box" tabIndex={0} role="region" aria-label={`What changes in ${file}`}>
+            <table class="figures changes">
+              <thead><tr><th scope="col">What</th><th scope="col">Before</th><th scope="col">After</th></tr></thead>
+              <tbody>{grouped(changes).map((change, index) => <Row key={index} change={change} />)}</tbody>
+            </table>
+          </div>
+          {moreChanges > 0 && <p class="hint">{`${moreChanges.toLocaleString("en")} more changes are not listed.`}</p>}
+        </>
+      )}
+      {may("admin") ? (
+        <>
+          <Confirm name="Accept this change…" act={`accept-${id}`} question="Let it allow what is listed above?" yes="Accept it" done="The change is accepted." changed={() => void changed()}
+            run={async () => {
+              await json("POST", "/v1/policy/document/accept", { body: { hash } });
+              setAccepted(true);
+              await seePolicy().catch((error: unknown) => {
+                if (!(error instanceof Refused)) throw error;
+              });
+            }} />
+          <p class="hint" hidden={isAccepted}>To turn it down, set the values back in the forms below, or put the file right. A change that no longer allows more stops waiting. On the command line: <Mono text={`countersign policy accept ${hash.slice(0, 12)}…`} /> accepts it.</p>
+        </>
+      ) : <p class="hint">An admin can accept it, here or with <code>countersign policy accept</code>.</p>}
+    </section>
+  );
+}
+
+/** A setting or entry. Where it was and is there, the parts that differ are marked. */
+function Row({ change: { what, before, after } }: { change: PolicyChange }) {
+  const diff = useValue(record)?.diff;
+  const parts = diff && before !== undefined && after !== undefined ? diff(visible(before), visible(after)) : undefined;
+  return (
+    <tr>
+      <th scope="row"><bdi>{visible(what)}</bdi></th>
+      <td>{before === undefined ? <span class="unset">not there</span> : <code dir="ltr">{parts ? parts.filter(({ kind }) => kind !== "new").map(({ kind, text }, index) => (kind === "gone" ? <del key={index}>{text}</del> : text)) : <del>{visible(before)}</del>}</code>}</td>
+      <td>{after === undefined ? <span class="unset">not there any more</span> : <code dir="ltr">{parts ? parts.filter(({ kind }) => kind !== "gone").map(({ kind, text }, index) => (kind === "new" ? <ins key={index}>{text}</ins> : text)) : <ins>{visible(after)}</ins>}</code>}</td>
+    </tr>
+  );
+}
