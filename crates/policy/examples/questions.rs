@@ -16,12 +16,13 @@ use std::{
 };
 
 use countersign_domain::{
-    AgentId, Ask, Command, CommandInput, EnvOverrides, FileIdentity, PinnedDirectory, Security, UnixMillis,
+    AgentId, Ask, Command, CommandInput, EnvOverrides, FileIdentity, Pattern, PatternWidth, PinnedDirectory,
+    Security, UnixMillis,
 };
 use countersign_policy::{
     allowlist::{
-        Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Keeps, Protected, Typing,
-        analyze,
+        Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Grant, Keeps, Protected,
+        Typing, analyze,
     },
     command::{DirectoryTrust, Finding, Inspected, PathLookup, direct::ShellKind, syntax::Grammar},
     confine::ConfineRule,
@@ -43,6 +44,60 @@ const COMMONEST: usize = 80;
 const PROGRAMS_SHOWN: usize = 12;
 /// After so many answers the rest is counted.
 const ANSWERS: [usize; 3] = [0, 50, 500];
+
+/// How wide a person answers *always*, and what the row says of it.
+const ANSWERED: [(Answered, &str); 3] = [
+    (Answered::Exactly, "the exact command"),
+    (Answered::ByShape, "a shape, where one is offered"),
+    (
+        Answered::ByProgram,
+        "any arguments of the program, where that is offered",
+    ),
+];
+
+/// What a person takes of the entries that a question proposes for a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answered {
+    /// The exact command, which is selected in advance.
+    Exactly,
+    /// The form of its arguments, else the exact command.
+    ByShape,
+    /// The program with any arguments, else the form, else the exact command.
+    ByProgram,
+}
+
+impl Answered {
+    /// Whether a proposal of that width is taken.
+    const fn takes(self, width: PatternWidth) -> bool {
+        match width {
+            PatternWidth::Exact => true,
+            PatternWidth::Arguments => !matches!(self, Self::Exactly),
+            PatternWidth::Program => matches!(self, Self::ByProgram),
+        }
+    }
+
+    /// Of each program without an entry the widest proposal that is taken.
+    fn choose(self, proposed: &[Pattern]) -> Vec<Stored> {
+        let mut chosen: BTreeMap<(usize, &str), &Pattern> = BTreeMap::new();
+        for pattern in proposed.iter().filter(|pattern| self.takes(pattern.width)) {
+            let program = (pattern.segment, pattern.pattern.as_str());
+            let known = chosen.entry(program).or_insert(pattern);
+            if rank(pattern.width) >= rank(known.width) {
+                *known = pattern;
+            }
+        }
+        chosen.into_values().map(Stored::of).collect()
+    }
+}
+
+/// A wider one is higher.
+const fn rank(width: PatternWidth) -> u8 {
+    match width {
+        PatternWidth::Exact => 0,
+        PatternWidth::Arguments => 1,
+        PatternWidth::Program => 2,
+    }
+}
 
 /// A setting of `tools.exec.reads`, and what sets it.
 type Step = (&'static str, fn(&mut Grammar));
@@ -206,35 +261,58 @@ fn print() -> Result<(), Box<dyn Error>> {
         commands.len(),
     )?;
     write_programs(&mut out, &starters, commands.len())?;
+    write_answers(&mut out, &commands, &commonest)
+}
+
+/// How often is asked after answers of each width.
+fn write_answers(
+    out: &mut impl io::Write,
+    commands: &[String],
+    commonest: &[String],
+) -> Result<(), Box<dyn Error>> {
     writeln!(out, "\nWhere every question is answered with *always*:\n")?;
     writeln!(
         out,
-        "| allowlist | {} |",
+        "| allowlist | what is remembered | {} |",
         ANSWERS
             .map(|answers| format!("asked after {answers} answers"))
             .join(" | ")
     )?;
-    writeln!(out, "| --- | ---: | ---: | ---: |")?;
-    for (name, programs, grammar) in [
+    writeln!(out, "| --- | --- | ---: | ---: | ---: |")?;
+    let widest = |world: World| World {
+        grammar: Grammar::WIDEST,
+        ..world
+    };
+    let holding = |world: World| World {
+        holds_texts: true,
+        ..widest(world)
+    };
+    for (name, world) in [
         (
             "39 programs that mostly read, and git",
-            reading.to_vec(),
-            Grammar::default(),
+            World::new(&READING.map(str::to_owned)),
         ),
-        (BARE, commonest.clone(), Grammar::default()),
+        (BARE, World::new(commonest)),
+        ("bare entries, with all of `reads`", widest(World::new(commonest))),
         (
-            "bare entries, with all of `reads`",
-            commonest.clone(),
-            Grammar::WIDEST,
+            "the same, texts that are not read run held",
+            holding(World::new(commonest)),
+        ),
+        (
+            "all starter sets, with all of `reads`",
+            World::of_starters(Grammar::WIDEST),
+        ),
+        (
+            "the same, texts that are not read run held",
+            holding(World::of_starters(Grammar::WIDEST)),
         ),
     ] {
-        let world = World {
-            grammar,
-            ..World::new(&programs)
-        };
-        let learned = world.learn(&commands);
-        let cells = learned.map(|asked| asked.map_or_else(|| "-".to_owned(), |asked| format!("{asked:.1}")));
-        writeln!(out, "| {name} | {} |", cells.join(" | "))?;
+        for (answered, width) in ANSWERED {
+            let learned = world.learn(commands, answered);
+            let cells =
+                learned.map(|asked| asked.map_or_else(|| "-".to_owned(), |asked| format!("{asked:.1}")));
+            writeln!(out, "| {name} | {width} | {} |", cells.join(" | "))?;
+        }
     }
     Ok(())
 }
@@ -357,11 +435,55 @@ struct Tally {
     without_entry: BTreeMap<String, usize>,
 }
 
-/// An entry that was stored.
+/// An entry that was stored, or a grant where it has a directory.
 struct Stored {
     pattern: String,
     arg_pattern: Option<String>,
     source: Option<String>,
+    directory: Option<String>,
+}
+
+impl Stored {
+    fn of(pattern: &Pattern) -> Self {
+        Self {
+            pattern: pattern.pattern.clone(),
+            arg_pattern: pattern.arg_pattern.clone(),
+            source: pattern.source.clone(),
+            directory: pattern.limits.directory.clone(),
+        }
+    }
+
+    /// It as an entry.
+    fn entry<'a>(&'a self, agent: &'a AgentId) -> Entry<'a> {
+        Entry {
+            owner: agent.as_str(),
+            id: &self.pattern,
+            pattern: &self.pattern,
+            arg_pattern: self.arg_pattern.as_deref(),
+            source: self.source.as_deref(),
+            command_sha256: None,
+            typing: Typing::Nothing,
+            confine: None,
+        }
+    }
+
+    /// It as a grant.
+    fn grant<'a>(&'a self, agent: &'a AgentId) -> Grant<'a> {
+        Grant {
+            owner: agent.as_str(),
+            id: &self.pattern,
+            pattern: &self.pattern,
+            arg_pattern: self.arg_pattern.as_deref(),
+            expires_at: None,
+            max_uses: None,
+            uses: 0,
+            sha256: None,
+            directory: self.directory.as_deref(),
+            is_of_other_session: false,
+            typing: Typing::Nothing,
+            confine: None,
+        }
+    }
 }
 
 /// A machine and its policy.
@@ -374,6 +496,8 @@ struct World {
     grammar: Grammar,
     /// Whether texts that cannot be taken apart run held (`tools.exec.onMiss`).
     holds_texts: bool,
+    /// Programs that held texts start without an entry (`tools.exec.heldPrograms`).
+    held_programs: Vec<String>,
     agent: AgentId,
     safe_bins: Vec<String>,
     cache: PatternCache,
@@ -388,6 +512,7 @@ impl World {
             strict_delegation: true,
             grammar: Grammar::default(),
             holds_texts: false,
+            held_programs: Vec::new(),
             agent: AgentId::main(),
             safe_bins: SAFE_BINS.map(str::to_owned).to_vec(),
             cache: PatternCache::default(),
@@ -430,16 +555,7 @@ impl World {
             typing: Typing::Nothing,
             confine: None,
         });
-        let learned = stored.iter().map(|stored| Entry {
-            owner: self.agent.as_str(),
-            id: &stored.pattern,
-            pattern: &stored.pattern,
-            arg_pattern: stored.arg_pattern.as_deref(),
-            source: stored.source.as_deref(),
-            command_sha256: None,
-            typing: Typing::Nothing,
-            confine: None,
-        });
+        let learned = entries_of(stored).map(|stored| stored.entry(&self.agent));
         let starters = self.starters.iter().map(|(starter, confine)| Entry {
             owner: self.agent.as_str(),
             id: starter.allows,
@@ -458,7 +574,12 @@ impl World {
         )
     }
 
-    fn analyse(&self, entries: &EntryIndex, command: &str) -> Analysis {
+    fn analyse(&self, entries: &EntryIndex, stored: &[Stored], command: &str) -> Analysis {
+        let grants: Vec<Grant<'_>> = stored
+            .iter()
+            .filter(|stored| stored.directory.is_some())
+            .map(|stored| stored.grant(&self.agent))
+            .collect();
         let env = EnvOverrides::default();
         let workspace = PinnedDirectory {
             path: workspace_of(command).to_owned(),
@@ -488,7 +609,7 @@ impl World {
             },
             grammar: self.grammar,
             entries: Entries::Indexed(entries),
-            grants: &[],
+            grants: &grants,
             deny_rules: &[],
             safe_bins: &self.safe_bins,
             safe_bin_profiles: &BTreeMap::new(),
@@ -506,7 +627,7 @@ impl World {
     }
 
     /// The programs that a held text may start.
-    fn listed(&self) -> Vec<FileIdentity> {
+    fn listed(&self, stored: &[Stored]) -> Vec<FileIdentity> {
         let patterns: Vec<String> = self
             .programs
             .iter()
@@ -529,24 +650,45 @@ impl World {
                 typing: Typing::Nothing,
                 confine,
             });
-        held::programs(entries, self.strict_inline_eval, &Protected::default(), &Files).unwrap_or_default()
+        let learned = entries_of(stored).map(|stored| stored.entry(&self.agent));
+        let all = entries.chain(learned);
+        held::programs(all, &self.held_terms(), &Protected::default(), &Files).unwrap_or_default()
+    }
+
+    /// What decides about held texts beside the entries.
+    fn held_terms(&self) -> held::Terms<'_> {
+        held::Terms {
+            named: &self.held_programs,
+            strict_inline_eval: self.strict_inline_eval,
+            workspace: WORKSPACE,
+            directory: WORKSPACE,
+        }
+    }
+
+    /// Whether a text that is a miss runs held.
+    fn runs_held(&self, command: &str, analysis: &Analysis, listed: &[FileIdentity]) -> bool {
+        self.holds_texts
+            && held::expect_holdable(
+                command,
+                analysis,
+                listed,
+                &self.held_terms(),
+                &Protected::default(),
+                &Files,
+            )
+            .is_ok()
     }
 
     fn tally(&self, commands: &[String]) -> Tally {
         let entries = self.entries(&[]);
-        let listed = self.listed();
-        let runs_held = |command: &str, analysis: &Analysis| {
-            let only_unread =
-                held::expect_only_unread(command, analysis, &listed, &Protected::default(), &Files);
-            self.holds_texts && only_unread.is_ok()
-        };
+        let listed = self.listed(&[]);
         let mut tally = Tally::default();
         for command in commands {
-            let analysis = self.analyse(&entries, command);
+            let analysis = self.analyse(&entries, &[], command);
             match verdict(&analysis) {
                 Verdict::Run => tally.allowed += 1,
                 Verdict::Deny(_) => tally.denied += 1,
-                Verdict::Ask(_) if runs_held(command, &analysis) => tally.allowed += 1,
+                Verdict::Ask(_) if self.runs_held(command, &analysis, &listed) => tally.allowed += 1,
                 Verdict::Ask(_) => {
                     tally.asked += 1;
                     let rule = analysis.verdict.finding().map_or("-", rule_of);
@@ -568,9 +710,10 @@ impl World {
     }
 
     /// How many of a hundred of those commands are asked about that come after so many answers.
-    fn learn(&self, commands: &[String]) -> [Option<f64>; 3] {
+    fn learn(&self, commands: &[String], answered: Answered) -> [Option<f64>; 3] {
         let mut stored: Vec<Stored> = Vec::new();
         let mut entries = self.entries(&stored);
+        let mut listed = self.listed(&stored);
         let mut asked_at = Vec::new();
         let mut answers = 0;
         let mut rest = [None; 3];
@@ -580,8 +723,8 @@ impl World {
                     *slot = Some(at);
                 }
             }
-            let analysis = self.analyse(&entries, command);
-            if !matches!(verdict(&analysis), Verdict::Ask(_)) {
+            let analysis = self.analyse(&entries, &stored, command);
+            if !matches!(verdict(&analysis), Verdict::Ask(_)) || self.runs_held(command, &analysis, &listed) {
                 continue;
             }
             asked_at.push(at);
@@ -590,18 +733,11 @@ impl World {
                 // What comes after the last count is judged by what was stored before it.
                 continue;
             }
-            let proposed = analysis
-                .proposed_patterns
-                .iter()
-                .filter(|proposed| proposed.default);
             let before = stored.len();
-            stored.extend(proposed.map(|proposed| Stored {
-                pattern: proposed.pattern.clone(),
-                arg_pattern: proposed.arg_pattern.clone(),
-                source: proposed.source.clone(),
-            }));
+            stored.extend(answered.choose(&analysis.proposed_patterns));
             if stored.len() > before {
                 entries = self.entries(&stored);
+                listed = self.listed(&stored);
             }
         }
         rest.map(|from| {
@@ -610,6 +746,11 @@ impl World {
             Some(percent(asked, commands.len() - from))
         })
     }
+}
+
+/// Those that are entries.
+fn entries_of(stored: &[Stored]) -> impl Iterator<Item = &Stored> {
+    stored.iter().filter(|stored| stored.directory.is_none())
 }
 
 fn rule_of(finding: &Finding) -> &'static str {

@@ -91,7 +91,13 @@ impl World {
     }
 
     async fn run(&self, agent: &str, directory: &Path, attack: &Attack) -> Value {
-        let text = format!("n={}; {}", attack.name, self.text(&attack.text));
+        let text = self.text(&attack.text);
+        // Some can be taken apart as they stand.
+        let text = if text.contains("$n") {
+            format!("n={}; {text}", attack.name)
+        } else {
+            text
+        };
         let body = json!({ "command": text, "agentId": agent, "workdir": directory, "timeout": 30, "yieldMs": 60_000 });
         self.server.agent().exec(body).await.json()
     }

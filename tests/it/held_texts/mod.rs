@@ -185,6 +185,140 @@ async fn what_is_no_miss_of_that_kind_is_asked_about_as_before() {
 }
 
 #[tokio::test]
+async fn what_listed_programs_start_runs_held_where_it_is_listed_too() {
+    or_skip!(possible());
+    let server = builder(&json!({})).start().await;
+    server.ran(json!({ "command": "echo one > f; cat *" })).await;
+    for (text, output) in [
+        ("find . -name f -exec wc -c {} \\;", "4 ./f\n"),
+        ("ls f | xargs -n 1 cat", "one\n"),
+        ("FOO=1 cat f", "one\n"),
+    ] {
+        let body = json!({ "command": text });
+        let explained = ask_to_explain(&server.agent(), &body).await.expect(200);
+        assert_has!(explained, { "outcome": "run", "held": true }, "{text}");
+        let answer = server.ran(body).await;
+        assert_has!(answer, { "held": true, "stdout": output, "warnings": [] }, "{text}");
+        let run = server.agent().run(answer.text("runId")).await;
+        assert_has!(run, { "binding": "held" }, "{text}");
+        assert!(run.get("confined").is_none(), "{run}");
+    }
+    for (text, why) in [
+        ("find . -exec touch m \\;", "it starts touch"),
+        ("ls f | xargs touch", "it starts touch"),
+        ("ls f | xargs -n 1 sh -c x", "it starts sh"),
+    ] {
+        is_asked(&server, json!({ "command": text }), Some(why)).await;
+    }
+    // A builtin is no program.
+    let body = json!({ "command": "ls f | xargs echo" });
+    is_asked(&server, body, Some("it starts echo")).await;
+    // More than what it starts is asked about.
+    let body = json!({ "command": "git -c core.pager=cat log" });
+    is_asked(&server, body, Some("an argument makes this program run another")).await;
+    is_asked(&server, json!({ "command": "find . -exec cat {} +; id" }), None).await;
+}
+
+#[tokio::test]
+async fn programs_that_are_named_run_held_with_arguments_that_no_entry_covers() {
+    or_skip!(possible());
+    let entries = json!([{ "pattern": "cat" }, { "pattern": "awk", "argPattern": "^1 f$" }]);
+    let server = builder(&json!({ "heldPrograms": ["awk", "python3", "touch", "bash"] }))
+        .agents(&json!({ "main": { "allowlist": entries } }))
+        .start()
+        .await;
+    let made = server
+        .ran(json!({ "command": "touch f; echo one > f; cat *" }))
+        .await;
+    assert_has!(made, { "held": true, "stdout": "one\n" });
+    for (text, output) in [
+        ("awk '{ print NR, $1 }' f", "1 one\n"),
+        ("cat f | python3 -c 'print(input())'", "one\n"),
+        ("touch sub && awk 1 sub", ""),
+    ] {
+        let body = json!({ "command": text });
+        let explained = ask_to_explain(&server.agent(), &body).await.expect(200);
+        assert_has!(explained, { "outcome": "run", "held": true }, "{text}");
+        let answer = server.ran(body).await;
+        assert_has!(answer, { "held": true, "stdout": output, "warnings": [] }, "{text}");
+    }
+    // What an entry covers runs as ever.
+    let covered = server.ran(json!({ "command": "awk 1 f" })).await;
+    assert!(covered.get("held").is_none(), "{covered}");
+    // It reaches neither the network nor what lies outside, and starts nothing else.
+    let home = "python3 -c 'import os; print(os.listdir(os.path.expanduser(\"~\")))'";
+    let network = "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 1))'";
+    let started = "python3 -c 'import os; os.execv(\"/usr/bin/id\", [\"id\"])'";
+    for text in [home, network, started] {
+        let answer = server.ran(json!({ "command": text })).await;
+        assert_has!(answer, { "held": true, "exitCode": 1, "stdout": "" }, "{text}");
+    }
+    for (text, why) in [
+        ("awk 1 f; id", "no entry covers this"),
+        ("bash -c 'awk 2 f'", "not with these arguments"),
+        ("awk 1 $x; bash -c y", "it starts bash"),
+        ("awk 1 $x; id", "it starts id"),
+    ] {
+        is_asked(&server, json!({ "command": text }), Some(why)).await;
+    }
+    let body = json!({ "command": "awk 2 f", "ask": "always" });
+    is_asked(&server, body, None).await;
+    // Without held texts it says nothing.
+    let asking = builder(&json!({ "heldPrograms": ["awk"], "onMiss": "ask" }))
+        .agents(&json!({ "main": { "allowlist": entries } }))
+        .start()
+        .await;
+    is_asked(&asking, json!({ "command": "awk 2 f" }), None).await;
+    // Code on the command line needs a person all the same.
+    let strict = builder(&json!({ "heldPrograms": ["python3", "awk"], "strictInlineEval": true }))
+        .agents(&json!({ "main": { "allowlist": entries } }))
+        .start()
+        .await;
+    let body = json!({ "command": "python3 -c 'print(1)'" });
+    let explained = ask_to_explain(&strict.agent(), &body).await.expect(200);
+    assert_has!(explained, { "outcome": "ask" });
+}
+
+#[tokio::test]
+async fn an_entry_that_confines_is_listed_where_the_walls_keep_no_less() {
+    or_skip!(possible());
+    let entries = json!([
+        { "pattern": "cat", "confine": { "starts": [] } },
+        { "pattern": "grep", "confine": { "starts": "judged", "connects": [443] } },
+        { "pattern": "mkdir", "confine": { "starts": [], "writes": ["workspace"] } },
+        { "pattern": "sort", "confine": { "writes": [] } },
+        { "pattern": "sed", "argPattern": "^-n$", "confine": { "starts": [] } },
+    ]);
+    let server = builder(&json!({}))
+        .agents(&json!({ "main": { "allowlist": entries } }))
+        .start()
+        .await;
+    let listed = async |body: Value| {
+        let explained = ask_to_explain(&server.agent(), &body).await.expect(200);
+        assert_has!(explained, { "held": true }, "{body}");
+        let programs = explained.list("heldPrograms").iter();
+        let name = |path: &Value| path.as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+        programs.map(name).collect::<Vec<_>>()
+    };
+    let starters = ["env", "nice", "nohup", "stdbuf", "timeout", "xargs"];
+    let found = listed(json!({ "command": "cat *" })).await;
+    assert_eq!(
+        found,
+        [&["cat", "env", "grep", "mkdir"][..], &starters[1..]].concat()
+    );
+    let made = server.ran(json!({ "command": "mkdir sub$x; cat sub/*" })).await;
+    assert_has!(made, { "held": true });
+    // There it writes above the directory of the call.
+    let below = workspace(&server).join("sub");
+    let found = listed(json!({ "command": "cat *", "workdir": below })).await;
+    assert_eq!(found, [&["cat", "env", "grep"][..], &starters[1..]].concat());
+    for name in ["sort", "sed"] {
+        let body = json!({ "command": format!("{name} -n *") });
+        is_asked(&server, body, Some(&format!("it starts {name}"))).await;
+    }
+}
+
+#[tokio::test]
 async fn a_rule_that_is_near_has_a_person_asked() {
     or_skip!(possible());
     let entries = json!([{ "pattern": "cat" }]);

@@ -69,7 +69,8 @@ async fn the_loader_maps_listed_programs_and_libraries_alone() {
     for (program, is_listed) in [
         ("/usr/bin/cat", true),
         ("/usr/bin/touch", false),
-        ("/usr/bin/env", false),
+        ("/usr/bin/env", true),
+        ("/usr/bin/setsid", false),
         ("/usr/bin/perl", false),
         ("./c", false),
         ("/tmp/c", false),

@@ -44,6 +44,8 @@ pub struct ExecSettings {
     pub isolation: Option<Isolation>,
     /// What happens to an allowlist miss.
     pub on_miss: Resolved<OnMiss>,
+    /// Programs that held texts may start without an entry: names or paths.
+    pub held_programs: Vec<String>,
     /// Directories before the PATH, absolute.
     pub path_prepend: Vec<PathBuf>,
     /// Programs that are safe on standard input.
@@ -155,6 +157,7 @@ impl ExecSettings {
             leftovers: levels.value(|level| &level.leftovers),
             isolation: levels.said(|level| &level.isolation).map(|said| said.value),
             on_miss: resolved(levels.spoken(|level| level.on_miss.clone())),
+            held_programs: levels.value(|level| &level.held_programs),
             path_prepend: levels.value(|level| &level.path_prepend),
             safe_bins: levels.value(|level| &level.safe_bins),
             safe_bin_trusted_dirs: trusted_dirs(levels),

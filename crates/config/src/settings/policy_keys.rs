@@ -258,6 +258,7 @@ policy_settings! {
         leftovers: Leftovers, "tools.exec.leftovers", "tools.exec.leftovers" as Word<Leftovers> = "kill", Now;
         isolation: Isolation, "tools.exec.isolation", "tools.exec.isolation" as SameUser = null, Now;
         on_miss: OnMiss, "tools.exec.onMiss", "tools.exec.onMiss" as Word<OnMiss> = "ask", Now;
+        held_programs: Vec<String>, "tools.exec.heldPrograms", "tools.exec.heldPrograms" as List<Text> = [], Now;
         path_prepend: Vec<PathBuf>, "tools.exec.pathPrepend", "tools.exec.pathPrepend" as List<AbsolutePath> = [], Now;
         safe_bins: Vec<String>, "tools.exec.safeBins", "tools.exec.safeBins" as List<Text> = ["cut", "uniq", "head", "tail", "tr", "wc"], Now;
         safe_bin_trusted_dirs: Vec<PathBuf>, "tools.exec.safeBinTrustedDirs", "tools.exec.safeBinTrustedDirs" as List<AbsolutePath> = [], Now;

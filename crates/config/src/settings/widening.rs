@@ -128,6 +128,7 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
         leftovers,
         isolation,
         on_miss,
+        held_programs,
         path_prepend,
         safe_bins,
         safe_bin_trusted_dirs,
@@ -196,6 +197,12 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
             OnMiss::Ask | OnMiss::Sandbox => "a miss runs in the sandbox",
         };
         found.add(format!("{who}: {how} without being asked"));
+    }
+    for program in &later.held_programs {
+        if !held_programs.contains(program) {
+            let program = quoted(program);
+            found.add(format!("{who}: held texts start {program} with any arguments"));
+        }
     }
     if *path_prepend != later.path_prepend {
         found.add(format!(
@@ -305,6 +312,11 @@ mod tests {
             "\"sed\"",
         );
         check("{}", &exec("safeBinTrustedDirs: ['/opt']"), "\"/opt\"");
+        check(
+            &exec("heldPrograms: ['awk']"),
+            &exec("heldPrograms: ['awk', 'sed']"),
+            "held texts start \"sed\"",
+        );
         check("{tools: {deny: ['exec']}}", "{}", "exec is no longer denied");
         check(
             "{}",

@@ -1,12 +1,12 @@
 //! Misses that run held instead of being asked about (`tools.exec.onMiss = "held"`, `docs/held-texts.md`): a text that
-//! nobody could take apart, where only listed programs can be executed.
+//! nobody could take apart, or in which listed programs would start others, where only listed programs can be executed.
 //!
 //! Only the allowlist is left out of the decision, for what the kernel keeps in its place. In any doubt a person is asked.
 
 use std::path::{Path, PathBuf};
 
 use countersign_config::settings::Settings;
-use countersign_domain::{Bound, Command, FileIdentity, Host, Isolation, OnMiss, Security};
+use countersign_domain::{Bound, Command, Confinement, FileIdentity, Host, Isolation, OnMiss, Security};
 use countersign_hosts::{
     held::{self, Kind, kind_of},
     path_lookup::{SystemLookup, has_rights},
@@ -34,7 +34,7 @@ pub(crate) enum Holding {
 }
 
 impl Evaluator {
-    /// Holds a text of the gateway host, if it is a miss only because it could not be taken apart.
+    /// Holds a text of the gateway host, if it is a miss only for its grammar and what listed programs would start.
     pub(crate) async fn hold(&self, evaluation: &Evaluation, mode: &Mode<'_>) -> Holding {
         let Evaluation {
             call, policy, judged, ..
@@ -46,8 +46,14 @@ impl Evaluator {
         let is_miss = judged.is_miss() && judged.input.security == Security::Allowlist;
         let is_other =
             mode.place != PlaceRule::Resolved || call.host() != Host::Gateway || call.asked.is_elevated();
-        let is_unread = judged.analysis.as_ref().is_some_and(|analysis| !analysis.ok);
-        if !is_miss || is_other || !is_unread || !policy.views().all(|view| may(&view.settings)) {
+        let names_programs =
+            |view: &PolicyView| !view.settings.policy.exec(&call.agent).held_programs.is_empty();
+        let are_named = policy.views().any(names_programs);
+        let is_concerned = judged
+            .analysis
+            .as_ref()
+            .is_some_and(|analysis| !analysis.ok || texts::is_holdable_miss(analysis, are_named));
+        if !is_miss || is_other || !is_concerned || !policy.views().all(|view| may(&view.settings)) {
             return Holding::Unwanted;
         }
         if let Err(why) = self.expect_plain(call, judged) {
@@ -114,7 +120,7 @@ impl Evaluator {
         let shell_file = found
             .ok_or("the host's shell is no program of the system")?
             .identity;
-        let programs = self.held_programs(call, text, &analysis, view, &lookup)?;
+        let programs = self.held_programs(call, text, &analysis, view, &workspace, &lookup)?;
         let mut loaders: Vec<FileIdentity> = Vec::new();
         for program in std::iter::once(&shell_file).chain(&programs) {
             let loader = loader_of(program, &lookup)?;
@@ -138,23 +144,26 @@ impl Evaluator {
         text: &str,
         analysis: &Analysis,
         view: &PolicyView,
+        workspace: &Path,
         lookup: &SystemLookup,
     ) -> Result<Vec<FileIdentity>, String> {
         let protected = self.analyst.protected();
         let entries = view.document.entries(call.agent.as_str());
         let exec = view.settings.policy.exec(&call.agent);
-        let set = texts::programs(
-            entries.iter().map(analyse::entry_of),
-            exec.strict_inline_eval.value,
-            protected,
-            lookup,
-        )
-        .map_err(|why| why.to_string())?;
+        let terms = texts::Terms {
+            named: &exec.held_programs,
+            strict_inline_eval: exec.strict_inline_eval.value,
+            workspace: &workspace.to_string_lossy(),
+            directory: &call.workdir.path.to_string_lossy(),
+        };
+        let set = texts::programs(entries.iter().map(analyse::entry_of), &terms, protected, lookup)
+            .map_err(|why| why.to_string())?;
         let set: Vec<FileIdentity> = set
             .into_iter()
             .filter(|program| is_plain_program(program, lookup))
             .collect();
-        texts::expect_only_unread(text, analysis, &set, protected, lookup).map_err(|why| why.to_string())?;
+        texts::expect_holdable(text, analysis, &set, &terms, protected, lookup)
+            .map_err(|why| why.to_string())?;
         Ok(set)
     }
 
@@ -207,6 +216,8 @@ impl Judgement {
     pub(crate) fn held(self, bound: Bound) -> Self {
         let mut binding = self.binding;
         binding.bound = bound;
+        // The walls keep it in place of what would have been kept of its programs.
+        binding.confinement = Confinement::default();
         // The set is what is compared.
         binding.executables = Vec::new();
         binding.executable_sha256 = None;

@@ -5,15 +5,26 @@
 
 use std::collections::BTreeSet;
 
+use super::STARTERS;
+
 /// Substitutions in substitutions that are looked into.
 const MAX_DEPTH: usize = 32;
 
-/// The literal words, each once, without functions of the text itself.
-pub(super) fn of(text: &str) -> BTreeSet<String> {
+/// The literal words of a text that are started, each once.
+#[derive(Debug, Default)]
+pub(super) struct FirstWords {
+    /// Where a command begins: programs, words of the shell and its builtins; without functions of the text itself.
+    pub(super) commands: BTreeSet<String>,
+    /// Behind a program that starts what its words say: programs alone.
+    pub(super) started: BTreeSet<String>,
+}
+
+/// The literal words of a text that are started.
+pub(super) fn of(text: &str) -> FirstWords {
     let mut scanner = Scanner {
         rest: text,
         bodies: Vec::new(),
-        found: BTreeSet::new(),
+        found: FirstWords::default(),
         functions: BTreeSet::new(),
         depth: 0,
     };
@@ -22,19 +33,18 @@ pub(super) fn of(text: &str) -> BTreeSet<String> {
         // A bracket that closes nothing.
         scanner.take();
     }
-    let functions = scanner.functions;
-    scanner
-        .found
-        .into_iter()
-        .filter(|word| !functions.contains(word))
-        .collect()
+    let Scanner {
+        mut found, functions, ..
+    } = scanner;
+    found.commands.retain(|word| !functions.contains(word));
+    found
 }
 
 struct Scanner<'a> {
     rest: &'a str,
     /// Here-documents whose bodies begin at the next line: their delimiters, and whether tabs before these are passed over.
     bodies: Vec<(String, bool)>,
-    found: BTreeSet<String>,
+    found: FirstWords,
     functions: BTreeSet<String>,
     depth: usize,
 }
@@ -48,11 +58,18 @@ struct Word {
     is_quoted: bool,
 }
 
+/// Options of `env`, `timeout` and `xargs` whose next word is their value.
+const OPTIONS_WITH_VALUES: [&str; 11] = ["-C", "-E", "-I", "-L", "-P", "-a", "-d", "-k", "-n", "-s", "-u"];
+
 /// What the next word is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Command,
     Argument,
+    /// Behind a program that starts what its words say: its own options and values, then the command.
+    Started,
+    /// The value of such an option.
+    Value,
     /// What follows `for`, `case` or `function`.
     Name(Of),
     /// A pattern of `case`.
@@ -166,6 +183,19 @@ impl Scanner<'_> {
             }
             Expected::Name(Of::Case) => Expected::Name(Of::Case),
             Expected::Command => self.command_word(word, cases),
+            Expected::Value => Expected::Started,
+            Expected::Started if OPTIONS_WITH_VALUES.contains(&word.text.as_str()) => Expected::Value,
+            Expected::Started if is_of_starter(&word) => Expected::Started,
+            Expected::Started => {
+                if word.is_literal {
+                    let is_starter = STARTERS.contains(&word.text.as_str());
+                    self.found.started.insert(word.text);
+                    if is_starter {
+                        return Expected::Started;
+                    }
+                }
+                Expected::Argument
+            }
         }
     }
 
@@ -182,7 +212,7 @@ impl Scanner<'_> {
                 return Expected::Command;
             }
             if word.is_literal {
-                self.found.insert(word.text);
+                self.found.commands.insert(word.text);
             }
             return Expected::Argument;
         }
@@ -215,8 +245,13 @@ impl Scanner<'_> {
                     self.eat("()");
                     return Expected::Command;
                 }
-                self.found.insert(word.text);
-                Expected::Argument
+                let is_starter = STARTERS.contains(&text);
+                self.found.commands.insert(word.text);
+                if is_starter {
+                    Expected::Started
+                } else {
+                    Expected::Argument
+                }
             }
         }
     }
@@ -421,12 +456,13 @@ impl Scanner<'_> {
                 let mut scanner = Scanner {
                     rest: inner,
                     bodies: Vec::new(),
-                    found: BTreeSet::new(),
+                    found: FirstWords::default(),
                     functions: BTreeSet::new(),
                     depth: self.depth + 1,
                 };
                 scanner.list();
-                self.found.append(&mut scanner.found);
+                self.found.commands.append(&mut scanner.found.commands);
+                self.found.started.append(&mut scanner.found.started);
             }
             self.rest = self.rest.get(end..).unwrap_or_default();
             self.take();
@@ -483,8 +519,23 @@ impl Scanner<'_> {
 const fn after_line(expected: Expected) -> Expected {
     match expected {
         Expected::Pattern | Expected::Name(Of::Case) => expected,
-        Expected::Command | Expected::Argument | Expected::Name(Of::Loop | Of::Function) => Expected::Command,
+        Expected::Command
+        | Expected::Argument
+        | Expected::Started
+        | Expected::Value
+        | Expected::Name(Of::Loop | Of::Function) => Expected::Command,
     }
+}
+
+/// Whether a word is one of a starter's own: an option, a number or a time, a value in quotes, a variable, what `xargs` replaces.
+fn is_of_starter(word: &Word) -> bool {
+    let digits = word.text.trim_start_matches(['+', '-']);
+    digits.starts_with(|first: char| first.is_ascii_digit())
+        || word.text.is_empty()
+        || word.is_quoted
+        || word.text.starts_with('-')
+        || word.text == "{}"
+        || is_assignment(&word.text)
 }
 
 fn is_assignment(text: &str) -> bool {
@@ -502,7 +553,7 @@ fn is_assignment(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::{FirstWords, of};
 
     #[test]
     fn words_where_a_command_begins_are_seen() {
@@ -561,11 +612,31 @@ mod tests {
             ("echo ${#a} ${a%)} ${a:-'}'} $# ; ls", &["echo", "ls"]),
             ("for ((i=0;i<3;i++)); do echo $i; done", &["echo"]),
             ("'touch' m; to\"uch\" m", &["touch"]),
+            (
+                "timeout -k 1 5s grep x f | xargs -d '\\n' -I {} -n 2 touch {}; nice -n 5 env A=1 ls",
+                &["env", "grep", "ls", "nice", "timeout", "touch", "xargs"],
+            ),
+            // What is quoted may be a value, and what follows it the command.
+            (
+                "ls | xargs; xargs | cat; nohup \"$x\" touch; nohup $x rm",
+                &["cat", "ls", "nohup", "touch", "xargs"],
+            ),
             ("exec 3<>f && ls >&3; 2> e cat f; exec {x}> o", &["cat", "ls"]),
         ] {
-            let found: Vec<String> = of(text).into_iter().collect();
+            let FirstWords {
+                mut commands,
+                started,
+            } = of(text);
+            commands.extend(started);
+            let found: Vec<String> = commands.into_iter().collect();
             assert_eq!(found, expected, "{text}");
         }
+        let FirstWords { commands, started } = of("echo x | xargs echo; env -i test x; f() { ls; }; nice f");
+        assert_eq!(
+            commands.into_iter().collect::<Vec<_>>(),
+            ["echo", "env", "ls", "nice", "xargs"]
+        );
+        assert_eq!(started.into_iter().collect::<Vec<_>>(), ["echo", "f", "test"]);
     }
 
     #[test]

@@ -8,11 +8,15 @@ mod first_words;
 
 use std::collections::BTreeMap;
 
-use countersign_domain::FileIdentity;
+use countersign_domain::{Confine, FileIdentity, WritePlace};
 
 use crate::{
-    allowlist::{Analysis, AnalysisVerdict, Entry, Protected},
-    command::{self, Code, PathLookup, inline_eval::is_interpreter, multi_call, names::NameClass, paths},
+    allowlist::{Analysis, AnalysisVerdict, Entry, MatchKind, Protected, SegmentReport, Typing},
+    command::{
+        self, Code, PathLookup, Span, helpers, inline_eval::is_interpreter, multi_call, names::NameClass,
+        paths,
+    },
+    confine::ConfineRule,
     pattern::{ExecutablePattern, GENERATED_SOURCE, has_wildcard},
 };
 
@@ -24,6 +28,12 @@ const SYSTEM: [&str; 7] = ["/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin
 
 /// Files that are the same program under each of their names, with other defaults.
 const SAME_UNDER_ANY_NAME: [&str; 6] = ["bzip2", "git", "gzip", "lz4", "xz", "zstd"];
+
+/// Programs that start what their words say and do nothing else that the shell could not: they may be started beside any set.
+const STARTERS: [&str; 6] = ["env", "nice", "nohup", "stdbuf", "timeout", "xargs"];
+
+/// Actions of `find` that start the word behind them.
+const FIND_STARTS: [&str; 4] = ["-exec", "-execdir", "-ok", "-okdir"];
 
 /// Words of the shell's grammar and its builtins: no file is started for them.
 const OF_THE_SHELL: &[&str] = &[
@@ -105,8 +115,8 @@ const OF_THE_SHELL: &[&str] = &[
 /// Why a text that is a miss is not held.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotHeld {
-    /// It was understood, and something else stands against it.
-    #[error("it is no miss only because it cannot be taken apart: {0}")]
+    /// It was understood, and something stands against it that the walls do not keep.
+    #[error("it is a miss for more than its grammar and what listed programs start: {0}")]
     Understood(String),
     /// A program that it names first in a command is not in the set.
     #[error("it starts {0}, for which no entry allows any arguments")]
@@ -122,37 +132,86 @@ pub enum NotHeld {
     TooMany,
 }
 
-/// The programs that a held text may start: those for which an entry allows **any** arguments, by their real paths.
+/// What decides about the set beside the entries.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms<'a> {
+    /// Programs that it has without an entry (`tools.exec.heldPrograms`): names or paths.
+    pub named: &'a [String],
+    /// Whether inline code needs a person.
+    pub strict_inline_eval: bool,
+    /// Real path of the agent's workspace, which a held text may write.
+    pub workspace: &'a str,
+    /// Real path of the directory of the call, in the workspace or below it.
+    pub directory: &'a str,
+}
+
+/// The programs that a held text may start: those for which an entry allows **any** arguments and those that are named, by their
+/// real paths, and beside them [`STARTERS`].
 ///
-/// An entry counts if it names one program, by its name or its path, and nothing else: no `argPattern`, no `confine`, no remembered answer,
-/// no text. Shells, wrappers, carriers, loaders, multiplexers and files that are several programs are not in the set, nor what lies outside
-/// of the system's directories. Interpreters are in it unless inline code needs a person. What a file holds (a script,
-/// rights of its own) is for the caller to look at.
+/// An entry counts if it names one program, by its name or its path, and nothing else: no `argPattern`, no remembered answer,
+/// no text, and no `confine` that says less than the walls keep. Shells, wrappers, carriers, loaders, multiplexers and files that are several
+/// programs are not in the set, nor what lies outside of the system's directories. Interpreters are in it unless inline code needs a
+/// person. What a file holds (a script, rights of its own) is for the caller to look at.
 ///
 /// # Errors
 /// [`NotHeld::TooMany`].
 pub fn programs<'a>(
     entries: impl IntoIterator<Item = Entry<'a>>,
-    strict_inline_eval: bool,
+    terms: &Terms<'_>,
     protected: &Protected,
     lookup: &dyn PathLookup,
 ) -> Result<Vec<FileIdentity>, NotHeld> {
     let mut found = BTreeMap::new();
-    for entry in entries {
-        let Some(identity) = program_of(&entry, strict_inline_eval, protected, lookup) else {
-            continue;
-        };
+    let by_entries = entries
+        .into_iter()
+        .filter_map(|entry| program_of(&entry, terms, protected, lookup));
+    for identity in by_entries.chain(named(terms, protected, lookup)) {
         found.insert(identity.path.clone(), identity);
         if found.len() > MAX_PROGRAMS {
             return Err(NotHeld::TooMany);
         }
     }
+    if !found.is_empty() {
+        let starters = STARTERS.iter().filter_map(|name| starter(name, lookup));
+        for identity in starters.take(MAX_PROGRAMS - found.len()) {
+            found.insert(identity.path.clone(), identity);
+        }
+    }
     Ok(found.into_values().collect())
+}
+
+/// The programs that are named. What is said of entries is said of them.
+fn named<'a>(
+    terms: &'a Terms<'_>,
+    protected: &'a Protected,
+    lookup: &'a dyn PathLookup,
+) -> impl Iterator<Item = FileIdentity> + 'a {
+    let entry = |pattern: &'a String| Entry {
+        owner: "",
+        id: "",
+        pattern,
+        arg_pattern: None,
+        source: None,
+        command_sha256: None,
+        typing: Typing::Nothing,
+        confine: None,
+    };
+    terms
+        .named
+        .iter()
+        .filter_map(move |name| program_of(&entry(name), terms, protected, lookup))
+}
+
+/// The file of a program that starts what its words say.
+fn starter(name: &str, lookup: &dyn PathLookup) -> Option<FileIdentity> {
+    let found = lookup.inspect(&lookup.search(name)?)?;
+    let is_it = paths::base_name(&found.real) == name && is_of_system(&found.real);
+    is_it.then_some(found.identity)
 }
 
 fn program_of(
     entry: &Entry<'_>,
-    strict_inline_eval: bool,
+    terms: &Terms<'_>,
     protected: &Protected,
     lookup: &dyn PathLookup,
 ) -> Option<FileIdentity> {
@@ -166,7 +225,7 @@ fn program_of(
         typing: _,
         confine,
     } = entry;
-    if confine.is_some()
+    if confine.is_some_and(|said| !walls_keep(said, terms, lookup.home()))
         || arg_pattern.is_some()
         || command_sha256.is_some()
         || *source == Some(GENERATED_SOURCE)
@@ -187,7 +246,7 @@ fn program_of(
     let is_fit = is_of_system
         && NameClass::of_all(names) == NameClass::Program
         && !is_several
-        && !(strict_inline_eval && is_code())
+        && !(terms.strict_inline_eval && is_code())
         && !protected.is_own_binary(&found.real, &found.identity);
     is_fit.then_some(found.identity)
 }
@@ -197,30 +256,84 @@ pub fn is_of_system(real: &str) -> bool {
     SYSTEM.iter().any(|system| paths::is_within(real, system))
 }
 
-/// Whether a text is a miss only because it could not be taken apart, and starts nothing that is plainly not in the set.
+/// Whether the walls keep all that an entry wants of its program. There is no network. What the program starts is in the set, so that
+/// the text may start it as well, with any arguments. It writes the workspace, and a `/tmp` that ends with it.
+fn walls_keep(said: &ConfineRule, terms: &Terms<'_>, home: &str) -> bool {
+    let Some(Confine {
+        starts: _,
+        writes,
+        connects: _,
+    }) = said.understood()
+    else {
+        return false;
+    };
+    let has_workspace = |place: &WritePlace| match place {
+        WritePlace::Workspace => paths::is_within(terms.workspace, terms.directory),
+        WritePlace::Path(path) => {
+            let place = paths::normalise(&paths::expand_home(path, home));
+            paths::is_within(terms.workspace, &place)
+        }
+        WritePlace::Tmp => false,
+    };
+    writes
+        .as_ref()
+        .is_none_or(|places| places.iter().any(has_workspace))
+}
+
+/// Whether nothing stands against a command but what walls can keep: its grammar, what arguments make programs start and, where
+/// programs are named, that these have no entry.
+pub fn is_holdable_miss(analysis: &Analysis, are_named: bool) -> bool {
+    let may_be_kept = |code| is_of_grammar(code) || is_of_starts(code) || (are_named && is_of_entries(code));
+    let is_asked = matches!(analysis.verdict, AnalysisVerdict::Ask(_));
+    is_asked && findings(analysis).all(|(code, _, _)| may_be_kept(code))
+}
+
+/// What stands against it: the code, the place and the detail.
+fn findings(analysis: &Analysis) -> impl Iterator<Item = (Code, Span, &str)> {
+    let all = analysis.findings.iter().chain(analysis.verdict.finding());
+    all.map(|finding| (finding.code, finding.span, finding.detail.as_str()))
+}
+
+/// Whether a text is a miss only because it could not be taken apart, for what listed programs would start, or for programs that are
+/// named, and starts nothing that is plainly not in the set.
+///
+/// An agent can make any text one that cannot be taken apart, so one that was understood is let no further than that.
 ///
 /// # Errors
 /// Why it is not.
-pub fn expect_only_unread(
+pub fn expect_holdable(
     text: &str,
     analysis: &Analysis,
     set: &[FileIdentity],
+    terms: &Terms<'_>,
     protected: &Protected,
     lookup: &dyn PathLookup,
 ) -> Result<(), NotHeld> {
+    let named: Vec<FileIdentity> = named(terms, protected, lookup)
+        .filter(|program| set.contains(program))
+        .collect();
+    let is_listed = |word: &str| {
+        let path = if word.contains('/') {
+            Some(paths::expand_home(word, lookup.home()))
+        } else {
+            lookup.search(word)
+        };
+        path.and_then(|path| lookup.inspect(&path))
+            .is_some_and(|found| set.contains(&found.identity))
+    };
+    let is_kept = |code: Code, span: Span| {
+        is_of_grammar(code)
+            || (is_of_starts(code) && is_of(analysis, span, lookup, &|file| starts_listed(file, set)))
+            || ((is_of_starts(code) || is_of_entries(code))
+                && is_of(analysis, span, lookup, &|file| named.contains(&file.identity)))
+    };
+    let stands_against_it = findings(analysis).find(|(code, span, _)| !is_kept(*code, *span));
+    if let Some((_, _, detail)) = stands_against_it {
+        return Err(NotHeld::Understood(detail.to_owned()));
+    }
     let is_asked = matches!(analysis.verdict, AnalysisVerdict::Ask(_));
-    let stands_against_it = analysis
-        .findings
-        .iter()
-        .chain(analysis.verdict.finding())
-        .find(|finding| !is_of_grammar(finding.code));
-    if analysis.ok
-        || !is_asked
-        || analysis.needs_person
-        || analysis.denylisted.is_some()
-        || stands_against_it.is_some()
-    {
-        let detail = stands_against_it.or_else(|| analysis.verdict.finding());
+    if !is_asked || analysis.needs_person || analysis.denylisted.is_some() {
+        let detail = analysis.verdict.finding();
         return Err(NotHeld::Understood(detail.map_or_else(
             || "it was understood".to_owned(),
             |finding| finding.detail.clone(),
@@ -232,19 +345,70 @@ pub fn expect_only_unread(
     if names_protected(text, protected, lookup.home()) {
         return Err(NotHeld::Protected);
     }
-    let is_listed = |word: &str| {
-        let path = if word.contains('/') {
-            Some(paths::expand_home(word, lookup.home()))
-        } else {
-            lookup.search(word)
-        };
-        path.and_then(|path| lookup.inspect(&path))
-            .is_some_and(|found| set.contains(&found.identity))
-    };
-    first_words::of(text)
+    let first = first_words::of(text);
+    let commands = first
+        .commands
         .into_iter()
-        .find(|word| !OF_THE_SHELL.contains(&word.as_str()) && !is_listed(word))
+        .filter(|word| !OF_THE_SHELL.contains(&word.as_str()));
+    let found = analysis.segments.iter().flat_map(started_by_find);
+    commands
+        .chain(first.started)
+        .chain(found.map(str::to_owned))
+        .find(|word| !is_listed(word))
         .map_or(Ok(()), |word| Err(NotHeld::Unlisted(word)))
+}
+
+/// Whether a finding at a place is about a segment that nothing covers, and whose program is of a kind.
+fn is_of(
+    analysis: &Analysis,
+    at: Span,
+    lookup: &dyn PathLookup,
+    is_it: &dyn Fn(&Started<'_>) -> bool,
+) -> bool {
+    let is_there = |segment: &&SegmentReport| segment.span.start <= at.start && at.end <= segment.span.end;
+    let mut segments = analysis.segments.iter().filter(is_there).peekable();
+    segments.peek().is_some()
+        && segments.all(|segment| {
+            let file = segment.resolved_path.as_deref().and_then(|path| {
+                let identity = lookup.inspect(path)?.identity;
+                Some(Started { path, identity })
+            });
+            segment.matched.kind == MatchKind::None && file.is_some_and(|file| is_it(&file))
+        })
+}
+
+/// A file that a segment starts.
+struct Started<'a> {
+    /// The path by which it was found.
+    path: &'a str,
+    identity: FileIdentity,
+}
+
+/// Whether a file is a listed program of which the kernel keeps all that its arguments are asked about: it starts what its words say,
+/// or starting others is all that such arguments make it do.
+fn starts_listed(file: &Started<'_>, set: &[FileIdentity]) -> bool {
+    let names = [paths::base_name(file.path), paths::base_name(&file.identity.path)];
+    let is_kept = |name: &&str| STARTERS.contains(name) || helpers::starts_are_all(name);
+    set.contains(&file.identity) && names.iter().all(is_kept)
+}
+
+/// What `find` is told to start.
+fn started_by_find(segment: &SegmentReport) -> impl Iterator<Item = &str> {
+    let is_find = matches!(paths::base_name(&segment.executable), "find" | "gfind");
+    let words = segment.argv.iter().zip(segment.argv.iter().skip(1));
+    words
+        .filter(move |(action, _)| is_find && FIND_STARTS.contains(&action.as_str()))
+        .map(|(_, started)| started.as_str())
+}
+
+/// Whether a finding is about what an argument makes a program start.
+const fn is_of_starts(code: Code) -> bool {
+    matches!(code, Code::Delegation | Code::Carrier | Code::WrapperForm)
+}
+
+/// Whether a finding says no more than that nothing covers a program with its arguments.
+const fn is_of_entries(code: Code) -> bool {
+    matches!(code, Code::NotAllowlisted | Code::ArgPatternMiss)
 }
 
 /// Whether a finding says no more than that a text is outside of the accepted grammar, or that its words are not known.

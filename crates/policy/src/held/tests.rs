@@ -1,12 +1,14 @@
 use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
+use serde_json::json;
 
-use super::{NotHeld, expect_only_unread, programs};
+use super::{MAX_PROGRAMS, NotHeld, Terms, expect_holdable, is_holdable_miss, programs};
 use crate::{
     allowlist::{
         Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entries, Entry, Keeps, Protected, Typing,
         analyze,
     },
     command::{DirectoryTrust, Inspected, PathLookup, syntax::Grammar},
+    confine::ConfineRule,
     pattern::{PathCase, PatternCache},
 };
 
@@ -19,8 +21,10 @@ const FILES: &[&str] = &[
     "/usr/bin/busybox",
     "/usr/bin/cat",
     "/usr/bin/env",
+    "/usr/bin/find",
     "/usr/bin/git",
     "/usr/bin/grep",
+    "/usr/bin/nice",
     "/usr/bin/pgrep",
     "/usr/bin/python3.12",
     "/usr/bin/touch",
@@ -31,6 +35,18 @@ const FILES: &[&str] = &[
     "/home/a/bin/rg",
 ];
 
+/// The workspace of the agent.
+const WORKSPACE: &str = "/home/a/.openclaw/workspace";
+
+const fn terms(strict_inline_eval: bool) -> Terms<'static> {
+    Terms {
+        named: &[],
+        strict_inline_eval,
+        workspace: WORKSPACE,
+        directory: WORKSPACE,
+    }
+}
+
 fn identity(path: &str) -> FileIdentity {
     FileIdentity {
         path: path.to_owned(),
@@ -39,6 +55,50 @@ fn identity(path: &str) -> FileIdentity {
         size: 1,
         mtime_ns: 0,
         ctime_ns: 0,
+    }
+}
+
+/// A machine on which every name is a program.
+#[derive(Debug)]
+struct Many;
+
+impl PathLookup for Many {
+    fn search(&self, name: &str) -> Option<String> {
+        Some(format!("/usr/bin/{name}"))
+    }
+
+    fn inspect(&self, path: &str) -> Option<Inspected> {
+        Some(Inspected {
+            real: path.to_owned(),
+            identity: FileIdentity {
+                path: path.to_owned(),
+                dev: 1,
+                ino: 1,
+                size: 1,
+                mtime_ns: 0,
+                ctime_ns: 0,
+            },
+        })
+    }
+
+    fn real(&self, path: &str) -> Option<String> {
+        Some(path.to_owned())
+    }
+
+    fn depends_on_process(&self, _path: &str) -> bool {
+        false
+    }
+
+    fn home(&self) -> &'static str {
+        "/home/a"
+    }
+
+    fn directory_trust(&self, _directory: &str) -> DirectoryTrust {
+        DirectoryTrust::Ours
+    }
+
+    fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
+        None
     }
 }
 
@@ -104,9 +164,16 @@ fn protected() -> Protected {
     }
 }
 
-fn set(entries: &[Entry<'_>], strict: bool) -> Vec<String> {
-    let found = programs(entries.iter().copied(), strict, &protected(), &Machine).unwrap();
+fn set_under(entries: &[Entry<'_>], terms: &Terms<'_>) -> Vec<String> {
+    let found = programs(entries.iter().copied(), terms, &protected(), &Machine).unwrap();
     found.into_iter().map(|identity| identity.path).collect()
+}
+
+/// The set without the programs that any set has.
+fn set(entries: &[Entry<'_>], strict: bool) -> Vec<String> {
+    let mut found = set_under(entries, &terms(strict));
+    found.retain(|path| !["env", "nice", "xargs"].iter().any(|name| path.ends_with(name)));
+    found
 }
 
 #[test]
@@ -167,12 +234,93 @@ fn interpreters_are_in_it_unless_inline_code_needs_a_person() {
     assert_eq!(set(&entries, true), ["/usr/bin/wc"]);
 }
 
+#[test]
+fn what_starts_its_words_is_in_every_set_but_an_empty_one() {
+    let with = |entries: &[Entry<'_>]| set_under(entries, &terms(false));
+    assert_eq!(
+        with(&[entry("cat")]),
+        ["/usr/bin/cat", "/usr/bin/env", "/usr/bin/nice", "/usr/bin/xargs"]
+    );
+    assert!(with(&[]).is_empty());
+    assert!(with(&[entry("xargs"), entry("env")]).is_empty());
+}
+
+#[test]
+fn an_entry_that_confines_counts_where_the_walls_keep_no_less() {
+    let counts = |confine: serde_json::Value, terms: &Terms<'_>| {
+        let confine = ConfineRule::read(&confine);
+        let entry = Entry {
+            confine: Some(&confine),
+            ..entry("cat")
+        };
+        !set_under(&[entry], terms).is_empty()
+    };
+    let here = terms(false);
+    let below = Terms {
+        directory: "/home/a/.openclaw/workspace/sub",
+        ..here
+    };
+    for confine in [
+        json!({ "starts": [] }),
+        json!({ "starts": ["xz"] }),
+        json!({ "starts": "judged" }),
+        json!({ "starts": "any" }),
+        json!({ "connects": [] }),
+        json!({ "connects": [443] }),
+        json!({ "writes": ["tmp", "~/.openclaw/"] }),
+        json!({ "writes": [WORKSPACE] }),
+    ] {
+        assert!(counts(confine.clone(), &here), "{confine}");
+        assert!(counts(confine.clone(), &below), "{confine}");
+    }
+    // Below the directory of the call: the text writes all of the workspace.
+    assert!(counts(json!({ "writes": ["workspace"], "starts": [] }), &here));
+    assert!(!counts(json!({ "writes": ["workspace"], "starts": [] }), &below));
+    for confine in [
+        json!({ "writes": [] }),
+        json!({ "writes": ["tmp"] }),
+        json!({ "writes": ["/home/a/.openclaw/workspace/sub"] }),
+        json!({ "writes": ["/home/a/.openclaw/work"] }),
+        json!({ "more": true }),
+        json!("none"),
+    ] {
+        assert!(!counts(confine.clone(), &here), "{confine}");
+    }
+    // One that says nothing counts beside it.
+    let narrow = ConfineRule::read(&json!({ "writes": [] }));
+    let narrow = Entry {
+        confine: Some(&narrow),
+        ..entry("cat")
+    };
+    assert_eq!(set(&[narrow, entry("cat")], false), ["/usr/bin/cat"]);
+    // And no argument pattern counts for its confinement.
+    let starts_none = ConfineRule::read(&json!({ "starts": [] }));
+    let some = Entry {
+        arg_pattern: Some("^x$"),
+        confine: Some(&starts_none),
+        ..entry("cat")
+    };
+    assert!(set_under(&[some], &here).is_empty());
+}
+
+#[test]
+fn a_set_has_a_limit() {
+    let names: Vec<String> = (0..=MAX_PROGRAMS).map(|at| format!("/usr/bin/p{at}")).collect();
+    let entries = names.iter().map(|name| entry(name));
+    let found = programs(entries.clone().skip(1), &terms(false), &protected(), &Many);
+    assert_eq!(found.map(|found| found.len()), Ok(MAX_PROGRAMS));
+    let found = programs(entries.clone().skip(3), &terms(false), &protected(), &Many);
+    assert_eq!(found.map(|found| found.len()), Ok(MAX_PROGRAMS));
+    let found = programs(entries, &terms(false), &protected(), &Many);
+    assert_eq!(found, Err(NotHeld::TooMany));
+}
+
 fn analysis(text: &str, entries: &[Entry<'_>], deny_rules: &[DenyRule<'_>]) -> Analysis {
     analyze(
         &Command::Shell(text.to_owned()),
         &AnalysisRequest {
-            cwd: "/home/a/.openclaw/workspace",
-            cwd_real: "/home/a/.openclaw/workspace",
+            cwd: WORKSPACE,
+            cwd_real: WORKSPACE,
             env: &EnvOverrides::default(),
             agent: &AgentId::parse("main").unwrap(),
             input: CommandInput::Closed,
@@ -191,7 +339,7 @@ fn analysis(text: &str, entries: &[Entry<'_>], deny_rules: &[DenyRule<'_>]) -> A
             trusted_dirs: &[],
             skills: &[],
             strict_inline_eval: false,
-            strict_delegation: false,
+            strict_delegation: true,
             exact_text_grants: false,
             path_case: PathCase::Sensitive,
             now: UnixMillis::new(0),
@@ -203,12 +351,23 @@ fn analysis(text: &str, entries: &[Entry<'_>], deny_rules: &[DenyRule<'_>]) -> A
 }
 
 fn judged(text: &str, deny_rules: &[DenyRule<'_>]) -> Result<(), NotHeld> {
-    let entries = [entry("cat"), entry("grep"), entry("wc")];
-    let set = programs(entries, false, &protected(), &Machine).unwrap();
-    expect_only_unread(
+    judged_under(text, deny_rules, &terms(false))
+}
+
+fn judged_under(text: &str, deny_rules: &[DenyRule<'_>], terms: &Terms<'_>) -> Result<(), NotHeld> {
+    let entries = [
+        entry("cat"),
+        entry("find"),
+        entry("git"),
+        entry("grep"),
+        entry("wc"),
+    ];
+    let set = programs(entries, terms, &protected(), &Machine).unwrap();
+    expect_holdable(
         text,
         &analysis(text, &entries, deny_rules),
         &set,
+        terms,
         &protected(),
         &Machine,
     )
@@ -223,6 +382,7 @@ fn only_what_cannot_be_taken_apart_and_starts_nothing_else_is_held() {
         "grep x /home/a/.openclaw/workspace/* && cat ~/.openclaw/workspace/$f",
         "f() { wc \"$@\"; }; f *",
         "/usr/bin/cat *",
+        "env A=1 nice -n 5 cat * | xargs -n 1 grep x",
     ] {
         assert_eq!(judged(text, &[]), Ok(()), "{text}");
     }
@@ -240,6 +400,10 @@ fn only_what_cannot_be_taken_apart_and_starts_nothing_else_is_held() {
     }
     for text in ["touch m", "cat a | touch m", "cat f", "cat 'a"] {
         assert!(matches!(judged(text, &[]), Err(NotHeld::Understood(_))), "{text}");
+        assert!(
+            !is_holdable_miss(&analysis(text, &[entry("cat")], &[]), false),
+            "{text}"
+        );
     }
     // While there are deny rules, a person looks at what is not understood.
     let rule = DenyRule {
@@ -253,4 +417,105 @@ fn only_what_cannot_be_taken_apart_and_starts_nothing_else_is_held() {
     };
     assert!(matches!(judged("cat $x", &[rule]), Err(NotHeld::Understood(_))));
     assert_eq!(judged("cat $x", &[]), Ok(()));
+}
+
+#[test]
+fn what_listed_programs_would_start_is_kept_as_well() {
+    for text in [
+        "find . -exec grep -l x {} +",
+        "find . -execdir cat {} ; && cat f",
+        "cat list | xargs grep x",
+        "cat list | xargs -I {} wc -l {} | nice grep x",
+        "X=1 cat f",
+        "env -u X cat f",
+        "env -S 'touch m'",
+        "xargs",
+    ] {
+        let text = text.replace(" ;", " \\;");
+        assert_eq!(judged(&text, &[]), Ok(()), "{text}");
+    }
+    let unlisted = |word: &str| Err(NotHeld::Unlisted(word.to_owned()));
+    for (text, expected) in [
+        ("find . -exec touch m ;", unlisted("touch")),
+        ("find . -name x -ok ./run {} ;", unlisted("./run")),
+        ("cat list | xargs touch", unlisted("touch")),
+        ("cat list | xargs -n 1 bash -c x", unlisted("bash")),
+    ] {
+        let text = text.replace(" ;", " \\;");
+        assert_eq!(judged(&text, &[]), expected, "{text}");
+    }
+    for text in [
+        // More than to start others, or a program for which there is no entry.
+        "git -c core.pager=x log",
+        "find . -exec grep x {} + | sudo wc",
+        "touch m | xargs cat",
+        "cat f | xargs cat; touch m",
+        "sh -c 'find . -exec grep x {} +'",
+        "parallel cat",
+        "find . -exec cat ~/.openclaw/openclaw.json {} +",
+        "find /home/a/.openclaw -exec cat {} +",
+    ] {
+        assert!(matches!(judged(text, &[]), Err(NotHeld::Understood(_))), "{text}");
+    }
+}
+
+#[test]
+fn programs_that_are_named_are_in_the_set_and_run_held_where_they_have_no_entry() {
+    let named = [
+        "awk",
+        "/usr/bin/python3",
+        "bash",
+        "gre*",
+        "*",
+        "/home/a/bin/rg",
+        "sudo",
+        "cat",
+    ];
+    let named = named.map(str::to_owned);
+    let with = |strict_inline_eval| Terms {
+        named: &named,
+        ..terms(strict_inline_eval)
+    };
+    let starters = ["/usr/bin/env", "/usr/bin/nice", "/usr/bin/xargs"];
+    let found = set_under(&[], &with(false));
+    assert_eq!(
+        found,
+        [
+            "/usr/bin/awk",
+            "/usr/bin/cat",
+            starters[0],
+            starters[1],
+            "/usr/bin/python3.12",
+            starters[2]
+        ]
+    );
+    assert_eq!(
+        set_under(&[], &with(true)),
+        ["/usr/bin/cat", starters[0], starters[1], starters[2]]
+    );
+    let judged = |text: &str| judged_under(text, &[], &with(false));
+    for text in [
+        "awk '{ print $1 }' f",
+        "cat f | python3 -c 'print(1)' | wc -l",
+        "for f in *; do awk 1 \"$f\"; done",
+        "nice awk 1 f && find . -exec awk 1 {} +",
+    ] {
+        assert_eq!(judged(text), Ok(()), "{text}");
+        assert!(judged_under(text, &[], &terms(false)).is_err(), "{text}");
+    }
+    let unlisted = |word: &str| Err(NotHeld::Unlisted(word.to_owned()));
+    assert_eq!(judged("for f in *; do touch \"$f\"; done"), unlisted("touch"));
+    assert_eq!(judged("awk 1 f | xargs touch"), unlisted("touch"));
+    for text in [
+        "touch m",
+        "awk 1 f; touch m",
+        "awk 1 ~/.openclaw/openclaw.json",
+        "git -c core.pager=x log | awk 1",
+        "bash -c 'awk 1 f'",
+    ] {
+        assert!(matches!(judged(text), Err(NotHeld::Understood(_))), "{text}");
+    }
+    let text = "awk 1 f";
+    assert!(is_holdable_miss(&analysis(text, &[], &[]), true));
+    assert!(!is_holdable_miss(&analysis(text, &[], &[]), false));
 }

@@ -54,6 +54,7 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
         &["['bin']", "'/opt/bin'", "['~other/bin']"],
     ),
     ("tools.exec.safeBins", "[]", &["{}", "[1]", "['']"]),
+    ("tools.exec.heldPrograms", "['awk']", &["'awk'", "[1]"]),
     ("tools.exec.safeBinTrustedDirs", "['/opt/bin']", &["['bin']"]),
     (
         "tools.exec.safeBinProfiles",
