@@ -424,7 +424,7 @@ fn parts(table: &mut Table, segments: &[SegmentBody], name: &str) {
     for (index, segment) in segments.iter().enumerate() {
         let name = format!("{name}{}", index + 1);
         let file = segment.resolved_path.as_deref().unwrap_or("no such file");
-        let (words, covered) = (value::words(&segment.argv), &segment.matched.kind);
+        let (words, covered) = (value::call_words(segment), &segment.matched.kind);
         table.fact(&name, &format!("{words}  [{file}, {covered}]"));
         for note in &segment.notes {
             table.fact("", note);

@@ -9,6 +9,7 @@ use serde_json::Value;
 use countersign_domain::{Command, UnixMillis};
 pub(crate) use countersign_domain::{quoting::quoted, short_end};
 use countersign_policy::command::display;
+use countersign_wire::analysis::SegmentBody;
 
 /// A whole value as text for people.
 pub(crate) fn spelled(value: &Value) -> String {
@@ -66,9 +67,41 @@ pub(crate) fn joined<T: Display>(values: impl IntoIterator<Item = T>) -> String 
     values.join(" ")
 }
 
-/// Arguments as a shell needs them.
-pub(crate) fn words(argv: &[String]) -> String {
-    argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+/// The words of a program call as a shell needs them. One of which a part is put in when it begins stands in double quotes, with that
+/// part as it is written.
+pub(crate) fn call_words(call: &SegmentBody) -> String {
+    let filled = call.filled.as_deref().unwrap_or_default();
+    let word = |(at, word): (usize, &String)| {
+        let parts: Vec<[usize; 2]> = filled
+            .iter()
+            .filter(|part| part.word == at)
+            .map(|part| part.span)
+            .collect();
+        if parts.is_empty() {
+            quoted(word)
+        } else {
+            filled_word(word, &parts)
+        }
+    };
+    call.argv
+        .iter()
+        .enumerate()
+        .map(word)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn filled_word(word: &str, parts: &[[usize; 2]]) -> String {
+    let mut shown = String::from("\"");
+    for (at, character) in word.char_indices() {
+        let is_filled = parts.iter().any(|[start, end]| (*start..*end).contains(&at));
+        if !is_filled && matches!(character, '"' | '\\' | '$' | '`') {
+            shown.push('\\');
+        }
+        shown.push(character);
+    }
+    shown.push('"');
+    shown
 }
 
 /// The command of a call: its arguments, or its text.
@@ -96,6 +129,32 @@ mod tests {
             r"git commit -m 'it'\''s' ''"
         );
         assert_eq!(line(&called(&json!({"command": "a | b"}))), "a | b");
+    }
+
+    #[test]
+    fn what_is_put_in_at_the_start_is_no_literal_word() {
+        let call = |argv: Value, filled: Value| {
+            let body = json!({
+                "span": [0, 1], "argv": argv, "filled": filled, "wrappers": [], "executable": "echo",
+                "match": { "kind": "none" }, "notes": [],
+            });
+            call_words(&SegmentBody::deserialize(body).expect("a call"))
+        };
+        assert_eq!(
+            call(
+                json!(["echo", "ü: $(id)", "$(id)"]),
+                json!([{ "word": 1, "span": [4, 9] }])
+            ),
+            "echo \"ü: $(id)\" '$(id)'"
+        );
+        assert_eq!(
+            call(
+                json!(["echo", "a\"$b`$?\\$(x \"y\")", "z"]),
+                json!([{ "word": 1, "span": [5, 7] }, { "word": 1, "span": [8, 16] }])
+            ),
+            r#"echo "a\"\$b\`$?\\$(x "y")" z"#
+        );
+        assert_eq!(call(json!(["echo", "x"]), Value::Null), "echo x");
     }
 
     #[test]

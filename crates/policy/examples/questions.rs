@@ -99,6 +99,12 @@ const fn rank(width: PatternWidth) -> u8 {
     }
 }
 
+/// Programs whose work stays in the workspace, so that they may be named for held texts (`tools.exec.heldPrograms`).
+const HELD: [&str; 16] = [
+    "awk", "chmod", "cp", "find", "gofmt", "jq", "ln", "mkdir", "mv", "node", "python", "python3", "rg",
+    "rm", "sed", "touch",
+];
+
 /// A setting of `tools.exec.reads`, and what sets it.
 type Step = (&'static str, fn(&mut Grammar));
 
@@ -178,6 +184,10 @@ fn print() -> Result<(), Box<dyn Error>> {
         holds_texts: true,
         ..world
     };
+    let naming = |world: World| World {
+        held_programs: HELD.map(str::to_owned).to_vec(),
+        ..holding(world)
+    };
     let before = [
         ("no entry", World::new(&[])),
         ("39 programs that mostly read, and git", World::new(&reading)),
@@ -189,6 +199,10 @@ fn print() -> Result<(), Box<dyn Error>> {
         (
             "the same, texts that are not read run held",
             holding(World::of_starters(Grammar::WIDEST)),
+        ),
+        (
+            "the same, and 16 programs in `heldPrograms`",
+            naming(World::of_starters(Grammar::WIDEST)),
         ),
         (
             "all starter sets, with all of `reads`, without the set `run-code`",
@@ -204,6 +218,7 @@ fn print() -> Result<(), Box<dyn Error>> {
             "bare entries, with all of `reads`, texts that are not read run held",
             holding(bare()),
         ),
+        ("the same, and 16 programs in `heldPrograms`", naming(bare())),
         (
             "bare entries, `strictInlineEval`",
             World {
@@ -270,7 +285,10 @@ fn write_answers(
     commands: &[String],
     commonest: &[String],
 ) -> Result<(), Box<dyn Error>> {
-    writeln!(out, "\nWhere every question is answered with *always*:\n")?;
+    writeln!(
+        out,
+        "\nWhere every question is answered with *always*, and in brackets the same commands without any answer:\n"
+    )?;
     writeln!(
         out,
         "| allowlist | what is remembered | {} |",
@@ -286,6 +304,10 @@ fn write_answers(
     let holding = |world: World| World {
         holds_texts: true,
         ..widest(world)
+    };
+    let naming = |world: World| World {
+        held_programs: HELD.map(str::to_owned).to_vec(),
+        ..holding(world)
     };
     for (name, world) in [
         (
@@ -306,11 +328,18 @@ fn write_answers(
             "the same, texts that are not read run held",
             holding(World::of_starters(Grammar::WIDEST)),
         ),
+        (
+            "the same, and 16 programs in `heldPrograms`",
+            naming(World::of_starters(Grammar::WIDEST)),
+        ),
     ] {
+        let asked = world.asked(commands);
         for (answered, width) in ANSWERED {
-            let learned = world.learn(commands, answered);
-            let cells =
-                learned.map(|asked| asked.map_or_else(|| "-".to_owned(), |asked| format!("{asked:.1}")));
+            let learned = world.learn(commands, &asked, answered);
+            let cells = learned.map(|rest| {
+                let shown = |(learned, before)| format!("{learned:.1} ({before:.1})");
+                rest.map_or_else(|| "-".to_owned(), shown)
+            });
             writeln!(out, "| {name} | {width} | {} |", cells.join(" | "))?;
         }
     }
@@ -709,8 +738,19 @@ impl World {
         tally
     }
 
-    /// How many of a hundred of those commands are asked about that come after so many answers.
-    fn learn(&self, commands: &[String], answered: Answered) -> [Option<f64>; 3] {
+    /// Which commands are asked about without any answer.
+    fn asked(&self, commands: &[String]) -> Vec<bool> {
+        let (entries, listed) = (self.entries(&[]), self.listed(&[]));
+        let is_asked = |command: &String| {
+            let analysis = self.analyse(&entries, &[], command);
+            matches!(verdict(&analysis), Verdict::Ask(_)) && !self.runs_held(command, &analysis, &listed)
+        };
+        commands.iter().map(is_asked).collect()
+    }
+
+    /// How many of a hundred of those commands are asked about that come after so many answers, and how many of the same ones
+    /// without the answers.
+    fn learn(&self, commands: &[String], before: &[bool], answered: Answered) -> [Option<(f64, f64)>; 3] {
         let mut stored: Vec<Stored> = Vec::new();
         let mut entries = self.entries(&stored);
         let mut listed = self.listed(&stored);
@@ -743,7 +783,9 @@ impl World {
         rest.map(|from| {
             let from = from?;
             let asked = asked_at.iter().filter(|at| **at >= from).count();
-            Some(percent(asked, commands.len() - from))
+            let without = before.iter().skip(from).filter(|asked| **asked).count();
+            let of = commands.len() - from;
+            Some((percent(asked, of), percent(without, of)))
         })
     }
 }

@@ -41,6 +41,8 @@ pub struct SegmentBody {
     /// Byte offsets of the command as sent.
     pub span: [u32; 2],
     pub argv: Vec<String>,
+    /// Parts of these words that are known only when the command begins: `$?` or `$(…)` stands for them.
+    pub filled: Option<Vec<FilledPartBody>>,
     /// The operator before it.
     pub operator: Option<String>,
     pub wrappers: Vec<WrapperBody>,
@@ -55,6 +57,17 @@ pub struct SegmentBody {
     /// Those of its shell payload.
     #[schema(no_recursion)]
     pub segments: Option<Vec<Self>>,
+}
+
+/// A part of a word that is put in when the command begins.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = FilledPart)]
+pub struct FilledPartBody {
+    /// Index of the word in `argv`.
+    pub word: usize,
+    /// Byte offsets in that word.
+    pub span: [usize; 2],
 }
 
 /// A program that only starts another.

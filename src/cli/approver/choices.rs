@@ -161,7 +161,7 @@ fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 fn argv_of(pattern: &PatternBody, segments: &[SegmentBody]) -> Option<String> {
     let call = segments.get(pattern.segment)?;
     let is_plain = call.wrappers.is_empty() && call.segments.as_deref().unwrap_or_default().is_empty();
-    is_plain.then(|| value::words(&call.argv))
+    is_plain.then(|| value::call_words(call))
 }
 
 /// How a person narrows a way to remember.

@@ -9,6 +9,7 @@ use super::{
     everything_covered, is_refused,
     lists::{by_plan, by_shell},
 };
+use crate::explain::ask_to_explain;
 use crate::support::{Members, Scratch, ServerBuilder, TestServer, program, skip, write_file};
 
 const SUBSTITUTIONS: [&str; 40] = [
@@ -199,6 +200,31 @@ async fn a_word_that_is_more_than_text_is_asked_about() {
     let once = "$(touch marker)`touch marker`; touch marker\n\"; touch marker; \"\n";
     assert_eq!(run.text("stdout"), format!("{once}{once}"));
     assert!(!marker.exists());
+}
+
+/// A word with `$(…)` in it may also be literal: people see which it is.
+#[tokio::test]
+async fn a_word_that_is_filled_in_is_told_from_a_literal_one() {
+    let workspace = Scratch::new();
+    let directory = workspace.path();
+    fill(&directory);
+    let server = reading(&directory).document(&everything_covered()).start().await;
+    let body = json!({ "command": "echo 'é$(cat in)' \"é: $(cat in)$(cat in)\" \"$(cat in)\"; echo $?x", "workdir": directory });
+    let explained = ask_to_explain(&server.agent(), &body).await.expect(200);
+    assert_has!(explained, { "outcome": "run" });
+    let segments = explained["analysis"].list("segments");
+    let filled: Vec<_> = segments.iter().map(|segment| segment["filled"].clone()).collect();
+    let words = json!([
+        { "word": 2, "span": [4, 13] }, { "word": 2, "span": [13, 22] }, { "word": 3, "span": [0, 9] },
+    ]);
+    let expected = [
+        json!(null),
+        json!(null),
+        json!(null),
+        words,
+        json!([{ "word": 1, "span": [0, 2] }]),
+    ];
+    assert_eq!(filled, expected, "{explained}");
 }
 
 /// One argument has a limit, and what writes more is told that nothing reads.

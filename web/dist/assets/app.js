@@ -2904,7 +2904,7 @@ function collect(segments, depth, rows) {
 	});
 }
 function Part({ row: { segment, depth, span }, approval, isOnly }) {
-	const { argv, operator, wrappers, resolvedPath, match, inlineEval, notes } = segment;
+	const { argv, filled, operator, wrappers, resolvedPath, match, inlineEval, notes } = segment;
 	const at = approval.why.span?.[0];
 	const [from = 0, to = 0] = segment.span ?? [];
 	const asks = !isOnly && !segment.segments && segment.span && at !== void 0 && at >= from && at < to;
@@ -2919,7 +2919,7 @@ function Part({ row: { segment, depth, span }, approval, isOnly }) {
 				children: visible(operator)
 			}), argv.map((argument, index) => createVNode("code", {
 				class: "arg",
-				children: argumentText(argument)
+				children: filled?.some(({ word }) => word === index) ? `"${argumentText(argument)}"` : argumentText(argument)
 			}, index))]
 		}), createVNode("p", {
 			class: "path",
@@ -2935,6 +2935,10 @@ function Part({ row: { segment, depth, span }, approval, isOnly }) {
 				wrappers.length > 0 && createVNode("span", {
 					class: "chip",
 					children: `through ${visible(wrappers.map(({ name }) => name).join(", "))}`
+				}),
+				filled && createVNode("span", {
+					class: "chip",
+					children: "parts filled in at the start"
 				}),
 				inlineEval && createVNode("span", {
 					class: "chip warn",

@@ -133,7 +133,7 @@ function collect(segments: readonly Segment[], depth: number, rows: Row[]): void
 }
 
 function Part({ row: { segment, depth, span }, approval, isOnly }: { row: Row; approval: Approval; isOnly: boolean }) {
-  const { argv, operator, wrappers, resolvedPath, match, inlineEval, notes } = segment;
+  const { argv, filled, operator, wrappers, resolvedPath, match, inlineEval, notes } = segment;
   const at = approval.why.span?.[0];
   const [from = 0, to = 0] = segment.span ?? [];
   const asks = !isOnly && !segment.segments && segment.span && at !== undefined && at >= from && at < to;
@@ -144,12 +144,13 @@ function Part({ row: { segment, depth, span }, approval, isOnly }: { row: Row; a
       {!isOnly && (
         <p class="argv" dir="ltr">
           {operator && <span class="operator">{visible(operator)}</span>}
-          {argv.map((argument, index) => <code key={index} class="arg">{argumentText(argument)}</code>)}
+          {argv.map((argument, index) => <code key={index} class="arg">{filled?.some(({ word }) => word === index) ? `"${argumentText(argument)}"` : argumentText(argument)}</code>)}
         </p>
       )}
       <p class="path">
         {resolvedPath ? <><span class="arrow" aria-hidden="true">→ </span><Mono text={resolvedPath} /></> : match.kind === "builtin" ? <em>part of the shell</em> : <span class="chip bad">no file found</span>}
         {wrappers.length > 0 && <span class="chip">{`through ${visible(wrappers.map(({ name }) => name).join(", "))}`}</span>}
+        {filled && <span class="chip">parts filled in at the start</span>}
         {inlineEval && <span class="chip warn">code inside the command</span>}
         {covered && <span class="chip good">{`covered: ${visible(match.kind)}`}</span>}
         {asks && <span class="chip wait">needs approval</span>}

@@ -1,5 +1,7 @@
 //! What an analysis finds.
 
+use std::ops::Range;
+
 use countersign_domain::{CommandInput, Confinement, FileIdentity, Pattern, vocabulary};
 
 use crate::command::{Finding, Plan, Span, moving::Moves};
@@ -185,6 +187,8 @@ pub struct SegmentReport {
     pub span: Span,
     /// All its words, wrappers included.
     pub argv: Vec<String>,
+    /// Parts of these words that are known only when it begins (G19); the words have them as they are written.
+    pub filled: Vec<FilledPart>,
     /// The operator before it.
     pub operator: Option<&'static str>,
     /// Its wrappers, outermost first.
@@ -208,6 +212,15 @@ pub struct SegmentReport {
     pub(crate) notes: Vec<String>,
     /// The segments of its payload.
     pub segments: Vec<Self>,
+}
+
+/// A part of a word that is put in when its program begins: `$?` or `$(…)` (G19).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilledPart {
+    /// The place of the word among all words of the segment.
+    pub word: usize,
+    /// The bytes of the word that stand for it.
+    pub span: Range<usize>,
 }
 
 /// A wrapper before the command word of a segment.

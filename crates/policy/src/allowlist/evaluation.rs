@@ -951,6 +951,7 @@ fn parts(list: &List) -> Vec<SegmentReport> {
                 moves: None,
                 notes: Vec::new(),
                 segments: Vec::new(),
+                filled: Vec::new(),
                 argv,
             });
         }

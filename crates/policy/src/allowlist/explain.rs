@@ -3,7 +3,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{Analysis, Match, SegmentReport, WrapperReport};
+use super::{Analysis, FilledPart, Match, SegmentReport, WrapperReport};
 use crate::command::{Finding, Span};
 
 #[derive(Serialize)]
@@ -24,6 +24,8 @@ struct AnalysisView<'a> {
 struct SegmentView<'a> {
     span: Span,
     argv: &'a [String],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    filled: Vec<FilledView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     operator: Option<&'static str>,
     wrappers: Vec<WrapperView<'a>>,
@@ -37,6 +39,12 @@ struct SegmentView<'a> {
     notes: &'a [String],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     segments: &'a [SegmentReport],
+}
+
+#[derive(Serialize)]
+struct FilledView {
+    word: usize,
+    span: [usize; 2],
 }
 
 #[derive(Serialize)]
@@ -84,6 +92,7 @@ impl Serialize for SegmentReport {
         let Self {
             span,
             argv,
+            filled,
             operator,
             wrappers,
             executable,
@@ -104,6 +113,13 @@ impl Serialize for SegmentReport {
         SegmentView {
             span: *span,
             argv,
+            filled: filled
+                .iter()
+                .map(|FilledPart { word, span }| FilledView {
+                    word: *word,
+                    span: [span.start, span.end],
+                })
+                .collect(),
             operator: *operator,
             wrappers: wrappers
                 .iter()

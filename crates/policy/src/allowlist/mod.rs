@@ -35,8 +35,8 @@ mod proposal;
 mod shapes;
 
 pub use analysis::{
-    Analysis, AnalysisVerdict, CreditKind, CreditedEntry, DenyHit, Match, MatchKind, SegmentReport,
-    WrapperReport,
+    Analysis, AnalysisVerdict, CreditKind, CreditedEntry, DenyHit, FilledPart, Match, MatchKind,
+    SegmentReport, WrapperReport,
 };
 pub use denial::means_file;
 pub use entry::{Entry, Grant, Typing};

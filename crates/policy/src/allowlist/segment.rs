@@ -4,7 +4,7 @@ use countersign_domain::Redirection;
 use percent_encoding::percent_decode_str;
 
 use super::{
-    Match, MatchKind, SegmentReport,
+    FilledPart, Match, MatchKind, SegmentReport,
     coverage::Need,
     denial::{Arguments, Scan},
     evaluation::Evaluation,
@@ -575,6 +575,7 @@ impl Evaluation<'_> {
             moves: work.moves(),
             notes: work.notes.iter().map(|note| (*note).to_owned()).collect(),
             segments: Vec::new(),
+            filled: filled_parts(work.segment),
             argv: work.values,
             wrappers: work.wrappers,
         };
@@ -591,6 +592,18 @@ impl Evaluation<'_> {
             judged: work.judged,
         }
     }
+}
+
+/// The parts of its words that are known only when a segment begins.
+fn filled_parts(segment: &Segment) -> Vec<FilledPart> {
+    let words = segment.words.iter().enumerate();
+    let parts = words.flat_map(|(at, word)| word.substitutions.iter().map(move |part| (at, part)));
+    parts
+        .map(|(word, part)| FilledPart {
+            word,
+            span: part.place.clone(),
+        })
+        .collect()
 }
 
 /// How a text is looked at that may be a path.

@@ -93,6 +93,26 @@ const ROWS: &[Row] = &[
     },
     Row {
         names: &["git"],
+        subcommands: &[&["pull"]],
+        options: &[
+            "-q",
+            "--quiet",
+            "-v",
+            "--verbose",
+            "--ff-only",
+            "--no-rebase",
+            "--rebase",
+            "--no-edit",
+            "--no-tags",
+            "-p",
+            "--prune",
+        ],
+        texts: &[],
+        fixed: 1,
+        open: Open::Reference,
+    },
+    Row {
+        names: &["git"],
         // Without `-b` it takes files too, and throws away what was written in them.
         subcommands: &[&["checkout", "-b"]],
         options: &["-q", "--quiet"],
@@ -418,7 +438,6 @@ mod tests {
             &["git", "push", "--recei=id", "origin", "main"],
             &["git", "-c", "x=y", "push", "origin", "main"],
             &["git", "-C", "/x", "push", "origin", "main"],
-            &["git", "pull", "origin", "main"],
             &["git", "config", "user.name", "x"],
             &["hub", "push", "origin", "main"],
         ] {
@@ -438,6 +457,28 @@ mod tests {
                 &["fetch", "-u", "origin", "main"],
             ],
         );
+        check(
+            &["git", "pull", "--ff-only", "origin", "main"],
+            "git pull --ff-only origin *",
+            &["pull", "--ff-only", "origin", "feature/x"],
+            &[
+                &["pull", "origin", "feature/x"],
+                &["pull", "--rebase", "origin", "feature/x"],
+                &["pull", "--ff-only", "evil", "main"],
+                &["pull", "--ff-only", "--upload-pack=id", "origin", "main"],
+                &["pull", "--ff-only", "-s", "ours", "origin", "main"],
+                &["pull", "--ff-only", "origin", "+main:main"],
+            ],
+        );
+        for none in [
+            &["git", "pull"][..],
+            &["git", "pull", "origin"],
+            &["git", "pull", "../other", "main"],
+            &["git", "pull", "-s", "evil", "origin", "main"],
+            &["git", "pull", "--rebase=merges", "origin", "main"],
+        ] {
+            assert_eq!(shape(none), None, "{none:?}");
+        }
         check(
             &["git", "checkout", "-b", "topic"],
             "git checkout -b *",
