@@ -223,10 +223,11 @@ async fn what_listed_programs_start_runs_held_where_it_is_listed_too() {
 async fn programs_that_are_named_run_held_with_arguments_that_no_entry_covers() {
     or_skip!(possible());
     let entries = json!([{ "pattern": "cat" }, { "pattern": "awk", "argPattern": "^1 f$" }]);
-    let server = builder(&json!({ "heldPrograms": ["awk", "python3", "touch", "bash"] }))
-        .agents(&json!({ "main": { "allowlist": entries } }))
-        .start()
-        .await;
+    let server =
+        builder(&json!({ "heldPrograms": ["awk", "python3", "touch", "bash", "passwd", "which", "c*"] }))
+            .agents(&json!({ "main": { "allowlist": entries } }))
+            .start()
+            .await;
     let made = server
         .ran(json!({ "command": "touch f; echo one > f; cat *" }))
         .await;
@@ -257,6 +258,10 @@ async fn programs_that_are_named_run_held_with_arguments_that_no_entry_covers() 
         ("awk 1 f; id", "no entry covers this"),
         ("bash -c 'awk 2 f'", "not with these arguments"),
         ("awk 1 $x; bash -c y", "it starts bash"),
+        // It is set-user-id, a script, and no name of one program.
+        ("passwd $x", "it starts passwd"),
+        ("which $x", "it starts which"),
+        ("cut $x", "it starts cut"),
         ("awk 1 $x; id", "it starts id"),
     ] {
         is_asked(&server, json!({ "command": text }), Some(why)).await;
