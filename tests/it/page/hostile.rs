@@ -229,6 +229,29 @@ async fn secrets_are_masked_wherever_the_page_shows_a_command() {
 }
 
 #[tokio::test]
+async fn a_word_that_is_filled_in_at_the_start_looks_like_no_literal_one() {
+    let server = TestServer::asking()
+        .exec(&json!({
+            "host": "gateway", "security": "allowlist", "ask": "on-miss", "reads": { "substitutions": true },
+        }))
+        .start()
+        .await;
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
+    let body = json!({ "command": "echo \"n: $(cat f)\" 'n: $(cat f)'" });
+    let approval = id(&ask_body(&server, body).await, "approvalId");
+    opened(&browser, &approval).await;
+    browser.says(".segments", "parts filled in at the start").await;
+    let words = browser
+        .value("[...document.querySelectorAll('.segments .arg')].map((word) => word.textContent)")
+        .await;
+    assert_eq!(
+        words,
+        json!(["cat", "f", "echo", "\"n: $(cat f)\"", "n: $(cat f)"])
+    );
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
 async fn what_surrounds_a_command_is_no_markup_either() {
     let server = TestServer::asking().start().await;
     let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
